@@ -1,0 +1,36 @@
+# `make study` and `make test` need Python 3.11 or later, make and git; everything else is set up here.
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+.PHONY: study test lint setup clean
+
+study: $(READY)
+	snakemake --cores all
+
+test: $(READY)
+	pytest
+
+lint: $(READY)
+	ruff check .
+	ruff format --check .
+	snakefmt --check Snakefile workflow/rules
+	mypy
+
+setup: $(READY)
+
+# uv is many times faster than pip; pip fetches it, checked against the lock like everything else.
+# Byte code is compiled once here: without it every cell would wait seconds longer for TensorFlow.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo 'nodewise needs Python 3.11 or later: make PYTHON=python3.12 ...'; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	awk '/^[a-z]/ { wanted = /^uv==/ } wanted' requirements.lock > $(VENV)/uv.lock
+	$(VENV)/bin/python -m pip install --quiet --require-hashes --requirement $(VENV)/uv.lock
+	$(VENV)/bin/uv pip sync --python $(VENV)/bin/python --require-hashes --compile-bytecode --quiet requirements.lock
+	$(VENV)/bin/uv pip install --python $(VENV)/bin/python --no-deps --no-build-isolation --quiet --editable .
+	touch $@
+
+clean:
+	rm -rf build results .snakemake

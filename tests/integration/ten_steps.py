@@ -1,0 +1,66 @@
+"""Run as a script: train ten steps with a strategy on n workers, in its split and fused forms.
+
+    python ten_steps.py STRATEGY NODES OPTIMIZER OUT
+
+OPTIMIZER is sgd_momentum or adam; with -still added, its learning rate is 0. Each worker saves its
+weights as OUT/split~RANK.npz and OUT/fused~RANK.npz. Every worker takes its `np.array_split` part
+of the same global batches of 50 examples: with three workers the parts are 17, 17 and 16.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from nodewise.clusters import local
+from nodewise.clusters.network import enter_private_network
+
+STEPS = 10
+GLOBAL_BATCH = 50
+
+
+def main(strategy: str, nodes: int, optimizer: str, out: Path) -> None:
+    enter_private_network()
+    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from nodewise import models, strategies, train
+    from nodewise.strategies.base import Job
+
+    random = np.random.default_rng(7)
+    x = random.integers(0, 256, (STEPS, GLOBAL_BATCH, 28, 28, 1), dtype=np.uint8)
+    y = random.integers(0, 10, (STEPS, GLOBAL_BATCH), dtype=np.uint8)
+
+    def make_optimizer() -> keras.optimizers.Optimizer:
+        name, _, still = optimizer.partition("-")
+        rate = 0.0 if still else 0.01
+        if name == "adam":
+            # the default epsilon, 1e-7, blows the rounding of gradients near zero up to whole steps
+            return keras.optimizers.Adam(rate / 10, epsilon=1e-4)
+        return keras.optimizers.SGD(rate, momentum=0.9)
+
+    def work(rank: int, send: local.Send) -> local.Message:
+        train._claim_core(rank)
+        train._join_cluster(nodes, rank)
+        build = models.load("fashion_cnn").build
+        job = Job(rank, nodes, GLOBAL_BATCH, 3, build, make_optimizer)
+        trained = strategies.load(strategy).Strategy(job)
+        initial = trained.state()
+        rows = np.array_split(np.arange(GLOBAL_BATCH), nodes)[rank]
+        batches = [(tf.constant(a[rows]), tf.constant(b[rows])) for a, b in zip(x, y, strict=True)]
+        # the split form trains a copy of the fused form's weights, made at its first step
+        for batch in batches:
+            trained.split_step(*batch)
+        np.savez(out / f"split~{rank}.npz", *trained.split_weights())
+        trained.restore(initial)
+        for batch in batches:
+            trained.step(*batch)
+        np.savez(out / f"fused~{rank}.npz", *trained.weights())
+        return {}
+
+    local.run(nodes, work, logs=out, time_limit_s=120, on_message=lambda rank, message: None)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))

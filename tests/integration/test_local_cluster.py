@@ -1,0 +1,159 @@
+"""Workers are real processes: what they return is heard, what kills them is told, none stays."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from nodewise.clusters import local
+
+
+def run(work, tmp_path, size=3, time_limit_s=20.0, on_message=lambda rank, message: None):
+    return local.run(
+        size, work, logs=tmp_path / "logs", time_limit_s=time_limit_s, on_message=on_message
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_child_is_left():
+    yield
+    assert psutil.Process().children(recursive=True) == []
+
+
+def test_results_come_by_rank_however_large(tmp_path):
+    heard = []
+
+    def work(rank, send):
+        send({"progress": rank})
+        time.sleep(0.05 * (3 - rank))
+        return {"rank": rank, "numbers": list(range(300_000))}
+
+    results = run(work, tmp_path, on_message=lambda rank, message: heard.append((rank, message)))
+    assert [result["rank"] for result in results] == [0, 1, 2]
+    assert all(len(result["numbers"]) == 300_000 for result in results)
+    assert sorted(rank for rank, _ in heard) == [0, 1, 2]
+
+
+def test_each_worker_prints_to_its_own_log(tmp_path):
+    def work(rank, send):
+        print("hello from", rank, flush=True)
+        os.system("echo and from a child")  # noqa: S605
+        return {}
+
+    run(work, tmp_path)
+    assert (tmp_path / "logs" / "rank~2.log").read_text() == "hello from 2\nand from a child\n"
+
+
+def test_an_exception_names_the_rank_and_shows_its_last_lines(tmp_path):
+    def work(rank, send):
+        if rank == 1:
+            print("about to fail", flush=True)
+            raise RuntimeError("no gradient\nsecond line")
+        time.sleep(60)
+
+    started = time.monotonic()
+    with pytest.raises(local.WorkerError) as raised:
+        run(work, tmp_path)
+    assert time.monotonic() - started < 10
+    assert raised.value.rank == 1
+    assert raised.value.reason == "rank 1: RuntimeError: no gradient"
+    assert raised.value.log_tail[0] == "about to fail"
+    assert len(raised.value.log_tail) <= 20
+
+
+def test_a_killed_worker_is_named_not_the_peers_that_miss_it(tmp_path):
+    class UnavailableError(Exception):
+        """What TensorFlow raises in the peers of a worker that died."""
+
+    def work(rank, send):
+        if rank == 2:
+            time.sleep(0.3)
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.1)
+        raise UnavailableError("Connection reset by peer")
+
+    with pytest.raises(local.WorkerError) as raised:
+        run(work, tmp_path)
+    assert raised.value.reason == "rank 2: killed by SIGKILL"
+
+
+def test_a_worker_that_just_leaves_is_named(tmp_path):
+    def work(rank, send):
+        if rank == 0:
+            os._exit(0)
+        time.sleep(60)
+
+    with pytest.raises(local.WorkerError, match="rank 0: ended with exit code 0 and no result"):
+        run(work, tmp_path)
+
+
+def test_a_job_has_a_time_limit_even_if_a_worker_is_stopped(tmp_path):
+    def work(rank, send):
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    with pytest.raises(local.WorkerError, match=r"not finished within 0\.5 s"):
+        run(work, tmp_path, time_limit_s=0.5)
+
+
+def test_a_worker_that_is_done_waits_for_the_others(tmp_path):
+    """Leaving would break the connections that the others may still need."""
+
+    def work(rank, send):
+        if rank == 0:
+            (tmp_path / "pid").write_text(str(os.getpid()))
+            return {"alive": True}
+        time.sleep(0.5)
+        return {"alive": psutil.pid_exists(int((tmp_path / "pid").read_text()))}
+
+    assert run(work, tmp_path, size=2)[1]["alive"]
+
+
+LAUNCHER = """
+import os, sys, time
+from pathlib import Path
+from nodewise.clusters import local
+
+def work(rank, send):
+    Path(sys.argv[1], f"pid{rank}").write_text(str(os.getpid()))
+    time.sleep(120)
+
+local.run(3, work, logs=Path(sys.argv[1]), time_limit_s=120, on_message=lambda r, m: None)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_workers_end_with_their_launcher(tmp_path, number):
+    with subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER, tmp_path], stderr=subprocess.DEVNULL
+    ) as launcher:
+        files = [tmp_path / f"pid{rank}" for rank in range(3)]
+        wait_until(lambda: all(file.exists() and file.read_text() for file in files), 20)
+        pids = [int(file.read_text()) for file in files]
+        launcher.send_signal(number)
+        launcher.wait(10)
+    wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids), 10)
+
+
+def test_the_launcher_ends_with_its_parent(tmp_path):
+    parent_code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {LAUNCHER!r}"
+    parent_code += ", sys.argv[1]]).wait()"
+    with subprocess.Popen(
+        [sys.executable, "-c", parent_code, tmp_path], stderr=subprocess.DEVNULL
+    ) as parent:
+        files = [tmp_path / f"pid{rank}" for rank in range(3)]
+        wait_until(lambda: all(file.exists() and file.read_text() for file in files), 20)
+        family = psutil.Process(parent.pid).children(recursive=True)
+        assert len(family) == 4
+        parent.kill()
+    wait_until(lambda: not any(process.is_running() for process in family), 10)
+
+
+def wait_until(condition, seconds):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "not within the time"
+        time.sleep(0.05)

@@ -1,0 +1,60 @@
+"""A cell's servers are out of reach: its processes live in a network of their own."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+import ctypes, encodings.idna, fcntl, os, pathlib, socket, sys
+from nodewise.clusters.network import enter_private_network
+from nodewise.measure.traffic import traffic
+
+if len(sys.argv) > 1:
+    os.setgroups([])
+    os.setgid(int(sys.argv[1]))
+    os.setuid(int(sys.argv[1]))
+    PR_SET_DUMPABLE = 4  # a process that changed its user may not write its own /proc files
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1)
+outside = os.readlink("/proc/self/ns/net")
+enter_private_network()
+assert os.readlink("/proc/self/ns/net") != outside
+lines = pathlib.Path("/proc/self/net/dev").read_text().splitlines()[2:]
+assert [line.split(":")[0].strip() for line in lines] == ["lo"], lines
+
+server = socket.create_server(("0.0.0.0", 2222))
+client = socket.create_connection(("127.0.0.1", 2222))
+peer, _ = server.accept()
+before = traffic()
+client.sendall(b"x" * 1000)
+peer.sendall(b"y" * 234)
+received = b""
+while len(received) < 1000:
+    received += peer.recv(1000)
+assert len(client.recv(234, socket.MSG_WAITALL)) == 234
+after = traffic()
+assert (after.sent - before.sent, after.received - before.received) == (1234, 1234)
+print("fine", os.getuid())
+"""
+
+
+def run_as(*user):
+    return subprocess.run(
+        [sys.executable, "-c", CODE, *user],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_network_is_private_and_its_bytes_are_counted():
+    done = run_as()
+    assert done.stdout == f"fine {os.getuid()}\n", done.stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can try what another user may do")
+def test_an_ordinary_user_gets_one_too():
+    done = run_as("65534")
+    assert done.stdout == "fine 65534\n", done.stderr

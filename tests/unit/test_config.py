@@ -1,0 +1,124 @@
+"""A configuration is checked before any job starts; a mistake is one line that says what to do."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from nodewise.config import read_config
+from nodewise.errors import UserError
+
+GOOD = {
+    "name": "tiny",
+    "title": "A tiny study",
+    "experiments": {
+        "steps": {
+            "title": "Steps",
+            "study": "ntua",
+            "models": ["fashion_cnn", "fashion_mlp"],
+            "strategies": {
+                "single": {"nodes": [1]},
+                "multi_worker_mirrored": {"nodes": [2, 3]},
+            },
+            "batches": [32, 64],
+            "repeats": 2,
+            "extent": {"steps": 10},
+        }
+    },
+}
+
+
+def read(tmp_path, tree):
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump(tree, sort_keys=False))
+    return read_config(path)
+
+
+def changed(where: str, value: object):
+    tree = copy.deepcopy(GOOD)
+    *parents, last = where.split(".")
+    at = tree
+    for key in parents:
+        at = at[key]
+    at[last] = value
+    return tree
+
+
+@pytest.mark.parametrize("name", ["study", "smoke"])
+def test_the_configurations_of_the_project_are_sound(name):
+    config = read_config(Path("config") / f"{name}.yaml")
+    assert config.name == name
+    ids = [cell.id for cell in config.cells()]
+    assert len(ids) == len(set(ids)) > 0
+
+
+def test_every_product_of_the_axes_is_a_cell(tmp_path):
+    cells = read(tmp_path, GOOD).cells()
+    axes = {(c.model, c.strategy, c.batch, c.nodes, c.repeat) for c in cells}
+    assert len(cells) == len(axes) == 2 * 3 * 2 * 2
+    assert ("fashion_mlp", "multi_worker_mirrored", 64, 3, 1) in axes
+    assert not any(c.strategy == "single" and c.nodes > 1 for c in cells)
+
+
+def test_repeats_interleave_over_nodes(tmp_path):
+    repeats = [cell.repeat for cell in read(tmp_path, GOOD).cells()]
+    assert repeats == sorted(repeats)
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "said"),
+    [
+        ("sed", 1, "sed: unknown key; allowed here: cell_time_limit_s, cluster, data"),
+        ("experiments.steps.batchs", [1], "experiments.steps.batchs: unknown key; allowed here"),
+        ("experiments.steps.extent.step", 1, "extent.step: unknown key; allowed here: epochs"),
+        ("experiments.steps.batches", [0], "batches.0: must be greater than or equal to 1, not 0"),
+        ("experiments.steps.batches", ["64"], "batches.0: must be a valid integer, not '64'"),
+        ("experiments.steps.batches", [True], "batches.0: must be a valid integer, not True"),
+        ("experiments.steps.batches", [64, 64], "batches: [64, 64] names a value twice"),
+        ("experiments.steps.batches", [], "batches: List must have at least 1 item"),
+        ("experiments.steps.models", ["vgg"], "'vgg'; allowed: fashion_cnn, fashion_mlp"),
+        ("experiments.steps.strategies", {"magic": {"nodes": [1]}}, "'magic'; allowed: multi_"),
+        ("experiments.steps.strategies.single.nodes", [2], "single.nodes: at most 1"),
+        ("experiments.steps.strategies.single.nodes", 1, "nodes: must be a valid list, not 1"),
+        ("experiments.steps.study", "other", "study: must be 'ntua', "),
+        ("experiments.steps.extent", {"steps": 5, "epochs": 1}, "extent: give either steps or"),
+        ("experiments.steps.repeats", 0, "repeats: must be greater than or equal to 1, not 0"),
+        ("experiments.Steps One", {}, "experiments.Steps One: "),
+        ("experiments", {}, "experiments: Dictionary must have at least 1 item"),
+        ("data", {"source": "web"}, "data.source: must be 'any' or 'official', not 'web'"),
+        ("cluster", "moon", "cluster: must be 'local', not 'moon'"),
+        ("name", "../up", "name: String must match pattern"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_key(tmp_path, where, value, said):
+    with pytest.raises(UserError) as raised:
+        read(tmp_path, changed(where, value))
+    line = str(raised.value)
+    assert said in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: [", "line 1: not YAML"),
+        ("name: a\nname: b\n", "line 2: not YAML (the key 'name' is there twice)"),
+        ("- a\n", "the file: must be"),
+        ("", "the file: must be"),
+        ("name: !!python/object/apply:os.system ['true']\n", "not YAML"),
+        ("? [a]\n: b\n", "line 1: not YAML"),
+    ],
+)
+def test_what_is_not_a_configuration_is_said(tmp_path, text, said):
+    path = tmp_path / "study.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError) as raised:
+        read_config(path)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_missing_file_is_said(tmp_path):
+    with pytest.raises(UserError, match="cannot be read"):
+        read_config(tmp_path / "none.yaml")

@@ -1,0 +1,5 @@
+"""`python -m nodewise`."""
+
+from nodewise.cli import main
+
+main()

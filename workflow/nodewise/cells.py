@@ -1,0 +1,96 @@
+"""A cell: one model, trained one way, at one batch size, on one number of nodes, once.
+
+This module knows what identifies a cell and where its files are. It imports nothing else of ours.
+"""
+
+import re
+from pathlib import PurePosixPath
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
+ClusterKind = Literal["local"]
+
+MAX_NODES = 64
+MAX_BATCH = 1_000_000
+
+
+class Frozen(BaseModel):
+    """Immutable and strict: an unknown key or another type is an error, never ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Extent(Frozen):
+    """How long a cell trains: `warmup_steps` untimed, then either `steps` or whole `epochs`, timed.
+
+    `split_steps` further steps are run in the split form (compute, wait, communicate and apply
+    timed apart) after the timed ones and after the evaluation.
+    """
+
+    warmup_steps: int = Field(default=5, ge=1, le=10_000)
+    steps: int | None = Field(default=None, ge=2, le=1_000_000)
+    epochs: int | None = Field(default=None, ge=1, le=1_000)
+    split_steps: int = Field(default=20, ge=0, le=10_000)
+
+    @model_validator(mode="after")
+    def _one_of_steps_and_epochs(self) -> Self:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError("give either steps or epochs, and not both")
+        return self
+
+
+class Cell(Frozen):
+    """Everything that determines one measurement. `batch` is examples per worker and step."""
+
+    study: Name
+    experiment: Name
+    model: Name
+    dataset: Name
+    strategy: Name
+    cluster: ClusterKind
+    batch: int = Field(ge=1, le=MAX_BATCH)
+    nodes: int = Field(ge=1, le=MAX_NODES)
+    repeat: int = Field(ge=0)
+    extent: Extent
+    seed: int = Field(ge=0, lt=2**31)
+    time_limit_s: float = Field(gt=0)
+
+    @property
+    def global_batch(self) -> int:
+        """Examples per step over all workers: batch × nodes."""
+        return self.batch * self.nodes
+
+    @property
+    def id(self) -> str:
+        """Readable, unique within a study, and a relative path: `experiment/model/strategy/…`."""
+        return str(
+            PurePosixPath(
+                self.experiment,
+                self.model,
+                self.strategy,
+                f"batch~{self.batch}",
+                f"nodes~{self.nodes}",
+                f"repeat~{self.repeat}",
+            )
+        )
+
+
+_ID = re.compile(
+    r"(?P<experiment>[a-z][a-z0-9_]*)/(?P<model>[a-z][a-z0-9_]*)/(?P<strategy>[a-z][a-z0-9_]*)"
+    r"/batch~(?P<batch>[1-9]\d*)/nodes~(?P<nodes>[1-9]\d*)/repeat~(?P<repeat>0|[1-9]\d*)"
+)
+
+
+def parse_id(cell_id: str) -> dict[str, str | int]:
+    """Return the axes that a cell id spells out.
+
+    Raises:
+        ValueError: `cell_id` is not of the form that `Cell.id` gives.
+    """
+    found = _ID.fullmatch(cell_id)
+    if found is None:
+        raise ValueError(f"{cell_id!r} is not a cell id")
+    axes: dict[str, str | int] = dict(found.groupdict())
+    return axes | {key: int(axes[key]) for key in ("batch", "nodes", "repeat")}

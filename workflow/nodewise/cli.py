@@ -1,0 +1,222 @@
+"""`nodewise …`: one command per rule of the workflow, each usable by hand.
+
+Every command imports what it needs when it runs, so that `--help` and the reporting commands
+never wait for TensorFlow.
+"""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nodewise.errors import UserError
+
+app = typer.Typer(
+    name="nodewise",
+    help="How many nodes should train this model, in which way, and what does it cost?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Out = Annotated[Path, typer.Option("--out", help="Folder that receives the result.")]
+
+
+@app.command()
+def check_config(
+    config: Annotated[Path, typer.Argument(help="A study, such as config/study.yaml.")],
+) -> None:
+    """Check a study's configuration and say how many cells it has.
+
+    Example: nodewise check-config config/study.yaml
+    """
+    from nodewise.config import read_config
+
+    study = read_config(config)
+    cells = study.cells()
+    typer.echo(f"{config}: {len(cells)} cells in {len(study.experiments)} experiments")
+
+
+@app.command()
+def check_record(
+    files: Annotated[list[Path], typer.Argument(help="Record files (JSON).")],
+) -> None:
+    """Check record files against the schema.
+
+    Example: nodewise check-record results/records/*/*/*/*/*/*.json
+    """
+    from nodewise.records import read_record
+
+    for file in files:
+        record = read_record(file)
+        typer.echo(f"{file}: {record.cell.id}: {record.status}")
+
+
+@app.command()
+def prepare_dataset(
+    name: Annotated[str, typer.Argument(help="A dataset of data/datasets.yaml.")],
+    out: Out,
+    source: Annotated[
+        str, typer.Option(help="'official' forbids generated stand-ins; 'any' allows them.")
+    ] = "any",
+    seed: Annotated[int, typer.Option(help="Seed of a generated stand-in.")] = 1,
+) -> None:
+    """Fetch (or generate), verify and unpack a dataset.
+
+    Sources in order: data/cache, the mirror in NODEWISE_DATASETS (a folder or URL prefix), the
+    official address, a generated stand-in.
+
+    Example: nodewise prepare-dataset fashion_mnist --out results/datasets/fashion_mnist
+    """
+    import os
+
+    from nodewise import datasets
+
+    if source not in ("any", "official"):
+        raise UserError(f"--source: {source!r}; allowed: any, official")
+    manifest = datasets.prepare(
+        name,
+        registry=Path("data/datasets.yaml"),
+        cache=Path("data/cache"),
+        mirror=os.environ.get("NODEWISE_DATASETS") or None,
+        source=source,
+        out=out,
+        seed=seed,
+    )
+    typer.echo(f"{name}: {manifest.train_examples} + {manifest.test_examples}, {manifest.origin}")
+
+
+@app.command()
+def measure_cell(
+    cell_id: Annotated[str, typer.Argument(help="A cell of the study, as its files are named.")],
+    config: Annotated[Path, typer.Option(help="The study that declares the cell.")],
+    manifest: Annotated[Path, typer.Option(help="manifest.json of the prepared dataset.")],
+    out: Annotated[Path, typer.Option("--out", help="The record file to write.")],
+    logs: Annotated[Path, typer.Option(help="Folder that receives the workers' logs.")],
+) -> None:
+    """Train one cell of a study and write its record.
+
+    Example: nodewise measure-cell ntua_steps/fashion_cnn/single/batch~64/nodes~1/repeat~0
+    --config config/study.yaml --manifest results/datasets/fashion_mnist/manifest.json
+    --out record.json --logs logs
+    """
+    from nodewise.config import read_config
+    from nodewise.runner import measure
+
+    cells = {cell.id: cell for cell in read_config(config).cells()}
+    if cell_id not in cells:
+        raise UserError(f"{config}: declares no cell {cell_id!r}")
+    with _bar(cell_id) as progress:
+        record = measure(
+            cells[cell_id], manifest, output=out, logs=logs, config=config, progress=progress
+        )
+    reason = f": {record.failure.reason}" if record.failure else ""
+    typer.echo(f"{cell_id}: {record.status}{reason}")
+
+
+@app.command()
+def build_tables(
+    config: Annotated[Path, typer.Option(help="The study whose cells are put into the tables.")],
+    records: Annotated[Path, typer.Option(help="Folder of the study's records.")],
+    out: Out,
+) -> None:
+    """Put the records of a study into tidy tables, as CSV and Parquet.
+
+    Example: nodewise build-tables --config config/study.yaml --records results/study/records
+    --out results/study/tables
+    """
+    from nodewise import published, tables
+    from nodewise.config import read_config
+
+    files = [records / f"{cell.id}.json" for cell in read_config(config).cells()]
+    built = tables.build_tables(files, published.ntua())
+    tables.write_tables(built, out)
+    typer.echo(f"{out}: " + ", ".join(f"{name} {len(table)}" for name, table in built.items()))
+
+
+@app.command()
+def fit_overhead(
+    tables: Annotated[Path, typer.Option(help="Folder of the tables.")],
+    out: Out,
+) -> None:
+    """Fit the overhead models to measured and published curves and judge them on held-out nodes.
+
+    Example: nodewise fit-overhead --tables results/study/tables --out results/study/overhead
+    """
+    import pandas as pd
+
+    from nodewise import overhead
+
+    names = ("curves", "cells", "published")
+    curves, cells, published = (pd.read_parquet(tables / f"{name}.parquet") for name in names)
+    overhead.write(overhead.fit_study(curves, cells, published), out)
+
+
+@app.command()
+def draw_charts(
+    tables: Annotated[Path, typer.Option(help="Folder of the tables.")],
+    overhead: Annotated[Path, typer.Option(help="Folder of the fits.")],
+    out: Out,
+) -> None:
+    """Draw every chart: its Vega-Lite specification, a picture, its data and its text.
+
+    Example: nodewise draw-charts --tables results/study/tables --overhead results/study/overhead
+    --out results/study/charts
+    """
+    from nodewise import charts
+
+    charts.draw_charts(tables, overhead, out)
+
+
+@app.command()
+def render_pages(
+    config: Annotated[Path, typer.Option(help="The study that the site is about.")],
+    results: Annotated[Path, typer.Option(help="Its results: records, tables, overhead, charts.")],
+    out: Out,
+) -> None:
+    """Write the site's pages as Markdown; `mkdocs build` makes the site of them.
+
+    Example: nodewise render-pages --config config/study.yaml --results results/study
+    --out build/docs
+    """
+    from nodewise import pages
+
+    pages.render_pages(
+        config,
+        tables_dir=results / "tables",
+        overhead_dir=results / "overhead",
+        charts_dir=results / "charts",
+        records_dir=results / "records",
+        site_dir=Path("site"),
+        out_dir=out,
+    )
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Callable[[float], None]]:
+    """Yield a function that takes the share done, 0 to 1, and draws it if a person watches."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(title, total=1.0)
+        yield lambda share: progress.update(task, completed=share)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line on stderr and exit code 2."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        app()
+    except UserError as error:
+        sys.exit(_complain(error))
+
+
+def _complain(error: UserError) -> int:
+    print(f"nodewise: {error}", file=sys.stderr)
+    return 2

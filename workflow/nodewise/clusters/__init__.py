@@ -1,0 +1,1 @@
+"""Where workers run: start n of them, hear what they say, leave nothing behind."""

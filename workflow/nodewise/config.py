@@ -1,0 +1,176 @@
+"""The study's configuration: read, checked while it is parsed, and expanded into cells."""
+
+import itertools
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from nodewise.cells import MAX_BATCH, MAX_NODES, Cell, ClusterKind, Extent, Frozen, Name
+from nodewise.errors import UserError
+from nodewise.models import registry
+from nodewise.strategies import STRATEGIES
+
+Study = Literal["ntua", "asu", "strategies", "horovod", "survey", "nodewise"]
+
+
+class Data(Frozen):
+    """Where examples may come from. `official` forbids generated stand-ins."""
+
+    source: Literal["any", "official"] = "any"
+
+
+class StrategyAxes(Frozen):
+    """The node counts that one strategy is measured on."""
+
+    nodes: list[Annotated[int, Field(ge=1, le=MAX_NODES)]] = Field(min_length=1)
+
+
+class Experiment(Frozen):
+    """A grid of cells: models × strategies (each with its nodes) × batches × repeats."""
+
+    title: str = Field(min_length=1, max_length=120)
+    study: Study
+    models: list[Name] = Field(min_length=1)
+    strategies: dict[Name, StrategyAxes] = Field(min_length=1)
+    batches: list[Annotated[int, Field(ge=1, le=MAX_BATCH)]] = Field(min_length=1)
+    repeats: int = Field(default=1, ge=1, le=100)
+    extent: Extent
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        for model in self.models:
+            _known("models", model, registry())
+        for strategy, axes in self.strategies.items():
+            _known("strategies", strategy, STRATEGIES)
+            limit = STRATEGIES[strategy].max_nodes
+            if max(axes.nodes) > limit:
+                key = f"strategies.{strategy}.nodes"
+                raise ValueError(f"{key}: at most {limit} for this strategy, not {max(axes.nodes)}")
+            _no_duplicates(f"strategies.{strategy}.nodes", axes.nodes)
+        _no_duplicates("models", self.models)
+        _no_duplicates("batches", self.batches)
+        return self
+
+
+def _known(key: str, name: str, allowed: Collection[str]) -> None:
+    if name not in allowed:
+        raise ValueError(f"{key}: unknown name {name!r}; allowed: {', '.join(sorted(allowed))}")
+
+
+def _no_duplicates(key: str, values: Sequence[object]) -> None:
+    if len(set(values)) != len(values):
+        raise ValueError(f"{key}: {values} names a value twice")
+
+
+class Config(Frozen):
+    """A whole study."""
+
+    name: Name
+    title: str = Field(min_length=1, max_length=120)
+    data: Data = Data()
+    cluster: ClusterKind = "local"
+    seed: int = Field(default=1, ge=0, lt=2**31)
+    cell_time_limit_s: float = Field(default=900, gt=0, le=86_400)
+    experiments: dict[Name, Experiment] = Field(min_length=1)
+
+    def cells(self) -> list[Cell]:
+        """Return every cell, in declared order, repeats outermost so that they interleave.
+
+        A repeat is a fresh launch. All of repeat 0 runs before repeat 1: what drifts on the
+        machine during the study then moves every node count alike.
+        """
+        cells = []
+        for name, experiment in self.experiments.items():
+            axes = [(s, n) for s, grid in experiment.strategies.items() for n in grid.nodes]
+            for repeat, model, batch, (strategy, nodes) in itertools.product(
+                range(experiment.repeats), experiment.models, experiment.batches, axes
+            ):
+                cells.append(
+                    Cell(
+                        study=experiment.study,
+                        experiment=name,
+                        model=model,
+                        dataset=registry()[model].dataset,
+                        strategy=strategy,
+                        cluster=self.cluster,
+                        batch=batch,
+                        nodes=nodes,
+                        repeat=repeat,
+                        extent=experiment.extent,
+                        seed=self.seed,
+                        time_limit_s=self.cell_time_limit_s,
+                    )
+                )
+        return cells
+
+    def datasets(self) -> list[str]:
+        """Return the names of the datasets that the cells train on, sorted."""
+        return sorted({cell.dataset for cell in self.cells()})
+
+
+def read_config(path: Path) -> Config:
+    """Read and check a study's configuration.
+
+    Raises:
+        UserError: one line that names the file, the key and what is allowed there.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read ({error})") from error
+    try:
+        tree = yaml.load(text, Loader=_UniqueKeys)  # noqa: S506 (a SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" line {mark.line + 1}:" if mark else ""
+        raise UserError(f"{path}:{line} not YAML ({getattr(error, 'problem', error)})") from error
+    try:
+        return Config.model_validate(tree)
+    except ValidationError as error:
+        raise UserError(f"{path}: {_first_misfit(error)}") from error
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML keeps the last of two equal keys in silence; an experiment would vanish that way."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for index, key in enumerate(keys):
+            if key in keys[:index]:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is there twice", node.value[index][0].start_mark
+                )
+        return super().construct_mapping(node, deep)
+
+
+def _first_misfit(error: ValidationError) -> str:
+    # a misspelt key is told before the key that is then missing
+    misfits = sorted(error.errors(), key=lambda misfit: misfit["type"] != "extra_forbidden")
+    first = misfits[0]
+    where = ".".join(str(part) for part in first["loc"] if part != "[key]")
+    if first["type"] == "extra_forbidden":
+        message = f"unknown key; allowed here: {', '.join(sorted(_fields_at(first['loc'][:-1])))}"
+    elif first["type"] == "missing":
+        message = "required, but not there"
+    else:
+        message = first["msg"].removeprefix("Value error, ")
+        message = message.replace(" should ", " must ").removeprefix("Input ")
+        if first["type"] != "value_error":
+            message += f", not {first['input']!r:.80}"
+    more = f" (and {len(misfits) - 1} more)" if len(misfits) > 1 else ""
+    return f"{where or 'the file'}: {message}{more}"
+
+
+def _fields_at(location: tuple[int | str, ...]) -> dict[str, Any]:
+    """Return the fields of the model at `location` of a config."""
+    at: Any = Config
+    for part in location:
+        if isinstance(at, type) and issubclass(at, Frozen):
+            at = at.model_fields[str(part)].annotation
+        else:  # a dict or a list of something: step over the key or index
+            at = get_args(at)[-1]
+    fields: dict[str, Any] = at.model_fields
+    return fields

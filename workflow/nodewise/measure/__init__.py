@@ -1,0 +1,1 @@
+"""What is observed around a step: traffic, start-up, provenance."""

@@ -1,0 +1,57 @@
+"""What it takes to trust or repeat a measurement: code, configuration, versions, machine."""
+
+import hashlib
+import os
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+from nodewise.records import Provenance
+
+_PACKAGES = ("tensorflow", "keras", "numpy", "nodewise")
+
+
+def provenance(*, config: Path | None, lock: Path, network: str, command: str) -> Provenance:
+    """Describe this process's surroundings; nothing that names a person, host or folder."""
+    return Provenance(
+        commit=_git("rev-parse", "HEAD"),
+        dirty=_dirty(),
+        config_sha256=_sha256(config) if config else None,
+        lock_sha256=_sha256(lock),
+        versions={"python": platform.python_version()} | {p: version(p) for p in _PACKAGES},
+        cpu=_cpu(),
+        cores=len(os.sched_getaffinity(0)),
+        memory_bytes=psutil.virtual_memory().total,
+        kernel=f"{platform.system()} {platform.release()}",
+        network=network,
+        command=command,
+    )
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None  # not a checkout, or no git: said as null
+    return done.stdout.strip()
+
+
+def _dirty() -> bool | None:
+    changes = _git("status", "--porcelain", "--untracked-files=no")
+    return None if changes is None else bool(changes)
+
+
+def _sha256(path: Path) -> str | None:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+
+
+def _cpu() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()

@@ -1,0 +1,87 @@
+"""How numbers are written, and the kinds of numbers there are."""
+
+import math
+from collections.abc import Callable
+
+KINDS = {
+    "measured": "timed by this project, on real processes of the machine that the cell names",
+    "emulated": "timed by this project, on nodes whose cores and network were throttled on purpose",
+    "published": "taken from the study that is being reproduced",
+    "fitted": "a formula's value where it was fitted to points",
+    "predicted": "a formula's value for a point that it was not fitted to",
+}
+PROJECTED = "step time × steps"
+GENERATED = "generated data"
+
+
+def kind_label(kind: str, data_origin: str = "", *, projected: bool = False) -> str:
+    """Return what a number of this kind is called, such as `measured step time × steps`.
+
+    Args:
+        kind: one of `KINDS`.
+        data_origin: where the examples came from; `generated` is always said.
+        projected: the number is a step time multiplied by a number of steps.
+
+    Raises:
+        ValueError: `kind` is not one of `KINDS`: no number is shown without its kind.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"{kind!r} is not a kind of number; kinds: {', '.join(KINDS)}")
+    label = f"{kind} {PROJECTED}" if projected else kind
+    return f"{label}, {GENERATED}" if data_origin == "generated" else label
+
+
+def base_kind(label: str) -> str:
+    """Return the kind (one of `KINDS`) that a label of `kind_label` speaks of."""
+    kind = label.split(",", maxsplit=1)[0].split(" ", maxsplit=1)[0]
+    if kind not in KINDS:
+        raise ValueError(f"{label!r} does not begin with a kind of number")
+    return kind
+
+
+def write_number(value: float | None, unit: str) -> str:
+    """Return `value` as people write it, three significant digits; `–` if there is none.
+
+    Args:
+        value: seconds, bytes, bytes per second, a share, a ratio or a count.
+        unit: `s`, `B`, `B/s`, `share` (as a percentage), `accuracy`, `×` or `` (a count).
+
+    Raises:
+        ValueError: `unit` is none of these.
+
+    Example:
+        >>> write_number(0.01234, "s"), write_number(0.857, "share"), write_number(1.618, "×")
+        ('12.3 ms', '85.7 %', '1.62×')
+    """
+    if unit not in _WRITERS:
+        raise ValueError(f"{unit!r} is not a unit that numbers are written in")
+    return "–" if value is None or not math.isfinite(value) else _WRITERS[unit](value)
+
+
+def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
+    if value == 0:
+        return f"0 {next(name for size, name in steps if size == 1)}"
+    rounded = abs(float(f"{value:.3g}"))  # 999.9 ms is 1.00 s
+    size, name = next((step for step in steps if rounded >= step[0]), steps[-1])
+    return f"{_digits(value / size)} {name}"
+
+
+def _digits(value: float) -> str:
+    """Three significant digits, never in exponent form."""
+    if value == 0:
+        return "0"
+    places = min(max(0, 2 - math.floor(math.log10(abs(value)))), 6)
+    return f"{value:,.{places}f}"
+
+
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+_SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+_WRITERS: dict[str, Callable[[float], str]] = {
+    "s": lambda value: _scaled(value, _TIMES),
+    "B": lambda value: _scaled(value, _SIZES),
+    "B/s": lambda value: f"{_scaled(value, _SIZES)}/s",
+    "share": lambda value: f"{_digits(100 * value)} %",
+    "accuracy": lambda value: f"{value:.3f}",
+    "×": lambda value: f"{_digits(value)}×",
+    "": lambda value: f"{value:,.0f}",
+}

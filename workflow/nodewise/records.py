@@ -1,0 +1,195 @@
+"""The record of one cell: the border between the measuring and the reporting world.
+
+One JSON file per cell, written once and whole, checked against the one schema below. Times are
+seconds unless a name ends in `_us` (integer microseconds); sizes are bytes.
+"""
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from nodewise.cells import Cell, Frozen, Name
+from nodewise.errors import UserError
+
+SCHEMA_VERSION = 1
+
+Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Kind = Literal["measured", "emulated"]
+Origin = Literal["official", "mirror", "generated"]
+
+
+class DataSource(Frozen):
+    """Which examples the cell really trained on."""
+
+    dataset: Name
+    origin: Origin
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    train_examples: Count
+    test_examples: Count
+
+
+class Provenance(Frozen):
+    """What it takes to trust or repeat the measurement; nothing that identifies a person."""
+
+    commit: str | None
+    dirty: bool | None
+    config_sha256: str | None
+    lock_sha256: str | None
+    versions: dict[str, str]
+    cpu: str
+    cores: int = Field(ge=1)
+    memory_bytes: Count
+    kernel: str
+    network: str
+    command: str
+
+
+class StartUp(Frozen):
+    """Seconds since the rule started, at each milestone of the launch."""
+
+    imported_s: Seconds
+    workers_ready_s: Seconds
+    first_timed_step_s: Seconds
+
+
+class Split(Frozen):
+    """The parts of each split-form step of one worker; the four lists have one entry a step.
+
+    `wait_us` is the time in an all-reduce of one float after the gradient: waiting for the slowest
+    worker plus the cost of that all-reduce itself, whose idle median is `idle_barrier_us`.
+    """
+
+    compute_us: list[Count] = Field(min_length=1)
+    wait_us: list[Count]
+    communicate_us: list[Count]
+    apply_us: list[Count]
+    idle_barrier_us: Count
+
+    @model_validator(mode="after")
+    def _equally_long(self) -> Self:
+        parts = (self.compute_us, self.wait_us, self.communicate_us, self.apply_us)
+        if len({len(part) for part in parts}) != 1:
+            raise ValueError("compute, wait, communicate and apply must have one entry per step")
+        return self
+
+
+class WorkerResult(Frozen):
+    """What one worker saw during the timed steps."""
+
+    rank: Count
+    shard_examples: Count
+    step_us: list[Count]
+    elapsed_s: Seconds
+    cpu_s: Seconds
+    bytes_sent: Count
+    bytes_received: Count
+    split: Split | None
+
+
+class Epoch(Frozen):
+    """Training loss and accuracy over one epoch (or over the timed steps), all workers together."""
+
+    epoch: int = Field(ge=1)
+    steps: int = Field(ge=1)
+    seconds: Seconds
+    loss: Finite
+    accuracy: Share
+
+
+class Evaluation(Frozen):
+    """The trained model on the test examples."""
+
+    examples: int = Field(ge=1)
+    loss: Finite
+    accuracy: Share
+
+
+class Measurement(Frozen):
+    """The results of a cell that ran to its end."""
+
+    trainable_parameters: Count
+    total_parameters: Count
+    payload_bytes: Count
+    steps_per_epoch: int = Field(ge=1)
+    whole_epochs: bool
+    start_up: StartUp
+    workers: list[WorkerResult] = Field(min_length=1)
+    epochs: list[Epoch] = Field(min_length=1)
+    test: Evaluation
+    oversubscribed: bool
+
+    @property
+    def steps(self) -> int:
+        """Timed steps."""
+        return sum(epoch.steps for epoch in self.epochs)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds of the timed training, on the clock of the slowest worker."""
+        return max(worker.elapsed_s for worker in self.workers)
+
+
+class Failure(Frozen):
+    """Why a cell has no result: the reason in one line, the rank to blame, its last log lines."""
+
+    reason: str = Field(min_length=1)
+    rank: int | None
+    log_tail: list[str]
+
+
+class Record(Frozen):
+    """One measured cell. Exactly one of `result` and `failure` is there, as `status` says."""
+
+    schema_version: Literal[1] = 1
+    cell: Cell
+    kind: Kind
+    status: Literal["ok", "failed", "refused"]
+    started_at: datetime
+    finished_at: datetime
+    data: DataSource | None
+    provenance: Provenance
+    result: Measurement | None
+    failure: Failure | None
+
+    @model_validator(mode="after")
+    def _status_tells_the_truth(self) -> Self:
+        if (self.status == "ok") != (self.result is not None and self.failure is None):
+            raise ValueError("status ok needs a result and no failure")
+        if self.status != "ok" and (self.failure is None or self.result is not None):
+            raise ValueError(f"status {self.status} needs a failure and no result")
+        if self.result is not None and self.data is None:
+            raise ValueError("a result needs its data source")
+        if self.result is not None and len(self.result.workers) != self.cell.nodes:
+            raise ValueError("a result needs one worker entry per node")
+        return self
+
+
+def read_record(path: Path) -> Record:
+    """Read and check one record file.
+
+    Raises:
+        UserError: the file is missing, is not JSON, or does not fit the schema.
+    """
+    try:
+        return Record.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        raise UserError(f"{path}: {where}: {first['msg']}{more}") from error
+
+
+def record_json(record: Record) -> str:
+    """Return the text of a record file: indented, but with each list of numbers on one line."""
+    blocks = []
+    for name, value in record.model_dump(mode="json").items():
+        blocks.append(f" {json.dumps(name)}: {json.dumps(value, allow_nan=False)}")
+    return "{\n" + ",\n".join(blocks) + "\n}\n"

@@ -1,0 +1,172 @@
+"""Measure one cell: launch its workers, put what they report together, write its record.
+
+Imports TensorFlow, but only inside `measure`, after the process has moved into its own network.
+"""
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from nodewise.cells import Cell
+from nodewise.clusters import local
+from nodewise.clusters.network import enter_private_network
+from nodewise.files import write_text
+from nodewise.measure.provenance import provenance
+from nodewise.records import (
+    DataSource,
+    Epoch,
+    Evaluation,
+    Failure,
+    Measurement,
+    Record,
+    StartUp,
+    WorkerResult,
+    record_json,
+)
+
+Progress = Callable[[float], None]
+
+_ENVIRONMENT = {
+    "CUDA_VISIBLE_DEVICES": "-1",  # nodes here are CPU nodes; a GPU would be shared by all of them
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",  # its threads must not exist when workers are forked
+    "TF_CPP_MIN_LOG_LEVEL": "1",
+}
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
+
+
+def measure(
+    cell: Cell, manifest: Path, *, output: Path, logs: Path, config: Path | None, progress: Progress
+) -> Record:
+    """Train `cell` on the dataset of `manifest` and write its record to `output`.
+
+    A cell that cannot be measured gives a record too: `refused` if this machine does not permit
+    what it asks for, `failed` if a worker did not finish. Worker logs go to `logs/rank~R.log`.
+
+    Raises:
+        UserError: the dataset's manifest cannot be read.
+    """
+    from nodewise import datasets
+
+    source = datasets.load(manifest).manifest
+    started = datetime.now(UTC)
+    result: Measurement | None = None
+    failure: Failure | None = None
+    status = "ok"
+    network = "namespace with loopback only"
+    try:
+        enter_private_network()
+    except OSError as error:
+        status, network = "refused", "none"
+        reason = f"{error.strerror}; run as root or permit user namespaces"
+        failure = Failure(reason=reason, rank=None, log_tail=[])
+    if failure is None:
+        try:
+            result = _train(cell, manifest, logs, progress)
+        except local.WorkerError as error:
+            status = "failed"
+            failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
+    record = Record.model_validate(
+        {
+            "cell": cell,
+            "kind": "measured",
+            "status": status,
+            "started_at": started,
+            "finished_at": datetime.now(UTC),
+            "data": DataSource(
+                dataset=source.dataset,
+                origin=source.origin,
+                sha256=source.sha256,
+                train_examples=source.train_examples,
+                test_examples=source.test_examples,
+            ),
+            "provenance": provenance(
+                config=config,
+                lock=Path("requirements.lock"),
+                network=network,
+                command=f"snakemake --cores all --force {output}",
+            ),
+            "result": result,
+            "failure": failure,
+        }
+    )
+    write_text(output, record_json(record))
+    return record
+
+
+def _train(cell: Cell, manifest: Path, logs: Path, progress: Progress) -> Measurement:
+    os.environ.update(_ENVIRONMENT)
+    for name in _PROXIES:
+        os.environ.pop(name, None)
+        os.environ.pop(name.upper(), None)
+    from nodewise import train  # imports TensorFlow, once, for all workers
+
+    began = psutil.Process().create_time()
+    imported = datetime.now(UTC).timestamp()
+    milestones: dict[str, float] = {}
+
+    def heard(rank: int, message: local.Message) -> None:
+        if "progress" in message:
+            progress(message["progress"])
+        else:  # the milestone is reached when the last worker has reached it
+            milestones[message["event"]] = max(
+                milestones.get(message["event"], 0.0), message["at"] - began
+            )
+
+    parts = local.run(
+        cell.nodes,
+        lambda rank, send: train.train_cell(cell, manifest, rank, send),
+        logs=logs,
+        time_limit_s=cell.time_limit_s,
+        on_message=heard,
+    )
+    start_up = StartUp(
+        imported_s=imported - began,
+        workers_ready_s=milestones["ready"],
+        first_timed_step_s=milestones["first_step"],
+    )
+    return _together(cell, parts, start_up)
+
+
+def _together(cell: Cell, parts: list[dict[str, Any]], start_up: StartUp) -> Measurement:
+    """Put the workers' parts together; refuse a result whose replicas drifted apart."""
+    if len({part["weights_sha256"] for part in parts}) > 1:
+        raise local.WorkerError("the workers' weights differ after training", None, [])
+    first = parts[0]
+    epochs = []
+    for number, of_workers in enumerate(zip(*(part["epochs"] for part in parts), strict=True), 1):
+        examples = of_workers[0]["steps"] * cell.global_batch
+        epochs.append(
+            Epoch(
+                epoch=number,
+                steps=of_workers[0]["steps"],
+                seconds=max(part["seconds"] for part in of_workers),
+                loss=sum(part["loss_sum"] for part in of_workers) / examples,
+                accuracy=sum(part["right"] for part in of_workers) / examples,
+            )
+        )
+    tested = sum(part["test"]["examples"] for part in parts)
+    workers = [
+        WorkerResult.model_validate({key: part[key] for key in WorkerResult.model_fields})
+        for part in parts
+    ]
+    return Measurement(
+        trainable_parameters=first["trainable_parameters"],
+        total_parameters=first["total_parameters"],
+        payload_bytes=4 * first["trainable_parameters"],
+        steps_per_epoch=first["steps_per_epoch"],
+        whole_epochs=cell.extent.epochs is not None,
+        start_up=start_up,
+        workers=workers,
+        epochs=epochs,
+        test=Evaluation(
+            examples=tested,
+            loss=sum(part["test"]["loss_sum"] for part in parts) / tested,
+            accuracy=sum(part["test"]["right"] for part in parts) / tested,
+        ),
+        oversubscribed=cell.nodes > len(os.sched_getaffinity(0)),
+    )

@@ -1,0 +1,151 @@
+"""What every way of training offers to the shared loop, and the replica they build on."""
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+
+@dataclass(frozen=True)
+class Job:
+    """One worker's place in the job and what it is to train.
+
+    `global_batch` is the number of examples per step over all workers: gradients are sums over
+    the local examples divided by it, so that their sum over workers is the mean over the global
+    batch, also when workers hold different numbers of examples.
+    """
+
+    rank: int
+    size: int
+    global_batch: int
+    seed: int
+    build: Callable[[], keras.Model]
+    optimizer: Callable[[], keras.optimizers.Optimizer]
+
+
+class StepTimes(NamedTuple):
+    """Seconds of one split-form step: own gradient, waiting for the slowest, all-reduce, update."""
+
+    compute: float
+    wait: float
+    communicate: float
+    apply: float
+
+
+class Strategy(ABC):
+    """One way of training.
+
+    Every worker builds its replica with the same initial weights. `step` is the fused form, the
+    one that is timed; `split_step` does the same update with its four parts timed apart.
+    """
+
+    model: keras.Model
+    optimizer: keras.optimizers.Optimizer
+
+    @abstractmethod
+    def __init__(self, job: Job) -> None:
+        """Build the replica. Collective: all workers of the job must be there."""
+
+    @abstractmethod
+    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        """Train one step on the worker's own examples.
+
+        Args:
+            x: the worker's part of the global batch, (examples, …).
+            y: its labels, (examples,), integer.
+
+        Returns:
+            float32 (2,): sum of losses and number of right answers over the worker's own examples.
+        """
+
+    @abstractmethod
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> StepTimes:
+        """Train one step like `step`, part by part. Its weights are those of `split_weights`."""
+
+    @abstractmethod
+    def split_weights(self) -> list[np.ndarray]:
+        """Return the trainable weights that `split_step` updates."""
+
+    @abstractmethod
+    def barrier(self) -> None:
+        """Return when every worker has called it."""
+
+    def weights(self) -> list[np.ndarray]:
+        """Return the trainable weights that `step` updates, as float32 arrays."""
+        return [np.asarray(v.numpy()) for v in self.model.trainable_variables]
+
+    def weights_sha256(self) -> str:
+        """Return a digest of `weights`: equal on two workers if and only if every bit is."""
+        return hashlib.sha256(b"".join(w.tobytes() for w in self.weights())).hexdigest()
+
+    def state(self) -> list[np.ndarray]:
+        """Return a copy of all variables of model and optimizer."""
+        return [np.array(v.numpy()) for v in self._variables()]
+
+    def restore(self, state: list[np.ndarray]) -> None:
+        """Set all variables of model and optimizer to what `state` returned."""
+        for variable, value in zip(self._variables(), state, strict=True):
+            variable.assign(value)
+
+    def _variables(self) -> list[keras.Variable]:
+        return [*self.model.variables, *self.optimizer.variables]
+
+
+def gradients(
+    model: keras.Model, x: tf.Tensor, y: tf.Tensor, global_batch: int
+) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """Return the local part of the global batch's mean gradient, and [loss sum, right answers].
+
+    Softmax cross-entropy on the model's logits (examples, classes).
+    """
+    with tf.GradientTape() as tape:
+        logits = model(x, training=True)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(y, tf.int32), logits)
+        loss_sum = tf.reduce_sum(losses)
+        loss = loss_sum / global_batch
+    return tape.gradient(loss, model.trainable_variables), score(loss_sum, logits, y)
+
+
+def score(loss_sum: tf.Tensor, logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    """Return float32 (2,): `loss_sum` and the number of right answers."""
+    right = tf.equal(tf.argmax(logits, axis=1, output_type=tf.int32), tf.cast(y, tf.int32))
+    return tf.stack([loss_sum, tf.reduce_sum(tf.cast(right, tf.float32))])
+
+
+class Replica:
+    """A model and its optimizer on plain variables of this process, gradient and update apart.
+
+    Gradients are one flat float32 buffer, in the order of `model.trainable_variables`: what a
+    collective sends.
+    """
+
+    def __init__(self, job: Job) -> None:
+        keras.utils.set_random_seed(job.seed)
+        self.model = job.build()
+        self.optimizer = job.optimizer()
+        self.optimizer.build(self.model.trainable_variables)
+        self._global_batch = job.global_batch
+        self._shapes = [tuple(v.shape) for v in self.model.trainable_variables]
+        self._sizes = [int(np.prod(shape)) for shape in self._shapes]
+        self.gradient = tf.function(self._gradient)
+        self.apply = tf.function(self._apply)
+        self.step = tf.function(self._step)
+
+    def _gradient(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        grads, _ = gradients(self.model, x, y, self._global_batch)
+        return tf.concat([tf.reshape(g, [-1]) for g in grads], axis=0)
+
+    def _apply(self, flat: tf.Tensor) -> None:
+        parts = tf.split(flat, self._sizes)
+        grads = [tf.reshape(p, s) for p, s in zip(parts, self._shapes, strict=True)]
+        self.optimizer.apply(grads, self.model.trainable_variables)
+
+    def _step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        grads, scores = gradients(self.model, x, y, self._global_batch)
+        self.optimizer.apply(grads, self.model.trainable_variables)
+        return scores

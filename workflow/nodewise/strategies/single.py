@@ -1,0 +1,33 @@
+"""One process, no communication: the same loop as everywhere, and the base of every speed-up."""
+
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from nodewise.strategies import base
+
+
+class Strategy(base.Strategy):
+    """Train on one worker."""
+
+    def __init__(self, job: base.Job) -> None:
+        self._replica = base.Replica(job)
+        self.model = self._replica.model
+        self.optimizer = self._replica.optimizer
+
+    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        return self._replica.step(x, y)
+
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+        start = time.perf_counter()
+        gradient = self._replica.gradient(x, y)
+        computed = time.perf_counter()
+        self._replica.apply(gradient)
+        return base.StepTimes(computed - start, 0.0, 0.0, time.perf_counter() - computed)
+
+    def split_weights(self) -> list[np.ndarray]:
+        return self.weights()
+
+    def barrier(self) -> None:
+        """One worker waits for nobody."""

@@ -1,0 +1,355 @@
+"""Records -> tidy tables. Times are seconds, sizes are bytes, everywhere.
+
+The columns of every table are declared below, and a table has them whatever the records hold:
+without a single record the tables are empty, and still have their columns and types.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nodewise.errors import UserError
+from nodewise.files import atomic
+from nodewise.records import Measurement, Record, read_record
+
+AXES = {
+    "study": "str",
+    "experiment": "str",
+    "model": "str",
+    "dataset": "str",
+    "strategy": "str",
+    "cluster": "str",
+    "batch_per_worker": "int64",
+    "nodes": "int64",
+}
+PARTS = ("compute", "wait", "communicate", "apply")
+SPLIT = {f"{part}_s": "float64" for part in PARTS}
+
+CELLS = {
+    "cell_id": "str",
+    **AXES,
+    "repeat": "int64",
+    "global_batch": "int64",
+    "status": "str",
+    "reason": "str",
+    "kind": "str",
+    "data_origin": "str",
+    "oversubscribed": "bool",
+    "steps": "Int64",
+    "steps_per_epoch": "Int64",
+    "whole_epochs": "bool",
+    "epochs": "Int64",
+    "step_time_s": "float64",
+    "step_time_median_s": "float64",
+    "step_time_p10_s": "float64",
+    "step_time_p90_s": "float64",
+    "examples_per_s": "float64",
+    "epoch_time_s": "float64",
+    "train_time_s": "float64",
+    "train_loss": "float64",
+    "train_accuracy": "float64",
+    "test_loss": "float64",
+    "test_accuracy": "float64",
+    "trainable_parameters": "Int64",
+    "payload_bytes": "Int64",
+    "bytes_sent_per_step": "float64",
+    **SPLIT,
+    "split_step_s": "float64",
+    "first_timed_step_s": "float64",
+    "started_at": "datetime64[us, UTC]",
+    "commit": "str",
+}
+EPOCHS = {
+    "cell_id": "str",
+    **AXES,
+    "repeat": "int64",
+    "epoch": "int64",
+    "steps": "int64",
+    "seconds": "float64",
+    "loss": "float64",
+    "accuracy": "float64",
+    "kind": "str",
+    "data_origin": "str",
+}
+STEPS = {"cell_id": "str", "step": "int64", "step_time_s": "float64"}
+CURVE_KEY = [*AXES, "kind", "data_origin", "whole_epochs"]
+CURVES = {
+    **AXES,
+    "kind": "str",
+    "data_origin": "str",
+    "whole_epochs": "bool",
+    "repeats": "int64",
+    "oversubscribed": "bool",
+    "step_time_s": "float64",
+    "step_time_low_s": "float64",
+    "step_time_high_s": "float64",
+    "examples_per_s": "float64",
+    "epoch_time_s": "float64",
+    "epoch_time_low_s": "float64",
+    "epoch_time_high_s": "float64",
+    "train_time_s": "float64",
+    "train_accuracy": "float64",
+    "test_accuracy": "float64",
+    "speedup": "float64",
+    "efficiency": "float64",
+    **SPLIT,
+    "bytes_sent_per_step": "float64",
+    "payload_bytes": "Int64",
+    "steps_per_epoch": "Int64",
+    "cells": "int64",
+    "failed": "int64",
+}
+PUBLISHED = {
+    "study": "str",
+    "model": "str",
+    "dataset": "str",
+    "batch_per_worker": "int64",
+    "nodes": "int64",
+    "epochs": "int64",
+    "training_time_s": "float64",
+    "training_accuracy": "float64",
+    "steps": "Int64",
+    "step_time_s": "float64",
+    "payload_bytes": "Int64",
+    "kind": "str",
+    "printed_dataset": "str",
+    "printed_batch": "Int64",
+}
+COLUMNS = {
+    "cells": CELLS,
+    "epochs": EPOCHS,
+    "steps": STEPS,
+    "curves": CURVES,
+    "published": PUBLISHED,
+}
+
+INTERVAL = 0.90
+RESAMPLES = 2000
+BOOTSTRAP_SEED = 20201
+
+
+def build_tables(
+    record_paths: Sequence[Path], published: pd.DataFrame | None
+) -> dict[str, pd.DataFrame]:
+    """Return the tables `cells`, `epochs`, `steps`, `curves` and `published`.
+
+    Args:
+        record_paths: record files, in any order.
+        published: the numbers of the studies being reproduced, or None for an empty table.
+
+    Raises:
+        UserError: a file does not fit the record schema, or two files hold the same cell.
+    """
+    records = _read_all(record_paths)
+    cells = typed([_cell_row(record) for record in records], CELLS)
+    return {
+        "cells": cells,
+        "epochs": typed((row for record in records for row in _epoch_rows(record)), EPOCHS),
+        "steps": _steps_table(records),
+        "curves": _curves_table(cells),
+        "published": typed(published if published is not None else (), PUBLISHED),
+    }
+
+
+def write_tables(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
+    """Write each table as `NAME.csv` and `NAME.parquet`, each file in one atomic step."""
+    for name, table in tables.items():
+        with atomic(out_dir / f"{name}.csv") as path:
+            table.to_csv(path, index=False, lineterminator="\n", date_format="%Y-%m-%dT%H:%M:%SZ")
+        with atomic(out_dir / f"{name}.parquet") as path:
+            table.to_parquet(path, index=False)
+
+
+def read_tables(tables_dir: Path) -> dict[str, pd.DataFrame]:
+    """Read back what `write_tables` wrote.
+
+    Raises:
+        UserError: a table is missing, is unreadable, or lacks a column.
+    """
+    return {name: _read_table(tables_dir / f"{name}.parquet", COLUMNS[name]) for name in COLUMNS}
+
+
+def typed(rows: pd.DataFrame | Iterable[dict[str, Any]], columns: dict[str, str]) -> pd.DataFrame:
+    """Return `rows` as a table with exactly `columns` (name -> dtype), in that order."""
+    table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows), columns=[*columns])
+    return table[[*columns]].astype(columns).reset_index(drop=True)
+
+
+def _read_table(path: Path, columns: dict[str, str]) -> pd.DataFrame:
+    try:
+        return typed(pd.read_parquet(path), columns)
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: there is no such table; make the tables first") from error
+    except KeyError as error:
+        raise UserError(f"{path}: a column is missing ({error.args[0]})") from error
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: is not a table of this version ({error})") from error
+
+
+def _read_all(paths: Sequence[Path]) -> list[Record]:
+    """Read the records, ordered by cell; a cell may be there once only."""
+    found: dict[str, tuple[Path, Record]] = {}
+    for path in paths:
+        record = read_record(path)
+        if record.cell.id in found:
+            raise UserError(
+                f"{path}: holds the cell {record.cell.id}, which {found[record.cell.id][0]} holds "
+                "too; a cell may be measured once only (give repeats different numbers)"
+            )
+        found[record.cell.id] = (path, record)
+    records = [record for _, record in found.values()]
+    return sorted(records, key=lambda record: [*_axes(record).values()][1:])
+
+
+def _axes(record: Record) -> dict[str, Any]:
+    cell = record.cell
+    values = cell.model_dump() | {"batch_per_worker": cell.batch}
+    return {"cell_id": cell.id} | {name: values[name] for name in (*AXES, "repeat")}
+
+
+def _cell_row(record: Record) -> dict[str, Any]:
+    """One row of `cells`; what a cell without result cannot know stays empty."""
+    cell = record.cell
+    row = _axes(record) | {
+        "global_batch": cell.global_batch,
+        "status": record.status,
+        "reason": record.failure.reason if record.failure else "",
+        "kind": record.kind,
+        "data_origin": record.data.origin if record.data else "",
+        "oversubscribed": cell.nodes > record.provenance.cores,
+        "whole_epochs": cell.extent.epochs is not None,
+        "started_at": pd.to_datetime(record.started_at, utc=True),
+        "commit": record.provenance.commit or "",
+    }
+    return row | _measured(record.result, cell.global_batch) if record.result else row
+
+
+def _measured(result: Measurement, global_batch: int) -> dict[str, Any]:
+    steps = _step_times(result)
+    step_time = result.elapsed_s / result.steps
+    last = result.epochs[-1]
+    return {
+        "oversubscribed": result.oversubscribed,
+        "whole_epochs": result.whole_epochs,
+        "steps": result.steps,
+        "steps_per_epoch": result.steps_per_epoch,
+        "epochs": len(result.epochs),
+        "step_time_s": step_time,
+        "step_time_median_s": steps.median(),
+        "step_time_p10_s": steps.quantile(0.1),
+        "step_time_p90_s": steps.quantile(0.9),
+        "examples_per_s": global_batch / step_time if step_time else np.nan,
+        "epoch_time_s": step_time * result.steps_per_epoch,
+        "train_time_s": result.elapsed_s,
+        "train_loss": last.loss,
+        "train_accuracy": last.accuracy,
+        "test_loss": result.test.loss,
+        "test_accuracy": result.test.accuracy,
+        "trainable_parameters": result.trainable_parameters,
+        "payload_bytes": result.payload_bytes,
+        "bytes_sent_per_step": np.mean([w.bytes_sent for w in result.workers]) / result.steps,
+        **_split_times(result),
+        "first_timed_step_s": result.start_up.first_timed_step_s,
+    }
+
+
+def _step_times(result: Measurement) -> pd.Series:
+    """Seconds of each timed step, mean over the workers."""
+    return pd.DataFrame([worker.step_us for worker in result.workers], dtype="float64").mean() / 1e6
+
+
+def _split_times(result: Measurement) -> dict[str, float]:
+    """Seconds of each part of a split-form step: median over the steps of the mean over workers."""
+    splits = [worker.split for worker in result.workers if worker.split is not None]
+    if not splits:
+        return {}
+    parts = {
+        part: pd.DataFrame([getattr(s, f"{part}_us") for s in splits], dtype="float64").mean() / 1e6
+        for part in PARTS
+    }
+    medians = {f"{part}_s": float(seconds.median()) for part, seconds in parts.items()}
+    return medians | {"split_step_s": float(pd.DataFrame(parts).sum(axis=1, skipna=False).median())}
+
+
+def _epoch_rows(record: Record) -> list[dict[str, Any]]:
+    if record.result is None or record.data is None:
+        return []
+    kind = {"kind": record.kind, "data_origin": record.data.origin}
+    return [_axes(record) | epoch.model_dump() | kind for epoch in record.result.epochs]
+
+
+def _steps_table(records: Sequence[Record]) -> pd.DataFrame:
+    frames = []
+    for record in records:
+        if record.result is not None:
+            seconds = _step_times(record.result)
+            frames.append(
+                pd.DataFrame(
+                    {"cell_id": record.cell.id, "step": seconds.index + 1, "step_time_s": seconds}
+                )
+            )
+    return typed(pd.concat(frames) if frames else (), STEPS)
+
+
+def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
+    """One row per curve point: the launches of a cell that ran to their end, together."""
+    failed = cells[cells["status"] != "ok"].groupby([*AXES]).size()
+    rows = []
+    for key, launches in cells[cells["status"] == "ok"].groupby(CURVE_KEY):
+        axes = dict(zip(CURVE_KEY, key, strict=True))
+        lost = int(failed.get(key[: len(AXES)], 0))
+        rows.append(axes | _curve_point(launches) | {"failed": lost, "cells": len(launches) + lost})
+    return _with_speedup(typed(rows, CURVES))
+
+
+def _curve_point(launches: pd.DataFrame) -> dict[str, Any]:
+    """Medians over the launches; rates and epoch times follow from the median step time."""
+    first = launches.iloc[0]
+    step_time = launches["step_time_s"].median()
+    low, high = median_interval(launches["step_time_s"])
+    middles = ("train_time_s", "train_accuracy", "test_accuracy", *SPLIT, "bytes_sent_per_step")
+    return {
+        "repeats": len(launches),
+        "oversubscribed": bool(launches["oversubscribed"].any()),
+        "step_time_s": step_time,
+        "step_time_low_s": low,
+        "step_time_high_s": high,
+        "examples_per_s": first["global_batch"] / step_time if step_time else np.nan,
+        "epoch_time_s": step_time * first["steps_per_epoch"],
+        "epoch_time_low_s": low * first["steps_per_epoch"],
+        "epoch_time_high_s": high * first["steps_per_epoch"],
+        **{name: launches[name].median() for name in middles},
+        "payload_bytes": first["payload_bytes"],
+        "steps_per_epoch": first["steps_per_epoch"],
+    }
+
+
+def median_interval(launches: pd.Series) -> tuple[float, float]:
+    """Return the 90 % percentile-bootstrap interval of the median over launches.
+
+    A launch is the unit of repetition: steps within one launch are not independent. One launch has
+    no spread, so both ends are NaN. The seed is fixed: the same launches give the same interval.
+    """
+    values = np.sort(launches.to_numpy(dtype=float))
+    if len(values) < 2:
+        return np.nan, np.nan
+    draws = np.random.default_rng(BOOTSTRAP_SEED).choice(values, size=(RESAMPLES, len(values)))
+    tail = (1 - INTERVAL) / 2
+    low, high = np.quantile(np.median(draws, axis=1), [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def _with_speedup(curves: pd.DataFrame) -> pd.DataFrame:
+    """Fill speed-up and efficiency against one node: strategy `single`, or else the curve's own."""
+    key = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
+    one_node = curves[curves["nodes"] == 1].rename(columns={"examples_per_s": "base"})
+    single = one_node.loc[one_node["strategy"] == "single", [*key, "base"]]
+    own = one_node[[*key, "strategy", "base"]]
+    base = curves.merge(single, "left", key)["base"].fillna(
+        curves.merge(own, "left", [*key, "strategy"])["base"]
+    )
+    speedup = curves["examples_per_s"] / base
+    return curves.assign(speedup=speedup, efficiency=speedup / curves["nodes"])

@@ -1,0 +1,203 @@
+"""What a worker does: warm-up, timed training, evaluation, split steps; for every strategy.
+
+Imports TensorFlow; everything here runs in the measuring world.
+"""
+
+import itertools
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from nodewise import datasets, models, strategies
+from nodewise.cells import Cell
+from nodewise.measure.traffic import traffic
+from nodewise.strategies.base import Job, Strategy, score
+
+Batch = tuple[tf.Tensor, tf.Tensor]
+Send = Callable[[dict[str, Any]], None]
+
+EVALUATION_BATCH = 1000
+IDLE_BARRIERS = 20
+_FIRST_PORT = 2222
+_PROGRESS_S = 0.5
+
+
+def train_cell(cell: Cell, manifest: Path, rank: int, send: Send) -> dict[str, Any]:
+    """Train `cell` as worker `rank`; return this worker's part of the measurement.
+
+    Sends `{"event": "ready"}` when the replica is built, `{"event": "first_step"}` when the first
+    timed step is done, and `{"progress": share}` about twice a second from rank 0.
+    """
+    _claim_core(rank)
+    _join_cluster(cell.nodes, rank)
+    data = datasets.load(manifest)
+    shard = datasets.shard(len(data.y_train), cell.nodes, rank, cell.seed)
+    steps_per_epoch = len(data.y_train) // cell.global_batch
+    if steps_per_epoch == 0:
+        raise ValueError(
+            f"a global batch of {cell.global_batch} is larger than the {len(data.y_train)} examples"
+        )
+    module = models.load(cell.model)
+    job = Job(rank, cell.nodes, cell.global_batch, cell.seed, module.build, module.optimizer)
+    strategy: Strategy = strategies.load(cell.strategy).Strategy(job)
+    send({"event": "ready", "at": time.time()})
+
+    batches = Batches(data.x_train, data.y_train, shard, cell.batch, cell.seed + rank)
+    _warm_up(strategy, batches, cell.extent.warmup_steps)
+    clock = Clock(send if rank == 0 else lambda message: None, _timed_steps(cell, steps_per_epoch))
+    result = _timed(cell, strategy, batches, steps_per_epoch, clock)
+    return result | {
+        "rank": rank,
+        "shard_examples": len(shard),
+        "steps_per_epoch": steps_per_epoch,
+        "trainable_parameters": strategy.model.count_params()
+        - sum(int(np.prod(v.shape)) for v in strategy.model.non_trainable_variables),
+        "total_parameters": strategy.model.count_params(),
+        "weights_sha256": strategy.weights_sha256(),
+        "test": _evaluate(strategy, data.x_test, data.y_test, cell.nodes, rank),
+        "split": _split(strategy, batches, cell.extent.split_steps),
+    }
+
+
+class Batches:
+    """A worker's batches: its shard, reshuffled every epoch, in steps of `batch` examples."""
+
+    def __init__(
+        self, x: np.ndarray, y: np.ndarray, shard: np.ndarray, batch: int, seed: int
+    ) -> None:
+        self._x, self._y, self._shard, self._batch, self._seed = x, y, shard, batch, seed
+
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        """Yield the whole batches of one epoch; fewer examples than a batch are left over."""
+        order = np.random.default_rng([self._seed, epoch]).permutation(self._shard)
+        for start in range(0, len(order) - self._batch + 1, self._batch):
+            rows = order[start : start + self._batch]
+            yield tf.constant(self._x[rows]), tf.constant(self._y[rows])
+
+    def endless(self) -> Iterator[Batch]:
+        """Yield the batches of epoch 0, 1, 2 and so on."""
+        return itertools.chain.from_iterable(self.epoch(epoch) for epoch in itertools.count())
+
+
+class Clock:
+    """Times steps one after the other and tells how far the training is."""
+
+    def __init__(self, send: Send, expected_steps: int) -> None:
+        self.step_us: list[int] = []
+        self._send = send
+        self._expected = expected_steps
+        self._told = time.perf_counter()
+
+    def train(self, strategy: Strategy, batches: Iterator[Batch]) -> dict[str, Any]:
+        """Run one step per batch; return steps, seconds and the summed scores of this worker."""
+        scores = np.zeros(2)
+        started = before = time.perf_counter()
+        steps = 0
+        for x, y in batches:
+            scores += strategy.step(x, y).numpy()
+            now = time.perf_counter()
+            self.step_us.append(round((now - before) * 1e6))
+            before = now
+            steps += 1
+            if now - self._told > _PROGRESS_S:
+                self._told = now
+                self._send({"progress": len(self.step_us) / self._expected})
+            if len(self.step_us) == 1:
+                self._send({"event": "first_step", "at": time.time()})
+        loss_sum, right = scores.tolist()
+        return {"steps": steps, "seconds": before - started, "loss_sum": loss_sum, "right": right}
+
+
+def _claim_core(rank: int) -> None:
+    """Give this worker one core, the same for every number of workers, and one compute thread."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(2)
+
+
+def _join_cluster(nodes: int, rank: int) -> None:
+    workers = [f"127.0.0.1:{_FIRST_PORT + other}" for other in range(nodes)]
+    cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
+    os.environ["TF_CONFIG"] = json.dumps(cluster)
+
+
+def _timed_steps(cell: Cell, steps_per_epoch: int) -> int:
+    return cell.extent.steps or (cell.extent.epochs or 0) * steps_per_epoch
+
+
+def _warm_up(strategy: Strategy, batches: Batches, steps: int) -> None:
+    """Trace, allocate and connect; then put the initial weights back."""
+    initial = strategy.state()
+    for x, y in itertools.islice(batches.endless(), steps):
+        strategy.step(x, y)
+    strategy.restore(initial)
+
+
+def _timed(
+    cell: Cell, strategy: Strategy, batches: Batches, steps_per_epoch: int, clock: Clock
+) -> dict[str, Any]:
+    strategy.barrier()
+    cpu, wire, started = time.process_time(), traffic(), time.perf_counter()
+    if cell.extent.steps:
+        epochs = [clock.train(strategy, itertools.islice(batches.endless(), cell.extent.steps))]
+    else:
+        epochs = [
+            clock.train(strategy, itertools.islice(batches.epoch(epoch), steps_per_epoch))
+            for epoch in range(cell.extent.epochs or 0)
+        ]
+    elapsed, after = time.perf_counter() - started, traffic()
+    return {
+        "epochs": epochs,
+        "step_us": clock.step_us,
+        "elapsed_s": elapsed,
+        "cpu_s": time.process_time() - cpu,
+        "bytes_sent": after.sent - wire.sent,
+        "bytes_received": after.received - wire.received,
+    }
+
+
+def _evaluate(
+    strategy: Strategy, x: np.ndarray, y: np.ndarray, nodes: int, rank: int
+) -> dict[str, float]:
+    """Score the worker's part of the test examples; the parts together are all of them."""
+
+    @tf.function(reduce_retracing=True)
+    def forward(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        logits = strategy.model(x, training=False)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(y, tf.int32), logits)
+        return score(tf.reduce_sum(losses), logits, y)
+
+    rows = np.array_split(np.arange(len(y)), nodes)[rank]
+    scores = np.zeros(2)
+    for start in range(0, len(rows), EVALUATION_BATCH):
+        part = rows[start : start + EVALUATION_BATCH]
+        scores += forward(tf.constant(x[part]), tf.constant(y[part])).numpy()
+    loss_sum, right = scores.tolist()
+    return {"examples": len(rows), "loss_sum": loss_sum, "right": right}
+
+
+def _split(strategy: Strategy, batches: Batches, steps: int) -> dict[str, Any] | None:
+    """Time the parts of `steps` steps, after one untimed step that traces them."""
+    if steps == 0:
+        return None
+    source = batches.endless()
+    strategy.split_step(*next(source))
+    idle = []
+    for _ in range(IDLE_BARRIERS):
+        before = time.perf_counter()
+        strategy.barrier()
+        idle.append(time.perf_counter() - before)
+    times = [strategy.split_step(x, y) for x, y in itertools.islice(source, steps)]
+    split: dict[str, Any] = {
+        f"{part}_us": [round(getattr(step, part) * 1e6) for step in times]
+        for part in ("compute", "wait", "communicate", "apply")
+    }
+    return split | {"idle_barrier_us": round(statistics.median(idle) * 1e6)}

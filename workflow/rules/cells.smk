@@ -1,0 +1,38 @@
+"""Cells, each measured alone on the whole machine.
+
+in:    a prepared dataset; the sources that decide what a cell does
+out:   results/<study>/records/<cell>.json, also when the cell failed
+steps: measure_cell
+"""
+
+# What every cell runs. A model's or a strategy's own file is an input of its own cells only.
+SHARED_SOURCES = [
+    f"workflow/nodewise/{name}.py"
+    for name in ("cells", "records", "runner", "train", "strategies/base")
+] + [
+    str(path)
+    for folder in ("clusters", "measure")
+    for path in sorted(Path("workflow/nodewise", folder).glob("*.py"))
+]
+
+
+rule measure_cell:
+    input:
+        manifest=lambda w: f"results/datasets/{CELLS[w.cell].dataset}/manifest.json",
+        model=lambda w: f"models/{CELLS[w.cell].model}.py",
+        strategy=lambda w: f"workflow/nodewise/strategies/{CELLS[w.cell].strategy}.py",
+        shared=SHARED_SOURCES,
+    output:
+        RESULTS + "/records/{cell}.json",
+    log:
+        RESULTS + "/logs/{cell}/cell.log",
+    threads: workflow.cores
+    params:
+        # a cell whose declaration changed is measured again; other cells of the config are not
+        declaration=lambda w: CELLS[w.cell].model_dump_json(),
+        config=CONFIG,
+        logs=lambda w: f"{RESULTS}/logs/{w.cell}",
+    shell:
+        # exec: the launcher must be Snakemake's own child, to notice when Snakemake is gone
+        "exec nodewise measure-cell {wildcards.cell:q} --config {params.config:q}"
+        " --manifest {input.manifest:q} --out {output:q} --logs {params.logs:q} > {log:q} 2>&1"

@@ -1,0 +1,41 @@
+"""Pages and site.
+
+in:    tables, fits, charts, records; templates and assets
+out:   build/docs (Markdown) and build/site (the site; open build/site/index.html)
+steps: render_pages, build_site
+"""
+
+SITE_SOURCES = [str(path) for path in sorted(Path("site").rglob("*")) if path.is_file()]
+
+
+rule render_pages:
+    input:
+        config=CONFIG,
+        records=RECORDS,
+        tables=expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
+        overhead=rules.fit_overhead.output,
+        charts=rules.draw_charts.output.charts,
+        site=SITE_SOURCES,
+        sources="workflow/nodewise/pages.py",
+    output:
+        docs=directory("build/docs"),
+    log:
+        f"{RESULTS}/logs/render_pages.log",
+    params:
+        results=RESULTS,
+    shell:
+        "exec nodewise render-pages --config {input.config:q} --results {params.results}"
+        " --out {output.docs} > {log} 2>&1"
+
+
+rule build_site:
+    input:
+        docs=rules.render_pages.output.docs,
+        mkdocs="mkdocs.yml",
+        overrides=[path for path in SITE_SOURCES if path.startswith("site/overrides")],
+    output:
+        "build/site/index.html",
+    log:
+        f"{RESULTS}/logs/build_site.log",
+    shell:
+        "exec mkdocs build --strict --quiet > {log} 2>&1"
