@@ -5,23 +5,29 @@ snakemake --cores all --configfile config/smoke.yaml     another one
 """
 
 import os
+import sys
 from pathlib import Path
 
 from nodewise.config import read_config
 from nodewise.errors import UserError
 
-
-configfile: "config/study.yaml"
-
-
-# The last --configfile wins; the study is checked here, before any job starts.
-CONFIG = workflow.configfiles[-1]
+# One file is one study: read and checked here, whole, before any job starts; never merged.
+CONFIG = os.path.relpath(next(iter(workflow.configfiles), "config/study.yaml"))
 try:
     STUDY = read_config(Path(CONFIG))
 except UserError as error:
-    raise WorkflowError(str(error))
+    sys.exit(f"nodewise: {error}")
+
+
+def sources(*patterns):
+    """Return the package's files that a rule's result depends on."""
+    package = Path("workflow/nodewise")
+    return sorted(str(path) for pattern in patterns for path in package.glob(pattern))
+
 
 CELLS = {cell.id: cell for cell in STUDY.cells()}
+# Snakemake measures in this order: repeats one after the other, nodes and batches mixed.
+ORDER = {cell: len(CELLS) - place for place, cell in enumerate(CELLS)}
 RESULTS = f"results/{STUDY.name}"
 
 

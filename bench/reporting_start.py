@@ -15,7 +15,7 @@ IMPORTS = {
             "-c",
             f"import sys, nodewise.{module}; sys.exit('tensorflow' in sys.modules)",
         ]
-        for module in ("tables", "overhead", "charts", "pages")
+        for module in ("tables", "overhead.study", "charts", "pages")
     },
 }
 

@@ -62,8 +62,11 @@ def test_every_product_of_the_axes_is_a_cell(tmp_path):
 
 
 def test_repeats_interleave_over_nodes(tmp_path):
-    repeats = [cell.repeat for cell in read(tmp_path, GOOD).cells()]
-    assert repeats == sorted(repeats)
+    cells = read(tmp_path, GOOD).cells()
+    assert [cell.repeat for cell in cells] == sorted(cell.repeat for cell in cells)
+    nodes = [cell.nodes for cell in cells if cell.repeat == 0]
+    assert nodes not in (sorted(nodes), sorted(nodes, reverse=True))
+    assert cells == read(tmp_path, GOOD).cells()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The study's configuration: read, checked while it is parsed, and expanded into cells."""
 
 import itertools
+import random
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
@@ -77,10 +78,11 @@ class Config(Frozen):
     experiments: dict[Name, Experiment] = Field(min_length=1)
 
     def cells(self) -> list[Cell]:
-        """Return every cell, in declared order, repeats outermost so that they interleave.
+        """Return every cell, in the order of measuring.
 
-        A repeat is a fresh launch. All of repeat 0 runs before repeat 1: what drifts on the
-        machine during the study then moves every node count alike.
+        A repeat is a fresh launch. All of repeat 0 comes before repeat 1, and within a repeat the
+        order is random (by the seed): what drifts on the machine during a study then moves no node
+        count more than another.
         """
         cells = []
         for name, experiment in self.experiments.items():
@@ -104,7 +106,8 @@ class Config(Frozen):
                         time_limit_s=self.cell_time_limit_s,
                     )
                 )
-        return cells
+        random.Random(self.seed).shuffle(cells)  # noqa: S311 (an order, not a secret)
+        return sorted(cells, key=lambda cell: cell.repeat)
 
     def datasets(self) -> list[str]:
         """Return the names of the datasets that the cells train on, sorted."""

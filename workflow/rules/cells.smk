@@ -6,14 +6,15 @@ steps: measure_cell
 """
 
 # What every cell runs. A model's or a strategy's own file is an input of its own cells only.
-SHARED_SOURCES = [
-    f"workflow/nodewise/{name}.py"
-    for name in ("cells", "records", "runner", "train", "strategies/base")
-] + [
-    str(path)
-    for folder in ("clusters", "measure")
-    for path in sorted(Path("workflow/nodewise", folder).glob("*.py"))
-]
+SHARED_SOURCES = sources(
+    "cells.py",
+    "records.py",
+    "runner.py",
+    "train.py",
+    "strategies/base.py",
+    "clusters/*.py",
+    "measure/*.py",
+)
 
 
 rule measure_cell:
@@ -26,6 +27,7 @@ rule measure_cell:
         RESULTS + "/records/{cell}.json",
     log:
         RESULTS + "/logs/{cell}/cell.log",
+    priority: lambda w: ORDER[w.cell]
     threads: workflow.cores
     params:
         # a cell whose declaration changed is measured again; other cells of the config are not

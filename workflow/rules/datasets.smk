@@ -9,10 +9,7 @@ steps: prepare_dataset
 rule prepare_dataset:
     input:
         registry="data/datasets.yaml",
-        sources=[
-            str(path)
-            for path in sorted(Path("workflow/nodewise/datasets").glob("*.py"))
-        ],
+        sources=sources("datasets/**/*.py"),
     output:
         manifest="results/datasets/{dataset}/manifest.json",
         arrays=expand(

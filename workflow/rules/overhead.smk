@@ -11,10 +11,7 @@ rule fit_overhead:
         tables=expand(
             RESULTS + "/tables/{table}.parquet", table=["curves", "cells", "published"]
         ),
-        sources=[
-            str(path)
-            for path in sorted(Path("workflow/nodewise/overhead").glob("*.py"))
-        ],
+        sources=sources("overhead/*.py"),
     output:
         expand(
             RESULTS + "/overhead/{table}.csv",

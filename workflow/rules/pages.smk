@@ -14,23 +14,25 @@ rule render_pages:
         records=RECORDS,
         tables=expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
         overhead=rules.fit_overhead.output,
-        charts=rules.draw_charts.output.charts,
+        charts=rules.draw_charts.output,
         site=SITE_SOURCES,
-        sources="workflow/nodewise/pages.py",
+        sources=sources("pages/*.py", "views.py", "quantities.py"),
     output:
-        docs=directory("build/docs"),
+        # stands for the folder: pages that did not change are not written again
+        "build/docs/index.md",
     log:
         f"{RESULTS}/logs/render_pages.log",
     params:
         results=RESULTS,
+        docs="build/docs",
     shell:
         "exec nodewise render-pages --config {input.config:q} --results {params.results}"
-        " --out {output.docs} > {log} 2>&1"
+        " --out {params.docs} > {log} 2>&1"
 
 
 rule build_site:
     input:
-        docs=rules.render_pages.output.docs,
+        docs=rules.render_pages.output,
         mkdocs="mkdocs.yml",
         overrides=[path for path in SITE_SOURCES if path.startswith("site/overrides")],
     output:

@@ -13,10 +13,7 @@ rule build_tables:
     input:
         records=RECORDS,
         published=[str(path) for path in sorted(Path("data/published").glob("*.csv"))],
-        sources=expand(
-            "workflow/nodewise/{module}.py",
-            module=["tables", "published", "records", "cells"],
-        ),
+        sources=sources("tables.py", "published.py", "records.py", "cells.py"),
     output:
         expand(
             RESULTS + "/tables/{table}.{format}",

@@ -1,0 +1,205 @@
+"""The workflow as a user meets it: a small study runs; a change re-runs just what it touches.
+
+One copy of the project is run once, with real workers; what a change would re-run is then asked of
+dry runs in that copy.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from nodewise.records import read_record
+
+EXTENT = {"warmup_steps": 1, "steps": 4, "split_steps": 2}
+STUDY = {
+    "name": "small",
+    "title": "A small study",
+    "experiments": {
+        "steps": {
+            "title": "Steps",
+            "study": "ntua",
+            "models": ["fashion_cnn", "fashion_mlp"],
+            "strategies": {"single": {"nodes": [1]}, "multi_worker_mirrored": {"nodes": [2]}},
+            "batches": [32],
+            "extent": EXTENT,
+        },
+        "impossible": {
+            "title": "A batch larger than the dataset",
+            "study": "ntua",
+            "models": ["fashion_mlp"],
+            "strategies": {"single": {"nodes": [1]}},
+            "batches": [70_000],
+            "extent": EXTENT,
+        },
+    },
+}
+STEPS_CELLS = {
+    f"steps/{model}/{strategy}/batch~32/nodes~{nodes}/repeat~0"
+    for model in ("fashion_cnn", "fashion_mlp")
+    for strategy, nodes in (("single", 1), ("multi_worker_mirrored", 2))
+}
+IMPOSSIBLE = "impossible/fashion_mlp/single/batch~70000/nodes~1/repeat~0"
+FOLLOWING = {"build_tables", "fit_overhead", "draw_charts", "render_pages", "build_site", "all"}
+
+
+def snakemake(project: Path, *arguments: str) -> str:
+    """Run Snakemake in a copy of the project, with the copy's own code; return what it printed."""
+    folder = Path(sys.executable).parent
+    environment = os.environ | {
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "PYTHONPATH": str(project / "workflow"),
+    }
+    done = subprocess.run(
+        [folder / "snakemake", "--cores", "all", "--configfile", "config/small.yaml", *arguments],
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-5000:]
+    return done.stdout + done.stderr
+
+
+def would_run(project: Path) -> tuple[set[str], set[str]]:
+    """Return the cells that a run would measure, and the other rules that it would run."""
+    told = snakemake(project, "--dry-run")
+    rules = set(re.findall(r"^(?:local)?rule (\w+):", told, re.MULTILINE))
+    cells = set(re.findall(r"^ +wildcards: cell=(\S+)", told, re.MULTILINE))
+    return cells, rules - {"measure_cell"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    project = tmp_path_factory.mktemp("study") / "project"
+    shutil.copytree(Path.cwd(), project, ignore=left_out)
+    write_study(project, STUDY)
+    snakemake(project)
+    return project
+
+
+def left_out(folder: str, names: list[str]) -> set[str]:
+    """Name what is not copied: history and whatever was made from the rest."""
+    made = (
+        {".git", ".venv", ".snakemake", "build", "results"} if folder == str(Path.cwd()) else set()
+    )
+    return made | ({"__pycache__"} & set(names))
+
+
+@pytest.fixture
+def project(finished, tmp_path):
+    """A copy that a test may change; times are kept, as Snakemake compares them."""
+    return shutil.copytree(finished, tmp_path / "project", symlinks=True)
+
+
+def write_study(project: Path, study: dict) -> None:
+    (project / "config/small.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
+
+
+def changed(experiment: str, **values: object) -> dict:
+    experiments = STUDY["experiments"]
+    return STUDY | {"experiments": experiments | {experiment: experiments[experiment] | values}}
+
+
+def edit(path: Path) -> None:
+    path.write_text(path.read_text() + "\n# edited\n")
+
+
+def test_every_cell_has_a_sound_record_and_the_site_is_there(finished):
+    for cell in STEPS_CELLS:
+        record = read_record(finished / f"results/small/records/{cell}.json")
+        assert record.cell.id == cell
+        assert record.status == "ok", record.failure
+        assert all(len(worker.step_us) == 4 for worker in record.result.workers)
+    assert (finished / "build/site/index.html").is_file()
+
+
+def test_the_bytes_on_the_wire_are_those_of_the_ring(finished):
+    cell = "steps/fashion_cnn/multi_worker_mirrored/batch~32/nodes~2/repeat~0"
+    result = read_record(finished / f"results/small/records/{cell}.json").result
+    ring = 2 * (2 - 1) / 2 * result.payload_bytes * result.steps
+    for worker in result.workers:
+        assert ring <= worker.bytes_sent <= 1.02 * ring
+
+
+def test_a_cell_that_cannot_train_is_a_record_that_says_why_and_a_gap_on_the_site(finished):
+    record = read_record(finished / f"results/small/records/{IMPOSSIBLE}.json")
+    reason = "a global batch of 70000 is larger than the 60000 examples"
+    assert record.status == "failed"
+    assert record.failure.rank == 0
+    assert reason in record.failure.reason
+    assert any(reason in line for line in record.failure.log_tail)
+    page = (finished / f"build/site/cells/{IMPOSSIBLE}.html").read_text()
+    assert reason in page
+
+
+def test_nothing_changed_nothing_runs(project):
+    assert would_run(project) == (set(), set())
+
+
+def test_times_alone_change_nothing(project):
+    """A fresh checkout of another branch and back leaves newer files with the same content."""
+    for path in ("models/fashion_cnn.py", "workflow/nodewise/strategies/single.py"):
+        (project / path).touch()
+    assert would_run(project) == (set(), set())
+
+
+def test_a_batch_added_measures_only_its_cells(project):
+    write_study(project, changed("steps", batches=[32, 48]))
+    cells, rules = would_run(project)
+    assert cells == {cell.replace("batch~32", "batch~48") for cell in STEPS_CELLS}
+    assert rules == FOLLOWING
+
+
+def test_a_changed_extent_measures_only_its_experiment(project):
+    write_study(project, changed("steps", extent=EXTENT | {"steps": 5}))
+    assert would_run(project) == (STEPS_CELLS, FOLLOWING)
+
+
+def test_an_edited_model_measures_only_its_cells(project):
+    edit(project / "models/fashion_cnn.py")
+    cells, rules = would_run(project)
+    assert cells == {cell for cell in STEPS_CELLS if "/fashion_cnn/" in cell}
+    assert rules == FOLLOWING
+
+
+def test_an_edited_strategy_measures_only_its_cells(project):
+    edit(project / "workflow/nodewise/strategies/multi_worker_mirrored.py")
+    cells, rules = would_run(project)
+    assert cells == {cell for cell in STEPS_CELLS if "/multi_worker_mirrored/" in cell}
+    assert rules == FOLLOWING
+
+
+def test_a_deleted_record_is_measured_again(project):
+    cell = min(STEPS_CELLS)
+    (project / f"results/small/records/{cell}.json").unlink()
+    assert would_run(project)[0] == {cell}
+
+
+def test_an_edited_template_renders_pages_only(project):
+    edit(project / "site/templates/index.md.j2")
+    assert would_run(project) == (set(), {"render_pages", "build_site", "all"})
+
+
+def test_a_mistake_in_the_study_is_one_line_before_any_job(project):
+    write_study(project, changed("steps", batches=[0]))
+    folder = Path(sys.executable).parent
+    done = subprocess.run(
+        [folder / "snakemake", "--cores", "all", "--configfile", "config/small.yaml"],
+        cwd=project,
+        env=os.environ | {"PYTHONPATH": str(project / "workflow")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    said = [line for line in done.stderr.splitlines() if not line.startswith("Using ")]
+    where = "nodewise: config/small.yaml: experiments.steps.batches.0"
+    assert said == [f"{where}: must be greater than or equal to 1, not 0"]

@@ -1,0 +1,247 @@
+"""The published NTUA table: what the laws make of it, computed here from nothing but its rows.
+
+Every figure is computed a second time in the plainest way, apart from the package's own code, and
+then compared with the figure as it is reported.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nodewise.overhead.bandwidth import (
+    ONE_BANDWIDTH,
+    OTHER_MODELS,
+    find_spreads,
+    fit_bandwidth,
+)
+from nodewise.overhead.formulas import RingAllReduce
+from nodewise.overhead.groups import find_groups, published_curves
+from nodewise.overhead.judge import EACH_BATCH, TOGETHER
+from nodewise.overhead.rows import ALL_POINTS
+from nodewise.overhead.study import fit_study
+from nodewise.published import ntua, read
+from nodewise.tables import CELLS, CURVES, PUBLISHED, typed
+
+CURVE = ["model", "batch_per_worker"]
+
+
+@pytest.fixture(scope="module")
+def results():
+    fits, predictions, judgement = fit_study(typed((), CURVES), typed((), CELLS), ntua())
+    return fits, predictions, judgement.set_index(["scenario", "law"])
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """One row per (model, batch): step times t1, t2, t3, training times T1, T2, T3, payload s."""
+    table = ntua()
+    parts = [
+        table.pivot(index=CURVE, columns="nodes", values=value).add_prefix(name)
+        for name, value in (("t", "step_time_s"), ("T", "training_time_s"))
+    ]
+    return pd.concat([*parts, table.groupby(CURVE)["payload_bytes"].first().rename("s")], axis=1)
+
+
+def score(fitted, observed):
+    errors = (fitted / observed - 1).abs()
+    return errors.median(), errors.mean(), errors.max()
+
+
+def reported(judgement, scenario, law):
+    row = judgement.loc[(f"published: {scenario}", law)]
+    return tuple(row[["median_error", "mean_error", "worst_error"]])
+
+
+def test_ring_from_one_and_two_nodes_predicts_three(results, wide):
+    """B is the one of t(2) − t(1) = S/B; then t(3) = t(1) + 4/3·S/B."""
+    *_, judgement = results
+    expected = score(wide["t1"] + 4 / 3 * (wide["t2"] - wide["t1"]), wide["t3"])
+    assert reported(judgement, EACH_BATCH, "ring") == pytest.approx(expected, rel=1e-6)
+    assert expected[:2] == pytest.approx((0.053, 0.102), abs=5e-4)
+    counts = judgement.loc[(f"published: {EACH_BATCH}", "ring"), ["curves", "points"]]
+    assert list(counts) == [12, 12]
+
+
+def test_amdahl_with_a_serial_share_beyond_one_is_the_straight_line(results, wide):
+    """Through both points of each run, Amdahl's formula needs shares up to 5.7: no shares at all.
+
+    As step times that is the line t(3) = t(1) + 2(t(2) − t(1)), and scored under that name.
+    """
+    *_, judgement = results
+    share = 2 * wide["T2"] / wide["T1"] - 1
+    assert share.max() == pytest.approx(5.7, abs=0.05)
+    assert (share > 1).sum() == 4
+    unbounded = score(wide["T1"] * (share + (1 - share) / 3), wide["T3"])
+    assert unbounded[:2] == pytest.approx((0.251, 0.241), abs=5e-4)
+    line = score(wide["t1"] + 2 * (wide["t2"] - wide["t1"]), wide["t3"])
+    assert reported(judgement, EACH_BATCH, "linear") == pytest.approx(line, rel=1e-6)
+    assert line[:2] == pytest.approx((0.252, 0.251), abs=5e-4)
+
+
+def test_amdahl_within_its_bounds(results, wide):
+    """All serial (t = q·n) is the worst it knows: then q is the log mean of t(1) and t(2)/2."""
+    *_, judgement = results
+    within = wide["t2"] < 2 * wide["t1"]
+    line = wide["t1"] + 2 * (wide["t2"] - wide["t1"])
+    serial = 3 * np.sqrt(wide["t1"] * wide["t2"] / 2)
+    expected = score(line.where(within, serial), wide["t3"])
+    assert reported(judgement, EACH_BATCH, "amdahl") == pytest.approx(expected, rel=1e-6)
+    assert expected[:2] == pytest.approx((0.149, 0.189), abs=5e-4)
+
+
+def test_the_ring_is_the_best_of_the_three_by_median_and_mean(results):
+    *_, judgement = results
+    ring, amdahl, linear = (
+        reported(judgement, EACH_BATCH, law) for law in ("ring", "amdahl", "linear")
+    )
+    assert ring[0] < amdahl[0] < linear[0]
+    assert ring[1] < amdahl[1] < linear[1]
+
+
+def sent(table):
+    return 2 * (table["nodes"] - 1) / table["nodes"] * table["payload_bytes"]
+
+
+def several(table):
+    """Rows on 2 and 3 nodes, with `base`: the step time of the same curve on one node."""
+    base = table[table["nodes"] == 1].set_index(CURVE)["step_time_s"].rename("base")
+    return table[table["nodes"] > 1].join(base, on=CURVE)
+
+
+def mean_log_error(table, bandwidths):
+    """Return the mean |log(fitted/observed)| at each bandwidth, by t(n) = t(1) + bytes/B."""
+    fitted = table["base"].to_numpy() + sent(table).to_numpy() / np.atleast_1d(bandwidths)[:, None]
+    return np.abs(np.log(fitted / table["step_time_s"].to_numpy())).mean(axis=1)
+
+
+def test_one_bandwidth_explains_the_whole_table(results):
+    fits, _, judgement = results
+    shared = fits[fits["curve"].str.endswith("one bandwidth")].iloc[0]
+    bandwidth = shared["bandwidth_bytes_per_s"]
+    rows = several(ntua())
+    assert len(rows) == 24
+    assert bandwidth == pytest.approx(58e6, rel=5e-3)
+    assert shared["bandwidth_bytes_per_s_low"] < bandwidth < shared["bandwidth_bytes_per_s_high"]
+    # no other bandwidth, near or far, has a smaller mean absolute log error
+    least = mean_log_error(rows, np.geomspace(1e6, 1e11, 30_000)).min()
+    assert mean_log_error(rows, bandwidth)[0] <= least * (1 + 1e-4)
+    expected = score(rows["base"] + sent(rows) / bandwidth, rows["step_time_s"])
+    assert reported(judgement, ONE_BANDWIDTH, "ring") == pytest.approx(expected, rel=1e-9)
+    assert expected[:2] == pytest.approx((0.031, 0.095), abs=5e-4)
+
+
+def test_bandwidth_from_the_other_models_predicts_nearly_as_well(results):
+    """What the shared bandwidth is worth where it was not fitted."""
+    *_, judgement = results
+    median, mean, worst = reported(judgement, OTHER_MODELS, "ring")
+    assert (median, mean) == pytest.approx((0.033, 0.096), abs=5e-4)
+    assert worst == pytest.approx(0.498, abs=5e-4)
+
+
+def test_a_models_own_times_do_not_enter_its_prediction():
+    table = ntua()
+    ruined = table.assign(
+        step_time_s=table["step_time_s"].where(
+            (table["model"] != "resnet50") | (table["nodes"] == 1), 1000.0
+        )
+    )
+    before, after = (
+        fit_study(typed((), CURVES), typed((), CELLS), given)[1] for given in (table, ruined)
+    )
+    mine = [
+        rows.loc[(rows["scenario"] == OTHER_MODELS) & (rows["model"] == "resnet50"), "fitted_s"]
+        for rows in (before, after)
+    ]
+    assert len(mine[0]) == 4
+    assert mine[0].tolist() == mine[1].tolist()
+
+
+def test_models_that_obey_another_law_stay_in_every_table(results):
+    fits, predictions, judgement = results
+    assert (judgement["curves"] == 12).all()
+    assert (judgement["points"].tolist()) == [12, 12, 12, 12, 24, 24]
+    for scenario in (ALL_POINTS, EACH_BATCH, TOGETHER, ONE_BANDWIDTH, OTHER_MODELS):
+        models = set(predictions.loc[predictions["scenario"] == scenario, "model"])
+        assert models == set(ntua()["model"])
+    assert {"densenet121", "bert_base"} < set(fits["model"])
+    assert set(fits["source"]) == set(predictions["source"]) == {"published"}
+    worst = predictions[predictions["scenario"] == ONE_BANDWIDTH].nlargest(4, "error")
+    assert set(worst["model"]) == {"densenet121"}
+
+
+def test_every_published_time_is_in_the_predictions(results):
+    _, predictions, _ = results
+    shown = predictions[predictions["scenario"] == ALL_POINTS].dropna(subset="observed_s")
+    keys = [*CURVE, "nodes"]
+    joined = shown.merge(ntua(), on=keys)
+    assert len(joined) == 36
+    assert (joined["observed_s"] == joined["step_time_s"]).all()
+
+
+def test_with_the_printed_labels_no_bandwidth_is_shared():
+    """Read as printed, a row has the examples, epochs and payload of another model."""
+    table = ntua()
+    labels = table["printed_dataset"].str.lower().str.replace(" ", "_")
+    models = read("ntua_table1").set_index("dataset").loc[labels.replace("cifar_10", "cifar10")]
+    models.index = table.index
+    per_epoch = models["training_examples"] // (table["nodes"] * table["batch_per_worker"])
+    printed = table.assign(
+        step_time_s=table["training_time_s"] / (per_epoch * models["epochs"]),
+        payload_bytes=4 * models["trainable_weights"],
+    )
+    tried = np.geomspace(1e6, 1e11, 2000)
+    corrected = mean_log_error(several(table), tried).min()
+    assert mean_log_error(several(printed), tried).min() > 2 * corrected
+
+
+def synthetic(bandwidth, noise, seed):
+    """Return a published table of three models on machines of one known bandwidth."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for model, payload in (("small", 1e6), ("middle", 1e7), ("large", 1e8)):
+        for batch in (32, 128):
+            for nodes in (1, 2, 3, 4):
+                law = RingAllReduce(0.01, 1e-3, 0.0, 1 / bandwidth)
+                seconds = float(law.evaluate(nodes, batch, payload))
+                seconds *= np.exp(noise * rng.standard_normal())
+                rows.append(
+                    {"study": "ntua", "model": model, "dataset": "mnist", "kind": "published"}
+                    | {"batch_per_worker": batch, "nodes": nodes, "epochs": 1, "steps": 100}
+                    | {"training_time_s": 100 * seconds, "step_time_s": seconds}
+                    | {"training_accuracy": 0.9, "payload_bytes": int(payload)}
+                    | {"printed_dataset": "MNIST", "printed_batch": batch}
+                )
+    return typed(rows, PUBLISHED)
+
+
+def shared(table, resamples=100):
+    spreads = find_spreads(list(find_groups(published_curves(table))))
+    return fit_bandwidth(spreads, resamples, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("bandwidth", [3e6, 58e6, 1.2e9, 5e10])
+def test_a_known_bandwidth_is_found(bandwidth):
+    assert shared(synthetic(bandwidth, 0.0, 0)).bandwidth == pytest.approx(bandwidth, rel=1e-3)
+
+
+def test_the_interval_of_the_bandwidth_holds_the_truth_on_most_seeds():
+    held = []
+    for seed in range(20):
+        found = shared(synthetic(58e6, 0.05, seed))
+        held.append(found.low <= 58e6 <= found.high)
+    assert np.mean(held) >= 0.75
+
+
+def test_a_wild_curve_hardly_moves_the_bandwidth():
+    table = synthetic(58e6, 0.0, 0)
+    wild = (table["model"] == "small") & (table["batch_per_worker"] == 32) & (table["nodes"] > 1)
+    found = shared(table.assign(step_time_s=table["step_time_s"].where(~wild, 50.0)))
+    assert found.bandwidth == pytest.approx(58e6, rel=0.01)
+
+
+def test_curves_without_one_node_take_no_part():
+    table = synthetic(58e6, 0.0, 0)
+    lacking = table[(table["model"] != "small") | (table["nodes"] > 1)]
+    assert (shared(table).curves, shared(lacking).curves) == (6, 4)
+    fits, *_ = fit_study(typed((), CURVES), typed((), CELLS), table[table["nodes"] > 1])
+    assert not fits["curve"].str.endswith("one bandwidth").any()

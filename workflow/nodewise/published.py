@@ -1,0 +1,182 @@
+"""The numbers of the studies being reproduced: read from data/published, and checked."""
+
+import csv
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
+
+import pandas as pd
+from pydantic import Field, StringConstraints, ValidationError, model_validator
+
+from nodewise.cells import Frozen, Name
+from nodewise.errors import UserError
+from nodewise.records import Seconds, Share
+from nodewise.tables import PUBLISHED, typed
+
+FOLDER = Path(__file__).parents[2] / "data" / "published"
+BYTES_PER_WEIGHT = 4  # float32
+
+Whole = Annotated[int, Field(ge=1)]
+Duration = Annotated[Seconds, Field(gt=0)]
+Text = Annotated[str, StringConstraints(min_length=1)]
+Row = TypeVar("Row", bound=Frozen)
+
+
+class NtuaModel(Frozen):
+    """A row of Table I: one model with its data set."""
+
+    model: Name
+    dataset: Name
+    epochs: Whole
+    initial_batch_sizes: str = Field(pattern=r"^[1-9]\d*(;[1-9]\d*)*$")
+    trainable_weights: Whole
+    total_weights: Whole
+    training_examples: Whole
+    input_shape: Text
+
+    @property
+    def batches(self) -> list[str]:
+        """The batches per worker that the model was trained with."""
+        return self.initial_batch_sizes.split(";")
+
+    @model_validator(mode="after")
+    def _trainable_are_some_of_all(self) -> Self:
+        if self.trainable_weights > self.total_weights:
+            raise ValueError("trainable_weights must not exceed total_weights")
+        return self
+
+
+class NtuaRun(Frozen):
+    """A row of Table II: one training, with the labels printed beside it."""
+
+    model: Name
+    dataset: Name
+    batch_per_worker: Whole
+    nodes: Whole
+    training_time_s: Duration
+    training_accuracy: Share
+    printed_dataset: Text
+    printed_batch: Whole
+
+
+class MirroredRun(Frozen):
+    """A training on one or two GPUs of one machine."""
+
+    strategy: Name
+    devices: Whole
+    epochs: Whole
+    steps_per_epoch: Whole
+    step_time_ms: Duration
+    total_time_s: Duration
+    final_training_accuracy: Share
+
+
+class StrategyRun(Frozen):
+    """A training of the same network in one of four ways."""
+
+    strategy: Name
+    printed_name: Text
+    training_time_s: Duration
+    epochs: Whole
+    test_accuracy: Share | None = None
+
+
+class HorovodRun(Frozen):
+    """A training on one, two or four GPUs."""
+
+    strategy: Name
+    gpus: Whole
+    epoch_time_s: Duration
+    step_time_ms: Duration
+    accuracy: Share
+    epochs: Whole
+
+
+TABLES: dict[str, type[Frozen]] = {
+    "ntua_table1": NtuaModel,
+    "ntua_table2": NtuaRun,
+    "asu_mirrored_mnist": MirroredRun,
+    "fashion_mlp_strategies": StrategyRun,
+    "horovod_mnist_gpus": HorovodRun,
+}
+
+
+def read(name: str, folder: Path = FOLDER) -> pd.DataFrame:
+    """Return one of `TABLES` as printed, one row per line, columns as in its row class.
+
+    Raises:
+        UserError: there is no such table, or a line of it does not fit (first misfit named).
+    """
+    if name not in TABLES:
+        raise UserError(f"{name!r} is not a published table; there are: {', '.join(TABLES)}")
+    return pd.DataFrame([row.model_dump() for row in _read_rows(folder, name, TABLES[name])])
+
+
+def ntua(folder: Path = FOLDER) -> pd.DataFrame:
+    """Return the table `published`: Table II of the NTUA study, joined with its Table I.
+
+    `steps` is whole steps per epoch, floor(examples / (nodes × batch)), times epochs; `step_time_s`
+    is training time over steps; `payload_bytes` is 4 bytes per trainable weight, the gradient.
+
+    Raises:
+        UserError: a line does not fit, a training is there twice, or Table I does not know its
+            model or batch.
+    """
+    models: dict[tuple[str, str], NtuaModel] = {}
+    for model in _read_rows(folder, "ntua_table1", NtuaModel):
+        if models.setdefault((model.model, model.dataset), model) is not model:
+            raise UserError(f"{folder / 'ntua_table1.csv'}: {model.model} is there twice")
+    rows: dict[tuple[str, int, int], dict[str, Any]] = {}
+    for run in _read_rows(folder, "ntua_table2", NtuaRun):
+        label = f"{run.model} at batch {run.batch_per_worker} on {run.nodes} nodes"
+        where = f"{folder / 'ntua_table2.csv'}: {label}"
+        trained = models.get((run.model, run.dataset))
+        if trained is None or str(run.batch_per_worker) not in trained.batches:
+            raise UserError(f"{where}: ntua_table1.csv has no such model, data set and batch")
+        if (run.model, run.batch_per_worker, run.nodes) in rows:
+            raise UserError(f"{where}: is there twice")
+        rows[run.model, run.batch_per_worker, run.nodes] = _published_row(run, trained, where)
+    return typed(rows.values(), PUBLISHED)
+
+
+def _published_row(run: NtuaRun, trained: NtuaModel, where: str) -> dict[str, Any]:
+    global_batch = run.nodes * run.batch_per_worker
+    steps = trained.training_examples // global_batch * trained.epochs
+    if steps == 0:
+        raise UserError(f"{where}: {trained.training_examples} examples are not one whole step")
+    return run.model_dump() | {
+        "study": "ntua",
+        "epochs": trained.epochs,
+        "steps": steps,
+        "step_time_s": run.training_time_s / steps,
+        "payload_bytes": BYTES_PER_WEIGHT * trained.trainable_weights,
+        "kind": "published",
+    }
+
+
+def _read_rows(folder: Path, name: str, row_type: type[Row]) -> list[Row]:
+    """Return the checked rows of a table; an empty value counts as missing."""
+    path = folder / f"{name}.csv"
+    rows = []
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            lines = csv.DictReader(file, restkey="a surplus column", restval="")
+            for values in lines:
+                # str: surplus values are a list
+                given = {column: str(value) for column, value in values.items() if value}
+                rows.append(_check(row_type, given, f"{path}:{lines.line_num}"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: is not UTF-8 text") from error
+    if not rows:
+        raise UserError(f"{path}: has no rows")
+    return rows
+
+
+def _check(row_type: type[Row], values: dict[str, Any], where: str) -> Row:
+    try:
+        return row_type.model_validate_strings(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        column = ".".join(str(part) for part in first["loc"]) or "the line"
+        raise UserError(f"{where}: {column}: {first['msg']}") from error
