@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -61,7 +61,7 @@ def prepare_dataset(
     name: Annotated[str, typer.Argument(help="A dataset of data/datasets.yaml.")],
     out: Out,
     source: Annotated[
-        str, typer.Option(help="'official' forbids generated stand-ins; 'any' allows them.")
+        Literal["any", "official"], typer.Option(help="'official' forbids generated stand-ins.")
     ] = "any",
     seed: Annotated[int, typer.Option(help="Seed of a generated stand-in.")] = 1,
 ) -> None:
@@ -76,8 +76,6 @@ def prepare_dataset(
 
     from nodewise import datasets
 
-    if source not in ("any", "official"):
-        raise UserError(f"--source: {source!r}; allowed: any, official")
     manifest = datasets.prepare(
         name,
         registry=Path("data/datasets.yaml"),
@@ -149,11 +147,12 @@ def fit_overhead(
     """
     import pandas as pd
 
-    from nodewise import overhead
+    from nodewise.overhead import study
 
     names = ("curves", "cells", "published")
     curves, cells, published = (pd.read_parquet(tables / f"{name}.parquet") for name in names)
-    overhead.write(overhead.fit_study(curves, cells, published), out)
+    fits, predictions, judgement = study.fit_study(curves, cells, published)
+    study.write(fits, predictions, judgement, out)
 
 
 @app.command()

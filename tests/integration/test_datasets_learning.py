@@ -1,0 +1,43 @@
+"""Stand-ins are worth training on: a small network learns what a linear model cannot."""
+
+import os
+
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from nodewise.datasets import standins
+
+
+def accuracy(layers, train, test):
+    import keras
+
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [keras.Input(standins.SHAPE), keras.layers.Rescaling(1 / 255), *layers]
+    )
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    model.fit(*train, batch_size=64, epochs=4, verbose=0)
+    return model.evaluate(*test, verbose=0)[1]
+
+
+@pytest.mark.parametrize("kind", standins.KINDS)
+def test_a_small_network_beats_a_linear_model(kind):
+    from keras import layers
+
+    train = standins.draw(kind, 12_000, 1, 0, lambda made: None)
+    test = standins.draw(kind, 2_000, 1, 1, lambda made: None)
+    linear = accuracy([layers.Flatten(), layers.Dense(10, "softmax")], train, test)
+    network = accuracy(
+        [
+            layers.Conv2D(16, 3, activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Flatten(),
+            layers.Dense(64, "relu"),
+            layers.Dense(10, "softmax"),
+        ],
+        train,
+        test,
+    )
+    assert 0.7 < linear < 0.95
+    assert network > linear + 0.04
