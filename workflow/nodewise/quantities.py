@@ -70,7 +70,8 @@ def _digits(value: float) -> str:
     """Three significant digits, never in exponent form."""
     if value == 0:
         return "0"
-    places = min(max(0, 2 - math.floor(math.log10(abs(value)))), 6)
+    exponent = int(f"{value:.2e}".partition("e")[2])  # of the rounded value
+    places = min(max(0, 2 - exponent), 6)
     return f"{value:,.{places}f}"
 
 

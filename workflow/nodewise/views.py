@@ -6,7 +6,9 @@ from typing import Any
 import pandas as pd
 
 from nodewise.errors import UserError
-from nodewise.quantities import kind_label
+from nodewise.overhead.judge import JUDGEMENT
+from nodewise.overhead.rows import ALL_POINTS, FITS, OVERSUBSCRIBED, PREDICTIONS
+from nodewise.quantities import PROJECTED, kind_label
 from nodewise.tables import AXES, typed
 
 Tables = dict[str, pd.DataFrame]
@@ -16,49 +18,8 @@ GROUP = ["study", "experiment", "model", "dataset"]
 MODEL = ["study", "model", "dataset"]
 POINT = ["batch_per_worker", "nodes"]
 
-_PARAMETERS = ("compute_fixed_s", "compute_per_example_s", "latency_s", "bandwidth_bytes_per_s")
-FITS = {
-    "curve": "str",
-    "source": "str",
-    "study": "str",
-    "experiment": "str",
-    "model": "str",
-    "strategy": "str",
-    "cluster": "str",
-    "data_origin": "str",
-    "batch_per_worker": "Int64",
-    "law": "str",
-    **{f"{name}{end}": "float64" for name in _PARAMETERS for end in ("", "_low", "_high")},
-    "points": "int64",
-    "note": "str",
-}
-PREDICTIONS = {
-    "curve": "str",
-    "source": "str",
-    "study": "str",
-    "experiment": "str",
-    "model": "str",
-    "strategy": "str",
-    "batch_per_worker": "int64",
-    "nodes": "int64",
-    "observed_s": "float64",
-    "fitted_s": "float64",
-    "low_s": "float64",
-    "high_s": "float64",
-    "held_out": "bool",
-    "error": "float64",
-    "scenario": "str",
-}
-JUDGEMENT = {
-    "scenario": "str",
-    "law": "str",
-    "curves": "int64",
-    "points": "int64",
-    "median_error": "float64",
-    "mean_error": "float64",
-    "worst_error": "float64",
-}
 OVERHEAD = {"fits": FITS, "predictions": PREDICTIONS, "judgement": JUDGEMENT}
+CURVE = ["source", "study", "experiment", "model", "strategy", "curve"]
 
 
 def read_overhead(overhead_dir: Path) -> Tables:
@@ -81,6 +42,11 @@ def _read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:
         raise UserError(f"{path}: a column is missing ({error.args[0]})") from error
     except ValueError as error:
         raise UserError(f"{path}: is not a table of this version ({error})") from error
+
+
+def with_labels(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return `rows` with a column `label`: what the kind of their numbers is called."""
+    return rows.assign(label=_labels(rows))
 
 
 def scaling_lines(curves: pd.DataFrame) -> pd.DataFrame:
@@ -139,26 +105,32 @@ def accuracies(tables: Tables) -> pd.DataFrame:
     return _beside(ours, theirs, ["epochs", "accuracy", "test_accuracy"])
 
 
-def beside_published(times: pd.DataFrame, accuracy: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per published point: time and accuracy, theirs and ours, and the ratio.
+def beside_published(tables: Tables) -> pd.DataFrame:
+    """Return every published point: time and accuracy, theirs and ours, and the ratio of times.
 
+    `label` and `accuracy_label` say the kinds of our numbers; both are empty where we have none.
     Of several measured times of a point the one that needs no projection is taken.
     """
     where = [*MODEL, *POINT]
-    theirs, ours = _split_published(times)
-    ours = ours.assign(projected=ours["kind"].str.contains("×")).sort_values("projected")
-    ours = ours.drop_duplicates(where)[[*where, "seconds", "kind", "oversubscribed"]]
-    rows = theirs[[*where, "epochs", "seconds"]].merge(
-        ours, "left", where, suffixes=("_published", "_ours")
+    times, scores = training_times(tables), accuracies(tables)
+    times = times[times["kind"] != "published"]
+    times = times.assign(projected=times["kind"].str.contains(PROJECTED, regex=False))
+    times = times.sort_values("projected").drop_duplicates(where)
+    ours = times[[*where, "seconds", "kind", "oversubscribed"]].rename(
+        columns={"seconds": "seconds_ours", "kind": "label"}
     )
-    scored, scored_ours = _split_published(accuracy)
-    rows = rows.merge(scored[[*where, "accuracy"]], "left", where).merge(
-        scored_ours[[*where, "accuracy"]].drop_duplicates(where),
-        "left",
-        where,
-        suffixes=("_published", "_ours"),
+    scores = scores[scores["kind"] != "published"].drop_duplicates(where)
+    scores = scores[[*where, "accuracy", "kind"]].rename(
+        columns={"accuracy": "accuracy_ours", "kind": "accuracy_label"}
     )
-    return rows.assign(ratio=rows["seconds_ours"] / rows["seconds_published"])
+    rows = tables["published"].rename(
+        columns={"training_time_s": "seconds_published", "training_accuracy": "accuracy_published"}
+    )
+    rows = rows.merge(ours, "left", where).merge(scores, "left", where)
+    return rows.assign(
+        ratio=rows["seconds_ours"] / rows["seconds_published"],
+        oversubscribed=rows["oversubscribed"].eq(True),
+    )
 
 
 def step_parts(curves: pd.DataFrame) -> pd.DataFrame:
@@ -186,44 +158,49 @@ def epochs(tables: Tables) -> pd.DataFrame:
     return rows.assign(kind=_labels(rows))
 
 
-def fit_roles(predictions: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
-    """Return what a fit's figure shows: the full fits and every held-out prediction.
+def fit_roles(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return what the figure of a fit shows, told apart by `role`.
 
-    Column `role` is `fitted`, `predicted` (more nodes than any observed point of the line) or
-    `held out`; `oversubscribed` tells measured points on more workers than cores.
+    `fitted` and `predicted` are points of the line, the latter on more nodes than any point it was
+    fitted to; `observed` are the observed points, `held out` what a law gave for points that it
+    was not shown. `oversubscribed` tells observed points on more workers than cores.
     """
-    full = full_fit(predictions)
-    full["role"] = full["beyond"].map({True: "predicted", False: "fitted"})
-    rows = pd.concat([full, predictions[predictions["held_out"]].assign(role="held out")])
-    return _with_oversubscribed(rows, curves)
+    lines = full_fit(predictions)
+    lines["role"] = lines["beyond"].map({True: "predicted", False: "fitted"})
+    rows = predictions.assign(oversubscribed=predictions["scenario"] == OVERSUBSCRIBED)
+    told = rows["oversubscribed"] | (rows["scenario"] == ALL_POINTS)
+    points = rows[told].dropna(subset="observed_s").assign(role="observed")
+    held = rows[rows["held_out"] & ~told].assign(role="held out")
+    return pd.concat([lines.assign(oversubscribed=False), points, held], ignore_index=True)
 
 
-def speedup_roles(predictions: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
-    """Return `fitted_speedups` with the columns `role` and `oversubscribed` of `fit_roles`."""
-    rows = fitted_speedups(predictions)
-    rows["role"] = rows["beyond"].map({True: "predicted", False: "fitted"})
-    return _with_oversubscribed(rows, curves)
+def held_out(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return what laws gave for points that they were not shown, other than crowded machines'."""
+    return predictions[predictions["held_out"] & (predictions["scenario"] != OVERSUBSCRIBED)]
 
 
 def full_fit(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return the predictions of the fits to all points, nothing held out; `beyond` the points?"""
-    held = predictions.groupby(["curve", "scenario"])["held_out"].transform("any")
-    rows = predictions[~held.astype(bool)].drop_duplicates(["curve", *POINT])
+    """Return the fits to all points; `beyond` tells rows on more nodes than any of the points."""
+    rows = predictions[predictions["scenario"] == ALL_POINTS]
     observed = rows["nodes"].where(rows["observed_s"].notna())
     last = observed.groupby([rows["curve"], rows["batch_per_worker"]]).transform("max")
     return rows.assign(beyond=~(rows["nodes"] <= last))
 
 
-def fitted_speedups(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return the full fits with `speedup`: throughput against one node, of the same formula.
+def speedup_roles(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return `fit_roles` without what was held out, with `speedup`: throughput against one node.
 
-    `observed_speedup` is the same of the observed points. A curve without a one-node row has none.
+    The speed-up of an observed point is against the observed point on one node, that of the line
+    against the line. A curve without either has none.
     """
-    rows = full_fit(predictions)
-    one = rows.loc[rows["nodes"] == 1, ["curve", "batch_per_worker", "fitted_s", "observed_s"]]
-    rows = rows.merge(one, "left", ["curve", "batch_per_worker"], suffixes=("", "_one"))
-    rows["speedup"] = rows["nodes"] * rows["fitted_s_one"] / rows["fitted_s"]
-    rows["observed_speedup"] = rows["nodes"] * rows["observed_s_one"] / rows["observed_s"]
+    rows = fit_roles(predictions)
+    rows = rows[rows["role"] != "held out"]
+    seconds = rows["observed_s"].where(rows["role"] == "observed", rows["fitted_s"])
+    rows = rows.assign(seconds=seconds, observed=rows["role"] == "observed")
+    at = ["curve", "batch_per_worker", "observed"]
+    one = rows.loc[rows["nodes"] == 1, [*at, "seconds"]]
+    rows = rows.merge(one, "left", at, suffixes=("", "_one"))
+    rows["speedup"] = rows["nodes"] * rows["seconds_one"] / rows["seconds"]
     return rows.dropna(subset="speedup").reset_index(drop=True)
 
 
@@ -233,21 +210,13 @@ def break_even(predictions: pd.DataFrame) -> pd.DataFrame:
     Columns: `pays_from` (the smallest such node count, empty if none of the range pays), `best`
     (the node count of the highest throughput), its `speedup`, and `reach` (the end of the range).
     """
-    speed = fitted_speedups(predictions)
-    speed = speed[speed["nodes"] > 1]
-    key = ["curve", "source", "study", "experiment", "model", "strategy", "batch_per_worker"]
+    speed = speedup_roles(predictions)
+    speed = speed[(speed["role"] != "observed") & (speed["nodes"] > 1)]
+    key = [*CURVE, "batch_per_worker"]
     fastest = speed.sort_values("speedup").groupby(key)[["nodes", "speedup"]].last()
     pays = speed[speed["speedup"] > 1].groupby(key)["nodes"].min().rename("pays_from")
     reach = speed.groupby(key)["nodes"].max().rename("reach")
     return fastest.rename(columns={"nodes": "best"}).join([pays, reach]).reset_index()
-
-
-def _with_oversubscribed(rows: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
-    at = ["experiment", "model", "strategy", *POINT]
-    lines = scaling_lines(curves).drop(columns="strategy").rename(columns={"line": "strategy"})
-    crowded = lines.groupby(at)["oversubscribed"].any().reset_index()
-    rows = rows.merge(crowded, "left", at)
-    return rows.assign(oversubscribed=rows["oversubscribed"].eq(True))  # unknown counts as no
 
 
 def _with_epochs(tables: Tables) -> pd.DataFrame:
@@ -275,8 +244,3 @@ def _beside(ours: pd.DataFrame, theirs: pd.DataFrame, values: list[str]) -> pd.D
     whole: dict[str, Any] = {"repeats": "Int64", "oversubscribed": "bool", "epochs": "int64"}
     frames = [part.reindex(columns=columns).astype(whole) for part in (ours, theirs) if len(part)]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
-
-
-def _split_published(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    published = rows["kind"] == "published"
-    return rows[published], rows[~published]

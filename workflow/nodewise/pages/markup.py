@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,16 +11,18 @@ from markupsafe import Markup
 
 from nodewise.quantities import base_kind, write_number
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+# control characters, lone surrogates, and marks that turn the direction of writing
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 \u00a0-\U0010ffff]")
+_RIGHT, _WIDE, _TEXT = Markup("nw-right"), Markup("nw-wide"), Markup("nw-text")
 
 
 def text(value: object) -> Markup:
     """Return `value` as text that means nothing to HTML or to Markdown.
 
     Every ASCII character but letters, digits and spaces becomes a numeric character reference, a
-    new line too, so that the text can neither open markup nor start a Markdown block. Control
-    characters, which Markdown uses as marks of its own, become U+FFFD.
+    new line too, so that the text can neither open markup nor start a Markdown block. What is
+    never shown (Markdown uses control characters as marks of its own) becomes U+FFFD.
     """
     if isinstance(value, Markup):
         return value
@@ -30,21 +32,19 @@ def text(value: object) -> Markup:
 
 def badge(kind: str) -> Markup:
     """Return the mark of a kind of number; `kind` is a label of `quantities.kind_label`."""
-    return Markup('<span class="nw-kind nw-kind--{}">{}</span>').format(
-        base_kind(kind), text(kind)
-    )
+    return Markup('<span class="nw-kind nw-kind--{}">{}</span>').format(base_kind(kind), text(kind))
 
 
-def number(value: Any, unit: str, kind: str) -> Markup:
+def number(value: float | None, unit: str, kind: str) -> Markup:
     """Return a number for running text, its kind beside it."""
     return Markup("{} {}").format(_data(value, unit), badge(kind))
 
 
-def _data(value: Any, unit: str) -> Markup:
-    if pd.isna(value):
+def _data(value: float | None, unit: str) -> Markup:
+    if value is None or pd.isna(value):
         return Markup("–")
     written = text(write_number(float(value), unit).replace(" ", "\u00a0"))
-    return Markup('<data value="{}">{}</data>').format(f"{float(value):.6g}", written)
+    return Markup('<data value="{}">{}</data>').format(f"{value:.6g}", written)
 
 
 def script_json(value: object) -> Markup:
@@ -57,7 +57,7 @@ def script_json(value: object) -> Markup:
 
 def front_matter_text(value: str) -> Markup:
     """Return `value` as a YAML string whose content is HTML text, as the theme prints it."""
-    return Markup(json.dumps(str(text(value))))  # noqa: S704
+    return Markup(json.dumps(str(text(value)), ensure_ascii=False))  # noqa: S704
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ class Column:
     A column of numbers has a unit of `write_number` and says what kind its numbers are: `kind` for
     all of them, or `kind_from`, another column of the same table that says it row by row. A count
     that is an axis or an extent (nodes, steps) is a label, not a result, and needs no kind.
+    `low` and `high` name the columns of an interval that is written below the number. A `wide`
+    column holds sentences.
     """
 
     name: str
@@ -74,7 +76,9 @@ class Column:
     unit: str | None = None
     kind: str | None = None
     kind_from: str | None = None
-    yes: str = "yes"
+    low: str | None = None
+    high: str | None = None
+    wide: bool = False
 
     def __post_init__(self) -> None:
         if self.unit is not None and (self.kind is None) == (self.kind_from is None):
@@ -83,11 +87,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table on a page: heads and rows of markup; `numeric` tells which columns align right."""
+    """A table on a page: heads and rows of markup, and a class for each column."""
 
     heads: Sequence[Markup]
     rows: Sequence[Sequence[Markup]]
-    numeric: Sequence[bool]
+    classes: Sequence[Markup]
 
 
 def table(rows: pd.DataFrame, columns: Sequence[Column]) -> Table:
@@ -96,33 +100,33 @@ def table(rows: pd.DataFrame, columns: Sequence[Column]) -> Table:
     Raises:
         ValueError: the column that says the kinds of another one is not shown.
     """
-    shown = {column.name for column in columns}
-    for column in columns:
-        if column.kind_from is not None and column.kind_from not in shown:
-            raise ValueError(f"column {column.name}: {column.kind_from} must be shown beside it")
+    kinds = {column.kind_from for column in columns if column.kind_from is not None}
+    hidden = kinds - {column.name for column in columns}
+    if hidden:
+        raise ValueError(f"{', '.join(hidden)}: the kinds of a column must be shown beside it")
     return Table(
         heads=[_head(column) for column in columns],
-        rows=[[_cell(row, column) for column in columns] for row in rows.to_dict("records")],
-        numeric=[
-            column.unit is not None
-            or (pd.api.types.is_numeric_dtype(rows[column.name]) and not _is_bool(rows, column))
-            for column in columns
-        ],
+        rows=[[_cell(row, column, kinds) for column in columns] for row in rows.to_dict("records")],
+        classes=[_class(rows[column.name], column) for column in columns],
     )
 
 
 def data_table(rows: pd.DataFrame) -> Table:
     """Return the data of a chart as a table, each column under its own name."""
+    floats = rows.select_dtypes("float64").columns
+    written = rows.assign(**{str(name): rows[name].map("{:,.4g}".format) for name in floats})
     columns = [Column(str(name), str(name)) for name in rows.columns]
-    return table(rows.map(_four_digits), columns)
+    plain = table(written.where(rows.notna()), columns)
+    return Table(plain.heads, plain.rows, [_class(rows[c.name], c) for c in columns])
 
 
-def _four_digits(value: Any) -> Any:
-    return f"{value:,.4g}" if isinstance(value, float) and not pd.isna(value) else value
-
-
-def _is_bool(rows: pd.DataFrame, column: Column) -> bool:
-    return bool(pd.api.types.is_bool_dtype(rows[column.name]))
+def _class(values: pd.Series, column: Column) -> Markup:
+    """Return the class of a column: numbers align right, long texts get room."""
+    types = pd.api.types
+    numeric = types.is_numeric_dtype(values) and not types.is_bool_dtype(values)
+    if column.unit is not None or numeric:
+        return _RIGHT
+    return _WIDE if column.wide else _TEXT
 
 
 def _head(column: Column) -> Markup:
@@ -130,10 +134,16 @@ def _head(column: Column) -> Markup:
     return Markup("{} {}").format(title, badge(column.kind)) if column.kind else title
 
 
-def _cell(row: Mapping[Any, Any], column: Column) -> Markup:
+def _cell(row: Mapping[Hashable, Any], column: Column, kinds: Collection[str]) -> Markup:
     value = row[column.name]
-    if column.unit is not None:
-        return _data(value, column.unit)
     if isinstance(value, bool):
-        return text(column.yes if value else "")
-    return Markup("–") if pd.isna(value) else text(value)
+        return text("yes" if value else "")
+    if column.unit is None and pd.isna(value):
+        return Markup("–")
+    if column.unit is None:
+        return badge(value) if column.name in kinds else text(value)
+    written = _data(value, column.unit)
+    if column.low is None or column.high is None or pd.isna(row[column.low]):
+        return written
+    low, high = _data(row[column.low], column.unit), _data(row[column.high], column.unit)
+    return Markup('{}<span class="nw-range">{} to {}</span>').format(written, low, high)

@@ -1,0 +1,37 @@
+/* Web workers for pages opened from a folder, where browsers refuse to start one.
+ *
+ * The worker's script runs in an empty, hidden frame instead. What it posts reaches the page, what
+ * the page posts reaches it: as much of the interface of Worker as the search of the theme uses.
+ */
+"use strict";
+if (location.protocol === "file:") {
+  window.IFrameWorker = class extends EventTarget {
+    constructor(url) {
+      super();
+      const frame = document.createElement("iframe");
+      frame.hidden = true;
+      frame.title = "search";
+      document.body.append(frame);
+      this.inside = frame.contentWindow;
+      this.inside.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", { data }));
+      this.inside.importScripts = (...urls) => Promise.all(urls.map((one) => this.load(one)));
+      this.ready = this.load(new URL(url, location));
+    }
+
+    load(url) {
+      return new Promise((resolve, reject) => {
+        const script = this.inside.document.createElement("script");
+        script.src = url;
+        script.onload = resolve;
+        script.onerror = reject;
+        this.inside.document.head.append(script);
+      });
+    }
+
+    async postMessage(data) {
+      await this.ready;
+      this.inside.dispatchEvent(new this.inside.MessageEvent("message", { data }));
+    }
+  };
+  window.Worker = window.IFrameWorker;
+}

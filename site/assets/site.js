@@ -1,0 +1,41 @@
+/* Filters the list of cells; what is chosen stands in the address, so that it can be shared. */
+"use strict";
+(() => {
+  const form = document.querySelector(".nw-filter");
+  if (!form) {
+    return;
+  }
+  const rows = [...document.querySelectorAll("[data-cell]")];
+  const count = form.querySelector("output");
+  const wanted = new URLSearchParams(location.search);
+
+  for (const select of form.querySelectorAll("select")) {
+    const values = [...new Set(rows.map((row) => row.dataset[select.name]))];
+    values.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+    select.append(...values.map((value) => new Option(value, value)));
+    select.value = values.includes(wanted.get(select.name)) ? wanted.get(select.name) : "";
+  }
+  form.elements.text.value = wanted.get("text") ?? "";
+
+  function filter() {
+    const chosen = [...new FormData(form)].filter(([, value]) => value !== "");
+    let shown = 0;
+    for (const row of rows) {
+      row.hidden = !chosen.every(([name, value]) =>
+        name === "text"
+          ? row.textContent.toLowerCase().includes(value.toLowerCase())
+          : row.dataset[name] === value,
+      );
+      shown += row.hidden ? 0 : 1;
+    }
+    count.value = `${shown} of ${rows.length} cells`;
+    const query = new URLSearchParams(chosen).toString();
+    history.replaceState(null, "", query ? `?${query}` : location.pathname);
+  }
+
+  form.addEventListener("input", filter);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("reset", () => setTimeout(filter));
+  form.hidden = false;
+  filter();
+})();

@@ -1,0 +1,242 @@
+"""Synthetic, valid records for tests of the reporting rooms. They never become data of the project.
+
+The step times follow a ring all-reduce on a made-up network, with made-up noise: enough to draw
+and to calculate with, and nothing that was measured.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nodewise.cells import Cell, Extent
+from nodewise.files import write_text
+from nodewise.overhead.study import fit_study
+from nodewise.overhead.study import write as write_fits
+from nodewise.records import Record, record_json
+from nodewise.tables import build_tables, write_tables
+
+BATCHES = (32, 64, 128, 256, 512)
+EXAMPLES = 60_000
+PARAMETERS = 1_256_150
+CORES = 2
+COMPUTE_FIXED_S, COMPUTE_PER_EXAMPLE_S = 0.004, 0.00021
+LATENCY_S, BANDWIDTH = 0.0004, 450e6
+START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+STEPS = Extent(warmup_steps=5, steps=40, split_steps=12)
+EPOCHS = Extent(warmup_steps=5, epochs=5, split_steps=0)
+
+
+def cell(**changes: Any) -> Cell:
+    """Return a cell of the synthetic study; the axis `n` sets strategy and nodes together."""
+    nodes = changes.pop("n", 1)
+    values: dict[str, Any] = {
+        "study": "ntua",
+        "experiment": "ntua_steps",
+        "model": "fashion_cnn",
+        "dataset": "fashion_mnist",
+        "strategy": "single" if nodes == 1 else "multi_worker_mirrored",
+        "cluster": "local",
+        "batch": 64,
+        "nodes": nodes,
+        "repeat": 0,
+        "extent": STEPS,
+        "seed": 1,
+        "time_limit_s": 600,
+    }
+    return Cell.model_validate(values | changes)
+
+
+def parts_s(batch: int, nodes: int) -> dict[str, float]:
+    """Return the seconds of each part of one step of the made-up machine."""
+    slowdown = max(1.0, nodes / CORES)  # more workers than cores share the cores
+    rounds = 2 * (nodes - 1)
+    return {
+        "compute": (COMPUTE_FIXED_S + COMPUTE_PER_EXAMPLE_S * batch) * slowdown,
+        "wait": 0.0008 * (nodes - 1) * slowdown,
+        "communicate": rounds * LATENCY_S + rounds / nodes * 4 * PARAMETERS / BANDWIDTH,
+        "apply": 0.0012 * slowdown,
+    }
+
+
+def record(of: Cell, *, origin: str = "official", commit: str = "0" * 40) -> Record:
+    """Return a valid record of a cell that ran to its end."""
+    rng = np.random.default_rng([of.batch, of.nodes, of.repeat, of.extent.epochs or 0])
+    parts = parts_s(of.batch, of.nodes)
+    per_epoch = EXAMPLES // of.global_batch
+    steps = of.extent.steps or (of.extent.epochs or 0) * per_epoch
+    launch = rng.lognormal(0, 0.04)
+    times = sum(parts.values()) * launch * rng.lognormal(0, 0.05, steps)
+    payload = 4 * PARAMETERS
+    sent = round(steps * payload * 2 * (of.nodes - 1) / of.nodes)
+    workers = [
+        {
+            "rank": rank,
+            "shard_examples": EXAMPLES // of.nodes,
+            "step_us": np.round(times * 1e6 * rng.normal(1, 0.002, steps)).astype(int).tolist(),
+            "elapsed_s": float(times.sum()),
+            "cpu_s": float(times.sum() * 0.9),
+            "bytes_sent": sent,
+            "bytes_received": sent,
+            "split": _split(parts, of.extent.split_steps, launch, rng),
+        }
+        for rank in range(of.nodes)
+    ]
+    return Record.model_validate(
+        _frame(of, origin, commit)
+        | {
+            "status": "ok",
+            "result": {
+                "trainable_parameters": PARAMETERS,
+                "total_parameters": PARAMETERS,
+                "payload_bytes": payload,
+                "steps_per_epoch": per_epoch,
+                "whole_epochs": of.extent.epochs is not None,
+                "start_up": {
+                    "imported_s": 4.1,
+                    "workers_ready_s": 5.9 + of.nodes,
+                    "first_timed_step_s": 7.4 + of.nodes,
+                },
+                "workers": workers,
+                "epochs": list(_epochs(of, per_epoch, times)),
+                "test": {"examples": 10_000, "loss": 0.41, "accuracy": 0.857},
+                "oversubscribed": of.nodes > CORES,
+            },
+            "failure": None,
+        }
+    )
+
+
+def failed(of: Cell, reason: str, log_tail: Sequence[str] = (), status: str = "failed") -> Record:
+    """Return a valid record of a cell without result."""
+    failure = {"reason": reason, "rank": of.nodes - 1, "log_tail": list(log_tail)}
+    rest = {"status": status, "result": None, "failure": failure}
+    return Record.model_validate(_frame(of, "official", "0" * 40) | rest)
+
+
+def grid(batches: Sequence[int] = BATCHES, repeats: int = 2) -> list[Record]:
+    """Return measured-steps cells for 1-3 nodes, whole-epoch cells at two batches, one failure."""
+    records = [
+        record(cell(batch=batch, n=nodes, repeat=repeat))
+        for batch, nodes, repeat in itertools.product(batches, (1, 2, 3), range(repeats))
+    ]
+    lost = records.pop()
+    reason = "worker 2 did not finish in time"
+    records.append(failed(lost.cell, reason, ["step 17 of 40", "killed after 600 s"]))
+    for batch, nodes in itertools.product((256, 512), (1, 2, 3)):
+        whole = cell(experiment="ntua_epochs", batch=batch, n=nodes, extent=EPOCHS)
+        records.append(record(whole))
+    return records
+
+
+def write(records: Sequence[Record], folder: Path) -> list[Path]:
+    """Write each record as `folder/<cell id>.json`; return the paths."""
+    paths = []
+    for item in records:
+        paths.append(folder / f"{item.cell.id}.json")
+        write_text(paths[-1], record_json(item))
+    return paths
+
+
+def published() -> pd.DataFrame:
+    """Return rows of the published table's form for the model of `cell()`, with made-up numbers."""
+    rows = []
+    for batch, nodes in itertools.product(BATCHES, (1, 2, 3)):
+        steps = 5 * (EXAMPLES // (batch * nodes))
+        step = 0.012 + 0.0004 * batch + (nodes > 1) * 0.08 * (1 + nodes / 12)
+        rows.append(
+            {
+                "study": "ntua",
+                "model": "fashion_cnn",
+                "dataset": "fashion_mnist",
+                "batch_per_worker": batch,
+                "nodes": nodes,
+                "epochs": 5,
+                "training_time_s": float(round(steps * step)),
+                "training_accuracy": round(0.94 - 0.0001 * batch - 0.008 * (nodes - 1), 3),
+                "steps": steps,
+                "step_time_s": round(steps * step) / steps,
+                "payload_bytes": 4 * PARAMETERS,
+                "kind": "published",
+                "printed_dataset": "Fashion MNIST" if batch == 32 else "MNIST",
+                "printed_batch": batch,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def write_study(
+    folder: Path, records: Sequence[Record], published: pd.DataFrame | None = None
+) -> dict[str, pd.DataFrame]:
+    """Write the records, their tables and fits into `folder`, as the workflow does.
+
+    Returns the tables.
+    """
+    paths = write(records, folder / "records")
+    tables = build_tables(paths, published)
+    write_tables(tables, folder / "tables")
+    fitted = fit_study(tables["curves"], tables["cells"], tables["published"], resamples=20)
+    write_fits(*fitted, folder / "overhead")
+    return tables
+
+
+def _frame(of: Cell, origin: str, commit: str) -> dict[str, Any]:
+    started = START + timedelta(minutes=of.repeat * 60 + of.nodes)
+    return {
+        "cell": of,
+        "kind": "measured",
+        "started_at": started,
+        "finished_at": started + timedelta(seconds=50),
+        "data": {
+            "dataset": of.dataset,
+            "origin": origin,
+            "sha256": "a" * 64,
+            "train_examples": EXAMPLES,
+            "test_examples": 10_000,
+        },
+        "provenance": {
+            "commit": commit,
+            "dirty": False,
+            "config_sha256": "b" * 64,
+            "lock_sha256": "c" * 64,
+            "versions": {"tensorflow": "2.21.0", "keras": "3.15.1", "python": "3.11.7"},
+            "cpu": "Synthetic CPU",
+            "cores": CORES,
+            "memory_bytes": 8 * 2**30,
+            "kernel": "6.1.0",
+            "network": "namespace with loopback only",
+            "command": f"snakemake --cores all --force results/records/{of.id}.json",
+        },
+    }
+
+
+def _split(
+    parts: dict[str, float], steps: int, launch: float, rng: np.random.Generator
+) -> dict[str, Any] | None:
+    if steps == 0:
+        return None
+    times: dict[str, Any] = {
+        f"{part}_us": np.round(seconds * launch * 1e6 * rng.lognormal(0, 0.03, steps))
+        .astype(int)
+        .tolist()
+        for part, seconds in parts.items()
+    }
+    return times | {"idle_barrier_us": 240}
+
+
+def _epochs(of: Cell, per_epoch: int, times: np.ndarray) -> Iterator[dict[str, Any]]:
+    """Yield one entry an epoch, or one for the measured steps."""
+    size = per_epoch if of.extent.epochs else len(times)
+    pace = 0.02 * np.log2(of.global_batch / 32)
+    for epoch, start in enumerate(range(0, len(times), size), 1):
+        yield {
+            "epoch": epoch,
+            "steps": size,
+            "seconds": float(times[start : start + size].sum()),
+            "loss": float(0.7 / epoch**0.5 + pace),
+            "accuracy": float(0.93 - 0.16 / epoch - pace),
+        }

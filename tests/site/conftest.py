@@ -1,0 +1,121 @@
+"""A built site of synthetic records, and a real browser that opens it from its folder.
+
+One experiment is odd on purpose: its model, its failure and its log say what would be markup.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+from playwright.sync_api import Browser, Page, sync_playwright
+
+import make_records as make
+from nodewise.charts import draw_charts
+from nodewise.pages import render_pages
+from nodewise.tables import write_tables
+
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+ODD_MODEL = "<script>alert(1)</script>"
+ODD_REASON = "`x` | **bold** <img src=x onerror=alert(2)> [go](javascript:alert(3)) {{ 7*7 }}"
+ODD_LOG = ["```", "</code></pre><script>alert(4)</script>", "# not a heading", "    * not a list"]
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory) -> Path:
+    """Return the folder of the built site; `site.parent` holds what it was built from."""
+    folder = tmp_path_factory.mktemp("built")
+    odd = [make.record(make.cell(experiment="odd", n=n), origin="generated") for n in (1, 2)]
+    lost = make.failed(make.cell(experiment="odd", n=3), ODD_REASON, ODD_LOG)
+    tables = make.write_study(folder, [*make.grid(), *odd, lost], make.published())
+    for name in ("cells", "curves", "epochs"):
+        table = tables[name]
+        tables[name] = table.assign(
+            model=table["model"].where(table["experiment"] != "odd", ODD_MODEL)
+        )
+    write_tables(tables, folder / "tables")
+    draw_charts(folder / "tables", folder / "overhead", folder / "charts")
+    render_pages(
+        Path("config/study.yaml"),
+        tables_dir=folder / "tables",
+        overhead_dir=folder / "overhead",
+        charts_dir=folder / "charts",
+        records_dir=folder / "records",
+        site_dir=Path("site"),
+        out_dir=folder / "docs",
+    )
+    started = time.perf_counter()
+    config = load_config("mkdocs.yml", docs_dir=str(folder / "docs"), site_dir=str(folder / "site"))
+    build(config)
+    (folder / "seconds").write_text(str(time.perf_counter() - started))
+    return folder / "site"
+
+
+@pytest.fixture(scope="session")
+def html(site) -> list[str]:
+    """Return the pages of the site, as paths below its folder."""
+    return sorted(str(path.relative_to(site)) for path in site.rglob("*.html"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Start the browser of the system; without one these tests fail, they are not skipped."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Watched:
+    """A browser page that remembers whatever should not happen on it."""
+
+    def __init__(self, page: Page, site: Path) -> None:
+        self.page, self.site = page, site
+        self.complaints: list[str] = []
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("dialog", self._on_dialog)
+        page.on("request", self._on_request)
+        page.on("requestfailed", self._on_failure)
+
+    def _on_console(self, message) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"{message.type}: {message.text}")
+
+    def _on_dialog(self, dialog) -> None:
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _on_request(self, request) -> None:
+        if not request.url.startswith((self.site.as_uri(), "data:", "blob:", "about:")):
+            self.complaints.append(f"request to {request.url}")
+
+    def _on_failure(self, request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # the next page was opened meanwhile
+            self.complaints.append(f"{request.failure}: {request.url}")
+
+    def open(self, path: str) -> Page:
+        """Open a page of the site and wait until its charts are drawn."""
+        self.page.goto(f"{self.site.as_uri()}/{path}")
+        self.page.wait_for_function(
+            "document.querySelectorAll('.nw-figure').length"
+            " === document.querySelectorAll('.nw-figure--live').length"
+        )
+        return self.page
+
+
+@pytest.fixture
+def watched(browser, site, request) -> Iterator[Watched]:
+    """Return a page of 1280 × 900, light; an indirect parameter changes these options."""
+    options = {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"}
+    context = browser.new_context(**(options | getattr(request, "param", {})))
+    watched = Watched(context.new_page(), site)
+    yield watched
+    context.close()
+    assert watched.complaints == []

@@ -1,0 +1,317 @@
+"""The built site in a real browser, opened from its folder, and its links."""
+
+import json
+import re
+from collections import defaultdict
+from html.parser import HTMLParser
+from io import StringIO
+from urllib.parse import unquote, urlsplit
+
+import pandas as pd
+import pytest
+from conftest import ODD_LOG, ODD_MODEL, ODD_REASON
+
+RESULTS = "results/fashion-mnist.html"
+CELL = "cells/ntua_steps/fashion_cnn/multi_worker_mirrored/batch~64/nodes~2/repeat~0.html"
+ODD_CELL = "cells/odd/fashion_cnn/multi_worker_mirrored/batch~64/nodes~3/repeat~0.html"
+WITH_FIGURES = ["index.html", RESULTS, "fit.html", "studies/ntua.html"]
+NARROW = {"viewport": {"width": 360, "height": 800}}
+
+# --- every page ---
+
+
+def test_the_site_is_built_within_ten_seconds(site, html):
+    assert len(html) > 45
+    assert float((site.parent / "seconds").read_text()) < 10
+
+
+@pytest.mark.parametrize("watched", [NARROW | {"color_scheme": "dark"}], indirect=True)
+def test_every_page_opens_without_a_complaint_and_fits_the_width(watched, html):
+    for path in html:
+        if path == "404.html":
+            continue  # its addresses are those of a server's root
+        page = watched.open(path)
+        assert page.locator("h1").count() == 1, path
+        wider = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wider <= 0, f"{path} is {wider} pixels wider than the screen"
+
+
+def test_every_number_has_its_kind(watched):
+    for path in [*WITH_FIGURES, CELL, "cells/index.html"]:
+        page = watched.open(path)
+        bare = page.evaluate(
+            """() => [...document.querySelectorAll('article data')].filter((data) => {
+              const beside = data.nextElementSibling;
+              if (beside?.classList.contains('nw-kind')) return false;
+              const cell = data.closest('td');
+              const head = cell?.closest('table').rows[0].cells[cell.cellIndex];
+              return ![head, cell?.parentElement].some((one) => one?.querySelector('.nw-kind'));
+            }).map((data) => data.textContent)"""
+        )
+        assert page.locator("article data").count() >= 3
+        assert bare == [], path
+
+
+def test_a_stand_in_is_announced_at_the_top_of_every_page(watched, html):
+    for path in [*WITH_FIGURES, CELL, ODD_CELL, "method.html", "data.html"]:
+        assert "stand-in" in watched.open(path).locator(".md-banner").inner_text()
+
+
+# --- charts ---
+
+
+@pytest.mark.parametrize("path", WITH_FIGURES)
+def test_every_chart_is_drawn_with_all_its_points(watched, site, path):
+    page = watched.open(path)
+    figures = page.locator(".nw-figure")
+    assert figures.count() > 0
+    for index in range(figures.count()):
+        figure = figures.nth(index)
+        name = figure.locator("xpath=..").get_attribute("id")
+        data = pd.read_csv(StringIO((site / "charts" / f"{name}.csv").read_text()))
+        if "role" in data:
+            data = data[data["role"].isin(["observed", "held out"])]
+        shape = "rect" if "part" in data else "symbol"
+        drawn = figure.locator(f".nw-live svg .mark-{shape}.role-mark path").count()
+        assert drawn == len(data), name
+        assert figure.locator(".nw-live svg").bounding_box()["width"] > 200
+        assert not figure.locator(".nw-still").is_visible()
+
+
+def test_a_chart_is_as_wide_as_its_card_on_a_telephone(browser, site):
+    context = browser.new_context(**NARROW)
+    page = context.new_page()
+    page.goto(f"{site.as_uri()}/{RESULTS}")
+    page.wait_for_selector(".nw-figure--live svg")
+    for svg in page.locator(".nw-live svg").all():
+        box = svg.bounding_box()
+        assert 240 < box["width"] <= 330
+        assert box["x"] + box["width"] <= 360
+    clipped = page.evaluate(
+        """() => [...document.querySelectorAll('.nw-live svg text')].filter((text) => {
+          const frame = text.closest('svg').getBoundingClientRect();
+          const box = text.getBoundingClientRect();
+          return box.right > frame.right + 1 || box.left < frame.left - 1;
+        }).map((text) => text.textContent)"""
+    )
+    assert clipped == []
+    context.close()
+
+
+def ink(page):
+    """Return the colour of the first chart's title and of the page behind it."""
+    title = page.locator(".nw-live svg .role-title-text text").first
+    behind = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return title.get_attribute("fill"), behind
+
+
+def test_the_switch_draws_the_charts_again_in_the_other_theme(watched):
+    page = watched.open("index.html")
+    light = ink(page)
+    page.locator("label[title='Switch to dark']").click()
+    page.wait_for_selector(".nw-figure[data-theme=dark]")
+    dark = ink(page)
+    assert light[0] != dark[0] and light[1] != dark[1]
+    assert page.locator(".nw-live svg").count() == page.locator(".nw-figure").count()
+    page.locator("label[title='Switch to light']").click()
+    page.wait_for_selector(".nw-figure[data-theme=light]")
+    assert ink(page) == light
+
+
+@pytest.mark.parametrize("watched", [{"color_scheme": "dark"}], indirect=True)
+def test_a_dark_system_gets_dark_charts_at_once(watched):
+    page = watched.open("index.html")
+    assert page.locator(".nw-figure[data-theme=dark]").count() == 1
+
+
+def test_pointing_at_a_mark_tells_its_kind_and_numbers(watched):
+    page = watched.open("index.html")
+    page.locator(
+        ".nw-live path[aria-roledescription=point][aria-label*='step time ×']"
+    ).first.hover()
+    tip = page.locator("#vg-tooltip-element.visible")
+    tip.wait_for()
+    told = tip.inner_text()
+    assert "Kind" in told and "measured" in told and "Time (s)" in told and "Launches" in told
+
+
+def test_a_chart_that_cannot_be_drawn_leaves_its_picture(browser, site):
+    context = browser.new_context()
+    page = context.new_page()
+    page.route("**/vega-*.js", lambda route: route.abort())
+    page.goto(f"{site.as_uri()}/index.html")
+    assert page.locator(".nw-still").first.is_visible()
+    assert not page.locator(".nw-live").first.is_visible()
+    context.close()
+
+
+@pytest.mark.parametrize("watched", [{"java_script_enabled": False}], indirect=True)
+def test_without_scripts_the_picture_the_words_and_the_table_are_there(watched, site):
+    page = watched.page
+    page.goto(f"{site.as_uri()}/index.html")
+    card = page.locator(".nw-card").first
+    picture = card.locator(".nw-still")
+    picture.scroll_into_view_if_needed()
+    assert picture.bounding_box()["height"] > 100
+    assert "Training time of 5 epochs" in picture.get_attribute("alt")
+    assert card.locator("figcaption").inner_text().startswith("Each group of points")
+    card.locator("summary").click()
+    assert card.locator("details table tbody tr").count() > 30
+    assert card.locator("details p").inner_text() == picture.get_attribute("alt")
+    page.goto(f"{site.as_uri()}/cells/index.html")
+    assert page.locator("tr[data-cell]").count() == 39
+    assert not page.locator(".nw-filter").is_visible()
+
+
+def test_every_figure_has_words_a_table_and_its_files(watched, site):
+    for path in WITH_FIGURES:
+        for card in watched.open(path).locator(".nw-card").all():
+            assert len(card.locator("img").get_attribute("alt")) > 60
+            assert card.locator("figcaption .nw-kind").count() >= 1
+            assert card.locator("details tbody tr").count() > 0
+            links = [link.get_attribute("href") for link in card.locator(".nw-links a").all()]
+            assert [link.rpartition("/")[2].partition(".")[2] for link in links] == [
+                *("csv", "vl.json", "svg")
+            ]
+
+
+# --- text that would be markup ---
+
+
+def test_a_model_that_is_named_like_a_script_is_shown_and_not_run(watched):
+    page = watched.open(RESULTS)
+    assert page.get_by_role("heading", name=ODD_MODEL).is_visible()
+    page = watched.open(ODD_CELL)
+    assert ODD_MODEL in page.locator("h1").inner_text()
+    assert ODD_MODEL in page.title()
+    page = watched.open("cells/index.html")
+    assert page.locator("td", has_text=ODD_MODEL).count() == 3
+
+
+def test_a_reason_with_markup_is_shown_and_not_run(watched):
+    for path in (ODD_CELL, RESULTS, "cells/index.html"):
+        page = watched.open(path)
+        assert page.get_by_text(ODD_REASON).first.is_visible(), path
+        assert page.locator("article img[src=x]").count() == 0
+        assert page.locator("article a[href^=javascript]").count() == 0
+
+
+def test_a_log_with_markup_is_shown_line_by_line(watched):
+    log = watched.open(ODD_CELL).locator(".failure pre code").inner_text()
+    assert log.splitlines() == ODD_LOG
+
+
+def test_search_finds_pages_without_a_server_and_runs_nothing(watched):
+    page = watched.open("index.html")
+    field = page.locator("input[name=query]")
+    field.click()
+    field.press_sequentially("bootstrap")
+    page.wait_for_selector(".md-search-result__item")
+    found = page.locator(".md-search-result__list").inner_text()
+    assert "How this was measured" in found
+    field.fill("")
+    field.press_sequentially("odd")  # the experiment of the model that is named like a script
+    page.get_by_role("heading", name=ODD_MODEL).first.wait_for()
+
+
+# --- cells ---
+
+
+def test_the_list_of_cells_filters_and_remembers_it_in_the_address(watched):
+    page = watched.open("cells/index.html")
+    visible = page.locator("tr[data-cell]:visible")
+    assert visible.count() == 39
+    page.select_option("select[name=status]", "failed")
+    assert visible.count() == 2
+    assert page.locator(".nw-filter output").inner_text() == "2 of 39 cells"
+    page.fill("input[name=text]", "WORKER 2")
+    assert visible.count() == 1
+    assert "status=failed" in page.url and "text=WORKER" in page.url
+    page.reload()
+    assert visible.count() == 1
+    page.click(".nw-filter button[type=reset]")
+    page.wait_for_function("document.querySelectorAll('tr[data-cell]:not([hidden])').length === 39")
+    assert "?" not in page.url
+    nodes = page.locator("select[name=nodes] option").all_inner_texts()
+    assert nodes == ["all", "1", "2", "3"]
+    batches = page.locator("select[name=batch] option").all_inner_texts()
+    assert batches == ["all", "32", "64", "128", "256", "512"]  # as numbers, not as text
+
+
+def test_a_cell_page_draws_every_step(watched, site):
+    page = watched.open(CELL)
+    steps = page.locator(".nw-steps__line").get_attribute("points").split()
+    record = json.loads((site / CELL.replace(".html", ".json")).read_text())
+    assert len(steps) == len(record["result"]["workers"][0]["step_us"]) == 40
+    parts = [part.bounding_box()["width"] for part in page.locator(".nw-bar span").all()]
+    split = [
+        float(v) for v in page.locator(".nw-split data").evaluate_all("l => l.map(d => d.value)")
+    ]
+    assert [p / sum(parts) for p in parts] == pytest.approx(
+        [s / sum(split) for s in split], abs=0.01
+    )
+    assert page.locator("pre code").last.inner_text().startswith("snakemake --cores all --force")
+
+
+# --- links ---
+
+
+class Links(HTMLParser):
+    """The addresses that a page names and the anchors that it has."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.to, self.loads, self.anchors = [], [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        named = dict(attributes)
+        self.anchors |= {named[key] for key in ("id", "name") if named.get(key)}
+        address = named.get("href") or named.get("src") or named.get("data")
+        if address is not None and tag == "a":
+            self.to.append(address)
+        elif address is not None and tag in ("link", "script", "img", "iframe", "object", "source"):
+            self.loads.append(address)
+
+
+def test_no_link_and_no_anchor_is_broken(site, html):
+    pages = {path: Links((site / path).read_text(encoding="utf-8")) for path in html}
+    broken = defaultdict(list)
+    for path, page in pages.items():
+        if path == "404.html":
+            continue
+        for address in [*page.to, *page.loads]:
+            parts = urlsplit(address)
+            if parts.scheme in ("http", "https"):
+                continue
+            target = (
+                ((site / path).parent / unquote(parts.path)).resolve()
+                if parts.path
+                else site / path
+            )
+            if not target.is_file():
+                broken[path].append(address)
+            elif parts.fragment and target.suffix == ".html":
+                anchors = pages[str(target.resolve().relative_to(site.resolve()))].anchors
+                if unquote(parts.fragment) not in anchors:
+                    broken[path].append(address)
+    assert dict(broken) == {}
+
+
+def test_no_page_loads_anything_from_another_host(site, html):
+    for path in html:
+        page = Links((site / path).read_text(encoding="utf-8"))
+        assert not [address for address in page.loads if urlsplit(address).netloc], path
+    for style in site.rglob("*.css"):
+        addresses = re.findall(
+            r"url\(([^)]*)\)|@import\s+([^;]+)", style.read_text(encoding="utf-8")
+        )
+        assert not [a for pair in addresses for a in pair if "//" in a and "data:" not in a], style
+
+
+def test_every_table_can_be_downloaded(site):
+    links = Links((site / "data.html").read_text()).to
+    names = {link.rsplit("/")[-1] for link in links if link.startswith("tables/")}
+    tables = ("cells", "epochs", "steps", "curves", "published")
+    expected = {f"{name}.{end}" for name in tables for end in ("csv", "parquet")}
+    assert names == expected | {"fits.csv", "predictions.csv", "judgement.csv"}

@@ -1,0 +1,238 @@
+"""The figures: what they draw, what they say, what is drawn again."""
+
+import itertools
+import json
+from io import StringIO
+
+import pandas as pd
+import pytest
+import vl_convert
+
+import make_records as make
+from nodewise.charts import draw_charts, figures, theme
+from nodewise.charts.figure import VEGA_LITE
+from nodewise.quantities import KINDS, kind_label
+from nodewise.tables import build_tables, typed
+from nodewise.views import OVERHEAD, read_overhead
+
+MEASURED = "ntua_steps-fashion_cnn-fashion_mnist-multi_worker_mirrored-measured"
+LIGHT_PAGE, LIGHT_CARD, DARK_PAGE, DARK_CARD = "#fbfaf8", "#ffffff", "#14181f", "#1b2028"
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    tables = make.write_study(folder, make.grid(), make.published())
+    draw_charts(folder / "tables", folder / "overhead", folder / "charts")
+    return folder, tables, read_overhead(folder / "overhead")
+
+
+@pytest.fixture(scope="module")
+def drawn(study):
+    return {figure.name: figure for figure in figures(*study[1:])}
+
+
+def figure_of(drawn, figure, **of):
+    (found,) = [f for f in drawn.values() if f.figure == figure and of.items() <= f.of.items()]
+    return found
+
+
+def rows_of(spec):
+    """Return the rows that each layer of a specification draws."""
+    return [spec["datasets"][layer["data"]["name"]] for layer in spec["layer"]]
+
+
+def test_every_figure_is_there_once(drawn):
+    names = sorted(figure.figure for figure in drawn.values())
+    assert names.count("time") == names.count("accuracy") == names.count("split") == 1
+    assert names.count("speedup") == names.count("efficiency") == 2  # steps and whole epochs
+    assert names.count("loss-by-epoch") == names.count("accuracy-by-epoch") == 1
+    sources = sorted(f.of["source"] for f in drawn.values() if f.figure == "fit")
+    assert sources == ["measured", "measured", "published"]
+    assert names.count("outlook") == len(sources)
+
+
+def test_every_figure_says_its_kinds_its_units_and_its_numbers(drawn):
+    for figure in drawn.values():
+        spec = figure.spec()
+        told = spec["title"]["subtitle"].split(" · ")
+        assert figure.kinds and told[: len(figure.kinds)] == list(figure.kinds)
+        assert any(character.isdigit() for character in spec["description"])
+        assert figure.caption.endswith(".")
+        titles = json.dumps(spec, ensure_ascii=False)
+        assert spec["width"] == "container"
+        assert any(unit in titles for unit in ("(s", "Speed-up", "accuracy", "loss", "Efficiency"))
+        assert "tooltip" in titles
+
+
+def test_the_pictures_are_whole_and_the_specifications_small(study, drawn):
+    folder = study[0] / "charts"
+    for name, figure in drawn.items():
+        svg = (folder / f"{name}.svg").read_text()
+        assert svg.startswith("<svg") and svg.rstrip().endswith("</svg>")
+        assert svg.count("<path") > 10
+        assert figure.title in svg
+        assert (folder / f"{name}.vl.json").stat().st_size < 60_000
+        table = pd.read_csv(StringIO((folder / f"{name}.csv").read_text()))
+        assert len(table) == len(figure.data) and list(table) == list(figure.data)
+
+
+def test_specifications_compile_without_a_warning(drawn, capfd):
+    for figure in drawn.values():
+        spec = figure.spec() | {"width": 300}
+        vl_convert.vegalite_to_vega(spec, vl_version=VEGA_LITE, show_warnings=True)
+    printed = capfd.readouterr()
+    assert printed.out + printed.err == ""
+
+
+def test_training_time_draws_measured_projected_and_published_apart(drawn):
+    figure = figure_of(drawn, "time")
+    kinds = ["measured", "measured step time × steps", "published"]
+    assert figure.kinds == kinds
+    assert set(figure.data["kind"]) == set(kinds)
+    layer = figure.spec()["layer"][2]["encoding"]
+    for channel in ("color", "shape"):
+        assert layer[channel]["scale"]["domain"] == kinds
+        assert layer[channel]["field"] == "kind"
+    assert len(set(layer["shape"]["scale"]["range"])) == 3
+    assert layer["fillOpacity"]["condition"]["test"] == "datum.oversubscribed"
+    assert "multiplied by the number of steps" in figure.caption
+    told = {tip["field"] for tip in layer["tooltip"]}
+    assert {"kind", "nodes", "seconds", "low", "high", "repeats"} <= told
+
+
+def test_intervals_are_drawn_only_where_there_are_some(drawn):
+    figure = figure_of(drawn, "time")
+    rule = figure.spec()["layer"][1]
+    assert rule["mark"]["type"] == "rule"
+    assert rule["transform"] == [{"filter": "isValid(datum.low)"}]
+    assert figure.data["low"].isna().any() and figure.data["low"].notna().any()
+
+
+def test_accuracy_shows_whole_epochs_only(drawn):
+    data = figure_of(drawn, "accuracy").data
+    assert set(data.loc[data["kind"] == "measured", "batch_per_worker"]) == {256, 512}
+    assert (data.loc[data["kind"] == "published"].shape[0]) == 15
+
+
+def test_the_split_stacks_four_parts_of_each_point(drawn):
+    data = figure_of(drawn, "split").data
+    parts = data.groupby(["batch_per_worker", "nodes"])["part"].apply(set)
+    assert all(part == set(theme.PART_COLOURS) for part in parts)
+    assert not data.duplicated(["batch_per_worker", "nodes", "part"]).any()  # stacks once
+
+
+def test_a_fit_draws_lines_points_and_crosses_apart(drawn):
+    published = figure_of(drawn, "fit", source="published")
+    marks = [layer["mark"]["type"] for layer in published.spec()["layer"]]
+    assert marks[-3:] == ["line", "point", "point"]
+    roles = published.data["role"].value_counts()
+    assert roles["observed"] == 15 and roles["held out"] > 0 and roles["predicted"] == 35
+    assert "A cross" in published.caption
+    assert "predicted, held out" in json.dumps(published.spec())
+
+
+def test_crowded_points_are_hollow_and_not_on_the_line(drawn):
+    figure = figure_of(drawn, "fit", source="measured", experiment="ntua_steps")
+    points = figure.data[figure.data["role"] == "observed"]
+    assert set(points.loc[points["oversubscribed"], "nodes"]) == {3}
+    assert set(points.loc[~points["oversubscribed"], "nodes"]) == {1, 2}
+    line = figure.data[figure.data["role"] == "fitted"]
+    assert line["nodes"].max() == 2
+
+
+def test_the_predicted_line_begins_where_the_fitted_one_ends(drawn):
+    spec = figure_of(drawn, "outlook", source="published").spec()
+    lines = pd.DataFrame(rows_of(spec)[1]).query("batch_per_worker == 64")
+    ends = lines.groupby("role")["nodes"].agg(["min", "max"])
+    assert ends.loc["fitted", "max"] == ends.loc["predicted", "min"] == 3
+
+
+def test_a_generated_stand_in_shows_in_legend_and_words(tmp_path):
+    records = [make.record(make.cell(n=n), origin="generated") for n in (1, 2)]
+    tables = build_tables(make.write(records, tmp_path), None)
+    overhead = {name: typed((), columns) for name, columns in OVERHEAD.items()}
+    for figure in figures(tables, overhead):
+        assert all("generated data" in kind for kind in figure.kinds)
+        assert "generated data" in figure.alt
+
+
+def test_without_results_there_is_no_figure_but_what_draws_them(tmp_path):
+    make.write_study(tmp_path, [])
+    assert draw_charts(tmp_path / "tables", tmp_path / "overhead", tmp_path / "charts") == []
+    names = {path.name for path in (tmp_path / "charts").iterdir()}
+    assert names == {f"vega-{VEGA_LITE}.js", "themes.js", ".written"}
+
+
+def test_what_did_not_change_is_not_drawn_again(study, monkeypatch):
+    folder = study[0]
+    before = {path: path.stat().st_mtime_ns for path in (folder / "charts").glob("[!.]*")}
+
+    def refuse(*_, **__):
+        raise AssertionError("drew a picture again")
+
+    monkeypatch.setattr(vl_convert, "vegalite_to_svg", refuse)
+    monkeypatch.setattr(vl_convert, "javascript_bundle", refuse)
+    draw_charts(folder / "tables", folder / "overhead", folder / "charts")
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_figures_of_cells_that_are_gone_are_removed(tmp_path):
+    make.write_study(tmp_path, [make.record(make.cell(n=n)) for n in (1, 2)])
+    folders = [tmp_path / name for name in ("tables", "overhead", "charts")]
+    draw_charts(*folders)
+    split = tmp_path / "charts" / f"{MEASURED}-split.svg"
+    assert split.is_file()
+    make.write_study(tmp_path, [])
+    draw_charts(*folders)
+    assert not split.exists()
+
+
+def test_names_of_figures_are_plain_whatever_the_tables_say(study):
+    _, tables, overhead = study
+    odd = {
+        name: table.assign(model="../<script>alert(1)</script>") if "model" in table else table
+        for name, table in tables.items()
+    }
+    for figure in figures(odd, overhead):
+        assert set(figure.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-")
+
+
+def test_every_kind_has_a_colour_and_a_shape():
+    assert set(theme.KIND_COLOURS) == set(theme.KIND_SHAPES) == set(KINDS)
+    labels = [kind_label(kind, projected=p) for kind in KINDS for p in (False, True)]
+    assert len(theme.kind_colours(labels)) == len(theme.kind_shapes(labels)) == len(labels)
+    plain = theme.kind_shapes(list(KINDS))
+    assert len(set(plain)) == len(plain)
+
+
+def contrast(one, other):
+    """Return the WCAG contrast ratio of two colours."""
+
+    def luminance(colour):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_marks_stand_out_from_the_light_and_the_dark_page():
+    marks = [*theme.KIND_COLOURS.values(), *theme.PART_COLOURS.values(), theme.NEUTRAL]
+    marks += theme.batch_colours(7)
+    pages = (LIGHT_PAGE, LIGHT_CARD, DARK_PAGE, DARK_CARD)
+    assert all(contrast(mark, page) >= 3 for mark, page in itertools.product(marks, pages))
+
+
+def test_text_is_readable_on_the_light_and_the_dark_page():
+    for dark, pages in ((False, (LIGHT_PAGE, LIGHT_CARD)), (True, (DARK_PAGE, DARK_CARD))):
+        config = theme.vega_config(dark=dark)
+        texts = [config["axis"]["labelColor"], config["legend"]["labelColor"]]
+        texts += [config["title"]["color"], config["title"]["subtitleColor"]]
+        assert all(contrast(text, page) >= 4.5 for text, page in itertools.product(texts, pages))
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+def test_batches_have_as_many_colours_as_there_are(count):
+    assert len(set(theme.batch_colours(count))) == count

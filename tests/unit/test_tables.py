@@ -1,0 +1,239 @@
+"""Records -> tables: what is calculated, what stays empty, what stops with one line."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import make_records as make
+from nodewise.errors import UserError
+from nodewise.records import Record, record_json
+from nodewise.tables import COLUMNS, build_tables, median_interval, read_tables, write_tables
+
+
+def tables_of(records, folder, published=None):
+    return build_tables(make.write(records, folder), published)
+
+
+def changed(record, **result):
+    """Return `record` with other values in its result."""
+    tree = record.model_dump()
+    tree["result"] |= result
+    return Record.model_validate(tree)
+
+
+@pytest.fixture
+def tables(tmp_path):
+    return tables_of(make.grid(), tmp_path, make.published())
+
+
+def assert_declared(tables):
+    assert list(tables) == list(COLUMNS)
+    for name, table in tables.items():
+        assert {str(c): str(t) for c, t in table.dtypes.items()} == COLUMNS[name]
+
+
+def test_tables_have_the_declared_columns_and_types(tables):
+    assert_declared(tables)
+    assert len(tables["cells"]) == 36
+    assert len(tables["curves"]) == 21
+
+
+def test_without_records_the_tables_are_empty_and_keep_their_columns():
+    tables = build_tables([], None)
+    assert_declared(tables)
+    assert all(table.empty for table in tables.values())
+
+
+def test_with_failed_cells_only_there_is_no_curve(tmp_path):
+    tables = tables_of([make.failed(make.cell(n=3), "out of memory")], tmp_path)
+    assert_declared(tables)
+    assert len(tables["cells"]) == 1
+    assert tables["curves"].empty and tables["steps"].empty and tables["epochs"].empty
+
+
+def test_a_failed_cell_keeps_its_axes_and_its_reason_and_has_no_number(tmp_path):
+    cell = make.cell(n=3, batch=128)
+    row = tables_of([make.failed(cell, "worker 2 did not finish")], tmp_path)["cells"].iloc[0]
+    assert (row["cell_id"], row["nodes"], row["global_batch"]) == (cell.id, 3, 384)
+    assert (row["status"], row["reason"]) == ("failed", "worker 2 did not finish")
+    assert row["oversubscribed"]
+    assert pd.isna(row["step_time_s"]) and pd.isna(row["steps"]) and pd.isna(row["test_accuracy"])
+
+
+def test_the_numbers_of_a_cell_follow_from_its_record(tmp_path):
+    record = make.record(make.cell(n=2, batch=100))
+    times = ([10_000, 20_000, 30_000, 40_000], [12_000, 20_000, 34_000, 40_000])
+    workers = [
+        worker.model_dump() | {"step_us": step_us, "elapsed_s": elapsed, "bytes_sent": sent}
+        for worker, step_us, elapsed, sent in zip(
+            record.result.workers, times, (0.11, 0.12), (4000, 8000), strict=True
+        )
+    ]
+    epoch = {"epoch": 1, "steps": 4, "seconds": 0.12, "loss": 1.5, "accuracy": 0.5}
+    record = changed(record, workers=workers, epochs=[epoch], steps_per_epoch=300)
+    tables = tables_of([record], tmp_path)
+    row = tables["cells"].iloc[0]
+    assert row["step_time_s"] == pytest.approx(0.12 / 4)  # the slowest worker's seconds
+    assert row["step_time_median_s"] == pytest.approx((0.020 + 0.032) / 2)
+    assert row["step_time_p10_s"] == pytest.approx(0.011 + 0.3 * 0.009)
+    assert row["examples_per_s"] == pytest.approx(200 / 0.03)
+    assert row["epoch_time_s"] == pytest.approx(0.03 * 300)
+    assert row["train_time_s"] == pytest.approx(0.12)
+    assert row["bytes_sent_per_step"] == pytest.approx(6000 / 4)
+    assert (row["train_loss"], row["train_accuracy"]) == (1.5, 0.5)
+    assert not row["whole_epochs"]
+    assert tables["steps"]["step"].tolist() == [1, 2, 3, 4]
+    assert tables["steps"]["step_time_s"].tolist() == pytest.approx([0.011, 0.02, 0.032, 0.04])
+
+
+def test_the_parts_of_a_step_are_medians_of_means_over_workers(tmp_path):
+    record = make.record(make.cell(n=2))
+    splits = [
+        {"compute_us": [10, 30, 50], "wait_us": [4, 4, 4], "communicate_us": [1, 2, 9]},
+        {"compute_us": [20, 30, 40], "wait_us": [0, 0, 0], "communicate_us": [3, 2, 1]},
+    ]
+    workers = [
+        worker.model_dump() | {"split": split | {"apply_us": [1, 1, 1], "idle_barrier_us": 2}}
+        for worker, split in zip(record.result.workers, splits, strict=True)
+    ]
+    row = tables_of([changed(record, workers=workers)], tmp_path)["cells"].iloc[0]
+    assert row["compute_s"] == pytest.approx(30e-6)
+    assert row["wait_s"] == pytest.approx(2e-6)
+    assert row["communicate_s"] == pytest.approx(2e-6)
+    assert row["split_step_s"] == pytest.approx(35e-6)  # of 20, 35 and 53 µs
+
+
+def test_without_split_steps_the_parts_are_empty(tmp_path):
+    record = make.record(make.cell(extent=make.EPOCHS, batch=512, experiment="ntua_epochs"))
+    tables = tables_of([record], tmp_path)
+    assert math.isnan(tables["cells"].iloc[0]["compute_s"])
+    assert math.isnan(tables["curves"].iloc[0]["compute_s"])
+    assert tables["epochs"]["epoch"].tolist() == [1, 2, 3, 4, 5]
+
+
+def test_a_curve_is_the_median_over_launches(tmp_path):
+    records = [make.record(make.cell(repeat=repeat)) for repeat in range(3)]
+    tables = tables_of(records, tmp_path)
+    seconds, curve = tables["cells"]["step_time_s"], tables["curves"].iloc[0]
+    assert (curve["repeats"], curve["cells"], curve["failed"]) == (3, 3, 0)
+    assert curve["step_time_s"] == pytest.approx(sorted(seconds)[1])
+    assert seconds.min() <= curve["step_time_low_s"] <= curve["step_time_s"]
+    assert curve["step_time_s"] <= curve["step_time_high_s"] <= seconds.max()
+    assert curve["epoch_time_s"] == pytest.approx(curve["step_time_s"] * (60_000 // 64))
+    assert curve["examples_per_s"] == pytest.approx(64 / curve["step_time_s"])
+
+
+def test_a_curve_counts_its_failed_launches(tables):
+    curves = tables["curves"]
+    lost = curves[(curves["batch_per_worker"] == 512) & (curves["nodes"] == 3)]
+    lost = lost[lost["experiment"] == "ntua_steps"].iloc[0]
+    assert (lost["repeats"], lost["cells"], lost["failed"]) == (1, 2, 1)
+    assert math.isnan(lost["step_time_low_s"])
+
+
+def test_speedup_is_against_the_single_strategy(tables):
+    curves = tables["curves"].set_index(["experiment", "batch_per_worker", "nodes"]).sort_index()
+    one, two = curves.loc[("ntua_steps", 64, 1)], curves.loc[("ntua_steps", 64, 2)]
+    expected = (128 / two["step_time_s"]) / (64 / one["step_time_s"])
+    assert one["speedup"] == pytest.approx(1)
+    assert two["speedup"] == pytest.approx(expected)
+    assert two["efficiency"] == pytest.approx(expected / 2)
+
+
+def test_without_the_single_strategy_speedup_is_against_the_own_point_on_one_node(tmp_path):
+    several = "multi_worker_mirrored"
+    records = [make.record(make.cell(n=n, strategy=several)) for n in (1, 2)]
+    alone = make.record(make.cell(n=2, batch=128))
+    curves = tables_of([*records, alone], tmp_path)["curves"]
+    assert curves["speedup"].notna().tolist() == [True, True, False]
+
+
+def test_cells_with_other_data_are_another_curve_and_no_base(tmp_path):
+    records = [make.record(make.cell(n=1)), make.record(make.cell(n=2), origin="generated")]
+    curves = tables_of(records, tmp_path)["curves"]
+    assert sorted(curves["data_origin"]) == ["generated", "official"]
+    assert curves.set_index("nodes")["speedup"].isna().to_dict() == {1: False, 2: True}
+
+
+def test_the_order_of_the_files_does_not_matter(tmp_path):
+    paths = make.write(make.grid(batches=(32, 64)), tmp_path)
+    forward, backward = build_tables(paths, None), build_tables(paths[::-1], None)
+    for name, table in forward.items():
+        pd.testing.assert_frame_equal(table, backward[name])
+
+
+def test_a_record_that_does_not_fit_the_schema_stops_with_one_line(tmp_path):
+    good, bad = make.write([make.record(make.cell()), make.record(make.cell(n=2))], tmp_path)
+    bad.write_text(bad.read_text().replace('"ok"', '"perhaps"'))
+    with pytest.raises(UserError, match="status") as error:
+        build_tables([good, bad], None)
+    assert str(bad) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_two_records_of_one_cell_stop_with_one_line_that_names_both(tmp_path):
+    record = make.record(make.cell())
+    (first,) = make.write([record], tmp_path / "a")
+    (second,) = make.write([record], tmp_path / "b")
+    with pytest.raises(UserError, match="once only") as error:
+        build_tables([first, second], None)
+    assert str(first) in str(error.value) and str(second) in str(error.value)
+
+
+def test_tables_read_back_as_written(tables, tmp_path):
+    out = tmp_path / "tables"
+    write_tables(tables, out)
+    again = read_tables(out)
+    for name, table in tables.items():
+        pd.testing.assert_frame_equal(table, again[name])
+        text = pd.read_csv(out / f"{name}.csv")
+        assert list(text.columns) == list(table.columns) and len(text) == len(table)
+    expected = sorted(f"{name}.{end}" for name in tables for end in ("csv", "parquet"))
+    assert sorted(path.name for path in out.iterdir()) == expected  # and no temporary file
+
+
+def test_empty_tables_read_back_as_written(tmp_path):
+    write_tables(build_tables([], None), tmp_path)
+    assert_declared(read_tables(tmp_path))
+
+
+def test_a_missing_or_foreign_table_stops_with_one_line(tables, tmp_path):
+    write_tables(tables, tmp_path)
+    tables["cells"].drop(columns="nodes").to_parquet(tmp_path / "cells.parquet")
+    with pytest.raises(UserError, match="nodes"):
+        read_tables(tmp_path)
+    (tmp_path / "cells.parquet").write_text("not a table")
+    with pytest.raises(UserError, match=r"cells\.parquet"):
+        read_tables(tmp_path)
+    (tmp_path / "cells.parquet").unlink()
+    with pytest.raises(UserError, match="make the tables first"):
+        read_tables(tmp_path)
+
+
+def test_a_record_file_with_zero_seconds_gives_no_infinite_rate(tmp_path):
+    record = make.record(make.cell())
+    workers = [worker.model_dump() | {"elapsed_s": 0.0} for worker in record.result.workers]
+    path = tmp_path / "zero.json"
+    path.write_text(record_json(changed(record, workers=workers)))
+    tables = build_tables([path], None)
+    assert math.isnan(tables["cells"].iloc[0]["examples_per_s"])
+    assert math.isnan(tables["curves"].iloc[0]["speedup"])
+
+
+@given(st.lists(st.floats(1e-4, 1e3), min_size=2, max_size=12), st.randoms())
+def test_the_interval_lies_within_the_launches_and_ignores_their_order(seconds, random):
+    low, high = median_interval(pd.Series(seconds))
+    tiny = 1e-9 * max(seconds)
+    assert min(seconds) - tiny <= low <= high <= max(seconds) + tiny
+    random.shuffle(seconds)
+    assert median_interval(pd.Series(seconds)) == (low, high)
+
+
+def test_the_interval_of_many_launches_holds_the_median_and_excludes_the_tails():
+    seconds = pd.Series(np.random.default_rng(1).normal(1, 0.1, 200))
+    low, high = median_interval(seconds)
+    assert low < seconds.median() < high
+    assert high - low < 0.06  # 2 × 1.645 × 1.25 × 0.1 / √200 = 0.029 for a normal sample

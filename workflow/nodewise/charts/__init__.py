@@ -1,0 +1,103 @@
+"""The figures: tables -> Vega-Lite specifications, static pictures, data and words.
+
+One function per figure; `scaling` draws what was measured, `fits` the overhead formulas. To add a
+figure, write its function and name it in `figures`.
+"""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import vl_convert
+
+from nodewise import views
+from nodewise.charts import fits, scaling, theme
+from nodewise.charts.figure import VEGA_LITE, Figure, spec_json
+from nodewise.outputs import update_folder
+from nodewise.quantities import kind_label
+from nodewise.tables import read_tables
+
+BUNDLE = f"vega-{VEGA_LITE}.js"
+THEMES = "themes.js"
+
+_MODEL = ["study", "model", "dataset"]
+_LINE = ["experiment", "model", "dataset", "line", "kind"]
+
+
+def draw_charts(tables_dir: Path, overhead_dir: Path, out_dir: Path) -> list[str]:
+    """Draw every figure into `out_dir`; return their names.
+
+    A figure is `NAME.vl.json` (the specification with its data, words and kinds), `NAME.svg` (a
+    static picture of it) and `NAME.csv` (its data). Beside them stand the Vega bundle and the
+    light and dark settings that draw them in a page. What did not change is not drawn again.
+
+    Raises:
+        UserError: a table is missing or misfit.
+    """
+    files: dict[str, str | bytes] = {
+        BUNDLE: _bundle(out_dir / BUNDLE),
+        THEMES: _themes(),
+    }
+    drawn = figures(read_tables(tables_dir), views.read_overhead(overhead_dir))
+    for figure in drawn:
+        spec = spec_json(figure.spec())
+        files[f"{figure.name}.vl.json"] = spec
+        files[f"{figure.name}.csv"] = figure.csv()
+        files[f"{figure.name}.svg"] = _picture(spec, out_dir / figure.name)
+    if len(files) != 2 + 3 * len(drawn):
+        raise ValueError("two figures have the same name")
+    update_folder(out_dir, files)
+    return [figure.name for figure in drawn]
+
+
+def figures(tables: views.Tables, overhead: views.Tables) -> list[Figure]:
+    """Return every figure that the tables have data for."""
+    drawn = [scaling.training_time(*one) for one in _each(views.training_times(tables), _MODEL)]
+    drawn += [scaling.accuracy(*one) for one in _each(views.accuracies(tables), _MODEL)]
+    drawn += [scaling.step_split(*one) for one in _each(views.step_parts(tables["curves"]), _LINE)]
+    for one in _each(views.speedups(tables["curves"]), _LINE):
+        drawn += [scaling.speedup(*one), scaling.efficiency(*one)]
+    for one in _each(views.epochs(tables), ["experiment", "model", "dataset", "kind"]):
+        drawn += [scaling.by_epoch(*one, "loss"), scaling.by_epoch(*one, "accuracy")]
+    predictions = overhead["predictions"]
+    kinds = {
+        curve: kind_label(source, origin)
+        for curve, source, origin in overhead["fits"][["curve", "source", "data_origin"]].to_numpy()
+    }
+    for rows, of in _each(views.fit_roles(predictions), views.CURVE):
+        drawn.append(fits.overhead_fit(rows, of, kinds[of["curve"]]))
+    for rows, of in _each(views.speedup_roles(predictions), views.CURVE):
+        drawn.append(fits.outlook(rows, of, kinds[of["curve"]]))
+    return drawn
+
+
+def _each(rows: pd.DataFrame, axes: list[str]) -> list[tuple[pd.DataFrame, dict[str, str]]]:
+    """Return the rows of each combination of `axes`, and which combination it is."""
+    return [
+        (part.reset_index(drop=True), {a: str(v) for a, v in zip(axes, key, strict=True) if v})
+        for key, part in rows.groupby(axes)
+    ]
+
+
+def _picture(spec: str, stem: Path) -> str:
+    """Return the static picture of `spec`: the one that is there, if it is of the same `spec`."""
+    drawn, picture = stem.with_name(f"{stem.name}.vl.json"), stem.with_name(f"{stem.name}.svg")
+    if drawn.is_file() and picture.is_file() and drawn.read_text(encoding="utf-8") == spec:
+        return picture.read_text(encoding="utf-8")
+    sized = json.loads(spec) | {"width": theme.WIDTH, "background": "white"}
+    sized["config"] |= {"background": "white"}
+    svg: str = vl_convert.vegalite_to_svg(sized, vl_version=VEGA_LITE)
+    return svg
+
+
+def _bundle(kept: Path) -> str:
+    """Return Vega, Vega-Lite and vega-embed as one script without other global names."""
+    if kept.is_file():
+        return kept.read_text(encoding="utf-8")
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
+    return f"(() => {{{bundle}\n}})();\n"
+
+
+def _themes() -> str:
+    themes = {name: theme.vega_config(dark=name == "dark") for name in ("light", "dark")}
+    return f"window.nodewiseThemes = {json.dumps(themes, ensure_ascii=False)};\n"

@@ -1,0 +1,118 @@
+"""Tables, fits, charts and records -> Markdown pages, by the templates in `site/templates`.
+
+A page is a template and a context. The contexts are made by one module per part of the site; all
+text and numbers in them pass through `markup`. MkDocs builds the site from the pages.
+"""
+
+import posixpath
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import jinja2
+from markupsafe import Markup
+
+from nodewise.outputs import update_folder
+from nodewise.pages import about, cells, fit, home, markup, results, studies
+from nodewise.pages.study import Page, Study, read_study
+
+_PARTS = (home, results, fit, studies, cells, about)
+
+
+def render_pages(
+    config_path: Path,
+    *,
+    tables_dir: Path,
+    overhead_dir: Path,
+    charts_dir: Path,
+    records_dir: Path,
+    site_dir: Path,
+    out_dir: Path,
+) -> int:
+    """Render every page of a study, with its downloads and assets, into `out_dir`.
+
+    Files whose content did not change are left alone; those of an earlier rendering that are no
+    longer made are removed. Returns the number of files written.
+
+    Args:
+        config_path: the study's configuration.
+        tables_dir: what `write_tables` wrote.
+        overhead_dir: `fits.csv`, `predictions.csv` and `judgement.csv`.
+        charts_dir: what `draw_charts` wrote.
+        records_dir: the record files, at any depth.
+        site_dir: templates, assets and `columns.yaml`.
+        out_dir: the folder that MkDocs reads.
+
+    Raises:
+        UserError: an input is missing or misfit.
+    """
+    study = read_study(
+        config_path,
+        tables_dir=tables_dir,
+        overhead_dir=overhead_dir,
+        charts_dir=charts_dir,
+        records_dir=records_dir,
+        columns_path=site_dir / "columns.yaml",
+    )
+    files: dict[str, str | bytes] = {
+        **_copies(tables_dir, "tables", [f"{name}.*" for name in study.tables]),
+        **_copies(overhead_dir, "tables", [f"{name}.csv" for name in study.overhead]),
+        **_copies(charts_dir, "charts", ["*.vl.json", "*.svg", "*.csv", "*.js"]),
+        **_copies(site_dir / "assets", "assets", ["*.*"]),
+    }
+    for cell_id, record in study.records.items():
+        files[f"cells/{cell_id}.json"] = record.model_dump_json() + "\n"
+    scripts = sorted(name for name in files if name.startswith("charts/") and name.endswith(".js"))
+    environment = _environment(site_dir / "templates")
+    for part in _PARTS:
+        for page in part.pages(study):
+            source = page.path.removesuffix(".html") + ".md"
+            files[source] = _render(environment, study, page, scripts)
+    return update_folder(out_dir, files)
+
+
+def _copies(folder: Path, under: str, patterns: Sequence[str]) -> dict[str, bytes]:
+    return {
+        f"{under}/{path.name}": path.read_bytes()
+        for pattern in patterns
+        for path in sorted(folder.glob(pattern))
+        if not path.name.startswith(".")
+    }
+
+
+def _environment(templates: Path) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(templates),
+        autoescape=True,
+        finalize=markup.text,  # stricter than autoescape: nothing means anything to Markdown either
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(
+        badge=markup.badge,
+        number=markup.number,
+        script_json=markup.script_json,
+        front_matter_text=markup.front_matter_text,
+    )
+    return environment
+
+
+def _render(
+    environment: jinja2.Environment, study: Study, page: Page, scripts: Sequence[str]
+) -> str:
+    def url(target: str) -> Markup:
+        """Return the address of a file of the site, relative to this page."""
+        relative = posixpath.relpath(target, posixpath.dirname(page.path) or ".")
+        return Markup(quote(relative))  # noqa: S704 (quoted)
+
+    rendered = environment.get_template(page.template).render(
+        url=url,
+        title=page.title,
+        study_title=study.config.title,
+        stand_in=study.stand_in,
+        contents=page.contents,
+        scripts=[Markup(name) for name in scripts] if page.figures else [],  # noqa: S704 (ours)
+        **page.context,
+    )
+    return rendered.strip() + "\n"

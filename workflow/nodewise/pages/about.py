@@ -1,0 +1,62 @@
+"""How it was measured, and where the data are."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from nodewise import __version__, views
+from nodewise.pages.study import Page, Study
+from nodewise.quantities import GENERATED, KINDS, PROJECTED, write_number
+from nodewise.tables import INTERVAL
+
+
+def pages(study: Study) -> Iterator[Page]:
+    """Yield the method page and the data page."""
+    method = {
+        "interval": round(100 * INTERVAL),
+        "kinds": list(KINDS.items()),
+        "projected": f"measured {PROJECTED}",
+        "generated": f"measured, {GENERATED}",
+        "machines": _machines(study),
+        "oversubscribed": int(study.cells["oversubscribed"].sum()),
+    }
+    yield Page("method.html", "method.md.j2", "How this was measured", method)
+    cells = study.tables["cells"]
+    data = {
+        "tables": _tables(study),
+        "datasets": [
+            study.datasets[name] for name in sorted(set(cells["dataset"]) & set(study.datasets))
+        ],
+        "version": __version__,
+        "commits": sorted(set(cells["commit"]) - {""}),
+    }
+    yield Page("data.html", "data.md.j2", "Data", data)
+
+
+def _machines(study: Study) -> list[list[tuple[str, object]]]:
+    """Return each machine that measured a cell, and how many cells it measured."""
+    found: dict[tuple[tuple[str, object], ...], int] = {}
+    for record in study.records.values():
+        made = record.provenance
+        machine = (
+            ("Processor", made.cpu),
+            ("Cores", made.cores),
+            ("Memory", write_number(made.memory_bytes, "B")),
+            ("Kernel", made.kernel),
+            ("Network", made.network),
+        )
+        found[machine] = found.get(machine, 0) + 1
+    return [[*machine, ("Cells", count)] for machine, count in found.items()]
+
+
+def _tables(study: Study) -> list[dict[str, Any]]:
+    tables: views.Tables = study.tables | study.overhead
+    return [
+        {
+            "name": name,
+            "row": study.columns[name]["row"],
+            "rows": len(table),
+            "files": [f"{name}.csv", *([f"{name}.parquet"] if name in study.tables else [])],
+            "columns": [(column, study.columns[name]["columns"][column]) for column in table],
+        }
+        for name, table in tables.items()
+    ]

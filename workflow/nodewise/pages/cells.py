@@ -1,0 +1,199 @@
+"""Cells: the list of all of them, and one page for each."""
+
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from nodewise.pages.markup import Column, number, table
+from nodewise.pages.study import Page, Study
+from nodewise.quantities import write_number
+from nodewise.records import Measurement, Record
+from nodewise.tables import PARTS
+
+Row = Mapping[Hashable, Any]
+Facts = list[tuple[str, object]]
+
+_FILTERS = {
+    "experiment": "Experiment",
+    "model": "Model",
+    "strategy": "Strategy",
+    "batch": "Batch",
+    "nodes": "Nodes",
+    "status": "Status",
+    "label": "Kind",
+}
+_LAUNCHES_OF = ["experiment", "model", "strategy", "batch_per_worker", "nodes"]
+_PLOT_LEFT, _PLOT_RIGHT, _PLOT_TOP, _PLOT_BOTTOM = 56.0, 712.0, 10.0, 120.0
+
+
+def pages(study: Study) -> Iterator[Page]:
+    """Yield the list of cells and the page of each."""
+    listed = [
+        row
+        | {"batch": row["batch_per_worker"]}
+        | {"step_time": number(row["step_time_s"], "s", row["label"])}
+        for row in study.cells.to_dict("records")
+    ]
+    context = {"cells": listed, "filters": list(_FILTERS.items())}
+    yield Page("cells/index.html", "cells/index.md.j2", "Cells", context, contents=False)
+    for _, launches in study.cells.groupby(_LAUNCHES_OF):
+        rows = launches.to_dict("records")
+        for row in rows:
+            others = [other for other in rows if other["cell_id"] != row["cell_id"]]
+            yield _cell(study, row, others)
+
+
+def _cell(study: Study, row: Row, launches: list[dict[Hashable, Any]]) -> Page:
+    record = study.records[row["cell_id"]]
+    plural = "s" if row["nodes"] > 1 else ""
+    title = (
+        f"{study.model_title(row['model'])}, batch {row['batch_per_worker']}, "
+        f"{row['nodes']} node{plural}, launch {row['repeat']}"
+    )
+    context = {
+        "status": row["status"],
+        "kind": row["label"],
+        "strategy": row["strategy"],
+        "experiment": row["experiment"],
+        "launches": launches,
+        "failure": record.failure,
+        "command": record.provenance.command,
+        "origin": _origin(study, record),
+        "record": f"cells/{row['cell_id']}.json",
+        "result": None,
+    }
+    if record.result is not None:
+        context |= _measured(row, record.result, study.step_times[row["cell_id"]])
+    return Page(row["page"], "cells/cell.md.j2", title, context)
+
+
+def _measured(row: Row, result: Measurement, steps: pd.Series) -> dict[str, Any]:
+    label, start = row["label"], result.start_up
+
+    def measured(name: str, unit: str) -> Markup:
+        return number(row[name], unit, label)
+
+    facts: Facts = [
+        ("Step time", measured("step_time_s", "s")),
+        ("Examples per second", measured("examples_per_s", "")),
+        ("Time of an epoch", measured("epoch_time_s", "s")),
+        ("Timed training", measured("train_time_s", "s")),
+        ("Timed steps", f"{result.steps:,}"),
+        ("Accuracy on the test examples", measured("test_accuracy", "accuracy")),
+        ("Sent per step and worker", measured("bytes_sent_per_step", "B")),
+    ]
+    if result.oversubscribed:
+        facts.append(("Limit", "more workers than cores: the workers took turns on a core"))
+    return {
+        "result": facts,
+        "steps": _plot(row, steps),
+        "split": _split(row, result),
+        "whole_epochs": result.whole_epochs,
+        "epochs": table(pd.DataFrame(e.model_dump() for e in result.epochs), _epochs(label)),
+        "workers": table(
+            pd.DataFrame(worker.model_dump(exclude={"split"}) for worker in result.workers),
+            _workers(label),
+        ),
+        "start_up": [
+            ("Libraries imported after", number(start.imported_s, "s", label)),
+            ("Workers ready after", number(start.workers_ready_s, "s", label)),
+            ("First timed step done after", number(start.first_timed_step_s, "s", label)),
+        ],
+    }
+
+
+def _epochs(label: str) -> list[Column]:
+    return [
+        Column("epoch", "Epoch"),
+        Column("steps", "Steps"),
+        Column("seconds", "Time", "s", label),
+        Column("loss", "Training loss", "accuracy", label),
+        Column("accuracy", "Training accuracy", "accuracy", label),
+    ]
+
+
+def _workers(label: str) -> list[Column]:
+    return [
+        Column("rank", "Rank"),
+        Column("shard_examples", "Examples"),
+        Column("elapsed_s", "Timed", "s", label),
+        Column("cpu_s", "CPU time", "s", label),
+        Column("bytes_sent", "Sent", "B", label),
+        Column("bytes_received", "Received", "B", label),
+    ]
+
+
+def _plot(row: Row, steps: pd.Series) -> dict[str, Any]:
+    """Return what the drawing of every step needs, in its units (see `cells/cell.md.j2`)."""
+    top = float(steps.max()) or 1.0
+    across = (_PLOT_RIGHT - _PLOT_LEFT) / max(1, len(steps) - 1)
+
+    def height(seconds: float) -> float:
+        return round(_PLOT_BOTTOM - seconds / top * (_PLOT_BOTTOM - _PLOT_TOP), 1)
+
+    points = [f"{_PLOT_LEFT + i * across:.1f},{height(y)}" for i, y in enumerate(steps)]
+    low, high = height(row["step_time_p10_s"]), height(row["step_time_p90_s"])
+    median = write_number(row["step_time_median_s"], "s")
+    return {
+        "points": Markup(" ").join(Markup(point) for point in points),  # noqa: S704 (numbers)
+        "band_y": high,
+        "band_height": round(low - high, 1),
+        "median_y": height(row["step_time_median_s"]),
+        "median": median,
+        "top": write_number(top, "s") if height(row["step_time_median_s"]) > 26 else "",
+        "count": len(steps),
+        "words": (
+            f"Time of each of {len(steps)} steps, {row['label']}. Median {median}, 10th to 90th "
+            f"percentile {write_number(row['step_time_p10_s'], 's')} to "
+            f"{write_number(row['step_time_p90_s'], 's')}, longest {write_number(top, 's')}."
+        ),
+    }
+
+
+def _split(row: Row, result: Measurement) -> dict[str, Any] | None:
+    split = result.workers[0].split
+    if split is None:
+        return None
+    times = {part: float(row[f"{part}_s"]) for part in PARTS}
+    written = ", ".join(f"{part} {write_number(times[part], 's')}" for part in PARTS)
+    return {
+        "steps": len(split.compute_us),
+        "words": f"Parts of a step, {row['label']}: {written}.",
+        "parts": [
+            {
+                "name": part,
+                "share": round(seconds / (sum(times.values()) or 1), 4),
+                "time": number(seconds, "s", row["label"]),
+            }
+            for part, seconds in times.items()
+        ],
+    }
+
+
+def _origin(study: Study, record: Record) -> Facts:
+    """Return where the measurement comes from: examples, machine, versions, commit."""
+    made, data = record.provenance, record.data
+    facts: Facts = []
+    if data is not None:
+        facts += [
+            ("Examples", f"{study.dataset_title(data.dataset)}, {data.origin}"),
+            ("Training and test examples", f"{data.train_examples:,} and {data.test_examples:,}"),
+            ("SHA-256 of the examples", data.sha256),
+        ]
+    dirty = " and changes that were not committed" if made.dirty else ""
+    facts += [
+        ("Commit", f"{made.commit}{dirty}" if made.commit else "unknown"),
+        ("SHA-256 of the configuration", made.config_sha256 or "unknown"),
+        ("SHA-256 of the lock file", made.lock_sha256 or "unknown"),
+        ("Processor", f"{made.cpu}, {made.cores} cores"),
+        ("Memory", write_number(made.memory_bytes, "B")),
+        ("Kernel", made.kernel),
+        ("Network", made.network),
+        ("Versions", ", ".join(f"{name} {made.versions[name]}" for name in sorted(made.versions))),
+        ("Started", f"{record.started_at:%Y-%m-%d %H:%M:%S %Z}"),
+        ("Time limit", write_number(record.cell.time_limit_s, "s")),
+        ("Seed", record.cell.seed),
+    ]
+    return facts

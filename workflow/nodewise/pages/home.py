@@ -1,0 +1,62 @@
+"""The home page: what the study found, in three numbers and one figure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from nodewise import views
+from nodewise.pages.markup import badge, number
+from nodewise.pages.study import Page, Study
+
+
+def pages(study: Study) -> Iterator[Page]:
+    """Yield the home page."""
+    figures = study.pick("time")[:1]
+    context = {
+        "headlines": [*_measured(study), *_predicted(study)],
+        "figures": figures,
+        "cells": {"all": len(study.cells), "lost": int((study.cells["status"] != "ok").sum())},
+    }
+    yield Page("index.html", "index.md.j2", "Home", context, bool(figures), contents=False)
+
+
+def _measured(study: Study) -> list[dict[str, Any]]:
+    """Return the best speed-up and the smallest batch that pays; both without crowded cells."""
+    speed = views.speedups(study.tables["curves"])
+    speed = speed[(speed["nodes"] > 1) & ~speed["oversubscribed"]]
+    if speed.empty:
+        return []
+    best = speed.sort_values("speedup").iloc[-1]
+    headlines = [
+        {
+            "number": number(best["speedup"], "×", best["kind"]),
+            "text": f"the throughput of one node, on {best['nodes']} nodes with "
+            f"{best['batch_per_worker']} examples per worker and step: the best speed-up",
+        }
+    ]
+    pays = speed[speed["speedup"] > 1]
+    if pays.empty:
+        text = "At no batch size did more nodes train faster than one."
+        return [*headlines, {"number": badge(best["kind"]), "text": text}]
+    first = pays.sort_values(["batch_per_worker", "nodes"]).iloc[0]
+    text = (
+        f"examples per worker and step: the smallest batch at which {first['nodes']} nodes train "
+        f"{study.model_title(first['model'])} faster than one"
+    )
+    value = number(first["batch_per_worker"], "", first["kind"])
+    return [*headlines, {"number": value, "text": text}]
+
+
+def _predicted(study: Study) -> list[dict[str, Any]]:
+    """Return the error of the predictions of held-out points: ours, or else the published."""
+    held = views.held_out(study.overhead["predictions"]).dropna(subset="error")
+    for source in ("measured", "emulated", "published"):
+        errors = held[held["source"] == source]
+        if len(errors):
+            scenario = errors["scenario"].mode().iloc[0]
+            errors = errors.loc[errors["scenario"] == scenario, "error"]
+            text = (
+                f"median error of the formula on {len(errors)} {source} points that it was not "
+                f"shown ({scenario})"
+            )
+            return [{"number": number(errors.median(), "share", "predicted"), "text": text}]
+    return []
