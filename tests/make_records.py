@@ -40,7 +40,7 @@ def cell(**changes: Any) -> Cell:
         "model": "fashion_cnn",
         "dataset": "fashion_mnist",
         "strategy": "single" if nodes == 1 else "multi_worker_mirrored",
-        "cluster": "local",
+        "cluster": {"kind": "local"},
         "batch": 64,
         "nodes": nodes,
         "repeat": 0,

@@ -11,15 +11,20 @@ import os
 import sys
 from pathlib import Path
 
-from nodewise.clusters import local
-from nodewise.clusters.network import enter_private_network
+from nodewise.clusters import processes
+from nodewise.clusters.local import Local
 
 STEPS = 10
 GLOBAL_BATCH = 50
 
 
 def main(strategy: str, nodes: int, optimizer: str, out: Path) -> None:
-    enter_private_network()
+    cluster = Local(nodes)
+    with cluster.open():
+        train_on(cluster, strategy, nodes, optimizer, out)
+
+
+def train_on(cluster: Local, strategy: str, nodes: int, optimizer: str, out: Path) -> None:
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     import keras
     import numpy as np
@@ -40,9 +45,8 @@ def main(strategy: str, nodes: int, optimizer: str, out: Path) -> None:
             return keras.optimizers.Adam(rate / 10, epsilon=1e-4)
         return keras.optimizers.SGD(rate, momentum=0.9)
 
-    def work(rank: int, send: local.Send) -> local.Message:
-        train._claim_core(rank)
-        train._join_cluster(nodes, rank)
+    def work(rank: int, channel: processes.Channel) -> processes.Message:
+        train.join(cluster, rank, channel)
         build = models.load("fashion_cnn").build
         job = Job(rank, nodes, GLOBAL_BATCH, 3, build, make_optimizer)
         trained = strategies.load(strategy).Strategy(job)
@@ -59,7 +63,14 @@ def main(strategy: str, nodes: int, optimizer: str, out: Path) -> None:
         np.savez(out / f"fused~{rank}.npz", *trained.weights())
         return {}
 
-    local.run(nodes, work, logs=out, time_limit_s=120, on_message=lambda rank, message: None)
+    processes.run(
+        nodes,
+        work,
+        logs=out,
+        time_limit_s=120,
+        on_message=lambda rank, message: None,
+        on_meeting=lambda name, pids: None,
+    )
 
 
 if __name__ == "__main__":

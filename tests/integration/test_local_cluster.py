@@ -9,12 +9,21 @@ import time
 import psutil
 import pytest
 
-from nodewise.clusters import local
+from nodewise.clusters import processes
 
 
-def run(work, tmp_path, size=3, time_limit_s=20.0, on_message=lambda rank, message: None):
-    return local.run(
-        size, work, logs=tmp_path / "logs", time_limit_s=time_limit_s, on_message=on_message
+def ignore(*what):
+    """Hear something and do nothing."""
+
+
+def run(work, tmp_path, size=3, time_limit_s=20.0, on_message=ignore, on_meeting=ignore):
+    return processes.run(
+        size,
+        work,
+        logs=tmp_path / "logs",
+        time_limit_s=time_limit_s,
+        on_message=on_message,
+        on_meeting=on_meeting,
     )
 
 
@@ -27,8 +36,8 @@ def no_child_is_left():
 def test_results_come_by_rank_however_large(tmp_path):
     heard = []
 
-    def work(rank, send):
-        send({"progress": rank})
+    def work(rank, channel):
+        channel.send({"progress": rank})
         time.sleep(0.05 * (3 - rank))
         return {"rank": rank, "numbers": list(range(300_000))}
 
@@ -39,7 +48,7 @@ def test_results_come_by_rank_however_large(tmp_path):
 
 
 def test_each_worker_prints_to_its_own_log(tmp_path):
-    def work(rank, send):
+    def work(rank, channel):
         print("hello from", rank, flush=True)
         os.system("echo and from a child")  # noqa: S605
         return {}
@@ -49,14 +58,14 @@ def test_each_worker_prints_to_its_own_log(tmp_path):
 
 
 def test_an_exception_names_the_rank_and_shows_its_last_lines(tmp_path):
-    def work(rank, send):
+    def work(rank, channel):
         if rank == 1:
             print("about to fail", flush=True)
             raise RuntimeError("no gradient\nsecond line")
         time.sleep(60)
 
     started = time.monotonic()
-    with pytest.raises(local.WorkerError) as raised:
+    with pytest.raises(processes.WorkerError) as raised:
         run(work, tmp_path)
     assert time.monotonic() - started < 10
     assert raised.value.rank == 1
@@ -69,40 +78,40 @@ def test_a_killed_worker_is_named_not_the_peers_that_miss_it(tmp_path):
     class UnavailableError(Exception):
         """What TensorFlow raises in the peers of a worker that died."""
 
-    def work(rank, send):
+    def work(rank, channel):
         if rank == 2:
             time.sleep(0.3)
             os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.1)
         raise UnavailableError("Connection reset by peer")
 
-    with pytest.raises(local.WorkerError) as raised:
+    with pytest.raises(processes.WorkerError) as raised:
         run(work, tmp_path)
     assert raised.value.reason == "rank 2: killed by SIGKILL"
 
 
 def test_a_worker_that_just_leaves_is_named(tmp_path):
-    def work(rank, send):
+    def work(rank, channel):
         if rank == 0:
             os._exit(0)
         time.sleep(60)
 
-    with pytest.raises(local.WorkerError, match="rank 0: ended with exit code 0 and no result"):
+    with pytest.raises(processes.WorkerError, match="rank 0: ended with exit code 0 and no result"):
         run(work, tmp_path)
 
 
 def test_a_job_has_a_time_limit_even_if_a_worker_is_stopped(tmp_path):
-    def work(rank, send):
+    def work(rank, channel):
         os.kill(os.getpid(), signal.SIGSTOP)
 
-    with pytest.raises(local.WorkerError, match=r"not finished within 0\.5 s"):
+    with pytest.raises(processes.WorkerError, match=r"not finished within 0\.5 s"):
         run(work, tmp_path, time_limit_s=0.5)
 
 
 def test_a_worker_that_is_done_waits_for_the_others(tmp_path):
     """Leaving would break the connections that the others may still need."""
 
-    def work(rank, send):
+    def work(rank, channel):
         if rank == 0:
             (tmp_path / "pid").write_text(str(os.getpid()))
             return {"alive": True}
@@ -112,16 +121,35 @@ def test_a_worker_that_is_done_waits_for_the_others(tmp_path):
     assert run(work, tmp_path, size=2)[1]["alive"]
 
 
+def test_nobody_leaves_a_meeting_before_all_are_there_and_the_launcher_has_acted(tmp_path):
+    acted = tmp_path / "acted"
+
+    def work(rank, channel):
+        time.sleep(0.2 * rank)
+        channel.meet("first")
+        early = not acted.exists()
+        channel.meet("second")
+        return {"early": early}
+
+    def on_meeting(name, pids):
+        if name == "first":
+            time.sleep(0.2)
+            acted.touch()
+            assert all(psutil.pid_exists(pid) for pid in pids)
+
+    assert run(work, tmp_path, on_meeting=on_meeting) == [{"early": False}] * 3
+
+
 LAUNCHER = """
 import os, sys, time
 from pathlib import Path
-from nodewise.clusters import local
+from nodewise.clusters import processes
 
-def work(rank, send):
+def work(rank, channel):
     Path(sys.argv[1], f"pid{rank}").write_text(str(os.getpid()))
     time.sleep(120)
 
-local.run(3, work, logs=Path(sys.argv[1]), time_limit_s=120, on_message=lambda r, m: None)
+processes.run(3, work, logs=Path(sys.argv[1]), time_limit_s=120, on_message=print, on_meeting=print)
 """
 
 

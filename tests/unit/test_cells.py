@@ -17,7 +17,7 @@ def make_cell(**changes: object) -> Cell:
         "model": "fashion_cnn",
         "dataset": "fashion_mnist",
         "strategy": "multi_worker_mirrored",
-        "cluster": "local",
+        "cluster": {"kind": "local"},
         "batch": 64,
         "nodes": 2,
         "repeat": 0,

@@ -90,7 +90,13 @@ def test_repeats_interleave_over_nodes(tmp_path):
         ("experiments.Steps One", {}, "experiments.Steps One: "),
         ("experiments", {}, "experiments: Dictionary must have at least 1 item"),
         ("data", {"source": "web"}, "data.source: must be 'any' or 'official', not 'web'"),
-        ("cluster", "moon", "cluster: must be 'local', not 'moon'"),
+        ("cluster", {"kind": "moon"}, "cluster: kind must be 'local', 'emulated', not 'moon'"),
+        (
+            "cluster",
+            {"kind": "emulated", "nodes": 1},
+            "cluster.emulated.nodes: unknown key; allowed",
+        ),
+        ("cluster", {"kind": "emulated", "node": {"cpu": 2}}, "cluster.emulated.node.cpu: must be"),
         ("name", "../up", "name: String must match pattern"),
     ],
 )

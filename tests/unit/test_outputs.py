@@ -2,6 +2,7 @@
 
 import pytest
 
+from nodewise import outputs
 from nodewise.outputs import update_folder
 
 
@@ -40,3 +41,18 @@ def test_an_altered_list_of_files_removes_nothing_outside(tmp_path):
     with pytest.raises(ValueError, match="inside the folder"):
         update_folder(tmp_path / "in", {"a.md": ""})
     assert victim.read_text() == "precious"
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path, monkeypatch):
+    def write_one_and_die(path, content):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(outputs, "_write", write_one_and_die)
+        with pytest.raises(KeyboardInterrupt):
+            update_folder(tmp_path, {"orphan.md": b"x"})
+    assert (tmp_path / "orphan.md").is_file()
+    update_folder(tmp_path, {"a.md": ""})
+    assert not (tmp_path / "orphan.md").exists()

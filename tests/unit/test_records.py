@@ -19,7 +19,7 @@ TREE = {
         "model": "fashion_cnn",
         "dataset": "fashion_mnist",
         "strategy": "single",
-        "cluster": "local",
+        "cluster": {"kind": "local"},
         "batch": 64,
         "nodes": 1,
         "repeat": 0,

@@ -10,7 +10,6 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
-ClusterKind = Literal["local"]
 
 MAX_NODES = 64
 MAX_BATCH = 1_000_000
@@ -41,6 +40,45 @@ class Extent(Frozen):
         return self
 
 
+class Local(Frozen):
+    """Nodes are processes, one core each while there are enough."""
+
+    kind: Literal["local"] = "local"
+
+    @property
+    def share(self) -> float:
+        """The part of one core of this machine that a node has."""
+        return 1.0
+
+
+class Node(Frozen):
+    """An emulated node: its share of one core of this machine."""
+
+    cpu: float = Field(default=0.2, gt=0, le=1)
+
+
+class Link(Frozen):
+    """The link of an emulated node, in each direction."""
+
+    rate_mbit: float = Field(default=100, ge=1, le=100_000)
+
+
+class Emulated(Frozen):
+    """Nodes behave like machines: a CPU quota and a rate-limited link each."""
+
+    kind: Literal["emulated"]
+    node: Node = Node()
+    link: Link = Link()
+
+    @property
+    def share(self) -> float:
+        """The part of one core of this machine that a node has: time passes `1 / share` slower."""
+        return self.node.cpu
+
+
+Cluster = Annotated[Local | Emulated, Field(discriminator="kind")]
+
+
 class Cell(Frozen):
     """Everything that determines one measurement. `batch` is examples per worker and step."""
 
@@ -49,7 +87,7 @@ class Cell(Frozen):
     model: Name
     dataset: Name
     strategy: Name
-    cluster: ClusterKind
+    cluster: Cluster
     batch: int = Field(ge=1, le=MAX_BATCH)
     nodes: int = Field(ge=1, le=MAX_NODES)
     repeat: int = Field(ge=0)

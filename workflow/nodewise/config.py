@@ -4,12 +4,13 @@ import itertools
 import random
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from types import UnionType
 from typing import Annotated, Any, Literal, Self, get_args
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from nodewise.cells import MAX_BATCH, MAX_NODES, Cell, ClusterKind, Extent, Frozen, Name
+from nodewise.cells import MAX_BATCH, MAX_NODES, Cell, Cluster, Extent, Frozen, Local, Name
 from nodewise.errors import UserError
 from nodewise.models import registry
 from nodewise.strategies import STRATEGIES
@@ -72,7 +73,7 @@ class Config(Frozen):
     name: Name
     title: str = Field(min_length=1, max_length=120)
     data: Data = Data()
-    cluster: ClusterKind = "local"
+    cluster: Cluster = Local()
     seed: int = Field(default=1, ge=0, lt=2**31)
     cell_time_limit_s: float = Field(default=900, gt=0, le=86_400)
     experiments: dict[Name, Experiment] = Field(min_length=1)
@@ -156,6 +157,8 @@ def _first_misfit(error: ValidationError) -> str:
     where = ".".join(str(part) for part in first["loc"] if part != "[key]")
     if first["type"] == "extra_forbidden":
         message = f"unknown key; allowed here: {', '.join(sorted(_fields_at(first['loc'][:-1])))}"
+    elif first["type"] == "union_tag_invalid":
+        message = f"kind must be {first['ctx']['expected_tags']}, not {first['ctx']['tag']!r}"
     elif first["type"] == "missing":
         message = "required, but not there"
     else:
@@ -173,6 +176,10 @@ def _fields_at(location: tuple[int | str, ...]) -> dict[str, Any]:
     for part in location:
         if isinstance(at, type) and issubclass(at, Frozen):
             at = at.model_fields[str(part)].annotation
+        elif isinstance(at, UnionType):  # of models told apart by their kind
+            at = next(
+                m for m in get_args(at) if part in get_args(m.model_fields["kind"].annotation)
+            )
         else:  # a dict or a list of something: step over the key or index
             at = get_args(at)[-1]
     fields: dict[str, Any] = at.model_fields

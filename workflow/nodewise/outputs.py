@@ -1,6 +1,6 @@
 """A folder of generated files that is brought up to date, not written anew."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from nodewise.files import atomic, write_text
@@ -23,11 +23,16 @@ def update_folder(folder: Path, files: Mapping[str, str | bytes]) -> int:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or str(path) != name:
             raise ValueError(f"{name!r} is not a plain path inside the folder")
+    _list(manifest, {*before, *files})  # a run that is killed leaves no file that is not listed
     for name in set(before) - set(files):
         (folder / name).unlink(missing_ok=True)
     written = sum(_write(folder / name, content) for name, content in files.items())
-    write_text(manifest, "".join(f"{name}\n" for name in sorted(files)))
+    _list(manifest, files)
     return written
+
+
+def _list(manifest: Path, names: Iterable[str]) -> None:
+    write_text(manifest, "".join(f"{name}\n" for name in sorted(names)))
 
 
 def _write(path: Path, content: str | bytes) -> bool:

@@ -12,8 +12,7 @@ from typing import Any
 import psutil
 
 from nodewise.cells import Cell
-from nodewise.clusters import local
-from nodewise.clusters.network import enter_private_network
+from nodewise.clusters import base, cluster_of, processes
 from nodewise.files import write_text
 from nodewise.measure.provenance import provenance
 from nodewise.records import (
@@ -57,23 +56,20 @@ def measure(
     result: Measurement | None = None
     failure: Failure | None = None
     status = "ok"
-    network = "namespace with loopback only"
+    cluster = cluster_of(cell)
     try:
-        enter_private_network()
-    except OSError as error:
-        status, network = "refused", "none"
-        reason = f"{error.strerror}; run as root or permit user namespaces"
-        failure = Failure(reason=reason, rank=None, log_tail=[])
-    if failure is None:
-        try:
-            result = _train(cell, manifest, logs, progress)
-        except local.WorkerError as error:
-            status = "failed"
-            failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
+        with cluster.open():
+            result = _train(cell, manifest, cluster, logs, progress)
+    except base.NotPermittedError as error:
+        status = "refused"
+        failure = Failure(reason=str(error), rank=None, log_tail=[])
+    except processes.WorkerError as error:
+        status = "failed"
+        failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
     record = Record.model_validate(
         {
             "cell": cell,
-            "kind": "measured",
+            "kind": cluster.kind,
             "status": status,
             "started_at": started,
             "finished_at": datetime.now(UTC),
@@ -87,7 +83,7 @@ def measure(
             "provenance": provenance(
                 config=config,
                 lock=Path("requirements.lock"),
-                network=network,
+                network=cluster.network,
                 command=f"snakemake --cores all --force {output}",
             ),
             "result": result,
@@ -98,7 +94,9 @@ def measure(
     return record
 
 
-def _train(cell: Cell, manifest: Path, logs: Path, progress: Progress) -> Measurement:
+def _train(
+    cell: Cell, manifest: Path, cluster: base.Cluster, logs: Path, progress: Progress
+) -> Measurement:
     os.environ.update(_ENVIRONMENT)
     for name in _PROXIES:
         os.environ.pop(name, None)
@@ -109,7 +107,7 @@ def _train(cell: Cell, manifest: Path, logs: Path, progress: Progress) -> Measur
     imported = datetime.now(UTC).timestamp()
     milestones: dict[str, float] = {}
 
-    def heard(rank: int, message: local.Message) -> None:
+    def heard(rank: int, message: processes.Message) -> None:
         if "progress" in message:
             progress(message["progress"])
         else:  # the milestone is reached when the last worker has reached it
@@ -117,12 +115,21 @@ def _train(cell: Cell, manifest: Path, logs: Path, progress: Progress) -> Measur
                 milestones.get(message["event"], 0.0), message["at"] - began
             )
 
-    parts = local.run(
+    def met(name: str, pids: list[int]) -> None:
+        if name == "placed":
+            cluster.connect(pids)
+        elif name == "warm":
+            cluster.throttle()
+        elif name == "timed":
+            cluster.unleash()
+
+    parts = processes.run(
         cell.nodes,
-        lambda rank, send: train.train_cell(cell, manifest, rank, send),
+        lambda rank, channel: train.train_cell(cell, manifest, cluster, rank, channel),
         logs=logs,
         time_limit_s=cell.time_limit_s,
         on_message=heard,
+        on_meeting=met,
     )
     start_up = StartUp(
         imported_s=imported - began,
@@ -135,7 +142,7 @@ def _train(cell: Cell, manifest: Path, logs: Path, progress: Progress) -> Measur
 def _together(cell: Cell, parts: list[dict[str, Any]], start_up: StartUp) -> Measurement:
     """Put the workers' parts together; refuse a result whose replicas drifted apart."""
     if len({part["weights_sha256"] for part in parts}) > 1:
-        raise local.WorkerError("the workers' weights differ after training", None, [])
+        raise processes.WorkerError("the workers' weights differ after training", None, [])
     first = parts[0]
     epochs = []
     for number, of_workers in enumerate(zip(*(part["epochs"] for part in parts), strict=True), 1):
@@ -168,5 +175,5 @@ def _together(cell: Cell, parts: list[dict[str, Any]], start_up: StartUp) -> Mea
             loss=sum(part["test"]["loss_sum"] for part in parts) / tested,
             accuracy=sum(part["test"]["right"] for part in parts) / tested,
         ),
-        oversubscribed=cell.nodes > len(os.sched_getaffinity(0)),
+        oversubscribed=cell.nodes * cell.cluster.share > len(os.sched_getaffinity(0)),
     )

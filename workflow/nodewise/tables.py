@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nodewise.cells import Cell
 from nodewise.errors import UserError
 from nodewise.files import atomic
 from nodewise.records import Measurement, Record, read_record
@@ -38,11 +39,13 @@ CELLS = {
     "kind": "str",
     "data_origin": "str",
     "oversubscribed": "bool",
+    "time_dilation": "float64",
     "steps": "Int64",
     "steps_per_epoch": "Int64",
     "whole_epochs": "bool",
     "epochs": "Int64",
     "step_time_s": "float64",
+    "step_time_wall_s": "float64",
     "step_time_median_s": "float64",
     "step_time_p10_s": "float64",
     "step_time_p90_s": "float64",
@@ -206,7 +209,7 @@ def _read_all(paths: Sequence[Path]) -> list[Record]:
 
 def _axes(record: Record) -> dict[str, Any]:
     cell = record.cell
-    values = cell.model_dump() | {"batch_per_worker": cell.batch}
+    values = cell.model_dump() | {"batch_per_worker": cell.batch, "cluster": cell.cluster.kind}
     return {"cell_id": cell.id} | {name: values[name] for name in (*AXES, "repeat")}
 
 
@@ -219,17 +222,20 @@ def _cell_row(record: Record) -> dict[str, Any]:
         "reason": record.failure.reason if record.failure else "",
         "kind": record.kind,
         "data_origin": record.data.origin if record.data else "",
-        "oversubscribed": cell.nodes > record.provenance.cores,
+        "oversubscribed": cell.nodes * cell.cluster.share > record.provenance.cores,
+        "time_dilation": 1 / cell.cluster.share,
         "whole_epochs": cell.extent.epochs is not None,
         "started_at": pd.to_datetime(record.started_at, utc=True),
         "commit": record.provenance.commit or "",
     }
-    return row | _measured(record.result, cell.global_batch) if record.result else row
+    return row | _measured(record.result, cell) if record.result else row
 
 
-def _measured(result: Measurement, global_batch: int) -> dict[str, Any]:
-    steps = _step_times(result)
-    step_time = result.elapsed_s / result.steps
+def _measured(result: Measurement, cell: Cell) -> dict[str, Any]:
+    """The results; times are the node's own, not those that its share of a core stretches."""
+    share = cell.cluster.share
+    steps = _step_times(result) * share
+    step_time = result.elapsed_s / result.steps * share
     last = result.epochs[-1]
     return {
         "oversubscribed": result.oversubscribed,
@@ -241,9 +247,10 @@ def _measured(result: Measurement, global_batch: int) -> dict[str, Any]:
         "step_time_median_s": steps.median(),
         "step_time_p10_s": steps.quantile(0.1),
         "step_time_p90_s": steps.quantile(0.9),
-        "examples_per_s": global_batch / step_time if step_time else np.nan,
+        "step_time_wall_s": step_time / share,
+        "examples_per_s": cell.global_batch / step_time if step_time else np.nan,
         "epoch_time_s": step_time * result.steps_per_epoch,
-        "train_time_s": result.elapsed_s,
+        "train_time_s": result.elapsed_s * share,
         "train_loss": last.loss,
         "train_accuracy": last.accuracy,
         "test_loss": result.test.loss,
@@ -251,7 +258,7 @@ def _measured(result: Measurement, global_batch: int) -> dict[str, Any]:
         "trainable_parameters": result.trainable_parameters,
         "payload_bytes": result.payload_bytes,
         "bytes_sent_per_step": np.mean([w.bytes_sent for w in result.workers]) / result.steps,
-        **_split_times(result),
+        **{part: seconds * share for part, seconds in _split_times(result).items()},
         "first_timed_step_s": result.start_up.first_timed_step_s,
     }
 
@@ -278,14 +285,18 @@ def _epoch_rows(record: Record) -> list[dict[str, Any]]:
     if record.result is None or record.data is None:
         return []
     kind = {"kind": record.kind, "data_origin": record.data.origin}
-    return [_axes(record) | epoch.model_dump() | kind for epoch in record.result.epochs]
+    share = record.cell.cluster.share
+    return [
+        _axes(record) | epoch.model_dump() | kind | {"seconds": epoch.seconds * share}
+        for epoch in record.result.epochs
+    ]
 
 
 def _steps_table(records: Sequence[Record]) -> pd.DataFrame:
     frames = []
     for record in records:
         if record.result is not None:
-            seconds = _step_times(record.result)
+            seconds = _step_times(record.result) * record.cell.cluster.share
             frames.append(
                 pd.DataFrame(
                     {"cell_id": record.cell.id, "step": seconds.index + 1, "step_time_s": seconds}

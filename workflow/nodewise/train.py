@@ -17,26 +17,29 @@ import tensorflow as tf
 
 from nodewise import datasets, models, strategies
 from nodewise.cells import Cell
+from nodewise.clusters.base import Cluster
+from nodewise.clusters.processes import Channel, Message
 from nodewise.measure.traffic import traffic
 from nodewise.strategies.base import Job, Strategy, score
 
 Batch = tuple[tf.Tensor, tf.Tensor]
-Send = Callable[[dict[str, Any]], None]
 
 EVALUATION_BATCH = 1000
 IDLE_BARRIERS = 20
-_FIRST_PORT = 2222
 _PROGRESS_S = 0.5
 
 
-def train_cell(cell: Cell, manifest: Path, rank: int, send: Send) -> dict[str, Any]:
+def train_cell(
+    cell: Cell, manifest: Path, cluster: Cluster, rank: int, channel: Channel
+) -> dict[str, Any]:
     """Train `cell` as worker `rank`; return this worker's part of the measurement.
 
+    Meets the other workers in its node ("placed"), when its first step is traced ("warm") and when
+    nothing more is timed ("timed").
     Sends `{"event": "ready"}` when the replica is built, `{"event": "first_step"}` when the first
     timed step is done, and `{"progress": share}` about twice a second from rank 0.
     """
-    _claim_core(rank)
-    _join_cluster(cell.nodes, rank)
+    join(cluster, rank, channel)
     data = datasets.load(manifest)
     shard = datasets.shard(len(data.y_train), cell.nodes, rank, cell.seed)
     steps_per_epoch = len(data.y_train) // cell.global_batch
@@ -47,13 +50,15 @@ def train_cell(cell: Cell, manifest: Path, rank: int, send: Send) -> dict[str, A
     module = models.load(cell.model)
     job = Job(rank, cell.nodes, cell.global_batch, cell.seed, module.build, module.optimizer)
     strategy: Strategy = strategies.load(cell.strategy).Strategy(job)
-    send({"event": "ready", "at": time.time()})
+    channel.send({"event": "ready", "at": time.time()})
 
     batches = Batches(data.x_train, data.y_train, shard, cell.batch, cell.seed + rank)
-    _warm_up(strategy, batches, cell.extent.warmup_steps)
-    clock = Clock(send if rank == 0 else lambda message: None, _timed_steps(cell, steps_per_epoch))
+    _warm_up(strategy, batches, cell.extent.warmup_steps, channel)
+    clock = Clock(
+        channel.send if rank == 0 else lambda message: None, _timed_steps(cell, steps_per_epoch)
+    )
     result = _timed(cell, strategy, batches, steps_per_epoch, clock)
-    return result | {
+    result |= {
         "rank": rank,
         "shard_examples": len(shard),
         "steps_per_epoch": steps_per_epoch,
@@ -61,9 +66,11 @@ def train_cell(cell: Cell, manifest: Path, rank: int, send: Send) -> dict[str, A
         - sum(int(np.prod(v.shape)) for v in strategy.model.non_trainable_variables),
         "total_parameters": strategy.model.count_params(),
         "weights_sha256": strategy.weights_sha256(),
-        "test": _evaluate(strategy, data.x_test, data.y_test, cell.nodes, rank),
         "split": _split(strategy, batches, cell.extent.split_steps),
     }
+    channel.meet("timed")
+    result["test"] = _evaluate(strategy, data.x_test, data.y_test, cell.nodes, rank)
+    return result
 
 
 class Batches:
@@ -89,7 +96,7 @@ class Batches:
 class Clock:
     """Times steps one after the other and tells how far the training is."""
 
-    def __init__(self, send: Send, expected_steps: int) -> None:
+    def __init__(self, send: Callable[[Message], None], expected_steps: int) -> None:
         self.step_us: list[int] = []
         self._send = send
         self._expected = expected_steps
@@ -115,28 +122,32 @@ class Clock:
         return {"steps": steps, "seconds": before - started, "loss_sum": loss_sum, "right": right}
 
 
-def _claim_core(rank: int) -> None:
-    """Give this worker one core, the same for every number of workers, and one compute thread."""
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[rank % len(cores)]})
+def join(cluster: Cluster, rank: int, channel: Channel) -> None:
+    """Move this worker into its node and tell TensorFlow where the others are."""
+    cluster.enter_node(rank)
+    channel.meet("placed")
+    cluster.join(rank)
+    task = {"type": "worker", "index": rank}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": cluster.addresses()}, "task": task})
+    # a node computes with one thread, so that it is the same machine for every number of nodes
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(2)
-
-
-def _join_cluster(nodes: int, rank: int) -> None:
-    workers = [f"127.0.0.1:{_FIRST_PORT + other}" for other in range(nodes)]
-    cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}}
-    os.environ["TF_CONFIG"] = json.dumps(cluster)
 
 
 def _timed_steps(cell: Cell, steps_per_epoch: int) -> int:
     return cell.extent.steps or (cell.extent.epochs or 0) * steps_per_epoch
 
 
-def _warm_up(strategy: Strategy, batches: Batches, steps: int) -> None:
-    """Trace, allocate and connect; then put the initial weights back."""
+def _warm_up(strategy: Strategy, batches: Batches, steps: int, channel: Channel) -> None:
+    """Trace, allocate and connect in one step, then `steps` more at the cluster's own speed.
+
+    The initial weights are put back after that.
+    """
     initial = strategy.state()
-    for x, y in itertools.islice(batches.endless(), steps):
+    source = batches.endless()
+    strategy.step(*next(source))
+    channel.meet("warm")
+    for x, y in itertools.islice(source, steps):
         strategy.step(x, y)
     strategy.restore(initial)
 
@@ -169,12 +180,12 @@ def _evaluate(
 ) -> dict[str, float]:
     """Score the worker's part of the test examples; the parts together are all of them."""
 
-    @tf.function(reduce_retracing=True)
-    def forward(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    def scores_of(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         logits = strategy.model(x, training=False)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(y, tf.int32), logits)
         return score(tf.reduce_sum(losses), logits, y)
 
+    forward = tf.function(scores_of, reduce_retracing=True)
     rows = np.array_split(np.arange(len(y)), nodes)[rank]
     scores = np.zeros(2)
     for start in range(0, len(rows), EVALUATION_BATCH):
@@ -185,9 +196,13 @@ def _evaluate(
 
 
 def _split(strategy: Strategy, batches: Batches, steps: int) -> dict[str, Any] | None:
-    """Time the parts of `steps` steps, after one untimed step that traces them."""
+    """Time the parts of `steps` steps, after one untimed step that traces them.
+
+    What the timed steps trained is put back after that.
+    """
     if steps == 0:
         return None
+    trained = strategy.state()
     source = batches.endless()
     strategy.split_step(*next(source))
     idle = []
@@ -196,6 +211,7 @@ def _split(strategy: Strategy, batches: Batches, steps: int) -> dict[str, Any] |
         strategy.barrier()
         idle.append(time.perf_counter() - before)
     times = [strategy.split_step(x, y) for x, y in itertools.islice(source, steps)]
+    strategy.restore(trained)
     split: dict[str, Any] = {
         f"{part}_us": [round(getattr(step, part) * 1e6) for step in times]
         for part in ("compute", "wait", "communicate", "apply")

@@ -35,7 +35,6 @@ def overhead_fit(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     layers = _layers(data, kind, ("fitted_s", "observed_s"), y)
     if data["low_s"].notna().any():
         layers.insert(0, _interval(data, y))
-    fitted = data[data["role"] == "fitted"].assign(kind="fitted")
     crosses = " A cross is what the formula gave for a point that it was not shown."
     return Figure(
         figure="fit",
@@ -44,7 +43,7 @@ def overhead_fit(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         data=data,
         title="Step time: the formula and the points",
         kinds=kinds,
-        alt=f"Step time by the formula. {in_words(fitted, 'fitted_s', 's')}",
+        alt=f"Step time. {in_words(_told(data.assign(s=drawn), kind), 's', 's')}",
         caption=f"{_ALONG} Shaded: its interval. {HOLLOW}"
         + (crosses if (data["role"] == "held out").any() else ""),
     )
@@ -65,8 +64,6 @@ def outlook(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
 
     even = alt.Chart(pd.DataFrame({"speedup": [1]})).mark_rule(strokeDash=[3, 4])
     layers = [even.encode(y=y("speedup:Q")), *_layers(data, kind, ("speedup", "speedup"), y)]
-    line = data[data["role"].isin(["fitted", "predicted"])]
-    ends = line[line["nodes"].isin([2, 3, line["nodes"].max()])].assign(kind="predicted")
     return Figure(
         figure="outlook",
         of=of,
@@ -74,12 +71,19 @@ def outlook(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         data=data,
         title="How much faster are more nodes?",
         kinds=_kinds(data, kind),
-        alt=f"Speed-up by the formula. {in_words(ends, 'speedup', '×')}",
+        alt=f"Speed-up against one node. {in_words(_told(data, kind), 'speedup', '×')}",
         caption=(
             "Throughput against one node at the same batch per worker. Below the dashed rule, one "
             f"node is faster. {_ALONG} {HOLLOW}"
         ),
     )
+
+
+def _told(data: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Return the rows to say in words: observed, fitted, and predicted at the end of the line."""
+    ends = (data["role"] != "predicted") | (data["nodes"] == data["nodes"].max())
+    rows: pd.DataFrame = data[ends & (data["role"] != "held out")]
+    return rows.assign(kind=rows["role"].replace("observed", kind))
 
 
 def _kinds(data: pd.DataFrame, kind: str) -> list[str]:

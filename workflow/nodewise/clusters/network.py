@@ -16,6 +16,15 @@ _CLONE_NEWNET = 0x40000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 
 
+def enter_network_namespace() -> None:
+    """Move this process, which must have one thread, into a network namespace with no device up.
+
+    Raises:
+        OSError: this process may not.
+    """
+    _unshare(_CLONE_NEWNET)
+
+
 def enter_private_network() -> None:
     """Move this process, which must have one thread, into a fresh namespace with loopback up.
 
@@ -25,10 +34,7 @@ def enter_private_network() -> None:
         OSError: this machine permits no such namespace.
     """
     uid, gid = os.getuid(), os.getgid()
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_CLONE_NEWNET if uid == 0 else _CLONE_NEWNET | _CLONE_NEWUSER) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"no network namespace is permitted ({os.strerror(code)})")
+    _unshare(_CLONE_NEWNET if uid == 0 else _CLONE_NEWNET | _CLONE_NEWUSER)
     if uid != 0:
         for name, text in (
             ("setgroups", "deny"),
@@ -40,3 +46,10 @@ def enter_private_network() -> None:
         request = struct.pack("16sh14x", b"lo", 0)
         flags = struct.unpack("16sh14x", fcntl.ioctl(control, _SIOCGIFFLAGS, request))[1]
         fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
+
+
+def _unshare(flags: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(flags) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"no network namespace is permitted ({os.strerror(code)})")

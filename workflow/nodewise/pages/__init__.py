@@ -15,6 +15,7 @@ from markupsafe import Markup
 from nodewise.outputs import update_folder
 from nodewise.pages import about, cells, fit, home, markup, results, studies
 from nodewise.pages.study import Page, Study, read_study
+from nodewise.records import record_json
 
 _PARTS = (home, results, fit, studies, cells, about)
 
@@ -61,7 +62,7 @@ def render_pages(
         **_copies(site_dir / "assets", "assets", ["*.*"]),
     }
     for cell_id, record in study.records.items():
-        files[f"cells/{cell_id}.json"] = record.model_dump_json() + "\n"
+        files[f"cells/{cell_id}.json"] = record_json(record)
     scripts = sorted(name for name in files if name.startswith("charts/") and name.endswith(".js"))
     environment = _environment(site_dir / "templates")
     for part in _PARTS:

@@ -1,0 +1,110 @@
+"""Run as a script: a job without TensorFlow on two emulated nodes; prints what it saw as JSON.
+
+python emulated_job.py share LOGS     how much CPU a busy worker gets, free and held back
+python emulated_job.py rate LOGS     how long 5 MB take from node 0 to node 1
+python emulated_job.py raise LOGS    worker 1 raises
+python emulated_job.py die LOGS     worker 1 is killed
+python emulated_job.py sleep LOGS    sleep until something ends it, told by a line on stdout
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+from nodewise.cells import Emulated, Link, Node
+from nodewise.clusters import processes
+from nodewise.clusters.emulated import Emulated as Cluster
+
+NODES, MEGABYTES = 2, 5
+
+
+def main(what: str) -> None:
+    settings = Emulated(kind="emulated", node=Node(cpu=0.2), link=Link(rate_mbit=100))
+    cluster = Cluster(NODES, settings)
+
+    def work(rank: int, channel: processes.Channel) -> processes.Message:
+        cluster.enter_node(rank)
+        channel.meet("placed")
+        cluster.join(rank)
+        return WORK[what](rank, channel)
+
+    def met(name: str, pids: list[int]) -> None:
+        if name == "placed":
+            cluster.connect(pids)
+        elif name == "throttled":
+            cluster.throttle()
+        elif name == "asleep":
+            print("asleep", flush=True)
+
+    with cluster.open():
+        results = processes.run(
+            NODES,
+            work,
+            logs=Path(sys.argv[2]),
+            time_limit_s=60,
+            on_message=lambda rank, message: None,
+            on_meeting=met,
+        )
+    print(json.dumps(results))
+
+
+def share(rank: int, channel: processes.Channel) -> processes.Message:
+    free = busy_share()
+    channel.meet("throttled")
+    return {"free": free, "held": busy_share()}
+
+
+def busy_share() -> float:
+    started, cpu = time.perf_counter(), time.process_time()
+    while time.perf_counter() - started < 2:
+        pass
+    return (time.process_time() - cpu) / (time.perf_counter() - started)
+
+
+def rate(rank: int, channel: processes.Channel) -> processes.Message:
+    size = MEGABYTES * 1_000_000
+    if rank == 0:
+        channel.meet("listening")
+        with socket.create_connection(("10.77.0.2", 5000)) as connection:
+            connection.sendall(bytes(size))
+        return {}
+    with socket.create_server(("10.77.0.2", 5000)) as server:
+        channel.meet("listening")
+        connection, _ = server.accept()
+        with connection:
+            left = size - len(connection.recv(1))
+            started = time.perf_counter()
+            while left:
+                left -= len(connection.recv(1 << 20))
+    return {"seconds": time.perf_counter() - started}
+
+
+def fail(rank: int, channel: processes.Channel) -> processes.Message:
+    if rank == 1:
+        raise RuntimeError("on purpose")
+    time.sleep(60)
+    return {}
+
+
+def die(rank: int, channel: processes.Channel) -> processes.Message:
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+    return {}
+
+
+def sleep(rank: int, channel: processes.Channel) -> processes.Message:
+    channel.meet("throttled")
+    channel.meet("asleep")
+    time.sleep(60)
+    return {}
+
+
+WORK = {"share": share, "rate": rate, "raise": fail, "die": die, "sleep": sleep}
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,131 @@
+"""Emulated nodes hold their share and their rate, and nothing of them outlives their cell."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from nodewise.clusters import cgroups
+
+SCRIPT = Path(__file__).with_name("emulated_job.py")
+
+
+def why_not():
+    """Return why this machine permits no emulated nodes, or None if it does."""
+    try:
+        cgroups.find_base()
+    except OSError as error:
+        return str(error)
+    return None
+
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+
+
+def traces():
+    """Return everything that a cell could leave on this machine."""
+    namespaces = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            namespaces.add((process / "ns/net").readlink())
+        except OSError:  # ended just now, or not ours to see
+            continue
+    jobs = {
+        p.pid for p in psutil.process_iter(["cmdline"]) if str(SCRIPT) in (p.info["cmdline"] or [])
+    }
+    links = {link.name for link in Path("/sys/class/net").iterdir()}
+    groups = {str(folder) for folder in cgroups.find_base().glob("nodewise-*")}
+    return {"namespaces": namespaces, "jobs": jobs, "links": links, "groups": groups}
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    before = traces()
+    yield
+    deadline = time.monotonic() + 10
+    while traces() != before:
+        assert time.monotonic() < deadline, (before, traces())
+        time.sleep(0.1)
+
+
+def start(tmp_path, what):
+    return subprocess.Popen(
+        [sys.executable, SCRIPT, what, tmp_path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(tmp_path, what):
+    with start(tmp_path, what) as job:
+        out, err = job.communicate(timeout=60)
+    return job.returncode, out, err
+
+
+def test_a_node_gets_its_share_of_a_core_once_it_is_throttled(tmp_path):
+    code, out, err = finish(tmp_path, "share")
+    assert code == 0, err
+    for seen in json.loads(out):
+        assert seen["free"] > 0.5
+        assert seen["held"] == pytest.approx(0.2, rel=0.1)
+
+
+def test_a_link_has_its_rate(tmp_path):
+    code, out, err = finish(tmp_path, "rate")
+    assert code == 0, err
+    wire_s = 5_000_000 * 8 / 100e6
+    assert json.loads(out)[1]["seconds"] == pytest.approx(wire_s, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("what", "said"), [("raise", "rank 1: RuntimeError: on purpose"), ("die", "rank 1: killed by")]
+)
+def test_a_worker_that_fails_ends_the_job(tmp_path, what, said):
+    code, _, err = finish(tmp_path, what)
+    assert code != 0
+    assert said in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_launcher_leaves_nothing(tmp_path, number):
+    with start(tmp_path, "sleep") as job:
+        assert job.stdout.readline() == "asleep\n"
+        assert traces()["groups"]
+        job.send_signal(number)
+
+
+def test_what_a_crash_left_is_removed_at_the_next_start_and_only_that(tmp_path):
+    base = cgroups.find_base()
+    stale = base / "nodewise-4194303-1"  # beyond the largest pid
+    running = base / f"nodewise-{os.getpid()}-{cgroups._start_ticks(os.getpid())}"
+    other = base / "somebody-elses"
+    try:
+        for folder in (stale, stale / "node~0", running, other):
+            folder.mkdir()
+        cgroups.remove_stale(base)
+        assert not stale.exists()
+        assert running.exists()
+        assert other.exists()
+    finally:
+        for folder in (stale / "node~0", stale, running, other):
+            if folder.exists():
+                folder.rmdir()
+
+
+def test_a_reaper_and_its_launcher_killed_together_are_cleaned_up_after(tmp_path):
+    with start(tmp_path, "sleep") as job:
+        assert job.stdout.readline() == "asleep\n"
+        family = [psutil.Process(job.pid), *psutil.Process(job.pid).children(recursive=True)]
+        for process in family:
+            process.kill()
+    psutil.wait_procs(family, 5)
+    base = cgroups.find_base()
+    assert list(base.glob("nodewise-*"))
+    cgroups.remove_stale(base)

@@ -1,0 +1,46 @@
+"""What a cluster offers: nodes for the workers of one cell, and a certain end."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Literal
+
+FIRST_PORT = 2222
+
+
+class NotPermittedError(Exception):
+    """This machine does not permit such a cluster; the text says why and what would permit it."""
+
+
+class Cluster(ABC):
+    """The nodes of one cell. One worker runs on each."""
+
+    kind: Literal["measured", "emulated"]
+    network: str  # one line for the record
+
+    @abstractmethod
+    def open(self) -> AbstractContextManager[None]:
+        """Enter what the launcher needs, before TensorFlow is imported; undo all of it after.
+
+        Raises:
+            NotPermittedError: this machine does not permit it.
+        """
+
+    @abstractmethod
+    def addresses(self) -> list[str]:
+        """Return `host:port` of every rank's server."""
+
+    def enter_node(self, rank: int) -> None:
+        """In worker `rank`, first of all: move into its node."""
+
+    def connect(self, pids: Sequence[int]) -> None:
+        """In the launcher, when all workers are in their nodes: connect the nodes."""
+
+    def join(self, rank: int) -> None:
+        """In worker `rank`, when the nodes are connected: use the connection."""
+
+    def throttle(self) -> None:
+        """In the launcher, when all workers are warm: hold the nodes to their share from now on."""
+
+    def unleash(self) -> None:
+        """In the launcher, when nothing more is timed: let the nodes run freely."""

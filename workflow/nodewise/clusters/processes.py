@@ -1,0 +1,254 @@
+"""Workers as processes, forked from one that has imported TensorFlow.
+
+Importing TensorFlow costs seconds; forking a process that has done so and touched nothing else
+costs milliseconds. A worker dies with its launcher, whatever ends that.
+"""
+
+import ctypes
+import json
+import os
+import selectors
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Message = dict[str, Any]
+
+_PR_SET_PDEATHSIG = 1
+_POLL_S = 0.2
+# When one worker dies the others fail too, within this time, for want of a peer.
+_GRACE_S = 2.0
+_LOG_LINES = 20
+_LOG_LINE_LENGTH = 500
+
+
+class WorkerError(Exception):
+    """A worker ended without a result, or the job ran out of time."""
+
+    def __init__(self, reason: str, rank: int | None, log_tail: list[str]) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.rank = rank
+        self.log_tail = log_tail
+
+
+class Channel:
+    """A worker's line to its launcher."""
+
+    def __init__(self, writing: int, reading: int) -> None:
+        self._stream = os.fdopen(writing, "w", encoding="utf-8")
+        self._reading = reading
+
+    def send(self, message: Message) -> None:
+        """Tell the launcher something."""
+        self._stream.write(json.dumps(message) + "\n")
+        self._stream.flush()
+
+    def meet(self, name: str) -> None:
+        """Return when every worker has come to meeting `name` and the launcher has acted on it."""
+        self.send({"meet": name})
+        if not os.read(self._reading, 1):
+            raise ConnectionError("the launcher is gone")
+
+
+@dataclass
+class _Worker:
+    rank: int
+    pid: int
+    pipe: int
+    release: int
+    log: Path
+    unread: bytes = b""
+    result: Message | None = None
+    error: str | None = None
+    peer_error: bool = False
+    status: int | None = None
+
+    @property
+    def failed(self) -> bool:
+        return self.status is not None and self.result is None
+
+    @property
+    def reason(self) -> str:
+        if self.error:
+            return self.error
+        if self.status is not None and self.status < 0:
+            return f"killed by {signal.Signals(-self.status).name}"
+        return f"ended with exit code {self.status} and no result"
+
+
+def run(
+    size: int,
+    work: Callable[[int, Channel], Message],
+    *,
+    logs: Path,
+    time_limit_s: float,
+    on_message: Callable[[int, Message], None],
+    on_meeting: Callable[[str, list[int]], None],
+) -> list[Message]:
+    """Fork `size` workers that call `work(rank, channel)`; return what each returned, by rank.
+
+    What a worker prints goes to `logs/rank~R.log`; what it sends goes to `on_message`. When all
+    have come to a meeting, `on_meeting` gets its name and their pids, then all go on. On return and
+    on any exception no worker is left.
+
+    Raises:
+        WorkerError: a worker raised, was killed or ended early, or `time_limit_s` was over. The
+            rank named is the one that failed first of itself, not one that lost its peer.
+    """
+    logs.mkdir(parents=True, exist_ok=True)
+    parent = os.getppid()
+    deadline = time.monotonic() + time_limit_s
+    workers: list[_Worker] = []
+    try:
+        for rank in range(size):
+            workers.append(_fork(rank, work, logs / f"rank~{rank}.log", workers))
+        ear = _Ear(workers, on_message, on_meeting)
+        _listen(workers, deadline, time_limit_s, parent, ear)
+        return [worker.result for worker in workers if worker.result is not None]
+    finally:
+        _end(workers)
+
+
+def _fork(
+    rank: int, work: Callable[[int, Channel], Message], log: Path, earlier: list[_Worker]
+) -> _Worker:
+    launcher = os.getpid()
+    reading, writing = os.pipe()
+    released, release = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        os.close(released)
+        return _Worker(rank, pid, reading, release, log)
+    code = 1
+    try:
+        # The kernel ends this process if its launcher ends; it may have done so just now.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != launcher:
+            os._exit(1)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for descriptor in (reading, release, *_descriptors(earlier)):
+            os.close(descriptor)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1, closefd=False)
+        code = _work(rank, work, Channel(writing, released))
+    finally:
+        os._exit(code)  # the launcher's exit handlers and buffers are not this process's
+
+
+def _work(rank: int, work: Callable[[int, Channel], Message], channel: Channel) -> int:
+    try:
+        channel.send({"result": work(rank, channel)})
+        signal.pause()  # leaving now would break the others' connections; the launcher ends us
+        return 0
+    except BaseException as error:
+        traceback.print_exc()
+        first_line = (str(error).strip().splitlines() or [""])[0]
+        # names, not classes: this module must not import TensorFlow
+        peer_error = type(error).__name__ in (
+            "UnavailableError",
+            "AbortedError",
+            "CancelledError",
+            "DeadlineExceededError",
+        )
+        text = f"{type(error).__name__}: {first_line}"[:_LOG_LINE_LENGTH]
+        channel.send({"error": text, "peer": peer_error})
+        return 1
+
+
+def _listen(
+    workers: list[_Worker],
+    deadline: float,
+    time_limit_s: float,
+    parent: int,
+    ear: "_Ear",
+) -> None:
+    """Hear all workers out; raise WorkerError on the first that fails, after a short grace."""
+    failing_until = None
+    with selectors.DefaultSelector() as selector:
+        for worker in workers:
+            selector.register(worker.pipe, selectors.EVENT_READ, worker)
+        while any(worker.result is None for worker in workers):
+            for key, _ in selector.select(_POLL_S):
+                if not ear.hear(key.data):
+                    selector.unregister(key.fileobj)
+            now = time.monotonic()
+            if any(worker.failed for worker in workers):
+                failing_until = failing_until or now + _GRACE_S
+            if failing_until is not None and now >= failing_until:
+                break
+            if now >= deadline:
+                raise WorkerError(f"not finished within {time_limit_s:g} s", None, [])
+            if os.getppid() != parent:
+                raise SystemExit("the process that started this cell is gone")
+    failed = [worker for worker in workers if worker.failed]
+    if failed:
+        # killed, then failed of itself, then failed for want of a peer
+        first = min(failed, key=lambda w: (w.peer_error, w.error is not None, w.rank))
+        raise WorkerError(f"rank {first.rank}: {first.reason}", first.rank, _tail(first.log))
+
+
+class _Ear:
+    """Hears what the workers of one job say, and holds their meetings."""
+
+    def __init__(
+        self,
+        workers: list[_Worker],
+        on_message: Callable[[int, Message], None],
+        on_meeting: Callable[[str, list[int]], None],
+    ) -> None:
+        self._workers, self._on_message, self._on_meeting = workers, on_message, on_meeting
+        self._waiting: Counter[str] = Counter()
+
+    def hear(self, worker: _Worker) -> bool:
+        """Read what there is; False once the worker has closed its end, its status then known."""
+        chunk = os.read(worker.pipe, 1 << 20)
+        if not chunk:  # what is left unread is half a message of a killed worker
+            worker.status = os.waitstatus_to_exitcode(os.waitpid(worker.pid, 0)[1])
+            return False
+        *lines, worker.unread = (worker.unread + chunk).split(b"\n")
+        for line in lines:
+            self._take(worker, json.loads(line))
+        return True
+
+    def _take(self, worker: _Worker, message: Message) -> None:
+        if "result" in message:
+            worker.result = message["result"]
+        elif "error" in message:
+            worker.error, worker.peer_error = message["error"], message["peer"]
+        elif "meet" in message:
+            self._waiting[message["meet"]] += 1
+            if self._waiting[message["meet"]] == len(self._workers):
+                self._on_meeting(message["meet"], [other.pid for other in self._workers])
+                for other in self._workers:
+                    os.write(other.release, b"!")
+        else:
+            self._on_message(worker.rank, message)
+
+
+def _tail(log: Path) -> list[str]:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [line[:_LOG_LINE_LENGTH] for line in lines[-_LOG_LINES:]]
+
+
+def _descriptors(workers: list[_Worker]) -> list[int]:
+    return [descriptor for worker in workers for descriptor in (worker.pipe, worker.release)]
+
+
+def _end(workers: list[_Worker]) -> None:
+    for descriptor in _descriptors(workers):
+        os.close(descriptor)
+    for worker in workers:
+        if worker.status is None:
+            os.kill(worker.pid, signal.SIGKILL)
+            os.waitpid(worker.pid, 0)
