@@ -22,9 +22,15 @@ FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
-ODD_MODEL = "<script>alert(1)</script>"
+ODD_MODEL = "<script>alert(1)</script> `y` *z*"
 ODD_REASON = "`x` | **bold** <img src=x onerror=alert(2)> [go](javascript:alert(3)) {{ 7*7 }}"
-ODD_LOG = ["```", "</code></pre><script>alert(4)</script>", "# not a heading", "    * not a list"]
+ODD_LOG = [
+    "```",
+    "</code></pre><script>alert(4)</script>",
+    "```",
+    "# not a heading",
+    "    * not a list",
+]
 
 
 @pytest.fixture(scope="session")

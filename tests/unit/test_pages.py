@@ -198,6 +198,20 @@ def test_a_failed_cell_shows_its_reason_on_three_pages(study):
     assert "killed after 600 s" in cell and "snakemake --cores all --force" in cell
 
 
+def test_an_emulated_cell_tells_its_nodes_and_both_of_its_clocks(tmp_path):
+    cluster = {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": 100}}
+    cell = make.cell(cluster=cluster)
+    record = make.record(cell).model_copy(update={"kind": "emulated"})
+    tables = make.write_study(tmp_path, [record])
+    docs, _ = render(tmp_path)
+    page = (docs / f"cells/{cell.id}.md").read_text()
+    assert "0.2 of a core, a link of 100 Mbit/s" in Texts(page).text
+    values = [float(value) for value in re.findall(r'<data value="([^"]+)"', page)]
+    own = tables["epochs"]["seconds"].iloc[0]
+    assert any(value == pytest.approx(own, rel=1e-5) for value in values)
+    assert any(value == pytest.approx(5 * own, rel=1e-5) for value in values)  # of the workers
+
+
 def test_without_a_single_record_the_pages_say_so(tmp_path):
     make.write_study(tmp_path, [])
     (tmp_path / "records").mkdir(exist_ok=True)

@@ -202,9 +202,12 @@ def _bar(title: str) -> Iterator[Callable[[float], None]]:
     from rich.progress import Progress
 
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    # drawn by this thread only: workers are forked while the bar is up
+    with Progress(
+        console=console, transient=True, auto_refresh=False, disable=not console.is_terminal
+    ) as progress:
         task = progress.add_task(title, total=1.0)
-        yield lambda share: progress.update(task, completed=share)
+        yield lambda share: progress.update(task, completed=share, refresh=True)
 
 
 def main() -> None:

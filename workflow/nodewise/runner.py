@@ -32,7 +32,7 @@ Progress = Callable[[float], None]
 _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",  # nodes here are CPU nodes; a GPU would be shared by all of them
     "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",  # its threads must not exist when workers are forked
+    "OPENBLAS_NUM_THREADS": "1",  # no thread may exist when namespaces are entered, workers forked
     "TF_CPP_MIN_LOG_LEVEL": "1",
 }
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
@@ -49,6 +49,10 @@ def measure(
     Raises:
         UserError: the dataset's manifest cannot be read.
     """
+    os.environ.update(_ENVIRONMENT)
+    for name in _PROXIES:
+        os.environ.pop(name, None)
+        os.environ.pop(name.upper(), None)
     from nodewise import datasets
 
     source = datasets.load(manifest).manifest
@@ -97,10 +101,6 @@ def measure(
 def _train(
     cell: Cell, manifest: Path, cluster: base.Cluster, logs: Path, progress: Progress
 ) -> Measurement:
-    os.environ.update(_ENVIRONMENT)
-    for name in _PROXIES:
-        os.environ.pop(name, None)
-        os.environ.pop(name.upper(), None)
     from nodewise import train  # imports TensorFlow, once, for all workers
 
     began = psutil.Process().create_time()

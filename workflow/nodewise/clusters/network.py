@@ -26,13 +26,16 @@ def enter_network_namespace() -> None:
 
 
 def enter_private_network() -> None:
-    """Move this process, which must have one thread, into a fresh namespace with loopback up.
+    """Move this process into a fresh namespace with loopback up.
 
     Root needs nothing else; an ordinary user gets a user namespace in which only its own id exists.
 
     Raises:
         OSError: this machine permits no such namespace.
+        RuntimeError: this process has more than one thread, which the kernel would not move along.
     """
+    if len(list(Path("/proc/self/task").iterdir())) > 1:
+        raise RuntimeError("a process with several threads cannot change its namespaces")
     uid, gid = os.getuid(), os.getgid()
     _unshare(_CLONE_NEWNET if uid == 0 else _CLONE_NEWNET | _CLONE_NEWUSER)
     if uid != 0:

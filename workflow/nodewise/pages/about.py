@@ -17,6 +17,7 @@ def pages(study: Study) -> Iterator[Page]:
         "projected": f"measured {PROJECTED}",
         "generated": f"measured, {GENERATED}",
         "machines": _machines(study),
+        "cell_kinds": set(study.cells["kind"]),
         "oversubscribed": int(study.cells["oversubscribed"].sum()),
     }
     yield Page("method.html", "method.md.j2", "How this was measured", method)

@@ -6,9 +6,10 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from nodewise.cells import Emulated
 from nodewise.pages.markup import Column, number, table
 from nodewise.pages.study import Page, Study
-from nodewise.quantities import write_number
+from nodewise.quantities import kind_label, write_number
 from nodewise.records import Measurement, Record
 from nodewise.tables import PARTS
 
@@ -65,12 +66,14 @@ def _cell(study: Study, row: Row, launches: list[dict[Hashable, Any]]) -> Page:
         "result": None,
     }
     if record.result is not None:
-        context |= _measured(row, record.result, study.step_times[row["cell_id"]])
+        context |= _measured(study, row, record.result)
     return Page(row["page"], "cells/cell.md.j2", title, context)
 
 
-def _measured(row: Row, result: Measurement, steps: pd.Series) -> dict[str, Any]:
+def _measured(study: Study, row: Row, result: Measurement) -> dict[str, Any]:
+    """Return the results: in the node's own time, workers and start-up in that of the clock."""
     label, start = row["label"], result.start_up
+    clock = kind_label("measured", row["data_origin"])
 
     def measured(name: str, unit: str) -> Markup:
         return number(row[name], unit, label)
@@ -88,18 +91,18 @@ def _measured(row: Row, result: Measurement, steps: pd.Series) -> dict[str, Any]
         facts.append(("Limit", "more workers than cores: the workers took turns on a core"))
     return {
         "result": facts,
-        "steps": _plot(row, steps),
+        "steps": _plot(row, study.step_times[row["cell_id"]]),
         "split": _split(row, result),
         "whole_epochs": result.whole_epochs,
-        "epochs": table(pd.DataFrame(e.model_dump() for e in result.epochs), _epochs(label)),
+        "epochs": table(study.epochs[row["cell_id"]], _epochs(label)),
         "workers": table(
             pd.DataFrame(worker.model_dump(exclude={"split"}) for worker in result.workers),
-            _workers(label),
+            _workers(clock),
         ),
         "start_up": [
-            ("Libraries imported after", number(start.imported_s, "s", label)),
-            ("Workers ready after", number(start.workers_ready_s, "s", label)),
-            ("First timed step done after", number(start.first_timed_step_s, "s", label)),
+            ("Libraries imported after", number(start.imported_s, "s", clock)),
+            ("Workers ready after", number(start.workers_ready_s, "s", clock)),
+            ("First timed step done after", number(start.first_timed_step_s, "s", clock)),
         ],
     }
 
@@ -118,7 +121,7 @@ def _workers(label: str) -> list[Column]:
     return [
         Column("rank", "Rank"),
         Column("shard_examples", "Examples"),
-        Column("elapsed_s", "Timed", "s", label),
+        Column("elapsed_s", "Timed, by the clock", "s", label),
         Column("cpu_s", "CPU time", "s", label),
         Column("bytes_sent", "Sent", "B", label),
         Column("bytes_received", "Received", "B", label),
@@ -182,6 +185,14 @@ def _origin(study: Study, record: Record) -> Facts:
             ("Training and test examples", f"{data.train_examples:,} and {data.test_examples:,}"),
             ("SHA-256 of the examples", data.sha256),
         ]
+    cluster = record.cell.cluster
+    if isinstance(cluster, Emulated):
+        facts.append(
+            (
+                "A node",
+                f"{cluster.node.cpu:g} of a core, a link of {cluster.link.rate_mbit:g} Mbit/s",
+            )
+        )
     dirty = " and changes that were not committed" if made.dirty else ""
     facts += [
         ("Commit", f"{made.commit}{dirty}" if made.commit else "unknown"),

@@ -115,6 +115,11 @@ class Study:
         grouped = self.tables["steps"].groupby("cell_id")["step_time_s"]
         return {str(cell_id): seconds.reset_index(drop=True) for cell_id, seconds in grouped}
 
+    @cached_property
+    def epochs(self) -> dict[str, pd.DataFrame]:
+        """The epochs of each cell, by cell id."""
+        return {str(cell_id): rows for cell_id, rows in self.tables["epochs"].groupby("cell_id")}
+
     @property
     def stand_in(self) -> bool:
         """Whether any cell trained on a generated stand-in."""
