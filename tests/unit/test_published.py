@@ -85,7 +85,7 @@ def test_an_empty_value_is_none_only_where_it_may_be(folder):
     assert strategies.loc["single", "test_accuracy"] == 0.8753
     assert strategies["test_accuracy"].isna().sum() == 3
     edit(folder / "ntua_table1.csv", "bert_base,movie_reviews,3", "bert_base,movie_reviews,")
-    with pytest.raises(UserError, match=r"ntua_table1.csv:6: epochs: Field required"):
+    with pytest.raises(UserError, match=r"ntua_table1.csv:6: epochs: required, but not there"):
         read("ntua_table1", folder)
 
 

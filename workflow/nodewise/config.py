@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from nodewise.cells import MAX_BATCH, MAX_NODES, Cell, Cluster, Extent, Frozen, Local, Name
 from nodewise.errors import UserError
+from nodewise.misfits import first_misfit, in_order, where
 from nodewise.models import registry
 from nodewise.strategies import STRATEGIES
 
@@ -134,7 +135,7 @@ def read_config(path: Path) -> Config:
     try:
         return Config.model_validate(tree)
     except ValidationError as error:
-        raise UserError(f"{path}: {_first_misfit(error)}") from error
+        raise UserError(f"{path}: {_said(error)}") from error
 
 
 class _UniqueKeys(yaml.SafeLoader):
@@ -150,24 +151,13 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _first_misfit(error: ValidationError) -> str:
-    # a misspelt key is told before the key that is then missing
-    misfits = sorted(error.errors(), key=lambda misfit: misfit["type"] != "extra_forbidden")
-    first = misfits[0]
-    where = ".".join(str(part) for part in first["loc"] if part != "[key]")
-    if first["type"] == "extra_forbidden":
-        message = f"unknown key; allowed here: {', '.join(sorted(_fields_at(first['loc'][:-1])))}"
-    elif first["type"] == "union_tag_invalid":
-        message = f"kind must be {first['ctx']['expected_tags']}, not {first['ctx']['tag']!r}"
-    elif first["type"] == "missing":
-        message = "required, but not there"
-    else:
-        message = first["msg"].removeprefix("Value error, ")
-        message = message.replace(" should ", " must ").removeprefix("Input ")
-        if first["type"] != "value_error":
-            message += f", not {first['input']!r:.80}"
-    more = f" (and {len(misfits) - 1} more)" if len(misfits) > 1 else ""
-    return f"{where or 'the file'}: {message}{more}"
+def _said(error: ValidationError) -> str:
+    """Return the first misfit; at an unknown key, which keys are known there."""
+    first = in_order(error)[0]
+    if first["type"] != "extra_forbidden":
+        return first_misfit(error)
+    allowed = ", ".join(sorted(_fields_at(first["loc"][:-1])))
+    return f"{where(first)}: unknown key; allowed here: {allowed}"
 
 
 def _fields_at(location: tuple[int | str, ...]) -> dict[str, Any]:

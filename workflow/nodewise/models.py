@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from nodewise.cells import Frozen, Name
 from nodewise.errors import UserError
+from nodewise.misfits import first_misfit
 
 MODELS_DIR = Path("models")
 
@@ -42,8 +43,7 @@ def registry() -> dict[str, ModelEntry]:
     try:
         entries = TypeAdapter(dict[Name, ModelEntry]).validate_python(tree)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise UserError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise UserError(f"{path}: {first_misfit(error)}") from error
     for name in entries:
         if not (MODELS_DIR / f"{name}.py").is_file():
             raise UserError(f"{path}: {name}: there is no {MODELS_DIR / name}.py")

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from nodewise.cells import Frozen, Name
 from nodewise.errors import UserError
+from nodewise.misfits import first_misfit
 from nodewise.records import Seconds, Share
 from nodewise.tables import PUBLISHED, typed
 
@@ -177,6 +178,4 @@ def _check(row_type: type[Row], values: dict[str, Any], where: str) -> Row:
     try:
         return row_type.model_validate_strings(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        column = ".".join(str(part) for part in first["loc"]) or "the line"
-        raise UserError(f"{where}: {column}: {first['msg']}") from error
+        raise UserError(f"{where}: {first_misfit(error)}") from error

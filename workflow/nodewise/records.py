@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from nodewise.cells import Cell, Frozen, Name
 from nodewise.errors import UserError
+from nodewise.misfits import first_misfit
 
 SCHEMA_VERSION = 1
 
@@ -181,10 +182,7 @@ def read_record(path: Path) -> Record:
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise UserError(f"{path}: {where}: {first['msg']}{more}") from error
+        raise UserError(f"{path}: {first_misfit(error)}") from error
 
 
 def record_json(record: Record) -> str:

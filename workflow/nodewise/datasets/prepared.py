@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 from nodewise.cells import Frozen, Name
 from nodewise.datasets.registry import ROLES, FileName, Role, Sha256
 from nodewise.errors import UserError
+from nodewise.misfits import first_misfit
 from nodewise.records import Origin
 
 MANIFEST = "manifest.json"
@@ -123,9 +124,7 @@ def _read_manifest(path: Path) -> Manifest:
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise UserError(f"{path}: {where}: {first['msg']}; prepare the dataset again") from error
+        raise UserError(f"{path}: {first_misfit(error)}; prepare the dataset again") from error
 
 
 def _open_array(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:

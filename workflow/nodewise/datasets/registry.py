@@ -18,6 +18,7 @@ from pydantic import (
 
 from nodewise.cells import Frozen, Name
 from nodewise.errors import UserError
+from nodewise.misfits import first_misfit
 
 MAX_CONTENT_BYTES = 2**30  # of one file, unpacked
 
@@ -102,10 +103,7 @@ def read_registry(path: Path) -> dict[str, Entry]:
     except yaml.YAMLError as error:
         raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise UserError(f"{path}: {where}: {first['msg']}{more}") from error
+        raise UserError(f"{path}: {first_misfit(error)}") from error
 
 
 def find(path: Path, name: str) -> Entry:

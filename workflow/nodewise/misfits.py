@@ -1,0 +1,35 @@
+"""One clear line out of what pydantic says about data that does not fit."""
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+
+def first_misfit(error: ValidationError) -> str:
+    """Return where the first misfit is, what must be there, and how many more there are."""
+    misfits = in_order(error)
+    more = f" (and {len(misfits) - 1} more)" if len(misfits) > 1 else ""
+    return f"{where(misfits[0])}: {what(misfits[0])}{more}"
+
+
+def in_order(error: ValidationError) -> list[ErrorDetails]:
+    """Return all misfits; a misspelt key comes before the key that is then missing."""
+    return sorted(error.errors(), key=lambda misfit: misfit["type"] != "extra_forbidden")
+
+
+def where(misfit: ErrorDetails) -> str:
+    """Return the place of a misfit, its keys joined by dots."""
+    return ".".join(str(part) for part in misfit["loc"] if part != "[key]") or "the file"
+
+
+def what(misfit: ErrorDetails) -> str:
+    """Return what must be at the place of a misfit, and what is."""
+    if misfit["type"] == "missing":
+        return "required, but not there"
+    if misfit["type"] == "union_tag_invalid":
+        context = misfit["ctx"]
+        return f"kind must be {context['expected_tags']}, not {context['tag']!r}"
+    said = misfit["msg"].removeprefix("Value error, ").replace(" should ", " must ")
+    said = said.removeprefix("Input ")
+    if misfit["type"] in ("value_error", "extra_forbidden", "json_invalid"):
+        return said
+    return f"{said}, not {misfit['input']!r:.80}"
