@@ -25,7 +25,9 @@ def why_not():
     return None
 
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=why_not() or "")
+# root may make the groups wherever continuous integration runs; a skip would hide a fault there
+MUST_RUN = "CI" in os.environ and os.getuid() == 0
+pytestmark = pytest.mark.skipif(why_not() is not None and not MUST_RUN, reason=str(why_not()))
 
 
 def traces():

@@ -110,7 +110,13 @@ def measure_cell(
         raise UserError(f"{config}: declares no cell {cell_id!r}")
     with _bar(cell_id) as progress:
         record = measure(
-            cells[cell_id], manifest, output=out, logs=logs, config=config, progress=progress
+            cells[cell_id],
+            manifest,
+            output=out,
+            logs=logs,
+            config=config,
+            progress=progress,
+            on_wait=lambda: typer.echo("another cell is measured on this machine; waiting for it"),
         )
     reason = f": {record.failure.reason}" if record.failure else ""
     typer.echo(f"{cell_id}: {record.status}{reason}")

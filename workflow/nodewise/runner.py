@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from nodewise.cells import Cell
-from nodewise.clusters import base, cluster_of, processes
+from nodewise.clusters import base, cluster_of, machine, processes
 from nodewise.files import write_text
 from nodewise.measure.provenance import provenance
 from nodewise.records import (
@@ -39,12 +39,20 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 
 
 def measure(
-    cell: Cell, manifest: Path, *, output: Path, logs: Path, config: Path | None, progress: Progress
+    cell: Cell,
+    manifest: Path,
+    *,
+    output: Path,
+    logs: Path,
+    config: Path | None,
+    progress: Progress,
+    on_wait: Callable[[], None],
 ) -> Record:
     """Train `cell` on the dataset of `manifest` and write its record to `output`.
 
     A cell that cannot be measured gives a record too: `refused` if this machine does not permit
-    what it asks for, `failed` if a worker did not finish. Worker logs go to `logs/rank~R.log`.
+    what it asks for, `failed` if a worker did not finish. Worker logs go to `logs/rank~R.log`. Only
+    one cell is measured on a machine at a time; `on_wait` is called if another is.
 
     Raises:
         UserError: the dataset's manifest cannot be read.
@@ -62,8 +70,9 @@ def measure(
     status = "ok"
     cluster = cluster_of(cell)
     try:
-        with cluster.open():
-            result = _train(cell, manifest, cluster, logs, progress)
+        with machine.to_itself(on_wait) as waited_s, cluster.open():
+            began = psutil.Process().create_time() + waited_s
+            result = _train(cell, manifest, cluster, logs=logs, progress=progress, began=began)
     except base.NotPermittedError as error:
         status = "refused"
         failure = Failure(reason=str(error), rank=None, log_tail=[])
@@ -99,11 +108,16 @@ def measure(
 
 
 def _train(
-    cell: Cell, manifest: Path, cluster: base.Cluster, logs: Path, progress: Progress
+    cell: Cell,
+    manifest: Path,
+    cluster: base.Cluster,
+    *,
+    logs: Path,
+    progress: Progress,
+    began: float,
 ) -> Measurement:
     from nodewise import train  # imports TensorFlow, once, for all workers
 
-    began = psutil.Process().create_time()
     imported = datetime.now(UTC).timestamp()
     milestones: dict[str, float] = {}
 

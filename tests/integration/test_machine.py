@@ -1,0 +1,48 @@
+"""Two studies on one machine never measure at the same time."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+HOLD = """
+import os, sys, time
+from nodewise.clusters.machine import to_itself
+with to_itself(lambda: print("waiting", flush=True)) as waited:
+    print(f"mine after {waited:.1f}", flush=True)
+    if "fork" in sys.argv and (child := os.fork()):
+        print(child, flush=True)
+        os._exit(0)
+    time.sleep(60)
+"""
+
+
+def start(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLD, *arguments], stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_the_second_waits_until_the_first_is_gone_however_it_went():
+    with start() as first, start() as second:
+        told = {first: first.stdout.readline(), second: second.stdout.readline()}
+        assert sorted(told.values()) == ["mine after 0.0\n", "waiting\n"]
+        holder = next(process for process, line in told.items() if line.startswith("mine"))
+        waiter = second if holder is first else first
+        time.sleep(0.5)
+        holder.kill()
+        assert waiter.stdout.readline().startswith("mine after")
+        waiter.kill()
+
+
+def test_workers_that_outlive_their_launcher_still_hold_the_machine():
+    with start("fork") as first:
+        assert first.stdout.readline() == "mine after 0.0\n"
+        worker = int(first.stdout.readline())
+        first.wait()
+        with start() as second:
+            assert second.stdout.readline() == "waiting\n"
+            os.kill(worker, signal.SIGKILL)
+            assert second.stdout.readline().startswith("mine after")
+            second.kill()
