@@ -15,13 +15,15 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise import models, strategies, train
+from nodewise.clusters.local import Local
 from nodewise.strategies.base import Job
 
 ROUNDS, STEPS = 15, 40
 
 
 def main() -> None:
-    train._claim_core(0)
+    Local(1).enter_node(0)
+    train.compute_with_one_thread()
     random = np.random.default_rng(1)
     x = random.integers(0, 256, (20_000, 28, 28, 1), dtype=np.uint8)
     y = random.integers(0, 10, 20_000, dtype=np.uint8)

@@ -44,7 +44,7 @@ def measure(
     *,
     output: Path,
     logs: Path,
-    config: Path | None,
+    config: Path,
     progress: Progress,
     on_wait: Callable[[], None],
 ) -> Record:
@@ -97,7 +97,7 @@ def measure(
                 config=config,
                 lock=Path("requirements.lock"),
                 network=cluster.network,
-                command=f"snakemake --cores all --force {output}",
+                command=f"snakemake --cores all --force {output} --configfile {config}",
             ),
             "result": result,
             "failure": failure,

@@ -129,7 +129,11 @@ def join(cluster: Cluster, rank: int, channel: Channel) -> None:
     cluster.join(rank)
     task = {"type": "worker", "index": rank}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": cluster.addresses()}, "task": task})
-    # a node computes with one thread, so that it is the same machine for every number of nodes
+    compute_with_one_thread()
+
+
+def compute_with_one_thread() -> None:
+    """Make this node the same machine for every number of nodes; before TensorFlow's first step."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(2)
 
