@@ -82,6 +82,7 @@ def record(of: Cell, *, origin: str = "official", commit: str = "0" * 40) -> Rec
             "cpu_s": float(times.sum() * 0.9),
             "bytes_sent": sent,
             "bytes_received": sent,
+            "bytes_retransmitted": 0,
             "split": _split(parts, of.extent.split_steps, launch, rng),
         }
         for rank in range(of.nodes)

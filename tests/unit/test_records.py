@@ -67,6 +67,7 @@ TREE = {
                 "cpu_s": 0.00002,
                 "bytes_sent": 0,
                 "bytes_received": 0,
+                "bytes_retransmitted": 0,
                 "split": {
                     "compute_us": [9],
                     "wait_us": [0],

@@ -90,6 +90,7 @@ class WorkerResult(Frozen):
     cpu_s: Seconds
     bytes_sent: Count
     bytes_received: Count
+    bytes_retransmitted: Count
     split: Split | None
 
 

@@ -176,6 +176,7 @@ def _timed(
         "cpu_s": time.process_time() - cpu,
         "bytes_sent": after.sent - wire.sent,
         "bytes_received": after.received - wire.received,
+        "bytes_retransmitted": after.retransmitted - wire.retransmitted,
     }
 
 

@@ -125,6 +125,7 @@ def _workers(label: str) -> list[Column]:
         Column("cpu_s", "CPU time", "s", label),
         Column("bytes_sent", "Sent", "B", label),
         Column("bytes_received", "Received", "B", label),
+        Column("bytes_retransmitted", "Sent again", "B", label),
     ]
 
 
