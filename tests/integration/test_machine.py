@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 
+import psutil
+
 HOLD = """
 import os, sys, time
 from nodewise.clusters.machine import to_itself
@@ -46,3 +48,21 @@ def test_workers_that_outlive_their_launcher_still_hold_the_machine():
             os.kill(worker, signal.SIGKILL)
             assert second.stdout.readline().startswith("mine after")
             second.kill()
+
+
+def test_one_that_waits_ends_with_its_parent():
+    """Nobody is left to want its record."""
+    parent_code = (
+        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {HOLD!r}]).wait()"
+    )
+    with start() as holder:
+        assert holder.stdout.readline() == "mine after 0.0\n"
+        with subprocess.Popen(
+            [sys.executable, "-c", parent_code], stdout=subprocess.PIPE, text=True
+        ) as parent:
+            assert parent.stdout.readline() == "waiting\n"
+            (waiter,) = psutil.Process(parent.pid).children()
+            parent.kill()
+        psutil.wait_procs([waiter], 5)
+        assert not waiter.is_running()
+        holder.kill()

@@ -96,7 +96,7 @@ def measure(
             "provenance": provenance(
                 config=config,
                 lock=Path("requirements.lock"),
-                network=cluster.network,
+                network="none" if status == "refused" else cluster.network,
                 command=f"snakemake --cores all --force {output} --configfile {config}",
             ),
             "result": result,

@@ -56,14 +56,6 @@ class CpuGroups:
             quota = "-1" if cpu is None else str(round(cpu * PERIOD_US))
             (node / "cpu.cfs_quota_us").write_text(quota)
 
-    def throttled_s(self, rank: int) -> float:
-        """Return the seconds that node `rank` has been held back by its quota so far."""
-        text = (self._nodes[rank] / "cpu.stat").read_text()
-        numbers = {key: int(value) for key, value in (line.split() for line in text.splitlines())}
-        if self._version2:
-            return numbers["throttled_usec"] / 1e6
-        return numbers["throttled_time"] / 1e9
-
     def remove(self) -> None:
         """End what is left in the groups and remove their folders, if they are still there."""
         _remove(self.folder)

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from nodewise.clusters.processes import end_with_parent
+
 # An abstract address: it is no file, and the kernel frees it when the last holder ends, however.
 _ADDRESS = "\0nodewise measures on this machine"
 _POLL_S = 0.2
@@ -23,6 +25,7 @@ def to_itself(on_wait: Callable[[], None]) -> Iterator[float]:
         while not _bind(held):
             if time.monotonic() - started < _POLL_S:
                 on_wait()
+            end_with_parent()
             time.sleep(_POLL_S)
         yield time.monotonic() - started
 

@@ -11,6 +11,8 @@ import socket
 import struct
 from pathlib import Path
 
+from nodewise.clusters.base import NotPermittedError
+
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
@@ -31,11 +33,19 @@ def enter_private_network() -> None:
     Root needs nothing else; an ordinary user gets a user namespace in which only its own id exists.
 
     Raises:
-        OSError: this machine permits no such namespace.
+        NotPermittedError: this machine permits no such namespace.
         RuntimeError: this process has more than one thread, which the kernel would not move along.
     """
     if len(list(Path("/proc/self/task").iterdir())) > 1:
         raise RuntimeError("a process with several threads cannot change its namespaces")
+    try:
+        _enter()
+    except OSError as error:
+        reason = f"{error.strerror}; run as root or permit user namespaces"
+        raise NotPermittedError(reason) from error
+
+
+def _enter() -> None:
     uid, gid = os.getuid(), os.getgid()
     _unshare(_CLONE_NEWNET if uid == 0 else _CLONE_NEWNET | _CLONE_NEWUSER)
     if uid != 0:

@@ -20,6 +20,8 @@ from typing import Any
 
 Message = dict[str, Any]
 
+# Read when this module is loaded: later it may be another process already.
+_PARENT = os.getppid()
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.2
 # When one worker dies the others fail too, within this time, for want of a peer.
@@ -103,14 +105,13 @@ def run(
             rank named is the one that failed first of itself, not one that lost its peer.
     """
     logs.mkdir(parents=True, exist_ok=True)
-    parent = os.getppid()
     deadline = time.monotonic() + time_limit_s
     workers: list[_Worker] = []
     try:
         for rank in range(size):
             workers.append(_fork(rank, work, logs / f"rank~{rank}.log", workers))
         ear = _Ear(workers, on_message, on_meeting)
-        _listen(workers, deadline, time_limit_s, parent, ear)
+        _listen(workers, deadline, time_limit_s, ear)
         return [worker.result for worker in workers if worker.result is not None]
     finally:
         _end(workers)
@@ -170,7 +171,6 @@ def _listen(
     workers: list[_Worker],
     deadline: float,
     time_limit_s: float,
-    parent: int,
     ear: "_Ear",
 ) -> None:
     """Hear all workers out; raise WorkerError on the first that fails, after a short grace."""
@@ -189,8 +189,7 @@ def _listen(
                 break
             if now >= deadline:
                 raise WorkerError(f"not finished within {time_limit_s:g} s", None, [])
-            if os.getppid() != parent:
-                raise SystemExit("the process that started this cell is gone")
+            end_with_parent()
     failed = [worker for worker in workers if worker.failed]
     if failed:
         # killed, then failed of itself, then failed for want of a peer
@@ -239,6 +238,16 @@ class _Ear:
 def _tail(log: Path) -> list[str]:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     return [line[:_LOG_LINE_LENGTH] for line in lines[-_LOG_LINES:]]
+
+
+def end_with_parent() -> None:
+    """End this process if the one that started it is gone.
+
+    Raises:
+        SystemExit: it is.
+    """
+    if os.getppid() != _PARENT:
+        raise SystemExit("the process that started this cell is gone")
 
 
 def _descriptors(workers: list[_Worker]) -> list[int]:
