@@ -168,12 +168,14 @@ def _timed(
             clock.train(strategy, itertools.islice(batches.epoch(epoch), steps_per_epoch))
             for epoch in range(cell.extent.epochs or 0)
         ]
-    elapsed, after = time.perf_counter() - started, traffic()
+    elapsed, spent = time.perf_counter() - started, time.process_time() - cpu
+    strategy.barrier()  # a step may return before the last of its bytes has left
+    after = traffic()
     return {
         "epochs": epochs,
         "step_us": clock.step_us,
         "elapsed_s": elapsed,
-        "cpu_s": time.process_time() - cpu,
+        "cpu_s": spent,
         "bytes_sent": after.sent - wire.sent,
         "bytes_received": after.received - wire.received,
         "bytes_retransmitted": after.retransmitted - wire.retransmitted,
