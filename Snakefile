@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from nodewise import runs
 from nodewise.config import read_config
 from nodewise.errors import UserError
 
@@ -17,6 +18,7 @@ try:
     STUDY = read_config(Path(CONFIG))
 except UserError as error:
     sys.exit(f"nodewise: {error}")
+ALIVE = runs.enter(Path(".snakemake"))  # open, and so in force, until this run ends
 
 
 def sources(*patterns):
@@ -33,6 +35,7 @@ RESULTS = f"results/{STUDY.name}"
 
 include: "workflow/rules/datasets.smk"
 include: "workflow/rules/cells.smk"
+include: "workflow/rules/calibration.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/overhead.smk"
 include: "workflow/rules/charts.smk"

@@ -1,39 +1,177 @@
-"""From the start of a cell's rule to its first timed step, 2 workers (level: at most 6 s).
+"""From the start of a cell's rule to its first timed step; forked workers against fresh ones.
 
-Runs the command that the rule runs, several times, and prints the milestones of its records.
+Levels: 3 workers in at most 8 s and a third of what fresh processes take; 8 emulated ones in 15 s.
+
+Forked is the command that the rule runs: one process imports TensorFlow, workers are forked from
+it. Fresh is the same worker code in as many Python processes, started at once, each importing
+TensorFlow for itself. Both run the same cell on the same kind of nodes, by turns.
 """
 
+import json
+import os
+import pickle
+import random
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import yaml
+
+from nodewise.cells import Cell
+from nodewise.clusters import cluster_of, machine, processes
+from nodewise.clusters.base import Cluster
+from nodewise.config import read_config
 from nodewise.records import read_record
 
 RUNS = 5
 DATASET = Path("results/datasets/fashion_mnist")
-CELL = "smoke_steps/fashion_cnn/multi_worker_mirrored/batch~32/nodes~2/repeat~0"
+MILESTONES = ("imported_s", "workers_ready_s", "first_timed_step_s")
+FRESH_NODES = 3
+PLACE = "NODEWISE_BENCH_PLACE"  # what a fresh worker is told: its cell, rank and so on
+EXTENT = {"warmup_steps": 2, "steps": 2, "split_steps": 0}
+
+
+def experiment(cluster: dict, nodes: list[int]) -> dict:
+    return {
+        "title": "Start",
+        "study": "nodewise",
+        "models": ["fashion_cnn"],
+        "strategies": {"multi_worker_mirrored": {"nodes": nodes}},
+        "batches": [32],
+        "extent": EXTENT,
+        "cluster": cluster,
+    }
+
+
+STUDY = {
+    "name": "start",
+    "title": "Start",
+    "experiments": {
+        "local": experiment({"kind": "local"}, [2, 3]),
+        "emulated": experiment({"kind": "emulated"}, [3, 8]),
+    },
+}
 
 
 def main() -> None:
+    """Time every cell of the study and print what it took."""
     nodewise = [sys.executable, "-m", "nodewise"]
     subprocess.run([*nodewise, "prepare-dataset", "fashion_mnist", "--out", DATASET], check=True)
-    starts = []
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder, "record.json")
-        for _ in range(RUNS):
-            command = [*nodewise, "measure-cell", CELL, "--config", "config/smoke.yaml"]
-            command += ["--manifest", DATASET / "manifest.json", "--out", out, "--logs", folder]
-            subprocess.run(command, check=True, capture_output=True)
-            starts.append(read_record(out).result.start_up)
-    for milestone in ("imported_s", "workers_ready_s", "first_timed_step_s"):
-        seconds = [getattr(start, milestone) for start in starts]
-        low, high = min(seconds), max(seconds)
-        print(
-            f"{milestone:20} median {statistics.median(seconds):.2f} s  ({low:.2f} to {high:.2f})"
-        )
+        config = Path(folder, "study.yaml")
+        config.write_text(yaml.safe_dump(STUDY))
+        for cell in sorted(read_config(config).cells(), key=lambda c: (c.experiment, c.nodes)):
+            title = f"{cell.experiment}, {cell.nodes} workers"
+            if forked(cell, config, Path(folder)) is None:  # not timed: files come from the disk
+                print(f"{title}: not permitted here")
+                continue
+            ways = [forked, fresh] if cell.nodes == FRESH_NODES else [forked]
+            taken = {way: [] for way in ways}
+            for _ in range(RUNS):
+                for way in random.sample(ways, len(ways)):
+                    taken[way].append(way(cell, config, Path(folder)))
+            tell(title, taken)
+
+
+def tell(title: str, taken: dict) -> None:
+    """Print medians with their range, and the ratio of forked to fresh."""
+    for way, starts in taken.items():
+        print(f"{title}, {way.__name__}:")
+        for milestone in MILESTONES:
+            seconds = [start[milestone] for start in starts if milestone in start]
+            if seconds:
+                median, low, high = statistics.median(seconds), min(seconds), max(seconds)
+                print(f"  {milestone:20} median {median:5.2f} s  ({low:.2f} to {high:.2f})")
+    if fresh in taken:
+        totals = {w: [s["first_timed_step_s"] for s in starts] for w, starts in taken.items()}
+        ratios = [a / b for a, b in zip(totals[forked], totals[fresh], strict=True)]
+        median, low, high = statistics.median(ratios), min(ratios), max(ratios)
+        print(f"  forked / fresh       median {median:5.2f}    ({low:.2f} to {high:.2f})")
+
+
+def forked(cell: Cell, config: Path, folder: Path) -> dict[str, float] | None:
+    """Run the rule's command; return the milestones of its record, None if it was refused."""
+    out = folder / "record.json"
+    command = [sys.executable, "-m", "nodewise", "measure-cell", cell.id, "--config", config]
+    command += ["--manifest", DATASET / "manifest.json", "--out", out, "--logs", folder / "logs"]
+    subprocess.run(command, check=True, capture_output=True)
+    record = read_record(out)
+    if record.status == "failed":
+        raise SystemExit(record.failure.reason)
+    return record.result.start_up.model_dump() if record.result else None
+
+
+def fresh(cell: Cell, config: Path, folder: Path) -> dict[str, float]:
+    """Run this script as a launcher without TensorFlow; return the milestones that it printed."""
+    command = [sys.executable, __file__, cell.id, config, folder / "logs"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+class StartedError(Exception):
+    """A worker has done its first timed step, with the others."""
+
+
+def launch(name: str, config: str, logs: str) -> None:
+    """Start fresh workers and print their milestones once they have done a timed step."""
+    from nodewise.runner import settle_environment, started_at
+
+    settle_environment()  # before NumPy is imported: its threads would bar the way to namespaces
+    from nodewise.measure import guards
+
+    (cell,) = (cell for cell in read_config(Path(config)).cells() if cell.id == name)
+    cluster = cluster_of(cell)
+    ready = []
+
+    def work(rank: int, channel: processes.Channel) -> processes.Message:
+        place = cell, cluster, rank, channel._stream.fileno(), channel._reading
+        for descriptor in place[-2:]:
+            os.set_inheritable(descriptor, True)
+        os.environ[PLACE] = pickle.dumps(place).hex()
+        os.execv(sys.executable, [sys.executable, __file__])  # noqa: S606
+
+    def hear(rank: int, message: processes.Message) -> None:
+        if message.get("event") == "ready":
+            ready.append(message["at"] - began)
+        elif message.get("event") == "first_step":
+            raise StartedError(message["at"] - began)
+
+    def meet(name: str, pids: list[int]) -> bool:
+        if name == "placed":
+            cluster.connect(pids)
+        elif name == "warm":
+            guards.Blocks(cluster, repeatable=False).begin()
+        return False
+
+    with machine.to_itself(lambda: None) as waited_s, cluster.open():
+        began = started_at() + waited_s
+        try:
+            processes.run(
+                cell.nodes,
+                work,
+                logs=Path(logs),
+                time_limit_s=120,
+                on_message=hear,
+                on_meeting=meet,
+            )
+        except StartedError as done:
+            print(json.dumps({"workers_ready_s": max(ready), "first_timed_step_s": done.args[0]}))
+
+
+def train(cell: Cell, cluster: Cluster, rank: int, writing: int, reading: int) -> None:
+    """Be a fresh worker."""
+    from nodewise import train  # and TensorFlow
+
+    channel = processes.Channel(writing, reading)
+    train.train_cell(cell, DATASET / "manifest.json", cluster, rank, channel)
 
 
 if __name__ == "__main__":
-    main()
+    if PLACE in os.environ:
+        train(*pickle.loads(bytes.fromhex(os.environ[PLACE])))  # noqa: S301
+    elif len(sys.argv) > 1:
+        launch(*sys.argv[1:])
+    else:
+        main()

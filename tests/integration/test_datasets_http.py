@@ -350,7 +350,7 @@ def test_a_run_killed_in_the_middle_of_a_download_leaves_nothing_for_long(server
     server.files[f"/sample/{NAMES['test_images']}"] = half
     cache = tmp_path / "cache" / "sample"
     running = start(tmp_path, server.url)
-    wait_for(lambda: any(p.stat().st_size >= 5000 for p in cache.glob(".test-images-*.gz")))
+    wait_for(lambda: any(p.stat().st_size >= 5000 for p in cache.glob(".nodewise-*.gz")))
     os.kill(running.pid, signal.SIGKILL)
     running.communicate(timeout=30)
     assert leftovers(tmp_path)  # nobody could clear up

@@ -5,55 +5,23 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from nodewise.clusters import cgroups
+from traces import assert_gone, needs_emulated_nodes, traces
 
 SCRIPT = Path(__file__).with_name("emulated_job.py")
-
-
-def why_not():
-    """Return why this machine permits no emulated nodes, or None if it does."""
-    try:
-        cgroups.find_base()
-    except OSError as error:
-        return str(error)
-    return None
-
-
-# root may make the groups wherever continuous integration runs; a skip would hide a fault there
-MUST_RUN = "CI" in os.environ and os.getuid() == 0
-pytestmark = pytest.mark.skipif(why_not() is not None and not MUST_RUN, reason=str(why_not()))
-
-
-def traces():
-    """Return everything that a cell could leave on this machine."""
-    namespaces = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            namespaces.add((process / "ns/net").readlink())
-        except OSError:  # ended just now, or not ours to see
-            continue
-    jobs = {
-        p.pid for p in psutil.process_iter(["cmdline"]) if str(SCRIPT) in (p.info["cmdline"] or [])
-    }
-    links = {link.name for link in Path("/sys/class/net").iterdir()}
-    groups = {str(folder) for folder in cgroups.find_base().glob("nodewise-*")}
-    return {"namespaces": namespaces, "jobs": jobs, "links": links, "groups": groups}
+pytestmark = needs_emulated_nodes
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left():
-    before = traces()
+def nothing_is_left(tmp_path):
+    before = traces(str(tmp_path))
     yield
-    deadline = time.monotonic() + 10
-    while traces() != before:
-        assert time.monotonic() < deadline, (before, traces())
-        time.sleep(0.1)
+    assert_gone(before, str(tmp_path))
 
 
 def start(tmp_path, what):
@@ -99,7 +67,7 @@ def test_a_worker_that_fails_ends_the_job(tmp_path, what, said):
 def test_a_killed_launcher_leaves_nothing(tmp_path, number):
     with start(tmp_path, "sleep") as job:
         assert job.stdout.readline() == "asleep\n"
-        assert traces()["groups"]
+        assert traces(str(tmp_path))["groups"]
         job.send_signal(number)
 
 

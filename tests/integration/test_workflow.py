@@ -4,17 +4,15 @@ One copy of the project is run once, with real workers; what a change would re-r
 dry runs in that copy.
 """
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
+import projects
 from nodewise.records import read_record
+from projects import finish, snakemake, start_snakemake, write_study
 
 EXTENT = {"warmup_steps": 1, "steps": 4, "split_steps": 2}
 STUDY = {
@@ -48,26 +46,6 @@ IMPOSSIBLE = "impossible/fashion_mlp/single/batch~70000/nodes~1/repeat~0"
 FOLLOWING = {"build_tables", "fit_overhead", "draw_charts", "render_pages", "build_site", "all"}
 
 
-def snakemake(project: Path, *arguments: str) -> str:
-    """Run Snakemake in a copy of the project, with the copy's own code; return what it printed."""
-    folder = Path(sys.executable).parent
-    environment = os.environ | {
-        "PATH": f"{folder}:{os.environ['PATH']}",
-        "PYTHONPATH": str(project / "workflow"),
-    }
-    done = subprocess.run(
-        [folder / "snakemake", "--cores", "all", "--configfile", "config/small.yaml", *arguments],
-        cwd=project,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-5000:]
-    return done.stdout + done.stderr
-
-
 def would_run(project: Path) -> tuple[set[str], set[str]]:
     """Return the cells that a run would measure, and the other rules that it would run."""
     told = snakemake(project, "--dry-run")
@@ -78,29 +56,16 @@ def would_run(project: Path) -> tuple[set[str], set[str]]:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    project = tmp_path_factory.mktemp("study") / "project"
-    shutil.copytree(Path.cwd(), project, ignore=left_out)
+    project = projects.copy(tmp_path_factory.mktemp("study") / "project")
     write_study(project, STUDY)
     snakemake(project)
     return project
-
-
-def left_out(folder: str, names: list[str]) -> set[str]:
-    """Name what is not copied: history and whatever was made from the rest."""
-    made = (
-        {".git", ".venv", ".snakemake", "build", "results"} if folder == str(Path.cwd()) else set()
-    )
-    return made | ({"__pycache__"} & set(names))
 
 
 @pytest.fixture
 def project(finished, tmp_path):
     """A copy that a test may change; times are kept, as Snakemake compares them."""
     return shutil.copytree(finished, tmp_path / "project", symlinks=True)
-
-
-def write_study(project: Path, study: dict) -> None:
-    (project / "config/small.yaml").write_text(yaml.safe_dump(study, sort_keys=False))
 
 
 def changed(experiment: str, **values: object) -> dict:
@@ -190,16 +155,9 @@ def test_an_edited_template_renders_pages_only(project):
 
 def test_a_mistake_in_the_study_is_one_line_before_any_job(project):
     write_study(project, changed("steps", batches=[0]))
-    folder = Path(sys.executable).parent
-    done = subprocess.run(
-        [folder / "snakemake", "--cores", "all", "--configfile", "config/small.yaml"],
-        cwd=project,
-        env=os.environ | {"PYTHONPATH": str(project / "workflow")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode != 0
-    said = [line for line in done.stderr.splitlines() if not line.startswith("Using ")]
+    run = start_snakemake(project)
+    output = finish(run)
+    assert run.returncode != 0
+    said = [line for line in output.splitlines() if not line.startswith("Using ")]
     where = "nodewise: config/small.yaml: experiments.steps.batches.0"
     assert said == [f"{where}: must be greater than or equal to 1, not 0"]

@@ -14,7 +14,9 @@ from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from playwright.sync_api import Browser, Page, sync_playwright
 
+import make_calibration
 import make_records as make
+from nodewise.calibration import calibration_json
 from nodewise.charts import draw_charts
 from nodewise.pages import render_pages
 from nodewise.tables import write_tables
@@ -48,7 +50,9 @@ def site(tmp_path_factory) -> Path:
             model=table["model"].where(table["experiment"] != "odd", ODD_MODEL)
         )
     write_tables(tables, folder / "tables")
-    draw_charts(folder / "tables", folder / "overhead", folder / "charts")
+    calibration = folder / "calibration.json"
+    calibration.write_text(calibration_json(make_calibration.calibration(noise=0.03)))
+    draw_charts(folder / "tables", folder / "overhead", folder / "charts", calibration)
     render_pages(
         Path("config/study.yaml"),
         tables_dir=folder / "tables",
@@ -57,6 +61,7 @@ def site(tmp_path_factory) -> Path:
         records_dir=folder / "records",
         site_dir=Path("site"),
         out_dir=folder / "docs",
+        calibration_path=calibration,
     )
     started = time.perf_counter()
     config = load_config("mkdocs.yml", docs_dir=str(folder / "docs"), site_dir=str(folder / "site"))

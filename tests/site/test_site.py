@@ -14,7 +14,7 @@ from conftest import ODD_LOG, ODD_MODEL, ODD_REASON
 RESULTS = "results/fashion-mnist.html"
 CELL = "cells/ntua_steps/fashion_cnn/multi_worker_mirrored/batch~64/nodes~2/repeat~0.html"
 ODD_CELL = "cells/odd/fashion_cnn/multi_worker_mirrored/batch~64/nodes~3/repeat~0.html"
-WITH_FIGURES = ["index.html", RESULTS, "fit.html", "studies/ntua.html"]
+WITH_FIGURES = ["index.html", RESULTS, "fit.html", "studies/ntua.html", "calibration.html"]
 NARROW = {"viewport": {"width": 360, "height": 800}}
 
 # --- every page ---

@@ -9,7 +9,8 @@ import pytest
 import vl_convert
 
 import make_records as make
-from nodewise.charts import draw_charts, figures, theme
+from nodewise import views
+from nodewise.charts import draw_charts, figures, settings, theme
 from nodewise.charts.figure import VEGA_LITE
 from nodewise.quantities import KINDS, kind_label
 from nodewise.tables import build_tables, typed
@@ -95,7 +96,7 @@ def test_training_time_draws_measured_projected_and_published_apart(drawn):
         assert layer[channel]["scale"]["domain"] == kinds
         assert layer[channel]["field"] == "kind"
     assert len(set(layer["shape"]["scale"]["range"])) == 3
-    assert layer["fillOpacity"]["condition"]["test"] == "datum.oversubscribed"
+    assert layer["fillOpacity"]["condition"]["test"] == "datum.flags"
     assert "multiplied by the number of steps" in figure.caption
     told = {tip["field"] for tip in layer["tooltip"]}
     assert {"kind", "nodes", "seconds", "low", "high", "repeats"} <= told
@@ -135,8 +136,8 @@ def test_a_fit_draws_lines_points_and_crosses_apart(drawn):
 def test_crowded_points_are_hollow_and_not_on_the_line(drawn):
     figure = figure_of(drawn, "fit", source="measured", experiment="ntua_steps")
     points = figure.data[figure.data["role"] == "observed"]
-    assert set(points.loc[points["oversubscribed"], "nodes"]) == {3}
-    assert set(points.loc[~points["oversubscribed"], "nodes"]) == {1, 2}
+    assert set(points.loc[points["flags"] != "", "nodes"]) == {3}
+    assert set(points.loc[points["flags"] == "", "nodes"]) == {1, 2}
     line = figure.data[figure.data["role"] == "fitted"]
     assert line["nodes"].max() == 2
 
@@ -236,3 +237,39 @@ def test_text_is_readable_on_the_light_and_the_dark_page():
 @pytest.mark.parametrize("count", range(1, 9))
 def test_batches_have_as_many_colours_as_there_are(count):
     assert len(set(theme.batch_colours(count))) == count
+
+
+def test_settings_stand_side_by_side_at_the_batches_that_all_have(tmp_path):
+    link = {"kind": "emulated", "link": {"rate_mbit": 25}}
+    slow = {"kind": "emulated", "slow_node": {"cpu": 0.1}}
+    grids = [
+        ("steps", {"cluster": {"kind": "emulated"}}, (32, 64)),
+        ("link_25", {"cluster": link}, (64,)),
+        ("straggler", {"cluster": slow}, (64,)),
+        ("unsharded", {"cluster": {"kind": "emulated"}, "input": "unsharded"}, (64,)),
+    ]
+    records = [
+        make.record(make.cell(experiment=name, n=nodes, batch=batch, **changes))
+        for name, changes, batches in grids
+        for nodes in (1, 4)
+        for batch in batches
+    ]
+    paths = make.write(records, tmp_path)
+    rows = views.settings(build_tables(paths, None))
+    assert set(rows["batch_per_worker"]) == {64}
+    assert set(rows["nodes"]) == {4}
+    assert set(rows["setting"]) == {
+        "0.2 core, 100 Mbit/s",
+        "0.2 core, 100 Mbit/s, unsharded",
+        "0.2 core, 25 Mbit/s",
+        "0.2 core, node 0 0.1, 100 Mbit/s",
+    }
+    assert len(rows) == 4 * 4
+    figure = settings.settings(rows, {"model": "fashion_cnn"})
+    assert "0.2 core, 25 Mbit/s, batch 64: " in figure.alt
+    assert figure.spec()["layer"][0]["encoding"]["y"]["field"] == "setting"
+
+
+def test_one_setting_makes_no_figure_of_settings(tmp_path):
+    tables = build_tables(make.write(make.grid(), tmp_path), None)
+    assert views.settings(tables).empty

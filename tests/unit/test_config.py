@@ -45,7 +45,7 @@ def changed(where: str, value: object):
     return tree
 
 
-@pytest.mark.parametrize("name", ["study", "smoke"])
+@pytest.mark.parametrize("name", ["study", "smoke", "emulated"])
 def test_the_configurations_of_the_project_are_sound(name):
     config = read_config(Path("config") / f"{name}.yaml")
     assert config.name == name
@@ -59,6 +59,17 @@ def test_every_product_of_the_axes_is_a_cell(tmp_path):
     assert len(cells) == len(axes) == 2 * 3 * 2 * 2
     assert ("fashion_mlp", "multi_worker_mirrored", 64, 3, 1) in axes
     assert not any(c.strategy == "single" and c.nodes > 1 for c in cells)
+
+
+def test_an_experiment_may_have_a_cluster_of_its_own(tmp_path):
+    slow = {"kind": "emulated", "slow_node": {"rank": 2, "cpu": 0.1}}
+    tree = changed("experiments.steps.cluster", slow)
+    tree["experiments"]["other"] = GOOD["experiments"]["steps"]
+    labels = {cell.experiment: cell.cluster.label for cell in read(tmp_path, tree).cells()}
+    assert labels == {
+        "steps": "0.2 core, node 2 0.1, 100 Mbit/s",
+        "other": "0.2 core, 100 Mbit/s",
+    }
 
 
 def test_repeats_interleave_over_nodes(tmp_path):
@@ -97,6 +108,22 @@ def test_repeats_interleave_over_nodes(tmp_path):
             "cluster.emulated.nodes: unknown key; allowed",
         ),
         ("cluster", {"kind": "emulated", "node": {"cpu": 2}}, "cluster.emulated.node.cpu: must be"),
+        (
+            "experiments.steps.cluster",
+            {"kind": "emulated", "slow_node": {"cpu": 0.1, "rnk": 1}},
+            "steps.cluster.emulated.slow_node.rnk: unknown key; allowed here: cpu, rank",
+        ),
+        (
+            "experiments.steps.cluster",
+            {"kind": "emulated", "slow_node": {"cpu": 0.1, "rank": 3}},
+            "cluster.slow_node.rank: must be less than 3, the most nodes",
+        ),
+        (
+            "cluster",
+            {"kind": "emulated", "slow_node": {"cpu": 0.4}},
+            "slow_node.cpu: must be less than 0.2, the others' cpu",
+        ),
+        ("experiments.steps.input", "all", "input: must be 'sharded' or 'unsharded', not 'all'"),
         ("name", "../up", "name: String must match pattern"),
     ],
 )

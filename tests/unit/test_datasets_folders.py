@@ -19,12 +19,12 @@ def test_a_second_run_waits_for_the_first(tmp_path, caplog):
 
     def second():
         inside.wait()
-        with exclusive(tmp_path, []):
+        with exclusive(tmp_path):
             order.append("second")
 
     thread = threading.Thread(target=second)
     thread.start()
-    with exclusive(tmp_path, []):
+    with exclusive(tmp_path):
         inside.set()
         thread.join(0.3)
         assert thread.is_alive()

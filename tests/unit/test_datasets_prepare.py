@@ -306,10 +306,8 @@ def test_an_unknown_dataset_touches_nothing(place):
 def test_what_a_killed_run_left_is_removed_and_nothing_else(place):
     place.prepare()
     ours = [
-        place.out / ".x_train-abcd1234.npy",
-        place.out / ".manifest-abcd1234.json",
-        place.cache / "sample" / ".train-images-abcd1234.gz",
-        place.cache / "sample" / ".train-images.gz-abcd1234.origin",
+        place.out / ".nodewise-0123456789abcdef.npy",
+        place.cache / "sample" / ".nodewise-0123456789abcdef.gz",
     ]
     theirs = [
         place.out / ".notes",

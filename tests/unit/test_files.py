@@ -1,10 +1,20 @@
-"""A file is either whole or not there."""
+"""A file is either whole or not there, and what a killed writer left goes with the next write."""
 
+import errno
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
 
 import pytest
 
-from nodewise.files import atomic, write_json, write_text
+from nodewise.files import atomic, check_writable, remove_leftovers, write_json, write_text
+
+
+def names(folder):
+    return {file.name for file in folder.iterdir()}
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -14,7 +24,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
         temporary.write_text("half")
         raise RuntimeError
     assert path.read_text() == "old\n"
-    assert [file.name for file in tmp_path.iterdir()] == ["table.csv"]
+    assert names(tmp_path) == {"table.csv"}
 
 
 def test_folders_are_made_and_the_mode_is_the_usual_one(tmp_path):
@@ -25,6 +35,162 @@ def test_folders_are_made_and_the_mode_is_the_usual_one(tmp_path):
     assert json.loads(path.read_text()) == {"α": [1, 2.5]}
 
 
+def test_the_temporary_name_keeps_the_suffix(tmp_path):
+    with atomic(tmp_path / "cells.v1.parquet") as temporary:
+        assert temporary.suffix == ".parquet"
+        assert temporary.parent == tmp_path
+        assert temporary.name.startswith(".nodewise-")
+
+
 def test_json_has_no_nan(tmp_path):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "x.json", float("nan"))
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from nodewise.files import atomic
+
+with atomic(Path(sys.argv[1])) as temporary:
+    temporary.write_text("half")
+    print("writing", flush=True)
+    if sys.stdin.readline() == "end\\n":
+        temporary.write_text("whole")
+"""
+
+
+class Writer:
+    """A process in the middle of writing `path`."""
+
+    def __init__(self, path):
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout.readline() == "writing\n"
+
+    def finish(self):
+        self._process.communicate("end\n", timeout=30)
+        assert self._process.returncode == 0
+
+    def kill(self):
+        self._process.kill()
+        self._process.communicate(timeout=30)
+        assert self._process.returncode == -signal.SIGKILL
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_write_to_the_folder(tmp_path):
+    write_text(tmp_path / "record.json", "old")
+    Writer(tmp_path / "record.json").kill()
+    assert len(names(tmp_path)) == 2
+    assert (tmp_path / "record.json").read_text() == "old"
+    write_text(tmp_path / "other.csv", "")
+    assert names(tmp_path) == {"record.json", "other.csv"}
+
+
+def test_only_ours_is_removed_and_only_if_its_writer_is_gone(tmp_path):
+    theirs = {".nodewise", ".notes", "nodewise-1.json", ".record-abcd1234.json"}
+    for name in theirs:
+        (tmp_path / name).touch()
+    alive, dead = Writer(tmp_path / "a.json"), Writer(tmp_path / "b.json")
+    dead.kill()
+    remove_leftovers(tmp_path)
+    assert len(names(tmp_path) - theirs) == 1
+    alive.finish()
+    assert names(tmp_path) == theirs | {"a.json"}
+    assert (tmp_path / "a.json").read_text() == "whole"
+
+
+def test_two_processes_that_write_the_same_file_both_write_it_whole(tmp_path):
+    path = tmp_path / "record.json"
+    first, second = Writer(path), Writer(path)
+    assert not path.exists()
+    first.finish()
+    assert path.read_text() == "whole"
+    path.write_text("changed")
+    second.finish()
+    assert path.read_text() == "whole"
+    assert names(tmp_path) == {"record.json"}
+
+
+def test_many_writers_and_cleaners_at_once_never_see_half_a_file_nor_fail(tmp_path):
+    """A file is created, then locked: who cleans in between must not break who writes."""
+    path = tmp_path / "page.md"
+    write_text(path, "0" * 5000)
+    failures = []
+    done = threading.Event()
+
+    def often(work, times):
+        try:
+            for turn in range(times):
+                work(turn)
+        except Exception as error:  # a thread's exception fails no test
+            failures.append(error)
+
+    def write(turn):
+        write_text(path, str(turn % 10) * 5000)
+
+    def look(turn):
+        text = path.read_text()
+        assert len(text) == 5000
+        assert len(set(text)) == 1
+
+    def clean():
+        while not done.is_set():
+            remove_leftovers(tmp_path)
+
+    workers = [threading.Thread(target=often, args=(write, 300)) for _ in range(4)]
+    workers += [threading.Thread(target=often, args=(look, 1000))]
+    cleaners = [threading.Thread(target=clean) for _ in range(2)]
+    for thread in workers + cleaners:
+        thread.start()
+    for thread in workers:
+        thread.join()
+    done.set()
+    for thread in cleaners:
+        thread.join()
+    assert not failures
+    assert names(tmp_path) == {"page.md"}
+
+
+def test_a_full_disk_names_the_file_that_was_to_be_written(tmp_path):
+    path = tmp_path / "record.json"
+    with pytest.raises(OSError, match=r"record\.json") as raised, atomic(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # as write() raises it
+    assert raised.value.filename == str(path)
+    assert names(tmp_path) == set()
+
+
+def test_an_error_about_another_file_keeps_its_name(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"source\.csv"), atomic(tmp_path / "a.csv"):
+        (tmp_path / "source.csv").read_text()
+
+
+def test_a_folder_that_is_a_file_is_named(tmp_path):
+    (tmp_path / "out").touch()
+    with pytest.raises(FileExistsError, match="out"):
+        write_text(tmp_path / "out" / "record.json", "")
+
+
+def test_a_file_that_is_a_folder_is_named_and_nothing_is_left(tmp_path):
+    (tmp_path / "record.json").mkdir()
+    with pytest.raises(IsADirectoryError) as raised:
+        write_text(tmp_path / "record.json", "")
+    assert str(raised.value) == f"[Errno 21] Is a directory: '{tmp_path / 'record.json'}'"
+    assert names(tmp_path) == {"record.json"}
+
+
+def test_whether_a_file_can_be_written_is_known_before_and_leaves_only_its_folder(tmp_path):
+    path = tmp_path / "records" / "record.json"
+    check_writable(path)
+    assert names(path.parent) == set()
+    write_text(path, "old")
+    Writer(path).kill()
+    check_writable(path)
+    assert path.read_text() == "old"
+    assert names(path.parent) == {"record.json"}
+    with pytest.raises(FileExistsError, match=r"record\.json"):
+        check_writable(path / "below.json")

@@ -54,7 +54,11 @@ def launches(
         rows.append(
             about
             | {"batch_per_worker": batch, "nodes": n, "repeat": repeat, "global_batch": batch * n}
-            | {"step_time_s": float(seconds), "payload_bytes": payload, "oversubscribed": n > cores}
+            | {
+                "step_time_normalised_s": float(seconds),
+                "payload_bytes": payload,
+                "oversubscribed": n > cores,
+            }
             | {"cell_id": f"{about['strategy']}/{batch}/{n}/{repeat}"}
         )
     return pd.DataFrame(rows)
@@ -67,7 +71,7 @@ def tables(*parts):
         repeats=("repeat", "size"),
         cells=("repeat", "size"),
         oversubscribed=("oversubscribed", "any"),
-        step_time_s=("step_time_s", "median"),
+        step_time_normalised_s=("step_time_normalised_s", "median"),
         payload_bytes=("payload_bytes", "first"),
     )
     filled = {
@@ -128,7 +132,9 @@ def test_predictions_reach_ten_nodes_at_each_batch_and_no_node_count_twice():
 def test_what_was_held_out_was_not_fitted():
     """A ruined largest point must not move its own held-out prediction."""
     rows = launches()
-    ruined = rows.assign(step_time_s=rows["step_time_s"].where(rows["nodes"] < 4, 9.9))
+    ruined = rows.assign(
+        step_time_normalised_s=rows["step_time_normalised_s"].where(rows["nodes"] < 4, 9.9)
+    )
     for scenario in (EACH_BATCH, TOGETHER):
         before, after = (
             table.loc[table["scenario"] == scenario].set_index("batch_per_worker")
@@ -156,7 +162,7 @@ def test_only_batches_with_three_node_counts_are_judged():
 
 def test_oversubscribed_points_are_predicted_and_not_fitted():
     crowded = launches(nodes=(1, 2, 3), cores=2)
-    crowded.loc[crowded["nodes"] == 3, "step_time_s"] *= 7
+    crowded.loc[crowded["nodes"] == 3, "step_time_normalised_s"] *= 7
     fits, predictions, judgement = fit_all(crowded)
     row = only(fits)
     assert row["points"] == 4
@@ -195,7 +201,7 @@ def test_a_strategy_borrows_the_single_node_of_its_batch():
 
 def test_own_single_node_comes_first_and_single_alone_is_a_curve():
     slow = launches(nodes=(1,), strategy="single", batches=(32, 999))
-    slow["step_time_s"] *= 5
+    slow["step_time_normalised_s"] *= 5
     fits, predictions, _ = fit_all(slow, launches())
     assert list(fits["strategy"]) == [MWMS, "single"]
     assert fits["points"].tolist() == [8, 1]
@@ -240,12 +246,12 @@ def test_a_single_row():
 
 def test_failed_points_are_left_out_and_counted():
     curves, cells = tables(launches())
-    curves.loc[curves["nodes"] == 4, "step_time_s"] = np.nan
+    curves.loc[curves["nodes"] == 4, "step_time_normalised_s"] = np.nan
     fits, predictions, judgement = fit_study(curves, cells, NO_PUBLISHED)
     assert "points without step time or payload left out: 2" in only(fits)["note"]
     assert only(fits)["points"] == 6
     assert set(predictions.loc[predictions["held_out"], "nodes"]) == {3}
-    curves["step_time_s"] = np.nan
+    curves["step_time_normalised_s"] = np.nan
     fits, predictions, judgement = fit_study(curves, cells, NO_PUBLISHED)
     assert "nothing to fit" in only(fits)["note"]
     assert len(predictions) == len(judgement) == 0
@@ -260,7 +266,7 @@ def test_a_point_without_payload_is_left_out():
 @pytest.mark.parametrize("seconds", [np.nan, 99.0])
 def test_failed_launches_are_no_launches(seconds):
     rows = launches(repeats=2, noise=0.05)
-    failed = rows.assign(status="failed", step_time_s=seconds, repeat=rows["repeat"] + 2)
+    failed = rows.assign(status="failed", step_time_normalised_s=seconds, repeat=rows["repeat"] + 2)
     curves, cells = tables(rows)
     _, with_failed = tables(rows, failed)
     clean, mixed = (only(fit_study(curves, t, NO_PUBLISHED)[0]) for t in (cells, with_failed))
@@ -405,7 +411,7 @@ def test_files_are_written_whole_and_read_back(tmp_path):
 def test_any_table_of_points_is_coped_with(drawn):
     rows = [
         launches(nodes=(n,), batches=(batch,), strategy=strategy).assign(
-            step_time_s=seconds, oversubscribed=crowded
+            step_time_normalised_s=seconds, oversubscribed=crowded
         )
         for batch, n, seconds, crowded, strategy in drawn
     ]
@@ -417,7 +423,7 @@ def test_any_table_of_points_is_coped_with(drawn):
     assert (fits["points"] >= 0).all()
     # every timed point is shown, as fitted or as oversubscribed
     shown = predictions[predictions["scenario"].isin([ALL_POINTS, OVERSUBSCRIBED])]
-    timed = set(curves.loc[curves["step_time_s"].notna(), "step_time_s"])
+    timed = set(curves.loc[curves["step_time_normalised_s"].notna(), "step_time_normalised_s"])
     assert timed >= set(shown["observed_s"].dropna())
 
 

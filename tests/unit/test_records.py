@@ -12,7 +12,7 @@ from nodewise.records import Record, Split, read_record, record_json
 
 NOW = "2026-11-20T12:00:00Z"
 TREE = {
-    "schema_version": 1,
+    "schema_version": 2,
     "cell": {
         "study": "ntua",
         "experiment": "steps",
@@ -49,6 +49,7 @@ TREE = {
         "memory_bytes": 1,
         "kernel": "Linux 6",
         "network": "namespace with loopback only",
+        "cpu_limit": "one core per node",
         "command": "snakemake",
     },
     "result": {
@@ -80,6 +81,16 @@ TREE = {
         "epochs": [{"epoch": 1, "steps": 2, "seconds": 0.000021, "loss": 2.3, "accuracy": 0.1}],
         "test": {"examples": 10000, "loss": 2.3, "accuracy": 0.1},
         "oversubscribed": False,
+        "conditions": {
+            "window_s": 1.5,
+            "reference_before_us": 5500,
+            "reference_after_us": 5510,
+            "stolen_s": 0.0,
+            "foreign_cpu_s": 0.1,
+            "nodes": [],
+            "outside": [],
+        },
+        "discarded": [],
     },
     "failure": None,
 }
@@ -108,7 +119,7 @@ def with_changes(**changes):
         {"status": "refused", "result": TREE["result"], "failure": FAILURE},
         {"data": None},
         {"kind": "guessed"},
-        {"schema_version": 2},
+        {"schema_version": 1},
         {"extra": 1},
         {"cell": TREE["cell"] | {"nodes": 2}},
         {"result": TREE["result"] | {"test": {"examples": 1, "loss": 1.0, "accuracy": 1.1}}},

@@ -42,6 +42,33 @@ def test_tables_have_the_declared_columns_and_types(tables):
     assert len(tables["curves"]) == 21
 
 
+def test_compute_is_normalised_to_the_usual_speed_of_the_processor(tmp_path):
+    records = [make.record(make.cell(repeat=repeat)) for repeat in range(3)]
+    records += [make.record(make.cell(n=2, repeat=repeat)) for repeat in range(3)]
+    slow = make.conditions(9, reference_before_us=10_500, reference_after_us=11_500)
+    records[2] = changed(records[2], conditions=slow)  # half as fast as the others
+    records[5] = changed(records[5], conditions=slow)
+    cells = tables_of(records, tmp_path)["cells"].set_index(["nodes", "repeat"])
+    usual, one, two = cells.loc[(1, 0)], cells.loc[(1, 2)], cells.loc[(2, 2)]
+    assert usual["step_time_normalised_s"] == usual["step_time_s"]
+    assert one["reference_s"] == pytest.approx(0.011)
+    assert one["step_time_normalised_s"] == pytest.approx(one["step_time_s"] / 2)
+    computing = two["compute_s"] + two["apply_s"]
+    assert two["step_time_normalised_s"] == pytest.approx(two["step_time_s"] - computing / 2)
+    assert two["compute_normalised_s"] == pytest.approx(two["compute_s"] / 2)
+
+
+def test_a_block_outside_the_gates_flags_its_cell_and_its_point(tmp_path):
+    records = [make.record(make.cell(repeat=repeat)) for repeat in range(2)]
+    reason = "other processes used 15% of the cores' time"
+    noisy = make.conditions(9, outside=[reason])
+    records[1] = changed(records[1], conditions=noisy, discarded=[noisy, noisy])
+    tables = tables_of(records, tmp_path)
+    assert tables["cells"]["flags"].tolist() == ["", reason]
+    assert tables["cells"]["discarded_blocks"].tolist() == [0, 2]
+    assert tables["curves"]["flags"].tolist() == [reason]
+
+
 def test_without_records_the_tables_are_empty_and_keep_their_columns():
     tables = build_tables([], None)
     assert_declared(tables)

@@ -96,7 +96,7 @@ def test_every_published_point_stands_beside_ours_with_the_ratio(tables):
     assert (row["label"], row["accuracy_label"]) == ("measured", "measured")  # not the projection
     assert row["ratio"] == pytest.approx(row["seconds_ours"] / row["seconds_published"])
     assert row["seconds_published"] == 90
-    assert at(beside, batch_per_worker=32, nodes=3)["oversubscribed"]
+    assert at(beside, batch_per_worker=32, nodes=3)["flags"] == "more workers than cores"
 
 
 def test_published_models_that_we_did_not_measure_stay_in_the_table_but_not_on_our_charts(tables):
@@ -143,7 +143,7 @@ def test_a_line_is_fitted_up_to_the_last_point_and_predicted_beyond():
         4: "predicted",
     }
     points = roles[roles["role"] == "observed"].set_index("nodes")
-    assert points["oversubscribed"].to_dict() == {1: False, 2: False, 3: True}
+    assert points["flags"].ne("").to_dict() == {1: False, 2: False, 3: True}
     assert views.held_out(rows).empty  # a crowded point is not a trial of the law
 
 

@@ -50,33 +50,76 @@ class Local(Frozen):
         """The part of one core of this machine that a node has."""
         return 1.0
 
+    @property
+    def label(self) -> str:
+        """The settings in words: equal for two cells if and only if their machines are."""
+        return "local"
+
+    def cores(self, nodes: int) -> float:
+        """Return how many cores of this machine `nodes` nodes ask for."""
+        return float(nodes)
+
 
 class Node(Frozen):
     """An emulated node: its share of one core of this machine."""
 
-    cpu: float = Field(default=0.2, gt=0, le=1)
+    cpu: float = Field(default=0.2, ge=0.01, le=1)
+
+
+class SlowNode(Frozen):
+    """One node with a smaller share of a core than the others: a straggler, on purpose."""
+
+    rank: int = Field(default=0, ge=0, lt=MAX_NODES)
+    cpu: float = Field(ge=0.01, le=1)
 
 
 class Link(Frozen):
-    """The link of an emulated node, in each direction."""
+    """The link of an emulated node: its rate in each direction, its latency one way."""
 
     rate_mbit: float = Field(default=100, ge=1, le=100_000)
+    latency_ms: float = Field(default=0, ge=0, le=10_000)
 
 
 class Emulated(Frozen):
     """Nodes behave like machines: a CPU quota and a rate-limited link each."""
 
-    kind: Literal["emulated"]
+    kind: Literal["emulated"] = "emulated"
     node: Node = Node()
+    slow_node: SlowNode | None = None
     link: Link = Link()
+
+    @model_validator(mode="after")
+    def _slow_is_slower(self) -> Self:
+        if self.slow_node is not None and self.slow_node.cpu >= self.node.cpu:
+            raise ValueError(f"slow_node.cpu: must be less than {self.node.cpu:g}, the others' cpu")
+        return self
 
     @property
     def share(self) -> float:
         """The part of one core of this machine that a node has: time passes `1 / share` slower."""
         return self.node.cpu
 
+    @property
+    def label(self) -> str:
+        """The settings in words: equal for two cells if and only if their machines are."""
+        slow = f", node {self.slow_node.rank} {self.slow_node.cpu:g}" if self.slow_node else ""
+        latency = f", {self.link.latency_ms:g} ms" if self.link.latency_ms else ""
+        return f"{self.node.cpu:g} core{slow}, {self.link.rate_mbit:g} Mbit/s{latency}"
+
+    def cpu_of(self, rank: int) -> float:
+        """Return the share of a core that node `rank` has."""
+        slow = self.slow_node
+        return slow.cpu if slow is not None and slow.rank == rank else self.node.cpu
+
+    def cores(self, nodes: int) -> float:
+        """Return how many cores of this machine `nodes` nodes ask for."""
+        return sum(self.cpu_of(rank) for rank in range(nodes))
+
 
 Cluster = Annotated[Local | Emulated, Field(discriminator="kind")]
+
+# How examples reach a worker: from its own shard, or by reading all and skipping the others' part.
+Input = Literal["sharded", "unsharded"]
 
 
 class Cell(Frozen):
@@ -88,6 +131,7 @@ class Cell(Frozen):
     dataset: Name
     strategy: Name
     cluster: Cluster
+    input: Input = "sharded"
     batch: int = Field(ge=1, le=MAX_BATCH)
     nodes: int = Field(ge=1, le=MAX_NODES)
     repeat: int = Field(ge=0)

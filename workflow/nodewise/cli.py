@@ -4,6 +4,7 @@ Every command imports what it needs when it runs, so that `--help` and the repor
 never wait for TensorFlow.
 """
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nodewise.errors import UserError
+from nodewise.errors import UserError, what_to_mend
 
 app = typer.Typer(
     name="nodewise",
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 
 Out = Annotated[Path, typer.Option("--out", help="Folder that receives the result.")]
+Calibrated = Annotated[Path | None, typer.Option(help="What `nodewise calibrate` wrote, if any.")]
 
 
 @app.command()
@@ -72,8 +74,6 @@ def prepare_dataset(
 
     Example: nodewise prepare-dataset fashion_mnist --out results/datasets/fashion_mnist
     """
-    import os
-
     from nodewise import datasets
 
     manifest = datasets.prepare(
@@ -151,13 +151,11 @@ def fit_overhead(
 
     Example: nodewise fit-overhead --tables results/study/tables --out results/study/overhead
     """
-    import pandas as pd
-
     from nodewise.overhead import study
+    from nodewise.tables import read_tables
 
-    names = ("curves", "cells", "published")
-    curves, cells, published = (pd.read_parquet(tables / f"{name}.parquet") for name in names)
-    fits, predictions, judgement = study.fit_study(curves, cells, published)
+    read = read_tables(tables)
+    fits, predictions, judgement = study.fit_study(read["curves"], read["cells"], read["published"])
     study.write(fits, predictions, judgement, out)
 
 
@@ -166,6 +164,7 @@ def draw_charts(
     tables: Annotated[Path, typer.Option(help="Folder of the tables.")],
     overhead: Annotated[Path, typer.Option(help="Folder of the fits.")],
     out: Out,
+    calibration: Calibrated = None,
 ) -> None:
     """Draw every chart: its Vega-Lite specification, a picture, its data and its text.
 
@@ -174,7 +173,7 @@ def draw_charts(
     """
     from nodewise import charts
 
-    charts.draw_charts(tables, overhead, out)
+    charts.draw_charts(tables, overhead, out, calibration)
 
 
 @app.command()
@@ -182,6 +181,7 @@ def render_pages(
     config: Annotated[Path, typer.Option(help="The study that the site is about.")],
     results: Annotated[Path, typer.Option(help="Its results: records, tables, overhead, charts.")],
     out: Out,
+    calibration: Calibrated = None,
 ) -> None:
     """Write the site's pages as Markdown; `mkdocs build` makes the site of them.
 
@@ -198,7 +198,51 @@ def render_pages(
         records_dir=results / "records",
         site_dir=Path("site"),
         out_dir=out,
+        calibration_path=calibration,
     )
+
+
+@app.command()
+def calibrate(
+    config: Annotated[Path, typer.Option(help="The study whose emulated cluster is measured.")],
+    out: Annotated[Path, typer.Option("--out", help="The result file to write.")],
+    logs: Annotated[Path, typer.Option(help="Folder that receives the workers' logs.")],
+    repeats: Annotated[int, typer.Option(min=1, help="Launches per node count.")] = 2,
+) -> None:
+    """Measure how faithful a study's emulated cluster is: shares, link, ring all-reduce.
+
+    Example: nodewise calibrate --config config/emulated.yaml
+    --out results/emulated/calibration/calibration.json --logs results/emulated/logs/calibration
+    """
+    from nodewise.measure.calibrate import calibrate as measure_all
+
+    with _bar(f"{config}: calibration") as progress:
+        result = measure_all(
+            config,
+            output=out,
+            logs=logs,
+            repeats=repeats,
+            progress=progress,
+            on_wait=lambda: typer.echo("a cell is measured on this machine; waiting for it"),
+        )
+    reason = f": {result.failure.reason}" if result.failure else ""
+    typer.echo(f"{out}: {result.status}, {len(result.launches)} launches{reason}")
+
+
+@app.command()
+def doctor(
+    cpu: Annotated[
+        float, typer.Option(min=0.01, max=1, help="Share of a core that an emulated node has.")
+    ] = 0.2,
+) -> None:
+    """Say which kinds of cluster this machine permits, why not the others, and what would.
+
+    Example: nodewise doctor
+    """
+    from nodewise.clusters import permits
+    from nodewise.doctor import report
+
+    typer.echo(report(permits.look(), cpu))
 
 
 @contextmanager
@@ -217,14 +261,25 @@ def _bar(title: str) -> Iterator[Callable[[float], None]]:
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one line on stderr and exit code 2."""
+    """Run the command line; what the user can mend is one line on stderr and exit code 2."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         app()
     except UserError as error:
-        sys.exit(_complain(error))
+        sys.exit(_complain(str(error)))
+    except OSError as error:
+        told = what_to_mend(error)
+        if told is None:
+            raise
+        sys.exit(_complain(told))
 
 
-def _complain(error: UserError) -> int:
-    print(f"nodewise: {error}", file=sys.stderr)
+def _complain(text: str) -> int:
+    try:
+        print(f"nodewise: {text}", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+    except OSError:  # a full disk takes no complaint either; Python must not try again on exit
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, sys.stderr.fileno())
     return 2

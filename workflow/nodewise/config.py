@@ -5,12 +5,22 @@ import random
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from nodewise.cells import MAX_BATCH, MAX_NODES, Cell, Cluster, Extent, Frozen, Local, Name
+from nodewise.cells import (
+    MAX_BATCH,
+    MAX_NODES,
+    Cell,
+    Cluster,
+    Emulated,
+    Extent,
+    Frozen,
+    Input,
+    Name,
+)
 from nodewise.errors import UserError
 from nodewise.misfits import first_misfit, in_order, where
 from nodewise.models import registry
@@ -32,7 +42,10 @@ class StrategyAxes(Frozen):
 
 
 class Experiment(Frozen):
-    """A grid of cells: models × strategies (each with its nodes) × batches × repeats."""
+    """A grid of cells: models × strategies (each with its nodes) × batches × repeats.
+
+    `cluster` is the study's own unless the experiment names another.
+    """
 
     title: str = Field(min_length=1, max_length=120)
     study: Study
@@ -40,10 +53,12 @@ class Experiment(Frozen):
     strategies: dict[Name, StrategyAxes] = Field(min_length=1)
     batches: list[Annotated[int, Field(ge=1, le=MAX_BATCH)]] = Field(min_length=1)
     repeats: int = Field(default=1, ge=1, le=100)
+    cluster: Cluster | None = None
+    input: Input = "sharded"
     extent: Extent
 
     @model_validator(mode="after")
-    def _names_are_known(self) -> Self:
+    def _fits_together(self) -> Self:
         for model in self.models:
             _known("models", model, registry())
         for strategy, axes in self.strategies.items():
@@ -53,6 +68,10 @@ class Experiment(Frozen):
                 key = f"strategies.{strategy}.nodes"
                 raise ValueError(f"{key}: at most {limit} for this strategy, not {max(axes.nodes)}")
             _no_duplicates(f"strategies.{strategy}.nodes", axes.nodes)
+        most = max(max(axes.nodes) for axes in self.strategies.values())
+        slow = getattr(self.cluster, "slow_node", None)
+        if slow is not None and slow.rank >= most:
+            raise ValueError(f"cluster.slow_node.rank: must be less than {most}, the most nodes")
         _no_duplicates("models", self.models)
         _no_duplicates("batches", self.batches)
         return self
@@ -74,7 +93,7 @@ class Config(Frozen):
     name: Name
     title: str = Field(min_length=1, max_length=120)
     data: Data = Data()
-    cluster: Cluster = Local()
+    cluster: Cluster = Emulated()
     seed: int = Field(default=1, ge=0, lt=2**31)
     cell_time_limit_s: float = Field(default=900, gt=0, le=86_400)
     experiments: dict[Name, Experiment] = Field(min_length=1)
@@ -99,7 +118,8 @@ class Config(Frozen):
                         model=model,
                         dataset=registry()[model].dataset,
                         strategy=strategy,
-                        cluster=self.cluster,
+                        cluster=experiment.cluster or self.cluster,
+                        input=experiment.input,
                         batch=batch,
                         nodes=nodes,
                         repeat=repeat,
@@ -164,13 +184,22 @@ def _fields_at(location: tuple[int | str, ...]) -> dict[str, Any]:
     """Return the fields of the model at `location` of a config."""
     at: Any = Config
     for part in location:
-        if isinstance(at, type) and issubclass(at, Frozen):
-            at = at.model_fields[str(part)].annotation
-        elif isinstance(at, UnionType):  # of models told apart by their kind
-            at = next(
-                m for m in get_args(at) if part in get_args(m.model_fields["kind"].annotation)
-            )
-        else:  # a dict or a list of something: step over the key or index
+        models = _models(at)
+        if not models:  # a dict or a list of something: step over the key or index
             at = get_args(at)[-1]
-    fields: dict[str, Any] = at.model_fields
+        elif len(models) > 1:  # told apart by their kind
+            at = next(m for m in models if part in get_args(m.model_fields["kind"].annotation))
+        else:
+            at = models[0].model_fields[str(part)].annotation
+    (model,) = _models(at)
+    fields: dict[str, Any] = model.model_fields
     return fields
+
+
+def _models(annotation: object) -> list[type[Frozen]]:
+    """Return the models that an annotation allows, whatever else it says."""
+    if isinstance(annotation, type):
+        return [annotation] if issubclass(annotation, Frozen) else []
+    if get_origin(annotation) not in (Union, UnionType, Annotated):
+        return []
+    return [model for part in get_args(annotation) for model in _models(part)]

@@ -1,4 +1,6 @@
-"""The one exception that means: the user can mend this."""
+"""What the user can mend: one exception for it, and what the system says of files and disks."""
+
+import errno
 
 
 class UserError(Exception):
@@ -6,3 +8,17 @@ class UserError(Exception):
 
     The command line prints it without a traceback and exits with code 2.
     """
+
+
+def what_to_mend(error: OSError) -> str | None:
+    """Say in one line what the system refused: a file that it names, or room on a disk.
+
+    Anything else, such as a broken connection between workers, is no matter of files: None.
+    """
+    if isinstance(error, FileExistsError):
+        return f"{error.filename}: is there already and is not a folder"
+    if error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return error.strerror
+    return None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from nodewise.files import atomic, write_text
+from nodewise.files import atomic, remove_leftovers, write_text
 
 MANIFEST = ".written"
 
@@ -26,6 +26,8 @@ def update_folder(folder: Path, files: Mapping[str, str | bytes]) -> int:
     _list(manifest, {*before, *files})  # a run that is killed leaves no file that is not listed
     for name in set(before) - set(files):
         (folder / name).unlink(missing_ok=True)
+    for parent in {(folder / name).parent for name in {*before, *files}}:
+        remove_leftovers(parent)  # also where nothing is to be written
     written = sum(_write(folder / name, content) for name, content in files.items())
     _list(manifest, files)
     return written

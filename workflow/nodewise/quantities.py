@@ -6,6 +6,8 @@ from collections.abc import Callable
 KINDS = {
     "measured": "timed by this project, on real processes of the machine that the cell names",
     "emulated": "timed by this project, on nodes whose cores and network were throttled on purpose",
+    "emulated soft": "as emulated, but the share of a core was held by stopping and continuing the "
+    "process, checked all the time, for want of a CPU cgroup",
     "published": "taken from the study that is being reproduced",
     "fitted": "a formula's value where it was fitted to points",
     "predicted": "a formula's value for a point that it was not fitted to",
@@ -33,7 +35,7 @@ def kind_label(kind: str, data_origin: str = "", *, projected: bool = False) -> 
 
 def base_kind(label: str) -> str:
     """Return the kind (one of `KINDS`) that a label of `kind_label` speaks of."""
-    kind = label.split(",", maxsplit=1)[0].split(" ", maxsplit=1)[0]
+    kind = label.split(",", maxsplit=1)[0].removesuffix(f" {PROJECTED}")
     if kind not in KINDS:
         raise ValueError(f"{label!r} does not begin with a kind of number")
     return kind
@@ -43,8 +45,8 @@ def write_number(value: float | None, unit: str) -> str:
     """Return `value` as people write it, three significant digits; `–` if there is none.
 
     Args:
-        value: seconds, bytes, bytes per second, a share, a ratio or a count.
-        unit: `s`, `B`, `B/s`, `share` (as a percentage), `accuracy`, `×` or `` (a count).
+        value: seconds, bytes, bytes or bits per second, a share, a ratio or a count.
+        unit: `s`, `B`, `B/s`, `bit/s`, `share` (as a percentage), `accuracy`, `×` or `` (a count).
 
     Raises:
         ValueError: `unit` is none of these.
@@ -77,10 +79,12 @@ def _digits(value: float) -> str:
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 _SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+_RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 _WRITERS: dict[str, Callable[[float], str]] = {
     "s": lambda value: _scaled(value, _TIMES),
     "B": lambda value: _scaled(value, _SIZES),
     "B/s": lambda value: f"{_scaled(value, _SIZES)}/s",
+    "bit/s": lambda value: _scaled(value, _RATES),
     "share": lambda value: f"{_digits(100 * value)} %",
     "accuracy": lambda value: f"{value:.3f}",
     "×": lambda value: f"{_digits(value)}×",

@@ -15,13 +15,13 @@ from nodewise.cells import Cell, Frozen, Name
 from nodewise.errors import UserError
 from nodewise.misfits import first_misfit
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Kind = Literal["measured", "emulated"]
+Kind = Literal["measured", "emulated", "emulated soft"]
 Origin = Literal["official", "mirror", "generated"]
 
 
@@ -48,6 +48,7 @@ class Provenance(Frozen):
     memory_bytes: Count
     kernel: str
     network: str
+    cpu_limit: str
     command: str
 
 
@@ -94,6 +95,45 @@ class WorkerResult(Frozen):
     split: Split | None
 
 
+class NodeUsage(Frozen):
+    """What one emulated node used: CPU time, how long its limit held it back, bytes of its link.
+
+    Bytes are those of whole frames, headers and all. `dropped_packets` are what the queues of the
+    link refused. It is the normal state of a limited node to be throttled in every period.
+    """
+
+    cpu_s: Seconds
+    periods: Count
+    throttled_periods: Count
+    throttled_s: Seconds
+    sent_bytes: Count
+    received_bytes: Count
+    dropped_packets: Count
+
+    def __sub__(self, earlier: "NodeUsage") -> "NodeUsage":
+        """Return what was used between two readings."""
+        then = earlier.model_dump()
+        now = self.model_dump()
+        return NodeUsage.model_validate({name: max(0, now[name] - then[name]) for name in now})
+
+
+class Conditions(Frozen):
+    """What a block of timed and split steps ran under; `window_s` seconds by the clock.
+
+    `reference_before_us` and `reference_after_us` are the CPU time of one fixed piece of work:
+    less is a faster machine. `stolen_s` and `foreign_cpu_s` are summed over the cores. `nodes` is
+    empty unless the nodes are emulated. `outside` names the gates that the block failed.
+    """
+
+    window_s: Seconds
+    reference_before_us: int = Field(ge=1)
+    reference_after_us: int = Field(ge=1)
+    stolen_s: Seconds
+    foreign_cpu_s: Seconds
+    nodes: list[NodeUsage]
+    outside: list[str]
+
+
 class Epoch(Frozen):
     """Training loss and accuracy over one epoch (or over the timed steps), all workers together."""
 
@@ -113,7 +153,11 @@ class Evaluation(Frozen):
 
 
 class Measurement(Frozen):
-    """The results of a cell that ran to its end."""
+    """The results of a cell that ran to its end.
+
+    `conditions` are those of the block that was kept, `discarded` those of the blocks before it
+    that were outside the gates and repeated.
+    """
 
     trainable_parameters: Count
     total_parameters: Count
@@ -125,6 +169,8 @@ class Measurement(Frozen):
     epochs: list[Epoch] = Field(min_length=1)
     test: Evaluation
     oversubscribed: bool
+    conditions: Conditions
+    discarded: list[Conditions]
 
     @property
     def steps(self) -> int:
@@ -148,7 +194,7 @@ class Failure(Frozen):
 class Record(Frozen):
     """One measured cell. Exactly one of `result` and `failure` is there, as `status` says."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     cell: Cell
     kind: Kind
     status: Literal["ok", "failed", "refused"]

@@ -4,6 +4,7 @@ Imports TensorFlow, but only inside `measure`, after the process has moved into 
 """
 
 import os
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,9 +14,10 @@ import psutil
 
 from nodewise.cells import Cell
 from nodewise.clusters import base, cluster_of, machine, processes
-from nodewise.files import write_text
+from nodewise.files import check_writable, write_text
 from nodewise.measure.provenance import provenance
 from nodewise.records import (
+    Conditions,
     DataSource,
     Epoch,
     Evaluation,
@@ -34,8 +36,28 @@ _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",  # no thread may exist when namespaces are entered, workers forked
     "TF_CPP_MIN_LOG_LEVEL": "1",
+    # a thread each; by default as many as 64 for every node, which all wake up in a duty cycle
+    "TF_GRPC_WORKER_CACHE_QUEUES": "2",
+    "TF_GRPC_WORKER_CACHE_THREADS": "2",
 }
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
+
+
+def settle_environment() -> None:
+    """Set what a launcher's workers inherit; before NumPy or TensorFlow is imported."""
+    os.environ.update(_ENVIRONMENT)
+    for name in _PROXIES:
+        os.environ.pop(name, None)
+        os.environ.pop(name.upper(), None)
+
+
+def started_at() -> float:
+    """Return when this process was started, in seconds since the epoch, to a hundredth.
+
+    From its age: the time of creation that psutil tells is up to a second early.
+    """
+    started_since_boot = psutil.Process().create_time() - psutil.boot_time()
+    return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - started_since_boot)
 
 
 def measure(
@@ -56,14 +78,13 @@ def measure(
 
     Raises:
         UserError: the dataset's manifest cannot be read.
+        OSError: the record or a log cannot be written.
     """
-    os.environ.update(_ENVIRONMENT)
-    for name in _PROXIES:
-        os.environ.pop(name, None)
-        os.environ.pop(name.upper(), None)
+    settle_environment()
     from nodewise import datasets
 
     source = datasets.load(manifest).manifest
+    check_writable(output)
     started = datetime.now(UTC)
     result: Measurement | None = None
     failure: Failure | None = None
@@ -71,11 +92,12 @@ def measure(
     cluster = cluster_of(cell)
     try:
         with machine.to_itself(on_wait) as waited_s, cluster.open():
-            began = psutil.Process().create_time() + waited_s
+            began = started_at() + waited_s
             result = _train(cell, manifest, cluster, logs=logs, progress=progress, began=began)
     except base.NotPermittedError as error:
         status = "refused"
-        failure = Failure(reason=str(error), rank=None, log_tail=[])
+        permit = f"; what would permit it: {error.command}" if error.command else ""
+        failure = Failure(reason=f"{error}{permit}", rank=None, log_tail=[])
     except processes.WorkerError as error:
         status = "failed"
         failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
@@ -97,6 +119,7 @@ def measure(
                 config=config,
                 lock=Path("requirements.lock"),
                 network="none" if status == "refused" else cluster.network,
+                cpu_limit="none" if status == "refused" else cluster.cpu_limit,
                 command=f"snakemake --cores all --force {output} --configfile {config}",
             ),
             "result": result,
@@ -117,25 +140,28 @@ def _train(
     began: float,
 ) -> Measurement:
     from nodewise import train  # imports TensorFlow, once, for all workers
+    from nodewise.measure import guards
 
     imported = datetime.now(UTC).timestamp()
     milestones: dict[str, float] = {}
+    blocks = guards.Blocks(cluster, repeatable=cell.extent.epochs is None)
 
     def heard(rank: int, message: processes.Message) -> None:
         if "progress" in message:
             progress(message["progress"])
-        else:  # the milestone is reached when the last worker has reached it
+        elif not blocks.seen:  # the milestone is reached when the last worker has reached it
             milestones[message["event"]] = max(
                 milestones.get(message["event"], 0.0), message["at"] - began
             )
 
-    def met(name: str, pids: list[int]) -> None:
+    def met(name: str, pids: list[int]) -> bool:
         if name == "placed":
             cluster.connect(pids)
         elif name == "warm":
-            cluster.throttle()
+            blocks.begin()
         elif name == "timed":
-            cluster.unleash()
+            return blocks.end()
+        return False
 
     parts = processes.run(
         cell.nodes,
@@ -144,16 +170,19 @@ def _train(
         time_limit_s=cell.time_limit_s,
         on_message=heard,
         on_meeting=met,
+        on_poll=cluster.check,
     )
     start_up = StartUp(
         imported_s=imported - began,
         workers_ready_s=milestones["ready"],
         first_timed_step_s=milestones["first_step"],
     )
-    return _together(cell, parts, start_up)
+    return _together(cell, parts, start_up, blocks.seen)
 
 
-def _together(cell: Cell, parts: list[dict[str, Any]], start_up: StartUp) -> Measurement:
+def _together(
+    cell: Cell, parts: list[dict[str, Any]], start_up: StartUp, blocks: list[Conditions]
+) -> Measurement:
     """Put the workers' parts together; refuse a result whose replicas drifted apart."""
     if len({part["weights_sha256"] for part in parts}) > 1:
         raise processes.WorkerError("the workers' weights differ after training", None, [])
@@ -189,5 +218,7 @@ def _together(cell: Cell, parts: list[dict[str, Any]], start_up: StartUp) -> Mea
             loss=sum(part["test"]["loss_sum"] for part in parts) / tested,
             accuracy=sum(part["test"]["right"] for part in parts) / tested,
         ),
-        oversubscribed=cell.nodes * cell.cluster.share > len(os.sched_getaffinity(0)),
+        oversubscribed=cell.cluster.cores(cell.nodes) > len(os.sched_getaffinity(0)),
+        conditions=blocks[-1],
+        discarded=blocks[:-1],
     )

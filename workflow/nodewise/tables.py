@@ -39,6 +39,8 @@ CELLS = {
     "kind": "str",
     "data_origin": "str",
     "oversubscribed": "bool",
+    "flags": "str",
+    "input": "str",
     "time_dilation": "float64",
     "steps": "Int64",
     "steps_per_epoch": "Int64",
@@ -46,6 +48,7 @@ CELLS = {
     "epochs": "Int64",
     "step_time_s": "float64",
     "step_time_wall_s": "float64",
+    "step_time_normalised_s": "float64",
     "step_time_median_s": "float64",
     "step_time_p10_s": "float64",
     "step_time_p90_s": "float64",
@@ -60,7 +63,10 @@ CELLS = {
     "payload_bytes": "Int64",
     "bytes_sent_per_step": "float64",
     **SPLIT,
+    "compute_normalised_s": "float64",
     "split_step_s": "float64",
+    "reference_s": "float64",
+    "discarded_blocks": "Int64",
     "first_timed_step_s": "float64",
     "started_at": "datetime64[us, UTC]",
     "commit": "str",
@@ -86,9 +92,11 @@ CURVES = {
     "whole_epochs": "bool",
     "repeats": "int64",
     "oversubscribed": "bool",
+    "flags": "str",
     "step_time_s": "float64",
     "step_time_low_s": "float64",
     "step_time_high_s": "float64",
+    "step_time_normalised_s": "float64",
     "examples_per_s": "float64",
     "epoch_time_s": "float64",
     "epoch_time_low_s": "float64",
@@ -99,6 +107,7 @@ CURVES = {
     "speedup": "float64",
     "efficiency": "float64",
     **SPLIT,
+    "compute_normalised_s": "float64",
     "bytes_sent_per_step": "float64",
     "payload_bytes": "Int64",
     "steps_per_epoch": "Int64",
@@ -129,6 +138,9 @@ COLUMNS = {
     "published": PUBLISHED,
 }
 
+OVERSUBSCRIBED = "more workers than cores"
+NO_LINKS = "no network emulation"
+
 INTERVAL = 0.90
 RESAMPLES = 2000
 BOOTSTRAP_SEED = 20201
@@ -147,7 +159,8 @@ def build_tables(
         UserError: a file does not fit the record schema, or two files hold the same cell.
     """
     records = _read_all(record_paths)
-    cells = typed([_cell_row(record) for record in records], CELLS)
+    usual = _usual_reference_us(records)
+    cells = typed([_cell_row(record, usual) for record in records], CELLS)
     return {
         "cells": cells,
         "epochs": typed((row for record in records for row in _epoch_rows(record)), EPOCHS),
@@ -209,34 +222,66 @@ def _read_all(paths: Sequence[Path]) -> list[Record]:
 
 def _axes(record: Record) -> dict[str, Any]:
     cell = record.cell
-    values = cell.model_dump() | {"batch_per_worker": cell.batch, "cluster": cell.cluster.kind}
+    values = cell.model_dump() | {"batch_per_worker": cell.batch, "cluster": cell.cluster.label}
     return {"cell_id": cell.id} | {name: values[name] for name in (*AXES, "repeat")}
 
 
-def _cell_row(record: Record) -> dict[str, Any]:
+def _usual_reference_us(records: Iterable[Record]) -> dict[str, float]:
+    """Return each processor's median time of the reference step: what "normalised" refers to."""
+    of_cpu: dict[str, list[float]] = {}
+    for record in records:
+        if record.result is not None:
+            of_cpu.setdefault(record.provenance.cpu, []).append(_reference_us(record.result))
+    return {cpu: float(np.median(times)) for cpu, times in of_cpu.items()}
+
+
+def _reference_us(result: Measurement) -> float:
+    """Return the CPU time of the reference step around the timed steps."""
+    return (result.conditions.reference_before_us + result.conditions.reference_after_us) / 2
+
+
+def _cell_row(record: Record, usual_reference_us: dict[str, float]) -> dict[str, Any]:
     """One row of `cells`; what a cell without result cannot know stays empty."""
     cell = record.cell
+    oversubscribed = cell.cluster.cores(cell.nodes) > record.provenance.cores
+    has_links = record.kind == "measured" or NO_LINKS not in record.provenance.network
+    flags = [OVERSUBSCRIBED] * oversubscribed + [NO_LINKS] * (not has_links)
     row = _axes(record) | {
         "global_batch": cell.global_batch,
         "status": record.status,
         "reason": record.failure.reason if record.failure else "",
         "kind": record.kind,
         "data_origin": record.data.origin if record.data else "",
-        "oversubscribed": cell.nodes * cell.cluster.share > record.provenance.cores,
+        "oversubscribed": oversubscribed,
+        "flags": "; ".join(flags),
+        "input": cell.input,
         "time_dilation": 1 / cell.cluster.share,
         "whole_epochs": cell.extent.epochs is not None,
         "started_at": pd.to_datetime(record.started_at, utc=True),
         "commit": record.provenance.commit or "",
     }
-    return row | _measured(record.result, cell) if record.result else row
+    if record.result is None:
+        return row
+    speed = usual_reference_us[record.provenance.cpu] / _reference_us(record.result)
+    measured = _measured(record.result, cell, speed)
+    flags += record.result.conditions.outside
+    return row | measured | {"flags": "; ".join(flags)}
 
 
-def _measured(result: Measurement, cell: Cell) -> dict[str, Any]:
-    """The results; times are the node's own, not those that its share of a core stretches."""
+def _measured(result: Measurement, cell: Cell, speed: float) -> dict[str, Any]:
+    """The results; times are the node's own, not those that its share of a core stretches.
+
+    `speed` is that of the machine during the cell against its usual one. Normalised times are
+    those that the usual machine would have taken: compute and apply are scaled, the rest is not.
+    """
     share = cell.cluster.share
     steps = _step_times(result) * share
     step_time = result.elapsed_s / result.steps * share
+    split = {part: seconds * share for part, seconds in _split_times(result).items()}
     last = result.epochs[-1]
+    computing = (
+        step_time if cell.nodes == 1 else split.get("compute_s", 0) + split.get("apply_s", 0)
+    )
     return {
         "oversubscribed": result.oversubscribed,
         "whole_epochs": result.whole_epochs,
@@ -248,6 +293,7 @@ def _measured(result: Measurement, cell: Cell) -> dict[str, Any]:
         "step_time_p10_s": steps.quantile(0.1),
         "step_time_p90_s": steps.quantile(0.9),
         "step_time_wall_s": step_time / share,
+        "step_time_normalised_s": step_time - computing * (1 - speed),
         "examples_per_s": cell.global_batch / step_time if step_time else np.nan,
         "epoch_time_s": step_time * result.steps_per_epoch,
         "train_time_s": result.elapsed_s * share,
@@ -258,7 +304,10 @@ def _measured(result: Measurement, cell: Cell) -> dict[str, Any]:
         "trainable_parameters": result.trainable_parameters,
         "payload_bytes": result.payload_bytes,
         "bytes_sent_per_step": np.mean([w.bytes_sent for w in result.workers]) / result.steps,
-        **{part: seconds * share for part, seconds in _split_times(result).items()},
+        **split,
+        "compute_normalised_s": split.get("compute_s", np.nan) * speed,
+        "reference_s": _reference_us(result) / 1e6,
+        "discarded_blocks": len(result.discarded),
         "first_timed_step_s": result.start_up.first_timed_step_s,
     }
 
@@ -321,10 +370,15 @@ def _curve_point(launches: pd.DataFrame) -> dict[str, Any]:
     first = launches.iloc[0]
     step_time = launches["step_time_s"].median()
     low, high = median_interval(launches["step_time_s"])
-    middles = ("train_time_s", "train_accuracy", "test_accuracy", *SPLIT, "bytes_sent_per_step")
+    middles = (
+        *("step_time_normalised_s", "train_time_s", "train_accuracy", "test_accuracy"),
+        *(*SPLIT, "compute_normalised_s", "bytes_sent_per_step"),
+    )
+    flags = dict.fromkeys(launches["flags"])
     return {
         "repeats": len(launches),
         "oversubscribed": bool(launches["oversubscribed"].any()),
+        "flags": "; ".join(filter(None, flags)),
         "step_time_s": step_time,
         "step_time_low_s": low,
         "step_time_high_s": high,

@@ -10,7 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -34,14 +34,13 @@ def train_cell(
 ) -> dict[str, Any]:
     """Train `cell` as worker `rank`; return this worker's part of the measurement.
 
-    Meets the other workers in its node ("placed"), when its first step is traced ("warm") and when
-    nothing more is timed ("timed").
+    Meets the other workers in its node ("placed"), before a block of timed steps ("warm") and after
+    it ("timed"), as often as the launcher wants the block repeated.
     Sends `{"event": "ready"}` when the replica is built, `{"event": "first_step"}` when the first
     timed step is done, and `{"progress": share}` about twice a second from rank 0.
     """
     join(cluster, rank, channel)
     data = datasets.load(manifest)
-    shard = datasets.shard(len(data.y_train), cell.nodes, rank, cell.seed)
     steps_per_epoch = len(data.y_train) // cell.global_batch
     if steps_per_epoch == 0:
         raise ValueError(
@@ -52,41 +51,71 @@ def train_cell(
     strategy: Strategy = strategies.load(cell.strategy).Strategy(job)
     channel.send({"event": "ready", "at": time.time()})
 
-    batches = Batches(data.x_train, data.y_train, shard, cell.batch, cell.seed + rank)
-    _warm_up(strategy, batches, cell.extent.warmup_steps, channel)
-    clock = Clock(
-        channel.send if rank == 0 else lambda message: None, _timed_steps(cell, steps_per_epoch)
-    )
-    result = _timed(cell, strategy, batches, steps_per_epoch, clock)
-    result |= {
+    batches = Batches.of(cell, data.x_train, data.y_train, rank)
+    tell = channel.send if rank == 0 else lambda message: None
+    initial = strategy.state()
+    strategy.step(*next(batches.endless()))  # traces, allocates and connects, at full speed
+    again = True
+    while again:
+        channel.meet("warm")
+        for x, y in itertools.islice(batches.endless(), cell.extent.warmup_steps):
+            strategy.step(x, y)
+        strategy.restore(initial)
+        result = _block(cell, strategy, batches, steps_per_epoch, tell)
+        again = channel.meet("timed")
+    return result | {
         "rank": rank,
-        "shard_examples": len(shard),
+        "shard_examples": batches.examples,
         "steps_per_epoch": steps_per_epoch,
         "trainable_parameters": strategy.model.count_params()
         - sum(int(np.prod(v.shape)) for v in strategy.model.non_trainable_variables),
         "total_parameters": strategy.model.count_params(),
-        "weights_sha256": strategy.weights_sha256(),
-        "split": _split(strategy, batches, cell.extent.split_steps),
+        "test": _evaluate(strategy, data.x_test, data.y_test, cell.nodes, rank),
     }
-    channel.meet("timed")
-    result["test"] = _evaluate(strategy, data.x_test, data.y_test, cell.nodes, rank)
-    return result
 
 
 class Batches:
-    """A worker's batches: its shard, reshuffled every epoch, in steps of `batch` examples."""
+    """A worker's batches: every epoch it reads `rows` in a new order and keeps its part of them.
+
+    It reads `parts` batches of `batch` examples a step and keeps batch number `part`.
+    """
 
     def __init__(
-        self, x: np.ndarray, y: np.ndarray, shard: np.ndarray, batch: int, seed: int
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        rows: np.ndarray,
+        batch: int,
+        seed: int,
+        *,
+        part: int = 0,
+        parts: int = 1,
     ) -> None:
-        self._x, self._y, self._shard, self._batch, self._seed = x, y, shard, batch, seed
+        self._x, self._y, self._rows, self._seed = x, y, rows, seed
+        self._read = batch * parts
+        self._kept = slice(part * batch, (part + 1) * batch)
+
+    @classmethod
+    def of(cls, cell: Cell, x: np.ndarray, y: np.ndarray, rank: int) -> Self:
+        """Return the batches that worker `rank` of `cell` trains on."""
+        if cell.input == "unsharded":
+            everything = np.arange(len(y))
+            return cls(x, y, everything, cell.batch, cell.seed, part=rank, parts=cell.nodes)
+        shard = datasets.shard(len(y), cell.nodes, rank, cell.seed)
+        return cls(x, y, shard, cell.batch, cell.seed + rank)
+
+    @property
+    def examples(self) -> int:
+        """How many examples the worker reads in an epoch."""
+        return len(self._rows)
 
     def epoch(self, epoch: int) -> Iterator[Batch]:
         """Yield the whole batches of one epoch; fewer examples than a batch are left over."""
-        order = np.random.default_rng([self._seed, epoch]).permutation(self._shard)
-        for start in range(0, len(order) - self._batch + 1, self._batch):
-            rows = order[start : start + self._batch]
-            yield tf.constant(self._x[rows]), tf.constant(self._y[rows])
+        order = np.random.default_rng([self._seed, epoch]).permutation(self._rows)
+        for start in range(0, len(order) - self._read + 1, self._read):
+            rows = order[start : start + self._read]
+            x, y = self._x[rows], self._y[rows]
+            yield tf.constant(x[self._kept]), tf.constant(y[self._kept])
 
     def endless(self) -> Iterator[Batch]:
         """Yield the batches of epoch 0, 1, 2 and so on."""
@@ -142,18 +171,19 @@ def _timed_steps(cell: Cell, steps_per_epoch: int) -> int:
     return cell.extent.steps or (cell.extent.epochs or 0) * steps_per_epoch
 
 
-def _warm_up(strategy: Strategy, batches: Batches, steps: int, channel: Channel) -> None:
-    """Trace, allocate and connect in one step, then `steps` more at the cluster's own speed.
-
-    The initial weights are put back after that.
-    """
-    initial = strategy.state()
-    source = batches.endless()
-    strategy.step(*next(source))
-    channel.meet("warm")
-    for x, y in itertools.islice(source, steps):
-        strategy.step(x, y)
-    strategy.restore(initial)
+def _block(
+    cell: Cell,
+    strategy: Strategy,
+    batches: Batches,
+    steps_per_epoch: int,
+    tell: Callable[[Message], None],
+) -> dict[str, Any]:
+    """Train the timed steps, then those whose parts are timed apart."""
+    clock = Clock(tell, _timed_steps(cell, steps_per_epoch))
+    result = _timed(cell, strategy, batches, steps_per_epoch, clock)
+    result["weights_sha256"] = strategy.weights_sha256()
+    result["split"] = _split(strategy, batches, cell.extent.split_steps)
+    return result
 
 
 def _timed(
@@ -192,7 +222,7 @@ def _evaluate(
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(y, tf.int32), logits)
         return score(tf.reduce_sum(losses), logits, y)
 
-    forward = tf.function(scores_of, reduce_retracing=True)
+    forward = tf.function(scores_of, reduce_retracing=True, autograph=False)
     rows = np.array_split(np.arange(len(y)), nodes)[rank]
     scores = np.zeros(2)
     for start in range(0, len(rows), EVALUATION_BATCH):

@@ -10,6 +10,7 @@ from nodewise.overhead.judge import JUDGEMENT
 from nodewise.overhead.rows import ALL_POINTS, FITS, OVERSUBSCRIBED, PREDICTIONS
 from nodewise.quantities import PROJECTED, kind_label
 from nodewise.tables import AXES, typed
+from nodewise.tables import OVERSUBSCRIBED as TOO_MANY_WORKERS
 
 Tables = dict[str, pd.DataFrame]
 
@@ -116,7 +117,7 @@ def beside_published(tables: Tables) -> pd.DataFrame:
     times = times[times["kind"] != "published"]
     times = times.assign(projected=times["kind"].str.contains(PROJECTED, regex=False))
     times = times.sort_values("projected").drop_duplicates(where)
-    ours = times[[*where, "seconds", "kind", "oversubscribed"]].rename(
+    ours = times[[*where, "seconds", "kind", "flags"]].rename(
         columns={"seconds": "seconds_ours", "kind": "label"}
     )
     scores = scores[scores["kind"] != "published"].drop_duplicates(where)
@@ -129,7 +130,7 @@ def beside_published(tables: Tables) -> pd.DataFrame:
     rows = rows.merge(ours, "left", where).merge(scores, "left", where)
     return rows.assign(
         ratio=rows["seconds_ours"] / rows["seconds_published"],
-        oversubscribed=rows["oversubscribed"].eq(True),
+        flags=rows["flags"].fillna(""),
     )
 
 
@@ -138,9 +139,32 @@ def step_parts(curves: pd.DataFrame) -> pd.DataFrame:
     rows = scaling_lines(curves)
     rows["kind"] = _labels(rows)
     parts = {f"{part}_s": part for part in ("compute", "wait", "communicate", "apply")}
-    keep = [*GROUP, "line", *POINT, "kind", "repeats", "oversubscribed"]
+    keep = [*GROUP, "line", *POINT, "kind", "repeats", "flags"]
     long = rows.rename(columns=parts).melt(keep, [*parts.values()], "part", "seconds")
     return long.dropna(subset="seconds").reset_index(drop=True)
+
+
+def settings(tables: Tables) -> pd.DataFrame:
+    """Return the split steps on several nodes, where a model was measured under several settings.
+
+    In long form, as `step_parts`, with `setting`: what a node and its input are, in words. Only
+    batches that every setting of a node count has.
+    """
+    inputs = tables["cells"].groupby("experiment")["input"].first()
+    rows = tables["curves"].assign(
+        setting=lambda rows: (
+            rows["cluster"]
+            + rows["experiment"].map(inputs).map({"unsharded": ", unsharded"}).fillna("")
+        )
+    )
+    rows = rows[(rows["nodes"] > 1) & ~rows["whole_epochs"]]
+    at = ["model", "dataset", "strategy", "nodes"]
+    known = rows.groupby(at)["setting"].transform("nunique")
+    shared = rows.groupby([*at, "batch_per_worker"])["setting"].transform("nunique")
+    parts = step_parts(rows[(known > 1) & (shared == known)])
+    named = rows[["experiment", *at, "setting"]].drop_duplicates()
+    named = named.rename(columns={"strategy": "line"})
+    return parts.merge(named, "left", ["experiment", "model", "dataset", "line", "nodes"])
 
 
 def speedups(curves: pd.DataFrame) -> pd.DataFrame:
@@ -163,15 +187,16 @@ def fit_roles(predictions: pd.DataFrame) -> pd.DataFrame:
 
     `fitted` and `predicted` are points of the line, the latter on more nodes than any point it was
     fitted to; `observed` are the observed points, `held out` what a law gave for points that it
-    was not shown. `oversubscribed` tells observed points on more workers than cores.
+    was not shown. `flags` says of observed points that there were more workers than cores.
     """
     lines = full_fit(predictions)
     lines["role"] = lines["beyond"].map({True: "predicted", False: "fitted"})
-    rows = predictions.assign(oversubscribed=predictions["scenario"] == OVERSUBSCRIBED)
-    told = rows["oversubscribed"] | (rows["scenario"] == ALL_POINTS)
+    crowded = predictions["scenario"] == OVERSUBSCRIBED
+    rows = predictions.assign(flags=crowded.map({True: TOO_MANY_WORKERS, False: ""}))
+    told = crowded | (rows["scenario"] == ALL_POINTS)
     points = rows[told].dropna(subset="observed_s").assign(role="observed")
     held = rows[rows["held_out"] & ~told].assign(role="held out")
-    return pd.concat([lines.assign(oversubscribed=False), points, held], ignore_index=True)
+    return pd.concat([lines.assign(flags=""), points, held], ignore_index=True)
 
 
 def held_out(predictions: pd.DataFrame) -> pd.DataFrame:
@@ -239,8 +264,8 @@ def _published_of(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 
 def _beside(ours: pd.DataFrame, theirs: pd.DataFrame, values: list[str]) -> pd.DataFrame:
-    theirs = theirs.assign(experiment="", line="published", oversubscribed=False)
-    columns = [*GROUP, "line", *POINT, *values, "repeats", "oversubscribed", "kind"]
-    whole: dict[str, Any] = {"repeats": "Int64", "oversubscribed": "bool", "epochs": "int64"}
+    theirs = theirs.assign(experiment="", line="published", flags="")
+    columns = [*GROUP, "line", *POINT, *values, "repeats", "flags", "kind"]
+    whole: dict[str, Any] = {"repeats": "Int64", "epochs": "int64"}
     frames = [part.reindex(columns=columns).astype(whole) for part in (ours, theirs) if len(part)]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)

@@ -1,6 +1,6 @@
 """Charts.
 
-in:    the tables and the fits
+in:    the tables, the fits, and the calibration if anything is emulated
 out:   results/<study>/charts: per chart a Vega-Lite specification, a picture, its data, its text
 steps: draw_charts
 """
@@ -10,7 +10,8 @@ rule draw_charts:
     input:
         tables=expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
         overhead=rules.fit_overhead.output,
-        sources=sources("charts/*.py", "views.py", "quantities.py"),
+        calibration=CALIBRATION,
+        sources=sources("charts/*.py", "views.py", "quantities.py", "calibration.py"),
     output:
         # stands for the folder: charts that did not change are not drawn again
         RESULTS + "/charts/themes.js",
@@ -20,6 +21,7 @@ rule draw_charts:
         tables=f"{RESULTS}/tables",
         overhead=f"{RESULTS}/overhead",
         charts=f"{RESULTS}/charts",
+        calibration=CALIBRATION_OPTION,
     shell:
         "exec nodewise draw-charts --tables {params.tables} --overhead {params.overhead}"
-        " --out {params.charts} > {log} 2>&1"
+        " --out {params.charts} {params.calibration} > {log} 2>&1"

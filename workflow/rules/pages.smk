@@ -1,6 +1,6 @@
 """Pages and site.
 
-in:    tables, fits, charts, records; templates and assets
+in:    tables, fits, charts, records, the calibration if any; templates and assets
 out:   build/docs (Markdown) and build/site (the site; open build/site/index.html)
 steps: render_pages, build_site
 """
@@ -15,8 +15,9 @@ rule render_pages:
         tables=expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
         overhead=rules.fit_overhead.output,
         charts=rules.draw_charts.output,
+        calibration=CALIBRATION,
         site=SITE_SOURCES,
-        sources=sources("pages/*.py", "views.py", "quantities.py"),
+        sources=sources("pages/*.py", "views.py", "quantities.py", "calibration.py"),
     output:
         # stands for the folder: pages that did not change are not written again
         "build/docs/index.md",
@@ -25,9 +26,10 @@ rule render_pages:
     params:
         results=RESULTS,
         docs="build/docs",
+        calibration=CALIBRATION_OPTION,
     shell:
         "exec nodewise render-pages --config {input.config:q} --results {params.results}"
-        " --out {params.docs} > {log} 2>&1"
+        " --out {params.docs} {params.calibration} > {log} 2>&1"
 
 
 rule build_site:

@@ -1,7 +1,7 @@
 """The figures: tables -> Vega-Lite specifications, static pictures, data and words.
 
-One function per figure; `scaling` draws what was measured, `fits` the overhead formulas. To add a
-figure, write its function and name it in `figures`.
+One function per figure; `scaling` draws what was measured, `fits` the overhead formulas, `settings`
+how links, nodes and inputs compare. To add a figure, write its function and name it in `figures`.
 """
 
 import json
@@ -11,7 +11,8 @@ import pandas as pd
 import vl_convert
 
 from nodewise import views
-from nodewise.charts import fits, scaling, theme
+from nodewise.calibration import read_calibration
+from nodewise.charts import calibration, fits, scaling, settings, theme
 from nodewise.charts.figure import VEGA_LITE, Figure, spec_json
 from nodewise.outputs import update_folder
 from nodewise.quantities import kind_label
@@ -24,7 +25,9 @@ _MODEL = ["study", "model", "dataset"]
 _LINE = ["experiment", "model", "dataset", "line", "kind"]
 
 
-def draw_charts(tables_dir: Path, overhead_dir: Path, out_dir: Path) -> list[str]:
+def draw_charts(
+    tables_dir: Path, overhead_dir: Path, out_dir: Path, calibration_path: Path | None = None
+) -> list[str]:
     """Draw every figure into `out_dir`; return their names.
 
     A figure is `NAME.vl.json` (the specification with its data, words and kinds), `NAME.svg` (a
@@ -39,6 +42,8 @@ def draw_charts(tables_dir: Path, overhead_dir: Path, out_dir: Path) -> list[str
         THEMES: _themes(),
     }
     drawn = figures(read_tables(tables_dir), views.read_overhead(overhead_dir))
+    if calibration_path is not None:
+        drawn += calibration.figures(read_calibration(calibration_path))
     for figure in drawn:
         spec = spec_json(figure.spec())
         files[f"{figure.name}.vl.json"] = spec
@@ -59,6 +64,8 @@ def figures(tables: views.Tables, overhead: views.Tables) -> list[Figure]:
         drawn += [scaling.speedup(*one), scaling.efficiency(*one)]
     for one in _each(views.epochs(tables), ["experiment", "model", "dataset", "kind"]):
         drawn += [scaling.by_epoch(*one, "loss"), scaling.by_epoch(*one, "accuracy")]
+    for one in _each(views.settings(tables), ["model", "dataset", "line", "nodes"]):
+        drawn.append(settings.settings(*one))
     predictions = overhead["predictions"]
     kinds = {
         curve: kind_label(source, origin)

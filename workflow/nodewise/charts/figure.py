@@ -21,7 +21,7 @@ TITLES = {
     "high": "90 % interval to",
     "repeats": "Launches",
     "line": "Strategy",
-    "oversubscribed": "More workers than cores",
+    "flags": "Caution",
     "step_time_s": "Step time (s)",
     "observed_s": "Observed step time (s)",
     "fitted_s": "Step time by the formula (s)",

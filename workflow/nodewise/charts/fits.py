@@ -23,7 +23,7 @@ def overhead_fit(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         kind: the kind of the observed points.
     """
     values = ["observed_s", "fitted_s", "low_s", "high_s", "error"]
-    data = rows[["role", "scenario", *_POINT, *values, "oversubscribed"]]
+    data = rows[["role", "scenario", *_POINT, *values, "flags"]]
     drawn = data["observed_s"].where(data["role"] == "observed", data["fitted_s"])
     domain = [float(drawn.min()) / 1.4, float(drawn.max()) * 1.4]  # an interval may reach far out
     scale = alt.Scale(type="log", nice=False, domain=domain)
@@ -57,7 +57,7 @@ def outlook(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         of: the axes that the rows share.
         kind: the kind of the observed points.
     """
-    data = rows[["role", *_POINT, "speedup", "oversubscribed"]]
+    data = rows[["role", *_POINT, "speedup", "flags"]]
 
     def y(field: str) -> alt.Y:
         return alt.Y(field, title="Speed-up against one node").scale(zero=True)
@@ -102,10 +102,6 @@ def _layers(
     lines = inline(_joined(data))
     points = inline(data[data["role"] == "observed"]).assign(kind=kind)
     held = inline(data[data["role"] == "held out"]).assign(kind=HELD_OUT)
-    dashes = alt.Scale(domain=["fitted", "predicted"], range=[[1, 0], [5, 4]])
-    dash = alt.StrokeDash("role:N", title=None, scale=dashes).legend(
-        symbolType="stroke", symbolStrokeColor=theme.NEUTRAL
-    )
     kinds = [kind, HELD_OUT] if len(held) else [kind]
     shapes = alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
     shape = alt.Shape("kind:N", title=None, scale=shapes).legend(
@@ -116,18 +112,20 @@ def _layers(
     point = alt.Chart(points).mark_point(size=64, strokeWidth=2, opacity=1)
     cross = alt.Chart(held).mark_point(size=90, strokeWidth=2, opacity=1)
     layers = [
-        line.encode(y=y(f"{of_line}:Q"), strokeDash=dash, tooltip=tooltip(lines, ["role", *told])),
+        line.encode(
+            y=y(f"{of_line}:Q"), strokeDash=line_dash(), tooltip=tooltip(lines, ["role", *told])
+        ),
         point.encode(
             y=y(f"{of_points}:Q"),
             shape=shape,
             fill=batch_fill(data),
-            fillOpacity=alt.condition("datum.oversubscribed", alt.value(0), alt.value(1)),
+            fillOpacity=alt.condition("datum.flags", alt.value(0), alt.value(1)),
             tooltip=tooltip(points, ["kind", *told]),
         ),
         cross.encode(y=y(f"{of_line}:Q"), shape=shape, tooltip=tooltip(held, ["kind", *told])),
     ]
     shown = layers if len(held) else layers[:2]
-    return [layer.encode(x=_nodes_axis(), color=batch_colour(data)) for layer in shown]
+    return [layer.encode(x=nodes_axis(), color=batch_colour(data)) for layer in shown]
 
 
 def _interval(data: pd.DataFrame, y: Callable[[str], alt.Y]) -> alt.Chart:
@@ -136,13 +134,22 @@ def _interval(data: pd.DataFrame, y: Callable[[str], alt.Y]) -> alt.Chart:
         alt.Chart(rows)
         .mark_area(opacity=0.12, clip=True)
         .encode(
-            x=_nodes_axis(), y=y("low_s:Q"), y2="high_s", color=batch_colour(data), detail="role:N"
+            x=nodes_axis(), y=y("low_s:Q"), y2="high_s", color=batch_colour(data), detail="role:N"
         )
     )
     return area
 
 
-def _nodes_axis() -> alt.X:
+def line_dash() -> alt.StrokeDash:
+    """Return how a line tells, by `role`, where its law is fitted and where it predicts."""
+    dashes = alt.Scale(domain=["fitted", "predicted"], range=[[1, 0], [5, 4]])
+    return alt.StrokeDash("role:N", title=None, scale=dashes).legend(
+        symbolType="stroke", symbolStrokeColor=theme.NEUTRAL
+    )
+
+
+def nodes_axis() -> alt.X:
+    """Return the axis of node counts."""
     return (
         alt.X("nodes:Q", title="Nodes")
         .axis(tickMinStep=1, format="d")

@@ -10,10 +10,10 @@ from nodewise.charts import theme
 from nodewise.charts.figure import Figure, few, in_words, inline, kinds_of, layered, tooltip
 from nodewise.quantities import PROJECTED
 
-HOLLOW = "Hollow points: more workers than the machine has cores."
+HOLLOW = "Hollow points call for caution: more workers than cores, or a machine not at rest."
 BAR_GAP = 0.12
 _POINT = ["line", "batch_per_worker", "nodes"]
-_LAUNCHES = ["repeats", "oversubscribed"]
+_LAUNCHES = ["repeats", "flags"]
 
 
 def training_time(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
@@ -80,7 +80,7 @@ def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             y=alt.Y("seconds:Q", title="Time of one step (s)").stack("zero"),
             color=alt.Color("part:N", title=None, scale=colours).legend(columns=few(2, 4)),
             order="rank:Q",
-            opacity=alt.condition("datum.oversubscribed", alt.value(0.6), alt.value(1)),
+            opacity=alt.condition("datum.flags", alt.value(0.6), alt.value(1)),
             tooltip=tooltip(data, ["kind", "part", *_POINT, "seconds", *_LAUNCHES]),
         )
     )
@@ -100,7 +100,7 @@ def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         caption=(
             "Steps whose parts are timed apart: the gradient (compute), waiting for the slowest "
             "worker (wait), the all-reduce (communicate), the update of the weights (apply). Each "
-            "is a median over steps and launches. Pale bars: more workers than cores."
+            "is a median over steps and launches. Pale bars call for caution, as hollow points do."
         ),
     )
 
@@ -240,7 +240,7 @@ def _nested_points(data: pd.DataFrame, y: alt.Y, *, intervals: bool = False) -> 
         y=y,
         shape=shape,
         fill=fill,
-        fillOpacity=alt.condition("datum.oversubscribed", alt.value(0), alt.value(1)),
+        fillOpacity=alt.condition("datum.flags", alt.value(0), alt.value(1)),
         tooltip=tooltip(data, names),
     )
     layers = [lines, points, _node_numbers(data)]
@@ -267,7 +267,7 @@ def _lines_over_nodes(
         base.mark_line(strokeWidth=1.8, opacity=0.75),
         base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
             fill=batch_fill(data),
-            fillOpacity=alt.condition("datum.oversubscribed", alt.value(0), alt.value(1)),
+            fillOpacity=alt.condition("datum.flags", alt.value(0), alt.value(1)),
             tooltip=tooltip(data, [str(name) for name in data.columns]),
         ),
     )

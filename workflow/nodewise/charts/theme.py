@@ -12,6 +12,7 @@ from nodewise.quantities import PROJECTED, base_kind
 KIND_COLOURS = {
     "measured": "#2f7fc1",
     "emulated": "#7d6bc4",
+    "emulated soft": "#a35fb5",
     "published": "#d2600f",
     "fitted": "#0f8f6b",
     "predicted": "#c2549d",
@@ -19,6 +20,7 @@ KIND_COLOURS = {
 KIND_SHAPES = {
     "measured": "circle",
     "emulated": "square",
+    "emulated soft": "triangle-down",
     "published": "diamond",
     "fitted": "stroke",
     "predicted": "M-0.8,-0.8L0.8,0.8M0.8,-0.8L-0.8,0.8",

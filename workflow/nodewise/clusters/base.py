@@ -3,20 +3,30 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Literal
+
+from nodewise.records import Kind, NodeUsage
 
 FIRST_PORT = 2222
 
 
 class NotPermittedError(Exception):
-    """This machine does not permit such a cluster; the text says why and what would permit it."""
+    """This machine does not permit such a cluster: the text says why.
+
+    `command` is what would permit it, for a person to run; empty if no command would.
+    """
+
+    def __init__(self, reason: str, command: str = "") -> None:
+        super().__init__(reason)
+        self.command = command
 
 
 class Cluster(ABC):
     """The nodes of one cell. One worker runs on each."""
 
-    kind: Literal["measured", "emulated"]
-    network: str  # one line for the record
+    kind: Kind
+    network: str  # one line for the record, known once the cluster is open
+    cpu_limit: str  # likewise
+    shares: Sequence[float] = ()  # of a core, by rank; none if the nodes are not limited
 
     @abstractmethod
     def open(self) -> AbstractContextManager[None]:
@@ -44,3 +54,14 @@ class Cluster(ABC):
 
     def unleash(self) -> None:
         """In the launcher, when nothing more is timed: let the nodes run freely."""
+
+    def check(self) -> None:
+        """In the launcher, several times a second: see that the nodes are what they should be.
+
+        Raises:
+            NotPermittedError: this machine turns out not to manage it.
+        """
+
+    def usage(self) -> list[NodeUsage]:
+        """In the launcher: return what each node has used so far; none if nothing counts it."""
+        return []

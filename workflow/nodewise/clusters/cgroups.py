@@ -3,22 +3,52 @@
 A cell's groups are one folder, `nodewise-<pid>-<start>`, named after the launcher that owns it,
 with one folder a node inside. A reaper process removes it when the launcher is gone, however that
 went; `remove_stale` does so at the next start if the reaper was killed as well.
+
+An ordinary user needs a folder of their own. In version 1 that may be `nodewise`, anywhere above
+the launcher's group; the processes moved only have to be the user's. In version 2 the launcher
+itself must run below a delegated group: who moves a process must own the nearest group that is
+above both its old and its new place. There a group with processes cannot give its children
+controllers, so ours are made beside the launcher's own group, below a parent that gives them.
 """
 
+import errno
+import math
 import os
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import psutil
 
 # A longer period lets short steps run unthrottled; one near the scheduler's tick falls short.
 PERIOD_US = 10_000
+_MIN_QUOTA_US = 1_000  # the kernel's; a smaller share has a longer period
+DELEGATED = "nodewise"
 _NAME = re.compile(r"nodewise-(\d+)-(\d+)")
+_OCTAL = re.compile(r"\\([0-7]{3})")
 _REMOVE_WITHIN_S = 8.0
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """A mounted tree of groups that may limit CPU time, and this process's place in it."""
+
+    version: int
+    mount: Path
+    own: Path
+
+
+class Throttled(NamedTuple):
+    """Quota periods in which a group had something to run, those it was held back in, how long."""
+
+    periods: int
+    throttled_periods: int
+    seconds: float
 
 
 class CpuGroups:
@@ -26,7 +56,7 @@ class CpuGroups:
 
     def __init__(self, base: Path, nodes: int) -> None:
         self._version2 = (base / "cgroup.controllers").exists()
-        self.folder = base / f"nodewise-{os.getpid()}-{_start_ticks(os.getpid())}"
+        self.folder = base / _own_name()
         self._nodes = [self.folder / f"node~{rank}" for rank in range(nodes)]
 
     def make(self) -> None:
@@ -48,13 +78,26 @@ class CpuGroups:
     def limit(self, rank: int, cpu: float | None) -> None:
         """Give node `rank` the share `cpu` of one core from now on; None lifts the limit."""
         node = self._nodes[rank]
+        period = PERIOD_US if cpu is None else max(PERIOD_US, math.ceil(_MIN_QUOTA_US / cpu))
+        quota = None if cpu is None else round(cpu * period)
         if self._version2:
-            quota = "max" if cpu is None else str(round(cpu * PERIOD_US))
-            (node / "cpu.max").write_text(f"{quota} {PERIOD_US}")
+            (node / "cpu.max").write_text(f"{'max' if quota is None else quota} {period}")
         else:
-            (node / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-            quota = "-1" if cpu is None else str(round(cpu * PERIOD_US))
-            (node / "cpu.cfs_quota_us").write_text(quota)
+            (node / "cpu.cfs_period_us").write_text(str(period))
+            (node / "cpu.cfs_quota_us").write_text(str(-1 if quota is None else quota))
+
+    def check(self) -> None:
+        """The kernel holds a quota; there is nothing to check."""
+
+    def throttled(self, rank: int) -> Throttled:
+        """Return how often and how long node `rank` was held back since its group was made.
+
+        The seconds are summed over the cores that its threads were kept from.
+        """
+        text = (self._nodes[rank] / "cpu.stat").read_text()
+        stat = {name: int(value) for name, value in map(str.split, text.splitlines())}
+        seconds = stat["throttled_usec"] * 1e-6 if self._version2 else stat["throttled_time"] * 1e-9
+        return Throttled(stat["nr_periods"], stat["nr_throttled"], seconds)
 
     def remove(self) -> None:
         """End what is left in the groups and remove their folders, if they are still there."""
@@ -62,25 +105,59 @@ class CpuGroups:
 
 
 def find_base() -> Path:
-    """Return the folder in which this process may make CPU groups.
+    """Return the folder in which this process, which must have one thread, may make CPU groups.
 
     Raises:
-        OSError: there is none; the text says what would permit it.
+        OSError: there is none; the text says why not.
     """
-    tried = []
-    for base in _candidates():
-        probe = base / f"nodewise-{os.getpid()}-{_start_ticks(os.getpid())}"
-        try:
-            probe.mkdir()
-        except OSError as error:
-            tried.append(f"{base}: {error.strerror}")
-            continue
-        has_quota = any((probe / name).exists() for name in ("cpu.max", "cpu.cfs_quota_us"))
-        probe.rmdir()
-        if has_quota:
+    trees = hierarchies()
+    reasons: list[str] = []
+    for base in _candidates(trees):
+        reason = _why_not(base)
+        if reason is None:
             return base
-        tried.append(f"{base}: no CPU controller")
-    raise OSError(f"no CPU cgroup may be made here ({'; '.join(tried) or 'none is mounted'})")
+        if reason not in reasons:
+            reasons.append(reason)
+    if not trees:
+        raise OSError("no CPU cgroup is mounted here")
+    places = " or ".join(f"{tree.own}" for tree in trees)
+    raise OSError(f"no CPU cgroup may be made in {places} or above ({'; '.join(reasons)})")
+
+
+def hierarchies() -> list[Hierarchy]:
+    """Return the trees of groups that this process is in and that may limit CPU time."""
+    mountinfo, cgroup = (Path("/proc/self", name).read_text() for name in ("mountinfo", "cgroup"))
+    trees = parse_hierarchies(mountinfo, cgroup)
+    return [tree for tree in trees if tree.version == 1 or has_cpu(tree.mount)]
+
+
+def has_cpu(group: Path) -> bool:
+    """Return whether a group of version 2 has the controller for CPU time."""
+    try:
+        return "cpu" in (group / "cgroup.controllers").read_text().split()
+    except OSError:
+        return False
+
+
+def parse_hierarchies(mountinfo: str, cgroup: str) -> list[Hierarchy]:
+    """Return the trees for CPU time, version 2 always, of a process with these files in /proc."""
+    found = []
+    for line in cgroup.splitlines():
+        _, controllers, path = line.split(":", 2)
+        for mounted in mountinfo.splitlines():
+            before, _, after = mounted.partition(" - ")
+            kind, _, options = after.split(" ")[:3]
+            version2 = kind == "cgroup2" and controllers == ""
+            version1 = (
+                kind == "cgroup" and "cpu" in controllers.split(",") and "cpu" in options.split(",")
+            )
+            if version1 or version2:
+                root, mount = (_unescaped(field) for field in before.split(" ")[3:5])
+                # a container may see only a part of the tree, or nothing of its own place in it
+                seen = PurePosixPath(path).is_relative_to(root) and ".." not in path.split("/")
+                own = mount / PurePosixPath(path).relative_to(root) if seen else mount
+                found.append(Hierarchy(2 if version2 else 1, mount, own))
+    return found
 
 
 def remove_stale(base: Path) -> None:
@@ -113,20 +190,54 @@ def made(groups: CpuGroups) -> Iterator[None]:
         os.waitpid(reaper, 0)
 
 
-def _candidates() -> Iterator[Path]:
-    """Yield this process's own CPU group, then its parents, as far up as the mount goes."""
-    mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        for fields in mounts:
-            kind, options = fields[fields.index("-") + 1], fields[-1].split(",")
-            version2 = kind == "cgroup2" and controllers == ""
-            version1 = kind == "cgroup" and "cpu" in controllers.split(",") and "cpu" in options
-            if version1 or version2:
-                mount = Path(fields[4])
-                own = mount / path.lstrip("/")
-                # in version 2 a group that has processes cannot have groups with controllers
-                yield from (own, *(p for p in own.parents if p.is_relative_to(mount)))
+def _candidates(trees: Sequence[Hierarchy]) -> Iterator[Path]:
+    """Yield this process's own CPU group and those above it, each with its delegated folder."""
+    for tree in trees:
+        for group in (tree.own, *tree.own.parents):
+            if group.is_relative_to(tree.mount):
+                yield group
+                if tree.version == 1 and (group / DELEGATED).is_dir():
+                    yield group / DELEGATED
+
+
+def _why_not(base: Path) -> str | None:
+    """Make a group in `base`, move a child of ours into it, undo both; say what failed."""
+    probe = base / _own_name()
+    try:
+        probe.mkdir()
+    except OSError as error:
+        return error.strerror
+    try:
+        if not any((probe / name).exists() for name in ("cpu.max", "cpu.cfs_quota_us")):
+            return "no CPU controller for the groups in it"
+        code = _move_a_child(probe)
+        return f"no process may be moved there: {os.strerror(code)}" if code else None
+    finally:
+        _remove(probe)
+
+
+def _move_a_child(group: Path) -> int:
+    """Return the error number of moving a short-lived child of ours there, 0 if it worked."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = errno.EIO
+    try:
+        (group / "cgroup.procs").write_text("0")  # 0 is who writes it
+        code = 0
+    except OSError as error:
+        code = error.errno or code
+    finally:
+        os._exit(code)
+
+
+def _unescaped(field: str) -> Path:
+    """Return the path in a field of mountinfo, where blanks are written as octal numbers."""
+    return Path(_OCTAL.sub(lambda found: chr(int(found[1], 8)), field))
+
+
+def _own_name() -> str:
+    return f"nodewise-{os.getpid()}-{_start_ticks(os.getpid())}"
 
 
 def _start_ticks(pid: int) -> int | None:

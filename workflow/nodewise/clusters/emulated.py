@@ -1,55 +1,116 @@
-"""Nodes that behave like machines: a CPU quota and a rate-limited link each, on one bridge.
+"""Nodes that behave like machines: a share of a core and a rate-limited link each, on one bridge.
 
 A node with the share q of a core and a link of rate r is a one-core node with a link of rate r / q,
 seen in slow motion: everything takes 1 / q times as long, computing and communicating alike.
+
+The kernel's CPU quota holds the shares where a cgroup may be made; elsewhere a duty cycle does.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 from nodewise.cells import Emulated as Settings
-from nodewise.clusters import base, cgroups, network, wires
+from nodewise.clusters import base, cgroups, duty, network, processes, wires
+from nodewise.records import NodeUsage
+
+
+class _Limiter(Protocol):
+    """What holds the nodes to their shares."""
+
+    def put(self, rank: int, pid: int) -> None: ...
+    def limit(self, rank: int, cpu: float | None) -> None: ...
+    def check(self) -> None: ...
+    def throttled(self, rank: int) -> cgroups.Throttled: ...
 
 
 class Emulated(base.Cluster):
     """`nodes` emulated machines."""
 
-    kind = "emulated"
-
     def __init__(self, nodes: int, settings: Settings) -> None:
         self._nodes, self._settings = nodes, settings
-        self.network = f"a namespace per node on one bridge, {settings.link.rate_mbit:g} Mbit/s"
+        self._pids: Sequence[int] = ()
+        self.kind = "emulated"
+        self.shares = [settings.cpu_of(rank) for rank in range(nodes)]
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        try:
-            folder = cgroups.find_base()
-        except OSError as error:
-            raise base.NotPermittedError(str(error)) from error
-        network.enter_private_network()
-        cgroups.remove_stale(folder)
-        self._groups = cgroups.CpuGroups(folder, self._nodes)
-        with cgroups.made(self._groups):
+        quota = self._quota()
+        self._has_links = network.enter_network()
+        if quota is None:
+            self.kind = "emulated soft"
+            self.cpu_limit = "soft: a share per node, held by stopping and continuing it"
+            cycle = duty.DutyCycle()
+            self._limiter: _Limiter = cycle
+            held: AbstractContextManager[None] = duty.made(cycle)
+        else:
+            self.cpu_limit = "a quota per node, by cgroup"
+            self._limiter = quota
+            held = cgroups.made(quota)
+        if self._has_links:
+            latency = self._settings.link.latency_ms
+            self.network = (
+                f"a namespace per node on one bridge, {self._settings.link.rate_mbit:g} Mbit/s"
+                + (f", {latency:g} ms" if latency else "")
+            )
+        else:
+            self.network = network.NO_EMULATION
+            self._ports = network.free_ports(self._nodes)
+        with held:
             yield
 
+    def _quota(self) -> cgroups.CpuGroups | None:
+        try:
+            folder = cgroups.find_base()
+        except OSError:
+            return None
+        cgroups.remove_stale(folder)
+        return cgroups.CpuGroups(folder, self._nodes)
+
     def addresses(self) -> list[str]:
-        return [f"{wires.address(rank)}:{base.FIRST_PORT}" for rank in range(self._nodes)]
+        if self._has_links:
+            return [f"{wires.address(rank)}:{base.FIRST_PORT}" for rank in range(self._nodes)]
+        return [f"127.0.0.1:{port}" for port in self._ports]
 
     def enter_node(self, rank: int) -> None:
-        network.enter_network_namespace()
+        if self._has_links:
+            network.enter_network_namespace()
 
     def connect(self, pids: Sequence[int]) -> None:
+        self._pids = pids
         for rank, pid in enumerate(pids):
-            self._groups.put(rank, pid)
-        wires.lay(pids, self._settings.link.rate_mbit)
+            self._limiter.put(rank, pid)
+        if self._has_links:
+            wires.lay(pids, self._settings.link.rate_mbit, self._settings.link.latency_ms)
 
     def join(self, rank: int) -> None:
-        wires.plug_in(wires.address(rank), self._settings.link.rate_mbit)
+        if self._has_links:
+            wires.plug_in(wires.address(rank), self._settings.link.rate_mbit)
 
     def throttle(self) -> None:
-        for rank in range(self._nodes):
-            self._groups.limit(rank, self._settings.node.cpu)
+        for rank, share in enumerate(self.shares):
+            self._limiter.limit(rank, share)
+
+    def check(self) -> None:
+        self._limiter.check()
 
     def unleash(self) -> None:
+        self._limiter.check()
         for rank in range(self._nodes):
-            self._groups.limit(rank, None)
+            self._limiter.limit(rank, None)
+
+    def usage(self) -> list[NodeUsage]:
+        links = wires.counters(self._nodes) if self._has_links else [None] * self._nodes
+        return [self._usage(rank, link) for rank, link in enumerate(links)]
+
+    def _usage(self, rank: int, link: wires.LinkUse | None) -> NodeUsage:
+        held = self._limiter.throttled(rank)
+        return NodeUsage(
+            cpu_s=processes.cpu_s(self._pids[rank]),
+            periods=held.periods,
+            throttled_periods=held.throttled_periods,
+            throttled_s=held.seconds,
+            sent_bytes=link.sent_bytes if link else 0,
+            received_bytes=link.received_bytes if link else 0,
+            dropped_packets=link.drops if link else 0,
+        )

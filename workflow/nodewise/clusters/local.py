@@ -4,8 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from nodewise.clusters import base
-from nodewise.clusters.network import enter_private_network
+from nodewise.clusters import base, network
 
 
 class Local(base.Cluster):
@@ -13,17 +12,20 @@ class Local(base.Cluster):
 
     kind = "measured"
     network = "loopback in a namespace of its own"
+    cpu_limit = "one core per node, in turns if there are fewer"
 
     def __init__(self, nodes: int) -> None:
         self._nodes = nodes
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        enter_private_network()
+        if not network.enter_network():
+            self.network = network.NO_EMULATION
+        self._ports = network.free_ports(self._nodes)
         yield
 
     def addresses(self) -> list[str]:
-        return [f"127.0.0.1:{base.FIRST_PORT + rank}" for rank in range(self._nodes)]
+        return [f"127.0.0.1:{port}" for port in self._ports]
 
     def enter_node(self, rank: int) -> None:
         """Take one core, so that a node is the same machine for every number of nodes."""

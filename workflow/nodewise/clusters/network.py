@@ -2,20 +2,39 @@
 
 TensorFlow's server binds to every interface; in a namespace that has only a loopback device that
 is nobody else's business, and no port can be taken already. It vanishes with its last process.
+
+Where no namespace is permitted a cell is refused, unless who runs it says in the environment that
+the servers may listen on this machine's own interfaces.
 """
 
 import ctypes
+import errno
 import fcntl
 import os
 import socket
 import struct
 from pathlib import Path
 
-from nodewise.clusters.base import NotPermittedError
+from nodewise.clusters.base import FIRST_PORT, NotPermittedError
+
+SHARED_NETWORK = "NODEWISE_SHARED_NETWORK"  # an environment variable; "yes" accepts open ports
+NO_EMULATION = "loopback, no network emulation"  # what the records then say
+
+RUN_AS_ROOT = 'sudo env "PATH=$PATH" snakemake --cores all'
+RUN_PRIVILEGED = "docker run --privileged ..."
+
+# What an administrator may have set, the value that forbids, and one that permits.
+_FOR_ALL = (("user.max_net_namespaces", "0", "10000"),)
+_FOR_USERS = (
+    ("user.max_user_namespaces", "0", "10000"),
+    ("kernel.unprivileged_userns_clone", "0", "1"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+)
 
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
+_FIRST_EPHEMERAL_PORT = 32768  # from here on a port may be taken by any outgoing connection
 
 
 def enter_network_namespace() -> None:
@@ -41,8 +60,67 @@ def enter_private_network() -> None:
     try:
         _enter()
     except OSError as error:
-        reason = f"{error.strerror}; run as root or permit user namespaces"
-        raise NotPermittedError(reason) from error
+        reason, command = _obstacle(error)
+        raise NotPermittedError(f"no private network: {reason}", command) from error
+
+
+def enter_network() -> bool:
+    """Move into a private network and return True; or stay, where that is accepted: False.
+
+    Raises:
+        NotPermittedError: no private network is permitted, and NODEWISE_SHARED_NETWORK is not
+            "yes", which accepts that the workers' ports are open to whoever reaches this machine.
+    """
+    try:
+        enter_private_network()
+    except NotPermittedError:
+        if os.environ.get(SHARED_NETWORK) != "yes":
+            raise
+        return False
+    return True
+
+
+def free_ports(count: int) -> list[int]:
+    """Return `count` ports, from FIRST_PORT on, that nothing listens on now.
+
+    Raises:
+        NotPermittedError: there are not as many.
+    """
+    ports: list[int] = []
+    for port in range(FIRST_PORT, _FIRST_EPHEMERAL_PORT):
+        if len(ports) == count:
+            return ports
+        try:
+            socket.create_server(("", port)).close()
+        except OSError:
+            continue
+        ports.append(port)
+    raise NotPermittedError(f"fewer than {count} free ports")
+
+
+def _obstacle(error: OSError) -> tuple[str, str]:
+    """Return why the kernel refused a namespace to this user, and the command that would permit it.
+
+    The command is empty if there is none.
+    """
+    user = os.geteuid() != 0
+    switches = (*_FOR_ALL, *(_FOR_USERS if user else ()))
+    wrong = [switch for switch in switches if _sysctl(switch[0]) == switch[1]]
+    if wrong:
+        reason = ", ".join(f"{name} is {forbids}" for name, forbids, _ in wrong)
+        return reason, " ".join(["sudo sysctl", *(f"{name}={value}" for name, _, value in wrong)])
+    if error.errno == errno.ENOSPC:
+        return "as many namespaces exist as may", ""
+    if not user or "\nSeccomp:\t2\n" in Path("/proc/self/status").read_text(encoding="utf-8"):
+        return "a container, or something like it, forbids namespaces", RUN_PRIVILEGED
+    return f"namespaces are forbidden ({os.strerror(error.errno or 0)})", RUN_AS_ROOT
+
+
+def _sysctl(name: str) -> str | None:
+    try:
+        return Path("/proc/sys", *name.split(".")).read_text(encoding="utf-8").strip()
+    except OSError:  # this kernel has no such switch
+        return None
 
 
 def _enter() -> None:
@@ -65,4 +143,4 @@ def _unshare(flags: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(flags) != 0:
         code = ctypes.get_errno()
-        raise OSError(code, f"no network namespace is permitted ({os.strerror(code)})")
+        raise OSError(code, os.strerror(code))

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 Message = dict[str, Any]
 
 # Read when this module is loaded: later it may be another process already.
@@ -28,6 +30,7 @@ _POLL_S = 0.2
 _GRACE_S = 2.0
 _LOG_LINES = 20
 _LOG_LINE_LENGTH = 500
+_ON, _AGAIN = b"n", b"a"
 
 
 class WorkerError(Exception):
@@ -52,11 +55,16 @@ class Channel:
         self._stream.write(json.dumps(message) + "\n")
         self._stream.flush()
 
-    def meet(self, name: str) -> None:
-        """Return when every worker has come to meeting `name` and the launcher has acted on it."""
+    def meet(self, name: str) -> bool:
+        """Return when every worker has come to meeting `name` and the launcher has acted on it.
+
+        True if the launcher wants what was done since the last meeting done once more.
+        """
         self.send({"meet": name})
-        if not os.read(self._reading, 1):
+        answer = os.read(self._reading, 1)
+        if not answer:
             raise ConnectionError("the launcher is gone")
+        return answer == _AGAIN
 
 
 @dataclass
@@ -92,13 +100,15 @@ def run(
     logs: Path,
     time_limit_s: float,
     on_message: Callable[[int, Message], None],
-    on_meeting: Callable[[str, list[int]], None],
+    on_meeting: Callable[[str, list[int]], bool],
+    on_poll: Callable[[], None] = lambda: None,
 ) -> list[Message]:
     """Fork `size` workers that call `work(rank, channel)`; return what each returned, by rank.
 
     What a worker prints goes to `logs/rank~R.log`; what it sends goes to `on_message`. When all
-    have come to a meeting, `on_meeting` gets its name and their pids, then all go on. On return and
-    on any exception no worker is left.
+    have come to a meeting, `on_meeting` gets its name and their pids; what it returns is what
+    `Channel.meet` returns to each of them. `on_poll` is called several times a second and may
+    raise. On return and on any exception no worker is left.
 
     Raises:
         WorkerError: a worker raised, was killed or ended early, or `time_limit_s` was over. The
@@ -111,7 +121,7 @@ def run(
         for rank in range(size):
             workers.append(_fork(rank, work, logs / f"rank~{rank}.log", workers))
         ear = _Ear(workers, on_message, on_meeting)
-        _listen(workers, deadline, time_limit_s, ear)
+        _listen(workers, deadline, time_limit_s, ear, on_poll)
         return [worker.result for worker in workers if worker.result is not None]
     finally:
         _end(workers)
@@ -121,10 +131,12 @@ def _fork(
     rank: int, work: Callable[[int, Channel], Message], log: Path, earlier: list[_Worker]
 ) -> _Worker:
     launcher = os.getpid()
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     reading, writing = os.pipe()
     released, release = os.pipe()
     pid = os.fork()
     if pid:
+        os.close(output)
         os.close(writing)
         os.close(released)
         return _Worker(rank, pid, reading, release, log)
@@ -138,7 +150,6 @@ def _fork(
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for descriptor in (reading, release, *_descriptors(earlier)):
             os.close(descriptor)
-        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         os.dup2(output, 1)
         os.dup2(output, 2)
         sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1, closefd=False)
@@ -172,6 +183,7 @@ def _listen(
     deadline: float,
     time_limit_s: float,
     ear: "_Ear",
+    on_poll: Callable[[], None],
 ) -> None:
     """Hear all workers out; raise WorkerError on the first that fails, after a short grace."""
     failing_until = None
@@ -190,6 +202,7 @@ def _listen(
             if now >= deadline:
                 raise WorkerError(f"not finished within {time_limit_s:g} s", None, [])
             end_with_parent()
+            on_poll()
     failed = [worker for worker in workers if worker.failed]
     if failed:
         # killed, then failed of itself, then failed for want of a peer
@@ -204,7 +217,7 @@ class _Ear:
         self,
         workers: list[_Worker],
         on_message: Callable[[int, Message], None],
-        on_meeting: Callable[[str, list[int]], None],
+        on_meeting: Callable[[str, list[int]], bool],
     ) -> None:
         self._workers, self._on_message, self._on_meeting = workers, on_message, on_meeting
         self._waiting: Counter[str] = Counter()
@@ -228,9 +241,10 @@ class _Ear:
         elif "meet" in message:
             self._waiting[message["meet"]] += 1
             if self._waiting[message["meet"]] == len(self._workers):
-                self._on_meeting(message["meet"], [other.pid for other in self._workers])
+                del self._waiting[message["meet"]]  # the same name may be met at again
+                again = self._on_meeting(message["meet"], [other.pid for other in self._workers])
                 for other in self._workers:
-                    os.write(other.release, b"!")
+                    os.write(other.release, _AGAIN if again else _ON)
         else:
             self._on_message(worker.rank, message)
 
@@ -238,6 +252,15 @@ class _Ear:
 def _tail(log: Path) -> list[str]:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     return [line[:_LOG_LINE_LENGTH] for line in lines[-_LOG_LINES:]]
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU time that a process has used, in seconds; 0 if it is gone."""
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)
 
 
 def end_with_parent() -> None:

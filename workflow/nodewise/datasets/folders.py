@@ -1,22 +1,19 @@
-"""A folder that one run at a time writes to, and that a killed run cannot litter for long."""
+"""A folder that one run at a time writes to."""
 
 import fcntl
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePath
+from pathlib import Path
+
+from nodewise.files import remove_leftovers
 
 log = logging.getLogger(__name__)
 
 
 @contextmanager
-def exclusive(folder: Path, names: Collection[str]) -> Iterator[None]:
+def exclusive(folder: Path) -> Iterator[None]:
     """Make `folder`, wait until no other run writes to it, and clear what killed runs left.
-
-    Args:
-        folder: where the caller is going to write.
-        names: the files it is going to write through `nodewise.files.atomic`; only their temporary
-            files are cleared.
 
     The lock ends with the process, however that ends. Its file `.lock` stays.
     """
@@ -27,7 +24,5 @@ def exclusive(folder: Path, names: Collection[str]) -> Iterator[None]:
         except BlockingIOError:
             log.info("%s: another run is writing here; waiting for it", folder)
             fcntl.flock(lock, fcntl.LOCK_EX)
-        for name in map(PurePath, names):
-            for leftover in folder.glob(f".{name.stem}-????????{name.suffix}"):
-                leftover.unlink(missing_ok=True)
+        remove_leftovers(folder)
         yield

@@ -66,13 +66,8 @@ def prepare(
         raise UserError(f"seed: {seed}; allowed: 0 and above")
     entry = find(registry, name)
     place = parse_mirror(mirror) if mirror else None
-    downloads = [file.name for file in entry.files]
-    notes = [f"{download}.origin" for download in downloads]
     try:
-        with (
-            exclusive(cache / name, downloads + notes),
-            exclusive(out, [*ARRAY_FILES.values(), MANIFEST]),
-        ):
+        with exclusive(cache / name), exclusive(out):
             fetcher = Fetcher(name, cache / name, place)
             try:
                 arrays, origins = _real(name, entry, fetcher)

@@ -14,7 +14,9 @@ from nodewise.records import Provenance
 _PACKAGES = ("tensorflow", "keras", "numpy", "nodewise")
 
 
-def provenance(*, config: Path, lock: Path, network: str, command: str) -> Provenance:
+def provenance(
+    *, config: Path, lock: Path, network: str, cpu_limit: str, command: str
+) -> Provenance:
     """Describe this process's surroundings; nothing that names a person, host or folder."""
     return Provenance(
         commit=_git("rev-parse", "HEAD"),
@@ -27,6 +29,7 @@ def provenance(*, config: Path, lock: Path, network: str, command: str) -> Prove
         memory_bytes=psutil.virtual_memory().total,
         kernel=f"{platform.system()} {platform.release()}",
         network=network,
+        cpu_limit=cpu_limit,
         command=command,
     )
 

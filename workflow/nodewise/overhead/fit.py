@@ -106,9 +106,11 @@ class Fit:
             return np.full_like(times, np.nan), np.full_like(times, np.nan)
         # The delta method on the logarithm: the spread of log t is that of t over t.
         spread = np.einsum("...i,ij,...j->...", design, self.covariance, design)
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             factor = np.exp(stdtrit(self.freedom, TAILS[1]) * np.sqrt(spread) / times)
-            return times / factor, times * factor
+            ends = np.stack([times / factor, times * factor])
+        low, high = np.where(np.isfinite(ends).all(axis=0), ends, np.nan)  # an end without limit
+        return low, high
 
     def coefficient_interval(self) -> tuple[Floats, Floats]:
         """Return both ends of the 90 % interval of each coefficient; NaN if fixed or unknown."""
@@ -116,7 +118,9 @@ class Fit:
         if self.draws is not None:
             low, high = np.quantile(self.draws, TAILS, axis=0)
         elif self.covariance is not None:
-            half = stdtrit(self.freedom, TAILS[1]) * np.sqrt(np.diag(self.covariance))
+            half = stdtrit(self.freedom, TAILS[1]) * np.sqrt(
+                np.maximum(np.diag(self.covariance), 0)
+            )
             low, high = np.maximum(self.values - half, 0.0), self.values + half
         else:
             low, high = none, none

@@ -68,7 +68,7 @@ def find_groups(curves: pd.DataFrame) -> Iterator[Group]:
     Raises:
         UserError: a column is missing.
     """
-    columns = [*CURVE_KEY, "oversubscribed", "step_time_s", "payload_bytes"]
+    columns = [*CURVE_KEY, "oversubscribed", "step_time_normalised_s", "payload_bytes"]
     rows = _with_borrowed(require(curves, columns, "curves")[columns])
     for key, group in rows.groupby([*GROUP_KEY]):
         yield _group(dict(zip(GROUP_KEY, key, strict=True)), group)
@@ -80,10 +80,11 @@ def find_launches(cells: pd.DataFrame) -> Launches:
     Raises:
         UserError: a column is missing.
     """
-    require(cells, [*CURVE_KEY, "status", "step_time_s"], "cells")
-    done = cells[(cells["status"] == "ok") & (cells["step_time_s"] > 0)]
+    require(cells, [*CURVE_KEY, "status", "step_time_normalised_s"], "cells")
+    done = cells[(cells["status"] == "ok") & (cells["step_time_normalised_s"] > 0)]
     return {
-        key: times.to_numpy(dtype=float) for key, times in done.groupby(CURVE_KEY)["step_time_s"]
+        key: times.to_numpy(dtype=float)
+        for key, times in done.groupby(CURVE_KEY)["step_time_normalised_s"]
     }
 
 
@@ -103,6 +104,7 @@ def published_curves(published: pd.DataFrame) -> pd.DataFrame:
         data_origin="",
         whole_epochs=True,
         oversubscribed=False,
+        step_time_normalised_s=rows["step_time_s"],
     )
 
 
@@ -140,7 +142,7 @@ def _group(names: dict[str, Any], rows: pd.DataFrame) -> Group:
         batch=_floats(rows["batch_per_worker"]),
         nodes=_floats(rows["nodes"]),
         payload=_floats(rows["payload_bytes"]),
-        step_s=_floats(rows["step_time_s"]),
+        step_s=_floats(rows["step_time_normalised_s"]),
         oversubscribed=rows["oversubscribed"].to_numpy(dtype=bool),
         keys=keys,
         borrowed=own_strategies != {names["strategy"]},

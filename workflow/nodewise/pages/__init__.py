@@ -12,12 +12,13 @@ from urllib.parse import quote
 import jinja2
 from markupsafe import Markup
 
+from nodewise.calibration import calibration_json
 from nodewise.outputs import update_folder
-from nodewise.pages import about, cells, fit, home, markup, results, studies
+from nodewise.pages import about, calibration, cells, fit, home, markup, results, studies
 from nodewise.pages.study import Page, Study, read_study
 from nodewise.records import record_json
 
-_PARTS = (home, results, fit, studies, cells, about)
+_PARTS = (home, results, fit, studies, cells, calibration, about)
 
 
 def render_pages(
@@ -29,6 +30,7 @@ def render_pages(
     records_dir: Path,
     site_dir: Path,
     out_dir: Path,
+    calibration_path: Path | None = None,
 ) -> int:
     """Render every page of a study, with its downloads and assets, into `out_dir`.
 
@@ -43,6 +45,7 @@ def render_pages(
         records_dir: the record files, at any depth.
         site_dir: templates, assets and `columns.yaml`.
         out_dir: the folder that MkDocs reads.
+        calibration_path: what `nodewise calibrate` wrote, None if nothing is emulated.
 
     Raises:
         UserError: an input is missing or misfit.
@@ -54,6 +57,7 @@ def render_pages(
         charts_dir=charts_dir,
         records_dir=records_dir,
         columns_path=site_dir / "columns.yaml",
+        calibration_path=calibration_path,
     )
     files: dict[str, str | bytes] = {
         **_copies(tables_dir, "tables", [f"{name}.*" for name in study.tables]),
@@ -63,6 +67,8 @@ def render_pages(
     }
     for cell_id, record in study.records.items():
         files[f"cells/{cell_id}.json"] = record_json(record)
+    if study.calibration is not None:
+        files["calibration.json"] = calibration_json(study.calibration)
     scripts = sorted(name for name in files if name.startswith("charts/") and name.endswith(".js"))
     environment = _environment(site_dir / "templates")
     for part in _PARTS:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from nodewise import __version__, views
+from nodewise import __version__, gates, views
 from nodewise.pages.study import Page, Study
-from nodewise.quantities import GENERATED, KINDS, PROJECTED, write_number
+from nodewise.quantities import GENERATED, KINDS, PROJECTED, base_kind, write_number
 from nodewise.tables import INTERVAL
 
 
@@ -17,7 +17,11 @@ def pages(study: Study) -> Iterator[Page]:
         "projected": f"measured {PROJECTED}",
         "generated": f"measured, {GENERATED}",
         "machines": _machines(study),
-        "cell_kinds": set(study.cells["kind"]),
+        "cell_kinds": {base_kind(kind) for kind in study.cells["kind"]},
+        "gates": gates.IN_WORDS,
+        "blocks": gates.MAX_BLOCKS,
+        "flagged": int((study.cells["flags"] != "").sum()),
+        "cells": len(study.cells),
         "oversubscribed": int(study.cells["oversubscribed"].sum()),
     }
     yield Page("method.html", "method.md.j2", "How this was measured", method)

@@ -7,10 +7,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.cells import Emulated
-from nodewise.pages.markup import Column, number, table
+from nodewise.pages.markup import Column, Table, number, table
 from nodewise.pages.study import Page, Study
 from nodewise.quantities import kind_label, write_number
-from nodewise.records import Measurement, Record
+from nodewise.records import Conditions, Measurement, Record
 from nodewise.tables import PARTS
 
 Row = Mapping[Hashable, Any]
@@ -87,10 +87,12 @@ def _measured(study: Study, row: Row, result: Measurement) -> dict[str, Any]:
         ("Accuracy on the test examples", measured("test_accuracy", "accuracy")),
         ("Sent per step and worker", measured("bytes_sent_per_step", "B")),
     ]
-    if result.oversubscribed:
-        facts.append(("Limit", "more workers than cores: the workers took turns on a core"))
     return {
         "result": facts,
+        "caution": row["flags"],
+        "conditions": _conditions(result.conditions, clock),
+        "discarded": [block.outside for block in result.discarded],
+        "nodes": _nodes(result.conditions, clock),
         "steps": _plot(row, study.step_times[row["cell_id"]]),
         "split": _split(row, result),
         "whole_epochs": result.whole_epochs,
@@ -105,6 +107,38 @@ def _measured(study: Study, row: Row, result: Measurement) -> dict[str, Any]:
             ("First timed step done after", number(start.first_timed_step_s, "s", clock)),
         ],
     }
+
+
+def _conditions(seen: Conditions, clock: str) -> Facts:
+    """Return what the machine did while the block was timed."""
+    return [
+        ("Timed and split steps took", number(seen.window_s, "s", clock)),
+        ("Reference step before", number(seen.reference_before_us / 1e6, "s", clock)),
+        ("Reference step after", number(seen.reference_after_us / 1e6, "s", clock)),
+        ("CPU time of other processes", number(seen.foreign_cpu_s, "s", clock)),
+        ("CPU time taken by the machine's host", number(seen.stolen_s, "s", clock)),
+    ]
+
+
+def _nodes(seen: Conditions, clock: str) -> Table | None:
+    """Return what each emulated node used, or None where none is emulated."""
+    if not seen.nodes:
+        return None
+    rows = pd.DataFrame(node.model_dump() for node in seen.nodes)
+    rows = rows.assign(
+        rank=rows.index,
+        share=rows["cpu_s"] / seen.window_s,
+        throttled=rows["throttled_periods"] / rows["periods"].where(rows["periods"] > 0),
+    )
+    columns = [
+        Column("rank", "Rank"),
+        Column("share", "Share of a core used", "share", clock),
+        Column("throttled", "Periods that ended throttled", "share", clock),
+        Column("sent_bytes", "Sent on the link", "B", clock),
+        Column("received_bytes", "Received", "B", clock),
+        Column("dropped_packets", "Packets dropped", "", clock),
+    ]
+    return table(rows, columns)
 
 
 def _epochs(label: str) -> list[Column]:
@@ -188,12 +222,7 @@ def _origin(study: Study, record: Record) -> Facts:
         ]
     cluster = record.cell.cluster
     if isinstance(cluster, Emulated):
-        facts.append(
-            (
-                "A node",
-                f"{cluster.node.cpu:g} of a core, a link of {cluster.link.rate_mbit:g} Mbit/s",
-            )
-        )
+        facts.append(("A node", cluster.label))
     dirty = " and changes that were not committed" if made.dirty else ""
     facts += [
         ("Commit", f"{made.commit}{dirty}" if made.commit else "unknown"),
@@ -203,6 +232,8 @@ def _origin(study: Study, record: Record) -> Facts:
         ("Memory", write_number(made.memory_bytes, "B")),
         ("Kernel", made.kernel),
         ("Network", made.network),
+        ("Processor per node", made.cpu_limit),
+        ("Input", record.cell.input),
         ("Versions", ", ".join(f"{name} {made.versions[name]}" for name in sorted(made.versions))),
         ("Started", f"{record.started_at:%Y-%m-%d %H:%M:%S %Z}"),
         ("Time limit", write_number(record.cell.time_limit_s, "s")),

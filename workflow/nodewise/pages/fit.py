@@ -10,8 +10,9 @@ from nodewise.pages.study import Page, Study, slug
 from nodewise.views import CURVE, break_even, held_out
 
 _TITLES = {
-    "measured": "Our measurements",
     "emulated": "Our emulated clusters",
+    "emulated soft": "Our emulated clusters, shares held softly",
+    "measured": "Our processes on this machine",
     "published": "The published table",
 }
 _WHAT = [Column("model", "Model"), Column("experiment", "Experiment")]

@@ -20,9 +20,9 @@ def pages(study: Study) -> Iterator[Page]:
 
 
 def _measured(study: Study) -> list[dict[str, Any]]:
-    """Return the best speed-up and the smallest batch that pays; both without crowded cells."""
+    """Return the best speed-up and the smallest batch that pays; of points without a caution."""
     speed = views.speedups(study.tables["curves"])
-    speed = speed[(speed["nodes"] > 1) & ~speed["oversubscribed"]]
+    speed = speed[(speed["nodes"] > 1) & (speed["flags"] == "")]
     if speed.empty:
         return []
     best = speed.sort_values("speedup").iloc[-1]
@@ -49,7 +49,7 @@ def _measured(study: Study) -> list[dict[str, Any]]:
 def _predicted(study: Study) -> list[dict[str, Any]]:
     """Return the error of the predictions of held-out points: ours, or else the published."""
     held = views.held_out(study.overhead["predictions"]).dropna(subset="error")
-    for source in ("measured", "emulated", "published"):
+    for source in ("emulated", "emulated soft", "measured", "published"):
         errors = held[held["source"] == source]
         if len(errors):
             scenario = errors["scenario"].mode().iloc[0]

@@ -13,6 +13,7 @@ _SECTIONS = {
     "Training time": ["time"],
     "Training accuracy": ["accuracy"],
     "Where the time goes": ["split"],
+    "Links, stragglers and inputs": ["settings"],
     "Speed-up and efficiency": ["speedup", "efficiency"],
     "Loss and accuracy by epoch": ["loss-by-epoch", "accuracy-by-epoch"],
 }
@@ -34,7 +35,7 @@ _CURVES = [
     Column("speedup", "Speed-up", "×", kind_from="label"),
     Column("efficiency", "Efficiency", "share", kind_from="label"),
     Column("bytes_sent_per_step", "Sent per step", "B", kind_from="label"),
-    Column("oversubscribed", "More workers than cores"),
+    Column("flags", "Caution"),
 ]
 
 

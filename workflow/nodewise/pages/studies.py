@@ -24,7 +24,7 @@ _TABLE_2 = [
     Column("accuracy_published", "Accuracy", "accuracy", "published"),
     Column("accuracy_ours", "Our accuracy", "accuracy", kind_from="accuracy_label"),
     Column("accuracy_label", "Kind of our accuracy"),
-    Column("oversubscribed", "More workers than cores"),
+    Column("flags", "Caution"),
 ]
 
 

@@ -14,6 +14,7 @@ import yaml
 from markupsafe import Markup
 
 from nodewise import views
+from nodewise.calibration import Calibration, read_calibration
 from nodewise.cells import parse_id
 from nodewise.config import Config, read_config
 from nodewise.datasets.registry import Entry, read_registry
@@ -92,6 +93,7 @@ class Study:
 
     Attributes:
         columns: what the tables hold, for readers: table -> its `row` and its `columns`.
+        calibration: that of its emulated cluster, None if there is none.
     """
 
     config: Config
@@ -101,6 +103,7 @@ class Study:
     records: dict[str, Record]
     datasets: dict[str, Entry]
     columns: dict[str, dict[str, Any]]
+    calibration: Calibration | None
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -151,6 +154,7 @@ def read_study(
     charts_dir: Path,
     records_dir: Path,
     columns_path: Path,
+    calibration_path: Path | None,
 ) -> Study:
     """Read everything that pages are made from.
 
@@ -165,6 +169,7 @@ def read_study(
         records=_read_records(records_dir),
         datasets=read_registry(DATASETS),
         columns=yaml.safe_load(columns_path.read_text(encoding="utf-8")),
+        calibration=read_calibration(calibration_path) if calibration_path else None,
     )
     missing = sorted(set(study.cells["cell_id"]) - set(study.records))
     if missing:

@@ -132,9 +132,10 @@ class Replica:
         self._global_batch = job.global_batch
         self._shapes = [tuple(v.shape) for v in self.model.trainable_variables]
         self._sizes = [int(np.prod(shape)) for shape in self._shapes]
-        self.gradient = tf.function(self._gradient)
-        self.apply = tf.function(self._apply)
-        self.step = tf.function(self._step)
+        # AutoGraph would leave a file per function: workers do not exit, they are ended
+        self.gradient = tf.function(self._gradient, autograph=False)
+        self.apply = tf.function(self._apply, autograph=False)
+        self.step = tf.function(self._step, autograph=False)
 
     def _gradient(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         grads, _ = gradients(self.model, x, y, self._global_batch)

@@ -16,27 +16,50 @@ from nodewise.strategies import base
 STUCK_PEER_S = 60  # a peer that is silent for longer is an error, not a wait without end
 
 
-class Strategy(base.Strategy):
-    """Train on `job.size` workers that find each other through TF_CONFIG."""
+class Ring:
+    """The workers' ring: the strategy's scope, and an all-reduce of its own kind."""
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self) -> None:
         self._options = tf.distribute.experimental.CommunicationOptions(
             timeout_seconds=STUCK_PEER_S,
             implementation=tf.distribute.experimental.CommunicationImplementation.RING,
         )
-        self._workers = tf.distribute.MultiWorkerMirroredStrategy(
+        self.workers = tf.distribute.MultiWorkerMirroredStrategy(
             communication_options=self._options
         )
+        self.sum = tf.function(self.all_reduce, autograph=False)
+
+    def all_reduce(self, values: tf.Tensor) -> tf.Tensor:
+        """Return the sum of `values`, of the same shape on every worker, over the workers."""
+
+        def reduce(values: tf.Tensor) -> tf.Tensor:
+            context = tf.distribute.get_replica_context()
+            # the collective rejects a function's own argument; a copy of it is accepted
+            return context.all_reduce(
+                tf.distribute.ReduceOp.SUM, tf.identity(values), options=self._options
+            )
+
+        return self.workers.run(reduce, args=(values,))
+
+    def barrier(self) -> None:
+        """Return when every worker has called it."""
+        self.sum(tf.zeros([1])).numpy()
+
+
+class Strategy(base.Strategy):
+    """Train on `job.size` workers that find each other through TF_CONFIG."""
+
+    def __init__(self, job: base.Job) -> None:
+        self._ring = Ring()
         self._global_batch = job.global_batch
-        with self._workers.scope():
+        with self._ring.workers.scope():
             keras.utils.set_random_seed(job.seed)
             self.model = job.build()
             self.optimizer = job.optimizer()
             self.optimizer.build(self.model.trainable_variables)
         self._job = job
         self._replica: base.Replica | None = None
-        self._step = tf.function(self._fused)
-        self._sum = tf.function(self._all_reduce)
+        self._step = tf.function(self._fused, autograph=False)
 
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         def replica_step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
@@ -45,17 +68,7 @@ class Strategy(base.Strategy):
             self.optimizer.apply(grads, self.model.trainable_variables)
             return scores
 
-        return self._workers.run(replica_step, args=(x, y))
-
-    def _all_reduce(self, values: tf.Tensor) -> tf.Tensor:
-        def reduce(values: tf.Tensor) -> tf.Tensor:
-            context = tf.distribute.get_replica_context()
-            # the collective rejects a function's own argument; a copy of it is accepted
-            return context.all_reduce(
-                tf.distribute.ReduceOp.SUM, tf.identity(values), options=self._options
-            )
-
-        return self._workers.run(reduce, args=(values,))
+        return self._ring.workers.run(replica_step, args=(x, y))
 
     def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         return self._step(x, y)
@@ -67,7 +80,7 @@ class Strategy(base.Strategy):
         marks.append(time.perf_counter())
         self.barrier()
         marks.append(time.perf_counter())
-        total = self._sum(gradient)
+        total = self._ring.sum(gradient)
         marks.append(time.perf_counter())
         replica.apply(total)
         marks.append(time.perf_counter())
@@ -91,4 +104,4 @@ class Strategy(base.Strategy):
         return [np.asarray(v.numpy()) for v in self._plain_replica().model.trainable_variables]
 
     def barrier(self) -> None:
-        self._sum(tf.zeros([1])).numpy()
+        self._ring.barrier()

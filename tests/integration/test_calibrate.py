@@ -1,0 +1,120 @@
+"""A calibration of two real emulated nodes sees their share, their link and their bytes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from nodewise.calibration import Launch
+from nodewise.cells import Emulated, Link, Node
+from nodewise.clusters import cgroups
+from nodewise.gates import MAX_BLOCKS
+from nodewise.measure.calibrate import _run
+from nodewise.measure.calibrate.plan import Block, Plan
+from nodewise.runner import settle_environment
+
+
+def why_not():
+    """Return why this machine holds no node to a share of a core, or None if it does."""
+    try:
+        cgroups.find_base()
+    except OSError as error:
+        return str(error)
+    return None
+
+
+MUST_RUN = "CI" in os.environ and os.getuid() == 0
+pytestmark = pytest.mark.skipif(why_not() is not None and not MUST_RUN, reason=str(why_not()))
+
+CLUSTER = Emulated(node=Node(cpu=0.2), link=Link(rate_mbit=50))
+SMALL, LARGE = 4_000, 1_000_000
+PLAN = Plan(
+    cluster=CLUSTER,
+    nodes=2,
+    repeat=0,
+    busy_s=1.0,
+    transfer_bytes=6_000_000,
+    blocks=[
+        Block(payload_bytes=SMALL, repeats=10, expected_s=0.2),
+        Block(payload_bytes=LARGE, repeats=3, expected_s=0.6),
+    ],
+    time_limit_s=60,
+)
+
+
+@pytest.fixture(scope="module")
+def launch(tmp_path_factory) -> Launch:
+    """Return a launch on a machine at rest, if one of a few is."""
+    settle_environment()
+    for _ in range(MAX_BLOCKS):
+        said = list(_run(PLAN, tmp_path_factory.mktemp("logs")))
+        assert "launch" in said[-1], said[-1]
+        shares = [message["progress"] for message in said if "progress" in message]
+        assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
+        seen = Launch.model_validate_json(json.dumps(said[-1]["launch"]))
+        if not seen.conditions.outside:
+            break
+    return seen
+
+
+def test_busy_nodes_have_their_share(launch):
+    assert [busy.share for busy in launch.busy] == pytest.approx([0.2, 0.2], rel=0.1)
+
+
+def test_the_link_has_its_rate_less_the_headers(launch):
+    left = 50e6 * launch.transfer.payload_share
+    assert 0.9 < launch.transfer.payload_share < 0.98
+    assert launch.transfer.bits_per_s == pytest.approx(left, rel=0.05)
+
+
+def test_a_ring_of_two_sends_its_payload_and_takes_the_time_of_the_wire(launch):
+    small, large = launch.all_reduces
+    assert (small.payload_bytes, large.payload_bytes) == (SMALL, LARGE)
+    for sent in large.bytes_sent:
+        assert sent / large.repeats == pytest.approx(LARGE, rel=0.01)
+    wire_s = LARGE * 8 / 50e6
+    assert 0.95 * wire_s < large.seconds_each < 2 * wire_s
+    assert small.seconds_each < large.seconds_each / 3
+
+
+def test_what_the_launch_ran_under_is_recorded(launch):
+    assert launch.conditions.window_s > 2
+    assert launch.conditions.reference_before_us > 0
+
+
+def ours(logs: Path) -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if any(str(logs) in word for word in process.info["cmdline"] or [])
+    ]
+
+
+def groups_of(launcher: int) -> list[Path]:
+    return list(cgroups.find_base().glob(f"nodewise-{launcher}-*"))
+
+
+def test_nothing_is_left_of_a_killed_calibration(tmp_path):
+    logs = tmp_path / "logs"
+    command = ["-m", "nodewise", "calibrate", "--config", "config/emulated.yaml"]
+    out = tmp_path / "out.json"
+    with subprocess.Popen([sys.executable, *command, "--out", out, "--logs", logs]) as calibration:
+        deadline = time.monotonic() + 300  # other cells may be measured first
+        while not list(logs.rglob("rank~0.log")):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        time.sleep(1)
+        (launcher,) = psutil.Process(calibration.pid).children()
+        assert groups_of(launcher.pid)
+        calibration.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while ours(logs) or groups_of(launcher.pid):
+        assert time.monotonic() < deadline, (ours(logs), groups_of(launcher.pid))
+        time.sleep(0.1)
+    assert not out.exists()

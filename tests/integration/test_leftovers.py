@@ -1,0 +1,254 @@
+"""However a cell ends, its record says so in time, nothing of it stays, and the next one succeeds.
+
+Cells on emulated nodes, run by the real commands in a copy of the project.
+"""
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+import projects
+from nodewise.clusters import cgroups
+from nodewise.records import read_record
+from traces import GONE_WITHIN_S, assert_gone, needs_emulated_nodes, processes, traces
+
+pytestmark = needs_emulated_nodes
+
+NODES = 3
+CELL = f"leftovers/fashion_mlp/multi_worker_mirrored/batch~32/nodes~{NODES}/repeat~0"
+RECORD = f"results/leftovers/records/{CELL}.json"
+LOGS = f"results/leftovers/logs/{CELL}"
+DATASET = "results/datasets/fashion_mnist/manifest.json"
+ENDLESS, SHORT = 1_000_000, 3
+BY_HAND = (
+    *("nodewise", "measure-cell", CELL, "--config", projects.CONFIG, "--manifest", DATASET),
+    *("--out", RECORD, "--logs", LOGS),
+)
+
+# What a user's model may do: print, and fail on one node only.
+TELLING = """
+import os as _os, json as _json
+
+_build = build
+
+
+def build():
+    rank = _json.loads(_os.environ["TF_CONFIG"])["task"]["index"]
+    print("building on node", rank, flush=True)
+    if rank == {failing}:
+        raise RuntimeError("no such layer")
+    return _build()
+"""
+
+
+def study(steps: int, time_limit_s: float) -> dict:
+    return {
+        "name": "leftovers",
+        "title": "A cell that ends in some way",
+        "cluster": {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": 100}},
+        "cell_time_limit_s": time_limit_s,
+        "experiments": {
+            "leftovers": {
+                "title": "Leftovers",
+                "study": "ntua",
+                "models": ["fashion_mlp"],
+                "strategies": {"multi_worker_mirrored": {"nodes": [NODES]}},
+                "batches": [32],
+                "extent": {"warmup_steps": 1, "steps": steps, "split_steps": 0},
+            }
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """A copy of the project with its dataset in place."""
+    project = projects.copy(tmp_path_factory.mktemp("leftovers") / "project")
+    projects.write_study(project, study(SHORT, 60))
+    projects.snakemake(project, DATASET)
+    return project
+
+
+@pytest.fixture
+def project(prepared, tmp_path):
+    """A fresh copy with an endless cell; afterwards nothing is left, and the next run succeeds."""
+    project = Path(shutil.copytree(prepared, tmp_path / "project", symlinks=True))
+    declare(project, ENDLESS)
+    before = traces(str(project))
+    yield project
+    assert_gone(before, str(project))
+    assert hidden(project) <= {".lock"}
+    shutil.copy(prepared / "models/fashion_mlp.py", project / "models/fashion_mlp.py")
+    declare(project, SHORT)
+    projects.snakemake(project, RECORD)
+    assert read_record(project / RECORD).status == "ok"
+    assert_gone(before, str(project))
+    assert hidden(project) <= {".lock"}
+    assert not [path for path in temporary(project).iterdir() if not is_snakemakes(path)]
+
+
+def declare(project: Path, steps: int, time_limit_s: float = 60) -> None:
+    projects.write_study(project, study(steps, time_limit_s))
+
+
+def temporary(project: Path) -> Path:
+    """Return the folder for temporary files of what runs in `project`."""
+    folder = project.with_name("temporary")
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def is_snakemakes(path: Path) -> bool:
+    """Whether this is the empty folder that Snakemake keeps while it runs."""
+    return path.name.startswith("snakemake") and not any(path.iterdir())
+
+
+def hidden(project: Path) -> set[str]:
+    """Return the names of the hidden files among what was made."""
+    return {path.name for path in (project / "results").rglob(".*")}
+
+
+def start(project: Path, *command: str):
+    return projects.start(project, *command, TMPDIR=str(temporary(project)))
+
+
+def start_snakemake(project: Path):
+    return projects.start_snakemake(project, RECORD, TMPDIR=str(temporary(project)))
+
+
+def workers_in_timed_steps(project: Path) -> list[psutil.Process]:
+    """Wait until the workers of the cell are held to their share and train; return them by rank."""
+    deadline = time.monotonic() + projects.TIMEOUT_S
+    while time.monotonic() < deadline:
+        time.sleep(0.2)
+        ours = {process.pid for process in processes(str(project))}
+        for folder in cgroups.find_base().glob("nodewise-*"):
+            if int(folder.name.split("-")[1]) in ours and throttled(folder / "node~0"):
+                time.sleep(2)  # the warm-up is one step
+                return [
+                    psutil.Process(int((folder / f"node~{rank}/cgroup.procs").read_text()))
+                    for rank in range(NODES)
+                ]
+    raise AssertionError("no cell was held to its share")
+
+
+def throttled(group: Path) -> bool:
+    try:
+        if (group / "cpu.max").exists():
+            return not (group / "cpu.max").read_text().startswith("max")
+        return int((group / "cpu.cfs_quota_us").read_text()) > 0
+    except OSError:  # gone meanwhile
+        return False
+
+
+def test_a_cell_that_succeeds_leaves_nothing(project):
+    declare(project, SHORT)
+    run = start(project, *BY_HAND)
+    said = projects.finish(run)
+    assert run.returncode == 0, said
+    assert read_record(project / RECORD).status == "ok", said
+
+
+def test_a_worker_that_raises_is_named_with_its_last_lines(project):
+    model = project / "models/fashion_mlp.py"
+    model.write_text(model.read_text() + TELLING.format(failing=1))
+    run = start(project, *BY_HAND)
+    said = projects.finish(run)
+    assert run.returncode == 0, said
+    failure = read_record(project / RECORD).failure
+    assert failure.rank == 1
+    assert failure.reason == "rank 1: RuntimeError: no such layer"
+    assert "building on node 1" in failure.log_tail
+    assert failure.log_tail[-1] == "RuntimeError: no such layer"
+
+
+def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project):
+    model = project / "models/fashion_mlp.py"
+    model.write_text(model.read_text() + TELLING.format(failing=None))
+    run = start(project, *BY_HAND)
+    killed = workers_in_timed_steps(project)[2]
+    killed.kill()
+    began = time.monotonic()
+    said = projects.finish(run)
+    assert time.monotonic() - began < 15
+    assert run.returncode == 0, said
+    record = read_record(project / RECORD)
+    assert record.status == "failed"
+    assert record.failure.rank == 2
+    assert record.failure.reason == "rank 2: killed by SIGKILL"
+    assert "building on node 2" in record.failure.log_tail
+
+
+def test_a_stopped_worker_does_not_stop_the_clock(project):
+    limit_s = 12
+    declare(project, ENDLESS, limit_s)
+    run = start(project, *BY_HAND)
+    stopped = workers_in_timed_steps(project)[1]
+    stopped.suspend()
+    began = time.monotonic()
+    said = projects.finish(run)
+    assert time.monotonic() - began < limit_s
+    assert run.returncode == 0, said
+    failure = read_record(project / RECORD).failure
+    assert failure.reason == f"not finished within {limit_s} s"
+    assert not stopped.is_running()
+
+
+def test_a_killed_launcher_takes_everything_along(project):
+    run = start(project, *BY_HAND)
+    workers_in_timed_steps(project)
+    run.kill()
+    run.communicate(timeout=GONE_WITHIN_S)  # the workers held its output open
+    assert not (project / RECORD).exists()
+
+
+def test_a_killed_snakemake_takes_everything_along_and_locks_nobody_out(project):
+    run = start_snakemake(project)
+    workers_in_timed_steps(project)
+    run.kill()
+    run.communicate(timeout=GONE_WITHIN_S)
+    assert list((project / ".snakemake/locks").iterdir())  # the next run has to get past them
+    assert not (project / RECORD).exists()
+
+
+def test_a_full_disk_is_one_clear_line(project):
+    declare(project, SHORT)
+    run = start_on_a_full_disk(project, *BY_HAND)
+    said = projects.finish(run)
+    assert run.returncode == 2, said
+    assert said.splitlines()[-2:] == [f"nodewise: {RECORD}: No space left on device", FILLING]
+    assert "Traceback" not in said
+
+
+def test_a_full_disk_for_record_and_log_fails_the_run_and_leaves_no_record(project):
+    declare(project, SHORT)
+    command = ("snakemake", "--configfile", projects.CONFIG, "--cores", "all", RECORD)
+    run = start_on_a_full_disk(project, *command)
+    said = projects.finish(run)
+    assert run.returncode == 1, said
+    assert said.splitlines()[-1] == FILLING
+
+
+FILLING = "results/leftovers/filling"
+FULL_DISK = f"""
+mkdir -p results/leftovers
+mount -t tmpfs -o size=64k none results/leftovers
+cat /dev/zero > {FILLING} 2> /dev/null
+"$@"
+code=$?
+find results/leftovers -type f -not -path '*/logs/*'
+exit $code
+"""
+
+
+def start_on_a_full_disk(project: Path, *command: str):
+    """Run `command` where the study's folder is a full disk; then list its files, but for logs.
+
+    The disk is one of memory, and only this child sees it.
+    """
+    alone = ("unshare", "--mount") if os.getuid() == 0 else ("unshare", "--mount", "-r")
+    return start(project, *alone, "sh", "-c", FULL_DISK, "sh", *command)

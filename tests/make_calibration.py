@@ -1,0 +1,108 @@
+"""Synthetic, valid calibrations for tests of the reporting rooms. They never become data."""
+
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+import make_records as make
+from nodewise.calibration import Calibration
+from nodewise.cells import Emulated, Link, Node
+from nodewise.measure.calibrate.plan import PAYLOADS
+from nodewise.overhead.calibration import Messages, Wire
+
+SHARE, RATE_MBIT = 0.2, 100.0
+SOFTWARE_S, LATENCY_S, SECONDS_PER_BYTE = 5e-3, 1.2e-3, 8.9e-8
+LAW = (SOFTWARE_S, LATENCY_S, SECONDS_PER_BYTE)  # wall time
+FRAMING = 400  # bytes a message
+CLUSTER = Emulated(node=Node(cpu=SHARE), link=Link(rate_mbit=RATE_MBIT))
+
+
+def calibration(
+    nodes: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8),
+    *,
+    law: tuple[float, float, float] = LAW,
+    repeats: int = 2,
+    noise: float = 0.0,
+    payloads: tuple[int, ...] = PAYLOADS,
+    seed: int = 0,
+    share: float = SHARE,
+) -> Calibration:
+    """Return a calibration whose all-reduces follow `law`, with relative `noise` from launch on."""
+    chance = np.random.default_rng(seed)
+    launches = [
+        _launch(n, repeat, law, payloads, share, chance, noise)
+        for repeat in range(repeats)
+        for n in chance.permutation(nodes).tolist()
+    ]
+    return _calibration(status="ok", launches=launches, failure=None)
+
+
+def without_launches(status: str, reason: str) -> Calibration:
+    """Return a calibration that was refused or that failed."""
+    failure = {"reason": reason, "rank": 1, "log_tail": ["a line", "<b>another</b>"]}
+    return _calibration(status=status, launches=[], failure=failure)
+
+
+def _calibration(**values: Any) -> Calibration:
+    made = make.record(make.cell()).provenance
+    return Calibration.model_validate(
+        {
+            "study": "study",
+            "cluster": CLUSTER,
+            "kind": "emulated",
+            "started_at": make.START,
+            "finished_at": make.START + timedelta(minutes=5),
+            "provenance": made,
+        }
+        | values
+    )
+
+
+def _launch(
+    nodes: int,
+    repeat: int,
+    law: tuple[float, float, float],
+    payloads: tuple[int, ...],
+    share: float,
+    chance: np.random.Generator,
+    noise: float,
+) -> dict[str, Any]:
+    rings = payloads if nodes > 1 else ()
+    sizes = np.array(rings, dtype=float)
+    seconds = np.maximum(
+        Messages(*law[:2]).evaluate(nodes, 0, sizes), Wire(law[2]).evaluate(nodes, 0, sizes)
+    )
+    return {
+        "nodes": nodes,
+        "repeat": repeat,
+        "started_at": make.START,
+        "seconds": 20.0,
+        "busy": [{"cpu_s": share * 2.0, "wall_s": 2.0}] * nodes,
+        "transfer": _transfer() if nodes == 2 else None,
+        "all_reduces": [
+            {
+                "payload_bytes": payload,
+                "repeats": 3,
+                "seconds": 3 * float(each * np.exp(noise * chance.standard_normal())),
+                "bytes_sent": [3 * _sent(nodes, payload)] * nodes,
+            }
+            for payload, each in zip(rings, seconds, strict=True)
+        ],
+        "conditions": make.conditions(20.0),
+        "discarded": [],
+    }
+
+
+def _sent(nodes: int, payload: int) -> int:
+    return round(2 * (nodes - 1) / nodes * payload) + 2 * (nodes - 1) * FRAMING
+
+
+def _transfer() -> dict[str, Any]:
+    seconds = 30_000_000 * 8 / (RATE_MBIT * 1e6 * 1448 / 1514)
+    return {
+        "payload_bytes": 30_000_000,
+        "seconds": seconds,
+        "segment_bytes": 1448,
+        "frame_bytes": 1514,
+    }

@@ -1,0 +1,65 @@
+"""A copy of the project, run with its own code as a user would run it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+CONFIG = "config/small.yaml"
+TIMEOUT_S = 600  # a cell waits for another that is measured on this machine
+
+
+def copy(to: Path) -> Path:
+    """Copy the project without history and without what was made from the rest."""
+    return Path(shutil.copytree(Path.cwd(), to, ignore=_left_out))
+
+
+def write_study(project: Path, study: dict) -> None:
+    (project / CONFIG).write_text(yaml.safe_dump(study, sort_keys=False))
+
+
+def start(project: Path, *command: str, **variables: str) -> subprocess.Popen[str]:
+    """Start a command, such as `nodewise` or `snakemake`, in a copy; all output is one pipe."""
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(project / "workflow"),
+    }
+    return subprocess.Popen(
+        command,
+        cwd=project,
+        env=environment | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def start_snakemake(project: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+    command = ("snakemake", "--configfile", CONFIG, "--cores", "all", *arguments)
+    return start(project, *command, **variables)
+
+
+def finish(run: subprocess.Popen[str]) -> str:
+    """Wait for the end of what was started; return what it printed."""
+    try:
+        return run.communicate(timeout=TIMEOUT_S)[0]
+    finally:
+        run.kill()
+
+
+def snakemake(project: Path, *arguments: str) -> str:
+    """Run Snakemake in a copy; return what it printed."""
+    run = start_snakemake(project, *arguments)
+    said = finish(run)
+    assert run.returncode == 0, said[-8000:]
+    return said
+
+
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    made = (
+        {".git", ".venv", ".snakemake", "build", "results"} if folder == str(Path.cwd()) else set()
+    )
+    return made | ({"__pycache__"} & set(names))

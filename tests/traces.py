@@ -1,0 +1,90 @@
+"""Everything that a cell could leave on this machine, and whether it may be emulated here."""
+
+import os
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from nodewise.clusters import cgroups
+
+GONE_WITHIN_S = 10
+_COUNTS = {"nf_conntrack_count"}  # a state of the kernel, no setting
+
+
+def _why_not() -> str | None:
+    try:
+        cgroups.find_base()
+    except OSError as error:
+        return str(error)
+    return None
+
+
+_REASON = _why_not()
+# root may make the groups wherever continuous integration runs; a skip would hide a fault there
+_MUST_RUN = "CI" in os.environ and os.getuid() == 0
+needs_emulated_nodes = pytest.mark.skipif(
+    _REASON is not None and not _MUST_RUN, reason=str(_REASON)
+)
+
+
+def processes(marker: str) -> list[psutil.Process]:
+    """Return the processes that have `marker` in their command or their environment."""
+    found = []
+    for process in psutil.process_iter():
+        folder = Path("/proc", str(process.pid))
+        try:
+            told = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
+        except OSError:  # ended just now, or not ours to see
+            continue
+        if marker.encode() in told and process.pid != os.getpid():
+            found.append(process)
+    return found
+
+
+def traces(marker: str) -> dict[str, set[str]]:
+    """Return what is there of the processes with `marker`, and of all that have died."""
+    ours = processes(marker)
+    pids = {process.pid for process in ours}
+    namespaces = {_network(pid) for pid in pids} - {_network(os.getpid()), ""}
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    groups = set()
+    for folder in cgroups.find_base().glob("nodewise-*"):
+        owner = int(folder.name.split("-")[1])
+        if owner in pids or not psutil.pid_exists(owner):
+            groups.add(folder.name)
+    return {
+        "processes": {f"{process.pid}" for process in ours},
+        "namespaces": namespaces | {line for line in mounts if " nsfs " in line},
+        "links": {link.name for link in Path("/sys/class/net").iterdir()},
+        "groups": groups,
+        "sysctls": set(_sysctls()),
+    }
+
+
+def assert_gone(before: dict[str, set[str]], marker: str) -> None:
+    """Wait until there is what was there `before`, and nothing else."""
+    deadline = time.monotonic() + GONE_WITHIN_S
+    while (now := traces(marker)) != before:
+        left = {kind: now[kind] ^ before[kind] for kind in now if now[kind] != before[kind]}
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
+def _network(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/ns/net").readlink())
+    except OSError:
+        return ""
+
+
+def _sysctls() -> list[str]:
+    lines = []
+    for path in Path("/proc/sys/net").rglob("*"):
+        if path.is_file() and path.name not in _COUNTS:
+            try:
+                lines.append(f"{path}: {path.read_text()}")
+            except OSError:  # can be written only
+                continue
+    return lines

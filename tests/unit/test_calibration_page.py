@@ -1,0 +1,75 @@
+"""The calibration page: verdicts and refusals are said, no number stands without its kind."""
+
+from pathlib import Path
+
+import pytest
+
+import make_calibration as make
+import make_records
+from nodewise.calibration import calibration_json
+from nodewise.charts import draw_charts
+from nodewise.pages import render_pages
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    make_records.write_study(folder, make_records.grid(batches=(64,)), make_records.published())
+    return folder
+
+
+def page_of(study, calibration) -> str:
+    """Return the page, as Markdown."""
+    path = None
+    if calibration is not None:
+        path = study / "calibration.json"
+        path.write_text(calibration_json(calibration))
+    draw_charts(study / "tables", study / "overhead", study / "charts", path)
+    render_pages(
+        Path("config/study.yaml"),
+        tables_dir=study / "tables",
+        overhead_dir=study / "overhead",
+        charts_dir=study / "charts",
+        records_dir=study / "records",
+        site_dir=Path("site"),
+        out_dir=study / "docs",
+        calibration_path=path,
+    )
+    return (study / "docs/calibration.md").read_text()
+
+
+def test_a_calibration_fills_the_page(study):
+    page = page_of(study, make.calibration(noise=0.01))
+    assert page.count("nw-figure") >= 1
+    for heading in ("share of a core", "rate of a link", "Bytes of", "Predicting 8 nodes"):
+        assert heading in page
+    assert "It was." in page and "**It was not" not in page
+    assert (study / "docs/calibration.json").is_file()
+    assert "Mbit&#47;s" in page
+
+
+def test_a_study_without_emulated_cells_says_so_and_still_compares_the_forms(study):
+    page = page_of(study, None)
+    assert "No cell of this study ran on emulated nodes" in page
+    assert "Do the parts of a step add up?" in page
+    assert "nw-figure" not in page
+    assert not (study / "docs/calibration.json").exists()
+
+
+@pytest.mark.parametrize("status", ["refused", "failed"])
+def test_a_calibration_without_result_says_why(study, status):
+    page = page_of(study, make.without_launches(status, "no <cgroup> here"))
+    assert f"{status}: " in page and "no &#60;cgroup&#62; here" in page
+    assert "<b>another</b>" not in page
+    assert "share of a core, to within" not in page
+
+
+def test_a_missed_share_and_a_restless_machine_are_said(study):
+    calibration = make.calibration(share=0.19)
+    first = calibration.launches[0]
+    conditions = first.conditions.model_copy(update={"outside": ["other processes"]})
+    restless = first.model_copy(update={"conditions": conditions})
+    launches = [restless, *calibration.launches[1:]]
+    page = page_of(study, calibration.model_copy(update={"launches": launches}))
+    assert "**It was not at 8 of the node counts.**" in page
+    assert "other processes" in page and "not at rest" in page

@@ -1,0 +1,103 @@
+"""The figure of a calibration: the time of an all-reduce by payload and nodes."""
+
+import altair as alt
+import pandas as pd
+
+from nodewise.calibration import Calibration
+from nodewise.charts import theme
+from nodewise.charts.figure import Figure, few, inline, layered, tooltip
+from nodewise.charts.fits import HELD_OUT, line_dash, nodes_axis
+from nodewise.overhead.calibration import examine
+from nodewise.quantities import write_number
+
+_TOLD = ["payload_bytes", "nodes", "seconds", "low", "high", "wall_s", "launches"]
+
+
+def figures(calibration: Calibration) -> list[Figure]:
+    """Return the figure of a calibration; none if it has no all-reduces to show."""
+    if calibration.status != "ok":
+        return []
+    times = examine(calibration).times
+    return [all_reduce(times, calibration.kind)] if len(times) else []
+
+
+def all_reduce(rows: pd.DataFrame, kind: str) -> Figure:
+    """Draw the times of all-reduces, the law fitted to them, and what it predicted.
+
+    Args:
+        rows: `times` of `overhead.calibration.examine`.
+        kind: the kind of the observed times.
+    """
+    data = rows[["role", *_TOLD]]
+    observed, held = data[data["role"] == "observed"], data[data["role"] == "held out"]
+    kinds = [kind, "fitted", *(["predicted"] if len(held) else [])]
+    crosses = (
+        " Dashed lines and crosses: the same law, fitted to fewer nodes than it is asked about."
+        if len(held)
+        else ""
+    )
+    return Figure(
+        figure="all-reduce",
+        of={"collective": "ring"},
+        chart=layered(*_layers(data, kind)),
+        data=data,
+        title="Time of a ring all-reduce by payload and nodes",
+        kinds=kinds,
+        alt=f"Time of a ring all-reduce. {kind.capitalize()}: {_in_words(observed)}."
+        + (f" Predicted: {_in_words(held)}." if len(held) else ""),
+        caption=(
+            "In the node's own time; the data hold the wall time too. Points: median over launches "
+            "with its 90 % interval. Solid lines: the law fitted to all points." + crosses
+        ),
+    )
+
+
+def _layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
+    """Return lines over the nodes (dashed where they predict), points, and crosses (held out)."""
+    payloads = [write_number(size, "B") for size in sorted(data["payload_bytes"].unique())]
+    data = inline(data.assign(payload=[write_number(size, "B") for size in data["payload_bytes"]]))
+    lines = data[data["role"].isin(["fitted", "predicted"])]
+    points = data[data["role"] == "observed"].assign(kind=kind)
+    crosses = data[data["role"] == "held out"].assign(kind=HELD_OUT)
+    scale = alt.Scale(domain=payloads, range=theme.batch_colours(len(payloads)))
+    legend = alt.Legend(symbolOpacity=1, columns=few(3, 6))
+    y = alt.Y("seconds:Q", title="Time of one all-reduce (s, log scale)")
+    y = y.scale(type="log", nice=False, padding=12).axis(tickCount=6)
+    kinds = [kind, HELD_OUT] if len(crosses) else [kind]
+    shape = alt.Shape(
+        "kind:N", title=None, scale=alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
+    ).legend(symbolFillColor=theme.NEUTRAL, symbolStrokeColor=theme.NEUTRAL)
+    faint = alt.condition("datum.role === 'fitted'", alt.value(0.5), alt.value(1))
+    line = alt.Chart(lines).mark_line(strokeWidth=1.6)
+    bar = alt.Chart(points.dropna(subset="low")).mark_rule(strokeWidth=2)
+    point = alt.Chart(points).mark_point(size=50, strokeWidth=1.5, opacity=1)
+    cross = alt.Chart(crosses).mark_point(size=180, strokeWidth=2, opacity=1)
+    layers = [
+        line.encode(
+            y=y, strokeDash=line_dash(), opacity=faint, tooltip=tooltip(lines, ["role", *_TOLD])
+        ),
+        bar.encode(y=alt.Y("low:Q"), y2="high:Q"),
+        point.encode(
+            y=y,
+            shape=shape,
+            fill=alt.Fill("payload:N", title="Payload", scale=scale, legend=legend),
+            tooltip=tooltip(points, ["kind", *_TOLD]),
+        ),
+        cross.encode(y=y, shape=shape, tooltip=tooltip(crosses, ["kind", *_TOLD])),
+    ]
+    shown = layers if len(crosses) else layers[:3]
+    colour = alt.Color("payload:N", title="Payload", scale=scale, legend=legend)
+    return [layer.encode(x=nodes_axis(), color=colour) for layer in shown]
+
+
+def _in_words(rows: pd.DataFrame) -> str:
+    """Say the times at the smallest and the largest payload, over the nodes."""
+    said = []
+    for payload in dict.fromkeys((rows["payload_bytes"].min(), rows["payload_bytes"].max())):
+        points = rows[rows["payload_bytes"] == payload].sort_values("nodes")
+        times = ", ".join(
+            f"{write_number(seconds, 's')} on {nodes} nodes"
+            for nodes, seconds in zip(points["nodes"], points["seconds"], strict=True)
+        )
+        said.append(f"{write_number(payload, 'B')}, {times}")
+    return "; ".join(said)

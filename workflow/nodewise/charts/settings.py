@@ -1,0 +1,66 @@
+"""The figure that sets one node count side by side under several links, nodes and inputs."""
+
+import altair as alt
+import pandas as pd
+
+from nodewise.charts import theme
+from nodewise.charts.figure import Figure, few, inline, kinds_of, layered, tooltip
+from nodewise.quantities import write_number
+
+_ROW = ["setting", "batch_per_worker"]
+
+
+def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
+    """Draw the parts of a step, stacked, by setting and batch (`views.settings`)."""
+    names = ["kind", *_ROW, "nodes", "part", "seconds", "repeats", "flags"]
+    data = rows[names].reset_index(drop=True)
+    total = data.groupby(_ROW)["seconds"].sum().rename("step").reset_index()
+    order = total.groupby("setting")["step"].max().sort_values(ascending=False).index.tolist()
+    parts = list(theme.PART_COLOURS)
+    y = alt.Y("setting:N", title=None, sort=order).axis(
+        labelExpr="split(datum.label, ', ')", labelLimit=150, labelPadding=6, ticks=False
+    )
+    offset = alt.YOffset("batch_per_worker:O").scale(paddingInner=0.15)
+    x = alt.X("seconds:Q", title="Time of one step (s)")
+    bars = (
+        alt.Chart(inline(data))
+        .transform_calculate(rank=f"indexof({parts}, datum.part)")
+        .mark_bar()
+        .encode(
+            y=y,
+            yOffset=offset,
+            x=x.stack("zero"),
+            color=alt.Color(
+                "part:N",
+                title=None,
+                scale=alt.Scale(domain=parts, range=list(theme.PART_COLOURS.values())),
+            ).legend(columns=few(2, 4)),
+            order="rank:Q",
+            opacity=alt.condition("datum.flags", alt.value(0.6), alt.value(1)),
+            tooltip=tooltip(data, names),
+        )
+    )
+    batches = (
+        alt.Chart(inline(total))
+        .mark_text(align="left", dx=4, fontSize=10)
+        .encode(y=y, yOffset=offset, x=alt.X("step:Q"), text="batch_per_worker:O")
+    )
+    words = "; ".join(
+        f"{setting}, batch {batch}: {write_number(float(step), 's')}"
+        for setting, batch, step in total.to_numpy()
+    )
+    nodes = int(data["nodes"].iloc[0])
+    return Figure(
+        figure="settings",
+        of=of,
+        chart=layered(bars, batches),
+        data=data,
+        title=f"One step on {nodes} nodes under several settings",
+        kinds=kinds_of(data),
+        alt=f"Time of a step on {nodes} nodes, its four parts together. {words}.",
+        caption=(
+            "Medians over steps and launches of steps whose parts are timed apart. A setting is "
+            "the share of a core and the link of each node on this machine; times are the nodes' "
+            "own. The number beside a bar is the batch per worker. Pale bars call for caution."
+        ),
+    )

@@ -1,0 +1,48 @@
+"""The gates: what a machine at rest looks like, and what to say of a block that saw another.
+
+A block outside the gates says more about the machine than about the cell: it is repeated, and
+flagged if it stays so.
+"""
+
+from collections.abc import Sequence
+
+from nodewise.records import Conditions
+
+MAX_BLOCKS = 3  # then the last one is kept, and flagged
+
+REFERENCE_MOVED = 0.10
+STOLEN = 0.02
+FOREIGN = 0.10
+OVER_SHARE = 0.05
+
+IN_WORDS = (
+    f"the reference step after it took {REFERENCE_MOVED:.0%} more or less than the one before",
+    f"the host of the machine took more than {STOLEN:.0%} of the cores' time",
+    f"other processes used more than {FOREIGN:.0%} of the cores' time",
+    f"a node used {OVER_SHARE:.0%} more than its share of a core",
+)
+
+
+def failed(seen: Conditions, shares: Sequence[float], *, cores: int) -> list[str]:
+    """Return in words each gate that a block failed.
+
+    Args:
+        seen: what the block ran under.
+        shares: the share of a core that each node may use; empty if the nodes are not limited.
+        cores: the number of cores of the machine.
+    """
+    said = []
+    moved = seen.reference_after_us / seen.reference_before_us - 1
+    if abs(moved) > REFERENCE_MOVED:
+        than = "more" if moved > 0 else "less"
+        said.append(f"the reference step took {abs(moved):.0%} {than} after the block than before")
+    whole = seen.window_s * cores
+    if seen.stolen_s > STOLEN * whole:
+        said.append(f"the machine's host took {seen.stolen_s / whole:.0%} of the cores' time")
+    if seen.foreign_cpu_s > FOREIGN * whole:
+        said.append(f"other processes used {seen.foreign_cpu_s / whole:.0%} of the cores' time")
+    for rank, (node, share) in enumerate(zip(seen.nodes, shares, strict=True)):
+        if node.cpu_s > (1 + OVER_SHARE) * share * seen.window_s:
+            used = node.cpu_s / seen.window_s
+            said.append(f"node {rank} used {used:.3f} of a core instead of {share:g}")
+    return said

@@ -1,0 +1,200 @@
+"""Measure how faithful an emulated cluster is: its shares, its link, its ring all-reduce.
+
+Every launch is a process of its own, as that of a cell is: fresh workers in a fresh network. This
+one never imports TensorFlow.
+"""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, cast
+
+from nodewise.calibration import Calibration, Launch, calibration_json
+from nodewise.cells import Emulated
+from nodewise.config import Config, read_config
+from nodewise.errors import UserError
+from nodewise.files import write_text
+from nodewise.gates import MAX_BLOCKS
+from nodewise.measure.calibrate.plan import Plan, plan_launch
+from nodewise.measure.provenance import provenance
+from nodewise.records import Conditions, Failure
+from nodewise.runner import settle_environment
+
+MOST_NODES = 8
+REPEATS = 2
+_LOG_LINES = 20
+
+
+class _NoResultError(Exception):
+    """A launch gave no result; `status` says whether it was refused or failed."""
+
+    def __init__(self, status: str, failure: Failure) -> None:
+        super().__init__(failure.reason)
+        self.status, self.failure = status, failure
+
+
+def calibrate(
+    config: Path,
+    *,
+    output: Path,
+    logs: Path,
+    repeats: int = REPEATS,
+    progress: Callable[[float], None],
+    on_wait: Callable[[], None],
+) -> Calibration:
+    """Measure the emulated cluster of a study and write the result to `output`.
+
+    Node counts are those from 1 to 8 that the study reaches and that this machine has cores for;
+    each is launched `repeats` times, interleaved in an order that is random by the study's seed. A
+    cluster that this machine does not permit, or a launch that fails, gives a result that says so.
+
+    Raises:
+        UserError: the configuration cannot be read, or none of its cells is emulated.
+    """
+    study = read_config(config)
+    cluster, most = emulated_cluster(study)
+    plans = _plans(cluster, most, repeats, study)
+    settle_environment()
+    started = datetime.now(UTC)
+    about = {"kind": "emulated", "network": "none", "cpu_limit": "none"}
+    launches: list[Launch] = []
+    failure, status = None, "ok"
+    try:
+        for launch in _launches(plans, logs, about, progress, on_wait):
+            launches.append(launch)
+    except _NoResultError as error:
+        status, failure, launches = error.status, error.failure, []
+    calibration = Calibration.model_validate(
+        {
+            "study": study.name,
+            "cluster": cluster,
+            "kind": about.pop("kind"),
+            "status": status,
+            "started_at": started,
+            "finished_at": datetime.now(UTC),
+            "provenance": provenance(
+                config=config,
+                lock=Path("requirements.lock"),
+                command=f"nodewise calibrate --config {config} --out {output} --logs {logs}",
+                **about,
+            ),
+            "launches": launches,
+            "failure": failure,
+        }
+    )
+    write_text(output, calibration_json(calibration))
+    return calibration
+
+
+def emulated_cluster(study: Config) -> tuple[Emulated, int]:
+    """Return the settings that most emulated cells of a study have, and their most nodes.
+
+    A straggler counts as a cell of the cluster that it would be without its slow node.
+
+    Raises:
+        UserError: no cell is emulated.
+    """
+    cells = [
+        (cell.cluster.model_copy(update={"slow_node": None}), cell.nodes)
+        for cell in study.cells()
+        if isinstance(cell.cluster, Emulated)
+    ]
+    if not cells:
+        raise UserError(f"study {study.name}: none of its cells is emulated, nothing to calibrate")
+    ((cluster, _),) = Counter(settings for settings, _ in cells).most_common(1)
+    return cluster, max(nodes for settings, nodes in cells if settings == cluster)
+
+
+def _plans(cluster: Emulated, most: int, repeats: int, study: Config) -> list[Plan]:
+    """Return the launches in their order: every node count once before any is repeated."""
+    cores = len(os.sched_getaffinity(0))
+    counts = [n for n in range(1, min(most, MOST_NODES) + 1) if cluster.cores(n) <= cores]
+    chance = random.Random(study.seed)  # noqa: S311 (an order, not a secret)
+    return [
+        plan_launch(cluster, nodes, repeat, study.cell_time_limit_s)
+        for repeat in range(repeats)
+        for nodes in chance.sample(counts, len(counts))
+    ]
+
+
+def _launches(
+    plans: list[Plan],
+    logs: Path,
+    about: dict[str, str],
+    progress: Callable[[float], None],
+    on_wait: Callable[[], None],
+) -> Iterator[Launch]:
+    """Yield each launch when it is done; `about` learns what the nodes are.
+
+    A launch that saw a restless machine is repeated, as a cell's block of steps is.
+
+    Raises:
+        _NoResultError: a launch was refused or failed.
+    """
+    whole, done = sum(plan.expected_s for plan in plans), 0.0
+
+    def heard(message: dict[str, Any]) -> None:
+        if "waiting" in message:
+            on_wait()
+        elif "progress" in message:
+            progress((done + message["progress"] * plan.expected_s) / whole)
+
+    for number, plan in enumerate(plans):
+        discarded: list[Conditions] = []
+        while True:
+            launch = _launch(plan, logs / f"launch~{number}", about, heard)
+            if not launch.conditions.outside or len(discarded) + 1 == MAX_BLOCKS:
+                break
+            discarded.append(launch.conditions)
+        yield launch.model_copy(update={"discarded": discarded})
+        done += plan.expected_s
+        progress(done / whole)
+
+
+def _launch(
+    plan: Plan, logs: Path, about: dict[str, str], heard: Callable[[dict[str, Any]], None]
+) -> Launch:
+    for message in _run(plan, logs):
+        if "launch" in message:
+            about |= message["about"]
+            return Launch.model_validate_json(json.dumps(message["launch"]))
+        if "failure" in message:
+            failure = Failure.model_validate(message["failure"])
+            raise _NoResultError(message["status"], failure)
+        heard(message)
+    raise AssertionError("a launch ends with a result or a failure")
+
+
+def _run(plan: Plan, logs: Path) -> Iterator[dict[str, Any]]:
+    """Run one launch as a process of its own; yield what it says, last a result or failure."""
+    logs.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "nodewise.measure.calibrate.launch", str(logs)]
+    log = logs / "launch.log"
+    said: dict[str, Any] = {}
+    with (
+        log.open("w", encoding="utf-8") as errors,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as process,
+    ):
+        try:
+            stdin, stdout = cast(IO[str], process.stdin), cast(IO[str], process.stdout)
+            with suppress(BrokenPipeError), stdin:  # it may have ended already
+                stdin.write(plan.model_dump_json())
+            for line in stdout:
+                said = json.loads(line)
+                yield said
+        finally:
+            process.terminate()  # does nothing to one that has ended
+    if not {"launch", "failure"} & said.keys():
+        reason = f"the launch of {plan.nodes} nodes ended with exit code {process.returncode}"
+        tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
+        failure = Failure(reason=reason, rank=None, log_tail=tail)
+        yield {"status": "failed", "failure": failure.model_dump(mode="json")}

@@ -1,0 +1,136 @@
+"""What one worker of a calibration does. Imports TensorFlow."""
+
+import socket
+import time
+
+import tensorflow as tf
+
+from nodewise.clusters.base import Cluster
+from nodewise.clusters.processes import Channel, Message
+from nodewise.measure.calibrate.plan import Block, Plan
+from nodewise.measure.traffic import traffic
+from nodewise.strategies.multi_worker_mirrored import Ring
+from nodewise.train import join
+
+_PORT = 2999  # beside those of the workers' servers
+_CHUNK = 1 << 18
+_UNTIMED_SHARE = 0.1  # of a stream: TCP finds its pace, and the first burst is not held to the rate
+_ETHERNET_HEADER = 14
+_IP_MTU = 14  # of linux/in.h: the largest IP packet to this peer, in bytes
+_WARM_UPS = 3
+
+
+def measure_node(plan: Plan, cluster: Cluster, rank: int, channel: Channel) -> Message:
+    """Measure what `plan` asks for as worker `rank`; return this worker's part.
+
+    Meets the other workers in its node ("placed"), before anything is measured ("warm"), when
+    node 1 listens ("listening") and after all ("timed"). Rank 0 sends `{"progress": share}`.
+    """
+    join(cluster, rank, channel)
+    collective = _Collective(plan) if plan.blocks else None
+    channel.meet("warm")
+    result: Message = {"busy": _busy(plan.busy_s), "transfer": None, "all_reduces": []}
+    if plan.transfer_bytes:
+        result["transfer"] = _transfer(cluster, rank, channel, plan.transfer_bytes)
+    if collective is not None:
+        collective.warm_up()
+        done = plan.expected_s - sum(block.expected_s for block in plan.blocks)
+        for block in plan.blocks:
+            result["all_reduces"].append(collective.time(block))
+            done += block.expected_s
+            if rank == 0:
+                channel.send({"progress": done / plan.expected_s})
+    channel.meet("timed")
+    return result
+
+
+class _Collective:
+    """The ring all-reduce of the strategy, traced once for all payloads.
+
+    A trace made later, or memory asked for later, would be timed with the first all-reduce.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._nodes = plan.nodes
+        self._ring = Ring()
+        signature = [tf.TensorSpec([None], tf.float32)]
+        self._all_reduce = tf.function(
+            self._ring.all_reduce, input_signature=signature, autograph=False
+        )
+        self._smallest = plan.blocks[0]
+        for block in plan.blocks:
+            ones = _ones(block)
+            ones += ones
+        self.warm_up()
+
+    def warm_up(self) -> None:
+        """Connect, or get used to a new speed."""
+        for _ in range(_WARM_UPS):
+            self._ring.barrier()
+            self._all_reduce(_ones(self._smallest))
+
+    def time(self, block: Block) -> Message:
+        """Run a block. Its times are those of the one clock that all workers here share.
+
+        Raises:
+            ArithmeticError: a sum is wrong.
+        """
+        ones = _ones(block)
+        self._ring.barrier()
+        sent, started = traffic().sent, time.monotonic()
+        for _ in range(block.repeats):
+            total = self._all_reduce(ones)
+        ended = time.monotonic()
+        self._ring.barrier()  # a worker may have its sum before the last of its bytes has left
+        sent = traffic().sent - sent
+        if not bool(tf.reduce_all(total == self._nodes)):
+            raise ArithmeticError(f"the sum over {self._nodes} nodes is wrong")
+        return {"started": started, "ended": ended, "bytes_sent": sent}
+
+
+def _ones(block: Block) -> tf.Tensor:
+    return tf.ones([block.payload_bytes // 4])
+
+
+def _busy(seconds: float) -> Message:
+    """Compute for `seconds` on the wall; return the CPU time that was had."""
+    cpu, started = time.process_time(), time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        pass
+    return {"cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - started}
+
+
+def _transfer(cluster: Cluster, rank: int, channel: Channel, size: int) -> Message | None:
+    """Stream `size` bytes from node 0 to node 1; return what node 1 saw, None on node 0."""
+    address = (cluster.addresses()[1].rpartition(":")[0], _PORT)
+    if rank == 0:
+        channel.meet("listening")
+        with socket.create_connection(address) as connection:
+            for _ in range(-(-size // _CHUNK)):
+                connection.sendall(bytes(_CHUNK))
+        return None
+    with socket.create_server(address) as server:
+        channel.meet("listening")
+        connection, _ = server.accept()
+    with connection:
+        _receive(connection, round(_UNTIMED_SHARE * size))
+        started = time.perf_counter()
+        received = _receive(connection, round((1 - _UNTIMED_SHARE) * size))
+        seconds = time.perf_counter() - started
+        segment = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+        packet = connection.getsockopt(socket.IPPROTO_IP, _IP_MTU)
+        _receive(connection, _CHUNK + size)  # to the end, or the sender would be cut off
+    return {
+        "payload_bytes": received,
+        "seconds": seconds,
+        "segment_bytes": segment,
+        "frame_bytes": packet + _ETHERNET_HEADER,
+    }
+
+
+def _receive(connection: socket.socket, least: int) -> int:
+    """Receive `least` bytes or a little more, fewer only if the stream ends; return how many."""
+    received = 0
+    while received < least and (chunk := connection.recv(_CHUNK)):
+        received += len(chunk)
+    return received

@@ -1,0 +1,103 @@
+"""What is watched around every block of timed steps, and whether the block is repeated."""
+
+import statistics
+import time
+from typing import NamedTuple
+
+import numpy as np
+import psutil
+
+from nodewise import gates
+from nodewise.clusters.base import Cluster
+from nodewise.clusters.processes import cpu_s
+from nodewise.records import Conditions
+
+_REFERENCE_RUNS = 9
+_REFERENCE_SIZE = 512
+_REFERENCE_PRODUCTS = 4
+
+
+class Watch:
+    """Watches one block: made just before it, asked just after it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._reference_us = reference_us()
+        self._usage = cluster.usage()
+        self._machine = _machine()
+
+    def conditions(self) -> Conditions:
+        """Return what the block ran under, and in words each gate that it failed."""
+        machine, usage = _machine(), self._cluster.usage()
+        spent = _Machine(*(now - then for then, now in zip(self._machine, machine, strict=True)))
+        seen = Conditions(
+            window_s=spent.at_s,
+            reference_before_us=self._reference_us,
+            reference_after_us=reference_us(),
+            stolen_s=max(0.0, spent.stolen_s),
+            foreign_cpu_s=max(0.0, spent.busy_s - spent.own_s),
+            nodes=[now - then for then, now in zip(self._usage, usage, strict=True)],
+            outside=[],
+        )
+        failed = gates.failed(seen, self._cluster.shares, cores=psutil.cpu_count() or 1)
+        return seen.model_copy(update={"outside": failed})
+
+
+class Blocks:
+    """The blocks of one launch: one, or up to `gates.MAX_BLOCKS` while the machine is not quiet.
+
+    Whole epochs are not repeated: they are long, and their accuracy needs no quiet machine.
+    """
+
+    def __init__(self, cluster: Cluster, *, repeatable: bool) -> None:
+        self.seen: list[Conditions] = []
+        self._cluster = cluster
+        self._limit = gates.MAX_BLOCKS if repeatable else 1
+
+    def begin(self) -> None:
+        """Hold the nodes to their share from now on, and watch."""
+        self._watch = Watch(self._cluster)
+        self._cluster.throttle()
+
+    def end(self) -> bool:
+        """Let the nodes run freely; return whether the block is to be repeated."""
+        self.seen.append(self._watch.conditions())
+        self._cluster.unleash()
+        return bool(self.seen[-1].outside) and len(self.seen) < self._limit
+
+
+def reference_us() -> int:
+    """Return the CPU time of one fixed piece of work, in microseconds: the machine's speed now."""
+    matrix = np.ones((_REFERENCE_SIZE, _REFERENCE_SIZE), dtype=np.float32)
+    runs = []
+    for _ in range(_REFERENCE_RUNS):
+        before = time.process_time_ns()
+        for _ in range(_REFERENCE_PRODUCTS):
+            matrix @ matrix
+        runs.append(time.process_time_ns() - before)
+    return max(1, round(statistics.median(runs) / 1000))
+
+
+class _Machine(NamedTuple):
+    """Seconds since some moment: of the clock, and of all cores together."""
+
+    at_s: float
+    busy_s: float
+    stolen_s: float
+    own_s: float
+
+
+def _machine() -> _Machine:
+    all_cores = psutil.cpu_times()
+    return _Machine(
+        at_s=time.monotonic(),
+        busy_s=all_cores.user + all_cores.nice + all_cores.system,
+        stolen_s=all_cores.steal,
+        own_s=_own_s(),
+    )
+
+
+def _own_s() -> float:
+    """Return the CPU time of this process and all that it started."""
+    launcher = psutil.Process()
+    return sum(cpu_s(one.pid) for one in (launcher, *launcher.children(recursive=True)))

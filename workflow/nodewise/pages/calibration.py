@@ -1,0 +1,208 @@
+"""Calibration: how faithful the emulated cluster is, and whether the parts of a step add up."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nodewise.calibration import Calibration
+from nodewise.overhead.calibration import (
+    BYTES_JUDGED_FROM,
+    BYTES_WITHIN,
+    NOT_JUDGED,
+    PREDICTED_WITHIN,
+    SHARE_WITHIN,
+    Findings,
+    examine,
+)
+from nodewise.pages.markup import Column, number, table
+from nodewise.pages.study import Page, Study
+from nodewise.quantities import write_number
+from nodewise.tables import PARTS
+
+PARTS_WITHIN = 0.05
+
+_TITLES = {
+    "software_s": ("A call of the software: s", "s"),
+    "latency_s": ("Latency of a message: α", "s"),
+    "bandwidth_bytes_per_s": ("Bandwidth: 1/β", "B/s"),
+}
+_COEFFICIENTS = [
+    Column("clock", "Time"),
+    *(
+        Column(name, title, unit, "fitted", low=f"{name}_low", high=f"{name}_high")
+        for name, (title, unit) in _TITLES.items()
+    ),
+]
+_SPLIT = [
+    Column("experiment", "Experiment"),
+    Column("strategy", "Strategy"),
+    Column("batch_per_worker", "Batch per worker"),
+    Column("nodes", "Nodes"),
+    Column("repeat", "Launch"),
+    Column("label", "Kind"),
+    Column("step_time_s", "Fused step", "s", kind_from="label"),
+    Column("split_step_s", "Split step", "s", kind_from="label"),
+    Column("against_fused", "Split ÷ fused", "×", kind_from="label"),
+    Column("parts_s", "Sum of its parts", "s", kind_from="label"),
+    Column("parts_error", "Off by", "share", kind_from="label"),
+    Column("verdict", f"Within {PARTS_WITHIN:.0%}"),
+]
+
+
+def pages(study: Study) -> Iterator[Page]:
+    """Yield the calibration page, also for a study that has nothing to calibrate."""
+    calibration = study.calibration
+    context: dict[str, Any] = {"calibration": None, "found": None, "split": _split(study)}
+    if calibration is not None:
+        context["calibration"] = _about(calibration)
+    if calibration is not None and calibration.status == "ok":
+        context["found"] = _found(study, calibration, examine(calibration))
+    yield Page("calibration.html", "calibration.md.j2", "Calibration", context, figures=True)
+
+
+def _about(calibration: Calibration) -> dict[str, Any]:
+    cluster, made = calibration.cluster, calibration.provenance
+    outside = [
+        {"launch": place, "nodes": launch.nodes, "reasons": launch.conditions.outside}
+        for place, launch in enumerate(calibration.launches, 1)
+        if launch.conditions.outside
+    ]
+    facts = [
+        ("A node", cluster.label),
+        ("Wall seconds per second of a node", f"{1 / cluster.share:g}"),
+        ("CPU limit", made.cpu_limit),
+        ("Network", made.network),
+        ("Launches", len(calibration.launches)),
+        ("Order of node counts", ", ".join(str(launch.nodes) for launch in calibration.launches)),
+        ("Took", _took(calibration)),
+        ("Started", f"{calibration.started_at:%Y-%m-%d %H:%M:%S %Z}"),
+        ("Processor", f"{made.cpu}, {made.cores} cores"),
+        ("Kernel", made.kernel),
+        ("Commit", made.commit or "unknown"),
+    ]
+    return {
+        "status": calibration.status,
+        "failure": calibration.failure,
+        "facts": facts,
+        "outside": outside,
+        "command": made.command,
+    }
+
+
+def _took(calibration: Calibration) -> object:
+    seconds = (calibration.finished_at - calibration.started_at).total_seconds()
+    return number(seconds, "s", "measured")
+
+
+def _found(study: Study, calibration: Calibration, found: Findings) -> dict[str, Any]:
+    kind = calibration.kind
+    errors, judged = found.predictions["error"], found.traffic["verdict"] != NOT_JUDGED
+    return {
+        "share": number(calibration.cluster.share, "share", kind),
+        "shares": table(found.shares, _shares(kind)),
+        "share_within": f"{SHARE_WITHIN:.0%}",
+        "shares_missed": int((found.shares["verdict"] == "missed").sum()),
+        "links": table(found.links, _links(kind)) if len(found.links) else None,
+        "payload_share": _median(found.links["payload_share"], "share", "predicted"),
+        "traffic": table(_labelled(found.traffic), _traffic(kind)) if len(found.traffic) else None,
+        "bytes_from": write_number(BYTES_JUDGED_FROM, "B"),
+        "bytes_within": f"{BYTES_WITHIN:.0%}",
+        "bytes_missed": int((found.traffic["verdict"] == "missed").sum()),
+        "bytes_judged": int(judged.sum()),
+        "figures": study.pick("all-reduce"),
+        "coefficients": table(found.coefficients, _COEFFICIENTS),
+        "predictions": table(_labelled(found.predictions), _predictions(kind))
+        if len(errors)
+        else None,
+        "fitted_to": ", ".join(str(nodes) for nodes in found.trial.fitted_to)
+        if found.trial
+        else "",
+        "predicted_for": found.trial.predicted_for if found.trial else None,
+        "predicted_within": f"{PREDICTED_WITHIN:.0%}",
+        "median_error": _median(errors, "share", "predicted"),
+        "worst_error": number(errors.max(), "share", "predicted") if len(errors) else None,
+    }
+
+
+def _labelled(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the payload, which is an axis, as a label."""
+    payload = [write_number(size, "B") for size in rows["payload_bytes"]]
+    return rows.assign(payload=payload, verdict=rows["verdict"].replace(NOT_JUDGED, "–"))
+
+
+def _median(values: pd.Series, unit: str, kind: str) -> object:
+    return number(values.median(), unit, kind) if len(values) else None
+
+
+def _split(study: Study) -> dict[str, Any] | None:
+    """Return each cell's split step beside its fused one, and the sum of its parts."""
+    cells = study.cells.dropna(subset="split_step_s")
+    if cells.empty:
+        return None
+    parts = cells[[f"{part}_s" for part in PARTS]].sum(axis=1)
+    error = parts / cells["split_step_s"] - 1
+    rows = cells.assign(
+        against_fused=cells["split_step_s"] / cells["step_time_s"],
+        parts_s=parts,
+        parts_error=error,
+        verdict=np.where(error.abs() <= PARTS_WITHIN, "holds", "missed"),
+    )
+    return {
+        "table": table(rows, _SPLIT),
+        "cells": len(rows),
+        "missed": int((rows["verdict"] == "missed").sum()),
+        "within": f"{PARTS_WITHIN:.0%}",
+        "ratios": [
+            (nodes, number(of["against_fused"].median(), "×", of["label"].iloc[0]))
+            for nodes, of in rows.groupby("nodes")
+        ],
+    }
+
+
+def _shares(kind: str) -> list[Column]:
+    return [
+        Column("nodes", "Nodes"),
+        Column("launches", "Launches"),
+        Column("share", "Share of a core, median", "share", kind),
+        Column("lowest", "Lowest", "share", kind),
+        Column("highest", "Highest", "share", kind),
+        Column("error", "Furthest off", "share", kind),
+        Column("verdict", f"Within {SHARE_WITHIN:.0%}"),
+    ]
+
+
+def _links(kind: str) -> list[Column]:
+    return [
+        Column("launch", "Launch"),
+        Column("configured_bit_s", "Configured, frames", "bit/s", kind),
+        Column("expected_bit_s", "Left for payload", "bit/s", kind),
+        Column("achieved_bit_s", "Payload received", "bit/s", kind),
+        Column("error", "Off by", "share", kind),
+    ]
+
+
+def _traffic(kind: str) -> list[Column]:
+    return [
+        Column("nodes", "Nodes"),
+        Column("payload", "Payload S"),
+        Column("launches", "Launches"),
+        Column("law_bytes", "2(n−1)/n·S", "B", "predicted"),
+        Column("sent_bytes", "Sent by a worker", "B", kind),
+        Column("excess", "More than the law", "share", kind),
+        Column("worst", "Furthest off", "share", kind),
+        Column("verdict", f"Within {BYTES_WITHIN:.0%}"),
+    ]
+
+
+def _predictions(kind: str) -> list[Column]:
+    return [
+        Column("nodes", "Nodes"),
+        Column("payload", "Payload S"),
+        Column("observed_s", "All-reduce", "s", kind),
+        Column("observed_wall_s", "Wall time", "s", kind),
+        Column("predicted_s", "By the law", "s", "predicted", low="low", high="high"),
+        Column("error", "Error", "share", "predicted"),
+        Column("verdict", f"Within {PREDICTED_WITHIN:.0%}"),
+    ]

@@ -1,0 +1,39 @@
+"""Calibration of the study's emulated cluster, alone on the whole machine.
+
+in:    the configuration; the sources that decide what a calibration does
+out:   results/<study>/calibration/calibration.json, also if the machine refuses; nothing at all
+       for a study without emulated cells
+steps: calibrate
+"""
+
+EMULATED = [cell.cluster for cell in CELLS.values() if cell.cluster.kind == "emulated"]
+CALIBRATION = [RESULTS + "/calibration/calibration.json"] if EMULATED else []
+CALIBRATION_OPTION = " ".join(f"--calibration {path}" for path in CALIBRATION)
+
+
+rule calibrate:
+    input:
+        sources=sources(
+            "calibration.py",
+            "cells.py",
+            "train.py",
+            "strategies/multi_worker_mirrored.py",
+            "clusters/*.py",
+            "measure/*.py",
+            "measure/calibrate/*.py",
+        ),
+    output:
+        RESULTS + "/calibration/calibration.json",
+    log:
+        f"{RESULTS}/logs/calibrate.log",
+    priority: len(CELLS) + 1  # before the first cell, which shows sooner whether cells are worth it
+    threads: workflow.cores
+    params:
+        # measured again if the cluster changed, or how far the study goes; not for other changes
+        clusters=sorted({cluster.model_dump_json() for cluster in EMULATED}),
+        nodes=max(cell.nodes for cell in CELLS.values()),
+        config=CONFIG,
+        logs=f"{RESULTS}/logs/calibration",
+    shell:
+        "exec nodewise calibrate --config {params.config:q} --out {output:q} --logs {params.logs:q}"
+        " > {log:q} 2>&1"
