@@ -30,6 +30,7 @@ def main(what: str) -> None:
         cluster.enter_node(rank)
         channel.meet("placed")
         cluster.join(rank)
+        cluster.limit_link(rank)
         return WORK[what](rank, channel)
 
     def met(name: str, pids: list[int]) -> None:

@@ -32,7 +32,8 @@ def nodes(count, work, rate_mbit=100.0, latency_ms=0.0):
     def on_node(rank, channel):
         network.enter_network_namespace()
         channel.meet("placed")
-        wires.plug_in(wires.address(rank), rate_mbit)
+        wires.plug_in(wires.address(rank))
+        wires.limit_node(rate_mbit)
         channel.meet("plugged in")
         result = work(rank, channel)
         channel.meet("done")
@@ -40,7 +41,8 @@ def nodes(count, work, rate_mbit=100.0, latency_ms=0.0):
 
     def met(name, pids):
         if name == "placed":
-            wires.lay(pids, rate_mbit, latency_ms)
+            wires.lay(pids)
+            wires.limit_ports(count, rate_mbit, latency_ms)
         elif name == "done":
             use.extend(found._asdict() for found in wires.counters(count))
         return False

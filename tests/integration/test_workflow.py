@@ -18,6 +18,7 @@ EXTENT = {"warmup_steps": 1, "steps": 4, "split_steps": 2}
 STUDY = {
     "name": "small",
     "title": "A small study",
+    "cluster": {"kind": "local"},
     "experiments": {
         "steps": {
             "title": "Steps",

@@ -3,6 +3,7 @@
 Imports TensorFlow, but only inside `measure`, after the process has moved into its own network.
 """
 
+import gc
 import os
 import time
 from collections.abc import Callable
@@ -139,9 +140,12 @@ def _train(
     progress: Progress,
     began: float,
 ) -> Measurement:
+    gc.disable()
     from nodewise import train  # imports TensorFlow, once, for all workers
     from nodewise.measure import guards
 
+    gc.freeze()  # else every worker would walk through all that was imported, and copy its pages
+    gc.enable()
     imported = datetime.now(UTC).timestamp()
     milestones: dict[str, float] = {}
     blocks = guards.Blocks(cluster, repeatable=cell.extent.epochs is None)

@@ -55,6 +55,8 @@ def train_cell(
     tell = channel.send if rank == 0 else lambda message: None
     initial = strategy.state()
     strategy.step(*next(batches.endless()))  # traces, allocates and connects, at full speed
+    strategy.barrier()
+    cluster.limit_link(rank)
     again = True
     while again:
         channel.meet("warm")

@@ -49,8 +49,14 @@ class Cluster(ABC):
     def join(self, rank: int) -> None:
         """In worker `rank`, when the nodes are connected: use the connection."""
 
+    def limit_link(self, rank: int) -> None:
+        """In worker `rank`, when it is warm: hold its own end of its link to the rate from now on.
+
+        The launcher limits the other end, in `throttle`.
+        """
+
     def throttle(self) -> None:
-        """In the launcher, when all workers are warm: hold the nodes to their share from now on."""
+        """In the launcher, when all workers are warm: hold the nodes to their share and rate."""
 
     def unleash(self) -> None:
         """In the launcher, when nothing more is timed: let the nodes run freely."""

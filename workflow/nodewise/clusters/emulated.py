@@ -30,6 +30,7 @@ class Emulated(base.Cluster):
     def __init__(self, nodes: int, settings: Settings) -> None:
         self._nodes, self._settings = nodes, settings
         self._pids: Sequence[int] = ()
+        self._links_limited = False
         self.kind = "emulated"
         self.shares = [settings.cpu_of(rank) for rank in range(nodes)]
 
@@ -81,13 +82,21 @@ class Emulated(base.Cluster):
         for rank, pid in enumerate(pids):
             self._limiter.put(rank, pid)
         if self._has_links:
-            wires.lay(pids, self._settings.link.rate_mbit, self._settings.link.latency_ms)
+            wires.lay(pids)
 
     def join(self, rank: int) -> None:
         if self._has_links:
-            wires.plug_in(wires.address(rank), self._settings.link.rate_mbit)
+            wires.plug_in(wires.address(rank))
+
+    def limit_link(self, rank: int) -> None:
+        if self._has_links:
+            wires.limit_node(self._settings.link.rate_mbit)
 
     def throttle(self) -> None:
+        if self._has_links and not self._links_limited:
+            link = self._settings.link
+            wires.limit_ports(self._nodes, link.rate_mbit, link.latency_ms)
+            self._links_limited = True
         for rank, share in enumerate(self.shares):
             self._limiter.limit(rank, share)
 

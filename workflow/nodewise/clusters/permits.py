@@ -173,5 +173,7 @@ def _lay(latency_ms: float) -> None:
 
     network.enter_private_network()
     rate_mbit = 100
-    wires.lay([os.getpid()], rate_mbit, latency_ms)
-    wires.plug_in(wires.address(0), rate_mbit)
+    wires.lay([os.getpid()])
+    wires.plug_in(wires.address(0))
+    wires.limit_ports(1, rate_mbit, latency_ms)
+    wires.limit_node(rate_mbit)

@@ -50,10 +50,10 @@ def address(rank: int) -> str:
     return f"10.77.0.{rank + 1}"
 
 
-def lay(pids: Sequence[int], rate_mbit: float, latency_ms: float = 0) -> None:
+def lay(pids: Sequence[int]) -> None:
     """Connect the namespaces of `pids` to a bridge in this process's own namespace.
 
-    From one node to another a packet takes `latency_ms` and what the rates add.
+    As fast as the machine can: what nodes exchange before they are timed need not wait for a link.
 
     Raises:
         NotPermittedError: the kernel lacks something for it, or forbids it.
@@ -68,18 +68,35 @@ def lay(pids: Sequence[int], rate_mbit: float, latency_ms: float = 0) -> None:
             with _needing("link", "CONFIG_VETH", "veth"):
                 links.link("add", ifname=_port(rank), kind="veth", peer=peer)
             port = links.link_lookup(ifname=_port(rank))[0]
-            _limit(links, port, rate_mbit, latency_ms)
             links.link("set", index=port, master=bridge, state="up")
 
 
-def plug_in(address: str, rate_mbit: float) -> None:
+def limit_ports(nodes: int, rate_mbit: float, latency_ms: float = 0) -> None:
+    """Hold what goes to each node to the rate, after the latency; in the process that laid them.
+
+    From one node to another a packet then takes `latency_ms` and what the rates add.
+
+    Raises:
+        NotPermittedError: the kernel lacks something for it.
+    """
+    with IPRoute() as links:
+        for rank in range(nodes):
+            _limit(links, links.link_lookup(ifname=_port(rank))[0], rate_mbit, latency_ms)
+
+
+def limit_node(rate_mbit: float) -> None:
+    """Hold what leaves this process's node to the rate."""
+    with IPRoute() as links:
+        _limit(links, links.link_lookup(ifname="eth0")[0], rate_mbit)
+
+
+def plug_in(address: str) -> None:
     """Bring up this namespace's end of its link, under its address, and its loopback."""
     with IPRoute() as links:
         for name in ("lo", "eth0"):
             index = links.link_lookup(ifname=name)[0]
             if name == "eth0":
                 links.addr("add", index=index, address=address, prefixlen=24)
-                _limit(links, index, rate_mbit)
             links.link("set", index=index, state="up")
 
 

@@ -20,7 +20,7 @@ from nodewise.calibration import Calibration, Launch, calibration_json
 from nodewise.cells import Emulated
 from nodewise.config import Config, read_config
 from nodewise.errors import UserError
-from nodewise.files import write_text
+from nodewise.files import check_writable, write_text
 from nodewise.gates import MAX_BLOCKS
 from nodewise.measure.calibrate.plan import Plan, plan_launch
 from nodewise.measure.provenance import provenance
@@ -61,6 +61,7 @@ def calibrate(
     study = read_config(config)
     cluster, most = emulated_cluster(study)
     plans = _plans(cluster, most, repeats, study)
+    check_writable(output)
     settle_environment()
     started = datetime.now(UTC)
     about = {"kind": "emulated", "network": "none", "cpu_limit": "none"}

@@ -28,6 +28,7 @@ def measure_node(plan: Plan, cluster: Cluster, rank: int, channel: Channel) -> M
     """
     join(cluster, rank, channel)
     collective = _Collective(plan) if plan.blocks else None
+    cluster.limit_link(rank)
     channel.meet("warm")
     result: Message = {"busy": _busy(plan.busy_s), "transfer": None, "all_reduces": []}
     if plan.transfer_bytes:
