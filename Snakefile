@@ -11,6 +11,7 @@ from pathlib import Path
 from nodewise import runs
 from nodewise.config import read_config
 from nodewise.errors import UserError
+from nodewise.models import registry
 
 # One file is one study: read and checked here, whole, before any job starts; never merged.
 CONFIG = os.path.relpath(next(iter(workflow.configfiles), "config/study.yaml"))
@@ -34,6 +35,8 @@ RESULTS = f"results/{STUDY.name}"
 
 
 include: "workflow/rules/datasets.smk"
+include: "workflow/rules/weights.smk"
+include: "workflow/rules/models.smk"
 include: "workflow/rules/cells.smk"
 include: "workflow/rules/calibration.smk"
 include: "workflow/rules/tables.smk"

@@ -9,7 +9,6 @@ TensorFlow for itself. Both run the same cell on the same kind of nodes, by turn
 
 import json
 import os
-import pickle
 import random
 import statistics
 import subprocess
@@ -21,7 +20,6 @@ import yaml
 
 from nodewise.cells import Cell
 from nodewise.clusters import cluster_of, machine, processes
-from nodewise.clusters.base import Cluster
 from nodewise.config import read_config
 from nodewise.records import read_record
 
@@ -126,10 +124,11 @@ def launch(name: str, config: str, logs: str) -> None:
     ready = []
 
     def work(rank: int, channel: processes.Channel) -> processes.Message:
-        place = cell, cluster, rank, channel._stream.fileno(), channel._reading
-        for descriptor in place[-2:]:
+        line = channel._stream.fileno(), channel._reading
+        for descriptor in line:
             os.set_inheritable(descriptor, True)
-        os.environ[PLACE] = pickle.dumps(place).hex()
+        known = {k: v for k, v in vars(cluster).items() if isinstance(v, bool | list)}
+        os.environ[PLACE] = json.dumps([cell.model_dump(mode="json"), known, rank, *line])
         os.execv(sys.executable, [sys.executable, __file__])  # noqa: S606
 
     def hear(rank: int, message: processes.Message) -> None:
@@ -160,17 +159,20 @@ def launch(name: str, config: str, logs: str) -> None:
             print(json.dumps({"workers_ready_s": max(ready), "first_timed_step_s": done.args[0]}))
 
 
-def train(cell: Cell, cluster: Cluster, rank: int, writing: int, reading: int) -> None:
-    """Be a fresh worker."""
+def train(told: dict, known: dict, rank: int, writing: int, reading: int) -> None:
+    """Be a fresh worker of the cell `told`; `known` is what opening its cluster found out."""
     from nodewise import train  # and TensorFlow
 
+    cell = Cell.model_validate(told)
+    cluster = cluster_of(cell)
+    vars(cluster).update(known)
     channel = processes.Channel(writing, reading)
-    train.train_cell(cell, DATASET / "manifest.json", cluster, rank, channel)
+    train.train_cell(cell, cluster, rank, channel, manifest=DATASET / "manifest.json", weights=None)
 
 
 if __name__ == "__main__":
     if PLACE in os.environ:
-        train(*pickle.loads(bytes.fromhex(os.environ[PLACE])))  # noqa: S301
+        train(*json.loads(os.environ[PLACE]))
     elif len(sys.argv) > 1:
         launch(*sys.argv[1:])
     else:

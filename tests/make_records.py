@@ -78,6 +78,7 @@ def record(of: Cell, *, origin: str = "official", commit: str = "0" * 40) -> Rec
             "rank": rank,
             "shard_examples": EXAMPLES // of.nodes,
             "step_us": np.round(times * 1e6 * rng.normal(1, 0.002, steps)).astype(int).tolist(),
+            "input_us": np.round(times * 1e6 * 0.004).astype(int).tolist(),
             "elapsed_s": float(times.sum()),
             "cpu_s": float(times.sum() * 0.9),
             "bytes_sent": sent,

@@ -30,7 +30,7 @@ def train_on(cluster: Local, strategy: str, nodes: int, optimizer: str, out: Pat
     import numpy as np
     import tensorflow as tf
 
-    from nodewise import models, strategies, train
+    from nodewise import models, places, strategies
     from nodewise.strategies.base import Job
 
     random = np.random.default_rng(7)
@@ -46,7 +46,7 @@ def train_on(cluster: Local, strategy: str, nodes: int, optimizer: str, out: Pat
         return keras.optimizers.SGD(rate, momentum=0.9)
 
     def work(rank: int, channel: processes.Channel) -> processes.Message:
-        train.join(cluster, rank, channel)
+        places.join(cluster, rank, channel, nodes)
         build = models.load("fashion_cnn").build
         job = Job(rank, nodes, GLOBAL_BATCH, 3, build, make_optimizer)
         trained = strategies.load(strategy).Strategy(job)

@@ -1,6 +1,7 @@
 """What a worker sends belongs to the steps that caused it, also when it leaves after them."""
 
 import contextlib
+import itertools
 import socket
 
 import tensorflow as tf
@@ -52,8 +53,9 @@ def test_bytes_still_queued_when_the_last_step_returns_are_counted():
         seed=1,
         time_limit_s=60,
     )
-    batches = train.Batches(tf.zeros([32, 4]).numpy(), tf.zeros(32).numpy(), range(32), 8, seed=1)
+    stream = itertools.repeat((tf.zeros([8, 4]), tf.zeros(8)))
     clock = train.Clock(lambda message: None, STEPS)
     with connection() as wire:
-        seen = train._timed(cell, Late(wire), batches, 4, clock)
+        seen = train._timed(cell, Late(wire), stream, 4, clock)
     assert seen["bytes_sent"] == STEPS * SENT_PER_STEP
+    assert len(seen["input_us"]) == len(seen["step_us"]) == STEPS

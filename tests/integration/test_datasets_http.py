@@ -147,6 +147,19 @@ def test_one_mirrored_file_makes_the_whole_mirrored(server, tmp_path):
     assert manifest.origin == "mirror"
 
 
+def test_an_official_release_is_downloaded_where_no_release_is_near(server, other, tmp_path):
+    entry, files = make_datasets.made("cifar_binary")
+    archive = files["sample/binary.tar.gz"]
+    entry["releases"][0]["file"]["urls"] = [f"{server.url}/binary.tar.gz"]
+    entry["releases"].append(make_datasets.image_release(b"elsewhere", "all"))
+    server.files["/binary.tar.gz"] = archive
+    for _ in range(2):  # the second time from the cache
+        manifest = run(tmp_path, mirror=other.url, **entry)
+        assert (manifest.origin, manifest.note) == ("official", None)
+        assert [path for path, _ in server.requests] == ["/binary.tar.gz"]
+        assert [p for p, _ in other.requests] == ["/sample/binary.tar.gz", "/sample/images.zip"]
+
+
 def test_a_corrupt_official_file_is_passed_over_only_for_a_right_one(server, tmp_path, caplog):
     serve_all(server, "/bad")
     serve_all(server, "/good")

@@ -1,32 +1,373 @@
-"""The models are those of the studies: their parameters are counted."""
+"""The models are those of the studies: counted, fed, trained for a step, filled with weights."""
 
 import json
-import subprocess
-import sys
+import math
+import os
 
+import numpy as np
+import pytest
+from PIL import Image
+from scipy.special import erf, softmax
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from nodewise import models
 from nodewise.models import registry
 
-COUNT = """
-import json, math
-from nodewise import models
-counts = {}
-for name in models.registry():
+CLASSES = {"natural_images": 8, "movie_reviews": 2}  # the other datasets have ten
+OPTIMIZERS = {
+    "bert_base": ("Adam", 2e-4, None),
+    "cifar10_cnn": ("Adam", 1e-3, None),
+    "densenet121": ("Adam", 1e-3, None),
+    "fashion_cnn": ("SGD", 0.01, 0.9),
+    "fashion_mlp": ("Adam", 1e-3, None),
+    "mnist_cnn": ("Adam", 1e-3, None),
+    "resnet50": ("Adam", 1e-3, None),
+}
+rng = np.random.default_rng(1)
+
+
+def parameters(variables):
+    return sum(math.prod(variable.shape) for variable in variables)
+
+
+def examples(name, number):
+    """Return as many random examples as the dataset would store them, prepared, and labels."""
+    entry, module = registry()[name], models.load(name)
+    shape = [28, 28, 1] if entry.dataset == "mnist" else entry.input_shape
+    x = rng.integers(0, 256, (number, *shape)).astype(np.uint8)
+    if name == "bert_base":
+        x = rng.integers(1, 30_000, (number, *shape)).astype(np.uint16)
+        x[:, 400:] = 0
+    y = rng.integers(0, CLASSES.get(entry.dataset, 10), number).astype(np.uint8)
+    return getattr(module, "preprocess", np.asarray)(x), y
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_model_is_what_the_registry_says_and_trains(name):
+    import keras
+    import tensorflow as tf
+
+    from nodewise.strategies.base import Job, Replica, gradients
+
+    entry, module = registry()[name], models.load(name)
+    x, y = (tf.constant(values) for values in examples(name, 2))
+    job = Job(0, 1, 2, 1, module.build, module.optimizer)
+    replica = Replica(job)
+    model = replica.model
+    assert parameters(model.trainable_variables) == entry.trainable
+    assert model.count_params() == entry.total
+    assert model.input_shape == (None, *entry.input_shape) == (None, *x.shape[1:])
+    assert model.inputs[0].dtype == x.dtype.name
+    assert model.output_shape == (None, CLASSES.get(entry.dataset, 10))
+    assert model.outputs[0].dtype == "float32"
+    assert model.layers[-1].activation is keras.activations.linear  # logits, no probabilities
+    optimizer = replica.optimizer
+    kind, rate, momentum = OPTIMIZERS[name]
+    assert type(optimizer).__name__ == kind
+    assert float(optimizer.learning_rate.numpy()) == pytest.approx(rate)
+    assert getattr(optimizer, "momentum", None) == momentum
+
+    found, scores = tf.function(lambda x, y: gradients(model, job, x, y), autograph=False)(x, y)
+    assert np.isfinite(scores.numpy()).all()
+    for variable, gradient in zip(model.trainable_variables, found, strict=True):
+        assert gradient is not None, variable.path
+        assert gradient.shape == variable.shape
+        assert np.isfinite(tf.convert_to_tensor(gradient).numpy()).all(), variable.path
+
+    trained = {id(variable) for variable in model.trainable_variables}
+    before = [np.array(variable.numpy()) for variable in model.weights]
+    replica.step(x, y)
+    moved = [
+        not np.array_equal(old, variable.numpy())
+        for old, variable in zip(before, model.weights, strict=True)
+    ]
+    for variable, has_moved in zip(model.weights, moved, strict=True):
+        statistic = "moving_" in variable.name and variable.path not in frozen_paths(model)
+        assert has_moved == (id(variable) in trained or statistic), variable.path
+
+
+def frozen_paths(layer):
+    """Return the paths of the weights in frozen layers."""
+    if not layer.trainable:
+        return {variable.path for variable in layer.weights}
+    inner = getattr(layer, "layers", ())
+    return {path for part in inner for path in frozen_paths(part)}
+
+
+def test_every_model_of_the_registry_is_tested():
+    assert registry().keys() == OPTIMIZERS.keys()
+    assert registry()["fashion_cnn"].payload_bytes == 4 * 1_256_150
+
+
+def test_frozen_layers_of_densenet_are_all_but_the_last_two():
+    backbone = models.load("densenet121").build().get_layer("backbone")
+    assert [layer.name for layer in backbone.layers if layer.trainable] == ["bn", "relu"]
+
+
+@pytest.mark.parametrize(("name", "package"), [("densenet121", "densenet"), ("resnet50", "resnet")])
+def test_pixels_are_scaled_as_the_pretrained_weights_want_them(name, package):
+    import keras
+
+    x = rng.integers(0, 256, (2, *registry()[name].input_shape)).astype(np.uint8)
+    if name == "resnet50":
+        x[:] = x[..., :1]  # it gets grey pictures
+    scaled = models.load(name).build().layers[0](x)
+    wanted = getattr(keras.applications, package).preprocess_input(x.astype(np.float32))
+    np.testing.assert_allclose(scaled, wanted, atol=1e-4)
+
+
+def test_digits_become_larger_and_have_three_equal_channels():
+    digits = np.zeros((3, 28, 28, 1), np.uint8)
+    digits[0, 5:20, 9:15] = 255
+    digits[1] = rng.integers(0, 256, (28, 28, 1))
+    prepared = models.load("resnet50").preprocess(digits).numpy()
+    assert prepared.shape == (3, 32, 32, 3)
+    assert prepared.dtype == np.uint8
+    assert (prepared == prepared[..., :1]).all()
+    for digit, made in zip(digits, prepared, strict=True):
+        wanted = Image.fromarray(digit[..., 0]).resize((32, 32), Image.Resampling.BILINEAR)
+        assert np.abs(made[..., 0].astype(int) - np.asarray(wanted, int)).max() <= 1
+
+
+def photos(number):
+    """Return smooth pictures, dark on the left."""
+    y, x = np.mgrid[:128, :128] / 127
+    return np.stack([[200 * x + 20 * y, 100 * y + 100 * x, 255 * x]] * number).transpose(0, 2, 3, 1)
+
+
+def test_augmentation_changes_each_picture_in_its_own_way():
+    import tensorflow as tf
+
+    tf.random.set_seed(1)
+    pictures = photos(200).astype(np.uint8)
+    changed = models.load("densenet121").augment(tf.constant(pictures))
+    assert changed.shape == pictures.shape
+    assert changed.dtype == tf.uint8
+    changed = changed.numpy()
+    assert len({picture.tobytes() for picture in (*changed, pictures[0])}) == 201
+    left, right = (half.mean(axis=(1, 2, 3)) for half in np.split(changed, 2, axis=2))
+    assert 70 < (left > right).sum() < 130  # half of them flipped
+
+
+def warp(pictures, **changes):
+    number = len(pictures)
+    still = {"zoom_x": 1.0, "zoom_y": 1.0, "shear": 0.0, "flip": False}
+    arguments = {name: np.full(number, value) for name, value in (still | changes).items()}
+    arguments |= {
+        name: value.astype(np.float32) for name, value in arguments.items() if name != "flip"
+    }
+    return models.load("densenet121").warp(pictures, **arguments).numpy()
+
+
+def test_a_flip_alone_turns_left_and_right_to_the_last_bit():
+    pictures = rng.integers(0, 256, (3, 128, 128, 3)).astype(np.uint8)
+    assert np.array_equal(warp(pictures), pictures)
+    assert np.array_equal(warp(pictures, flip=True), pictures[:, :, ::-1])
+
+
+def test_zoom_and_shear_move_what_they_should():
+    picture = np.zeros((1, 128, 128, 1), np.uint8)
+    picture[:, 40:88, 40:88] = 255
+    area = (picture > 127).sum()
+    larger = (warp(picture, zoom_x=0.8, zoom_y=0.8) > 127).sum() / area
+    wider = warp(picture, zoom_x=0.8)[0, ..., 0] > 127
+    assert larger == pytest.approx(1 / 0.64, rel=0.05)
+    assert np.flatnonzero(wider.any(axis=1))[[0, -1]].tolist() == [40, 87]  # as high as before
+    assert wider.any(axis=0).sum() == pytest.approx(48 / 0.8, abs=1)
+    sheared = warp(picture, shear=0.2)[0, ..., 0] > 127
+    starts = sheared.argmax(axis=1)
+    assert starts[42] - starts[85] == pytest.approx(0.2 * 43, abs=1)
+    assert sheared.sum() == pytest.approx(area, rel=0.02)
+
+
+# BERT
+
+
+@pytest.fixture(scope="module")
+def bert():
+    return models.load("bert_base")
+
+
+def tiny(bert):
+    return bert.Sizes(vocabulary=50, positions=24, depth=3, width=12, heads=3, inner=20)
+
+
+def tensors_of(bert, model):
+    """Return random weights as the original release has them, by name."""
+    tensors = {}
+    for name, variable in bert.pretrained(model).items():
+        shape = tuple(variable.shape)
+        if variable.name == "kernel":
+            joined = "output.dense" in name and len(shape) == 3
+            inputs = math.prod(shape[:2]) if joined else shape[0]
+            shape = (math.prod(shape) // inputs, inputs)
+        elif variable.name == "bias":
+            shape = (math.prod(shape),)
+        scale = 0.3 if name.endswith("weight") else 0.1
+        tensors[name] = rng.normal(0, scale, shape).astype(np.float32)
+        if name.endswith("gamma"):
+            tensors[name] += 1
+    return tensors
+
+
+def reference(tensors, classifier, ids, depth, heads):
+    """Return the logits of BERT, written down from its paper in NumPy and float64."""
+    t = {name.removeprefix("bert."): value.astype(float) for name, value in tensors.items()}
+
+    def dense(x, name):
+        return x @ t[f"{name}.weight"].T + t[f"{name}.bias"]
+
+    def norm(x, name):
+        centred = x - x.mean(-1, keepdims=True)
+        deviation = np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
+        return centred / deviation * t[f"{name}.LayerNorm.gamma"] + t[f"{name}.LayerNorm.beta"]
+
+    def split(x):
+        return x.reshape(*x.shape[:2], heads, -1).transpose(0, 2, 1, 3)
+
+    words, positions, segments = (
+        t[f"embeddings.{kind}_embeddings.weight"] for kind in ("word", "position", "token_type")
+    )
+    x = norm(words[ids] + positions[: ids.shape[1]] + segments[0], "embeddings")
+    for number in range(depth):
+        layer = f"encoder.layer.{number}"
+        query, key, value = (
+            split(dense(x, f"{layer}.attention.self.{part}")) for part in ("query", "key", "value")
+        )
+        scores = query @ key.transpose(0, 1, 3, 2) / np.sqrt(query.shape[-1])
+        seen = softmax(np.where(ids[:, None, None] != 0, scores, -np.inf), axis=-1) @ value
+        joined = seen.transpose(0, 2, 1, 3).reshape(x.shape)
+        x = norm(x + dense(joined, f"{layer}.attention.output.dense"), f"{layer}.attention.output")
+        inner = dense(x, f"{layer}.intermediate.dense")
+        inner = inner * (1 + erf(inner / np.sqrt(2))) / 2
+        x = norm(x + dense(inner, f"{layer}.output.dense"), f"{layer}.output")
+    kernel, bias = classifier
+    return np.tanh(dense(x[:, 0], "pooler.dense")) @ kernel + bias
+
+
+def review_ids(number, tokens, used):
+    ids = rng.integers(1, 50, (number, tokens)).astype(np.uint16)
+    ids[:, used:] = 0
+    return ids
+
+
+def test_bert_with_weights_of_a_file_computes_what_the_paper_says(bert, tmp_path):
+    from safetensors.numpy import save_file
+
+    sizes = tiny(bert)
+    model = bert.bert(sizes, 16)
+    tensors = tensors_of(bert, model)
+    save_file(tensors | {"cls.predictions.bias": np.zeros(50, np.float32)}, tmp_path / "tiny")
+    ids = review_ids(4, 16, used=11)
+    classifier = rng.normal(size=(12, 2)), rng.normal(size=2)
+    model.get_layer("classifier").set_weights(classifier)
+    untouched = model(ids).numpy()
+    bert.load_pretrained(model, tmp_path / "tiny")
+    wanted = reference(tensors, classifier, ids, sizes.depth, sizes.heads)
+    np.testing.assert_allclose(model(ids).numpy(), wanted, rtol=1e-4, atol=1e-4)
+    assert np.abs(untouched - wanted).max() > 0.1
+
+
+def test_a_file_of_weights_that_does_not_fit_is_refused(bert, tmp_path):
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    model = bert.bert(tiny(bert), 16)
+    tensors = tensors_of(bert, model)
+    pooler = tensors.pop("bert.pooler.dense.weight")
+    save_file(tensors, tmp_path / "lacking")
+    with pytest.raises(SafetensorError, match=r"bert\.pooler\.dense\.weight"):
+        bert.load_pretrained(model, tmp_path / "lacking")
+    save_file(tensors | {"bert.pooler.dense.weight": pooler[1:]}, tmp_path / "smaller")
+    with pytest.raises(ValueError, match=r"pooler\.dense\.weight.*\(12, 11\).*\(12, 12\)"):
+        bert.load_pretrained(model, tmp_path / "smaller")
+    whole = (tmp_path / "smaller").read_bytes()
+    (tmp_path / "cut").write_bytes(whole[:-4])
+    with pytest.raises(SafetensorError):
+        bert.load_pretrained(model, tmp_path / "cut")
+
+
+def test_bert_ignores_padding(bert):
+    sizes = tiny(bert)
+    short, long = bert.bert(sizes, 12), bert.bert(sizes, 24)
+    short.set_weights([w + rng.normal(0, 0.3, w.shape) for w in short.get_weights()])
+    long.set_weights(short.get_weights())
+    ids = review_ids(5, 24, used=9)
+    logits = short(ids[:, :12]).numpy()
+    np.testing.assert_allclose(long(ids).numpy(), logits, atol=1e-5)
+    ids[:, 9] = 7  # one word more is another review
+    assert np.abs(long(ids).numpy() - logits).max() > 1e-3
+
+
+def test_bert_drops_out_in_its_trained_parts_only(bert):
+    import keras
+
+    model = bert.bert(tiny(bert), 12)
+    ids = review_ids(4, 12, used=12)
+    below = keras.Model(model.input, model.get_layer("layer_1_output_norm").output)
+    assert np.array_equal(below(ids, training=True), below(ids, training=False))
+    assert not np.array_equal(model(ids, training=True), model(ids, training=False))
+    rates = [layer.rate for layer in model.layers if isinstance(layer, keras.layers.Dropout)]
+    assert rates == [0.1] * 3  # after attention, after the inner layer, before the classifier
+
+
+def test_names_and_shapes_of_bert_fill_the_published_file_to_the_byte(bert):
+    """The head that BERT was pre-trained with is in that file, too."""
+    model = bert.build()
+    assert {id(v) for v in model.weights} - {id(v) for v in bert.pretrained(model).values()} == {
+        id(v) for v in model.get_layer("classifier").weights
+    }
+    shapes = {name: list(tensor) for name, tensor in file_shapes(bert, model).items()}
+    shapes |= {
+        "cls.predictions.bias": [30522],
+        "cls.predictions.transform.LayerNorm.beta": [768],
+        "cls.predictions.transform.LayerNorm.gamma": [768],
+        "cls.predictions.transform.dense.bias": [768],
+        "cls.predictions.transform.dense.weight": [768, 768],
+        "cls.seq_relationship.bias": [2],
+        "cls.seq_relationship.weight": [2, 768],
+    }
+    header, end = {"__metadata__": {"format": "pt"}}, 0
+    for name in sorted(shapes):
+        begin, end = end, end + 4 * math.prod(shapes[name])
+        header[name] = {"dtype": "F32", "shape": shapes[name], "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":"))
+    assert 8 + math.ceil(len(text) / 8) * 8 + end == 440_449_768
+
+
+def file_shapes(bert, model):
+    return {name: tensor.shape for name, tensor in tensors_of(bert, model).items()}
+
+
+# The backbones of keras.applications
+
+
+@pytest.mark.parametrize("name", ["densenet121", "resnet50"])
+def test_backbones_are_filled_from_a_file_of_keras_applications(name, tmp_path):
+    import h5py
+
     module = models.load(name)
     model = module.build()
-    trainable = sum(math.prod(variable.shape) for variable in model.trainable_variables)
-    optimizer = type(module.optimizer()).__name__
-    counts[name] = [trainable, model.count_params(), optimizer, list(model.output_shape)]
-print(json.dumps(counts))
-"""
-
-
-def test_parameter_counts_are_those_of_the_registry():
-    done = subprocess.run(
-        [sys.executable, "-c", COUNT], capture_output=True, text=True, check=True, timeout=120
+    backbone = model.get_layer("backbone")
+    written = []
+    with h5py.File(tmp_path / "weights_notop.h5", "w") as file:
+        layers = [layer for layer in backbone.layers if layer.weights]
+        file.attrs["layer_names"] = [layer.name.encode() for layer in layers]
+        for layer in layers:
+            group = file.create_group(layer.name)
+            group.attrs["weight_names"] = [v.name.encode() for v in layer.weights]
+            for variable in layer.weights:
+                written.append(rng.normal(size=variable.shape).astype(np.float32))
+                group[variable.name] = written[-1]
+    head = [np.array(w) for w in model.layers[-1].get_weights()]
+    module.load_pretrained(model, tmp_path / "weights_notop.h5")
+    filled = [v for layer in backbone.layers for v in layer.weights]
+    assert len(filled) == len(written) == len(backbone.weights)
+    assert all(np.array_equal(v.numpy(), w) for v, w in zip(filled, written, strict=True))
+    assert all(
+        np.array_equal(a, b) for a, b in zip(head, model.layers[-1].get_weights(), strict=True)
     )
-    counts = json.loads(done.stdout)
-    assert {name: tuple(count[:2]) for name, count in counts.items()} == {
-        name: (entry.trainable, entry.total) for name, entry in registry().items()
-    }
-    assert counts["fashion_cnn"] == [1_256_150, 1_256_150, "SGD", [None, 10]]
-    assert counts["fashion_mlp"] == [101_770, 101_770, "Adam", [None, 10]]
+    other = models.load("resnet50" if name == "densenet121" else "densenet121")
+    with pytest.raises(ValueError, match="layer"):
+        other.load_pretrained(other.build(), tmp_path / "weights_notop.h5")

@@ -133,7 +133,7 @@ def test_an_edited_model_measures_only_its_cells(project):
     edit(project / "models/fashion_cnn.py")
     cells, rules = would_run(project)
     assert cells == {cell for cell in STEPS_CELLS if "/fashion_cnn/" in cell}
-    assert rules == FOLLOWING
+    assert rules == FOLLOWING | {"describe_model"}
 
 
 def test_an_edited_strategy_measures_only_its_cells(project):

@@ -14,6 +14,7 @@ from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from playwright.sync_api import Browser, Page, sync_playwright
 
+import make_architectures
 import make_calibration
 import make_records as make
 from nodewise.calibration import calibration_json
@@ -52,7 +53,8 @@ def site(tmp_path_factory) -> Path:
     write_tables(tables, folder / "tables")
     calibration = folder / "calibration.json"
     calibration.write_text(calibration_json(make_calibration.calibration(noise=0.03)))
-    draw_charts(folder / "tables", folder / "overhead", folder / "charts", calibration)
+    models = make_architectures.write([make_architectures.fashion_cnn()], folder / "models")
+    draw_charts(folder / "tables", folder / "overhead", folder / "charts", calibration, models)
     render_pages(
         Path("config/study.yaml"),
         tables_dir=folder / "tables",
@@ -62,6 +64,7 @@ def site(tmp_path_factory) -> Path:
         site_dir=Path("site"),
         out_dir=folder / "docs",
         calibration_path=calibration,
+        models_dir=models,
     )
     started = time.perf_counter()
     config = load_config("mkdocs.yml", docs_dir=str(folder / "docs"), site_dir=str(folder / "site"))

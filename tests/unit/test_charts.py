@@ -264,7 +264,7 @@ def test_settings_stand_side_by_side_at_the_batches_that_all_have(tmp_path):
         "0.2 core, 25 Mbit/s",
         "0.2 core, node 0 0.1, 100 Mbit/s",
     }
-    assert len(rows) == 4 * 4
+    assert len(rows) == 4 * 5
     figure = settings.settings(rows, {"model": "fashion_cnn"})
     assert "0.2 core, 25 Mbit/s, batch 64: " in figure.alt
     assert figure.spec()["layer"][0]["encoding"]["y"]["field"] == "setting"

@@ -72,6 +72,29 @@ def test_an_experiment_may_have_a_cluster_of_its_own(tmp_path):
     }
 
 
+def test_own_models_are_trained_like_the_others(tmp_path):
+    own = {
+        "mine": {"build": "mine.nets:build", "dataset": "mnist"},
+        "other": {"build": "nets/other.py:make", "dataset": "mine.data:load"},
+        "third": {"build": "nets/third.py:make", "dataset": "mine.data:load"},
+    }
+    cells = read(tmp_path, changed("experiments.steps.own_models", own)).cells()
+    found = {cell.model: (cell.dataset, cell.build, cell.load) for cell in cells}
+    assert found["fashion_mlp"] == ("fashion_mnist", None, None)
+    assert found["mine"] == ("mnist", "mine.nets:build", None)
+    (dataset, build, load) = found["other"]
+    assert (build, load) == ("nets/other.py:make", "mine.data:load")
+    assert dataset.startswith("own_mine_data_load_")
+    assert found["third"][0] == dataset
+
+
+def test_nodes_that_preprocess_come_on_top(tmp_path):
+    tree = changed("experiments.steps.input", "service")
+    tree["experiments"]["steps"]["preprocessing_nodes"] = 2
+    cells = read(tmp_path, tree).cells()
+    assert {cell.places - cell.nodes for cell in cells} == {2}
+
+
 def test_repeats_interleave_over_nodes(tmp_path):
     cells = read(tmp_path, GOOD).cells()
     assert [cell.repeat for cell in cells] == sorted(cell.repeat for cell in cells)
@@ -91,7 +114,7 @@ def test_repeats_interleave_over_nodes(tmp_path):
         ("experiments.steps.batches", [True], "batches.0: must be a valid integer, not True"),
         ("experiments.steps.batches", [64, 64], "batches: [64, 64] names a value twice"),
         ("experiments.steps.batches", [], "batches: List must have at least 1 item"),
-        ("experiments.steps.models", ["vgg"], "'vgg'; allowed: fashion_cnn, fashion_mlp"),
+        ("experiments.steps.models", ["vgg"], "'vgg'; allowed: bert_base, cifar10_cnn"),
         ("experiments.steps.strategies", {"magic": {"nodes": [1]}}, "'magic'; allowed: multi_"),
         ("experiments.steps.strategies.single.nodes", [2], "single.nodes: at most 1"),
         ("experiments.steps.strategies.single.nodes", 1, "nodes: must be a valid list, not 1"),
@@ -123,7 +146,20 @@ def test_repeats_interleave_over_nodes(tmp_path):
             {"kind": "emulated", "slow_node": {"cpu": 0.4}},
             "slow_node.cpu: must be less than 0.2, the others' cpu",
         ),
-        ("experiments.steps.input", "all", "input: must be 'sharded' or 'unsharded', not 'all'"),
+        ("experiments.steps.input", "all", "input: must be 'sharded', 'unsharded' or 'service'"),
+        ("experiments.steps.input", "service", "steps: preprocessing_nodes: 1 or more with input"),
+        ("experiments.steps.preprocessing_nodes", 1, "steps: preprocessing_nodes: 1 or more with"),
+        ("experiments.steps.models", [], "models: name at least one, or give own_models"),
+        (
+            "experiments.steps.own_models",
+            {"fashion_mlp": {"build": "a:b", "dataset": "mnist"}},
+            "own_models: 'fashion_mlp' is a model of this project; rename yours",
+        ),
+        (
+            "experiments.steps.own_models",
+            {"mine": {"build": "../a.py", "dataset": "mnist"}},
+            "own_models.mine.build: String must match pattern",
+        ),
         ("name", "../up", "name: String must match pattern"),
     ],
 )

@@ -13,21 +13,22 @@ REGISTRY = Path(__file__).parents[2] / "data" / "datasets.yaml"
 
 def test_the_registry_of_the_project_is_valid():
     entries = read_registry(REGISTRY)
-    assert {"mnist", "fashion_mnist"} <= set(entries)
+    assert set(entries) == {
+        "mnist", "fashion_mnist", "cifar10", "natural_images", "movie_reviews",
+    }  # fmt: skip
     for name in ("mnist", "fashion_mnist"):
         entry = entries[name]
         assert (entry.train_examples, entry.test_examples) == (60_000, 10_000)
         assert entry.shape == (28, 28, 1)
         assert len(entry.classes) == 10
-        assert all(len(file.urls) > 1 for file in entry.files)
-    digests = [file.content_sha256 for entry in entries.values() for file in entry.files]
+        assert all(len(file.urls) > 1 for file in files(entry))
+    digests = [file.content_sha256 for entry in entries.values() for file in files(entry)]
     assert len(set(digests)) == len(digests)
+    assert all(entry.stand_in for entry in entries.values())
 
 
-def test_array_shapes_follow_from_the_counts(tmp_path):
-    entry = find(make_datasets.write_registry(tmp_path / "r.yaml", make_datasets.entry()), "sample")
-    assert entry.array_shape("train_images") == (60, 28, 28, 1)
-    assert entry.array_shape("test_labels") == (20,)
+def files(entry):
+    return [file for release in entry.releases for file in release.files_needed()]
 
 
 @pytest.mark.parametrize(
@@ -36,15 +37,20 @@ def test_array_shapes_follow_from_the_counts(tmp_path):
         ({"colour": "red"}, "colour"),
         ({"shape": [28, 28, 3]}, "shape"),
         ({"shape": [0, 28, 1]}, "shape"),
-        ({"shape": [30_000, 30_000, 1]}, "bytes of images"),
+        ({"shape": [30_000, 30_000, 1]}, "bytes of examples"),
+        ({"shape": [28, 28, 1], "dtype": "uint16"}, "images are uint8, tokens uint16"),
+        ({"shape": [28], "dtype": "uint16"}, "one channel"),
+        ({"split_seed": -1}, "split_seed"),
         ({"train_examples": "60"}, "train_examples"),
         ({"train_examples": 0}, "train_examples"),
         ({"classes": ["a", "a"]}, "same name"),
         ({"classes": [0, 1]}, "classes"),
-        ({"format": "pickle"}, "format"),
+        ({"releases": []}, "releases"),
+        ({"releases": [{"format": "pickle"}]}, "'pickle'"),
+        ({"releases": [{"format": "idx", "files": []}]}, "each role exactly once"),
+        ({"releases": make_datasets.entry()["releases"] * 2}, "same name"),
         ({"stand_in": "cats"}, "stand_in"),
         ({"title": "two\nlines"}, "title"),
-        ({"files": []}, "each role exactly once"),
     ],
 )
 def test_a_wrong_entry_is_one_clear_line(tmp_path, change, told):
@@ -68,7 +74,10 @@ def test_a_wrong_entry_is_one_clear_line(tmp_path, change, told):
         ("role", "train_labels"),  # the role of another file
         ("content_sha256", "abc"),
         ("content_sha256", "A" * 64),
-        ("urls", []),
+        ("content_bytes", 0),
+        ("content_bytes", 2**31),
+        ("folder", "../x"),
+        ("urls", []),  # that would need a note
         ("urls", ["ftp://example.org/a.gz"]),
         ("urls", ["file:///etc/passwd"]),
         ("urls", ["https://user:secret@example.org/a.gz"]),
@@ -77,7 +86,7 @@ def test_a_wrong_entry_is_one_clear_line(tmp_path, change, told):
 )
 def test_a_wrong_file_is_refused(tmp_path, key, value):
     sample = make_datasets.entry()
-    sample["files"][0][key] = value
+    sample["releases"][0]["files"][0][key] = value
     with pytest.raises(UserError, match="sample") as caught:
         read_registry(make_datasets.write_registry(tmp_path / "r.yaml", sample))
     assert "\n" not in str(caught.value)

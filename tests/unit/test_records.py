@@ -12,7 +12,7 @@ from nodewise.records import Record, Split, read_record, record_json
 
 NOW = "2026-11-20T12:00:00Z"
 TREE = {
-    "schema_version": 2,
+    "schema_version": 3,
     "cell": {
         "study": "ntua",
         "experiment": "steps",
@@ -64,6 +64,7 @@ TREE = {
                 "rank": 0,
                 "shard_examples": 60000,
                 "step_us": [10, 11],
+                "input_us": [1, 0],
                 "elapsed_s": 0.000021,
                 "cpu_s": 0.00002,
                 "bytes_sent": 0,
@@ -119,7 +120,7 @@ def with_changes(**changes):
         {"status": "refused", "result": TREE["result"], "failure": FAILURE},
         {"data": None},
         {"kind": "guessed"},
-        {"schema_version": 1},
+        {"schema_version": 2},
         {"extra": 1},
         {"cell": TREE["cell"] | {"nodes": 2}},
         {"result": TREE["result"] | {"test": {"examples": 1, "loss": 1.0, "accuracy": 1.1}}},

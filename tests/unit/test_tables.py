@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import make_records as make
+from nodewise import views
 from nodewise.errors import UserError
 from nodewise.records import Record, record_json
 from nodewise.tables import COLUMNS, build_tables, median_interval, read_tables, write_tables
@@ -94,11 +95,13 @@ def test_a_failed_cell_keeps_its_axes_and_its_reason_and_has_no_number(tmp_path)
 def test_the_numbers_of_a_cell_follow_from_its_record(tmp_path):
     record = make.record(make.cell(n=2, batch=100))
     times = ([10_000, 20_000, 30_000, 40_000], [12_000, 20_000, 34_000, 40_000])
+    seen = [
+        {"step_us": times[0], "input_us": [500] * 4, "elapsed_s": 0.11, "bytes_sent": 4000},
+        {"step_us": times[1], "input_us": [700] * 4, "elapsed_s": 0.12, "bytes_sent": 8000},
+    ]
     workers = [
-        worker.model_dump() | {"step_us": step_us, "elapsed_s": elapsed, "bytes_sent": sent}
-        for worker, step_us, elapsed, sent in zip(
-            record.result.workers, times, (0.11, 0.12), (4000, 8000), strict=True
-        )
+        worker.model_dump() | values
+        for worker, values in zip(record.result.workers, seen, strict=True)
     ]
     epoch = {"epoch": 1, "steps": 4, "seconds": 0.12, "loss": 1.5, "accuracy": 0.5}
     record = changed(record, workers=workers, epochs=[epoch], steps_per_epoch=300)
@@ -111,6 +114,7 @@ def test_the_numbers_of_a_cell_follow_from_its_record(tmp_path):
     assert row["epoch_time_s"] == pytest.approx(0.03 * 300)
     assert row["train_time_s"] == pytest.approx(0.12)
     assert row["bytes_sent_per_step"] == pytest.approx(6000 / 4)
+    assert row["input_s"] == pytest.approx(0.0006)
     assert (row["train_loss"], row["train_accuracy"]) == (1.5, 0.5)
     assert not row["whole_epochs"]
     assert tables["steps"]["step"].tolist() == [1, 2, 3, 4]
@@ -264,3 +268,17 @@ def test_the_interval_of_many_launches_holds_the_median_and_excludes_the_tails()
     low, high = median_interval(seconds)
     assert low < seconds.median() < high
     assert high - low < 0.06  # 2 × 1.645 × 1.25 × 0.1 / √200 = 0.029 for a normal sample
+
+
+@pytest.mark.parametrize(
+    ("origin", "said"), [(None, ""), ("official", "pretrained"), ("random", "random")]
+)
+def test_what_training_started_from_stands_beside_every_accuracy(tmp_path, origin, said):
+    tree = make.record(make.cell(extent=make.EPOCHS)).model_dump()
+    tree["weights"] = origin and {"name": "imagenet", "origin": origin}
+    tables = tables_of([Record.model_validate(tree)], tmp_path)
+    assert {*tables["cells"]["weights"], *tables["epochs"]["weights"]} == {said}
+    assert tables["curves"]["weights"].tolist() == [said]
+    label = views.epochs(tables)["kind"].unique().tolist()
+    assert label == ["measured, from random weights" if said == "random" else "measured"]
+    assert views.with_labels(tables["cells"])["label"].tolist() == ["measured"]

@@ -118,12 +118,34 @@ class Emulated(Frozen):
 
 Cluster = Annotated[Local | Emulated, Field(discriminator="kind")]
 
-# How examples reach a worker: from its own shard, or by reading all and skipping the others' part.
-Input = Literal["sharded", "unsharded"]
+# How examples reach a worker: from its own shard; by reading all and skipping the others' part; or
+# from nodes that do nothing but preprocess (TensorFlow's data service).
+Input = Literal["sharded", "unsharded", "service"]
+
+# Where a user's own model or data comes from: `package.module:function` or `path/file.py:function`.
+Spec = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9_.][A-Za-z0-9_./-]*:[A-Za-z_]\w*$", max_length=200)
+]
 
 
-class Cell(Frozen):
-    """Everything that determines one measurement. `batch` is examples per worker and step."""
+class Feeding(Frozen):
+    """How workers are fed. `preprocessing_nodes` are nodes beside those that train."""
+
+    input: Input = "sharded"
+    preprocessing_nodes: int = Field(default=0, ge=0, le=MAX_NODES)
+
+    @model_validator(mode="after")
+    def _service_has_nodes(self) -> Self:
+        if (self.input == "service") != (self.preprocessing_nodes > 0):
+            raise ValueError("preprocessing_nodes: 1 or more with input service, else none")
+        return self
+
+
+class Cell(Feeding):
+    """Everything that determines one measurement. `batch` is examples per worker and step.
+
+    `build` and `load` are there if model or dataset are a user's own, not the project's.
+    """
 
     study: Name
     experiment: Name
@@ -131,7 +153,8 @@ class Cell(Frozen):
     dataset: Name
     strategy: Name
     cluster: Cluster
-    input: Input = "sharded"
+    build: Spec | None = None
+    load: Spec | None = None
     batch: int = Field(ge=1, le=MAX_BATCH)
     nodes: int = Field(ge=1, le=MAX_NODES)
     repeat: int = Field(ge=0)
@@ -143,6 +166,11 @@ class Cell(Frozen):
     def global_batch(self) -> int:
         """Examples per step over all workers: batch × nodes."""
         return self.batch * self.nodes
+
+    @property
+    def places(self) -> int:
+        """Nodes in all: those that train, then those that preprocess."""
+        return self.nodes + self.preprocessing_nodes
 
     @property
     def id(self) -> str:

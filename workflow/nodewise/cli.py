@@ -26,6 +26,9 @@ app = typer.Typer(
 
 Out = Annotated[Path, typer.Option("--out", help="Folder that receives the result.")]
 Calibrated = Annotated[Path | None, typer.Option(help="What `nodewise calibrate` wrote, if any.")]
+Described = Annotated[
+    Path | None, typer.Option("--models", help="Folder of what `nodewise describe-model` wrote.")
+]
 
 
 @app.command()
@@ -63,7 +66,8 @@ def prepare_dataset(
     name: Annotated[str, typer.Argument(help="A dataset of data/datasets.yaml.")],
     out: Out,
     source: Annotated[
-        Literal["any", "official"], typer.Option(help="'official' forbids generated stand-ins.")
+        Literal["any", "official"],
+        typer.Option(help="'official' forbids stand-ins and releases with other content."),
     ] = "any",
     seed: Annotated[int, typer.Option(help="Seed of a generated stand-in.")] = 1,
 ) -> None:
@@ -85,16 +89,51 @@ def prepare_dataset(
         out=out,
         seed=seed,
     )
-    typer.echo(f"{name}: {manifest.train_examples} + {manifest.test_examples}, {manifest.origin}")
+    note = f" ({manifest.note})" if manifest.note else ""
+    examples = f"{manifest.train_examples} + {manifest.test_examples}"
+    typer.echo(f"{name}: {examples}, {manifest.origin}{note}")
+
+
+@app.command()
+def prepare_weights(
+    name: Annotated[str, typer.Argument(help="Pretrained weights of data/weights.yaml.")],
+    out: Out,
+    source: Annotated[
+        Literal["any", "official"],
+        typer.Option(help="'official' forbids random in place of pretrained weights."),
+    ] = "any",
+) -> None:
+    """Fetch and verify the pretrained weights that a model starts from.
+
+    Sources in order: data/cache, the mirror in NODEWISE_DATASETS (a folder or URL prefix), the
+    official address. If none has them, the manifest says so and models start from random weights.
+
+    Example: nodewise prepare-weights resnet50_imagenet --out results/weights/resnet50_imagenet
+    """
+    from nodewise import weights
+
+    manifest = weights.prepare(
+        name,
+        registry=Path("data/weights.yaml"),
+        cache=Path("data/cache"),
+        mirror=os.environ.get("NODEWISE_DATASETS") or None,
+        source=source,
+        out=out,
+    )
+    typer.echo(f"{name}: {manifest.origin}")
 
 
 @app.command()
 def measure_cell(
     cell_id: Annotated[str, typer.Argument(help="A cell of the study, as its files are named.")],
+    *,
     config: Annotated[Path, typer.Option(help="The study that declares the cell.")],
     manifest: Annotated[Path, typer.Option(help="manifest.json of the prepared dataset.")],
     out: Annotated[Path, typer.Option("--out", help="The record file to write.")],
     logs: Annotated[Path, typer.Option(help="Folder that receives the workers' logs.")],
+    weights: Annotated[
+        Path | None, typer.Option(help="manifest.json of pretrained weights, if the model has any.")
+    ] = None,
 ) -> None:
     """Train one cell of a study and write its record.
 
@@ -112,6 +151,7 @@ def measure_cell(
         record = measure(
             cells[cell_id],
             manifest,
+            weights,
             output=out,
             logs=logs,
             config=config,
@@ -120,6 +160,98 @@ def measure_cell(
         )
     reason = f": {record.failure.reason}" if record.failure else ""
     typer.echo(f"{cell_id}: {record.status}{reason}")
+
+
+@app.command()
+def prepare_own_dataset(
+    spec: Annotated[str, typer.Argument(help="path/file.py:function or package.module:function.")],
+    out: Out,
+) -> None:
+    """Call a function of your own that returns a dataset, check what it returns, and write it.
+
+    It returns ((x_train, y_train), (x_test, y_test)), NumPy arrays, or two finite tf.data.Datasets.
+
+    Example: nodewise prepare-own-dataset data/templates/own_data.py:load
+    --out results/datasets/own_shapes
+    """
+    from nodewise import own_data
+
+    manifest = own_data.prepare(spec, out)
+    typer.echo(f"{spec}: {manifest.train_examples} + {manifest.test_examples}, {manifest.origin}")
+
+
+@app.command()
+def plan(
+    config: Annotated[Path, typer.Option(help="The study.")],
+    records: Annotated[
+        Path | None, typer.Option(help="Folder of its records; results/STUDY/records if not given.")
+    ] = None,
+) -> None:
+    """Estimate how long a study will take on this machine, and say how far to trust that.
+
+    Cells that are recorded already are counted as done, and compared with their estimate.
+
+    Example: nodewise plan --config config/paper.yaml
+    """
+    from nodewise.runner import settle_environment
+
+    settle_environment()  # before NumPy: the reference step is one of a single thread
+    from nodewise import plan as planning
+    from nodewise.config import read_config
+
+    study = read_config(config)
+    machine = planning.Machine.here()
+    folder = records or Path("results") / study.name / "records"
+    typer.echo(planning.report(study, planning.plan(study, folder, machine), machine))
+
+
+@app.command()
+def measure(
+    *,
+    strategy: Annotated[str, typer.Option(help="A strategy, such as single.")],
+    model: Annotated[str, typer.Option(help="A model of the registry, or path/file.py:function.")],
+    nodes: Annotated[int, typer.Option(help="Nodes that train.")],
+    batch: Annotated[int, typer.Option(help="Examples per node and step.")],
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="For a model of your own: a dataset, or path/file.py:function."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps to time; 40 if not given.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs to time, instead of steps.")] = None,
+    cluster: Annotated[
+        Literal["local", "emulated"], typer.Option(help="What a node is, see README.md.")
+    ] = "local",
+    cpu: Annotated[float | None, typer.Option(help="Share of a core of an emulated node.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Mbit/s of an emulated link.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The record file; in results/by_hand if not given.")
+    ] = None,
+) -> None:
+    """Measure one cell by hand, without a study: prepare its data, train, show and record it.
+
+    The exit code is 1 if the cell failed, 2 if an option or a file of yours is wrong.
+
+    Example: nodewise measure --strategy multi_worker_mirrored --model fashion_cnn --nodes 2
+    --batch 64 --steps 40
+    """
+    from rich.console import Console
+
+    from nodewise import by_hand
+
+    options = by_hand.Options(
+        strategy, model, nodes, batch, dataset, steps, epochs, cluster, cpu, rate
+    )
+    with _bar(f"{model}, {nodes} nodes") as progress:
+        record, path = by_hand.measure_by_hand(
+            options,
+            out,
+            progress=progress,
+            on_wait=lambda: typer.echo("another cell is measured on this machine; waiting for it"),
+        )
+    if record.failure is not None:
+        typer.echo(f"{path}: {record.status}: {record.failure.reason}")
+        raise typer.Exit(1)
+    Console().print(by_hand.table(path))
 
 
 @app.command()
@@ -165,6 +297,7 @@ def draw_charts(
     overhead: Annotated[Path, typer.Option(help="Folder of the fits.")],
     out: Out,
     calibration: Calibrated = None,
+    models: Described = None,
 ) -> None:
     """Draw every chart: its Vega-Lite specification, a picture, its data and its text.
 
@@ -173,7 +306,7 @@ def draw_charts(
     """
     from nodewise import charts
 
-    charts.draw_charts(tables, overhead, out, calibration)
+    charts.draw_charts(tables, overhead, out, calibration, models)
 
 
 @app.command()
@@ -182,6 +315,7 @@ def render_pages(
     results: Annotated[Path, typer.Option(help="Its results: records, tables, overhead, charts.")],
     out: Out,
     calibration: Calibrated = None,
+    models: Described = None,
 ) -> None:
     """Write the site's pages as Markdown; `mkdocs build` makes the site of them.
 
@@ -199,6 +333,7 @@ def render_pages(
         site_dir=Path("site"),
         out_dir=out,
         calibration_path=calibration,
+        models_dir=models,
     )
 
 
@@ -243,6 +378,59 @@ def doctor(
     from nodewise.doctor import report
 
     typer.echo(report(permits.look(), cpu))
+
+
+@app.command()
+def describe_model(
+    name: Annotated[str, typer.Argument(help="A model of models/registry.yaml.")],
+    out: Annotated[Path, typer.Option("--out", help="The description to write (JSON).")],
+) -> None:
+    """Build a model and write what it is: layers, parameters, operations. Nothing is trained.
+
+    Example: nodewise describe-model fashion_cnn --out results/models/fashion_cnn.json
+    """
+    from nodewise.architecture import architecture_json
+    from nodewise.files import check_writable, write_text
+    from nodewise.models import registry
+
+    if name not in registry():  # said before TensorFlow is waited for
+        raise UserError(f"unknown model {name!r}; known: {', '.join(sorted(registry()))}")
+    check_writable(out)
+    from nodewise.measure.describe import describe
+
+    described = describe(name)
+    write_text(out, architecture_json(described))
+    typer.echo(f"{out}: {len(described.layers)} layers, {described.flops_per_example:,} FLOP")
+
+
+@app.command("models")
+def list_models(
+    descriptions: Annotated[
+        Path, typer.Option(help="Folder of what `nodewise describe-model` wrote.")
+    ] = Path("results/models"),
+    batch: Annotated[int, typer.Option(min=1, help="A batch per worker, for FLOP per byte.")] = 64,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
+) -> None:
+    """List the models: size, payload, operations, and operations per byte that is exchanged.
+
+    Example: nodewise models --batch 128
+    """
+    import json
+
+    from rich.console import Console
+
+    from nodewise import catalogue
+
+    rows = catalogue.rows(descriptions, batch)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    table, console = catalogue.table(rows), Console()
+    # in a narrow terminal lines break, but no number is cut off
+    unlimited = console.options.update(max_width=10_000)
+    console.width = max(console.width, console.measure(table, options=unlimited).maximum)
+    console.print(table)
+    typer.echo(catalogue.legend(rows))
 
 
 @contextmanager

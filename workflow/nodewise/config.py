@@ -1,11 +1,13 @@
 """The study's configuration: read, checked while it is parsed, and expanded into cells."""
 
+import hashlib
 import itertools
 import random
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Self, Union, get_args, get_origin
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
@@ -17,9 +19,10 @@ from nodewise.cells import (
     Cluster,
     Emulated,
     Extent,
+    Feeding,
     Frozen,
-    Input,
     Name,
+    Spec,
 )
 from nodewise.errors import UserError
 from nodewise.misfits import first_misfit, in_order, where
@@ -41,26 +44,39 @@ class StrategyAxes(Frozen):
     nodes: list[Annotated[int, Field(ge=1, le=MAX_NODES)]] = Field(min_length=1)
 
 
-class Experiment(Frozen):
+class OwnModel(Frozen):
+    """A user's own model: what builds it, and a dataset, either known or the user's own too."""
+
+    build: Spec
+    dataset: Name | Spec
+
+
+class Experiment(Feeding):
     """A grid of cells: models × strategies (each with its nodes) × batches × repeats.
 
-    `cluster` is the study's own unless the experiment names another.
+    The models are the named ones of this project and the user's own. `cluster` is the study's own
+    unless the experiment names another.
     """
 
     title: str = Field(min_length=1, max_length=120)
     study: Study
-    models: list[Name] = Field(min_length=1)
+    models: list[Name] = Field(default_factory=list)
+    own_models: dict[Name, OwnModel] = Field(default_factory=dict)
     strategies: dict[Name, StrategyAxes] = Field(min_length=1)
     batches: list[Annotated[int, Field(ge=1, le=MAX_BATCH)]] = Field(min_length=1)
     repeats: int = Field(default=1, ge=1, le=100)
     cluster: Cluster | None = None
-    input: Input = "sharded"
     extent: Extent
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         for model in self.models:
             _known("models", model, registry())
+        taken = registry().keys() & self.own_models.keys()
+        if taken:
+            raise ValueError(f"own_models: {min(taken)!r} is a model of this project; rename yours")
+        if not self.models and not self.own_models:
+            raise ValueError("models: name at least one, or give own_models")
         for strategy, axes in self.strategies.items():
             _known("strategies", strategy, STRATEGIES)
             limit = STRATEGIES[strategy].max_nodes
@@ -68,13 +84,39 @@ class Experiment(Frozen):
                 key = f"strategies.{strategy}.nodes"
                 raise ValueError(f"{key}: at most {limit} for this strategy, not {max(axes.nodes)}")
             _no_duplicates(f"strategies.{strategy}.nodes", axes.nodes)
-        most = max(max(axes.nodes) for axes in self.strategies.values())
+        most = max(max(axes.nodes) for axes in self.strategies.values()) + self.preprocessing_nodes
         slow = getattr(self.cluster, "slow_node", None)
         if slow is not None and slow.rank >= most:
             raise ValueError(f"cluster.slow_node.rank: must be less than {most}, the most nodes")
         _no_duplicates("models", self.models)
         _no_duplicates("batches", self.batches)
         return self
+
+    def trained(self) -> list["Trained"]:
+        """Return what the models are and what they train on."""
+        known = [Trained(name, registry()[name].dataset) for name in self.models]
+        return known + [
+            Trained(name, own_dataset_name(own.dataset), own.build, own.dataset)
+            if ":" in own.dataset
+            else Trained(name, own.dataset, own.build)
+            for name, own in self.own_models.items()
+        ]
+
+
+class Trained(NamedTuple):
+    """The fields of a cell that its model decides."""
+
+    model: str
+    dataset: str
+    build: str | None = None
+    load: str | None = None
+
+
+def own_dataset_name(load: str) -> str:
+    """Return the name under which a user's own data is prepared: one for each `load`."""
+    digest = hashlib.sha256(load.encode()).hexdigest()[:8]
+    plain = re.sub(r"[^a-z0-9]+", "_", load.lower()).strip("_")
+    return f"own_{plain[-40:].strip('_')}_{digest}"
 
 
 def _known(key: str, name: str, allowed: Collection[str]) -> None:
@@ -108,18 +150,18 @@ class Config(Frozen):
         cells = []
         for name, experiment in self.experiments.items():
             axes = [(s, n) for s, grid in experiment.strategies.items() for n in grid.nodes]
-            for repeat, model, batch, (strategy, nodes) in itertools.product(
-                range(experiment.repeats), experiment.models, experiment.batches, axes
+            for repeat, trained, batch, (strategy, nodes) in itertools.product(
+                range(experiment.repeats), experiment.trained(), experiment.batches, axes
             ):
                 cells.append(
                     Cell(
+                        **trained._asdict(),
                         study=experiment.study,
                         experiment=name,
-                        model=model,
-                        dataset=registry()[model].dataset,
                         strategy=strategy,
                         cluster=experiment.cluster or self.cluster,
                         input=experiment.input,
+                        preprocessing_nodes=experiment.preprocessing_nodes,
                         batch=batch,
                         nodes=nodes,
                         repeat=repeat,

@@ -1,13 +1,20 @@
 """The models that can be trained: what each is called, what it trains on, how to build it.
 
-A model is one file, `models/<name>.py`, with `build()` and `optimizer()`, and one entry in
-`models/registry.yaml`. The registry is read without TensorFlow; the file only when it trains.
+A model is one file, `models/<name>.py`, and one entry in `models/registry.yaml`. The registry is
+read without TensorFlow; the file only when it trains. The file has
+
+- `build() -> keras.Model`: uncompiled, from a batch of prepared examples to logits;
+- `optimizer() -> keras.optimizers.Optimizer`;
+- `preprocess(x) -> x`, if the dataset stores other than prepared examples: on a batch;
+- `augment(x) -> x`, if training varies its examples: on a prepared batch, at random;
+- `load_pretrained(model, file)`, if the model starts from pretrained weights: fills a built one.
 """
 
 import importlib.util
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Annotated
 
 import yaml
 from pydantic import Field, TypeAdapter, ValidationError
@@ -20,12 +27,24 @@ MODELS_DIR = Path("models")
 
 
 class ModelEntry(Frozen):
-    """One entry of the registry; `trainable` and `total` are numbers of parameters."""
+    """One entry of the registry; `trainable` and `total` are numbers of parameters.
+
+    `input_shape` is that of one prepared example. `flops_per_example` is of the forward pass, a
+    multiply-add being 2. `weights` names the pretrained weights (`data/weights.yaml`), if any.
+    """
 
     title: str
     dataset: Name
+    input_shape: list[Annotated[int, Field(ge=1)]] = Field(min_length=1)
     trainable: int = Field(ge=1)
     total: int = Field(ge=1)
+    flops_per_example: int = Field(ge=1)
+    weights: Name | None = None
+
+    @property
+    def payload_bytes(self) -> int:
+        """What a worker exchanges per step: one float32 for each trainable parameter."""
+        return 4 * self.trainable
 
 
 @cache
@@ -51,7 +70,7 @@ def registry() -> dict[str, ModelEntry]:
 
 
 def load(name: str) -> ModuleType:
-    """Import `models/<name>.py`, which offers `build() -> keras.Model` and `optimizer()`."""
+    """Import `models/<name>.py`; this module tells what it has."""
     path = MODELS_DIR / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"nodewise_model_{name}", path)
     if spec is None or spec.loader is None:

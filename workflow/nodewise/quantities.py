@@ -11,17 +11,23 @@ KINDS = {
     "published": "taken from the study that is being reproduced",
     "fitted": "a formula's value where it was fitted to points",
     "predicted": "a formula's value for a point that it was not fitted to",
+    "counted": "follows from a model's layers and their shapes; nothing was timed",
 }
 PROJECTED = "step time × steps"
 GENERATED = "generated data"
+FROM_RANDOM = "from random weights"
 
 
-def kind_label(kind: str, data_origin: str = "", *, projected: bool = False) -> str:
+def kind_label(
+    kind: str, data_origin: str = "", weights: str = "", *, projected: bool = False
+) -> str:
     """Return what a number of this kind is called, such as `measured step time × steps`.
 
     Args:
         kind: one of `KINDS`.
         data_origin: where the examples came from; `generated` is always said.
+        weights: of a loss or an accuracy, what training started from; `random` is said, where
+            pretrained weights were meant.
         projected: the number is a step time multiplied by a number of steps.
 
     Raises:
@@ -30,7 +36,9 @@ def kind_label(kind: str, data_origin: str = "", *, projected: bool = False) -> 
     if kind not in KINDS:
         raise ValueError(f"{kind!r} is not a kind of number; kinds: {', '.join(KINDS)}")
     label = f"{kind} {PROJECTED}" if projected else kind
-    return f"{label}, {GENERATED}" if data_origin == "generated" else label
+    if data_origin == "generated":
+        label = f"{label}, {GENERATED}"
+    return f"{label}, {FROM_RANDOM}" if weights == "random" else label
 
 
 def base_kind(label: str) -> str:
@@ -45,8 +53,10 @@ def write_number(value: float | None, unit: str) -> str:
     """Return `value` as people write it, three significant digits; `–` if there is none.
 
     Args:
-        value: seconds, bytes, bytes or bits per second, a share, a ratio or a count.
-        unit: `s`, `B`, `B/s`, `bit/s`, `share` (as a percentage), `accuracy`, `×` or `` (a count).
+        value: seconds, bytes, bytes or bits per second, operations, operations per byte, a share,
+            a ratio or a count.
+        unit: `s`, `B`, `B/s`, `bit/s`, `FLOP`, `FLOP/B`, `share` (as a percentage), `accuracy`, `×`
+            or `` (a count).
 
     Raises:
         ValueError: `unit` is none of these.
@@ -80,11 +90,14 @@ def _digits(value: float) -> str:
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 _SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
+_OPERATIONS = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"), (1.0, "FLOP"))
 _WRITERS: dict[str, Callable[[float], str]] = {
     "s": lambda value: _scaled(value, _TIMES),
     "B": lambda value: _scaled(value, _SIZES),
     "B/s": lambda value: f"{_scaled(value, _SIZES)}/s",
     "bit/s": lambda value: _scaled(value, _RATES),
+    "FLOP": lambda value: _scaled(value, _OPERATIONS),
+    "FLOP/B": lambda value: f"{_scaled(value, _OPERATIONS)}/B",
     "share": lambda value: f"{_digits(100 * value)} %",
     "accuracy": lambda value: f"{value:.3f}",
     "×": lambda value: f"{_digits(value)}×",

@@ -15,24 +15,33 @@ from nodewise.cells import Cell, Frozen, Name
 from nodewise.errors import UserError
 from nodewise.misfits import first_misfit
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Kind = Literal["measured", "emulated", "emulated soft"]
-Origin = Literal["official", "mirror", "generated"]
+Origin = Literal["official", "mirror", "generated", "own"]
 
 
 class DataSource(Frozen):
-    """Which examples the cell really trained on."""
+    """Which examples the cell really trained on. `note`: how they differ from the official ones."""
 
     dataset: Name
     origin: Origin
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     train_examples: Count
     test_examples: Count
+    note: str | None = None
+
+
+class WeightsSource(Frozen):
+    """Where a model's pretrained weights came from; `random` if they could not be had."""
+
+    name: Name
+    origin: Literal["official", "mirror", "random"]
+    sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
 
 
 class Provenance(Frozen):
@@ -82,17 +91,27 @@ class Split(Frozen):
 
 
 class WorkerResult(Frozen):
-    """What one worker saw during the timed steps."""
+    """What one worker saw during the timed steps.
+
+    `input_us` is the part of each step that it waited for its batch.
+    """
 
     rank: Count
     shard_examples: Count
     step_us: list[Count]
+    input_us: list[Count]
     elapsed_s: Seconds
     cpu_s: Seconds
     bytes_sent: Count
     bytes_received: Count
     bytes_retransmitted: Count
     split: Split | None
+
+    @model_validator(mode="after")
+    def _input_is_part_of_the_step(self) -> Self:
+        if len(self.input_us) != len(self.step_us):
+            raise ValueError("input_us: must have one entry per step")
+        return self
 
 
 class NodeUsage(Frozen):
@@ -145,7 +164,7 @@ class Epoch(Frozen):
 
 
 class Evaluation(Frozen):
-    """The trained model on the test examples."""
+    """The model on the test examples, after whole epochs."""
 
     examples: int = Field(ge=1)
     loss: Finite
@@ -167,7 +186,7 @@ class Measurement(Frozen):
     start_up: StartUp
     workers: list[WorkerResult] = Field(min_length=1)
     epochs: list[Epoch] = Field(min_length=1)
-    test: Evaluation
+    test: Evaluation | None
     oversubscribed: bool
     conditions: Conditions
     discarded: list[Conditions]
@@ -192,15 +211,19 @@ class Failure(Frozen):
 
 
 class Record(Frozen):
-    """One measured cell. Exactly one of `result` and `failure` is there, as `status` says."""
+    """One measured cell. Exactly one of `result` and `failure` is there, as `status` says.
 
-    schema_version: Literal[2] = 2
+    `weights` is there if the model is meant to start from pretrained ones.
+    """
+
+    schema_version: Literal[3] = 3
     cell: Cell
     kind: Kind
     status: Literal["ok", "failed", "refused"]
     started_at: datetime
     finished_at: datetime
     data: DataSource | None
+    weights: WeightsSource | None = None
     provenance: Provenance
     result: Measurement | None
     failure: Failure | None

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -29,6 +29,9 @@ from nodewise.records import (
     WorkerResult,
     record_json,
 )
+
+if TYPE_CHECKING:
+    from nodewise.weights import Pretrained
 
 Progress = Callable[[float], None]
 
@@ -64,6 +67,7 @@ def started_at() -> float:
 def measure(
     cell: Cell,
     manifest: Path,
+    weights: Path | None,
     *,
     output: Path,
     logs: Path,
@@ -73,18 +77,23 @@ def measure(
 ) -> Record:
     """Train `cell` on the dataset of `manifest` and write its record to `output`.
 
+    `weights` is the manifest of pretrained weights if the model is to start from such.
+
     A cell that cannot be measured gives a record too: `refused` if this machine does not permit
     what it asks for, `failed` if a worker did not finish. Worker logs go to `logs/rank~R.log`. Only
     one cell is measured on a machine at a time; `on_wait` is called if another is.
 
     Raises:
-        UserError: the dataset's manifest cannot be read.
+        UserError: a manifest cannot be read.
         OSError: the record or a log cannot be written.
     """
     settle_environment()
     from nodewise import datasets
 
+    if weights:
+        from nodewise.weights import read_weights
     source = datasets.load(manifest).manifest
+    pretrained = read_weights(weights) if weights else None
     check_writable(output)
     started = datetime.now(UTC)
     result: Measurement | None = None
@@ -94,7 +103,9 @@ def measure(
     try:
         with machine.to_itself(on_wait) as waited_s, cluster.open():
             began = started_at() + waited_s
-            result = _train(cell, manifest, cluster, logs=logs, progress=progress, began=began)
+            result = _train(
+                cell, manifest, pretrained, cluster, logs=logs, progress=progress, began=began
+            )
     except base.NotPermittedError as error:
         status = "refused"
         permit = f"; what would permit it: {error.command}" if error.command else ""
@@ -115,7 +126,9 @@ def measure(
                 sha256=source.sha256,
                 train_examples=source.train_examples,
                 test_examples=source.test_examples,
+                note=source.note,
             ),
+            "weights": pretrained.source if pretrained else None,
             "provenance": provenance(
                 config=config,
                 lock=Path("requirements.lock"),
@@ -134,6 +147,7 @@ def measure(
 def _train(
     cell: Cell,
     manifest: Path,
+    pretrained: "Pretrained | None",
     cluster: base.Cluster,
     *,
     logs: Path,
@@ -141,7 +155,7 @@ def _train(
     began: float,
 ) -> Measurement:
     gc.disable()
-    from nodewise import train  # imports TensorFlow, once, for all workers
+    from nodewise import data_service, train  # imports TensorFlow, once, for all workers
     from nodewise.measure import guards
 
     gc.freeze()  # else every worker would walk through all that was imported, and copy its pages
@@ -167,9 +181,15 @@ def _train(
             return blocks.end()
         return False
 
+    def work(rank: int, channel: processes.Channel) -> processes.Message:
+        if rank >= cell.nodes:
+            return data_service.serve(cell, cluster, rank, channel)
+        weights = pretrained.file if pretrained else None
+        return train.train_cell(cell, cluster, rank, channel, manifest=manifest, weights=weights)
+
     parts = processes.run(
-        cell.nodes,
-        lambda rank, channel: train.train_cell(cell, manifest, cluster, rank, channel),
+        cell.places,
+        work,
         logs=logs,
         time_limit_s=cell.time_limit_s,
         on_message=heard,
@@ -181,7 +201,7 @@ def _train(
         workers_ready_s=milestones["ready"],
         first_timed_step_s=milestones["first_step"],
     )
-    return _together(cell, parts, start_up, blocks.seen)
+    return _together(cell, parts[: cell.nodes], start_up, blocks.seen)
 
 
 def _together(
@@ -203,7 +223,6 @@ def _together(
                 accuracy=sum(part["right"] for part in of_workers) / examples,
             )
         )
-    tested = sum(part["test"]["examples"] for part in parts)
     workers = [
         WorkerResult.model_validate({key: part[key] for key in WorkerResult.model_fields})
         for part in parts
@@ -217,12 +236,20 @@ def _together(
         start_up=start_up,
         workers=workers,
         epochs=epochs,
-        test=Evaluation(
-            examples=tested,
-            loss=sum(part["test"]["loss_sum"] for part in parts) / tested,
-            accuracy=sum(part["test"]["right"] for part in parts) / tested,
-        ),
-        oversubscribed=cell.cluster.cores(cell.nodes) > len(os.sched_getaffinity(0)),
+        test=_evaluation([part["test"] for part in parts if part["test"]]),
+        oversubscribed=cell.cluster.cores(cell.places) > len(os.sched_getaffinity(0)),
         conditions=blocks[-1],
         discarded=blocks[:-1],
+    )
+
+
+def _evaluation(parts: list[dict[str, Any]]) -> Evaluation | None:
+    """Put together what the workers scored; None if nothing was."""
+    tested = sum(part["examples"] for part in parts)
+    if not tested:
+        return None
+    return Evaluation(
+        examples=tested,
+        loss=sum(part["loss_sum"] for part in parts) / tested,
+        accuracy=sum(part["right"] for part in parts) / tested,
     )

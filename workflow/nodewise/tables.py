@@ -38,9 +38,11 @@ CELLS = {
     "reason": "str",
     "kind": "str",
     "data_origin": "str",
+    "weights": "str",
     "oversubscribed": "bool",
     "flags": "str",
     "input": "str",
+    "preprocessing_nodes": "Int64",
     "time_dilation": "float64",
     "steps": "Int64",
     "steps_per_epoch": "Int64",
@@ -52,6 +54,7 @@ CELLS = {
     "step_time_median_s": "float64",
     "step_time_p10_s": "float64",
     "step_time_p90_s": "float64",
+    "input_s": "float64",
     "examples_per_s": "float64",
     "epoch_time_s": "float64",
     "train_time_s": "float64",
@@ -82,6 +85,7 @@ EPOCHS = {
     "accuracy": "float64",
     "kind": "str",
     "data_origin": "str",
+    "weights": "str",
 }
 STEPS = {"cell_id": "str", "step": "int64", "step_time_s": "float64"}
 CURVE_KEY = [*AXES, "kind", "data_origin", "whole_epochs"]
@@ -91,12 +95,14 @@ CURVES = {
     "data_origin": "str",
     "whole_epochs": "bool",
     "repeats": "int64",
+    "weights": "str",
     "oversubscribed": "bool",
     "flags": "str",
     "step_time_s": "float64",
     "step_time_low_s": "float64",
     "step_time_high_s": "float64",
     "step_time_normalised_s": "float64",
+    "input_s": "float64",
     "examples_per_s": "float64",
     "epoch_time_s": "float64",
     "epoch_time_low_s": "float64",
@@ -243,7 +249,7 @@ def _reference_us(result: Measurement) -> float:
 def _cell_row(record: Record, usual_reference_us: dict[str, float]) -> dict[str, Any]:
     """One row of `cells`; what a cell without result cannot know stays empty."""
     cell = record.cell
-    oversubscribed = cell.cluster.cores(cell.nodes) > record.provenance.cores
+    oversubscribed = cell.cluster.cores(cell.places) > record.provenance.cores
     has_links = record.kind == "measured" or NO_LINKS not in record.provenance.network
     flags = [OVERSUBSCRIBED] * oversubscribed + [NO_LINKS] * (not has_links)
     row = _axes(record) | {
@@ -252,9 +258,11 @@ def _cell_row(record: Record, usual_reference_us: dict[str, float]) -> dict[str,
         "reason": record.failure.reason if record.failure else "",
         "kind": record.kind,
         "data_origin": record.data.origin if record.data else "",
+        "weights": _weights(record),
         "oversubscribed": oversubscribed,
         "flags": "; ".join(flags),
         "input": cell.input,
+        "preprocessing_nodes": cell.preprocessing_nodes,
         "time_dilation": 1 / cell.cluster.share,
         "whole_epochs": cell.extent.epochs is not None,
         "started_at": pd.to_datetime(record.started_at, utc=True),
@@ -266,6 +274,13 @@ def _cell_row(record: Record, usual_reference_us: dict[str, float]) -> dict[str,
     measured = _measured(record.result, cell, speed)
     flags += record.result.conditions.outside
     return row | measured | {"flags": "; ".join(flags)}
+
+
+def _weights(record: Record) -> str:
+    """Return what training started from: `random` only where pretrained weights were meant."""
+    if record.weights is None:
+        return ""
+    return "random" if record.weights.origin == "random" else "pretrained"
 
 
 def _measured(result: Measurement, cell: Cell, speed: float) -> dict[str, Any]:
@@ -293,14 +308,15 @@ def _measured(result: Measurement, cell: Cell, speed: float) -> dict[str, Any]:
         "step_time_p10_s": steps.quantile(0.1),
         "step_time_p90_s": steps.quantile(0.9),
         "step_time_wall_s": step_time / share,
+        "input_s": np.mean([sum(w.input_us) for w in result.workers]) / result.steps / 1e6 * share,
         "step_time_normalised_s": step_time - computing * (1 - speed),
         "examples_per_s": cell.global_batch / step_time if step_time else np.nan,
         "epoch_time_s": step_time * result.steps_per_epoch,
         "train_time_s": result.elapsed_s * share,
         "train_loss": last.loss,
         "train_accuracy": last.accuracy,
-        "test_loss": result.test.loss,
-        "test_accuracy": result.test.accuracy,
+        "test_loss": result.test.loss if result.test else np.nan,
+        "test_accuracy": result.test.accuracy if result.test else np.nan,
         "trainable_parameters": result.trainable_parameters,
         "payload_bytes": result.payload_bytes,
         "bytes_sent_per_step": np.mean([w.bytes_sent for w in result.workers]) / result.steps,
@@ -333,7 +349,11 @@ def _split_times(result: Measurement) -> dict[str, float]:
 def _epoch_rows(record: Record) -> list[dict[str, Any]]:
     if record.result is None or record.data is None:
         return []
-    kind = {"kind": record.kind, "data_origin": record.data.origin}
+    kind = {
+        "kind": record.kind,
+        "data_origin": record.data.origin,
+        "weights": _weights(record),
+    }
     share = record.cell.cluster.share
     return [
         _axes(record) | epoch.model_dump() | kind | {"seconds": epoch.seconds * share}
@@ -371,7 +391,7 @@ def _curve_point(launches: pd.DataFrame) -> dict[str, Any]:
     step_time = launches["step_time_s"].median()
     low, high = median_interval(launches["step_time_s"])
     middles = (
-        *("step_time_normalised_s", "train_time_s", "train_accuracy", "test_accuracy"),
+        *("step_time_normalised_s", "input_s", "train_time_s", "train_accuracy", "test_accuracy"),
         *(*SPLIT, "compute_normalised_s", "bytes_sent_per_step"),
     )
     flags = dict.fromkeys(launches["flags"])
@@ -379,6 +399,7 @@ def _curve_point(launches: pd.DataFrame) -> dict[str, Any]:
         "repeats": len(launches),
         "oversubscribed": bool(launches["oversubscribed"].any()),
         "flags": "; ".join(filter(None, flags)),
+        "weights": launches["weights"].max(),  # "random" if one launch had to
         "step_time_s": step_time,
         "step_time_low_s": low,
         "step_time_high_s": high,

@@ -4,124 +4,100 @@ Imports TensorFlow; everything here runs in the measuring world.
 """
 
 import itertools
-import json
-import os
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise import datasets, models, strategies
+from nodewise import data_service, datasets, strategies
+from nodewise.batches import Batch, batches, rows_read, steps_per_epoch
 from nodewise.cells import Cell
 from nodewise.clusters.base import Cluster
 from nodewise.clusters.processes import Channel, Message
+from nodewise.datasets import Dataset
 from nodewise.measure.traffic import traffic
+from nodewise.places import join
+from nodewise.recipes import Recipe, recipe_of
 from nodewise.strategies.base import Job, Strategy, score
 
-Batch = tuple[tf.Tensor, tf.Tensor]
-
-EVALUATION_BATCH = 1000
+EVALUATION_BATCH = 256
 IDLE_BARRIERS = 20
 _PROGRESS_S = 0.5
 
 
 def train_cell(
-    cell: Cell, manifest: Path, cluster: Cluster, rank: int, channel: Channel
+    cell: Cell,
+    cluster: Cluster,
+    rank: int,
+    channel: Channel,
+    *,
+    manifest: Path,
+    weights: Path | None,
 ) -> dict[str, Any]:
     """Train `cell` as worker `rank`; return this worker's part of the measurement.
+
+    `manifest` is the dataset's, `weights` a file of pretrained weights, None for random ones.
 
     Meets the other workers in its node ("placed"), before a block of timed steps ("warm") and after
     it ("timed"), as often as the launcher wants the block repeated.
     Sends `{"event": "ready"}` when the replica is built, `{"event": "first_step"}` when the first
     timed step is done, and `{"progress": share}` about twice a second from rank 0.
     """
-    join(cluster, rank, channel)
+    join(cluster, rank, channel, cell.nodes)
     data = datasets.load(manifest)
-    steps_per_epoch = len(data.y_train) // cell.global_batch
-    if steps_per_epoch == 0:
-        raise ValueError(
-            f"a global batch of {cell.global_batch} is larger than the {len(data.y_train)} examples"
-        )
-    module = models.load(cell.model)
-    job = Job(rank, cell.nodes, cell.global_batch, cell.seed, module.build, module.optimizer)
-    strategy: Strategy = strategies.load(cell.strategy).Strategy(job)
+    recipe = recipe_of(cell, data)
+    steps = steps_per_epoch(cell, len(data.y_train))
+    strategy = _strategy(cell, recipe, rank, weights)
     channel.send({"event": "ready", "at": time.time()})
 
-    batches = Batches.of(cell, data.x_train, data.y_train, rank)
+    service = data_service.address(cell, cluster)
     tell = channel.send if rank == 0 else lambda message: None
     initial = strategy.state()
-    strategy.step(*next(batches.endless()))  # traces, allocates and connects, at full speed
+    first = batches(cell, data, recipe, rank, warm_up=1, service=service)
+    strategy.step(*next(first))  # traces, allocates and connects, at full speed
     strategy.barrier()
     cluster.limit_link(rank)
     again = True
     while again:
         channel.meet("warm")
-        for x, y in itertools.islice(batches.endless(), cell.extent.warmup_steps):
+        warm_up = cell.extent.warmup_steps
+        stream = batches(cell, data, recipe, rank, warm_up=warm_up, service=service)
+        for x, y in itertools.islice(stream, warm_up):
             strategy.step(x, y)
         strategy.restore(initial)
-        result = _block(cell, strategy, batches, steps_per_epoch, tell)
+        result = _block(cell, strategy, stream, steps, tell)
         again = channel.meet("timed")
+    strategy.agree()
     return result | {
         "rank": rank,
-        "shard_examples": batches.examples,
-        "steps_per_epoch": steps_per_epoch,
-        "trainable_parameters": strategy.model.count_params()
-        - sum(int(np.prod(v.shape)) for v in strategy.model.non_trainable_variables),
+        "shard_examples": len(rows_read(cell, len(data.y_train), rank)),
+        "steps_per_epoch": steps,
+        "trainable_parameters": sum(
+            math.prod(variable.shape) for variable in strategy.model.trainable_variables
+        ),
         "total_parameters": strategy.model.count_params(),
-        "test": _evaluate(strategy, data.x_test, data.y_test, cell.nodes, rank),
+        "test": _evaluate(strategy, recipe, data, cell.nodes, rank) if cell.extent.epochs else None,
     }
 
 
-class Batches:
-    """A worker's batches: every epoch it reads `rows` in a new order and keeps its part of them.
+def _strategy(cell: Cell, recipe: Recipe, rank: int, weights: Path | None) -> Strategy:
+    """Return the cell's strategy with its replica built, on pretrained weights if there are any."""
 
-    It reads `parts` batches of `batch` examples a step and keeps batch number `part`.
-    """
+    def build() -> keras.Model:
+        model = recipe.build()
+        if weights is not None and recipe.load_pretrained is not None:
+            recipe.load_pretrained(model, weights)
+        return model
 
-    def __init__(
-        self,
-        x: np.ndarray,
-        y: np.ndarray,
-        rows: np.ndarray,
-        batch: int,
-        seed: int,
-        *,
-        part: int = 0,
-        parts: int = 1,
-    ) -> None:
-        self._x, self._y, self._rows, self._seed = x, y, rows, seed
-        self._read = batch * parts
-        self._kept = slice(part * batch, (part + 1) * batch)
-
-    @classmethod
-    def of(cls, cell: Cell, x: np.ndarray, y: np.ndarray, rank: int) -> Self:
-        """Return the batches that worker `rank` of `cell` trains on."""
-        if cell.input == "unsharded":
-            everything = np.arange(len(y))
-            return cls(x, y, everything, cell.batch, cell.seed, part=rank, parts=cell.nodes)
-        shard = datasets.shard(len(y), cell.nodes, rank, cell.seed)
-        return cls(x, y, shard, cell.batch, cell.seed + rank)
-
-    @property
-    def examples(self) -> int:
-        """How many examples the worker reads in an epoch."""
-        return len(self._rows)
-
-    def epoch(self, epoch: int) -> Iterator[Batch]:
-        """Yield the whole batches of one epoch; fewer examples than a batch are left over."""
-        order = np.random.default_rng([self._seed, epoch]).permutation(self._rows)
-        for start in range(0, len(order) - self._read + 1, self._read):
-            rows = order[start : start + self._read]
-            x, y = self._x[rows], self._y[rows]
-            yield tf.constant(x[self._kept]), tf.constant(y[self._kept])
-
-    def endless(self) -> Iterator[Batch]:
-        """Yield the batches of epoch 0, 1, 2 and so on."""
-        return itertools.chain.from_iterable(self.epoch(epoch) for epoch in itertools.count())
+    job = Job(rank, cell.nodes, cell.global_batch, cell.seed, build, recipe.optimizer, recipe.loss)
+    strategy: Strategy = strategies.load(cell.strategy).Strategy(job)
+    return strategy
 
 
 class Clock:
@@ -129,21 +105,23 @@ class Clock:
 
     def __init__(self, send: Callable[[Message], None], expected_steps: int) -> None:
         self.step_us: list[int] = []
+        self.input_us: list[int] = []
         self._send = send
         self._expected = expected_steps
         self._told = time.perf_counter()
 
-    def train(self, strategy: Strategy, batches: Iterator[Batch]) -> dict[str, Any]:
-        """Run one step per batch; return steps, seconds and the summed scores of this worker."""
+    def train(self, strategy: Strategy, stream: Iterator[Batch], steps: int) -> dict[str, Any]:
+        """Run `steps` steps; return their seconds and the summed scores of this worker."""
         scores = np.zeros(2)
         started = before = time.perf_counter()
-        steps = 0
-        for x, y in batches:
+        for _ in range(steps):
+            x, y = next(stream)
+            fed = time.perf_counter()
             scores += strategy.step(x, y).numpy()
             now = time.perf_counter()
             self.step_us.append(round((now - before) * 1e6))
+            self.input_us.append(round((fed - before) * 1e6))
             before = now
-            steps += 1
             if now - self._told > _PROGRESS_S:
                 self._told = now
                 self._send({"progress": len(self.step_us) / self._expected})
@@ -153,22 +131,6 @@ class Clock:
         return {"steps": steps, "seconds": before - started, "loss_sum": loss_sum, "right": right}
 
 
-def join(cluster: Cluster, rank: int, channel: Channel) -> None:
-    """Move this worker into its node and tell TensorFlow where the others are."""
-    cluster.enter_node(rank)
-    channel.meet("placed")
-    cluster.join(rank)
-    task = {"type": "worker", "index": rank}
-    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": cluster.addresses()}, "task": task})
-    compute_with_one_thread()
-
-
-def compute_with_one_thread() -> None:
-    """Make this node the same machine for every number of nodes; before TensorFlow's first step."""
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(2)
-
-
 def _timed_steps(cell: Cell, steps_per_epoch: int) -> int:
     return cell.extent.steps or (cell.extent.epochs or 0) * steps_per_epoch
 
@@ -176,29 +138,28 @@ def _timed_steps(cell: Cell, steps_per_epoch: int) -> int:
 def _block(
     cell: Cell,
     strategy: Strategy,
-    batches: Batches,
+    stream: Iterator[Batch],
     steps_per_epoch: int,
     tell: Callable[[Message], None],
 ) -> dict[str, Any]:
     """Train the timed steps, then those whose parts are timed apart."""
     clock = Clock(tell, _timed_steps(cell, steps_per_epoch))
-    result = _timed(cell, strategy, batches, steps_per_epoch, clock)
+    result = _timed(cell, strategy, stream, steps_per_epoch, clock)
     result["weights_sha256"] = strategy.weights_sha256()
-    result["split"] = _split(strategy, batches, cell.extent.split_steps)
+    result["split"] = _split(strategy, stream, cell.extent.split_steps)
     return result
 
 
 def _timed(
-    cell: Cell, strategy: Strategy, batches: Batches, steps_per_epoch: int, clock: Clock
+    cell: Cell, strategy: Strategy, stream: Iterator[Batch], steps_per_epoch: int, clock: Clock
 ) -> dict[str, Any]:
     strategy.barrier()
     cpu, wire, started = time.process_time(), traffic(), time.perf_counter()
     if cell.extent.steps:
-        epochs = [clock.train(strategy, itertools.islice(batches.endless(), cell.extent.steps))]
+        epochs = [clock.train(strategy, stream, cell.extent.steps)]
     else:
         epochs = [
-            clock.train(strategy, itertools.islice(batches.epoch(epoch), steps_per_epoch))
-            for epoch in range(cell.extent.epochs or 0)
+            clock.train(strategy, stream, steps_per_epoch) for _ in range(cell.extent.epochs or 0)
         ]
     elapsed, spent = time.perf_counter() - started, time.process_time() - cpu
     strategy.barrier()  # a step may return before the last of its bytes has left
@@ -206,6 +167,7 @@ def _timed(
     return {
         "epochs": epochs,
         "step_us": clock.step_us,
+        "input_us": clock.input_us,
         "elapsed_s": elapsed,
         "cpu_s": spent,
         "bytes_sent": after.sent - wire.sent,
@@ -215,26 +177,26 @@ def _timed(
 
 
 def _evaluate(
-    strategy: Strategy, x: np.ndarray, y: np.ndarray, nodes: int, rank: int
+    strategy: Strategy, recipe: Recipe, data: Dataset, nodes: int, rank: int
 ) -> dict[str, float]:
     """Score the worker's part of the test examples; the parts together are all of them."""
 
     def scores_of(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        logits = strategy.model(x, training=False)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(y, tf.int32), logits)
-        return score(tf.reduce_sum(losses), logits, y)
+        logits = strategy.model(recipe.preprocess(x), training=False)
+        return score(tf.reduce_sum(recipe.loss(y, logits)), logits, y)
 
     forward = tf.function(scores_of, reduce_retracing=True, autograph=False)
-    rows = np.array_split(np.arange(len(y)), nodes)[rank]
+    rows = np.array_split(np.arange(len(data.y_test)), nodes)[rank]
     scores = np.zeros(2)
     for start in range(0, len(rows), EVALUATION_BATCH):
         part = rows[start : start + EVALUATION_BATCH]
-        scores += forward(tf.constant(x[part]), tf.constant(y[part])).numpy()
+        x, y = tf.constant(data.x_test[part]), tf.constant(data.y_test[part])
+        scores += forward(x, y).numpy()
     loss_sum, right = scores.tolist()
     return {"examples": len(rows), "loss_sum": loss_sum, "right": right}
 
 
-def _split(strategy: Strategy, batches: Batches, steps: int) -> dict[str, Any] | None:
+def _split(strategy: Strategy, stream: Iterator[Batch], steps: int) -> dict[str, Any] | None:
     """Time the parts of `steps` steps, after one untimed step that traces them.
 
     What the timed steps trained is put back after that.
@@ -242,14 +204,13 @@ def _split(strategy: Strategy, batches: Batches, steps: int) -> dict[str, Any] |
     if steps == 0:
         return None
     trained = strategy.state()
-    source = batches.endless()
-    strategy.split_step(*next(source))
+    strategy.split_step(*next(stream))
     idle = []
     for _ in range(IDLE_BARRIERS):
         before = time.perf_counter()
         strategy.barrier()
         idle.append(time.perf_counter() - before)
-    times = [strategy.split_step(x, y) for x, y in itertools.islice(source, steps)]
+    times = [strategy.split_step(x, y) for x, y in itertools.islice(stream, steps)]
     strategy.restore(trained)
     split: dict[str, Any] = {
         f"{part}_us": [round(getattr(step, part) * 1e6) for step in times]

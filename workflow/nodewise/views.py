@@ -9,7 +9,7 @@ from nodewise.errors import UserError
 from nodewise.overhead.judge import JUDGEMENT
 from nodewise.overhead.rows import ALL_POINTS, FITS, OVERSUBSCRIBED, PREDICTIONS
 from nodewise.quantities import PROJECTED, kind_label
-from nodewise.tables import AXES, typed
+from nodewise.tables import AXES, PARTS, typed
 from nodewise.tables import OVERSUBSCRIBED as TOO_MANY_WORKERS
 
 Tables = dict[str, pd.DataFrame]
@@ -46,8 +46,8 @@ def _read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:
 
 
 def with_labels(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return `rows` with a column `label`: what the kind of their numbers is called."""
-    return rows.assign(label=_labels(rows))
+    """Return `rows` with what the kind of their numbers is called: `label`, `accuracy_label`."""
+    return rows.assign(label=_labels(rows), accuracy_label=_labels(rows, of_accuracy=True))
 
 
 def scaling_lines(curves: pd.DataFrame) -> pd.DataFrame:
@@ -95,7 +95,7 @@ def accuracies(tables: Tables) -> pd.DataFrame:
     """
     ours = _with_epochs(tables)
     ours = ours[ours["whole_epochs"]].rename(columns={"trained": "epochs"})
-    ours["kind"] = _labels(ours)
+    ours["kind"] = _labels(ours, of_accuracy=True)
     ours["accuracy"] = ours["train_accuracy"]
     published = tables["published"]
     asked = published.groupby(MODEL)["epochs"].first().rename("asked").reset_index()
@@ -135,10 +135,14 @@ def beside_published(tables: Tables) -> pd.DataFrame:
 
 
 def step_parts(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the split steps in long form: one row per curve point and part, in seconds."""
+    """Return the split steps in long form: one row per curve point and part, in seconds.
+
+    The wait for examples comes from the timed steps: split ones are fed beforehand.
+    """
     rows = scaling_lines(curves)
     rows["kind"] = _labels(rows)
-    parts = {f"{part}_s": part for part in ("compute", "wait", "communicate", "apply")}
+    rows = rows[rows["compute_s"].notna()]
+    parts = {f"{part}_s": part for part in ("input", *PARTS)}
     keep = [*GROUP, "line", *POINT, "kind", "repeats", "flags"]
     long = rows.rename(columns=parts).melt(keep, [*parts.values()], "part", "seconds")
     return long.dropna(subset="seconds").reset_index(drop=True)
@@ -150,12 +154,10 @@ def settings(tables: Tables) -> pd.DataFrame:
     In long form, as `step_parts`, with `setting`: what a node and its input are, in words. Only
     batches that every setting of a node count has.
     """
-    inputs = tables["cells"].groupby("experiment")["input"].first()
+    cells = tables["cells"].groupby("experiment")[["input", "preprocessing_nodes"]].first()
+    inputs = cells.apply(lambda row: _input_in_words(*row), axis=1)
     rows = tables["curves"].assign(
-        setting=lambda rows: (
-            rows["cluster"]
-            + rows["experiment"].map(inputs).map({"unsharded": ", unsharded"}).fillna("")
-        )
+        setting=lambda rows: rows["cluster"] + rows["experiment"].map(inputs).fillna("")
     )
     rows = rows[(rows["nodes"] > 1) & ~rows["whole_epochs"]]
     at = ["model", "dataset", "strategy", "nodes"]
@@ -165,6 +167,13 @@ def settings(tables: Tables) -> pd.DataFrame:
     named = rows[["experiment", *at, "setting"]].drop_duplicates()
     named = named.rename(columns={"strategy": "line"})
     return parts.merge(named, "left", ["experiment", "model", "dataset", "line", "nodes"])
+
+
+def _input_in_words(how: str, preprocessing_nodes: int) -> str:
+    """Return what to add to a setting: nothing for the usual input, each node its own shard."""
+    if how == "service":
+        return f", fed by {preprocessing_nodes} more"
+    return ", unsharded" if how == "unsharded" else ""
 
 
 def speedups(curves: pd.DataFrame) -> pd.DataFrame:
@@ -179,7 +188,7 @@ def epochs(tables: Tables) -> pd.DataFrame:
     """Return the `epochs` table of the cells that trained whole epochs, kinds as labels."""
     whole = tables["cells"].loc[tables["cells"]["whole_epochs"], "cell_id"]
     rows = tables["epochs"][tables["epochs"]["cell_id"].isin(whole)].reset_index(drop=True)
-    return rows.assign(kind=_labels(rows))
+    return rows.assign(kind=_labels(rows, of_accuracy=True))
 
 
 def fit_roles(predictions: pd.DataFrame) -> pd.DataFrame:
@@ -252,9 +261,13 @@ def _with_epochs(tables: Tables) -> pd.DataFrame:
     return scaling_lines(tables["curves"]).merge(trained, "left", key)
 
 
-def _labels(rows: pd.DataFrame, projected: pd.Series | bool = False) -> pd.Series:
-    rows = rows[["kind", "data_origin"]].assign(projected=projected)
-    labels = [kind_label(kind, origin, projected=bool(x)) for kind, origin, x in rows.to_numpy()]
+def _labels(
+    rows: pd.DataFrame, projected: pd.Series | bool = False, *, of_accuracy: bool = False
+) -> pd.Series:
+    rows = rows[["kind", "data_origin"]].assign(
+        weights=rows["weights"] if of_accuracy else "", projected=projected
+    )
+    labels = [kind_label(*told, projected=bool(x)) for *told, x in rows.to_numpy()]
     return pd.Series(labels, index=rows.index, dtype="str")
 
 

@@ -1,6 +1,7 @@
 """Cells, each measured alone on the whole machine.
 
-in:    a prepared dataset; the sources that decide what a cell does
+in:    a prepared dataset; pretrained weights if the model has any; the sources that decide what a
+       cell does
 out:   results/<study>/records/<cell>.json, also when the cell failed
 steps: measure_cell
 """
@@ -11,16 +12,34 @@ SHARED_SOURCES = sources(
     "records.py",
     "runner.py",
     "train.py",
+    "batches.py",
+    "data_service.py",
+    "places.py",
+    "recipes.py",
     "strategies/base.py",
     "clusters/*.py",
     "measure/*.py",
 )
 
 
+def model_file(wildcards):
+    """Return the file that builds a cell's model."""
+    cell = CELLS[wildcards.cell]
+    return own_file(cell.build) if cell.build else f"models/{cell.model}.py"
+
+
+def weights_manifest(wildcards):
+    """Return the manifest of the weights that a cell's model starts from, if it has any."""
+    cell = CELLS[wildcards.cell]
+    weights = None if cell.build else registry()[cell.model].weights
+    return [f"results/weights/{weights}/manifest.json"] if weights else []
+
+
 rule measure_cell:
     input:
         manifest=lambda w: f"results/datasets/{CELLS[w.cell].dataset}/manifest.json",
-        model=lambda w: f"models/{CELLS[w.cell].model}.py",
+        weights=weights_manifest,
+        model=model_file,
         strategy=lambda w: f"workflow/nodewise/strategies/{CELLS[w.cell].strategy}.py",
         shared=SHARED_SOURCES,
     output:
@@ -33,8 +52,10 @@ rule measure_cell:
         # a cell whose declaration changed is measured again; other cells of the config are not
         declaration=lambda w: CELLS[w.cell].model_dump_json(),
         config=CONFIG,
+        weights=lambda w, input: " ".join(f"--weights {path}" for path in input.weights),
         logs=lambda w: f"{RESULTS}/logs/{w.cell}",
     shell:
         # exec: the launcher must be Snakemake's own child, to notice when Snakemake is gone
         "exec nodewise measure-cell {wildcards.cell:q} --config {params.config:q}"
-        " --manifest {input.manifest:q} --out {output:q} --logs {params.logs:q} > {log:q} 2>&1"
+        " --manifest {input.manifest:q} {params.weights} --out {output:q} --logs {params.logs:q}"
+        " > {log:q} 2>&1"

@@ -1,6 +1,6 @@
 """Charts.
 
-in:    the tables, the fits, and the calibration if anything is emulated
+in:    the tables, the fits, the models' descriptions, and the calibration if anything is emulated
 out:   results/<study>/charts: per chart a Vega-Lite specification, a picture, its data, its text
 steps: draw_charts
 """
@@ -11,7 +11,14 @@ rule draw_charts:
         tables=expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
         overhead=rules.fit_overhead.output,
         calibration=CALIBRATION,
-        sources=sources("charts/*.py", "views.py", "quantities.py", "calibration.py"),
+        models=DESCRIPTIONS,
+        sources=sources(
+            "charts/*.py",
+            "views.py",
+            "quantities.py",
+            "calibration.py",
+            "architecture.py",
+        ),
     output:
         # stands for the folder: charts that did not change are not drawn again
         RESULTS + "/charts/themes.js",
@@ -24,4 +31,4 @@ rule draw_charts:
         calibration=CALIBRATION_OPTION,
     shell:
         "exec nodewise draw-charts --tables {params.tables} --overhead {params.overhead}"
-        " --out {params.charts} {params.calibration} > {log} 2>&1"
+        " --out {params.charts} {params.calibration} --models results/models > {log} 2>&1"

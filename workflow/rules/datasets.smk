@@ -1,9 +1,18 @@
 """Datasets, verified and unpacked.
 
-in:    data/datasets.yaml, the cache, a mirror, the official address, or nothing (a stand-in)
+in:    data/datasets.yaml, the cache, a mirror, the official address, or nothing (a stand-in); or a
+       user's own function
 out:   results/datasets/<name>/manifest.json and memory-mapped arrays beside it
-steps: prepare_dataset
+steps: prepare_dataset, prepare_own_dataset
 """
+
+OWN_DATASETS = {cell.dataset: cell.load for cell in CELLS.values() if cell.load}
+
+
+def own_file(spec):
+    """Return the file of a user's own function, if it is named by its file."""
+    file, _, _ = spec.rpartition(":")
+    return [file] if file.endswith(".py") else []
 
 
 rule prepare_dataset:
@@ -26,3 +35,26 @@ rule prepare_dataset:
     shell:
         "exec nodewise prepare-dataset {wildcards.dataset} --source {params.source}"
         " --seed {params.seed} --out results/datasets/{wildcards.dataset} > {log} 2>&1"
+
+
+rule prepare_own_dataset:
+    input:
+        lambda w: own_file(OWN_DATASETS[w.own]),
+    output:
+        manifest="results/datasets/{own}/manifest.json",
+        arrays=expand(
+            "results/datasets/{{own}}/{part}.npy",
+            part=["x_train", "y_train", "x_test", "y_test"],
+        ),
+    log:
+        "results/logs/datasets/{own}.log",
+    wildcard_constraints:
+        own="|".join(OWN_DATASETS) or "none",
+    params:
+        load=lambda w: OWN_DATASETS[w.own],
+    shell:
+        "exec nodewise prepare-own-dataset {params.load:q} --out results/datasets/{wildcards.own}"
+        " > {log} 2>&1"
+
+
+ruleorder: prepare_own_dataset > prepare_dataset

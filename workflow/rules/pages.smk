@@ -1,6 +1,7 @@
 """Pages and site.
 
-in:    tables, fits, charts, records, the calibration if any; templates and assets
+in:    tables, fits, charts, records, the models' descriptions, the calibration if any; templates and
+       assets
 out:   build/docs (Markdown) and build/site (the site; open build/site/index.html)
 steps: render_pages, build_site
 """
@@ -16,8 +17,15 @@ rule render_pages:
         overhead=rules.fit_overhead.output,
         charts=rules.draw_charts.output,
         calibration=CALIBRATION,
+        models=DESCRIPTIONS,
         site=SITE_SOURCES,
-        sources=sources("pages/*.py", "views.py", "quantities.py", "calibration.py"),
+        sources=sources(
+            "pages/*.py",
+            "views.py",
+            "quantities.py",
+            "calibration.py",
+            "architecture.py",
+        ),
     output:
         # stands for the folder: pages that did not change are not written again
         "build/docs/index.md",
@@ -29,7 +37,7 @@ rule render_pages:
         calibration=CALIBRATION_OPTION,
     shell:
         "exec nodewise render-pages --config {input.config:q} --results {params.results}"
-        " --out {params.docs} {params.calibration} > {log} 2>&1"
+        " --out {params.docs} {params.calibration} --models results/models > {log} 2>&1"
 
 
 rule build_site:

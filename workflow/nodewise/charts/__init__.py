@@ -1,7 +1,8 @@
 """The figures: tables -> Vega-Lite specifications, static pictures, data and words.
 
 One function per figure; `scaling` draws what was measured, `fits` the overhead formulas, `settings`
-how links, nodes and inputs compare. To add a figure, write its function and name it in `figures`.
+how links, nodes and inputs compare, `models` what models compute and communicate. To add a figure,
+write its function and name it in `figures`.
 """
 
 import json
@@ -11,9 +12,11 @@ import pandas as pd
 import vl_convert
 
 from nodewise import views
+from nodewise.architecture import read_architectures
 from nodewise.calibration import read_calibration
-from nodewise.charts import calibration, fits, scaling, settings, theme
+from nodewise.charts import calibration, fits, models, scaling, settings, theme
 from nodewise.charts.figure import VEGA_LITE, Figure, spec_json
+from nodewise.models import registry
 from nodewise.outputs import update_folder
 from nodewise.quantities import kind_label
 from nodewise.tables import read_tables
@@ -26,7 +29,11 @@ _LINE = ["experiment", "model", "dataset", "line", "kind"]
 
 
 def draw_charts(
-    tables_dir: Path, overhead_dir: Path, out_dir: Path, calibration_path: Path | None = None
+    tables_dir: Path,
+    overhead_dir: Path,
+    out_dir: Path,
+    calibration_path: Path | None = None,
+    models_dir: Path | None = None,
 ) -> list[str]:
     """Draw every figure into `out_dir`; return their names.
 
@@ -41,9 +48,13 @@ def draw_charts(
         BUNDLE: _bundle(out_dir / BUNDLE),
         THEMES: _themes(),
     }
-    drawn = figures(read_tables(tables_dir), views.read_overhead(overhead_dir))
+    tables = read_tables(tables_dir)
+    drawn = figures(tables, views.read_overhead(overhead_dir))
     if calibration_path is not None:
         drawn += calibration.figures(read_calibration(calibration_path))
+    if models_dir is not None:
+        ours = sorted(set(tables["cells"]["model"]) & registry().keys())
+        drawn += models.figures(read_architectures(models_dir, ours))
     for figure in drawn:
         spec = spec_json(figure.spec())
         files[f"{figure.name}.vl.json"] = spec

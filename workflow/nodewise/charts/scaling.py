@@ -78,7 +78,7 @@ def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             x=_batch_axis(data),
             xOffset=_node_offset(data, BAR_GAP),
             y=alt.Y("seconds:Q", title="Time of one step (s)").stack("zero"),
-            color=alt.Color("part:N", title=None, scale=colours).legend(columns=few(2, 4)),
+            color=alt.Color("part:N", title=None, scale=colours).legend(columns=few(2, 5)),
             order="rank:Q",
             opacity=alt.condition("datum.flags", alt.value(0.6), alt.value(1)),
             tooltip=tooltip(data, ["kind", "part", *_POINT, "seconds", *_LAUNCHES]),
@@ -94,13 +94,14 @@ def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         title="Where the time of a step goes",
         kinds=kinds_of(data),
         alt=(
-            "The parts of a step, stacked: compute, wait, communicate, apply. "
+            "The parts of a step, stacked: input, compute, wait, communicate, apply. "
             f"Share of communication. {in_words(shares, 'share', 'share')}"
         ),
         caption=(
-            "Steps whose parts are timed apart: the gradient (compute), waiting for the slowest "
-            "worker (wait), the all-reduce (communicate), the update of the weights (apply). Each "
-            "is a median over steps and launches. Pale bars call for caution, as hollow points do."
+            "Waiting for the examples of a timed step (input); then steps whose parts are timed "
+            "apart: the gradient (compute), waiting for the slowest worker (wait), the all-reduce "
+            "(communicate), the update of the weights (apply). Each is a median over steps and "
+            "launches. Pale bars call for caution, as hollow points do."
         ),
     )
 

@@ -34,7 +34,7 @@ def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
                 "part:N",
                 title=None,
                 scale=alt.Scale(domain=parts, range=list(theme.PART_COLOURS.values())),
-            ).legend(columns=few(2, 4)),
+            ).legend(columns=few(2, 5)),
             order="rank:Q",
             opacity=alt.condition("datum.flags", alt.value(0.6), alt.value(1)),
             tooltip=tooltip(data, names),
@@ -57,10 +57,11 @@ def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         data=data,
         title=f"One step on {nodes} nodes under several settings",
         kinds=kinds_of(data),
-        alt=f"Time of a step on {nodes} nodes, its four parts together. {words}.",
+        alt=f"Time of a step on {nodes} nodes, its parts together. {words}.",
         caption=(
-            "Medians over steps and launches of steps whose parts are timed apart. A setting is "
-            "the share of a core and the link of each node on this machine; times are the nodes' "
-            "own. The number beside a bar is the batch per worker. Pale bars call for caution."
+            "Medians over steps and launches of steps whose parts are timed apart, and of the "
+            "wait for examples (input). A setting is the share of a core and the link of each node "
+            "on this machine, and how it is fed; times are the nodes' own. The number beside a bar "
+            "is the batch per worker. Pale bars call for caution."
         ),
     )

@@ -16,6 +16,7 @@ KIND_COLOURS = {
     "published": "#d2600f",
     "fitted": "#0f8f6b",
     "predicted": "#c2549d",
+    "counted": "#8a7a2e",
 }
 KIND_SHAPES = {
     "measured": "circle",
@@ -24,9 +25,11 @@ KIND_SHAPES = {
     "published": "diamond",
     "fitted": "stroke",
     "predicted": "M-0.8,-0.8L0.8,0.8M0.8,-0.8L-0.8,0.8",
+    "counted": "cross",
 }
 PROJECTED_SHAPE = "triangle-up"
 PART_COLOURS = {
+    "input": "#6366c4",
     "compute": "#2b8a8f",
     "wait": "#b98108",
     "communicate": "#b8477a",

@@ -9,7 +9,7 @@ def cluster_of(cell: Cell) -> Cluster:
     if isinstance(cell.cluster, Emulated):
         from nodewise.clusters import emulated
 
-        return emulated.Emulated(cell.nodes, cell.cluster)
+        return emulated.Emulated(cell.places, cell.cluster)
     from nodewise.clusters import local
 
-    return local.Local(cell.nodes)
+    return local.Local(cell.places)

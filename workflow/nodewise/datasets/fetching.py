@@ -1,6 +1,6 @@
 """Getting the files of a dataset: from the cache, a mirror or the official address, checked always.
 
-The cache holds every file as it came (`<dataset>/<file>`), and beside it `<file>.origin`: "mirror"
+The cache holds every file as it came (`<folder>/<file>`), and beside it `<file>.origin`: "mirror"
 or "official". A damaged file of the cache is renamed to `<file>.bad`; mirrors are only read.
 """
 
@@ -17,8 +17,9 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Literal, Protocol
 
+from nodewise.datasets.facts import SourceFile
+from nodewise.datasets.folders import exclusive
 from nodewise.datasets.progress import progress
-from nodewise.datasets.registry import SourceFile
 from nodewise.datasets.web import TIMEOUT_S, Address, UnavailableError, Web, parse_address
 from nodewise.errors import UserError
 from nodewise.files import atomic, write_text
@@ -42,16 +43,16 @@ class UnobtainableError(Exception):
     `corrupt` is true if a source has it with the wrong content.
     """
 
-    def __init__(self, name: str, failures: list[str], *, corrupt: bool) -> None:
-        super().__init__(f"{name} cannot be had; tried {'; '.join(failures)}")
+    def __init__(self, text: str, *, corrupt: bool) -> None:
+        super().__init__(text)
         self.corrupt = corrupt
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """A checked file: what is inside its wrapping, and where it first came from."""
+    """A checked file of the cache, and where it first came from."""
 
-    content: bytes
+    path: Path
     origin: RealOrigin
 
 
@@ -90,63 +91,82 @@ def parse_mirror(text: str) -> Mirror:
 
 
 class Fetcher:
-    """Fetches the files of one dataset into its folder of the cache."""
+    """Fetches files into a cache. A source that failed is not asked again for the same file."""
 
-    def __init__(self, dataset: str, folder: Path, mirror: Mirror | None) -> None:
-        self._dataset = dataset
-        self._folder = folder
+    def __init__(self, name: str, cache: Path, mirror: Mirror | None) -> None:
+        """`name` is what the files belong to: shown to people, and their folder by default."""
+        self._name = name
+        self._cache = cache
         self._mirror = mirror
         self._direct = Web(proxies=False)  # a mirror is one's own: no proxy in between
         self._outside = Web(proxies=True)
+        self._failed: dict[tuple[str, str], UnavailableError | CorruptError] = {}
 
-    def fetch(self, file: SourceFile, size: int) -> Fetched:
-        """Return `file`, whose content has `size` bytes, from the first source that has it right.
+    def fetch(self, file: SourceFile, *, near: bool = False) -> Fetched:
+        """Return `file` from the first source that has it right; `near`: cache or mirror alone.
 
         Raises:
             UnobtainableError: no source has it.
             OSError: the cache cannot be read or written.
         """
-        cached, bad = self._folder / file.name, self._folder / f"{file.name}.bad"
+        with exclusive(self._cache / self._folder(file)) as folder:
+            return self._fetch(file, folder / file.name, near=near)
+
+    def _folder(self, file: SourceFile) -> str:
+        return file.folder or self._name
+
+    def _fetch(self, file: SourceFile, cached: Path, *, near: bool) -> Fetched:
+        bad = cached.with_name(f"{cached.name}.bad")
         failures: list[str] = []
         if cached.exists():
             try:
-                return Fetched(_content(cached, file, size), _read_origin(cached))
+                _check(cached, file)
+                return Fetched(cached, _read_origin(cached))
             except CorruptError as error:
                 cached.replace(bad)
                 log.warning("%s: %s; set aside as %s", cached, error, bad.name)
         if bad.exists():
             failures.append(f"{bad} (a damaged copy)")
         corrupt = bad.exists()
-        for source in self._sources(file):
+        for source in self._sources(file, near=near):
             try:
-                return self._take(source, file, size, cached)
+                return self._take(source, file, cached)
             except (UnavailableError, CorruptError) as error:
                 corrupt = corrupt or isinstance(error, CorruptError)
                 failures.append(f"{source.shown} ({error})")
-                log.warning("%s: %s: %s", self._dataset, source.shown, error)
-        raise UnobtainableError(file.name, failures, corrupt=corrupt)
+        tried = f"; tried {'; '.join(failures)}" if failures else ": there is no mirror"
+        shown = f"{file.folder}/{file.name}" if file.folder else file.name
+        raise UnobtainableError(f"{shown} cannot be had{tried}", corrupt=corrupt)
 
-    def _sources(self, file: SourceFile) -> Iterator[_Source]:
+    def _sources(self, file: SourceFile, *, near: bool) -> Iterator[_Source]:
         if isinstance(self._mirror, Path):
-            path = self._mirror / self._dataset / file.name
+            path = self._mirror / self._folder(file) / file.name
             yield _Source("mirror", str(path), lambda: _open_file(path))
         elif self._mirror is not None:
-            address = self._mirror.below(self._dataset, file.name)
+            address = self._mirror.below(self._folder(file), file.name)
             yield _web_source("mirror", self._direct, address)
-        for url in file.urls:
+        for url in () if near else file.urls:
             yield _web_source("official", self._outside, Address(url))
 
-    def _take(self, source: _Source, file: SourceFile, size: int, cached: Path) -> Fetched:
-        """Copy `file` from `source` into the cache, if it is right."""
-        stream, length = source.open()
-        label = f"{self._dataset}/{file.name}"
-        with closing(stream), atomic(cached) as temporary, progress(label, length) as advance:
-            _copy(stream, length, temporary, _packed_limit(size), advance)
-            content = _content(temporary, file, size)
-            # First the note, then the file: no file is ever there without its note.
-            write_text(_origin_path(cached), f"{source.origin}\n")
+    def _take(self, source: _Source, file: SourceFile, cached: Path) -> Fetched:
+        """Copy `file` from `source` into the cache, if it is right; note and tell if it is not."""
+        key = (file.name, source.shown)
+        if key in self._failed:
+            raise self._failed[key]
+        label = f"{self._folder(file)}/{file.name}"
+        try:
+            stream, length = source.open()
+            with closing(stream), atomic(cached) as temporary, progress(label, length) as advance:
+                _copy(stream, length, temporary, _most_bytes(file), advance)
+                _check(temporary, file)
+                # First the note, then the file: no file is ever there without its note.
+                write_text(_origin_path(cached), f"{source.origin}\n")
+        except (UnavailableError, CorruptError) as error:
+            self._failed[key] = error
+            log.warning("%s: %s: %s", self._name, source.shown, error)
+            raise
         log.info("%s: fetched from %s", label, source.shown)
-        return Fetched(content, source.origin)
+        return Fetched(cached, source.origin)
 
 
 def _web_source(origin: RealOrigin, web: Web, address: Address) -> _Source:
@@ -166,9 +186,10 @@ def _open_file(path: Path) -> tuple[_Stream, int | None]:
         raise UnavailableError(f"cannot be read ({error.strerror})") from error
 
 
-def _packed_limit(size: int) -> int:
-    """Return the most bytes that gzip can make of `size`, with some room."""
-    return size + size // 100 + 2**16
+def _most_bytes(file: SourceFile) -> int:
+    """Return the most bytes that `file` can have: gzip, at its worst, adds a little."""
+    size = file.content_bytes
+    return size + size // 100 + 2**16 if file.gzipped else size
 
 
 def _copy(
@@ -204,28 +225,32 @@ def _read(stream: _Stream) -> bytes:
         raise UnavailableError(f"broke off ({type(error).__name__})") from error
 
 
-def _content(path: Path, file: SourceFile, size: int) -> bytes:
-    """Return what is inside the gzip file `path`.
+def _check(path: Path, file: SourceFile) -> None:
+    """Compare the content of `path` with what is known of `file`.
 
     Raises:
-        CorruptError: it is not the content that the registry tells.
+        CorruptError: it is another.
     """
+    does = "unpacks to" if file.gzipped else "has"
+    digest, size = hashlib.sha256(), 0
     try:
-        with gzip.open(path) as packed:
-            content = packed.read(size + 1)  # the one byte more makes gzip check its sum
+        with gzip.open(path) if file.gzipped else path.open("rb") as content:
+            while chunk := content.read(CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+                if size > file.content_bytes:
+                    raise CorruptError(
+                        f"{does} more than the expected {file.content_bytes:,} bytes"
+                    )
     except EOFError as error:
         raise CorruptError("its gzip data breaks off") from error
     except (gzip.BadGzipFile, zlib.error) as error:
         raise CorruptError("is not sound gzip data") from error
-    if len(content) > size:
-        raise CorruptError(f"unpacks to more than the expected {size:,} bytes")
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != file.content_sha256:
+    if digest.hexdigest() != file.content_sha256:
         raise CorruptError(
-            f"unpacks to {len(content):,} bytes with SHA-256 {digest}, "
-            f"expected {size:,} with {file.content_sha256}"
+            f"{does} {size:,} bytes with SHA-256 {digest.hexdigest()}, "
+            f"expected {file.content_bytes:,} with {file.content_sha256}"
         )
-    return content
 
 
 def _origin_path(cached: Path) -> Path:

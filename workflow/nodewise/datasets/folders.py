@@ -12,8 +12,8 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def exclusive(folder: Path) -> Iterator[None]:
-    """Make `folder`, wait until no other run writes to it, and clear what killed runs left.
+def exclusive(folder: Path) -> Iterator[Path]:
+    """Make and yield `folder`: wait until no other run writes to it, clear what killed ones left.
 
     The lock ends with the process, however that ends. Its file `.lock` stays.
     """
@@ -25,4 +25,4 @@ def exclusive(folder: Path) -> Iterator[None]:
             log.info("%s: another run is writing here; waiting for it", folder)
             fcntl.flock(lock, fcntl.LOCK_EX)
         remove_leftovers(folder)
-        yield
+        yield folder

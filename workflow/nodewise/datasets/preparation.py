@@ -4,30 +4,23 @@ import logging
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from nodewise.datasets import idx
-from nodewise.datasets.fetching import Fetcher, UnobtainableError, parse_mirror
-from nodewise.datasets.folders import exclusive
+from nodewise.datasets.facts import StandIn
+from nodewise.datasets.fetching import Fetched, Fetcher, UnobtainableError, parse_mirror
+from nodewise.datasets.formats import Release
 from nodewise.datasets.prepared import (
-    ARRAY_FILES,
     MANIFEST,
     Manifest,
     ManifestFile,
-    combined_sha256,
     overall_origin,
+    write,
 )
 from nodewise.datasets.progress import progress
-from nodewise.datasets.registry import ROLES, Entry, Role, SourceFile, StandIn, find
+from nodewise.datasets.registry import Entry, find
 from nodewise.errors import UserError
-from nodewise.files import atomic, write_json
-from nodewise.records import Origin
+from nodewise.files import check_writable
 
 log = logging.getLogger(__name__)
 
-Arrays = dict[Role, NDArray[np.uint8]]
-Origins = dict[Role, Origin]
 Source = Literal["any", "official"]
 
 
@@ -44,14 +37,16 @@ def prepare(
     """Fetch (or draw), check and unpack the dataset `name` into `out`.
 
     Writes `x_train.npy`, `y_train.npy`, `x_test.npy`, `y_test.npy` and, last, `manifest.json`.
-    Sources in order: `cache`, `mirror`, the official addresses, a drawn stand-in.
+    Sources in order: `cache` and `mirror`, the official addresses, a drawn stand-in. If they have
+    several releases of the dataset, the first one of the registry is taken.
 
     Args:
         name: a key of the registry.
         registry: the registry file, see `read_registry`.
         cache: folder of the files as they came, `<dataset>/<file>`.
         mirror: a folder or an http(s) prefix that has `<dataset>/<file>`; None for none.
-        source: "official" forbids the stand-in; every byte then is the official one by checksum.
+        source: "official" forbids the stand-in and releases that are not the official content;
+            every byte then is the official one by checksum.
         out: folder to write to.
         seed: of the stand-in, 0 or above.
 
@@ -67,37 +62,49 @@ def prepare(
     entry = find(registry, name)
     place = parse_mirror(mirror) if mirror else None
     try:
-        with exclusive(cache / name), exclusive(out):
-            fetcher = Fetcher(name, cache / name, place)
-            try:
-                arrays, origins = _real(name, entry, fetcher)
-            except UnobtainableError as error:
-                stand_in = _permitted_stand_in(name, entry, source, error)
-                log.warning("%s: the real data cannot be had; drawing a stand-in", name)
-                arrays, origins = _drawn(name, entry, stand_in, seed)
-            manifest = _manifest(name, entry, arrays, origins, seed)
-            _write(out, arrays, manifest)
+        check_writable(out / MANIFEST)
+        fetcher = Fetcher(name, cache, place)
+        try:
+            release, fetched = _obtain(name, entry, source, fetcher)
+        except UnobtainableError as error:
+            stand_in = _permitted_stand_in(name, entry, source, error)
+            log.warning("%s: the real data cannot be had; drawing a stand-in", name)
+            manifest = _draw(name, entry, stand_in, seed, out)
+        else:
+            manifest = _read(name, entry, release, fetched, out)
     except OSError as error:
         raise UserError(f"{error.filename or out}: {error.strerror or error}") from error
     log.info("%s: written to %s, data is %s", name, out, manifest.origin)
     return manifest
 
 
-def _real(name: str, entry: Entry, fetcher: Fetcher) -> tuple[Arrays, Origins]:
-    """Return the real data, all of it.
+def _obtain(
+    name: str, entry: Entry, source: Source, fetcher: Fetcher
+) -> tuple[Release, dict[str, Fetched]]:
+    """Return a release and its files: first of what is near, then of what must be downloaded.
 
     Raises:
-        UnobtainableError: a file cannot be had.
-        UserError: the registry does not fit a file.
+        UnobtainableError: no release can be had as a whole.
     """
-    arrays: Arrays = {}
-    origins: Origins = {}
-    for file in entry.files:
-        shape = entry.array_shape(file.role)
-        fetched = fetcher.fetch(file, idx.size(shape))
-        arrays[file.role] = _parse(name, entry, file, fetched.content, shape)
-        origins[file.role] = fetched.origin
-    return arrays, origins
+    releases = [r for r in entry.releases if source == "any" or r.note is None]
+    if not releases:
+        told = "; ".join(str(release.note) for release in entry.releases)
+        raise UserError(
+            f"{name}: no release of it is the official content ({told}); allowed with source 'any'"
+        )
+    failures: list[UnobtainableError] = []
+    for near in (True, False):
+        failures = []
+        for release in releases:
+            try:
+                files = {f.name: fetcher.fetch(f, near=near) for f in release.files_needed()}
+            except UnobtainableError as error:
+                failures.append(error)
+            else:
+                return release, files
+    raise UnobtainableError(
+        "; ".join(map(str, failures)), corrupt=any(error.corrupt for error in failures)
+    )
 
 
 def _permitted_stand_in(
@@ -110,78 +117,65 @@ def _permitted_stand_in(
     if error.corrupt:
         raise UserError(f"{name}: {error}; mend or remove the bad file, then run again") from error
     if source == "official" or entry.stand_in is None:
-        choice = "" if entry.stand_in is None else ", or allow a stand-in with source 'any'"
+        files = [file for release in entry.releases for file in release.files_needed()]
+        folders = {f"DIR/{file.folder or name}" for file in files}
+        other = entry.stand_in or any(release.note for release in entry.releases)
+        choice = ", or allow other data with source 'any'" if source == "official" and other else ""
         raise UserError(
-            f"{name}: {error}; put the files into a folder DIR/{name} and set "
+            f"{name}: {error}; put the files into {' and '.join(sorted(folders))} and set "
             f"NODEWISE_DATASETS=DIR{choice}"
         ) from error
     return entry.stand_in
 
 
-def _parse(
-    name: str, entry: Entry, file: SourceFile, content: bytes, shape: tuple[int, ...]
-) -> NDArray[np.uint8]:
-    """Unpack `content`. Its checksum is right, so a misfit is the registry's and meets no mercy."""
-    try:
-        array = idx.parse(content, shape)
-    except ValueError as error:
-        raise UserError(f"{name}: {file.name}: {error}; the registry does not fit it") from error
-    if file.role.endswith("labels") and array.max() >= len(entry.classes):
-        raise UserError(
-            f"{name}: {file.name}: label {array.max()}, expected 0 … {len(entry.classes) - 1}"
-        )
-    return array
+def _read(
+    name: str, entry: Entry, release: Release, fetched: dict[str, Fetched], out: Path
+) -> Manifest:
+    """Read a release and write its arrays.
 
-
-def _drawn(name: str, entry: Entry, stand_in: StandIn, seed: int) -> tuple[Arrays, Origins]:
-    """Return a stand-in for the whole dataset."""
-    from nodewise.datasets import standins  # scipy and Pillow are not needed for real data
-
-    if entry.shape != standins.SHAPE or len(entry.classes) != standins.CLASSES:
-        wanted = "×".join(map(str, standins.SHAPE))
-        raise UserError(f"{name}: stand_in: only for {standins.CLASSES} classes of {wanted}")
-    arrays: Arrays = {}
+    The checksums of its files are right, so a misfit is the registry's and meets no mercy.
+    """
     total = entry.train_examples + entry.test_examples
-    with progress(f"drawing {name}", total) as advance:
-        for split, examples in enumerate((entry.train_examples, entry.test_examples)):
-            drawn = standins.draw(stand_in, examples, seed, split, advance)
-            arrays[ROLES[2 * split]], arrays[ROLES[2 * split + 1]] = drawn
-    return arrays, dict.fromkeys(ROLES, "generated")
-
-
-def _manifest(name: str, entry: Entry, arrays: Arrays, origins: Origins, seed: int) -> Manifest:
-    by_role = {file.role: file for file in entry.files}
+    paths = {file: found.path for file, found in fetched.items()}
+    with progress(f"reading {name}", total) as advance:
+        try:
+            arrays = release.read(entry, paths, advance)
+        except ValueError as error:
+            raise UserError(f"{name}: {error}; the registry does not fit it") from error
     files = tuple(
         ManifestFile(
-            role=role,
-            name=by_role[role].name,
-            content_sha256=idx.sha256(arrays[role]),
-            origin=origins[role],
+            name=file.name, content_sha256=file.content_sha256, origin=fetched[file.name].origin
         )
-        for role in ROLES
+        for file in release.files_needed()
     )
-    origin = overall_origin(files)
-    drawn = origin == "generated"
-    return Manifest(
+    return write(
+        out,
+        arrays,
         dataset=name,
-        title=f"Drawn stand-in for {entry.title}" if drawn else entry.title,
-        origin=origin,
-        seed=seed if drawn else None,
-        sha256=combined_sha256(files),
+        origin=overall_origin(files),
+        title=entry.title,
+        note=release.note,
         files=files,
-        train_examples=entry.train_examples,
-        test_examples=entry.test_examples,
-        shape=entry.shape,
         classes=entry.classes,
-        licence="drawn by nodewise, no rights of others" if drawn else entry.licence,
-        licence_url=None if drawn else entry.licence_url,
+        licence=entry.licence,
+        licence_url=entry.licence_url,
     )
 
 
-def _write(out: Path, arrays: Arrays, manifest: Manifest) -> None:
-    """Write the arrays and then the manifest; until then there is none, not even an old one."""
-    (out / MANIFEST).unlink(missing_ok=True)
-    for role, file_name in ARRAY_FILES.items():
-        with atomic(out / file_name) as temporary:
-            np.save(temporary, arrays[role], allow_pickle=False)
-    write_json(out / MANIFEST, manifest.model_dump(mode="json"))
+def _draw(name: str, entry: Entry, stand_in: StandIn, seed: int, out: Path) -> Manifest:
+    """Draw a stand-in for the whole dataset and write its arrays."""
+    from nodewise.datasets import standins  # scipy and Pillow are not needed for real data
+
+    total = entry.train_examples + entry.test_examples
+    with progress(f"drawing {name}", total) as advance:
+        arrays = standins.draw_dataset(name, entry, stand_in, seed, advance)
+    return write(
+        out,
+        arrays,
+        dataset=name,
+        origin="generated",
+        title=f"Drawn stand-in for {entry.title}",
+        seed=seed,
+        classes=entry.classes,
+        licence="drawn by nodewise, no rights of others",
+    )

@@ -12,13 +12,25 @@ from urllib.parse import quote
 import jinja2
 from markupsafe import Markup
 
+from nodewise.architecture import architecture_json
 from nodewise.calibration import calibration_json
 from nodewise.outputs import update_folder
-from nodewise.pages import about, calibration, cells, fit, home, markup, results, studies
+from nodewise.pages import (
+    about,
+    calibration,
+    cells,
+    fit,
+    home,
+    markup,
+    models,
+    own,
+    results,
+    studies,
+)
 from nodewise.pages.study import Page, Study, read_study
 from nodewise.records import record_json
 
-_PARTS = (home, results, fit, studies, cells, calibration, about)
+_PARTS = (home, results, fit, studies, models, cells, calibration, own, about)
 
 
 def render_pages(
@@ -31,6 +43,7 @@ def render_pages(
     site_dir: Path,
     out_dir: Path,
     calibration_path: Path | None = None,
+    models_dir: Path | None = None,
 ) -> int:
     """Render every page of a study, with its downloads and assets, into `out_dir`.
 
@@ -46,6 +59,7 @@ def render_pages(
         site_dir: templates, assets and `columns.yaml`.
         out_dir: the folder that MkDocs reads.
         calibration_path: what `nodewise calibrate` wrote, None if nothing is emulated.
+        models_dir: what `nodewise describe-model` wrote, None to leave models undescribed.
 
     Raises:
         UserError: an input is missing or misfit.
@@ -58,6 +72,7 @@ def render_pages(
         records_dir=records_dir,
         columns_path=site_dir / "columns.yaml",
         calibration_path=calibration_path,
+        models_dir=models_dir,
     )
     files: dict[str, str | bytes] = {
         **_copies(tables_dir, "tables", [f"{name}.*" for name in study.tables]),
@@ -67,6 +82,8 @@ def render_pages(
     }
     for cell_id, record in study.records.items():
         files[f"cells/{cell_id}.json"] = record_json(record)
+    for name, architecture in study.architectures.items():
+        files[f"models/{name}.json"] = architecture_json(architecture)
     if study.calibration is not None:
         files["calibration.json"] = calibration_json(study.calibration)
     scripts = sorted(name for name in files if name.startswith("charts/") and name.endswith(".js"))

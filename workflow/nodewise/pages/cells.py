@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.cells import Emulated
+from nodewise.cells import Cell, Emulated
 from nodewise.pages.markup import Column, Table, number, table
 from nodewise.pages.study import Page, Study
 from nodewise.quantities import kind_label, write_number
@@ -84,7 +84,11 @@ def _measured(study: Study, row: Row, result: Measurement) -> dict[str, Any]:
         ("Time of an epoch", measured("epoch_time_s", "s")),
         ("Timed training", measured("train_time_s", "s")),
         ("Timed steps", f"{result.steps:,}"),
-        ("Accuracy on the test examples", measured("test_accuracy", "accuracy")),
+        (
+            "Accuracy on the test examples",
+            number(row["test_accuracy"], "accuracy", row["accuracy_label"]),
+        ),
+        ("Waited for examples, per step", measured("input_s", "s")),
         ("Sent per step and worker", measured("bytes_sent_per_step", "B")),
     ]
     return {
@@ -96,9 +100,12 @@ def _measured(study: Study, row: Row, result: Measurement) -> dict[str, Any]:
         "steps": _plot(row, study.step_times[row["cell_id"]]),
         "split": _split(row, result),
         "whole_epochs": result.whole_epochs,
-        "epochs": table(study.epochs[row["cell_id"]], _epochs(label)),
+        "epochs": table(study.epochs[row["cell_id"]], _epochs(label, row["accuracy_label"])),
         "workers": table(
-            pd.DataFrame(worker.model_dump(exclude={"split"}) for worker in result.workers),
+            pd.DataFrame(
+                worker.model_dump(exclude={"split", "step_us", "input_us"})
+                for worker in result.workers
+            ),
             _workers(clock),
         ),
         "start_up": [
@@ -141,13 +148,13 @@ def _nodes(seen: Conditions, clock: str) -> Table | None:
     return table(rows, columns)
 
 
-def _epochs(label: str) -> list[Column]:
+def _epochs(label: str, accuracy_label: str) -> list[Column]:
     return [
         Column("epoch", "Epoch"),
         Column("steps", "Steps"),
         Column("seconds", "Time", "s", label),
-        Column("loss", "Training loss", "accuracy", label),
-        Column("accuracy", "Training accuracy", "accuracy", label),
+        Column("loss", "Training loss", "accuracy", accuracy_label),
+        Column("accuracy", "Training accuracy", "accuracy", accuracy_label),
     ]
 
 
@@ -210,16 +217,25 @@ def _split(row: Row, result: Measurement) -> dict[str, Any] | None:
     }
 
 
+def _input(cell: Cell) -> str:
+    if not cell.preprocessing_nodes:
+        return cell.input
+    return f"{cell.input}, {cell.preprocessing_nodes} preprocessing nodes"
+
+
 def _origin(study: Study, record: Record) -> Facts:
     """Return where the measurement comes from: examples, machine, versions, commit."""
     made, data = record.provenance, record.data
     facts: Facts = []
     if data is not None:
+        note = f"; {data.note}" if data.note else ""
         facts += [
-            ("Examples", f"{study.dataset_title(data.dataset)}, {data.origin}"),
+            ("Examples", f"{study.dataset_title(data.dataset)}, {data.origin}{note}"),
             ("Training and test examples", f"{data.train_examples:,} and {data.test_examples:,}"),
             ("SHA-256 of the examples", data.sha256),
         ]
+    if record.weights is not None:
+        facts.append(("Starts from", f"{record.weights.name}, {record.weights.origin}"))
     cluster = record.cell.cluster
     if isinstance(cluster, Emulated):
         facts.append(("A node", cluster.label))
@@ -233,7 +249,7 @@ def _origin(study: Study, record: Record) -> Facts:
         ("Kernel", made.kernel),
         ("Network", made.network),
         ("Processor per node", made.cpu_limit),
-        ("Input", record.cell.input),
+        ("Input", _input(record.cell)),
         ("Versions", ", ".join(f"{name} {made.versions[name]}" for name in sorted(made.versions))),
         ("Started", f"{record.started_at:%Y-%m-%d %H:%M:%S %Z}"),
         ("Time limit", write_number(record.cell.time_limit_s, "s")),

@@ -14,6 +14,7 @@ import yaml
 from markupsafe import Markup
 
 from nodewise import views
+from nodewise.architecture import Architecture, read_architectures
 from nodewise.calibration import Calibration, read_calibration
 from nodewise.cells import parse_id
 from nodewise.config import Config, read_config
@@ -94,6 +95,7 @@ class Study:
     Attributes:
         columns: what the tables hold, for readers: table -> its `row` and its `columns`.
         calibration: that of its emulated cluster, None if there is none.
+        architectures: what its models are, by name; a user's own models are not described.
     """
 
     config: Config
@@ -104,6 +106,7 @@ class Study:
     datasets: dict[str, Entry]
     columns: dict[str, dict[str, Any]]
     calibration: Calibration | None
+    architectures: dict[str, Architecture]
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -155,21 +158,25 @@ def read_study(
     records_dir: Path,
     columns_path: Path,
     calibration_path: Path | None,
+    models_dir: Path | None = None,
 ) -> Study:
     """Read everything that pages are made from.
 
     Raises:
         UserError: a file is missing or misfit, or a cell has no record.
     """
+    tables = read_tables(tables_dir)
+    ours = sorted(set(tables["cells"]["model"]) & registry().keys())
     study = Study(
         config=read_config(config_path),
-        tables=read_tables(tables_dir),
+        tables=tables,
         overhead=views.read_overhead(overhead_dir),
         figures=[_read_figure(path) for path in sorted(charts_dir.glob("*.vl.json"))],
         records=_read_records(records_dir),
         datasets=read_registry(DATASETS),
         columns=yaml.safe_load(columns_path.read_text(encoding="utf-8")),
         calibration=read_calibration(calibration_path) if calibration_path else None,
+        architectures=read_architectures(models_dir, ours) if models_dir else {},
     )
     missing = sorted(set(study.cells["cell_id"]) - set(study.records))
     if missing:

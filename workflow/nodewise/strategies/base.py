@@ -10,6 +10,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+def cross_entropy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Return the softmax cross-entropy of each example, (examples,), from logits and labels."""
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(y, tf.int32), logits)
+
 
 @dataclass(frozen=True)
 class Job:
@@ -17,7 +24,8 @@ class Job:
 
     `global_batch` is the number of examples per step over all workers: gradients are sums over
     the local examples divided by it, so that their sum over workers is the mean over the global
-    batch, also when workers hold different numbers of examples.
+    batch, also when workers hold different numbers of examples. `loss` takes labels and logits and
+    returns one loss per example.
     """
 
     rank: int
@@ -26,6 +34,7 @@ class Job:
     seed: int
     build: Callable[[], keras.Model]
     optimizer: Callable[[], keras.optimizers.Optimizer]
+    loss: Loss = cross_entropy
 
 
 class StepTimes(NamedTuple):
@@ -75,6 +84,13 @@ class Strategy(ABC):
     def barrier(self) -> None:
         """Return when every worker has called it."""
 
+    @abstractmethod
+    def agree(self) -> None:
+        """Make one model of the replicas: average what steps leave different on each worker.
+
+        Those are the moving statistics of batch normalisation. Collective; not part of a step.
+        """
+
     def weights(self) -> list[np.ndarray]:
         """Return the trainable weights that `step` updates, as float32 arrays."""
         return [np.asarray(v.numpy()) for v in self.model.trainable_variables]
@@ -84,30 +100,49 @@ class Strategy(ABC):
         return hashlib.sha256(b"".join(w.tobytes() for w in self.weights())).hexdigest()
 
     def state(self) -> list[np.ndarray]:
-        """Return a copy of all variables of model and optimizer."""
+        """Return a copy of all variables of model and optimizer that training changes."""
         return [np.array(v.numpy()) for v in self._variables()]
 
     def restore(self, state: list[np.ndarray]) -> None:
-        """Set all variables of model and optimizer to what `state` returned."""
+        """Set the variables of model and optimizer to what `state` returned."""
         for variable, value in zip(self._variables(), state, strict=True):
             variable.assign(value)
 
     def _variables(self) -> list[keras.Variable]:
-        return [*self.model.variables, *self.optimizer.variables]
+        return changing(self.model, self.optimizer)
+
+
+def changing(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
+    """Return the variables that training changes: all but those of frozen layers."""
+    frozen = {id(variable) for variable in _frozen(model)}
+    kept = [variable for variable in model.variables if id(variable) not in frozen]
+    return [*kept, *optimizer.variables]
+
+
+def moving_statistics(model: keras.Model) -> list[keras.Variable]:
+    """Return the variables that a step changes without a gradient, but for counters and seeds."""
+    frozen = {id(variable) for variable in _frozen(model)}
+    return [
+        variable
+        for variable in model.non_trainable_variables
+        if id(variable) not in frozen and "float" in variable.dtype
+    ]
+
+
+def _frozen(layer: keras.Layer) -> list[keras.Variable]:
+    if not layer.trainable:
+        return list(layer.variables)
+    return [variable for inner in getattr(layer, "layers", ()) for variable in _frozen(inner)]
 
 
 def gradients(
-    model: keras.Model, x: tf.Tensor, y: tf.Tensor, global_batch: int
+    model: keras.Model, job: Job, x: tf.Tensor, y: tf.Tensor
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Return the local part of the global batch's mean gradient, and [loss sum, right answers].
-
-    Softmax cross-entropy on the model's logits (examples, classes).
-    """
+    """Return the local part of the global batch's mean gradient, and [loss sum, right answers]."""
     with tf.GradientTape() as tape:
         logits = model(x, training=True)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(y, tf.int32), logits)
-        loss_sum = tf.reduce_sum(losses)
-        loss = loss_sum / global_batch
+        loss_sum = tf.reduce_sum(job.loss(y, logits))
+        loss = loss_sum / job.global_batch
     return tape.gradient(loss, model.trainable_variables), score(loss_sum, logits, y)
 
 
@@ -129,7 +164,7 @@ class Replica:
         self.model = job.build()
         self.optimizer = job.optimizer()
         self.optimizer.build(self.model.trainable_variables)
-        self._global_batch = job.global_batch
+        self._job = job
         self._shapes = [tuple(v.shape) for v in self.model.trainable_variables]
         self._sizes = [int(np.prod(shape)) for shape in self._shapes]
         # AutoGraph would leave a file per function: workers do not exit, they are ended
@@ -138,7 +173,7 @@ class Replica:
         self.step = tf.function(self._step, autograph=False)
 
     def _gradient(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        grads, _ = gradients(self.model, x, y, self._global_batch)
+        grads, _ = gradients(self.model, self._job, x, y)
         return tf.concat([tf.reshape(g, [-1]) for g in grads], axis=0)
 
     def _apply(self, flat: tf.Tensor) -> None:
@@ -147,6 +182,6 @@ class Replica:
         self.optimizer.apply(grads, self.model.trainable_variables)
 
     def _step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        grads, scores = gradients(self.model, x, y, self._global_batch)
+        grads, scores = gradients(self.model, self._job, x, y)
         self.optimizer.apply(grads, self.model.trainable_variables)
         return scores

@@ -51,19 +51,18 @@ class Strategy(base.Strategy):
 
     def __init__(self, job: base.Job) -> None:
         self._ring = Ring()
-        self._global_batch = job.global_batch
+        self._job = job
         with self._ring.workers.scope():
             keras.utils.set_random_seed(job.seed)
             self.model = job.build()
             self.optimizer = job.optimizer()
             self.optimizer.build(self.model.trainable_variables)
-        self._job = job
         self._replica: base.Replica | None = None
         self._step = tf.function(self._fused, autograph=False)
 
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         def replica_step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-            grads, scores = base.gradients(self.model, x, y, self._global_batch)
+            grads, scores = base.gradients(self.model, self._job, x, y)
             # in a replica context a Keras optimizer sums the gradients over workers itself
             self.optimizer.apply(grads, self.model.trainable_variables)
             return scores
@@ -94,14 +93,18 @@ class Strategy(base.Strategy):
         """
         if self._replica is None:
             self._replica = base.Replica(self._job)
-            mirrored = self._variables()
-            plain = [*self._replica.model.variables, *self._replica.optimizer.variables]
-            for target, source in zip(plain, mirrored, strict=True):
+            plain = base.changing(self._replica.model, self._replica.optimizer)
+            for target, source in zip(plain, self._variables(), strict=True):
                 target.assign(source.numpy())
         return self._replica
 
     def split_weights(self) -> list[np.ndarray]:
         return [np.asarray(v.numpy()) for v in self._plain_replica().model.trainable_variables]
+
+    def agree(self) -> None:
+        for variable in base.moving_statistics(self.model):
+            own = tf.convert_to_tensor(variable.numpy())
+            variable.assign(self._ring.sum(own).numpy() / self._job.size)
 
     def barrier(self) -> None:
         self._ring.barrier()

@@ -31,3 +31,6 @@ class Strategy(base.Strategy):
 
     def barrier(self) -> None:
         """One worker waits for nobody."""
+
+    def agree(self) -> None:
+        """One worker agrees with itself."""

@@ -8,16 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-SIZE = 28  # pixels a side of an example
-TEMPLATE_SIZE = (
-    56  # pixels a side of a template: finer than an example, so that warping stays crisp
-)
+TEMPLATE_SIZE = 56  # pixels a side of a template: at 28 a side, examples stay crisp
 TEMPLATE_EXTENT = 1.4  # a template covers -1.4 … 1.4; the drawing itself is within -1 … 1
 
 
 @dataclass(frozen=True)
 class Warp:
-    """How far examples differ from their template. The frame is -1 … 1, so 1/14 is a pixel."""
+    """How far examples differ from their template. The frame is -1 … 1."""
 
     rotation: float  # standard deviation, radians
     shear: float  # standard deviation
@@ -28,20 +25,25 @@ class Warp:
 
 
 def warp(
-    templates: NDArray[np.float32], chosen: NDArray[np.int64], how: Warp, rng: np.random.Generator
+    templates: NDArray[np.float32],
+    chosen: NDArray[np.int64],
+    side: int,
+    how: Warp,
+    rng: np.random.Generator,
 ) -> NDArray[np.float32]:
     """Look up `templates[chosen]` through one random warp each.
 
     Args:
         templates: K × TEMPLATE_SIZE × TEMPLATE_SIZE.
         chosen: n indices below K.
+        side: of an example, in pixels.
         how: the ranges of the random warps.
         rng: where the randomness comes from.
 
     Returns:
-        n × SIZE² values, interpolated between the template's pixels.
+        n × side² values, interpolated between the template's pixels.
     """
-    x, y = _places(len(chosen), how, rng)
+    x, y = _places(len(chosen), side, how, rng)
     per_unit = (TEMPLATE_SIZE - 1) / (2 * TEMPLATE_EXTENT)
     last = np.float32(TEMPLATE_SIZE - 1.001)  # keeps the right and lower neighbour inside
     column = np.clip((x + TEMPLATE_EXTENT) * per_unit, 0, last)
@@ -58,9 +60,9 @@ def warp(
 
 
 def _places(
-    n: int, how: Warp, rng: np.random.Generator
+    n: int, side: int, how: Warp, rng: np.random.Generator
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return where in its template each pixel of each example looks (two arrays, n × SIZE²)."""
+    """Return where in its template each pixel of each example looks (two arrays, n × side²)."""
 
     def column(values: NDArray[np.float64]) -> NDArray[np.float32]:
         return values.astype(np.float32)[:, None]
@@ -70,9 +72,9 @@ def _places(
     width = column(rng.uniform(*how.scale, n))
     height = width / column(rng.uniform(1 - how.stretch, 1 + how.stretch, n))
     shift_x, shift_y = (column(rng.uniform(-how.shift, how.shift, n)) for _ in "xy")
-    axis = column((np.arange(SIZE) + 0.5) / SIZE * 2 - 1)
-    x = np.tile(axis.T, SIZE) - shift_x
-    y = np.repeat(axis.T, SIZE, axis=1) - shift_y
+    axis = column((np.arange(side) + 0.5) / side * 2 - 1)
+    x = np.tile(axis.T, side) - shift_x
+    y = np.repeat(axis.T, side, axis=1) - shift_y
     cos, sin = np.cos(angle), np.sin(angle)
     x, y = (cos * x + sin * y) / width, (cos * y - sin * x) / height
     x = x + shear * y

@@ -9,8 +9,8 @@ from nodewise.clusters.base import Cluster
 from nodewise.clusters.processes import Channel, Message
 from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.measure.traffic import traffic
+from nodewise.places import join
 from nodewise.strategies.multi_worker_mirrored import Ring
-from nodewise.train import join
 
 _PORT = 2999  # beside those of the workers' servers
 _CHUNK = 1 << 18
@@ -26,7 +26,7 @@ def measure_node(plan: Plan, cluster: Cluster, rank: int, channel: Channel) -> M
     Meets the other workers in its node ("placed"), before anything is measured ("warm"), when
     node 1 listens ("listening") and after all ("timed"). Rank 0 sends `{"progress": share}`.
     """
-    join(cluster, rank, channel)
+    join(cluster, rank, channel, plan.nodes)
     collective = _Collective(plan) if plan.blocks else None
     cluster.limit_link(rank)
     channel.meet("warm")

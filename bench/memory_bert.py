@@ -1,0 +1,77 @@
+"""Measure the memory that one training step of BERT-base takes: 32 reviews of 512 tokens.
+
+Memory is the unique set size of this process, sampled all through the step, and the largest
+resident set that the kernel noted. The step runs as in a cell on one node: one thread, one worker.
+"""
+
+import os
+import resource
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+import psutil
+import tensorflow as tf
+
+from nodewise import models
+from nodewise.places import compute_with_one_thread
+from nodewise.strategies.base import Job
+from nodewise.strategies.single import Strategy
+
+BATCH = 32
+STEPS = 2  # the first one traces
+SAMPLED_EVERY_S = 0.02
+GB = 1e9
+
+
+def main() -> None:
+    """Train and print."""
+    compute_with_one_thread()
+    bert = models.load("bert_base")
+    rng = np.random.default_rng(1)
+    ids = rng.integers(1, 30_000, (BATCH, bert.TOKENS)).astype(np.uint16)
+    x, y = tf.constant(ids), tf.constant(rng.integers(0, 2, BATCH).astype(np.uint8))
+    strategy = Strategy(Job(0, 1, BATCH, 1, bert.build, bert.optimizer))
+    print(f"model and optimizer built: {unique() / GB:.2f} GB")
+    for step in range(1, STEPS + 1):
+        started = time.perf_counter()
+        with watched() as most:
+            strategy.step(x, y).numpy()
+        seconds = time.perf_counter() - started
+        print(f"step {step}: {seconds:.1f} s, at most {max(most) / GB:.2f} GB", flush=True)
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(f"largest resident set, libraries and all: {largest / GB:.2f} GB")
+
+
+def unique() -> int:
+    """Return the bytes of memory that this process alone uses."""
+    used: int = psutil.Process().memory_full_info().uss
+    return used
+
+
+@contextmanager
+def watched() -> Iterator[list[int]]:
+    """Yield a list that, after the block, has the memory in use at many moments of it."""
+    samples: list[int] = []
+    over = threading.Event()
+
+    def sample() -> None:
+        while not over.is_set():
+            samples.append(unique())
+            over.wait(SAMPLED_EVERY_S)
+
+    thread = threading.Thread(target=sample)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        over.set()
+        thread.join()
+
+
+if __name__ == "__main__":
+    main()

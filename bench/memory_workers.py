@@ -1,0 +1,98 @@
+"""What its examples cost a worker in memory (level: its shard + 100 MB; 8 workers in 8 GB).
+
+Workers of the CIFAR-10 CNN, forked from one process as in every cell. Each trains a few steps with
+its examples, and the same number of workers does so on one batch made up of zeros. Memory is the
+proportional set size: pages that several processes share count in parts.
+"""
+
+import itertools
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "OMP_NUM_THREADS": "1"}
+
+import numpy as np
+import psutil
+
+from nodewise.cells import Cell, Extent, Local
+from nodewise.clusters import processes
+
+DATASET, MODEL, BATCH = Path("results/datasets/cifar10"), "cifar10_cnn", 64
+NODES = (1, 2, 8)
+STEPS = 5
+MB = 1e6
+
+
+def main() -> None:
+    if not (DATASET / "manifest.json").is_file():
+        raise SystemExit(f"first: nodewise prepare-dataset cifar10 --out {DATASET}")
+    import tensorflow as tf
+
+    from nodewise import batches, datasets, places, recipes, strategies
+    from nodewise.strategies.base import Job
+
+    def work(cell: Cell, with_data: bool) -> Callable[..., processes.Message]:
+        def train(rank: int, channel: processes.Channel) -> processes.Message:
+            places.compute_with_one_thread()
+            data = datasets.load(DATASET / "manifest.json")
+            recipe = recipes.recipe_of(cell, data)
+            job = Job(0, 1, BATCH, 1, recipe.build, recipe.optimizer)
+            strategy = strategies.load("single").Strategy(job)
+            nothing = tf.zeros([BATCH, *data.x_train.shape[1:]], tf.uint8), tf.zeros([BATCH])
+            stream = itertools.repeat(nothing)
+            if with_data:
+                stream = batches.batches(cell, data, recipe, rank, warm_up=1)
+            for x, y in itertools.islice(stream, STEPS):
+                strategy.step(x, y)
+            channel.meet("trained")  # all are there while each is measured
+            shard = len(batches.rows_read(cell, len(data.y_train), rank))
+            seen = {"pss": psutil.Process().memory_full_info().pss, "shard": shard}
+            channel.meet("measured")
+            return seen | {"example": int(np.prod(data.x_train.shape[1:]))}
+
+        return train
+
+    for nodes in NODES:
+        cell = cell_of(nodes)
+        with tempfile.TemporaryDirectory() as logs:
+            without, having = (
+                processes.run(
+                    nodes,
+                    work(cell, with_data),
+                    logs=Path(logs),
+                    time_limit_s=600,
+                    on_message=lambda rank, message: None,
+                    on_meeting=lambda name, pids: False,
+                )
+                for with_data in (False, True)
+            )
+        shard = max(seen["shard"] * seen["example"] for seen in having)
+        more = max(seen["pss"] for seen in having) - min(seen["pss"] for seen in without)
+        total = sum(seen["pss"] for seen in having)
+        print(
+            f"{nodes} workers: shard {shard / MB:5.0f} MB; with it {more / MB:5.0f} MB more "
+            f"({(more - shard) / MB:+.0f} MB beside the shard); all workers {total / 1e9:.2f} GB"
+        )
+
+
+def cell_of(nodes: int) -> Cell:
+    return Cell(
+        study="nodewise",
+        experiment="bench",
+        model=MODEL,
+        dataset="cifar10",
+        strategy="single",
+        cluster=Local(),
+        batch=BATCH,
+        nodes=nodes,
+        repeat=0,
+        extent=Extent(steps=STEPS),
+        seed=1,
+        time_limit_s=600,
+    )
+
+
+if __name__ == "__main__":
+    main()

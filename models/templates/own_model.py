@@ -1,0 +1,37 @@
+"""A template of a model of your own: copy it anywhere and change `build`.
+
+    nodewise measure --model models/templates/own_model.py:build
+    --dataset data/templates/own_data.py:load --strategy single --nodes 1 --batch 32
+
+measures it. In a configuration it goes under an experiment's `own_models`. Modules beside this file
+can be imported.
+"""
+
+import keras
+from keras import layers
+
+
+def build() -> keras.Model:
+    """Return a new model; called without arguments, once for each replica.
+
+    The model takes a batch of examples as the dataset has them, here 8-bit images of 12×12×1, and
+    gives one number for each class: (batch, classes), logits or probabilities.
+    """
+    model = keras.Sequential(
+        [
+            keras.Input((12, 12, 1), dtype="uint8"),
+            layers.Rescaling(1 / 255),
+            layers.Conv2D(16, 3, padding="same", activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Flatten(),
+            layers.Dense(3),
+        ]
+    )
+    # A compiled model is trained with its own optimizer and loss; the loss must take what the
+    # model gives, here logits. Leave this out for plain SGD (rate 0.01) and softmax cross-entropy.
+    # Metrics are not used; the learning rate is not scaled with the number of nodes.
+    model.compile(
+        optimizer=keras.optimizers.Adam(learning_rate=0.002),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    return model

@@ -1,0 +1,68 @@
+"""Run as a script: train a model with batch normalisation on two workers, on different examples.
+
+    python moving_statistics_job.py OUT
+
+Each worker saves its moving statistics before and after they agree as OUT/before~RANK.npz and
+OUT/after~RANK.npz, and the logits that it then gives to the same picture as OUT/logits~RANK.npy.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from nodewise.clusters import processes
+from nodewise.clusters.local import Local
+
+NODES, BATCH = 2, 8
+
+
+def main(out: Path) -> None:
+    cluster = Local(NODES)
+    with cluster.open():
+        train(cluster, out)
+
+
+def train(cluster: Local, out: Path) -> None:
+    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+    import keras
+    import numpy as np
+    import tensorflow as tf
+    from keras import layers
+
+    from nodewise import places, strategies
+    from nodewise.strategies import base
+
+    def build() -> keras.Model:
+        return keras.Sequential(
+            [keras.Input((4,)), layers.Dense(3), layers.BatchNormalization(), layers.Dense(2)]
+        )
+
+    def work(rank: int, channel: processes.Channel) -> processes.Message:
+        places.join(cluster, rank, channel, NODES)
+        job = base.Job(rank, NODES, NODES * BATCH, 3, build, keras.optimizers.SGD)
+        trained = strategies.load("multi_worker_mirrored").Strategy(job)
+        random = np.random.default_rng(rank)
+        x = tf.constant(random.normal(rank, 1, (BATCH, 4)), tf.float32)
+        y = tf.constant(random.integers(0, 2, BATCH))
+        for _ in range(3):
+            trained.step(x, y)
+        statistics = base.moving_statistics(trained.model)
+        np.savez(out / f"before~{rank}.npz", *[v.numpy() for v in statistics])
+        trained.agree()
+        np.savez(out / f"after~{rank}.npz", *[v.numpy() for v in statistics])
+        logits = trained.model(tf.ones([1, 4]), training=False)
+        np.save(out / f"logits~{rank}.npy", logits.numpy())
+        return {}
+
+    processes.run(
+        NODES,
+        work,
+        logs=out,
+        time_limit_s=120,
+        on_message=lambda rank, message: None,
+        on_meeting=lambda name, pids: None,
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

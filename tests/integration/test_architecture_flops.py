@@ -1,0 +1,206 @@
+"""Operations counted by us against those that TensorFlow's profiler counts in the frozen graph.
+
+The profiler knows no Einsum, which attention is made of where it has no dropout; here its
+operations are added, from the shapes in the graph.
+"""
+
+import math
+from functools import cache
+
+import keras
+import pytest
+import tensorflow as tf
+from keras import layers, ops
+from tensorflow.compat.v1 import profiler
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+from nodewise import models
+from nodewise.errors import UserError
+from nodewise.measure.describe import architecture_of, describe, layers_of
+from nodewise.models import registry
+
+WITHIN = 0.05
+
+
+def profiled(model):
+    """Return the operations of one example by the profiler, and those of Einsums it leaves out."""
+    examples = [tf.TensorSpec((1, *one.shape[1:]), one.dtype) for one in model.inputs]
+    function = tf.function(lambda *x: model(list(x) if len(x) > 1 else x[0], training=False))
+    frozen = convert_variables_to_constants_v2(function.get_concrete_function(*examples))
+    options = profiler.ProfileOptionBuilder.float_operation() | {"output": "none"}
+    counted = profiler.profile(frozen.graph, options=options).total_float_ops
+    einsums = [op for op in frozen.graph.get_operations() if op.type == "Einsum"]
+    return counted, sum(einsum_flops(op) for op in einsums)
+
+
+def einsum_flops(op):
+    """Return two operations for each combination of indices."""
+    indices = op.get_attr("equation").decode().partition("->")[0].split(",")
+    sizes = {}
+    for letters, tensor in zip(indices, op.inputs, strict=True):
+        sizes |= dict(zip(letters, tensor.shape.as_list(), strict=True))
+    return 2 * math.prod(sizes.values())
+
+
+@cache
+def built(name):
+    """Return a model of the registry, built once."""
+    return models.load(name).build()
+
+
+@cache
+def profiled_of(name):
+    return profiled(built(name))
+
+
+# --- the models of the studies ---
+
+
+@pytest.mark.parametrize("name", sorted(registry()))
+def test_the_count_is_that_of_the_profiler_and_of_the_registry(name):
+    model, entry = built(name), registry()[name]
+    described = architecture_of(model, name, ["text"])
+    assert described.flops_per_example == entry.flops_per_example
+    assert (described.trainable, described.total) == (entry.trainable, entry.total)
+    assert described.input_shape == entry.input_shape
+    assert described.flops_per_example == pytest.approx(sum(profiled_of(name)), rel=WITHIN)
+
+
+def test_the_profiler_leaves_out_a_tenth_of_bert():
+    counted, left_out = profiled_of("bert_base")
+    assert 0.05 < left_out / (counted + left_out) < 0.15
+
+
+def test_a_frozen_backbone_is_trained_at_the_price_of_a_forward_pass():
+    densenet = architecture_of(built("densenet121"), "densenet121", ["text"])
+    assert 1 < densenet.training_flops_per_example / densenet.flops_per_example < 1.01
+    resnet = architecture_of(built("resnet50"), "resnet50", ["text"])
+    assert 2.9 < resnet.training_flops_per_example / resnet.flops_per_example < 3
+
+
+def test_one_trained_encoder_layer_of_twelve_costs_its_share():
+    bert = architecture_of(built("bert_base"), "bert_base", ["text"])
+    backward = bert.training_flops_per_example / bert.flops_per_example - 1
+    assert 1.5 / 12 < backward < 2 / 12
+
+
+def test_layers_of_an_inner_model_have_its_name_and_are_wired_to_the_outer_ones():
+    described = {layer.name: layer for layer in layers_of(built("resnet50"), "resnet50")}
+    names = list(described)
+    assert described["backbone/conv1_pad"].inputs == [names[1]]
+    assert described[names[1]].kind == "Rescaling"
+    assert described[names[-2]].kind == "GlobalMaxPooling2D"
+    assert described[names[-2]].inputs == ["backbone/conv5_block3_out"]
+    assert described["backbone/conv2_block1_add"].inputs == [
+        "backbone/conv2_block1_0_bn",
+        "backbone/conv2_block1_3_bn",
+    ]
+
+
+def test_masks_are_not_among_the_inputs_of_attention():
+    described = {layer.name: layer for layer in layers_of(built("bert_base"), "bert_base")}
+    assert described["layer_3_attention"].inputs == ["layer_2_output_norm"]
+
+
+def test_what_a_description_says_of_itself():
+    described = describe("fashion_mlp")
+    assert described.about[0].startswith("The multi-layer perceptron")
+    assert all("\n" not in paragraph for paragraph in described.about)
+    assert [layer.detail for layer in described.layers if layer.kind == "Dense"] == [
+        "128 units, relu",
+        "10 units",
+    ]
+
+
+# --- every kind of layer ---
+
+
+def picture(*stack):
+    return keras.Sequential([keras.Input((16, 16, 8)), *stack])
+
+
+def attention(**options):
+    query, value = keras.Input((6, 32)), keras.Input((9, 24))
+    return keras.Model([query, value], layers.MultiHeadAttention(4, 8, **options)(query, value))
+
+
+def branches(merge):
+    x = keras.Input((16, 16, 8))
+    return keras.Model(x, merge()([layers.Conv2D(8, 1)(x), layers.Conv2D(8, 3, padding="same")(x)]))
+
+
+SMALL = {
+    "convolution": lambda: picture(layers.Conv2D(12, 3, strides=2, padding="same", use_bias=False)),
+    "oblong convolution": lambda: picture(layers.Conv2D(12, (1, 5))),
+    "dense": lambda: keras.Sequential([keras.Input((40,)), layers.Dense(30), layers.Dense(9)]),
+    "dense at each position": lambda: keras.Sequential([keras.Input((7, 40)), layers.Dense(30)]),
+    "maximum pooling": lambda: picture(layers.MaxPooling2D(3, 2)),
+    "average pooling": lambda: picture(layers.AveragePooling2D(2)),
+    "global pooling": lambda: picture(layers.Conv2D(8, 3), layers.GlobalAveragePooling2D()),
+    "rescaling": lambda: picture(layers.Rescaling(0.5, offset=1.0)),
+    "batch normalisation": lambda: picture(layers.Conv2D(8, 3), layers.BatchNormalization()),
+    "layer normalisation": lambda: keras.Sequential(
+        [keras.Input((7, 40)), layers.Dense(30), layers.LayerNormalization()]
+    ),
+    "sum": lambda: branches(layers.Add),
+    "product": lambda: branches(layers.Multiply),
+    "concatenation": lambda: branches(layers.Concatenate),
+    "attention": attention,
+    "attention with wide values": lambda: attention(value_dim=20),
+    "attention without bias": lambda: attention(use_bias=False),
+    "attention with dropout": lambda: attention(dropout=0.1),
+    "softmax": lambda: keras.Sequential([keras.Input((40,)), layers.Dense(30, "softmax")]),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_kind_of_layer_is_counted_as_the_profiler_does(name):
+    model = SMALL[name]()
+    counted = sum(layer.flops for layer in layers_of(model, "small"))
+    assert counted > 0
+    assert counted == pytest.approx(sum(profiled(model)), rel=WITHIN)
+
+
+def test_activations_which_the_profiler_leaves_out_are_counted():
+    for activation in ("relu", "tanh"):
+        model = keras.Sequential([keras.Input((4, 50)), layers.Activation(activation)])
+        assert sum(layer.flops for layer in layers_of(model, "small")) == 200
+        assert sum(profiled(model)) == 0
+
+
+def test_integers_take_no_floating_point_operations():
+    ids = keras.Input((7,), dtype="int32")
+    vectors = layers.Embedding(11, 4)(ids + 1)
+    described = layers_of(keras.Model(ids, vectors), "small")
+    assert [layer.kind for layer in described] == ["InputLayer", "Add", "Embedding"]
+    assert sum(layer.flops for layer in described) == 0
+
+
+def test_what_is_frozen_before_the_first_trained_layer_runs_forward_only():
+    model = keras.Sequential([keras.Input((40,)), *(layers.Dense(40) for _ in range(4))])
+    model.layers[0].trainable = model.layers[2].trainable = False
+    described = layers_of(model, "small")[1:]
+    times = [layer.training_flops / layer.flops for layer in described]
+    assert times == [1, 2, 2, 3]  # frozen; first trained; frozen on the way back; trained
+    assert [layer.state for layer in described] == ["frozen", "trained", "frozen", "trained"]
+
+
+# --- what cannot be described ---
+
+
+def test_an_unknown_kind_of_layer_is_one_line_that_names_it():
+    model = keras.Sequential([keras.Input((8, 4)), layers.LSTM(3, name="memory")])
+    with pytest.raises(UserError, match="mine: memory: operations of a LSTM cannot be counted"):
+        layers_of(model, "mine")
+
+
+def test_an_unknown_operation_without_weights_is_not_counted_as_nothing():
+    x = keras.Input((8, 4))
+    with pytest.raises(UserError, match="operations of a Matmul cannot be counted"):
+        layers_of(keras.Model(x, ops.matmul(x, ops.ones((4, 2)))), "mine")
+
+
+def test_a_layer_that_is_used_twice_is_refused():
+    x, shared = keras.Input((8,)), layers.Dense(8, name="shared")
+    with pytest.raises(UserError, match="shared: is used more than once"):
+        layers_of(keras.Model(x, shared(shared(x))), "mine")

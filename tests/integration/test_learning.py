@@ -1,0 +1,62 @@
+"""The small models learn: one pass over a part of their data, in the loop that is measured.
+
+No example is seen twice: a step's score, taken before its update, is one on unseen examples. The
+data is real if `NODEWISE_DATASETS` has it, else a drawn stand-in.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from nodewise import datasets, models
+from nodewise.datasets import standins
+
+BATCH = 64
+# steps, the accuracy over the last quarter of them (chance: 0.1), and the stand-in to draw
+EXPECTED = {
+    "cifar10_cnn": (100, 0.3, "objects"),
+    "fashion_cnn": (150, 0.65, "garments"),
+    "mnist_cnn": (100, 0.75, "digits"),
+}
+
+
+def examples(name, number, folder):
+    """Return training examples of the model's dataset, in random order, and their labels."""
+    _, _, stand_in = EXPECTED[name]
+    mirror = os.environ.get("NODEWISE_DATASETS")
+    if not mirror:
+        return standins.draw(stand_in, number, 1, 0, lambda made: None)
+    dataset = models.registry()[name].dataset
+    datasets.prepare(
+        dataset, registry=Path("data/datasets.yaml"), cache=folder / "cache", mirror=mirror,
+        source="any", out=folder / "out", seed=1,
+    )  # fmt: skip
+    data = datasets.load(folder / "out" / "manifest.json")
+    rows = np.random.default_rng(1).permutation(len(data.y_train))[:number]
+    return data.x_train[rows], data.y_train[rows]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_model_learns_from_a_few_thousand_examples(name, tmp_path):
+    import tensorflow as tf
+
+    from nodewise.strategies.base import Job
+    from nodewise.strategies.single import Strategy
+
+    steps, floor, _ = EXPECTED[name]
+    module = models.load(name)
+    x, y = examples(name, steps * BATCH, tmp_path)
+    strategy = Strategy(Job(0, 1, BATCH, 1, module.build, module.optimizer))
+    scores = []
+    for start in range(0, steps * BATCH, BATCH):
+        part = slice(start, start + BATCH)
+        scores.append(strategy.step(tf.constant(x[part]), tf.constant(y[part])).numpy() / BATCH)
+    quarter = steps // 4
+    first_loss, _ = np.mean(scores[:quarter], axis=0)
+    loss, accuracy = np.mean(scores[-quarter:], axis=0)
+    assert loss < 0.8 * first_loss
+    assert accuracy > floor

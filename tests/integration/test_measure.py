@@ -1,0 +1,79 @@
+"""One cell by hand, as a user would: the templates as they are, in a copy of the project."""
+
+import pytest
+
+import projects
+from nodewise.records import read_record
+
+MODEL, DATA = "models/templates/own_model.py:build", "data/templates/own_data.py:load"
+OWN = f"--model {MODEL} --dataset {DATA}"
+RECORDS = "results/by_hand/records/by_hand/own_own_model"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    return projects.copy(tmp_path_factory.mktemp("by_hand") / "project")
+
+
+def measure(project, options: str) -> tuple[int, str]:
+    run = projects.start(project, "nodewise", "measure", *options.split())
+    said = projects.finish(run)
+    return run.returncode, said
+
+
+def test_the_templates_learn_on_two_nodes_and_leave_a_record(project):
+    how = "--strategy multi_worker_mirrored --nodes 2 --batch 32 --epochs 3"
+    code, said = measure(project, f"{OWN} {how}")
+    assert code == 0, said
+    path = project / RECORDS / "multi_worker_mirrored/batch~32/nodes~2/repeat~0.json"
+    record = read_record(path)
+    assert record.result is not None
+    assert record.result.test.accuracy > 0.9
+    assert (record.cell.build, record.cell.load) == (MODEL, DATA)
+    assert record.data is not None
+    assert (record.data.origin, record.data.train_examples) == ("own", 3000)
+    assert record.provenance.command.startswith("nodewise measure --strategy multi_worker_mirrored")
+    assert str(project) not in path.read_text()
+    for word in ("measured", "own", "examples per second", "test accuracy", "compute"):
+        assert word in said
+
+
+def test_measuring_again_keeps_the_earlier_record(project):
+    for _ in range(2):
+        code, said = measure(project, f"{OWN} --strategy single --nodes 1 --batch 64 --steps 4")
+        assert code == 0, said
+    folder = project / RECORDS / "single/batch~64/nodes~1"
+    assert sorted(path.name for path in folder.iterdir()) == ["repeat~0.json", "repeat~1.json"]
+    assert read_record(folder / "repeat~1.json").cell.repeat == 1
+
+
+def test_a_cell_that_fails_is_recorded_and_exit_code_1(project):
+    (project / "wrong.py").write_text(
+        "import keras\n\ndef build():\n"
+        "    return keras.Sequential([keras.Input((9, 9, 3)), keras.layers.Flatten()])\n"
+    )
+    what = f"--model wrong.py:build --dataset {DATA} --out failed.json"
+    code, said = measure(project, f"{what} --strategy single --nodes 1 --batch 8 --steps 4")
+    assert code == 1, said
+    record = read_record(project / "failed.json")
+    assert record.status == "failed"
+    assert record.failure is not None
+    assert "takes examples of shape 9×9×3" in record.failure.reason
+    assert record.failure.reason in said
+
+
+def test_data_that_cannot_be_loaded_is_the_user_s_mistake(project):
+    (project / "no_data.py").write_text("def load():\n    open('nowhere.npz')\n")
+    what = f"--model {MODEL} --dataset no_data.py:load"
+    code, said = measure(project, f"{what} --strategy single --nodes 1 --batch 8")
+    assert code == 2
+    assert "no_data.py:load: FileNotFoundError" in said
+    assert "(no_data.py:2)" in said
+    assert "Traceback" not in said
+
+
+def test_a_batch_larger_than_the_data_is_the_user_s_mistake(project):
+    how = "--strategy multi_worker_mirrored --nodes 2 --batch 2000"
+    code, said = measure(project, f"{OWN} {how}")
+    assert code == 2
+    assert "--batch 2000: a step of 2 nodes takes 4000 examples" in said

@@ -1,0 +1,134 @@
+"""`nodewise measure`: from options to a cell, and what is said of those that do not fit."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodewise.by_hand import BY_HAND, Options, cell_of
+from nodewise.cells import Emulated, parse_id
+from nodewise.config import own_dataset_name
+from nodewise.errors import UserError
+
+MODEL, DATA = "models/templates/own_model.py:build", "data/templates/own_data.py:load"
+
+
+def options(**changes) -> Options:
+    given_ = {"strategy": "single", "model": "fashion_cnn", "nodes": 1, "batch": 32}
+    return Options(**(given_ | changes))
+
+
+def test_a_model_of_the_registry_trains_on_its_dataset():
+    cell = cell_of(options())
+    assert (cell.model, cell.dataset, cell.build, cell.load) == (
+        "fashion_cnn",
+        "fashion_mnist",
+        None,
+        None,
+    )
+    assert (cell.cluster.kind, cell.extent.steps, cell.extent.epochs) == ("local", 40, None)
+    assert parse_id(cell.id)["experiment"] == "by_hand"
+
+
+def test_a_model_of_one_s_own_trains_on_own_data_or_on_a_dataset_of_the_project():
+    own = cell_of(options(model=MODEL, dataset=DATA))
+    assert (own.build, own.load, own.dataset) == (MODEL, DATA, own_dataset_name(DATA))
+    known = cell_of(options(model=MODEL, dataset="fashion_mnist"))
+    assert (known.build, known.load, known.dataset) == (MODEL, None, "fashion_mnist")
+
+
+def test_an_absolute_path_is_recorded_relative_to_the_project():
+    cell = cell_of(options(model=str(Path(MODEL).absolute()), dataset=DATA))
+    assert cell.build == MODEL
+
+
+def test_an_emulated_cluster_takes_share_and_rate():
+    cell = cell_of(options(cluster="emulated", cpu=0.3, rate=50.0))
+    assert isinstance(cell.cluster, Emulated)
+    assert (cell.cluster.node.cpu, cell.cluster.link.rate_mbit) == (0.3, 50)
+
+
+def test_epochs_take_the_place_of_steps():
+    assert cell_of(options(epochs=2)).extent.epochs == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"strategy": "rings"},
+            "--strategy rings: unknown; allowed: multi_worker_mirrored, single",
+        ),
+        ({"nodes": 2}, "--nodes 2: allowed for single: 1 to 1"),
+        ({"nodes": 0}, "--nodes 0: allowed"),
+        ({"steps": 5, "epochs": 1}, "--steps and --epochs: give one of them"),
+        ({"steps": 0}, "extent.steps"),
+        ({"epochs": 0}, "extent.epochs"),
+        ({"batch": 0}, "batch"),
+        ({"cpu": 0.5}, "--cpu and --rate: only with --cluster emulated"),
+        ({"rate": 0.0}, "--cpu and --rate: only with --cluster emulated"),
+        ({"cluster": "emulated", "cpu": 0.0}, "cpu"),
+        ({"cluster": "emulated", "cpu": 1.5}, "cpu"),
+        ({"model": "no_such"}, "--model no_such: unknown; allowed: "),
+        ({"dataset": "mnist"}, "fashion_cnn trains on fashion_mnist"),
+        ({"model": MODEL}, "--dataset: a model of your own needs one"),
+        ({"model": "missing.py:build", "dataset": DATA}, "there is no file missing.py"),
+        ({"model": MODEL, "dataset": "data/no.py:load"}, "there is no file data/no.py"),
+        ({"model": MODEL, "dataset": "Fashion MNIST"}, "dataset"),
+    ],
+)
+def test_options_that_do_not_fit_are_told_in_one_line(changes, said):
+    with pytest.raises(UserError) as caught:
+        cell_of(options(**changes))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+NUMBERS = st.integers(1, 64)
+
+
+@given(nodes=NUMBERS, batch=NUMBERS, steps=st.none() | st.integers(2, 99), rate=st.integers(1, 99))
+def test_the_command_in_a_record_repeats_the_measurement(nodes, batch, steps, rate):
+    asked = options(
+        strategy="multi_worker_mirrored",
+        nodes=nodes,
+        batch=batch,
+        steps=steps,
+        cluster="emulated",
+        rate=float(rate),
+    )
+    program, command, *words = shlex.split(asked.command())
+    assert (program, command) == ("nodewise", "measure")
+    told = dict(zip((word.removeprefix("--") for word in words[::2]), words[1::2], strict=True))
+    kinds = {"nodes": int, "batch": int, "steps": int, "cpu": float, "rate": float}
+    again = Options(**{name: kinds.get(name, str)(value) for name, value in told.items()})
+    assert cell_of(again) == cell_of(asked)
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"COLUMNS": "100"}
+    return subprocess.run(
+        [sys.executable, "-m", "nodewise", "measure", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+
+
+def test_help_has_an_example():
+    assert "nodewise measure --strategy" in " ".join(command("--help").stdout.split())
+
+
+def test_a_mistake_is_one_line_and_exit_code_2_and_leaves_no_record():
+    before = sorted(BY_HAND.rglob("*.json"))
+    done = command("--strategy", "single", "--model", "no_such", "--nodes", "1", "--batch", "8")
+    assert done.returncode == 2
+    assert done.stderr.startswith("nodewise: --model no_such: unknown; allowed:")
+    assert done.stderr.count("\n") == 1
+    assert sorted(BY_HAND.rglob("*.json")) == before

@@ -1,0 +1,54 @@
+"""The page "Bring your own" shows the templates as they are, and names commands that exist."""
+
+import html
+import re
+from pathlib import Path
+
+import markdown
+import yaml
+
+import make_records as make
+from nodewise.by_hand import Options, cell_of
+from nodewise.charts import draw_charts
+from nodewise.config import Experiment
+from nodewise.pages import render_pages
+from nodewise.specs import parse_spec
+
+
+def blocks(tmp_path: Path) -> list[str]:
+    """Return the texts of the page's code blocks, as a reader sees them."""
+    make.write_study(tmp_path, [make.record(make.cell())])
+    draw_charts(tmp_path / "tables", tmp_path / "overhead", tmp_path / "charts")
+    render_pages(
+        Path("config/study.yaml"),
+        tables_dir=tmp_path / "tables",
+        overhead_dir=tmp_path / "overhead",
+        charts_dir=tmp_path / "charts",
+        records_dir=tmp_path / "records",
+        site_dir=Path("site"),
+        out_dir=tmp_path / "docs",
+    )
+    page = markdown.markdown((tmp_path / "docs/own.md").read_text(), extensions=["attr_list"])
+    found = re.findall(r"<pre><code>(.*?)</code></pre>", page, re.DOTALL)
+    return [html.unescape(block) for block in found]
+
+
+def test_the_templates_are_shown_as_they_are(tmp_path):
+    shown = blocks(tmp_path)
+    for path in ("models/templates/own_model.py", "data/templates/own_data.py"):
+        assert Path(path).read_text() in shown
+
+
+def test_what_the_page_says_to_write_is_valid(tmp_path):
+    command, experiment = blocks(tmp_path)[:2]
+    read = yaml.safe_load(experiment)["experiments"]["mine"]
+    declared = Experiment.model_validate(read).own_models["my_model"]
+    parse_spec(declared.build)
+    parse_spec(declared.dataset)
+    words = command.replace("\\\n", " ").split()
+    assert words[:2] == ["nodewise", "measure"]
+    options = dict(zip(words[2::2], words[3::2], strict=True))
+    fields = {name.removeprefix("--"): value for name, value in options.items()}
+    numbers = {name: int(fields.pop(name)) for name in ("nodes", "batch")}
+    cell = cell_of(Options(**fields, **numbers))
+    assert (cell.build, cell.load) == (declared.build, declared.dataset)

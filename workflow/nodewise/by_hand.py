@@ -1,0 +1,255 @@
+"""One cell measured by hand: put together from a command's options, prepared, measured.
+
+Data and weights are prepared by processes of their own: the one that measures must not have used
+TensorFlow when it forks its workers.
+"""
+
+import itertools
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import ValidationError
+
+from nodewise.cells import Cell
+from nodewise.config import own_dataset_name
+from nodewise.errors import UserError
+from nodewise.files import write_text
+from nodewise.misfits import first_misfit
+from nodewise.models import registry
+from nodewise.records import Record, record_json
+from nodewise.runner import measure, settle_environment
+from nodewise.specs import parse_spec
+from nodewise.strategies import STRATEGIES
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+RESULTS = Path("results")
+BY_HAND = RESULTS / "by_hand"
+SEED = 1
+_WARMUP_STEPS, _STEPS, _SPLIT_STEPS = 5, 40, 20
+_TIME_LIMIT_S = 86_400.0  # whoever measures by hand can stop it by hand
+
+
+class Options(NamedTuple):
+    """What the command was given; None where it was given nothing."""
+
+    strategy: str
+    model: str
+    nodes: int
+    batch: int
+    dataset: str | None = None
+    steps: int | None = None
+    epochs: int | None = None
+    cluster: str = "local"
+    cpu: float | None = None
+    rate: float | None = None
+
+    def command(self) -> str:
+        """Return the command that repeats the measurement."""
+        given = [
+            (f"--{name}", str(value)) for name, value in self._asdict().items() if value is not None
+        ]
+        return shlex.join(["nodewise", "measure", *itertools.chain(*given)])
+
+
+def cell_of(options: Options) -> Cell:
+    """Return the cell that the options describe, as its first repeat.
+
+    Raises:
+        UserError: an option is wrong, or two do not fit together.
+    """
+    if options.strategy not in STRATEGIES:
+        allowed = ", ".join(sorted(STRATEGIES))
+        raise UserError(f"--strategy {options.strategy}: unknown; allowed: {allowed}")
+    most = STRATEGIES[options.strategy].max_nodes
+    if not 1 <= options.nodes <= most:
+        raise UserError(f"--nodes {options.nodes}: allowed for {options.strategy}: 1 to {most}")
+    if options.steps is not None and options.epochs is not None:
+        raise UserError("--steps and --epochs: give one of them")
+    if options.cluster == "local" and (options.cpu is not None or options.rate is not None):
+        raise UserError("--cpu and --rate: only with --cluster emulated")
+    extent: dict[str, Any] = {"warmup_steps": _WARMUP_STEPS, "split_steps": _SPLIT_STEPS}
+    if options.epochs is not None:
+        extent["epochs"] = options.epochs
+    else:
+        extent["steps"] = _STEPS if options.steps is None else options.steps
+    try:
+        return Cell.model_validate(
+            _model(options)
+            | {
+                "study": "nodewise",
+                "experiment": "by_hand",
+                "strategy": options.strategy,
+                "cluster": _cluster(options),
+                "batch": options.batch,
+                "nodes": options.nodes,
+                "repeat": 0,
+                "extent": extent,
+                "seed": SEED,
+                "time_limit_s": _TIME_LIMIT_S,
+            }
+        )
+    except ValidationError as error:
+        raise UserError(first_misfit(error)) from error
+
+
+def _cluster(options: Options) -> dict[str, Any]:
+    if options.cluster == "local":
+        return {"kind": "local"}
+    emulated: dict[str, Any] = {"kind": "emulated"}
+    if options.cpu is not None:
+        emulated["node"] = {"cpu": options.cpu}
+    if options.rate is not None:
+        emulated["link"] = {"rate_mbit": options.rate}
+    return emulated
+
+
+def _model(options: Options) -> dict[str, str]:
+    """Return the fields of a cell that model and dataset decide."""
+    if ":" not in options.model:
+        if options.model not in registry():
+            allowed = ", ".join(sorted(registry()))
+            raise UserError(
+                f"--model {options.model}: unknown; allowed: {allowed}, or path/file.py:function"
+            )
+        dataset = registry()[options.model].dataset
+        if options.dataset not in (None, dataset):
+            raise UserError(
+                f"--dataset: {options.model} trains on {dataset}; name another for a model of your "
+                "own (path/file.py:function)"
+            )
+        return {"model": options.model, "dataset": dataset}
+    place = parse_spec(options.model)
+    if options.dataset is None:
+        raise UserError("--dataset: a model of your own needs one: a name or path/file.py:function")
+    fields = {"model": f"own_{place.name}", "build": place.text}
+    if ":" not in options.dataset:
+        return fields | {"dataset": options.dataset}
+    load = parse_spec(options.dataset).text
+    return fields | {"dataset": own_dataset_name(load), "load": load}
+
+
+def _prepared(cell: Cell) -> Path:
+    """Return the manifest of the cell's dataset, prepared if it is not; own data always anew.
+
+    Raises:
+        UserError: the dataset has fewer examples than a step takes.
+        SystemExit: it cannot be had; what prepares it has said why.
+    """
+    folder = RESULTS / "datasets" / cell.dataset
+    manifest = folder / "manifest.json"
+    if cell.load is not None:
+        _nodewise("prepare-own-dataset", cell.load, "--out", folder)
+    elif not manifest.is_file():
+        _nodewise("prepare-dataset", cell.dataset, "--out", folder)
+    from nodewise import datasets  # NumPy, which reads the settled environment
+
+    examples = datasets.load(manifest).manifest.train_examples
+    if cell.global_batch > examples:
+        raise UserError(
+            f"--batch {cell.batch}: a step of {cell.nodes} nodes takes {cell.global_batch} "
+            f"examples; {cell.dataset} has {examples}"
+        )
+    return manifest
+
+
+def _weights(cell: Cell) -> Path | None:
+    """Return the manifest of the model's pretrained weights, prepared; None if it has none."""
+    name = registry()[cell.model].weights if cell.build is None else None
+    if name is None:
+        return None
+    folder = RESULTS / "weights" / name
+    if not (folder / "manifest.json").is_file():
+        _nodewise("prepare-weights", name, "--out", folder)
+    return folder / "manifest.json"
+
+
+def _nodewise(*arguments: str | Path) -> None:
+    """Run another command of this one's, which speaks for itself if it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", "nodewise", *arguments], stdout=subprocess.DEVNULL, check=False
+    )
+    if done.returncode:
+        raise SystemExit(done.returncode)
+
+
+def measure_by_hand(
+    options: Options,
+    out: Path | None,
+    progress: Callable[[float], None],
+    on_wait: Callable[[], None],
+) -> tuple[Record, Path]:
+    """Measure the cell that the options describe; return its record and where it is written.
+
+    Without `out` that is in `results/by_hand`, beside earlier records of the same cell.
+
+    Raises:
+        UserError: an option is wrong.
+        SystemExit: data or weights cannot be had; what prepares them has said why.
+    """
+    cell = cell_of(options)
+    settle_environment()
+    manifest, weights = _prepared(cell), _weights(cell)
+    while out is None and _place(cell).exists():
+        cell = cell.model_copy(update={"repeat": cell.repeat + 1})
+    path = out or _place(cell)
+    record = measure(
+        cell,
+        manifest,
+        weights,
+        output=path,
+        logs=BY_HAND / "logs" / cell.id,
+        config=Path(os.devnull),
+        progress=progress,
+        on_wait=on_wait,
+    )
+    provenance = record.provenance.model_copy(update={"command": options.command()})
+    record = record.model_copy(update={"provenance": provenance})
+    write_text(path, record_json(record))
+    return record, path
+
+
+def _place(cell: Cell) -> Path:
+    return BY_HAND / "records" / f"{cell.id}.json"
+
+
+def table(record: Path) -> "Table":
+    """Return what a record says, as a short table of quantities and values.
+
+    Raises:
+        UserError: the file is no record.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    from nodewise.quantities import kind_label, write_number
+    from nodewise.tables import PARTS, build_tables
+
+    row = build_tables([record], None)["cells"].iloc[0]
+    label = kind_label(row["kind"], row["data_origin"], row["weights"])
+    low, high = (write_number(row[f"step_time_{end}_s"], "s") for end in ("p10", "p90"))
+    parts = [f"{part} {write_number(row[f'{part}_s'], 's')}" for part in PARTS]
+    epochs = f"{row['epochs']} epochs" if row["whole_epochs"] else f"{row['steps']} steps"
+    values = {
+        "kind of numbers": label,
+        "data": row["data_origin"],
+        "weights": row["weights"] or "none pretrained",
+        "trained": f"{epochs} of {row['global_batch']} examples",
+        "step time, median": f"{write_number(row['step_time_median_s'], 's')} "
+        f"(10 % to 90 % of the steps: {low} to {high})",
+        "examples per second": write_number(row["examples_per_s"], ""),
+        "split of a step": ", ".join(parts),
+        "test accuracy": write_number(row["test_accuracy"], "accuracy"),
+        "flags": row["flags"] or "none",
+        "record": str(record),
+    }
+    shown = Table(title=row["cell_id"], title_justify="left", show_header=False)
+    for quantity, value in values.items():
+        shown.add_row(quantity, Text(value, overflow="fold"))
+    return shown

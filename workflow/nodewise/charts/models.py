@@ -1,0 +1,118 @@
+"""The figure that compares models by what they compute and what they communicate."""
+
+import math
+from collections.abc import Mapping
+
+import altair as alt
+import pandas as pd
+
+from nodewise.architecture import Architecture
+from nodewise.charts import theme
+from nodewise.charts.figure import Figure, inline, layered, tooltip
+from nodewise.models import registry
+from nodewise.quantities import write_number
+
+KIND = "counted"
+_ROOM = 4  # around the points, as a factor; twice that on the right, for the lines' labels
+_TOLD = ["model", "kind", "payload_bytes", "training_flops", "flops_per_byte"]
+
+
+def figures(architectures: Mapping[str, Architecture]) -> list[Figure]:
+    """Return the figure of these models; none if there are no models."""
+    return [compute_to_communication(architectures)] if architectures else []
+
+
+def compute_to_communication(architectures: Mapping[str, Architecture]) -> Figure:
+    """Draw training operations per example over payload, both on log scales."""
+    data = pd.DataFrame(
+        {
+            "model": registry()[name].title,
+            "kind": KIND,
+            "payload_bytes": one.payload_bytes,
+            "training_flops": one.training_flops_per_example,
+            "flops_per_byte": one.flops_per_payload_byte,
+        }
+        for name, one in architectures.items()
+    )
+    words = "; ".join(
+        f"{model}: {write_number(flops, 'FLOP')} for {write_number(payload, 'B')}, "
+        f"{write_number(ratio, 'FLOP/B')}"
+        for model, _, payload, flops, ratio in data.to_numpy()
+    )
+    return Figure(
+        figure="compute-to-communication",
+        of={"of": "models"},
+        chart=layered(*_layers(data)),
+        data=data,
+        title="What a model computes, and what it communicates",
+        kinds=[KIND],
+        alt=f"Operations of training one example against the bytes of a gradient. {words}.",
+        caption=(
+            "Both axes are logarithmic. On a dashed line the operations per byte are equal, at "
+            "batch 1; a batch of b examples lifts every model by the factor b. The higher above "
+            "the lines, the less communication weighs."
+        ),
+    )
+
+
+def _layers(data: pd.DataFrame) -> list[alt.Chart]:
+    """Return lines of equal ratio with their labels, and a named point per model."""
+    ratios = _powers_of_ten(data["flops_per_byte"])
+    left, right = data["payload_bytes"].min() / _ROOM, data["payload_bytes"].max() * _ROOM**2
+    # so high that every line leaves the frame on its right, where its label is
+    bottom, top = data["training_flops"].min() / _ROOM, 1.5 * ratios[-1] * right
+    x = alt.X("payload_bytes:Q", title="Payload (bytes, log scale)")
+    x = x.scale(type="log", domain=[left, right], nice=False)
+    x = x.axis(format="~s", tickCount=4)
+    y = alt.Y("training_flops:Q", title="Training one example (FLOP, log scale)")
+    y = y.scale(type="log", domain=[bottom, top], nice=False)
+    y = y.axis(format="~s", tickCount=6, grid=False)
+    equal = pd.DataFrame(
+        {
+            "ratio": f"{ratio:,g} FLOP/B",
+            "payload_bytes": payload,
+            "training_flops": payload * ratio,
+        }
+        for ratio in ratios
+        for payload in (max(left, bottom / ratio), right)
+    )
+    lines = (
+        alt.Chart(equal)
+        .mark_line(strokeDash=[4, 4], strokeWidth=1, color=theme.NEUTRAL, opacity=0.7)
+        .encode(x=x, y=y, detail="ratio:N")
+    )
+    names = (
+        alt.Chart(equal[equal["payload_bytes"] == right])
+        .mark_text(align="right", baseline="bottom", dx=-4, fontSize=10)
+        .encode(x=x, y=y, text="ratio:N")
+    )
+    shown = inline(data)
+    points = (
+        alt.Chart(shown)
+        .mark_point(size=90, strokeWidth=2.5, opacity=1)
+        .encode(
+            x=x,
+            y=y,
+            color=alt.Color("kind:N", legend=None).scale(
+                domain=[KIND], range=theme.kind_colours([KIND])
+            ),
+            shape=alt.Shape("kind:N", legend=None).scale(
+                domain=[KIND], range=theme.kind_shapes([KIND])
+            ),
+            tooltip=tooltip(shown, _TOLD),
+        )
+    )
+    middle = math.sqrt(data["payload_bytes"].min() * data["payload_bytes"].max())
+    labels = [
+        alt.Chart(shown[(shown["payload_bytes"] <= middle) == before])
+        .mark_text(align="left" if before else "right", dx=9 if before else -9, fontSize=12)
+        .encode(x=x, y=y, text="model:N")
+        for before in (True, False)
+    ]
+    return [lines, names, *labels, points]
+
+
+def _powers_of_ten(values: pd.Series) -> list[float]:
+    """Return the powers of ten from the one below the least of `values` to that above the most."""
+    lowest, highest = math.floor(math.log10(values.min())), math.ceil(math.log10(values.max()))
+    return [10.0**exponent for exponent in range(lowest, highest + 1)]

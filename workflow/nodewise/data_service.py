@@ -1,0 +1,52 @@
+"""TensorFlow's data service: nodes that read and prepare examples for the nodes that train.
+
+Imports TensorFlow. The first preprocessing node dispatches, too: it tells the others what to do.
+"""
+
+import time
+from typing import Any
+
+import tensorflow as tf
+
+from nodewise.cells import Cell
+from nodewise.clusters.base import Cluster
+from nodewise.clusters.processes import Channel
+from nodewise.places import join
+
+service = tf.data.experimental.service
+
+_PROTOCOL = "grpc"
+
+
+def address(cell: Cell, cluster: Cluster) -> str:
+    """Return where the workers of `cell` find its data service; empty if it has none."""
+    return f"{_PROTOCOL}://{_dispatcher(cell, cluster)}" if cell.preprocessing_nodes else ""
+
+
+def serve(cell: Cell, cluster: Cluster, rank: int, channel: Channel) -> dict[str, Any]:
+    """Read and prepare examples as node `rank`, until the launcher ends this process.
+
+    Meets the others as `train.train_cell` does, and sends the same `{"event": "ready"}`.
+    """
+    join(cluster, rank, channel, cell.nodes)
+    dispatcher = _dispatcher(cell, cluster)
+    if rank == cell.nodes:
+        port = int(dispatcher.rpartition(":")[2])
+        _RUNNING.append(service.DispatchServer(service.DispatcherConfig(port, _PROTOCOL)))
+    host = cluster.addresses()[rank].rpartition(":")[0]
+    config = service.WorkerConfig(dispatcher, f"{host}:%port%", protocol=_PROTOCOL)
+    _RUNNING.append(service.WorkerServer(config))
+    channel.send({"event": "ready", "at": time.time()})
+    cluster.limit_link(rank)
+    again = True
+    while again:
+        channel.meet("warm")
+        again = channel.meet("timed")
+    return {}
+
+
+_RUNNING: list[object] = []  # a server ends when nothing refers to it
+
+
+def _dispatcher(cell: Cell, cluster: Cluster) -> str:
+    return cluster.addresses()[cell.nodes]

@@ -1,0 +1,31 @@
+"""Drawn things in colour before a background, each with colours and a pattern of its own."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def paint(sampled: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
+    """Turn warped drawings (n × pixels, 0 nothing … 1 cloth) into coloured pictures.
+
+    Colours say nothing of the class, and a thing may be lighter or darker than what is behind it.
+
+    Returns:
+        n × (pixels · 3) values 0 … 1, the colours of a pixel side by side.
+    """
+    n, pixels = sampled.shape
+    side = round(pixels**0.5)
+    axis = np.linspace(-1, 1, side, dtype=np.float32)
+    angle, rate, phase = (
+        rng.uniform(0, high, (n, 1)).astype(np.float32) for high in (np.pi, 6, 2 * np.pi)
+    )
+    along = np.cos(angle) * np.tile(axis, side) + np.sin(angle) * np.repeat(axis, side)
+    pattern = 0.5 + 0.5 * np.sin(rate * along + phase)
+    one, other, thing = rng.uniform(0, 1, (3, n, 3)).astype(np.float32)
+    covered = np.clip(4 * sampled, 0, 1)
+    shaded = 0.4 + 0.6 * sampled
+    picture = np.empty((n, pixels, 3), np.float32)
+    for colour in range(3):
+        behind, beyond, before = (c[:, colour, None] for c in (one, other, thing))
+        back = behind + (beyond - behind) * pattern
+        picture[:, :, colour] = back + (before * shaded - back) * covered
+    return picture.reshape(n, pixels * 3)

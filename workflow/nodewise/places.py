@@ -1,0 +1,30 @@
+"""Moving a process into its node, as a place where TensorFlow computes.
+
+Imports TensorFlow.
+"""
+
+import json
+import os
+
+import tensorflow as tf
+
+from nodewise.clusters.base import Cluster
+from nodewise.clusters.processes import Channel
+
+
+def join(cluster: Cluster, rank: int, channel: Channel, workers: int) -> None:
+    """Move this process into its node; tell TensorFlow where the `workers` that train are."""
+    cluster.enter_node(rank)
+    channel.meet("placed")
+    cluster.join(rank)
+    task = {"type": "worker", "index": rank}
+    os.environ["TF_CONFIG"] = json.dumps(
+        {"cluster": {"worker": cluster.addresses()[:workers]}, "task": task}
+    )
+    compute_with_one_thread()
+
+
+def compute_with_one_thread() -> None:
+    """Make this node the same machine for every number of nodes; before TensorFlow's first step."""
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(2)

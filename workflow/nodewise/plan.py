@@ -1,0 +1,262 @@
+"""How long a study will take: estimated before it starts, from this machine's speed. No TensorFlow.
+
+    step = floating-point operations / speed + ring all-reduce + overhead
+    cell = start + steps × step + evaluation
+
+The speed is what this machine makes of the reference step (`measure.guards`), times the part of it
+that training reaches. What the processor does takes `1 / share` longer on an emulated node, and
+longer by as much as there are more nodes than cores.
+"""
+
+import os
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from nodewise.cells import Cell, Emulated
+from nodewise.config import Config
+from nodewise.datasets.registry import find
+from nodewise.errors import UserError
+from nodewise.models import ModelEntry, registry
+from nodewise.records import Record, read_record
+
+DATASETS = Path("data/datasets.yaml")
+
+# Measured once, on two cores of a virtual machine whose reference step took 5.5 ms; times are of
+# that processor and are scaled by the reference step of this one. Models reach different parts of
+# its speed, Fashion CNN 50e9 operations a second, large convolutional ones 100e9 to 150e9; recorded
+# cells correct that.
+REFERENCE_S = 0.0055
+FLOPS = 80e9  # floating-point operations of training, per second and core
+BYTES = 300e6  # that a core puts through the network's software in a second, all-reducing
+STEP_S = 0.0004  # of each step, whatever the model
+SPLIT_S = 0.25  # first of the steps whose parts are timed apart: traces them
+START_S, START_PER_NODE_S = 1.3, 0.4  # the command, TensorFlow's import, the first step's tracing
+END_S = 0.5  # evaluation's tracing, the record, Snakemake's next job
+
+
+class Machine(NamedTuple):
+    """What the estimate takes from a machine: seconds of the reference step, number of cores."""
+
+    reference_s: float
+    cores: int
+
+    @classmethod
+    def here(cls) -> "Machine":
+        """Measure this machine."""
+        from nodewise.measure.guards import reference_us
+
+        return cls(reference_us() / 1e6, len(os.sched_getaffinity(0)))
+
+    @property
+    def slowness(self) -> float:
+        """How many times longer than on the processor of the constants everything takes."""
+        return self.reference_s / REFERENCE_S
+
+
+class Work(NamedTuple):
+    """What a cell's model and dataset ask for: operations of one example, bytes, examples."""
+
+    forward_flops: float
+    training_flops: float
+    payload_bytes: int
+    train_examples: int
+    test_examples: int
+
+
+class Estimate(NamedTuple):
+    """Estimated seconds on the clock on the wall: of a step, of all work, of start and end."""
+
+    step_s: float
+    work_s: float
+    fixed_s: float
+
+    @property
+    def cell_s(self) -> float:
+        """Seconds of the whole cell."""
+        return self.work_s + self.fixed_s
+
+    def corrected(self, factor: float) -> "Estimate":
+        """Return the estimate for work that takes `factor` times as long."""
+        return Estimate(factor * self.step_s, factor * self.work_s, self.fixed_s)
+
+
+def training_flops(model: ModelEntry) -> float:
+    """Return the floating-point operations of one training step per example.
+
+    The backward pass costs twice the forward pass of the layers that are trained; those are taken
+    to have their part of the operations by their part of the weights, and to come last.
+    """
+    return model.flops_per_example * (1 + 2 * model.trainable / model.total)
+
+
+def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
+    """Return how long `cell` takes on `machine`.
+
+    Whole steps in an epoch, and blocks measured again because the machine was not at rest, are as
+    in a run without any such block.
+    """
+    crowd = max(1.0, cell.cluster.cores(cell.places) / machine.cores)
+    free = machine.slowness * max(1.0, cell.places / machine.cores)  # not held to its share
+    held = machine.slowness * crowd / cell.cluster.share
+    sent = 2 * (cell.nodes - 1) / cell.nodes * work.payload_bytes
+    processor_s = work.training_flops * cell.batch / FLOPS + sent / BYTES + STEP_S
+    step_s = held * processor_s
+    if isinstance(cell.cluster, Emulated):
+        link = cell.cluster.link
+        messages = 2 * (cell.nodes - 1)
+        step_s += sent * 8 / (link.rate_mbit * 1e6) + messages * link.latency_ms / 1e3
+    extent = cell.extent
+    per_epoch = work.train_examples // cell.global_batch
+    timed = extent.steps or (extent.epochs or 0) * per_epoch
+    split = extent.split_steps + 1 if extent.split_steps else 0
+    at_once = min(cell.nodes, machine.cores)
+    first_s = free * processor_s
+    test_s = machine.slowness * work.test_examples * work.forward_flops / FLOPS / at_once
+    block_s = (extent.warmup_steps + timed + split) * step_s + held * SPLIT_S * (split > 0)
+    fixed_s = machine.slowness * (START_S + START_PER_NODE_S * cell.places + END_S)
+    return Estimate(step_s, first_s + block_s + test_s, fixed_s)
+
+
+class Planned(NamedTuple):
+    """A cell; its estimate, None for a user's own model; its record, None if there is none.
+
+    `factor` is how many times longer than estimated the recorded steps of its model took.
+    """
+
+    cell: Cell
+    estimate: Estimate | None
+    record: Record | None
+    factor: float = 1.0
+
+    @property
+    def to_do_s(self) -> float:
+        """Seconds that are still to come."""
+        if self.estimate is None or self.record is not None:
+            return 0.0
+        return self.estimate.corrected(self.factor).cell_s
+
+
+def plan(study: Config, records: Path, machine: Machine) -> list[Planned]:
+    """Estimate every cell of `study`; its records, as far as there are any, are in `records`.
+
+    Raises:
+        UserError: a dataset or a model is not known.
+    """
+    works: dict[str, Work | None] = {}
+    planned = []
+    for cell in study.cells():
+        if cell.model not in works:
+            works[cell.model] = None if cell.build else work_of(cell.model, cell.dataset)
+        work = works[cell.model]
+        estimated = estimate(cell, work, machine) if work else None
+        planned.append(Planned(cell, estimated, _record(records / f"{cell.id}.json")))
+    factors = {model: _factor(one for one in planned if one.cell.model == model) for model in works}
+    return [one._replace(factor=factors[one.cell.model]) for one in planned]
+
+
+def _factor(planned: Iterable[Planned]) -> float:
+    """Return real over estimated seconds of a step, median of the recorded cells; 1 without any."""
+    seen = [
+        one.record.result.elapsed_s / one.record.result.steps / one.estimate.step_s
+        for one in planned
+        if one.estimate and one.record and one.record.result
+    ]
+    return statistics.median(seen) if seen else 1.0
+
+
+def work_of(model: str, dataset: str) -> Work:
+    """Return what the registries say of a model and a dataset of this project.
+
+    Raises:
+        UserError: the dataset is not known.
+    """
+    entry, data = registry()[model], find(DATASETS, dataset)
+    return Work(
+        entry.flops_per_example,
+        training_flops(entry),
+        entry.payload_bytes,
+        data.train_examples,
+        data.test_examples,
+    )
+
+
+def _record(path: Path) -> Record | None:
+    try:
+        return read_record(path) if path.is_file() else None
+    except UserError:
+        return None  # of another version of this project: measured again
+
+
+def ratios(planned: Iterable[Planned]) -> list[float]:
+    """Return real over estimated seconds of each cell that ran to its end, smallest first."""
+    return sorted(
+        (one.record.finished_at - one.record.started_at).total_seconds() / one.estimate.cell_s
+        for one in planned
+        if one.estimate and one.record and one.record.status == "ok"
+    )
+
+
+def report(study: Config, planned: Sequence[Planned], machine: Machine) -> str:
+    """Return the plan as text: a line for each experiment, and how far to trust it."""
+    lines = [
+        f"{study.title} ({study.name})",
+        f"estimated on {machine.cores} cores, reference step {machine.reference_s * 1e3:.1f} ms",
+        "",
+        _row("experiment", "cells", "done", "to do, estimated"),
+    ]
+    for name in study.experiments:
+        part = [one for one in planned if one.cell.experiment == name]
+        lines.append(_row(name, *_sums(part)))
+    lines.append(_row("total", *_sums(planned)))
+    return "\n".join([*lines, *_remarks(study, planned)])
+
+
+def _sums(planned: Sequence[Planned]) -> tuple[str, str, str]:
+    unknown = sum(one.estimate is None and one.record is None for one in planned)
+    known_s = sum(one.to_do_s for one in planned)
+    times = [in_words(known_s)] if known_s or not unknown else []
+    times += [f"{unknown} of own models, not known"] if unknown else []
+    done = sum(one.record is not None for one in planned)
+    return str(len(planned)), str(done), " + ".join(times)
+
+
+def _remarks(study: Config, planned: Sequence[Planned]) -> Iterator[str]:
+    yield ""
+    if any(isinstance(one.cell.cluster, Emulated) for one in planned):
+        yield "Beside that: the calibration of the emulated nodes, a few minutes; once."
+    limit = study.cell_time_limit_s
+    late = [one.cell.id for one in planned if one.to_do_s > limit]
+    if late:
+        yield f"Cells that may take longer than cell_time_limit_s ({limit:g}): {', '.join(late)}."
+    seen = ratios(planned)
+    if seen:
+        middle, least, most = statistics.median(seen), seen[0], seen[-1]
+        yield (
+            f"Recorded cells took {middle:.2f} times their estimate (median of {len(seen)}; "
+            f"{least:.2f} to {most:.2f}); what is to do is corrected by that, model by model."
+        )
+    else:
+        yield "No cell is recorded yet to compare with: it may be wrong by a factor of 2."
+
+
+def _row(name: str, cells: str, done: str, time: str) -> str:
+    return f"{name:<32} {cells:>6} {done:>6}  {time}"
+
+
+def in_words(seconds: float) -> str:
+    """Return a duration as people say it.
+
+    Example:
+        >>> in_words(0), in_words(42.4), in_words(61), in_words(3700), in_words(200_000)
+        ('0 s', '42 s', '1 min', '1 h 2 min', '2 days 7 h')
+    """
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes // 1440} days {minutes % 1440 // 60} h"

@@ -1,0 +1,186 @@
+"""Where a user's own model or data comes from: a function of a file or of a module.
+
+A spec is checked without running any of the user's code; `Function` runs it. What goes
+wrong in there is told in one line, with the user's own file and line.
+"""
+
+import ast
+import hashlib
+import importlib
+import importlib.util
+import keyword
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import ModuleType
+
+from pydantic import TypeAdapter, ValidationError
+
+from nodewise.cells import Spec
+from nodewise.errors import UserError
+
+_FORMS = "path/to/file.py:function or package.module:function"
+_OURS = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Place:
+    """A function of the user's: in `file` if that is given, else in the module `module`.
+
+    `text` is the spec itself; a file in it is relative to the project's folder.
+    """
+
+    text: str
+    file: Path | None
+    module: str
+    function: str
+
+    @property
+    def name(self) -> str:
+        """The file or module in a few lower-case letters, digits and underscores."""
+        last = self.file.stem if self.file else self.module.rpartition(".")[2]
+        return re.sub(r"[^a-z0-9]+", "_", last.lower()).strip("_")[:40]
+
+
+def parse_spec(spec: str) -> Place:
+    """Check a spec and return the place that it names. None of the user's code is run.
+
+    Raises:
+        UserError: it has another form, or there is no such file, module or function.
+    """
+    where, colon, function = spec.rpartition(":")
+    if not colon or not where or not function.isidentifier() or keyword.iskeyword(function):
+        raise UserError(f"{spec!r}: must be {_FORMS}")
+    if where.endswith(".py") or "/" in where:
+        return _in_file(spec, Path(where), function)
+    if not all(part.isidentifier() for part in where.split(".")):
+        raise UserError(f"{spec!r}: must be {_FORMS}")
+    package = where.partition(".")[0]
+    if PathFinder.find_spec(package, [str(Path.cwd()), *sys.path]) is None:
+        raise UserError(
+            f"{spec}: there is no module {package!r}, neither installed nor in this folder"
+        )
+    return Place(spec, None, where, function)
+
+
+def _in_file(spec: str, file: Path, function: str) -> Place:
+    if file.suffix != ".py":
+        raise UserError(f"{spec!r}: {file.name!r} is not a Python file (.py)")
+    text = f"{os.path.relpath(file)}:{function}"
+    try:
+        TypeAdapter(Spec).validate_python(text)
+    except ValidationError as error:
+        raise UserError(
+            f"{spec!r}: may have letters, digits and . _ - / only, 200 characters at most"
+        ) from error
+    if not file.is_file():
+        raise UserError(f"{spec}: there is no file {file}")
+    try:
+        tree = ast.parse(file.read_bytes(), filename=str(file))
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 1
+        raise UserError(f"{file}:{line}: not Python ({getattr(error, 'msg', error)})") from error
+    if function not in (names := set(_bound(tree))) and "*" not in names:
+        raise UserError(f"{file}: has no function {function!r}")
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    stem = re.sub(r"\W", "_", file.stem)
+    return Place(text, file, f"nodewise_own_{stem}_{digest}", function)
+
+
+def _bound(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that a file may give a meaning to; `*` if it imports names unseen."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case ast.alias(name=name, asname=alias):
+                yield alias or name
+
+
+class Function:
+    """The function at a place, imported: call it as often as needed.
+
+    Meanwhile Python looks for modules in its own folder first, as if it were a script; for a module
+    that is the project's folder.
+    """
+
+    def __init__(self, place: Place) -> None:
+        """Import it.
+
+        Raises:
+            UserError: its module cannot be imported, or has no such function.
+        """
+        self.place = place
+        with self.blamed():
+            self._function = getattr(_imported(place), place.function, None)
+        if not callable(self._function):
+            raise UserError(f"{place.text}: there is no function {place.function!r}")
+
+    def __call__(self) -> object:
+        """Call the function without arguments.
+
+        Raises:
+            UserError: it failed; the line says how and where.
+        """
+        with self.blamed():
+            return self._function()  # type: ignore[misc]
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Run a block of the user's code.
+
+        Raises:
+            UserError: it raised, or asked to exit; one line with the user's own file and line.
+        """
+        folder = str((self.place.file.parent if self.place.file else Path.cwd()).resolve())
+        sys.path.insert(0, folder)
+        try:
+            yield
+        except UserError:
+            raise
+        except (Exception, SystemExit) as error:
+            said = f"{type(error).__name__}: {_first_line(error)}{_line_of(error, folder)}"
+            raise UserError(f"{self.place.text}: {said}") from error
+        finally:
+            sys.path.remove(folder)
+
+
+def _imported(place: Place) -> ModuleType:
+    if place.file is None:
+        return importlib.import_module(place.module)
+    spec = importlib.util.spec_from_file_location(place.module, place.file.resolve())
+    if spec is None or spec.loader is None:
+        raise UserError(f"{place.file}: is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[place.module] = module  # where dataclasses and Keras look up what is defined there
+    spec.loader.exec_module(module)
+    return module
+
+
+def _first_line(error: BaseException) -> str:
+    """Return the first line of what an error says: the bold one, if Keras says it."""
+    text = str(error)
+    bold = re.search(r"\x1b\[1m(.+)", text)
+    lines = (bold.group(1).removesuffix("\x1b[0m") if bold else text).strip().splitlines()
+    return lines[0][:300] if lines else "no more is said"
+
+
+def _line_of(error: BaseException, folder: str) -> str:
+    """Return ` (file:line)` of the innermost line of the user's own code that led to `error`."""
+    steps = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        steps.append((error.filename, error.lineno))
+    for name, line in reversed(steps):
+        path = Path(name)
+        installed = "site-packages" in path.parts or _OURS in path.parents
+        if path.is_relative_to(folder) and not installed:
+            return f" ({os.path.relpath(path)}:{line})"
+    return ""
