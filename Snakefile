@@ -45,6 +45,10 @@ include: "workflow/rules/charts.smk"
 include: "workflow/rules/pages.smk"
 
 
+onstart:
+    shell("nodewise plan --config {CONFIG:q}")
+
+
 localrules:
     all,
 

@@ -61,6 +61,7 @@ def test_the_count_is_that_of_the_profiler_and_of_the_registry(name):
     model, entry = built(name), registry()[name]
     described = architecture_of(model, name, ["text"])
     assert described.flops_per_example == entry.flops_per_example
+    assert described.training_flops_per_example == entry.training_flops_per_example
     assert (described.trainable, described.total) == (entry.trainable, entry.total)
     assert described.input_shape == entry.input_shape
     assert described.flops_per_example == pytest.approx(sum(profiled_of(name)), rel=WITHIN)

@@ -158,7 +158,7 @@ def test_repeats_interleave_over_nodes(tmp_path):
         (
             "experiments.steps.own_models",
             {"mine": {"build": "../a.py", "dataset": "mnist"}},
-            "own_models.mine.build: String must match pattern",
+            "own_models.mine.build: must be path/file.py:function or package.module:function",
         ),
         ("name", "../up", "name: String must match pattern"),
     ],

@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from html import unescape
 from pathlib import Path
 
@@ -297,37 +296,29 @@ def run(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_the_list_has_every_model_and_its_ratio_where_it_is_described(tmp_path):
-    make.write([make.fashion_cnn()], tmp_path)
-    rows = {row["model"]: row for row in catalogue.rows(tmp_path, 64)}
+def test_the_list_has_every_model_and_its_ratio():
+    rows = {row["model"]: row for row in catalogue.rows(64)}
     assert list(rows) == list(registry())
     ratio = make.fashion_cnn().flops_per_payload_byte
     assert rows["fashion_cnn"]["flops_per_payload_byte"] == ratio
     assert rows["fashion_cnn"]["flops_per_payload_byte_at_batch"] == 64 * ratio
-    assert rows["resnet50"]["flops_per_payload_byte"] is None
     assert rows["resnet50"]["payload_bytes"] == 4 * registry()["resnet50"].trainable
 
 
-def test_the_list_cuts_no_number_off_in_a_narrow_terminal(tmp_path, monkeypatch):
+def test_the_list_cuts_no_number_off_in_a_narrow_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
-    make.write([make.fashion_cnn()], tmp_path)
-    done = run("models", "--descriptions", tmp_path)
+    done = run("models")
     assert done.returncode == 0
     for entry in registry().values():
         assert f"{entry.trainable:,}" in done.stdout
     assert "…" not in done.stdout
-    assert "nodewise describe-model bert_base" in done.stdout
 
 
-def test_the_list_as_json_is_the_same(tmp_path):
-    done = run("models", "--json", "--descriptions", tmp_path)
-    assert json.loads(done.stdout) == catalogue.rows(tmp_path, 64)
+def test_the_list_as_json_is_the_same():
+    assert json.loads(run("models", "--json").stdout) == catalogue.rows(64)
 
 
-def test_the_list_is_there_within_a_second_and_without_tensorflow():
-    started = time.perf_counter()
-    assert run("models").returncode == 0
-    assert time.perf_counter() - started < 1
+def test_the_list_needs_no_tensorflow():
     imported = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", "import nodewise.catalogue"],
         capture_output=True,

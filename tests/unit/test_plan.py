@@ -15,7 +15,7 @@ import make_records as make
 from nodewise import plan
 from nodewise.cells import Cell
 from nodewise.config import Config, read_config
-from nodewise.models import ModelEntry, registry
+from nodewise.models import registry
 from nodewise.records import read_record
 
 MACHINE = plan.Machine(plan.REFERENCE_S, cores=2)
@@ -91,14 +91,6 @@ def test_more_work_never_takes_less_time(batch, nodes, more, steps):
     assert of(batch=batch + more) > of()
     assert of(steps=steps + more) > of()
     assert step_s(make.cell(n=min(64, nodes + more))) >= step_s(make.cell(n=nodes))
-
-
-def test_frozen_layers_need_no_backward_pass():
-    values = {"title": "t", "dataset": "d", "input_shape": [1], "total": 100}
-    whole = ModelEntry(**values, trainable=100, flops_per_example=10)
-    head = ModelEntry(**values, trainable=10, flops_per_example=10)
-    assert plan.training_flops(whole) == pytest.approx(30)
-    assert plan.training_flops(head) == pytest.approx(12)
 
 
 def study(**experiment: object) -> Config:

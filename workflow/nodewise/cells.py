@@ -7,7 +7,14 @@ import re
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
 
@@ -122,10 +129,15 @@ Cluster = Annotated[Local | Emulated, Field(discriminator="kind")]
 # from nodes that do nothing but preprocess (TensorFlow's data service).
 Input = Literal["sharded", "unsharded", "service"]
 
-# Where a user's own model or data comes from: `package.module:function` or `path/file.py:function`.
-Spec = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z0-9_.][A-Za-z0-9_./-]*:[A-Za-z_]\w*$", max_length=200)
-]
+
+def _names_a_function(spec: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*:[A-Za-z_]\w*", spec) or len(spec) > 200:
+        raise ValueError("must be path/file.py:function or package.module:function")
+    return spec
+
+
+# Where a user's own model or data comes from.
+Spec = Annotated[str, AfterValidator(_names_a_function)]
 
 
 class Feeding(Frozen):

@@ -405,9 +405,6 @@ def describe_model(
 
 @app.command("models")
 def list_models(
-    descriptions: Annotated[
-        Path, typer.Option(help="Folder of what `nodewise describe-model` wrote.")
-    ] = Path("results/models"),
     batch: Annotated[int, typer.Option(min=1, help="A batch per worker, for FLOP per byte.")] = 64,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
 ) -> None:
@@ -421,7 +418,7 @@ def list_models(
 
     from nodewise import catalogue
 
-    rows = catalogue.rows(descriptions, batch)
+    rows = catalogue.rows(batch)
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
         return
@@ -430,7 +427,7 @@ def list_models(
     unlimited = console.options.update(max_width=10_000)
     console.width = max(console.width, console.measure(table, options=unlimited).maximum)
     console.print(table)
-    typer.echo(catalogue.legend(rows))
+    typer.echo(catalogue.legend())
 
 
 @contextmanager

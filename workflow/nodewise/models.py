@@ -29,8 +29,9 @@ MODELS_DIR = Path("models")
 class ModelEntry(Frozen):
     """One entry of the registry; `trainable` and `total` are numbers of parameters.
 
-    `input_shape` is that of one prepared example. `flops_per_example` is of the forward pass, a
-    multiply-add being 2. `weights` names the pretrained weights (`data/weights.yaml`), if any.
+    `input_shape` is that of one prepared example. `flops_per_example` is of the forward pass,
+    `training_flops_per_example` of that and the backward pass, a multiply-add being 2. `weights`
+    names the pretrained weights (`data/weights.yaml`), if any.
     """
 
     title: str
@@ -39,12 +40,18 @@ class ModelEntry(Frozen):
     trainable: int = Field(ge=1)
     total: int = Field(ge=1)
     flops_per_example: int = Field(ge=1)
+    training_flops_per_example: int = Field(ge=1)
     weights: Name | None = None
 
     @property
     def payload_bytes(self) -> int:
         """What a worker exchanges per step: one float32 for each trainable parameter."""
         return 4 * self.trainable
+
+    @property
+    def flops_per_payload_byte(self) -> float:
+        """Operations that a worker computes per byte that it exchanges, at a batch of one."""
+        return self.training_flops_per_example / self.payload_bytes
 
 
 @cache

@@ -18,7 +18,7 @@ from nodewise.cells import Cell, Emulated
 from nodewise.config import Config
 from nodewise.datasets.registry import find
 from nodewise.errors import UserError
-from nodewise.models import ModelEntry, registry
+from nodewise.models import registry
 from nodewise.records import Record, read_record
 
 DATASETS = Path("data/datasets.yaml")
@@ -82,15 +82,6 @@ class Estimate(NamedTuple):
         return Estimate(factor * self.step_s, factor * self.work_s, self.fixed_s)
 
 
-def training_flops(model: ModelEntry) -> float:
-    """Return the floating-point operations of one training step per example.
-
-    The backward pass costs twice the forward pass of the layers that are trained; those are taken
-    to have their part of the operations by their part of the weights, and to come last.
-    """
-    return model.flops_per_example * (1 + 2 * model.trainable / model.total)
-
-
 def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
     """Return how long `cell` takes on `machine`.
 
@@ -113,7 +104,8 @@ def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
     split = extent.split_steps + 1 if extent.split_steps else 0
     at_once = min(cell.nodes, machine.cores)
     first_s = free * processor_s
-    test_s = machine.slowness * work.test_examples * work.forward_flops / FLOPS / at_once
+    tested = work.test_examples if extent.epochs else 0
+    test_s = machine.slowness * tested * work.forward_flops / FLOPS / at_once
     block_s = (extent.warmup_steps + timed + split) * step_s + held * SPLIT_S * (split > 0)
     fixed_s = machine.slowness * (START_S + START_PER_NODE_S * cell.places + END_S)
     return Estimate(step_s, first_s + block_s + test_s, fixed_s)
@@ -175,7 +167,7 @@ def work_of(model: str, dataset: str) -> Work:
     entry, data = registry()[model], find(DATASETS, dataset)
     return Work(
         entry.flops_per_example,
-        training_flops(entry),
+        entry.training_flops_per_example,
         entry.payload_bytes,
         data.train_examples,
         data.test_examples,
