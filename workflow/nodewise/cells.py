@@ -156,7 +156,9 @@ class Feeding(Frozen):
 class Cell(Feeding):
     """Everything that determines one measurement. `batch` is examples per worker and step.
 
-    `build` and `load` are there if model or dataset are a user's own, not the project's.
+    `build` and `load` are there if model or dataset are a user's own, not the project's. `variant`
+    is the study's own name for the strategy with just these `options`, if it has given one.
+    `servers` are nodes that hold parameters, beside those that train.
     """
 
     study: Name
@@ -164,6 +166,9 @@ class Cell(Feeding):
     model: Name
     dataset: Name
     strategy: Name
+    variant: Name | None = None
+    options: dict[Name, bool | int | float | str | None] = Field(default_factory=dict)
+    servers: int = Field(default=0, ge=0, le=MAX_NODES)
     cluster: Cluster
     build: Spec | None = None
     load: Spec | None = None
@@ -180,9 +185,14 @@ class Cell(Feeding):
         return self.batch * self.nodes
 
     @property
+    def strategy_name(self) -> str:
+        """What the strategy is called in the study."""
+        return self.variant or self.strategy
+
+    @property
     def places(self) -> int:
-        """Nodes in all: those that train, then those that preprocess."""
-        return self.nodes + self.preprocessing_nodes
+        """Nodes in all: those that train, then those that hold parameters, then preprocess."""
+        return self.nodes + self.servers + self.preprocessing_nodes
 
     @property
     def id(self) -> str:
@@ -191,7 +201,7 @@ class Cell(Feeding):
             PurePosixPath(
                 self.experiment,
                 self.model,
-                self.strategy,
+                self.strategy_name,
                 f"batch~{self.batch}",
                 f"nodes~{self.nodes}",
                 f"repeat~{self.repeat}",

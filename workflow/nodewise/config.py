@@ -39,9 +39,15 @@ class Data(Frozen):
 
 
 class StrategyAxes(Frozen):
-    """The node counts that one strategy is measured on."""
+    """The node counts that one strategy is measured on, and its options.
+
+    `strategy` is the key that this stands under, unless that is a name of one's own for a strategy
+    with certain options.
+    """
 
     nodes: list[Annotated[int, Field(ge=1, le=MAX_NODES)]] = Field(min_length=1)
+    strategy: Name | None = None
+    options: dict[Name, bool | int | float | str | None] = Field(default_factory=dict)
 
 
 class OwnModel(Frozen):
@@ -77,13 +83,14 @@ class Experiment(Feeding):
             raise ValueError(f"own_models: {min(taken)!r} is a model of this project; rename yours")
         if not self.models and not self.own_models:
             raise ValueError("models: name at least one, or give own_models")
-        for strategy, axes in self.strategies.items():
-            _known("strategies", strategy, STRATEGIES)
-            limit = STRATEGIES[strategy].max_nodes
-            if max(axes.nodes) > limit:
-                key = f"strategies.{strategy}.nodes"
-                raise ValueError(f"{key}: at most {limit} for this strategy, not {max(axes.nodes)}")
-            _no_duplicates(f"strategies.{strategy}.nodes", axes.nodes)
+        for variant, axes in self.strategies.items():
+            _known("strategies", axes.strategy or variant, STRATEGIES)
+            for nodes in axes.nodes:
+                try:
+                    STRATEGIES[axes.strategy or variant].checked(axes.options, nodes)
+                except ValueError as error:
+                    raise ValueError(f"strategies.{variant}.{error}") from error
+            _no_duplicates(f"strategies.{variant}.nodes", axes.nodes)
         most = max(max(axes.nodes) for axes in self.strategies.values()) + self.preprocessing_nodes
         slow = getattr(self.cluster, "slow_node", None)
         if slow is not None and slow.rank >= most:
@@ -150,15 +157,21 @@ class Config(Frozen):
         cells = []
         for name, experiment in self.experiments.items():
             axes = [(s, n) for s, grid in experiment.strategies.items() for n in grid.nodes]
-            for repeat, trained, batch, (strategy, nodes) in itertools.product(
+            for repeat, trained, batch, (variant, nodes) in itertools.product(
                 range(experiment.repeats), experiment.trained(), experiment.batches, axes
             ):
+                axis = experiment.strategies[variant]
+                strategy = axis.strategy or variant
+                options = STRATEGIES[strategy].checked(axis.options, nodes)
                 cells.append(
                     Cell(
                         **trained._asdict(),
                         study=experiment.study,
                         experiment=name,
                         strategy=strategy,
+                        variant=variant if axis.strategy else None,
+                        options=options.model_dump(),
+                        servers=options.servers,
                         cluster=experiment.cluster or self.cluster,
                         input=experiment.input,
                         preprocessing_nodes=experiment.preprocessing_nodes,

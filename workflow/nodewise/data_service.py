@@ -30,7 +30,7 @@ def serve(cell: Cell, cluster: Cluster, rank: int, channel: Channel) -> dict[str
     """
     join(cluster, rank, channel, cell.nodes)
     dispatcher = _dispatcher(cell, cluster)
-    if rank == cell.nodes:
+    if rank == cell.nodes + cell.servers:
         port = int(dispatcher.rpartition(":")[2])
         _RUNNING.append(service.DispatchServer(service.DispatcherConfig(port, _PROTOCOL)))
     host = cluster.addresses()[rank].rpartition(":")[0]
@@ -49,4 +49,4 @@ _RUNNING: list[object] = []  # a server ends when nothing refers to it
 
 
 def _dispatcher(cell: Cell, cluster: Cluster) -> str:
-    return cluster.addresses()[cell.nodes]
+    return cluster.addresses()[cell.nodes + cell.servers]

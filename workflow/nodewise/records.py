@@ -93,7 +93,8 @@ class Split(Frozen):
 class WorkerResult(Frozen):
     """What one worker saw during the timed steps.
 
-    `input_us` is the part of each step that it waited for its batch.
+    `input_us` is the part of each step that it waited for its batch. `observed` is what a strategy
+    notes of its own, such as the staleness of each update.
     """
 
     rank: Count
@@ -106,6 +107,7 @@ class WorkerResult(Frozen):
     bytes_received: Count
     bytes_retransmitted: Count
     split: Split | None
+    observed: dict[Name, list[Finite]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _input_is_part_of_the_step(self) -> Self:

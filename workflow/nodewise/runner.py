@@ -162,11 +162,14 @@ def _train(
     gc.enable()
     imported = datetime.now(UTC).timestamp()
     milestones: dict[str, float] = {}
+    replicas: set[str] = set()
     blocks = guards.Blocks(cluster, repeatable=cell.extent.epochs is None)
 
     def heard(rank: int, message: processes.Message) -> None:
         if "progress" in message:
             progress(message["progress"])
+        elif "replica" in message:
+            replicas.add(message["replica"])
         elif not blocks.seen:  # the milestone is reached when the last worker has reached it
             milestones[message["event"]] = max(
                 milestones.get(message["event"], 0.0), message["at"] - began
@@ -176,16 +179,19 @@ def _train(
         if name == "placed":
             cluster.connect(pids)
         elif name == "warm":
+            if len(replicas) > 1:
+                raise processes.WorkerError("the replicas differ after two steps", None, [])
             blocks.begin()
         elif name == "timed":
             return blocks.end()
         return False
 
     def work(rank: int, channel: processes.Channel) -> processes.Message:
-        if rank >= cell.nodes:
+        if rank >= cell.nodes + cell.servers:
             return data_service.serve(cell, cluster, rank, channel)
         weights = pretrained.file if pretrained else None
-        return train.train_cell(cell, cluster, rank, channel, manifest=manifest, weights=weights)
+        part = train.train_cell if rank < cell.nodes else train.serve_parameters
+        return part(cell, cluster, rank, channel, manifest=manifest, weights=weights)
 
     parts = processes.run(
         cell.places,

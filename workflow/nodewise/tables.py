@@ -228,7 +228,11 @@ def _read_all(paths: Sequence[Path]) -> list[Record]:
 
 def _axes(record: Record) -> dict[str, Any]:
     cell = record.cell
-    values = cell.model_dump() | {"batch_per_worker": cell.batch, "cluster": cell.cluster.label}
+    values = cell.model_dump() | {
+        "strategy": cell.strategy_name,
+        "batch_per_worker": cell.batch,
+        "cluster": cell.cluster.label,
+    }
     return {"cell_id": cell.id} | {name: values[name] for name in (*AXES, "repeat")}
 
 

@@ -28,6 +28,7 @@ from nodewise.strategies.base import Job, Strategy, score
 
 EVALUATION_BATCH = 256
 IDLE_BARRIERS = 20
+_FIRST_STEPS = 2  # are enough to see whether replicas stay equal
 _PROGRESS_S = 0.5
 
 
@@ -46,22 +47,28 @@ def train_cell(
 
     Meets the other workers in its node ("placed"), before a block of timed steps ("warm") and after
     it ("timed"), as often as the launcher wants the block repeated.
-    Sends `{"event": "ready"}` when the replica is built, `{"event": "first_step"}` when the first
-    timed step is done, and `{"progress": share}` about twice a second from rank 0.
+    Sends `{"event": "ready"}` when the replica is built, `{"replica": digest of its weights}` after
+    two steps, `{"event": "first_step"}` when the first timed step is done, and `{"progress": share}`
+    about twice a second from rank 0.
     """
     join(cluster, rank, channel, cell.nodes)
     data = datasets.load(manifest)
     recipe = recipe_of(cell, data)
     steps = steps_per_epoch(cell, len(data.y_train))
-    strategy = _strategy(cell, recipe, rank, weights)
+    job = _job(cell, cluster, recipe, rank, weights)
+    strategy: Strategy = strategies.load(cell.strategy).Strategy(job)
     channel.send({"event": "ready", "at": time.time()})
 
     service = data_service.address(cell, cluster)
     tell = channel.send if rank == 0 else lambda message: None
     initial = strategy.state()
-    first = batches(cell, data, recipe, rank, warm_up=1, service=service)
-    strategy.step(*next(first))  # traces, allocates and connects, at full speed
+    first = batches(cell, data, recipe, rank, warm_up=_FIRST_STEPS, service=service)
+    for x, y in itertools.islice(first, _FIRST_STEPS):  # trace, allocate and connect, at full speed
+        strategy.step(x, y)
     strategy.barrier()
+    if strategy.replicas_agree:
+        channel.send({"replica": strategy.weights_sha256()})
+    strategy.observations()  # those of the first steps are nobody's
     cluster.limit_link(rank)
     again = True
     while again:
@@ -75,6 +82,7 @@ def train_cell(
         again = channel.meet("timed")
     strategy.agree()
     return result | {
+        "weights_sha256": strategy.weights_sha256(),
         "rank": rank,
         "shard_examples": len(rows_read(cell, len(data.y_train), rank)),
         "steps_per_epoch": steps,
@@ -86,8 +94,33 @@ def train_cell(
     }
 
 
-def _strategy(cell: Cell, recipe: Recipe, rank: int, weights: Path | None) -> Strategy:
-    """Return the cell's strategy with its replica built, on pretrained weights if there are any."""
+def serve_parameters(
+    cell: Cell,
+    cluster: Cluster,
+    rank: int,
+    channel: Channel,
+    *,
+    manifest: Path,
+    weights: Path | None,
+) -> dict[str, Any]:
+    """Hold parameters as node `rank`, until the launcher ends this process.
+
+    Meets the others as `train_cell` does, and sends the same `{"event": "ready"}`.
+    """
+    join(cluster, rank, channel, cell.nodes)
+    recipe = recipe_of(cell, datasets.load(manifest))
+    strategies.load(cell.strategy).Server(_job(cell, cluster, recipe, rank, weights))
+    channel.send({"event": "ready", "at": time.time()})
+    cluster.limit_link(rank)
+    again = True
+    while again:
+        channel.meet("warm")
+        again = channel.meet("timed")
+    return {}
+
+
+def _job(cell: Cell, cluster: Cluster, recipe: Recipe, rank: int, weights: Path | None) -> Job:
+    """Return the job of a worker or server; its model has pretrained weights if there are any."""
 
     def build() -> keras.Model:
         model = recipe.build()
@@ -95,9 +128,17 @@ def _strategy(cell: Cell, recipe: Recipe, rank: int, weights: Path | None) -> St
             recipe.load_pretrained(model, weights)
         return model
 
-    job = Job(rank, cell.nodes, cell.global_batch, cell.seed, build, recipe.optimizer, recipe.loss)
-    strategy: Strategy = strategies.load(cell.strategy).Strategy(job)
-    return strategy
+    return Job(
+        rank=rank,
+        size=cell.nodes,
+        global_batch=cell.global_batch,
+        seed=cell.seed,
+        build=build,
+        optimizer=recipe.optimizer,
+        loss=recipe.loss,
+        options=strategies.STRATEGIES[cell.strategy].options.model_validate(cell.options),
+        addresses=tuple(cluster.addresses()),
+    )
 
 
 class Clock:
@@ -145,7 +186,7 @@ def _block(
     """Train the timed steps, then those whose parts are timed apart."""
     clock = Clock(tell, _timed_steps(cell, steps_per_epoch))
     result = _timed(cell, strategy, stream, steps_per_epoch, clock)
-    result["weights_sha256"] = strategy.weights_sha256()
+    result["observed"] = strategy.observations()
     result["split"] = _split(strategy, stream, cell.extent.split_steps)
     return result
 

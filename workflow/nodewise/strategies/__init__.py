@@ -6,14 +6,38 @@ This module is read where configurations are checked, so it must not import Tens
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
+from typing import Any
+
+from pydantic import ValidationError
+
+from nodewise.misfits import first_misfit
+from nodewise.strategies.options import Options
 
 
 @dataclass(frozen=True)
 class StrategyEntry:
-    """What is known of a strategy without training: its title and the most nodes it runs on."""
+    """What is known of a strategy without training: its title, its nodes, its options."""
 
     title: str
     max_nodes: int
+    min_nodes: int = 1
+    options: type[Options] = Options
+
+    def checked(self, options: dict[str, Any], nodes: int) -> Options:
+        """Return `options`, defaults filled in, for a job of `nodes` nodes.
+
+        Raises:
+            ValueError: an option or the number of nodes is not allowed; the text names it.
+        """
+        if not self.min_nodes <= nodes <= self.max_nodes:
+            allowed = f"{self.min_nodes} to {self.max_nodes}" if self.max_nodes > 1 else "1"
+            raise ValueError(f"nodes: allowed for this strategy: {allowed}, not {nodes}")
+        try:
+            checked = self.options.model_validate(options)
+        except ValidationError as error:
+            raise ValueError(f"options.{first_misfit(error)}") from error
+        checked.check(nodes)
+        return checked
 
 
 STRATEGIES = {

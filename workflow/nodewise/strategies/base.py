@@ -4,11 +4,13 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
+
+from nodewise.strategies.options import NO_OPTIONS, Options
 
 Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
@@ -25,7 +27,8 @@ class Job:
     `global_batch` is the number of examples per step over all workers: gradients are sums over
     the local examples divided by it, so that their sum over workers is the mean over the global
     batch, also when workers hold different numbers of examples. `loss` takes labels and logits and
-    returns one loss per example.
+    returns one loss per example. `addresses` are `host:port` of every place of the job, for a
+    strategy that connects its workers itself: those of the workers, then of the servers.
     """
 
     rank: int
@@ -35,6 +38,8 @@ class Job:
     build: Callable[[], keras.Model]
     optimizer: Callable[[], keras.optimizers.Optimizer]
     loss: Loss = cross_entropy
+    options: Options = NO_OPTIONS
+    addresses: tuple[str, ...] = ()
 
 
 class StepTimes(NamedTuple):
@@ -51,8 +56,14 @@ class Strategy(ABC):
 
     Every worker builds its replica with the same initial weights. `step` is the fused form, the
     one that is timed; `split_step` does the same update with its four parts timed apart.
+    `replicas_agree` tells that all workers have the same weights after every step; whoever drives
+    the strategy checks that.
+
+    The file of a strategy with servers has a class `Server`, too, which answers the workers once it
+    is made.
     """
 
+    replicas_agree: ClassVar[bool] = True
     model: keras.Model
     optimizer: keras.optimizers.Optimizer
 
@@ -86,10 +97,14 @@ class Strategy(ABC):
 
     @abstractmethod
     def agree(self) -> None:
-        """Make one model of the replicas: average what steps leave different on each worker.
+        """Make one model of the replicas, whatever steps leave different on each worker.
 
-        Those are the moving statistics of batch normalisation. Collective; not part of a step.
+        The moving statistics of batch normalisation are averaged. Collective; not part of a step.
         """
+
+    def observations(self) -> dict[str, list[float]]:
+        """Return what the strategy noted of its own since it was last asked."""
+        return {}
 
     def weights(self) -> list[np.ndarray]:
         """Return the trainable weights that `step` updates, as float32 arrays."""

@@ -1,0 +1,128 @@
+"""Connections between the places of a job, for strategies that send their own messages over TCP.
+
+A message is its length (8 bytes, big-endian) and its bytes. Waiting for one sleeps, so that it
+takes nothing of a node's share of a core.
+"""
+
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Buffer
+
+STUCK_PEER_S = 60  # a peer that is silent for longer is an error, not a wait without end
+LONGEST = 2**32  # bytes of a message
+_RETRY_S = 0.02
+_LENGTH = struct.Struct(">Q")
+_RANK = struct.Struct(">I")
+
+
+class Peers:
+    """One connection to each of the other places.
+
+    Sending never waits for the other side to send or receive first: `send` returns at once, and
+    what it was given must not be changed before `flush`.
+    """
+
+    def __init__(
+        self, rank: int, addresses: Sequence[str], *, timeout_s: float = STUCK_PEER_S
+    ) -> None:
+        """Connect. Collective: all places must be there within `timeout_s`.
+
+        Args:
+            rank: of this place.
+            addresses: `host:port` of every place, by rank.
+            timeout_s: the longest wait for a peer, now and later.
+
+        Raises:
+            TimeoutError: a peer did not come.
+        """
+        self.rank, self.size = rank, len(addresses)
+        self._timeout_s = timeout_s
+        self._sockets: dict[int, socket.socket] = {}
+        self._pending: list[Future[None]] = []
+        deadline = time.monotonic() + timeout_s
+        with socket.create_server(_parsed(addresses[rank]), backlog=self.size) as listener:
+            for lower in range(rank):
+                self._keep(lower, _connected(_parsed(addresses[lower]), deadline))
+                self._sockets[lower].sendall(_RANK.pack(rank))
+            listener.settimeout(timeout_s)
+            for _ in range(rank + 1, self.size):
+                other, _ = listener.accept()
+                other.settimeout(timeout_s)
+                self._keep(_RANK.unpack(_read(other, bytearray(_RANK.size)))[0], other)
+        self._senders = {peer: ThreadPoolExecutor(1) for peer in self._sockets}
+
+    def _keep(self, peer: int, connection: socket.socket) -> None:
+        connection.settimeout(self._timeout_s)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sockets[peer] = connection
+
+    def send(self, to: int, message: Buffer) -> None:
+        """Send `message` to `to`, after what was sent to it before."""
+        self._pending.append(self._senders[to].submit(self._send, to, message))
+
+    def _send(self, to: int, message: Buffer) -> None:
+        view = memoryview(message).cast("B")
+        self._sockets[to].sendall(_LENGTH.pack(len(view)))
+        self._sockets[to].sendall(view)
+
+    def flush(self) -> None:
+        """Return when all that was sent has been handed over.
+
+        Raises:
+            OSError: a peer is gone or stuck.
+        """
+        pending, self._pending = self._pending, []
+        for sent in pending:
+            sent.result()
+
+    def receive(self, peer: int) -> bytearray:
+        """Return the next message of `peer`.
+
+        Raises:
+            ConnectionError: the peer is gone.
+            TimeoutError: it sent nothing in time.
+        """
+        connection = self._sockets[peer]
+        (length,) = _LENGTH.unpack(_read(connection, bytearray(_LENGTH.size)))
+        if length > LONGEST:
+            raise ConnectionError(f"peer {peer} announces {length:,} bytes")
+        return _read(connection, bytearray(length))
+
+    def receive_array(self, peer: int) -> NDArray[np.float32]:
+        """Return the next message of `peer` as float32 values."""
+        return np.frombuffer(self.receive(peer), np.float32)
+
+    def fileno(self, peer: int) -> int:
+        """Return the descriptor that becomes readable when `peer` has sent something."""
+        return self._sockets[peer].fileno()
+
+
+def _parsed(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port)
+
+
+def _connected(address: tuple[str, int], deadline: float) -> socket.socket:
+    while True:
+        try:
+            return socket.create_connection(address, timeout=max(0.1, deadline - time.monotonic()))
+        except ConnectionRefusedError as error:  # it does not listen yet
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{address[0]}:{address[1]} did not come") from error
+            time.sleep(_RETRY_S)
+
+
+def _read(connection: socket.socket, into: bytearray) -> bytearray:
+    view = memoryview(into)
+    while view:
+        received = connection.recv_into(view)
+        if not received:
+            raise ConnectionError("the peer has closed its connection")
+        view = view[received:]
+    return into
