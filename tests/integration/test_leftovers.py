@@ -194,7 +194,9 @@ def test_a_stopped_worker_does_not_stop_the_clock(project):
     assert time.monotonic() - began < limit_s
     assert run.returncode == 0, said
     failure = read_record(project / RECORD).failure
-    assert failure.reason == f"not finished within {limit_s} s"
+    # TensorFlow looks after its peers twice a minute; it may be the first to miss the stopped one
+    missed = failure.reason == "rank 0: UnavailableError: Graph execution error:"
+    assert missed or failure.reason == f"not finished within {limit_s} s"
     assert not stopped.is_running()
 
 

@@ -7,6 +7,7 @@ goes on beside the training, and takes its time from it.
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import numpy as np
 import tensorflow as tf
@@ -17,6 +18,9 @@ from nodewise.datasets import Dataset, shard
 from nodewise.recipes import Recipe
 
 Batch = tuple[tf.Tensor, tf.Tensor]
+
+# AutoGraph would leave a file per function: workers do not exit, they are ended
+_plain = tf.autograph.experimental.do_not_convert
 
 _READ_AHEAD = 2  # batches
 _WARM_UP_EPOCHS = 1_000_000  # numbers of epochs that no timed training reaches
@@ -91,7 +95,7 @@ def batches(
         stream = _read(cell, data, warm_up, rank).map(_prepare(recipe))
     if cell.input == "unsharded":
         part = slice(rank * cell.batch, (rank + 1) * cell.batch)
-        stream = stream.map(lambda x, y: (x[part], y[part]))
+        stream = stream.map(_plain(lambda x, y: (x[part], y[part])))
     return iter(stream.prefetch(_READ_AHEAD).with_options(_one_thread()))
 
 
@@ -103,8 +107,8 @@ def _read(cell: Cell, data: Dataset, warm_up: int, rank: int) -> tf.data.Dataset
         lambda: orders(cell, len(data.y_train), rank, warm_up),
         output_signature=tf.TensorSpec([None, None], tf.int64),
     )
-    steps = epochs.flat_map(tf.data.Dataset.from_tensor_slices)
-    return steps.map(lambda step: (tf.gather(x, step), tf.gather(y, step)))
+    steps = epochs.flat_map(_plain(tf.data.Dataset.from_tensor_slices))
+    return steps.map(_plain(lambda step: (tf.gather(x, step), tf.gather(y, step))))
 
 
 def _in_memory(array: NDArray[np.generic], rows: NDArray[np.int64]) -> tf.Tensor:
@@ -126,7 +130,7 @@ def _served(cell: Cell, data: Dataset, recipe: Recipe, service: str) -> tf.data.
         tf.data.Dataset.range(blocks)
         .shuffle(blocks, seed=cell.seed)
         .repeat()
-        .flat_map(lambda block: _block(data, block))
+        .flat_map(_plain(lambda block: _block(data, block)))
         .shuffle(_SHUFFLED_AHEAD, seed=cell.seed)
         .batch(cell.batch, drop_remainder=True)
         .map(_prepare(recipe))
@@ -159,12 +163,15 @@ def _records(array: NDArray[np.generic], block: tf.Tensor) -> tf.data.Dataset:
     return (
         rows.skip(block * _BLOCK)
         .take(_BLOCK)
-        .map(lambda row: tf.reshape(tf.io.decode_raw(row, kind), shape))
+        .map(_plain(lambda row: tf.reshape(tf.io.decode_raw(row, kind), shape)))
     )
 
 
 def _prepare(recipe: Recipe) -> Callable[[tf.Tensor, tf.Tensor], Batch]:
-    return lambda x, y: (recipe.augment(recipe.preprocess(x)), y)
+    def prepare(x: tf.Tensor, y: tf.Tensor) -> Batch:
+        return recipe.augment(recipe.preprocess(x)), y
+
+    return cast(Callable[[tf.Tensor, tf.Tensor], Batch], _plain(prepare))
 
 
 def _one_thread() -> tf.data.Options:

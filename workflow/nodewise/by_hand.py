@@ -5,7 +5,6 @@ TensorFlow when it forks its workers.
 """
 
 import itertools
-import os
 import shlex
 import subprocess
 import sys
@@ -18,10 +17,9 @@ from pydantic import ValidationError
 from nodewise.cells import Cell
 from nodewise.config import own_dataset_name
 from nodewise.errors import UserError
-from nodewise.files import write_text
 from nodewise.misfits import first_misfit
 from nodewise.models import registry
-from nodewise.records import Record, record_json
+from nodewise.records import Record
 from nodewise.runner import measure, settle_environment
 from nodewise.specs import parse_spec
 from nodewise.strategies import STRATEGIES
@@ -205,13 +203,11 @@ def measure_by_hand(
         weights,
         output=path,
         logs=BY_HAND / "logs" / cell.id,
-        config=Path(os.devnull),
+        config=None,
+        command=options.command(),
         progress=progress,
         on_wait=on_wait,
     )
-    provenance = record.provenance.model_copy(update={"command": options.command()})
-    record = record.model_copy(update={"provenance": provenance})
-    write_text(path, record_json(record))
     return record, path
 
 

@@ -155,6 +155,7 @@ def measure_cell(
             output=out,
             logs=logs,
             config=config,
+            command=f"snakemake --cores all --force {out} --configfile {config}",
             progress=progress,
             on_wait=lambda: typer.echo("another cell is measured on this machine; waiting for it"),
         )

@@ -71,13 +71,15 @@ def measure(
     *,
     output: Path,
     logs: Path,
-    config: Path,
+    config: Path | None,
+    command: str,
     progress: Progress,
     on_wait: Callable[[], None],
 ) -> Record:
     """Train `cell` on the dataset of `manifest` and write its record to `output`.
 
-    `weights` is the manifest of pretrained weights if the model is to start from such.
+    `weights` is the manifest of pretrained weights if the model is to start from such; `config`
+    the study, if there is one; `command` what repeats the measurement.
 
     A cell that cannot be measured gives a record too: `refused` if this machine does not permit
     what it asks for, `failed` if a worker did not finish. Worker logs go to `logs/rank~R.log`. Only
@@ -134,7 +136,7 @@ def measure(
                 lock=Path("requirements.lock"),
                 network="none" if status == "refused" else cluster.network,
                 cpu_limit="none" if status == "refused" else cluster.cpu_limit,
-                command=f"snakemake --cores all --force {output} --configfile {config}",
+                command=command,
             ),
             "result": result,
             "failure": failure,

@@ -48,8 +48,8 @@ def train_cell(
     Meets the other workers in its node ("placed"), before a block of timed steps ("warm") and after
     it ("timed"), as often as the launcher wants the block repeated.
     Sends `{"event": "ready"}` when the replica is built, `{"replica": digest of its weights}` after
-    two steps, `{"event": "first_step"}` when the first timed step is done, and `{"progress": share}`
-    about twice a second from rank 0.
+    two steps, `{"event": "first_step"}` when the first timed step is done, and `{"progress": …}`
+    about twice a second from rank 0, the share that is done.
     """
     join(cluster, rank, channel, cell.nodes)
     data = datasets.load(manifest)

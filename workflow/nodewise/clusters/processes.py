@@ -28,7 +28,7 @@ _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.2
 # When one worker dies the others fail too, within this time, for want of a peer.
 _GRACE_S = 2.0
-_LOG_LINES = 20
+_LOG_LINES = 30
 _LOG_LINE_LENGTH = 500
 _ON, _AGAIN = b"n", b"a"
 

@@ -15,13 +15,13 @@ _PACKAGES = ("tensorflow", "keras", "numpy", "nodewise")
 
 
 def provenance(
-    *, config: Path, lock: Path, network: str, cpu_limit: str, command: str
+    *, config: Path | None, lock: Path, network: str, cpu_limit: str, command: str
 ) -> Provenance:
     """Describe this process's surroundings; nothing that names a person, host or folder."""
     return Provenance(
         commit=_git("rev-parse", "HEAD"),
         dirty=_dirty(),
-        config_sha256=_sha256(config),
+        config_sha256=_sha256(config) if config else None,
         lock_sha256=_sha256(lock),
         versions={"python": platform.python_version()} | {p: version(p) for p in _PACKAGES},
         cpu=_cpu(),
