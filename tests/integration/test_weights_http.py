@@ -64,10 +64,12 @@ def write_registry(path, urls):
         "title": "Sample weights",
         "licence": "MIT",
         "licence_url": "https://example.org/",
-        "file": FILE,
-        "bytes": len(CONTENT),
-        "digest": f"sha256:{hashlib.sha256(CONTENT).hexdigest()}",
-        "urls": urls,
+        "file": {
+            "name": FILE,
+            "content_bytes": len(CONTENT),
+            "content_sha256": hashlib.sha256(CONTENT).hexdigest(),
+            "urls": urls,
+        },
     }
     path.write_text(yaml.safe_dump({"sample": entry}))
     return path
@@ -109,7 +111,7 @@ def test_a_download_that_breaks_off_leaves_nothing(tmp_path, server):
 
 def test_another_file_at_the_address_is_refused(tmp_path, server):
     (tmp_path / "served" / "sample" / FILE).write_bytes(b"<html>Please sign in</html>")
-    with pytest.raises(UserError, match=r"has 27 bytes with SHA256 .*, expected 1,000,003 with"):
+    with pytest.raises(UserError, match=r"has 27 bytes with SHA-256 .*, expected 1,000,003 with"):
         run(tmp_path, f"{server.url}/sample/{FILE}", source="any")
 
 

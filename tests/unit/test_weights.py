@@ -25,11 +25,14 @@ def entry(**changes):
         "title": "Sample weights",
         "licence": "CC0-1.0",
         "licence_url": "https://creativecommons.org/publicdomain/zero/1.0/",
-        "file": FILE,
-        "bytes": len(CONTENT),
-        "digest": f"md5:{hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()}",
-        "urls": ["http://127.0.0.1:9/sample.h5"],
-    } | changes
+        "file": {
+            "name": FILE,
+            "content_bytes": len(CONTENT),
+            "content_md5": hashlib.md5(CONTENT, usedforsecurity=False).hexdigest(),
+            "urls": ["http://127.0.0.1:9/sample.h5"],
+        }
+        | changes,
+    }
 
 
 def run(tmp_path, *, mirror=None, source="any", **changes):
@@ -57,8 +60,11 @@ def mirror(tmp_path):
 
 @pytest.mark.parametrize("algorithm", ["md5", "sha256"])
 def test_a_file_of_a_mirror_is_checked_cached_and_described(tmp_path, mirror, algorithm):
-    digest = f"{algorithm}:{hashlib.new(algorithm, CONTENT).hexdigest()}"
-    manifest = run(tmp_path, mirror=mirror, source="official", digest=digest)
+    digests = {
+        "content_md5": None,
+        f"content_{algorithm}": hashlib.new(algorithm, CONTENT).hexdigest(),
+    }
+    manifest = run(tmp_path, mirror=mirror, source="official", **digests)
     assert (manifest.origin, manifest.reason) == ("mirror", None)
     assert manifest.sha256 == hashlib.sha256(CONTENT).hexdigest()
     told = read_weights(tmp_path / "out" / "manifest.json")
@@ -70,16 +76,16 @@ def test_a_file_of_a_mirror_is_checked_cached_and_described(tmp_path, mirror, al
         "sha256": manifest.sha256,
     }
     (mirror / "sample" / FILE).unlink()
-    assert run(tmp_path, mirror=mirror, digest=digest) == manifest  # now from the cache
+    assert run(tmp_path, mirror=mirror, **digests) == manifest  # now from the cache
 
 
-def test_weights_that_cannot_be_had_are_random_and_one_warning_says_so(tmp_path, caplog):
+def test_weights_that_cannot_be_had_are_random_and_a_warning_says_so(tmp_path, caplog):
     caplog.set_level(logging.WARNING)
     manifest = run(tmp_path, mirror=tmp_path / "nowhere")
     assert (manifest.origin, manifest.file, manifest.sha256) == ("random", None, None)
     assert "127.0.0.1:9" in manifest.reason
     assert "nowhere" in manifest.reason
-    (warning,) = caplog.messages
+    *_, warning = caplog.messages  # before it, each source that was tried
     assert warning.startswith("sample: random weights in place of pretrained ones: sample.h5")
     assert "\n" not in warning
     told = read_weights(tmp_path / "out" / "manifest.json")
@@ -187,14 +193,15 @@ def test_a_manifest_tells_one_story(origin, file, sha256, reason):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"file": "../sample.h5"}, "file"),
-        ({"file": ".hidden"}, "file"),
-        ({"digest": "md5:123"}, "digest"),
-        ({"digest": "sha1:" + "0" * 40}, "digest"),
-        ({"urls": ["ftp://example.org/sample.h5"]}, "urls.0"),
-        ({"urls": []}, "urls"),
-        ({"bytes": 0}, "bytes"),
-        ({"size": 3}, "size"),
+        ({"name": "../sample.h5"}, "file.name"),
+        ({"name": ".hidden"}, "file.name"),
+        ({"content_md5": "123"}, "file.content_md5"),
+        ({"content_sha256": "0" * 64}, "file: give either content_sha256 or content_md5"),
+        ({"content_md5": None}, "file: give either content_sha256 or content_md5"),
+        ({"urls": ["ftp://example.org/sample.h5"]}, "file.urls.0"),
+        ({"urls": []}, "file.urls"),
+        ({"content_bytes": 0}, "file.content_bytes"),
+        ({"size": 3}, "file.size"),
     ],
 )
 def test_a_misfit_in_the_registry_is_named(tmp_path, changes, told):
@@ -222,18 +229,17 @@ def test_every_model_finds_its_weights():
     wanted = {entry.weights for entry in model_registry().values()} - {None}
     assert wanted == set(yaml.safe_load(REGISTRY.read_text()))
     for name in wanted:
-        assert all(url.startswith("https://") for url in find(REGISTRY, name).urls)
+        assert all(url.startswith("https://") for url in find(REGISTRY, name).file.urls)
 
 
 @pytest.mark.parametrize("name", ["densenet121", "resnet50"])
 def test_addresses_and_digests_are_those_that_keras_has(name):
-    weights = find(REGISTRY, f"{name}_imagenet")
-    algorithm, _, digest = weights.digest.partition(":")
+    file = find(REGISTRY, f"{name}_imagenet").file
     source = keras_source("densenet" if name == "densenet121" else "resnet")
-    assert algorithm == "md5"
-    assert digest in source
-    assert weights.urls[0].rpartition("/")[0] + "/" in source
-    assert weights.urls[0].rpartition("/")[2] == weights.file
+    assert file.content_md5 in source
+    folder, _, last = file.urls[0].rpartition("/")
+    assert f"{folder}/" in source
+    assert last == file.name
 
 
 def keras_source(module):

@@ -148,7 +148,7 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
     data = rows[["kind", *names, value]]
     base = alt.Chart(inline(data)).encode(
         x=alt.X("epoch:Q", title="Epoch")
-        .axis(tickMinStep=1, format="d")
+        .axis(values=sorted(map(int, data["nodes"].unique())), format="d")
         .scale(zero=False, nice=False, padding=12),
         y=alt.Y(f"{value}:Q", title=f"Training {value}").scale(zero=False, padding=10),
         color=batch_colour(data),
@@ -257,7 +257,7 @@ def _lines_over_nodes(
     """Draw one line per batch over the nodes, and what would be ideal."""
     x = (
         alt.X("nodes:Q", title="Nodes")
-        .axis(tickMinStep=1, format="d")
+        .axis(values=sorted(map(int, data["nodes"].unique())), format="d")
         .scale(zero=False, padding=12)
     )
     y = alt.Y(f"{value}:Q", title=title).scale(zero=True)

@@ -29,19 +29,34 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=120, pattern=r"
 Size = Annotated[int, Field(ge=1)]
 
 
-class SourceFile(Frozen):
+class RemoteFile(Frozen):
     """One file as servers have it; digest and size are of its content.
 
     That is what is inside its gzip wrapping if `gzipped`, else the file itself. In the cache and in
-    a mirror it is in `folder`, by default the one of its dataset.
+    a mirror it is in `folder`, by default the one of what it belongs to.
     """
 
     gzipped: ClassVar[bool] = False
     name: FileName
     folder: Name | None = None
-    content_sha256: Sha256
     content_bytes: int = Field(ge=1, le=MAX_CONTENT_BYTES)
     urls: tuple[Url, ...] = ()
+
+    @property
+    def digest(self) -> tuple[str, str]:
+        """The algorithm and the hexadecimal digest that the content is known by."""
+        raise NotImplementedError
+
+
+class SourceFile(RemoteFile):
+    """One file of a dataset."""
+
+    content_sha256: Sha256
+
+    @property
+    def digest(self) -> tuple[str, str]:
+        """SHA-256, and its digits."""
+        return "SHA-256", self.content_sha256
 
 
 class Facts(Frozen):

@@ -17,7 +17,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Literal, Protocol
 
-from nodewise.datasets.facts import SourceFile
+from nodewise.datasets.facts import RemoteFile
 from nodewise.datasets.folders import exclusive
 from nodewise.datasets.progress import progress
 from nodewise.datasets.web import TIMEOUT_S, Address, UnavailableError, Web, parse_address
@@ -102,7 +102,7 @@ class Fetcher:
         self._outside = Web(proxies=True)
         self._failed: dict[tuple[str, str], UnavailableError | CorruptError] = {}
 
-    def fetch(self, file: SourceFile, *, near: bool = False) -> Fetched:
+    def fetch(self, file: RemoteFile, *, near: bool = False) -> Fetched:
         """Return `file` from the first source that has it right; `near`: cache or mirror alone.
 
         Raises:
@@ -112,10 +112,10 @@ class Fetcher:
         with exclusive(self._cache / self._folder(file)) as folder:
             return self._fetch(file, folder / file.name, near=near)
 
-    def _folder(self, file: SourceFile) -> str:
+    def _folder(self, file: RemoteFile) -> str:
         return file.folder or self._name
 
-    def _fetch(self, file: SourceFile, cached: Path, *, near: bool) -> Fetched:
+    def _fetch(self, file: RemoteFile, cached: Path, *, near: bool) -> Fetched:
         bad = cached.with_name(f"{cached.name}.bad")
         failures: list[str] = []
         if cached.exists():
@@ -138,7 +138,7 @@ class Fetcher:
         shown = f"{file.folder}/{file.name}" if file.folder else file.name
         raise UnobtainableError(f"{shown} cannot be had{tried}", corrupt=corrupt)
 
-    def _sources(self, file: SourceFile, *, near: bool) -> Iterator[_Source]:
+    def _sources(self, file: RemoteFile, *, near: bool) -> Iterator[_Source]:
         if isinstance(self._mirror, Path):
             path = self._mirror / self._folder(file) / file.name
             yield _Source("mirror", str(path), lambda: _open_file(path))
@@ -148,7 +148,7 @@ class Fetcher:
         for url in () if near else file.urls:
             yield _web_source("official", self._outside, Address(url))
 
-    def _take(self, source: _Source, file: SourceFile, cached: Path) -> Fetched:
+    def _take(self, source: _Source, file: RemoteFile, cached: Path) -> Fetched:
         """Copy `file` from `source` into the cache, if it is right; note and tell if it is not."""
         key = (file.name, source.shown)
         if key in self._failed:
@@ -186,7 +186,7 @@ def _open_file(path: Path) -> tuple[_Stream, int | None]:
         raise UnavailableError(f"cannot be read ({error.strerror})") from error
 
 
-def _most_bytes(file: SourceFile) -> int:
+def _most_bytes(file: RemoteFile) -> int:
     """Return the most bytes that `file` can have: gzip, at its worst, adds a little."""
     size = file.content_bytes
     return size + size // 100 + 2**16 if file.gzipped else size
@@ -225,14 +225,15 @@ def _read(stream: _Stream) -> bytes:
         raise UnavailableError(f"broke off ({type(error).__name__})") from error
 
 
-def _check(path: Path, file: SourceFile) -> None:
+def _check(path: Path, file: RemoteFile) -> None:
     """Compare the content of `path` with what is known of `file`.
 
     Raises:
         CorruptError: it is another.
     """
     does = "unpacks to" if file.gzipped else "has"
-    digest, size = hashlib.sha256(), 0
+    algorithm, expected = file.digest
+    digest, size = hashlib.new(algorithm.replace("-", ""), usedforsecurity=False), 0
     try:
         with gzip.open(path) if file.gzipped else path.open("rb") as content:
             while chunk := content.read(CHUNK):
@@ -246,10 +247,10 @@ def _check(path: Path, file: SourceFile) -> None:
         raise CorruptError("its gzip data breaks off") from error
     except (gzip.BadGzipFile, zlib.error) as error:
         raise CorruptError("is not sound gzip data") from error
-    if digest.hexdigest() != file.content_sha256:
+    if digest.hexdigest() != expected:
         raise CorruptError(
-            f"{does} {size:,} bytes with SHA-256 {digest.hexdigest()}, "
-            f"expected {file.content_bytes:,} with {file.content_sha256}"
+            f"{does} {size:,} bytes with {algorithm} {digest.hexdigest()}, "
+            f"expected {file.content_bytes:,} with {expected}"
         )
 
 

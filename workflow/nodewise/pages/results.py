@@ -74,6 +74,7 @@ def _model(study: Study, model: str, cells: pd.DataFrame) -> dict[str, Any]:
     return {
         "title": study.model_title(model),
         "anchor": anchor,
+        "page": f"models/{slug(model)}.html" if model in study.architectures else None,
         "size": done.iloc[0] if len(done) else None,
         "gaps": cells[cells["status"] != "ok"].to_dict("records"),
         "sections": sections,

@@ -145,8 +145,11 @@ class Study:
         return registry()[model].title if model in registry() else model
 
     def dataset_title(self, dataset: str) -> str:
-        """Return the title of a dataset, or its name if it is not one of ours."""
-        return self.datasets[dataset].title if dataset in self.datasets else dataset
+        """Return the title of a dataset; where a user's own comes from."""
+        if dataset in self.datasets:
+            return self.datasets[dataset].title
+        loads = [r.cell.load for r in self.records.values() if r.cell.dataset == dataset]
+        return f"Own data, {loads[0]}" if loads and loads[0] else dataset
 
 
 def read_study(

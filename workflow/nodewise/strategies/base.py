@@ -154,7 +154,9 @@ def gradients(
     model: keras.Model, job: Job, x: tf.Tensor, y: tf.Tensor
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Return the local part of the global batch's mean gradient, and [loss sum, right answers]."""
-    with tf.GradientTape() as tape:
+    # a tape of its own accord watches frozen variables, too, and keeps what they need
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch([variable.value for variable in model.trainable_variables])
         logits = model(x, training=True)
         loss_sum = tf.reduce_sum(job.loss(y, logits))
         loss = loss_sum / job.global_batch
