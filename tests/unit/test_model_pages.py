@@ -259,6 +259,16 @@ def test_measured_times_stand_beside_what_was_counted(docs):
     assert '<a href="../cells/index.html?model=fashion_cnn">' in unescape(page)
 
 
+def test_a_model_that_the_study_does_not_train_has_a_page_without_results(tmp_path):
+    make_records.write_study(tmp_path, [make_records.record(make_records.cell())])
+    mlp = make.fashion_cnn().model_copy(update={"model": "fashion_mlp"})
+    render(tmp_path, make.write([make.fashion_cnn(), mlp], tmp_path / "models"))
+    page = (tmp_path / "docs/models/fashion-mlp.md").read_text()
+    assert "Its results" not in page
+    assert "Its results" in (tmp_path / "docs/models/fashion-cnn.md").read_text()
+    assert "nw-kind--measured" not in page
+
+
 def test_what_a_model_says_of_itself_is_escaped(docs):
     for page in ("models/fashion-cnn.md", "models/index.md"):
         assert "<b>two" not in (docs / page).read_text()

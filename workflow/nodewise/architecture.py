@@ -4,6 +4,7 @@ One JSON file per model, checked against the one schema below, so that pages and
 layer without building the model. All numbers are counted from the layers' shapes: none is timed.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal, Self
 
@@ -12,6 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from nodewise.cells import Frozen, Name
 from nodewise.errors import UserError
 from nodewise.misfits import first_misfit
+from nodewise.models import registry
 from nodewise.records import Count
 
 FLOAT32_BYTES = 4
@@ -111,14 +113,17 @@ def read_architecture(path: Path) -> Architecture:
         raise UserError(f"{path}: {first_misfit(error)}") from error
 
 
-def read_architectures(folder: Path, models: list[str]) -> dict[str, Architecture]:
-    """Read `folder/<model>.json` of each of `models`.
+def read_architectures(folder: Path, trained: Collection[str]) -> dict[str, Architecture]:
+    """Read `folder/<model>.json` of each model of the project that was trained or described.
 
     Raises:
-        UserError: a file is missing, misfit, or describes another model.
+        UserError: a file of a model of `trained` is missing; or one is misfit, or describes another
+            model.
     """
     found = {}
-    for model in models:
+    for model in registry():
+        if model not in trained and not (folder / f"{model}.json").is_file():
+            continue
         path = folder / f"{model}.json"
         found[model] = read_architecture(path)
         if found[model].model != model:

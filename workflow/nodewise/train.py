@@ -68,7 +68,6 @@ def train_cell(
     strategy.barrier()
     if strategy.replicas_agree:
         channel.send({"replica": strategy.weights_sha256()})
-    strategy.observations()  # those of the first steps are nobody's
     cluster.limit_link(rank)
     again = True
     while again:
@@ -78,6 +77,7 @@ def train_cell(
         for x, y in itertools.islice(stream, warm_up):
             strategy.step(x, y)
         strategy.restore(initial)
+        strategy.observations()  # those of steps that are not timed are nobody's
         result = _block(cell, strategy, stream, steps, tell)
         again = channel.meet("timed")
     strategy.agree()
@@ -137,7 +137,7 @@ def _job(cell: Cell, cluster: Cluster, recipe: Recipe, rank: int, weights: Path 
         optimizer=recipe.optimizer,
         loss=recipe.loss,
         options=strategies.STRATEGIES[cell.strategy].options.model_validate(cell.options),
-        addresses=tuple(cluster.addresses()),
+        addresses=tuple(cluster.addresses()[: cell.nodes + cell.servers]),
     )
 
 

@@ -1,4 +1,4 @@
-"""Models, described layer by layer.
+"""The models of the project, described layer by layer, whether the study trains them or not.
 
 in:    a model file
 out:   results/models/<name>.json: layers, parameters, operations
@@ -6,8 +6,7 @@ steps: describe_model
 """
 
 # A user's own models are measured, not described.
-MODELS = sorted({cell.model for cell in CELLS.values() if cell.build is None})
-DESCRIPTIONS = expand("results/models/{model}.json", model=MODELS)
+DESCRIPTIONS = expand("results/models/{model}.json", model=registry())
 
 
 rule describe_model:

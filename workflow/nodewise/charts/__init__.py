@@ -16,7 +16,6 @@ from nodewise.architecture import read_architectures
 from nodewise.calibration import read_calibration
 from nodewise.charts import calibration, fits, models, scaling, settings, theme
 from nodewise.charts.figure import VEGA_LITE, Figure, spec_json
-from nodewise.models import registry
 from nodewise.outputs import update_folder
 from nodewise.quantities import kind_label
 from nodewise.tables import read_tables
@@ -53,8 +52,7 @@ def draw_charts(
     if calibration_path is not None:
         drawn += calibration.figures(read_calibration(calibration_path))
     if models_dir is not None:
-        ours = sorted(set(tables["cells"]["model"]) & registry().keys())
-        drawn += models.figures(read_architectures(models_dir, ours))
+        drawn += models.figures(read_architectures(models_dir, set(tables["cells"]["model"])))
     for figure in drawn:
         spec = spec_json(figure.spec())
         files[f"{figure.name}.vl.json"] = spec

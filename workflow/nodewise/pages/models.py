@@ -13,6 +13,7 @@ from nodewise.pages.study import Page, Study, slug
 from nodewise.views import with_labels
 
 COUNTED = "counted"
+USUAL_BATCHES = (32, 64, 128, 256, 512)  # of a model that the study does not train
 
 _SIZES = [
     Column("trainable", "Trainable parameters", "", COUNTED),
@@ -58,7 +59,7 @@ _MEASURED = [
 
 
 def pages(study: Study) -> Iterator[Page]:
-    """Yield a page per model of the study, and the page that compares them."""
+    """Yield a page per model that was described, and the page that compares them."""
     paths = {name: f"models/{slug(name)}.html" for name in study.architectures}
     for name, architecture in study.architectures.items():
         context = _model(study, name, architecture)
@@ -103,12 +104,13 @@ def _model(study: Study, name: str, architecture: Architecture) -> dict[str, Any
     dataset = registry()[name].dataset
     curves = study.tables["curves"]
     curves = with_labels(curves[curves["model"] == name])
-    batches = sorted({1, *study.tables["cells"].query("model == @name")["batch_per_worker"]})
+    trained = study.tables["cells"].query("model == @name")["batch_per_worker"]
+    batches = sorted({1, *(trained if len(trained) else USUAL_BATCHES)})
     return {
         "name": name,
         "about": architecture.about,
         "dataset": study.dataset_title(dataset),
-        "results": f"results/{slug(dataset)}.html",
+        "results": f"results/{slug(dataset)}.html" if len(trained) else None,
         "anchor": slug(name),
         "input": _shape(architecture.input_shape),
         "sizes": _facts(architecture),

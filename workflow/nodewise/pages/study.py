@@ -169,7 +169,7 @@ def read_study(
         UserError: a file is missing or misfit, or a cell has no record.
     """
     tables = read_tables(tables_dir)
-    ours = sorted(set(tables["cells"]["model"]) & registry().keys())
+    trained = set(tables["cells"]["model"])
     study = Study(
         config=read_config(config_path),
         tables=tables,
@@ -179,7 +179,7 @@ def read_study(
         datasets=read_registry(DATASETS),
         columns=yaml.safe_load(columns_path.read_text(encoding="utf-8")),
         calibration=read_calibration(calibration_path) if calibration_path else None,
-        architectures=read_architectures(models_dir, ours) if models_dir else {},
+        architectures=read_architectures(models_dir, trained) if models_dir else {},
     )
     missing = sorted(set(study.cells["cell_id"]) - set(study.records))
     if missing:
