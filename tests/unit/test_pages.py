@@ -256,6 +256,18 @@ def test_headlines_are_those_of_the_tables(study):
     assert any(values[2] == pytest.approx(error, rel=1e-5) for error in errors)
 
 
+def test_the_figure_of_the_home_page_is_of_what_was_measured_most(tmp_path):
+    others = {"experiment": "aside", "model": "a_model", "dataset": "a_dataset"}
+    cells = [make.cell(n=n, **others) for n in (1, 2)]
+    aside = [make.record(cell) for cell in cells]
+    make.write_study(tmp_path, [*make.grid(batches=(64, 512)), *aside], make.published())
+    draw_charts(tmp_path / "tables", tmp_path / "overhead", tmp_path / "charts")
+    docs, _ = render(tmp_path)
+    home = (docs / "index.md").read_text()
+    assert home.count("<figure") == 1
+    assert "fashion" in home and "a-model" not in home and "a_model" not in home
+
+
 def test_the_study_page_counts_the_relabelled_rows(study):
     page = Texts((study / "docs" / "studies" / "ntua.md").read_text()).text
     assert "In 12 rows the dataset above is not the one that the table prints" in page
