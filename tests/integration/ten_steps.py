@@ -48,7 +48,15 @@ def train_on(cluster: Local, strategy: str, nodes: int, optimizer: str, out: Pat
     def work(rank: int, channel: processes.Channel) -> processes.Message:
         places.join(cluster, rank, channel, nodes)
         build = models.load("fashion_cnn").build
-        job = Job(rank, nodes, GLOBAL_BATCH, 3, build, make_optimizer)
+        job = Job(
+            rank,
+            nodes,
+            GLOBAL_BATCH,
+            3,
+            build,
+            make_optimizer,
+            addresses=tuple(cluster.addresses()),
+        )
         trained = strategies.load(strategy).Strategy(job)
         initial = trained.state()
         rows = np.array_split(np.arange(GLOBAL_BATCH), nodes)[rank]

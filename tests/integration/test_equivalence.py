@@ -47,8 +47,9 @@ def one_process(optimizer, tmp_path_factory):
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3])
-def test_n_workers_equal_one_process(tmp_path, one_process, optimizer, nodes):
-    trained = ten_steps(tmp_path / "out", "multi_worker_mirrored", nodes, optimizer)
+@pytest.mark.parametrize("strategy", ["horovod", "multi_worker_mirrored"])
+def test_n_workers_equal_one_process(tmp_path, one_process, optimizer, strategy, nodes):
+    trained = ten_steps(tmp_path / "out", strategy, nodes, optimizer)
     for form in FORMS:
         for worker in trained[form]:
             assert largest_difference(worker, one_process["fused"][0]) <= TOLERANCE

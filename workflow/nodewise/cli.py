@@ -124,6 +124,20 @@ def prepare_weights(
 
 
 @app.command()
+def build_horovod(out: Out) -> None:
+    """Build Horovod for the TensorFlow that is installed; takes minutes, once.
+
+    Without a compiler or a network there is none, and cells that train with it are refused.
+
+    Example: nodewise build-horovod --out results/horovod
+    """
+    from nodewise import horovod_build
+
+    reason = horovod_build.build(out)
+    typer.echo(reason or f"{out}: Horovod {horovod_build.VERSION}")
+
+
+@app.command()
 def measure_cell(
     cell_id: Annotated[str, typer.Argument(help="A cell of the study, as its files are named.")],
     *,

@@ -41,6 +41,7 @@ class StrategyEntry:
 
 
 STRATEGIES = {
+    "horovod": StrategyEntry("Horovod, Gloo", max_nodes=64),
     "multi_worker_mirrored": StrategyEntry("MultiWorkerMirroredStrategy, ring", max_nodes=64),
     "single": StrategyEntry("One process", max_nodes=1),
 }

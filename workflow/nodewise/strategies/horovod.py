@@ -1,0 +1,147 @@
+"""Horovod: the gradients of all workers are summed by its all-reduce, over Gloo.
+
+Synchronous data parallelism like MultiWorkerMirroredStrategy, with another library underneath
+(Sergeev and Del Balso, arXiv:1802.05799). Horovod's own thread asks about once a millisecond which
+gradients are ready everywhere; those messages are part of what is measured.
+"""
+
+import os
+import socketserver
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import psutil
+import tensorflow as tf
+
+from nodewise import horovod_build
+from nodewise.clusters.base import NotPermittedError
+from nodewise.strategies import base
+from nodewise.strategies.peers import STUCK_PEER_S, Peers
+
+_reason = horovod_build.missing()
+if _reason:
+    _command = f"nodewise build-horovod --out {horovod_build.FOLDER}"
+    raise NotPermittedError(_reason, _command)
+sys.path.append(str(horovod_build.FOLDER.resolve() / "site"))
+
+import horovod.tensorflow as hvd  # type: ignore[import-not-found] # noqa: E402
+from horovod.runner.http.http_server import (  # type: ignore[import-not-found] # noqa: E402
+    RendezvousHandler,
+    RendezvousHTTPServer,
+)
+
+
+class Strategy(base.Strategy):
+    """Train on `job.size` workers that meet at a server of worker 0."""
+
+    def __init__(self, job: base.Job) -> None:
+        self._barrier = tf.function(lambda: _sum([tf.zeros([1])], "barrier"), autograph=False)
+        _start(job, self.barrier)
+        self._job = job
+        self._replica = base.Replica(job)
+        self.model = self._replica.model
+        self.optimizer = self._replica.optimizer
+        self._step = tf.function(self._fused, autograph=False)
+        self._total = tf.function(lambda flat: _sum([flat], "flat")[0], autograph=False)
+
+    def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        grads, scores = base.gradients(self.model, self._job, x, y)
+        # one group: else which gradients are summed together, and so their rounding, is a race
+        total = _sum([tf.convert_to_tensor(g) for g in grads], "gradients")
+        self.optimizer.apply(total, self.model.trainable_variables)
+        return scores
+
+    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        return self._step(x, y)
+
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+        marks = [time.perf_counter()]
+        gradient = self._replica.gradient(x, y)
+        marks.append(time.perf_counter())
+        self.barrier()
+        marks.append(time.perf_counter())
+        total = self._total(gradient)
+        marks.append(time.perf_counter())
+        self._replica.apply(total)
+        marks.append(time.perf_counter())
+        return base.StepTimes(*np.diff(marks).tolist())
+
+    def split_weights(self) -> list[np.ndarray]:
+        return self.weights()
+
+    def barrier(self) -> None:
+        self._barrier()
+
+    def agree(self) -> None:
+        statistics = base.moving_statistics(self.model)
+        if statistics:
+            total = _sum([tf.convert_to_tensor(v.numpy()) for v in statistics], "statistics")
+            for variable, value in zip(statistics, total, strict=True):
+                variable.assign(value / self._job.size)
+
+
+def _sum(tensors: list[tf.Tensor], name: str) -> list[tf.Tensor]:
+    """Return the sums over the workers; `name` is the same on all of them."""
+    total: list[tf.Tensor] = hvd.grouped_allreduce(tensors, op=hvd.Sum, name=name)
+    return total
+
+
+class _Rendezvous(RendezvousHTTPServer):  # type: ignore[misc]
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        """Do not look for a name of the address: a node knows no name server."""
+        socketserver.TCPServer.server_bind(self)
+
+
+def _start(job: base.Job, barrier: Callable[[], None]) -> None:
+    """Connect Horovod on all workers, as its own launcher would, each on a node of its own.
+
+    Raises:
+        TimeoutError: a worker did not come.
+    """
+    addresses = job.addresses[: job.size]
+    peers = Peers(job.rank, addresses)
+    server = None
+    first_host = addresses[0].rpartition(":")[0]
+    if job.rank == 0:
+        server = _Rendezvous((first_host, 0), RendezvousHandler, verbose=False)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        for peer in range(1, job.size):
+            peers.send(peer, str(port).encode())
+        peers.flush()
+    else:
+        port = int(peers.receive(0))
+    os.environ |= {
+        "HOROVOD_HOSTNAME": f"node{job.rank}",
+        "HOROVOD_RANK": str(job.rank),
+        "HOROVOD_SIZE": str(job.size),
+        "HOROVOD_LOCAL_RANK": "0",
+        "HOROVOD_LOCAL_SIZE": "1",
+        "HOROVOD_CROSS_RANK": str(job.rank),
+        "HOROVOD_CROSS_SIZE": str(job.size),
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": first_host,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
+        "HOROVOD_GLOO_IFACE": _interface(addresses[job.rank].rpartition(":")[0]),
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(STUCK_PEER_S),
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+    }
+    hvd.init()
+    barrier()  # all have found each other
+    if server is not None:
+        server.shutdown()
+        server.server_close()
+
+
+def _interface(address: str) -> str:
+    """Return the name of the network interface that has `address`."""
+    return next(
+        name
+        for name, known in psutil.net_if_addrs().items()
+        if any(one.address == address for one in known)
+    )

@@ -1,0 +1,19 @@
+"""Horovod, built for the TensorFlow that is installed, beside the project's environment.
+
+in:    its source from the package index; a compiler
+out:   results/horovod/manifest.json, and what workers import beside it; without a compiler or a
+       network the manifest says so, and Horovod's cells are refused
+steps: build_horovod
+"""
+
+
+rule build_horovod:
+    input:
+        sources("horovod_build.py"),
+    output:
+        "results/horovod/manifest.json",
+    log:
+        "results/logs/horovod.log",
+    threads: workflow.cores
+    shell:
+        "exec nodewise build-horovod --out results/horovod > {log} 2>&1"
