@@ -1,36 +1,44 @@
 """Run as a script: train ten steps with a strategy on n workers, in its split and fused forms.
 
-    python ten_steps.py STRATEGY NODES OPTIMIZER OUT
+    python ten_steps.py STRATEGY NODES OPTIMIZER OUT [OPTIONS]
 
-OPTIMIZER is sgd_momentum or adam; with -still added, its learning rate is 0. Each worker saves its
-weights as OUT/split~RANK.npz and OUT/fused~RANK.npz. Every worker takes its `np.array_split` part
-of the same global batches of 50 examples: with three workers the parts are 17, 17 and 16.
+OPTIONS are those of the strategy, as JSON. OPTIMIZER is sgd_momentum or adam; with -still added,
+its learning rate is 0. Each worker saves its weights as OUT/split~RANK.npz and OUT/fused~RANK.npz.
+Every worker takes its `np.array_split` part of the same global batches of 50 examples (with three
+workers the parts are 17, 17 and 16), or all of them if the strategy does not cut batches.
 """
 
+import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
+from nodewise import strategies
 from nodewise.clusters import processes
 from nodewise.clusters.local import Local
+from nodewise.strategies.options import Options
 
 STEPS = 10
 GLOBAL_BATCH = 50
 
 
-def main(strategy: str, nodes: int, optimizer: str, out: Path) -> None:
-    cluster = Local(nodes)
+def main(strategy: str, nodes: int, optimizer: str, out: Path, given: dict[str, Any]) -> None:
+    entry = strategies.STRATEGIES[strategy]
+    cluster = Local(1 if entry.one_process else nodes)
     with cluster.open():
-        train_on(cluster, strategy, nodes, optimizer, out)
+        train_on(cluster, strategy, nodes, optimizer, out, entry.checked(given, nodes))
 
 
-def train_on(cluster: Local, strategy: str, nodes: int, optimizer: str, out: Path) -> None:
+def train_on(
+    cluster: Local, strategy: str, nodes: int, optimizer: str, out: Path, options: Options
+) -> None:
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     import keras
     import numpy as np
     import tensorflow as tf
 
-    from nodewise import models, places, strategies
+    from nodewise import models, places
     from nodewise.strategies.base import Job
 
     random = np.random.default_rng(7)
@@ -45,8 +53,11 @@ def train_on(cluster: Local, strategy: str, nodes: int, optimizer: str, out: Pat
             return keras.optimizers.Adam(rate / 10, epsilon=1e-4)
         return keras.optimizers.SGD(rate, momentum=0.9)
 
+    entry = strategies.STRATEGIES[strategy]
+    workers = 1 if entry.one_process else nodes
+
     def work(rank: int, channel: processes.Channel) -> processes.Message:
-        places.join(cluster, rank, channel, nodes)
+        places.join(cluster, rank, channel, workers)
         build = models.load("fashion_cnn").build
         job = Job(
             rank,
@@ -55,11 +66,14 @@ def train_on(cluster: Local, strategy: str, nodes: int, optimizer: str, out: Pat
             3,
             build,
             make_optimizer,
+            options=options,
             addresses=tuple(cluster.addresses()),
         )
         trained = strategies.load(strategy).Strategy(job)
         initial = trained.state()
-        rows = np.array_split(np.arange(GLOBAL_BATCH), nodes)[rank]
+        rows = np.arange(GLOBAL_BATCH)
+        if not entry.whole_batches:
+            rows = np.array_split(rows, nodes)[rank]
         batches = [(tf.constant(a[rows]), tf.constant(b[rows])) for a, b in zip(x, y, strict=True)]
         # the split form trains a copy of the fused form's weights, made at its first step
         for batch in batches:
@@ -72,7 +86,7 @@ def train_on(cluster: Local, strategy: str, nodes: int, optimizer: str, out: Pat
         return {}
 
     processes.run(
-        nodes,
+        workers,
         work,
         logs=out,
         time_limit_s=120,
@@ -82,4 +96,5 @@ def train_on(cluster: Local, strategy: str, nodes: int, optimizer: str, out: Pat
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))
+    given = json.loads(sys.argv[5]) if len(sys.argv) > 5 else {}
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], Path(sys.argv[4]), given)

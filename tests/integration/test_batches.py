@@ -113,6 +113,14 @@ def test_an_unsharded_worker_prepares_the_whole_global_batch_and_keeps_its_part(
     assert len({int(label) for _, y in parts for label in y}) == NODES * BATCH
 
 
+def test_whole_batches_are_the_same_on_every_worker_and_are_not_cut():
+    of = cell(input="whole")
+    recipe = Recipe(None, None, augment=lambda x: tf.cast(x, tf.float32) + tf.random.uniform([]))
+    x = [next(batches.batches(of, DATA, recipe, rank, warm_up=0))[0] for rank in range(NODES)]
+    assert {len(part) for part in x} == {NODES * BATCH}
+    assert all((part.numpy() == x[0].numpy()).all() for part in x)
+
+
 def test_an_unsharded_worker_reads_everything():
     assert len(batches.rows_read(cell(), EXAMPLES, 1)) < EXAMPLES
     assert len(batches.rows_read(cell(input="unsharded"), EXAMPLES, 1)) == EXAMPLES

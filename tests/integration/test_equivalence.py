@@ -4,6 +4,7 @@ Ten steps of Fashion CNN from the same weights; 50 examples a step, so that two 
 and three uneven parts. Allowed is float32 rounding: 1e-5 of the largest weight.
 """
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,18 +12,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nodewise.strategies import STRATEGIES
+
 SCRIPT = Path(__file__).with_name("ten_steps.py")
 TOLERANCE = 1e-5
 FORMS = ("fused", "split")
 
 
-def ten_steps(out: Path, strategy: str, nodes: int, optimizer: str):
+def ten_steps(out: Path, strategy: str, nodes: int, optimizer: str, **options):
     """Return form -> weights of each worker after ten steps."""
     out.mkdir()
-    command = [sys.executable, SCRIPT, strategy, str(nodes), optimizer, out]
+    command = [sys.executable, SCRIPT, strategy, str(nodes), optimizer, out, json.dumps(options)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr[-2000:]
-    return {form: [weights(out / f"{form}~{rank}.npz") for rank in range(nodes)] for form in FORMS}
+    return {form: [weights(file) for file in sorted(out.glob(f"{form}~*.npz"))] for form in FORMS}
 
 
 def weights(path: Path):
@@ -46,10 +49,24 @@ def one_process(optimizer, tmp_path_factory):
     return ten_steps(tmp_path_factory.mktemp("one") / "out", "single", 1, optimizer)
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 3])
-@pytest.mark.parametrize("strategy", ["horovod", "multi_worker_mirrored"])
-def test_n_workers_equal_one_process(tmp_path, one_process, optimizer, strategy, nodes):
-    trained = ten_steps(tmp_path / "out", strategy, nodes, optimizer)
+SYNCHRONOUS = [
+    ("horovod", {}),
+    ("mirrored", {}),
+    ("multi_worker_mirrored", {}),
+]
+
+
+def label(value):
+    if isinstance(value, dict):
+        return "-".join(f"{name}={chosen}" for name, chosen in value.items()) or "default"
+    return str(value)
+
+
+@pytest.mark.parametrize("nodes", [2, 3])
+@pytest.mark.parametrize(("strategy", "options"), SYNCHRONOUS, ids=label)
+def test_n_workers_equal_one_process(tmp_path, one_process, optimizer, strategy, options, nodes):
+    trained = ten_steps(tmp_path / "out", strategy, nodes, optimizer, **options)
+    assert len(trained["fused"]) == (1 if STRATEGIES[strategy].one_process else nodes)
     for form in FORMS:
         for worker in trained[form]:
             assert largest_difference(worker, one_process["fused"][0]) <= TOLERANCE

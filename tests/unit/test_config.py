@@ -115,10 +115,11 @@ def test_repeats_interleave_over_nodes(tmp_path):
         ("experiments.steps.batches", [64, 64], "batches: [64, 64] names a value twice"),
         ("experiments.steps.batches", [], "batches: List must have at least 1 item"),
         ("experiments.steps.models", ["vgg"], "'vgg'; allowed: bert_base, cifar10_cnn"),
-        ("experiments.steps.strategies", {"magic": {"nodes": [1]}}, "'magic'; allowed: multi_"),
+        ("experiments.steps.strategies", {"magic": {"nodes": [1]}}, "'magic'; allowed: "),
         ("experiments.steps.strategies.single.nodes", [2], "single.nodes: allowed for this"),
         ("experiments.steps.strategies.single.options", {"x": 1}, "single.options.x: Extra inputs"),
         ("experiments.steps.strategies.single.nodes", 1, "nodes: must be a valid list, not 1"),
+        ("experiments.steps.input", "whole", "input: must be 'sharded', 'unsharded' or 'service'"),
         ("experiments.steps.study", "other", "study: must be 'ntua', "),
         ("experiments.steps.extent", {"steps": 5, "epochs": 1}, "extent: give either steps or"),
         ("experiments.steps.repeats", 0, "repeats: must be greater than or equal to 1, not 0"),
@@ -195,3 +196,14 @@ def test_what_is_not_a_configuration_is_said(tmp_path, text, said):
 def test_a_missing_file_is_said(tmp_path):
     with pytest.raises(UserError, match="cannot be read"):
         read_config(tmp_path / "none.yaml")
+
+
+def test_a_strategy_that_cuts_no_batch_is_fed_whole_ones(tmp_path):
+    tree = copy.deepcopy(GOOD)
+    tree["experiments"]["steps"]["strategies"] = {"mirrored": {"nodes": [1, 3]}}
+    cells = read(tmp_path, tree).cells()
+    assert {cell.input for cell in cells} == {"whole"}
+    assert {(cell.workers, cell.places) for cell in cells} == {(1, 1)}
+    tree["experiments"]["steps"]["input"] = "unsharded"
+    with pytest.raises(UserError, match="input: must be sharded for mirrored"):
+        read(tmp_path, tree)

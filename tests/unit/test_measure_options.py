@@ -62,10 +62,14 @@ def test_epochs_take_the_place_of_steps():
     [
         (
             {"strategy": "rings"},
-            "--strategy rings: unknown; allowed: multi_worker_mirrored, single",
+            "--strategy rings: unknown; allowed: ",
         ),
-        ({"nodes": 2}, "--nodes 2: allowed for single: 1 to 1"),
-        ({"nodes": 0}, "--nodes 0: allowed"),
+        ({"nodes": 2}, "--strategy single: nodes: allowed for this strategy: 1, not 2"),
+        ({"nodes": 0}, "--strategy single: nodes: allowed for this strategy: 1, not 0"),
+        ({"option": ("pace=1",)}, "--strategy single: options.pace: "),
+        ({"option": ("pace",)}, "--option pace: give each option once, as name=value"),
+        ({"option": ("a=1", "a=2")}, "--option a=2: give each option once"),
+        ({"option": ("a=[",)}, "--option a=[: the value is no YAML"),
         ({"steps": 5, "epochs": 1}, "--steps and --epochs: give one of them"),
         ({"steps": 0}, "extent.steps"),
         ({"epochs": 0}, "extent.epochs"),

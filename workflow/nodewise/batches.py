@@ -47,20 +47,20 @@ def rows_read(cell: Cell, examples: int, rank: int) -> NDArray[np.int64]:
     """Return the training examples that worker `rank` itself reads in an epoch, sorted."""
     if cell.input == "sharded":
         return shard(examples, cell.nodes, rank, cell.seed)
-    return np.arange(examples if cell.input == "unsharded" else 0)
+    return np.arange(0 if cell.input == "service" else examples)
 
 
 def orders(cell: Cell, examples: int, rank: int, warm_up: int) -> Iterator[NDArray[np.int64]]:
     """Yield what worker `rank` reads: for `warm_up` steps first, then for one epoch after another.
 
     Each is (steps, examples per step), indices into `rows_read`. Every epoch has an order of its
-    own, the same at every launch. A worker that reads unsharded reads whole global batches, the
+    own, the same at every launch. A worker that reads all examples reads whole global batches, the
     same ones as its peers.
     """
     mine = len(rows_read(cell, examples, rank))
-    unsharded = cell.input == "unsharded"
-    each = cell.global_batch if unsharded else cell.batch
-    seed = cell.seed if unsharded else cell.seed + rank
+    whole = cell.input in ("unsharded", "whole")
+    each = cell.global_batch if whole else cell.batch
+    seed = cell.seed if whole else cell.seed + rank
     steps = steps_per_epoch(cell, examples)
 
     def epoch(number: int) -> NDArray[np.int64]:
@@ -86,9 +86,11 @@ def batches(
         service: `grpc://host:port` of the data service, if that is the cell's input.
 
     Returns:
-        Pairs of x, (batch, …), prepared for the model, and labels y, (batch,).
+        Pairs of x, (batch, …), prepared for the model, and labels y, (batch,); `batch` examples
+        or, with input whole, those of the global batch.
     """
-    tf.random.set_seed(cell.seed + rank)  # augmentation differs from worker to worker
+    # augmentation differs from worker to worker, unless they are to train on the same examples
+    tf.random.set_seed(cell.seed + (0 if cell.input == "whole" else rank))
     if cell.input == "service":
         stream = _served(cell, data, recipe, service)
     else:

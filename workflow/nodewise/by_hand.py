@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import yaml
 from pydantic import ValidationError
 
 from nodewise.cells import Cell
@@ -44,6 +45,7 @@ class Options(NamedTuple):
     dataset: str | None = None
     steps: int | None = None
     epochs: int | None = None
+    option: tuple[str, ...] = ()
     cluster: str = "local"
     cpu: float | None = None
     rate: float | None = None
@@ -51,7 +53,10 @@ class Options(NamedTuple):
     def command(self) -> str:
         """Return the command that repeats the measurement."""
         given = [
-            (f"--{name}", str(value)) for name, value in self._asdict().items() if value is not None
+            (f"--{name}", str(one))
+            for name, value in self._asdict().items()
+            if value is not None
+            for one in (value if isinstance(value, tuple) else (value,))
         ]
         return shlex.join(["nodewise", "measure", *itertools.chain(*given)])
 
@@ -65,9 +70,11 @@ def cell_of(options: Options) -> Cell:
     if options.strategy not in STRATEGIES:
         allowed = ", ".join(sorted(STRATEGIES))
         raise UserError(f"--strategy {options.strategy}: unknown; allowed: {allowed}")
-    most = STRATEGIES[options.strategy].max_nodes
-    if not 1 <= options.nodes <= most:
-        raise UserError(f"--nodes {options.nodes}: allowed for {options.strategy}: 1 to {most}")
+    entry = STRATEGIES[options.strategy]
+    try:
+        chosen = entry.checked(_chosen(options.option), options.nodes)
+    except ValueError as error:
+        raise UserError(f"--strategy {options.strategy}: {error}") from error
     if options.steps is not None and options.epochs is not None:
         raise UserError("--steps and --epochs: give one of them")
     if options.cluster == "local" and (options.cpu is not None or options.rate is not None):
@@ -84,6 +91,7 @@ def cell_of(options: Options) -> Cell:
                 "study": "nodewise",
                 "experiment": "by_hand",
                 "strategy": options.strategy,
+                **entry.fields(chosen, "sharded"),
                 "cluster": _cluster(options),
                 "batch": options.batch,
                 "nodes": options.nodes,
@@ -95,6 +103,20 @@ def cell_of(options: Options) -> Cell:
         )
     except ValidationError as error:
         raise UserError(first_misfit(error)) from error
+
+
+def _chosen(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """Return the options of a strategy that were given as name=value, values read as YAML."""
+    chosen: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or name in chosen:
+            raise UserError(f"--option {pair}: give each option once, as name=value")
+        try:
+            chosen[name] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise UserError(f"--option {pair}: the value is no YAML") from error
+    return chosen
 
 
 def _cluster(options: Options) -> dict[str, Any]:

@@ -129,6 +129,9 @@ Cluster = Annotated[Local | Emulated, Field(discriminator="kind")]
 # from nodes that do nothing but preprocess (TensorFlow's data service).
 Input = Literal["sharded", "unsharded", "service"]
 
+# Besides, whole global batches, for strategies that do not cut them into a part for each worker.
+CellInput = Input | Literal["whole"]
+
 
 def _names_a_function(spec: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*:[A-Za-z_]\w*", spec) or len(spec) > 200:
@@ -143,7 +146,7 @@ Spec = Annotated[str, AfterValidator(_names_a_function)]
 class Feeding(Frozen):
     """How workers are fed. `preprocessing_nodes` are nodes beside those that train."""
 
-    input: Input = "sharded"
+    input: CellInput = "sharded"
     preprocessing_nodes: int = Field(default=0, ge=0, le=MAX_NODES)
 
     @model_validator(mode="after")
@@ -158,7 +161,8 @@ class Cell(Feeding):
 
     `build` and `load` are there if model or dataset are a user's own, not the project's. `variant`
     is the study's own name for the strategy with just these `options`, if it has given one.
-    `servers` are nodes that hold parameters, beside those that train.
+    `servers` are nodes that hold parameters, beside those that train. With `one_process` the nodes
+    that train are devices of one process.
     """
 
     study: Name
@@ -169,6 +173,7 @@ class Cell(Feeding):
     variant: Name | None = None
     options: dict[Name, bool | int | float | str | None] = Field(default_factory=dict)
     servers: int = Field(default=0, ge=0, le=MAX_NODES)
+    one_process: bool = False
     cluster: Cluster
     build: Spec | None = None
     load: Spec | None = None
@@ -190,9 +195,14 @@ class Cell(Feeding):
         return self.variant or self.strategy
 
     @property
+    def workers(self) -> int:
+        """Processes that train: one per node, unless the nodes are devices of one process."""
+        return 1 if self.one_process else self.nodes
+
+    @property
     def places(self) -> int:
-        """Nodes in all: those that train, then those that hold parameters, then preprocess."""
-        return self.nodes + self.servers + self.preprocessing_nodes
+        """Processes in all: those that train, then those that hold parameters, then preprocess."""
+        return self.workers + self.servers + self.preprocessing_nodes
 
     @property
     def id(self) -> str:

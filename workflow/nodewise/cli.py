@@ -233,6 +233,12 @@ def measure(
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Steps to time; 40 if not given.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs to time, instead of steps.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="<name=value>", help="An option of the strategy; give each on its own."
+        ),
+    ] = None,
     cluster: Annotated[
         Literal["local", "emulated"], typer.Option(help="What a node is, see README.md.")
     ] = "local",
@@ -254,7 +260,17 @@ def measure(
     from nodewise import by_hand
 
     options = by_hand.Options(
-        strategy, model, nodes, batch, dataset, steps, epochs, cluster, cpu, rate
+        strategy,
+        model,
+        nodes,
+        batch,
+        dataset,
+        steps,
+        epochs,
+        tuple(option or ()),
+        cluster,
+        cpu,
+        rate,
     )
     with _bar(f"{model}, {nodes} nodes") as progress:
         record, path = by_hand.measure_by_hand(

@@ -21,6 +21,7 @@ from nodewise.cells import (
     Extent,
     Feeding,
     Frozen,
+    Input,
     Name,
     Spec,
 )
@@ -73,6 +74,7 @@ class Experiment(Feeding):
     repeats: int = Field(default=1, ge=1, le=100)
     cluster: Cluster | None = None
     extent: Extent
+    input: Input = "sharded"
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -85,6 +87,8 @@ class Experiment(Feeding):
             raise ValueError("models: name at least one, or give own_models")
         for variant, axes in self.strategies.items():
             _known("strategies", axes.strategy or variant, STRATEGIES)
+            if self.input != "sharded" and STRATEGIES[axes.strategy or variant].whole_batches:
+                raise ValueError(f"input: must be sharded for {variant}, which cuts no batch")
             for nodes in axes.nodes:
                 try:
                     STRATEGIES[axes.strategy or variant].checked(axes.options, nodes)
@@ -170,10 +174,8 @@ class Config(Frozen):
                         experiment=name,
                         strategy=strategy,
                         variant=variant if axis.strategy else None,
-                        options=options.model_dump(),
-                        servers=options.servers,
+                        **STRATEGIES[strategy].fields(options, experiment.input),
                         cluster=experiment.cluster or self.cluster,
-                        input=experiment.input,
                         preprocessing_nodes=experiment.preprocessing_nodes,
                         batch=batch,
                         nodes=nodes,

@@ -28,9 +28,9 @@ def serve(cell: Cell, cluster: Cluster, rank: int, channel: Channel) -> dict[str
 
     Meets the others as `train.train_cell` does, and sends the same `{"event": "ready"}`.
     """
-    join(cluster, rank, channel, cell.nodes)
+    join(cluster, rank, channel, cell.workers)
     dispatcher = _dispatcher(cell, cluster)
-    if rank == cell.nodes + cell.servers:
+    if rank == cell.workers + cell.servers:
         port = int(dispatcher.rpartition(":")[2])
         _RUNNING.append(service.DispatchServer(service.DispatcherConfig(port, _PROTOCOL)))
     host = cluster.addresses()[rank].rpartition(":")[0]
@@ -49,4 +49,4 @@ _RUNNING: list[object] = []  # a server ends when nothing refers to it
 
 
 def _dispatcher(cell: Cell, cluster: Cluster) -> str:
-    return cluster.addresses()[cell.nodes + cell.servers]
+    return cluster.addresses()[cell.workers + cell.servers]

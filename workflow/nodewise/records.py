@@ -238,8 +238,8 @@ class Record(Frozen):
             raise ValueError(f"status {self.status} needs a failure and no result")
         if self.result is not None and self.data is None:
             raise ValueError("a result needs its data source")
-        if self.result is not None and len(self.result.workers) != self.cell.nodes:
-            raise ValueError("a result needs one worker entry per node")
+        if self.result is not None and len(self.result.workers) != self.cell.workers:
+            raise ValueError("a result needs one entry per worker")
         return self
 
 

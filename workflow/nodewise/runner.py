@@ -90,6 +90,8 @@ def measure(
         OSError: the record or a log cannot be written.
     """
     settle_environment()
+    if cell.one_process:
+        os.environ.pop("CUDA_VISIBLE_DEVICES")  # its devices may be GPUs, one for each
     from nodewise import datasets
 
     if weights:
@@ -189,10 +191,10 @@ def _train(
         return False
 
     def work(rank: int, channel: processes.Channel) -> processes.Message:
-        if rank >= cell.nodes + cell.servers:
+        if rank >= cell.workers + cell.servers:
             return data_service.serve(cell, cluster, rank, channel)
         weights = pretrained.file if pretrained else None
-        part = train.train_cell if rank < cell.nodes else train.serve_parameters
+        part = train.train_cell if rank < cell.workers else train.serve_parameters
         return part(cell, cluster, rank, channel, manifest=manifest, weights=weights)
 
     parts = processes.run(
@@ -209,7 +211,7 @@ def _train(
         workers_ready_s=milestones["ready"],
         first_timed_step_s=milestones["first_step"],
     )
-    return _together(cell, parts[: cell.nodes], start_up, blocks.seen)
+    return _together(cell, parts[: cell.workers], start_up, blocks.seen)
 
 
 def _together(
@@ -245,7 +247,8 @@ def _together(
         workers=workers,
         epochs=epochs,
         test=_evaluation([part["test"] for part in parts if part["test"]]),
-        oversubscribed=cell.cluster.cores(cell.places) > len(os.sched_getaffinity(0)),
+        oversubscribed=cell.cluster.cores(cell.nodes + cell.places - cell.workers)
+        > len(os.sched_getaffinity(0)),
         conditions=blocks[-1],
         discarded=blocks[:-1],
     )

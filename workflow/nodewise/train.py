@@ -51,7 +51,7 @@ def train_cell(
     two steps, `{"event": "first_step"}` when the first timed step is done, and `{"progress": …}`
     about twice a second from rank 0, the share that is done.
     """
-    join(cluster, rank, channel, cell.nodes)
+    join(cluster, rank, channel, cell.workers)
     data = datasets.load(manifest)
     recipe = recipe_of(cell, data)
     steps = steps_per_epoch(cell, len(data.y_train))
@@ -90,7 +90,9 @@ def train_cell(
             math.prod(variable.shape) for variable in strategy.model.trainable_variables
         ),
         "total_parameters": strategy.model.count_params(),
-        "test": _evaluate(strategy, recipe, data, cell.nodes, rank) if cell.extent.epochs else None,
+        "test": _evaluate(strategy, recipe, data, cell.workers, rank)
+        if cell.extent.epochs
+        else None,
     }
 
 
@@ -107,7 +109,7 @@ def serve_parameters(
 
     Meets the others as `train_cell` does, and sends the same `{"event": "ready"}`.
     """
-    join(cluster, rank, channel, cell.nodes)
+    join(cluster, rank, channel, cell.workers)
     recipe = recipe_of(cell, datasets.load(manifest))
     strategies.load(cell.strategy).Server(_job(cell, cluster, recipe, rank, weights))
     channel.send({"event": "ready", "at": time.time()})
@@ -137,7 +139,7 @@ def _job(cell: Cell, cluster: Cluster, recipe: Recipe, rank: int, weights: Path 
         optimizer=recipe.optimizer,
         loss=recipe.loss,
         options=strategies.STRATEGIES[cell.strategy].options.model_validate(cell.options),
-        addresses=tuple(cluster.addresses()[: cell.nodes + cell.servers]),
+        addresses=tuple(cluster.addresses()[: cell.workers + cell.servers]),
     )
 
 
@@ -218,7 +220,7 @@ def _timed(
 
 
 def _evaluate(
-    strategy: Strategy, recipe: Recipe, data: Dataset, nodes: int, rank: int
+    strategy: Strategy, recipe: Recipe, data: Dataset, workers: int, rank: int
 ) -> dict[str, float]:
     """Score the worker's part of the test examples; the parts together are all of them."""
 
@@ -227,7 +229,7 @@ def _evaluate(
         return score(tf.reduce_sum(recipe.loss(y, logits)), logits, y)
 
     forward = tf.function(scores_of, reduce_retracing=True, autograph=False)
-    rows = np.array_split(np.arange(len(data.y_test)), nodes)[rank]
+    rows = np.array_split(np.arange(len(data.y_test)), workers)[rank]
     scores = np.zeros(2)
     for start in range(0, len(rows), EVALUATION_BATCH):
         part = rows[start : start + EVALUATION_BATCH]

@@ -9,7 +9,13 @@ def cluster_of(cell: Cell) -> Cluster:
     if isinstance(cell.cluster, Emulated):
         from nodewise.clusters import emulated
 
-        return emulated.Emulated(cell.places, cell.cluster)
+        settings = cell.cluster
+        if cell.one_process:  # one machine as strong as its devices together
+            cpu = settings.node.cpu * cell.nodes
+            settings = settings.model_copy(
+                update={"node": settings.node.model_copy(update={"cpu": cpu})}
+            )
+        return emulated.Emulated(cell.places, settings)
     from nodewise.clusters import local
 
     return local.Local(cell.places)

@@ -10,18 +10,25 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from nodewise.cells import Input
 from nodewise.misfits import first_misfit
 from nodewise.strategies.options import Options
 
 
 @dataclass(frozen=True)
 class StrategyEntry:
-    """What is known of a strategy without training: its title, its nodes, its options."""
+    """What is known of a strategy without training: its title, its nodes, its options.
+
+    With `whole_batches` every worker is given the whole global batch instead of a part of its own.
+    With `one_process` the nodes are devices of one process.
+    """
 
     title: str
     max_nodes: int
     min_nodes: int = 1
     options: type[Options] = Options
+    whole_batches: bool = False
+    one_process: bool = False
 
     def checked(self, options: dict[str, Any], nodes: int) -> Options:
         """Return `options`, defaults filled in, for a job of `nodes` nodes.
@@ -39,9 +46,24 @@ class StrategyEntry:
         checked.check(nodes)
         return checked
 
+    def fields(self, options: Options, fed: Input) -> dict[str, Any]:
+        """Return the fields of a cell that follow from the strategy and its `options`."""
+        return {
+            "options": options.model_dump(),
+            "servers": options.servers,
+            "one_process": self.one_process,
+            "input": "whole" if self.whole_batches else fed,
+        }
+
 
 STRATEGIES = {
     "horovod": StrategyEntry("Horovod, Gloo", max_nodes=64),
+    "mirrored": StrategyEntry(
+        "MirroredStrategy, devices of one process",
+        max_nodes=16,
+        whole_batches=True,
+        one_process=True,
+    ),
     "multi_worker_mirrored": StrategyEntry("MultiWorkerMirroredStrategy, ring", max_nodes=64),
     "single": StrategyEntry("One process", max_nodes=1),
 }

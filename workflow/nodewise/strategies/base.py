@@ -2,9 +2,9 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import keras
 import numpy as np
@@ -188,6 +188,12 @@ class Replica:
         self.gradient = tf.function(self._gradient, autograph=False)
         self.apply = tf.function(self._apply, autograph=False)
         self.step = tf.function(self._step, autograph=False)
+
+    def like(self, variables: Sequence[keras.Variable]) -> Self:
+        """Set what training changes to the values of `variables`, in their order."""
+        for target, source in zip(changing(self.model, self.optimizer), variables, strict=True):
+            target.assign(source.numpy())
+        return self
 
     def _gradient(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         grads, _ = gradients(self.model, self._job, x, y)

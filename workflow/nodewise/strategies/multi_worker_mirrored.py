@@ -92,10 +92,7 @@ class Strategy(base.Strategy):
         is summed already, once more.
         """
         if self._replica is None:
-            self._replica = base.Replica(self._job)
-            plain = base.changing(self._replica.model, self._replica.optimizer)
-            for target, source in zip(plain, self._variables(), strict=True):
-                target.assign(source.numpy())
+            self._replica = base.Replica(self._job).like(self._variables())
         return self._replica
 
     def split_weights(self) -> list[np.ndarray]:
