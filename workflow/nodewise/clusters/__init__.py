@@ -18,4 +18,4 @@ def cluster_of(cell: Cell) -> Cluster:
         return emulated.Emulated(cell.places, settings)
     from nodewise.clusters import local
 
-    return local.Local(cell.places)
+    return local.Local(cell.places, cell.nodes if cell.one_process else 1)

@@ -8,14 +8,17 @@ from nodewise.clusters import base, network
 
 
 class Local(base.Cluster):
-    """`nodes` processes on this machine; with more nodes than cores they share cores."""
+    """`nodes` processes on this machine; with more nodes than cores they share cores.
+
+    A node has one core, or `cores` if it stands for as many devices.
+    """
 
     kind = "measured"
     network = "loopback in a namespace of its own"
     cpu_limit = "one core per node, in turns if there are fewer"
 
-    def __init__(self, nodes: int) -> None:
-        self._nodes = nodes
+    def __init__(self, nodes: int, cores: int = 1) -> None:
+        self._nodes, self._cores = nodes, cores
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -28,6 +31,8 @@ class Local(base.Cluster):
         return [f"127.0.0.1:{port}" for port in self._ports]
 
     def enter_node(self, rank: int) -> None:
-        """Take one core, so that a node is the same machine for every number of nodes."""
+        """Take its cores, so that a node is the same machine for every number of nodes."""
         cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[rank % len(cores)]})
+        first = rank * self._cores
+        mine = {cores[core % len(cores)] for core in range(first, first + self._cores)}
+        os.sched_setaffinity(0, mine)
