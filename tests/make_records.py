@@ -107,6 +107,8 @@ def record(of: Cell, *, origin: str = "official", commit: str = "0" * 40) -> Rec
                 "epochs": list(_epochs(of, per_epoch, times)),
                 "test": {"examples": 10_000, "loss": 0.41, "accuracy": 0.857},
                 "oversubscribed": of.nodes > CORES,
+                "energy_j": None,
+                "others_cpu_s": 0.0,
                 "conditions": conditions(times.sum()),
                 "discarded": [],
             },

@@ -12,7 +12,7 @@ from nodewise.records import Record, Split, read_record, record_json
 
 NOW = "2026-11-20T12:00:00Z"
 TREE = {
-    "schema_version": 3,
+    "schema_version": 4,
     "cell": {
         "study": "ntua",
         "experiment": "steps",
@@ -82,6 +82,8 @@ TREE = {
         "epochs": [{"epoch": 1, "steps": 2, "seconds": 0.000021, "loss": 2.3, "accuracy": 0.1}],
         "test": {"examples": 10000, "loss": 2.3, "accuracy": 0.1},
         "oversubscribed": False,
+        "energy_j": None,
+        "others_cpu_s": 0.0,
         "conditions": {
             "window_s": 1.5,
             "reference_before_us": 5500,
@@ -120,7 +122,7 @@ def with_changes(**changes):
         {"status": "refused", "result": TREE["result"], "failure": FAILURE},
         {"data": None},
         {"kind": "guessed"},
-        {"schema_version": 2},
+        {"schema_version": 3},
         {"extra": 1},
         {"cell": TREE["cell"] | {"nodes": 2}},
         {"result": TREE["result"] | {"test": {"examples": 1, "loss": 1.0, "accuracy": 1.1}}},

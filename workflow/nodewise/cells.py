@@ -20,6 +20,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length
 
 MAX_NODES = 64
 MAX_BATCH = 1_000_000
+WATTS_PER_CORE = 10.0  # declared, not measured: a server's processor at full load, by its cores
 
 
 class Frozen(BaseModel):
@@ -203,6 +204,11 @@ class Cell(Feeding):
     def places(self) -> int:
         """Processes in all: those that train, then those that hold parameters, then preprocess."""
         return self.workers + self.servers + self.preprocessing_nodes
+
+    @property
+    def cores(self) -> float:
+        """How many cores of this machine the nodes ask for."""
+        return self.cluster.cores(self.nodes + self.places - self.workers)
 
     @property
     def id(self) -> str:

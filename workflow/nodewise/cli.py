@@ -299,8 +299,9 @@ def build_tables(
     from nodewise import published, tables
     from nodewise.config import read_config
 
-    files = [records / f"{cell.id}.json" for cell in read_config(config).cells()]
-    built = tables.build_tables(files, published.ntua())
+    study = read_config(config)
+    files = [records / f"{cell.id}.json" for cell in study.cells()]
+    built = tables.build_tables(files, published.ntua(), study.watts_per_core)
     tables.write_tables(built, out)
     typer.echo(f"{out}: " + ", ".join(f"{name} {len(table)}" for name, table in built.items()))
 

@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 from nodewise.cells import (
     MAX_BATCH,
     MAX_NODES,
+    WATTS_PER_CORE,
     Cell,
     Cluster,
     Emulated,
@@ -149,6 +150,7 @@ class Config(Frozen):
     cluster: Cluster = Emulated()
     seed: int = Field(default=1, ge=0, lt=2**31)
     cell_time_limit_s: float = Field(default=900, gt=0, le=86_400)
+    watts_per_core: float = Field(default=WATTS_PER_CORE, gt=0, le=10_000)
     experiments: dict[Name, Experiment] = Field(min_length=1)
 
     def cells(self) -> list[Cell]:

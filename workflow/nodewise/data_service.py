@@ -11,7 +11,7 @@ import tensorflow as tf
 from nodewise.cells import Cell
 from nodewise.clusters.base import Cluster
 from nodewise.clusters.processes import Channel
-from nodewise.places import join
+from nodewise.places import attend, join
 
 service = tf.data.experimental.service
 
@@ -27,6 +27,7 @@ def serve(cell: Cell, cluster: Cluster, rank: int, channel: Channel) -> dict[str
     """Read and prepare examples as node `rank`, until the launcher ends this process.
 
     Meets the others as `train.train_cell` does, and sends the same `{"event": "ready"}`.
+    Returns the CPU seconds that it spent between those meetings.
     """
     join(cluster, rank, channel, cell.workers)
     dispatcher = _dispatcher(cell, cluster)
@@ -38,11 +39,7 @@ def serve(cell: Cell, cluster: Cluster, rank: int, channel: Channel) -> dict[str
     _RUNNING.append(service.WorkerServer(config))
     channel.send({"event": "ready", "at": time.time()})
     cluster.limit_link(rank)
-    again = True
-    while again:
-        channel.meet("warm")
-        again = channel.meet("timed")
-    return {}
+    return {"cpu_s": attend(channel)}
 
 
 _RUNNING: list[object] = []  # a server ends when nothing refers to it

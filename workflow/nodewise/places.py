@@ -5,6 +5,7 @@ Imports TensorFlow.
 
 import json
 import os
+import time
 
 import tensorflow as tf
 
@@ -22,6 +23,21 @@ def join(cluster: Cluster, rank: int, channel: Channel, workers: int) -> None:
         {"cluster": {"worker": cluster.addresses()[:workers]}, "task": task}
     )
     compute_with_one_thread()
+
+
+def attend(channel: Channel) -> float:
+    """Be there, as a node that does not train, for every block of steps.
+
+    Returns:
+        The CPU seconds of this process during the last block.
+    """
+    again, spent = True, 0.0
+    while again:
+        channel.meet("warm")
+        before = time.process_time()
+        again = channel.meet("timed")
+        spent = time.process_time() - before
+    return spent
 
 
 def compute_with_one_thread() -> None:

@@ -11,6 +11,7 @@ KINDS = {
     "published": "taken from the study that is being reproduced",
     "fitted": "a formula's value where it was fitted to points",
     "predicted": "a formula's value for a point that it was not fitted to",
+    "estimated": "CPU time × the watts per core that the study declares, for want of a meter",
     "counted": "follows from a model's layers and their shapes; nothing was timed",
 }
 PROJECTED = "step time × steps"
@@ -53,10 +54,10 @@ def write_number(value: float | None, unit: str) -> str:
     """Return `value` as people write it, three significant digits; `–` if there is none.
 
     Args:
-        value: seconds, bytes, bytes or bits per second, operations, operations per byte, a share,
-            a ratio or a count.
-        unit: `s`, `B`, `B/s`, `bit/s`, `FLOP`, `FLOP/B`, `share` (as a percentage), `accuracy`, `×`
-            or `` (a count).
+        value: seconds, joules, bytes, bytes or bits per second, operations, operations per byte,
+            a share, a ratio or a count.
+        unit: `s`, `J`, `B`, `B/s`, `bit/s`, `FLOP`, `FLOP/B`, `share` (as a percentage),
+            `accuracy`, `×` or `` (a count).
 
     Raises:
         ValueError: `unit` is none of these.
@@ -91,8 +92,10 @@ _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 _SIZES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 _OPERATIONS = ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1e3, "kFLOP"), (1.0, "FLOP"))
+_ENERGIES = ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"))
 _WRITERS: dict[str, Callable[[float], str]] = {
     "s": lambda value: _scaled(value, _TIMES),
+    "J": lambda value: _scaled(value, _ENERGIES),
     "B": lambda value: _scaled(value, _SIZES),
     "B/s": lambda value: f"{_scaled(value, _SIZES)}/s",
     "bit/s": lambda value: _scaled(value, _RATES),

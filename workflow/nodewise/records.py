@@ -15,10 +15,11 @@ from nodewise.cells import Cell, Frozen, Name
 from nodewise.errors import UserError
 from nodewise.misfits import first_misfit
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Joules = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Kind = Literal["measured", "emulated", "emulated soft"]
@@ -178,6 +179,10 @@ class Measurement(Frozen):
 
     `conditions` are those of the block that was kept, `discarded` those of the blocks before it
     that were outside the gates and repeated.
+
+    `energy_j` is what the machine's own meters counted over the timed steps, if it has any and the
+    nodes are not emulated. `others_cpu_s` is the CPU time, from the first warm-up step to the last
+    split one, of the nodes that do not train but hold parameters or preprocess.
     """
 
     trainable_parameters: Count
@@ -190,6 +195,8 @@ class Measurement(Frozen):
     epochs: list[Epoch] = Field(min_length=1)
     test: Evaluation | None
     oversubscribed: bool
+    energy_j: Joules | None
+    others_cpu_s: Seconds
     conditions: Conditions
     discarded: list[Conditions]
 
@@ -218,7 +225,7 @@ class Record(Frozen):
     `weights` is there if the model is meant to start from pretrained ones.
     """
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     cell: Cell
     kind: Kind
     status: Literal["ok", "failed", "refused"]

@@ -211,13 +211,14 @@ def _train(
         workers_ready_s=milestones["ready"],
         first_timed_step_s=milestones["first_step"],
     )
-    return _together(cell, parts[: cell.workers], start_up, blocks.seen)
+    return _together(cell, parts, start_up, blocks.seen)
 
 
 def _together(
     cell: Cell, parts: list[dict[str, Any]], start_up: StartUp, blocks: list[Conditions]
 ) -> Measurement:
-    """Put the workers' parts together; refuse a result whose replicas drifted apart."""
+    """Put the places' parts together; refuse a result whose replicas drifted apart."""
+    others, parts = parts[cell.workers :], parts[: cell.workers]
     if len({part["weights_sha256"] for part in parts}) > 1:
         raise processes.WorkerError("the workers' weights differ after training", None, [])
     first = parts[0]
@@ -247,8 +248,10 @@ def _together(
         workers=workers,
         epochs=epochs,
         test=_evaluation([part["test"] for part in parts if part["test"]]),
-        oversubscribed=cell.cluster.cores(cell.nodes + cell.places - cell.workers)
-        > len(os.sched_getaffinity(0)),
+        oversubscribed=cell.cores > len(os.sched_getaffinity(0)),
+        # a meter counts the whole machine, for which time passes otherwise than for emulated nodes
+        energy_j=first["energy_j"] if cell.cluster.kind == "local" else None,
+        others_cpu_s=sum(part["cpu_s"] for part in others),
         conditions=blocks[-1],
         discarded=blocks[:-1],
     )

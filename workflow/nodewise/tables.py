@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.cells import Cell
+from nodewise.cells import WATTS_PER_CORE, Cell
 from nodewise.errors import UserError
 from nodewise.files import atomic
 from nodewise.records import Measurement, Record, read_record
@@ -65,6 +65,8 @@ CELLS = {
     "trainable_parameters": "Int64",
     "payload_bytes": "Int64",
     "bytes_sent_per_step": "float64",
+    "energy_j": "float64",
+    "energy_kind": "str",
     **SPLIT,
     "compute_normalised_s": "float64",
     "split_step_s": "float64",
@@ -153,20 +155,23 @@ BOOTSTRAP_SEED = 20201
 
 
 def build_tables(
-    record_paths: Sequence[Path], published: pd.DataFrame | None
+    record_paths: Sequence[Path],
+    published: pd.DataFrame | None,
+    watts_per_core: float = WATTS_PER_CORE,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables `cells`, `epochs`, `steps`, `curves` and `published`.
 
     Args:
         record_paths: record files, in any order.
         published: the numbers of the studies being reproduced, or None for an empty table.
+        watts_per_core: what a busy core draws, for cells whose energy no meter counted.
 
     Raises:
         UserError: a file does not fit the record schema, or two files hold the same cell.
     """
     records = _read_all(record_paths)
     usual = _usual_reference_us(records)
-    cells = typed([_cell_row(record, usual) for record in records], CELLS)
+    cells = typed([_cell_row(record, usual, watts_per_core) for record in records], CELLS)
     return {
         "cells": cells,
         "epochs": typed((row for record in records for row in _epoch_rows(record)), EPOCHS),
@@ -250,10 +255,12 @@ def _reference_us(result: Measurement) -> float:
     return (result.conditions.reference_before_us + result.conditions.reference_after_us) / 2
 
 
-def _cell_row(record: Record, usual_reference_us: dict[str, float]) -> dict[str, Any]:
+def _cell_row(
+    record: Record, usual_reference_us: dict[str, float], watts_per_core: float
+) -> dict[str, Any]:
     """One row of `cells`; what a cell without result cannot know stays empty."""
     cell = record.cell
-    oversubscribed = cell.cluster.cores(cell.places) > record.provenance.cores
+    oversubscribed = cell.cores > record.provenance.cores
     has_links = record.kind == "measured" or NO_LINKS not in record.provenance.network
     flags = [OVERSUBSCRIBED] * oversubscribed + [NO_LINKS] * (not has_links)
     row = _axes(record) | {
@@ -267,6 +274,7 @@ def _cell_row(record: Record, usual_reference_us: dict[str, float]) -> dict[str,
         "flags": "; ".join(flags),
         "input": cell.input,
         "preprocessing_nodes": cell.preprocessing_nodes,
+        "energy_kind": "",
         "time_dilation": 1 / cell.cluster.share,
         "whole_epochs": cell.extent.epochs is not None,
         "started_at": pd.to_datetime(record.started_at, utc=True),
@@ -275,7 +283,7 @@ def _cell_row(record: Record, usual_reference_us: dict[str, float]) -> dict[str,
     if record.result is None:
         return row
     speed = usual_reference_us[record.provenance.cpu] / _reference_us(record.result)
-    measured = _measured(record.result, cell, speed)
+    measured = _measured(record.result, cell, speed, watts_per_core)
     flags += record.result.conditions.outside
     return row | measured | {"flags": "; ".join(flags)}
 
@@ -287,7 +295,9 @@ def _weights(record: Record) -> str:
     return "random" if record.weights.origin == "random" else "pretrained"
 
 
-def _measured(result: Measurement, cell: Cell, speed: float) -> dict[str, Any]:
+def _measured(
+    result: Measurement, cell: Cell, speed: float, watts_per_core: float
+) -> dict[str, Any]:
     """The results; times are the node's own, not those that its share of a core stretches.
 
     `speed` is that of the machine during the cell against its usual one. Normalised times are
@@ -324,12 +334,24 @@ def _measured(result: Measurement, cell: Cell, speed: float) -> dict[str, Any]:
         "trainable_parameters": result.trainable_parameters,
         "payload_bytes": result.payload_bytes,
         "bytes_sent_per_step": np.mean([w.bytes_sent for w in result.workers]) / result.steps,
+        **_energy(result, cell, watts_per_core),
         **split,
         "compute_normalised_s": split.get("compute_s", np.nan) * speed,
         "reference_s": _reference_us(result) / 1e6,
         "discarded_blocks": len(result.discarded),
         "first_timed_step_s": result.start_up.first_timed_step_s,
     }
+
+
+def _energy(result: Measurement, cell: Cell, watts_per_core: float) -> dict[str, Any]:
+    """The energy of the timed steps: as metered, else CPU time of all nodes × declared watts."""
+    if result.energy_j is not None:
+        return {"energy_j": result.energy_j, "energy_kind": "measured"}
+    extent = cell.extent
+    # the others were watched during warm-up and split steps, too
+    timed = result.steps / (result.steps + extent.warmup_steps + extent.split_steps)
+    cpu_s = sum(worker.cpu_s for worker in result.workers) + result.others_cpu_s * timed
+    return {"energy_j": cpu_s * watts_per_core, "energy_kind": "estimated"}
 
 
 def _step_times(result: Measurement) -> pd.Series:

@@ -21,8 +21,9 @@ from nodewise.cells import Cell
 from nodewise.clusters.base import Cluster
 from nodewise.clusters.processes import Channel, Message
 from nodewise.datasets import Dataset
+from nodewise.measure import energy
 from nodewise.measure.traffic import traffic
-from nodewise.places import join
+from nodewise.places import attend, join
 from nodewise.recipes import Recipe, recipe_of
 from nodewise.strategies.base import Job, Strategy, score
 
@@ -108,17 +109,14 @@ def serve_parameters(
     """Hold parameters as node `rank`, until the launcher ends this process.
 
     Meets the others as `train_cell` does, and sends the same `{"event": "ready"}`.
+    Returns the CPU seconds that it spent between those meetings.
     """
     join(cluster, rank, channel, cell.workers)
     recipe = recipe_of(cell, datasets.load(manifest))
     strategies.load(cell.strategy).Server(_job(cell, cluster, recipe, rank, weights))
     channel.send({"event": "ready", "at": time.time()})
     cluster.limit_link(rank)
-    again = True
-    while again:
-        channel.meet("warm")
-        again = channel.meet("timed")
-    return {}
+    return {"cpu_s": attend(channel)}
 
 
 def _job(cell: Cell, cluster: Cluster, recipe: Recipe, rank: int, weights: Path | None) -> Job:
@@ -197,7 +195,8 @@ def _timed(
     cell: Cell, strategy: Strategy, stream: Iterator[Batch], steps_per_epoch: int, clock: Clock
 ) -> dict[str, Any]:
     strategy.barrier()
-    cpu, wire, started = time.process_time(), traffic(), time.perf_counter()
+    meters, cpu = energy.readings(), time.process_time()
+    wire, started = traffic(), time.perf_counter()
     if cell.extent.steps:
         epochs = [clock.train(strategy, stream, cell.extent.steps)]
     else:
@@ -205,6 +204,7 @@ def _timed(
             clock.train(strategy, stream, steps_per_epoch) for _ in range(cell.extent.epochs or 0)
         ]
     elapsed, spent = time.perf_counter() - started, time.process_time() - cpu
+    energy_j = energy.spent(meters, energy.readings())
     strategy.barrier()  # a step may return before the last of its bytes has left
     after = traffic()
     return {
@@ -213,6 +213,7 @@ def _timed(
         "input_us": clock.input_us,
         "elapsed_s": elapsed,
         "cpu_s": spent,
+        "energy_j": energy_j,
         "bytes_sent": after.sent - wire.sent,
         "bytes_received": after.received - wire.received,
         "bytes_retransmitted": after.retransmitted - wire.retransmitted,

@@ -17,6 +17,7 @@ KIND_COLOURS = {
     "fitted": "#0f8f6b",
     "predicted": "#c2549d",
     "counted": "#8a7a2e",
+    "estimated": "#6f7680",
 }
 KIND_SHAPES = {
     "measured": "circle",
@@ -26,6 +27,7 @@ KIND_SHAPES = {
     "fitted": "stroke",
     "predicted": "M-0.8,-0.8L0.8,0.8M0.8,-0.8L-0.8,0.8",
     "counted": "cross",
+    "estimated": "triangle-left",
 }
 PROJECTED_SHAPE = "triangle-up"
 PART_COLOURS = {

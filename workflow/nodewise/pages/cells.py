@@ -90,6 +90,7 @@ def _measured(study: Study, row: Row, result: Measurement) -> dict[str, Any]:
         ),
         ("Waited for examples, per step", measured("input_s", "s")),
         ("Sent per step and worker", measured("bytes_sent_per_step", "B")),
+        ("Energy of the timed steps", number(row["energy_j"], "J", row["energy_kind"])),
     ]
     return {
         "result": facts,
