@@ -190,14 +190,17 @@ def published() -> pd.DataFrame:
 
 
 def write_study(
-    folder: Path, records: Sequence[Record], published: pd.DataFrame | None = None
+    folder: Path,
+    records: Sequence[Record],
+    published: pd.DataFrame | None = None,
+    published_runs: pd.DataFrame | None = None,
 ) -> dict[str, pd.DataFrame]:
     """Write the records, their tables and fits into `folder`, as the workflow does.
 
     Returns the tables.
     """
     paths = write(records, folder / "records")
-    tables = build_tables(paths, published)
+    tables = build_tables(paths, published, published_runs=published_runs)
     write_tables(tables, folder / "tables")
     fitted = fit_study(tables["curves"], tables["cells"], tables["published"], resamples=20)
     write_fits(*fitted, folder / "overhead")

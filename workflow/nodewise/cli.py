@@ -301,7 +301,7 @@ def build_tables(
 
     study = read_config(config)
     files = [records / f"{cell.id}.json" for cell in study.cells()]
-    built = tables.build_tables(files, published.ntua(), study.watts_per_core)
+    built = tables.build_tables(files, published.ntua(), study.watts_per_core, published.runs())
     tables.write_tables(built, out)
     typer.echo(f"{out}: " + ", ".join(f"{name} {len(table)}" for name, table in built.items()))
 

@@ -1,6 +1,7 @@
 """The numbers of the studies being reproduced: read from data/published, and checked."""
 
 import csv
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
@@ -11,10 +12,11 @@ from nodewise.cells import Frozen, Name
 from nodewise.errors import UserError
 from nodewise.misfits import first_misfit
 from nodewise.records import Seconds, Share
-from nodewise.tables import PUBLISHED, typed
+from nodewise.tables import PUBLISHED, PUBLISHED_RUNS, typed
 
 FOLDER = Path(__file__).parents[2] / "data" / "published"
 BYTES_PER_WEIGHT = 4  # float32
+TRAINING_EXAMPLES = 60_000  # of MNIST as of Fashion-MNIST
 
 Whole = Annotated[int, Field(ge=1)]
 Duration = Annotated[Seconds, Field(gt=0)]
@@ -137,6 +139,72 @@ def ntua(folder: Path = FOLDER) -> pd.DataFrame:
             raise UserError(f"{where}: is there twice")
         rows[run.model, run.batch_per_worker, run.nodes] = _published_row(run, trained, where)
     return typed(rows.values(), PUBLISHED)
+
+
+def runs(folder: Path = FOLDER) -> pd.DataFrame:
+    """Return the table `published_runs`: the trainings of the ASU, strategies and Horovod studies.
+
+    `examples_per_s` is training examples × epochs over training time, which is epoch time × epochs
+    where a study prints the epoch's. `speedup` is against the study's own training on one node or
+    device. The strategies study does not print how many took part: `nodes` is what it takes at
+    least.
+
+    Raises:
+        UserError: a line does not fit.
+    """
+    rows = [*_asu(folder), *_strategies(folder), *_horovod(folder)]
+    ones = {row["study"]: row["training_time_s"] for row in rows if row["nodes"] == 1}
+    return typed(
+        (
+            row
+            | {
+                "examples_per_s": TRAINING_EXAMPLES * row["epochs"] / row["training_time_s"],
+                "speedup": ones[row["study"]] / row["training_time_s"],
+                "kind": "published",
+            }
+            for row in rows
+        ),
+        PUBLISHED_RUNS,
+    )
+
+
+def _asu(folder: Path) -> Iterator[dict[str, Any]]:
+    for run in _read_rows(folder, "asu_mirrored_mnist", MirroredRun):
+        yield _MNIST | {
+            "study": "asu",
+            "strategy": run.strategy,
+            "printed_name": f"{run.devices} GPU{'s' if run.devices > 1 else ''}",
+            "nodes": run.devices,
+            "epochs": run.epochs,
+            "training_time_s": run.total_time_s,
+            "training_accuracy": run.final_training_accuracy,
+        }
+
+
+def _strategies(folder: Path) -> Iterator[dict[str, Any]]:
+    for run in _read_rows(folder, "fashion_mlp_strategies", StrategyRun):
+        yield run.model_dump() | {
+            "study": "strategies",
+            "model": "fashion_mlp",
+            "dataset": "fashion_mnist",
+            "nodes": 1 if run.strategy == "single" else 2,
+        }
+
+
+def _horovod(folder: Path) -> Iterator[dict[str, Any]]:
+    for run in _read_rows(folder, "horovod_mnist_gpus", HorovodRun):
+        yield _MNIST | {
+            "study": "horovod",
+            "strategy": run.strategy,
+            "printed_name": f"{run.gpus} GPU{'s' if run.gpus > 1 else ''}",
+            "nodes": run.gpus,
+            "epochs": run.epochs,
+            "training_time_s": run.epoch_time_s * run.epochs,
+            "training_accuracy": run.accuracy,
+        }
+
+
+_MNIST = {"model": "mnist_cnn", "dataset": "mnist"}
 
 
 def _published_row(run: NtuaRun, trained: NtuaModel, where: str) -> dict[str, Any]:

@@ -138,12 +138,28 @@ PUBLISHED = {
     "printed_dataset": "str",
     "printed_batch": "Int64",
 }
+PUBLISHED_RUNS = {
+    "study": "str",
+    "model": "str",
+    "dataset": "str",
+    "strategy": "str",
+    "printed_name": "str",
+    "nodes": "int64",
+    "epochs": "int64",
+    "training_time_s": "float64",
+    "examples_per_s": "float64",
+    "speedup": "float64",
+    "training_accuracy": "float64",
+    "test_accuracy": "float64",
+    "kind": "str",
+}
 COLUMNS = {
     "cells": CELLS,
     "epochs": EPOCHS,
     "steps": STEPS,
     "curves": CURVES,
     "published": PUBLISHED,
+    "published_runs": PUBLISHED_RUNS,
 }
 
 OVERSUBSCRIBED = "more workers than cores"
@@ -158,13 +174,15 @@ def build_tables(
     record_paths: Sequence[Path],
     published: pd.DataFrame | None,
     watts_per_core: float = WATTS_PER_CORE,
+    published_runs: pd.DataFrame | None = None,
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables `cells`, `epochs`, `steps`, `curves` and `published`.
+    """Return the tables of a study, by the names in `COLUMNS`.
 
     Args:
         record_paths: record files, in any order.
-        published: the numbers of the studies being reproduced, or None for an empty table.
+        published: the points of the NTUA study, or None for an empty table.
         watts_per_core: what a busy core draws, for cells whose energy no meter counted.
+        published_runs: the trainings of the other studies, or None for an empty table.
 
     Raises:
         UserError: a file does not fit the record schema, or two files hold the same cell.
@@ -178,6 +196,9 @@ def build_tables(
         "steps": _steps_table(records),
         "curves": _curves_table(cells),
         "published": typed(published if published is not None else (), PUBLISHED),
+        "published_runs": typed(
+            published_runs if published_runs is not None else (), PUBLISHED_RUNS
+        ),
     }
 
 

@@ -134,6 +134,33 @@ def beside_published(tables: Tables) -> pd.DataFrame:
     )
 
 
+def beside_runs(tables: Tables, study: str) -> pd.DataFrame:
+    """Return what a study's ways of training gave on each number of nodes, published and ours.
+
+    One row per model, strategy, number of nodes, batch and experiment of ours, and one for each
+    published training that we have no counterpart of. `seconds_ours` is for as many epochs as the
+    study trained, or else for one; `label` says where that is a projection.
+    """
+    at = ["model", "dataset", "strategy", "nodes"]
+    ours = _with_epochs(tables)
+    ours = ours[ours["study"] == study].drop_duplicates([*at, "experiment", "batch_per_worker"])
+    theirs = tables["published_runs"]
+    theirs = theirs[theirs["study"] == study]
+    rows = theirs.drop(columns="study").merge(ours, "outer", at, suffixes=("_published", ""))
+    asked = rows["epochs"].fillna(theirs["epochs"].max() if len(theirs) else 1)
+    ours = rows[rows["step_time_s"].notna()]
+    whole = ours["whole_epochs"].eq(True) & (ours["trained"] == asked[ours.index])
+    return rows.assign(
+        epochs=asked.astype("int64"),
+        seconds_ours=rows["epoch_time_s"] * asked,
+        label=_labels(ours, ~whole),
+        speed_label=_labels(ours),
+        accuracy_label=_labels(ours, of_accuracy=True),
+        flags=rows["flags"].fillna(""),
+        printed_name=rows["printed_name"].fillna(""),
+    ).sort_values([*at, "batch_per_worker"], ignore_index=True)
+
+
 def step_parts(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the split steps in long form: one row per curve point and part, in seconds.
 

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
 from nodewise.pages.markup import Column, number, table
-from nodewise.pages.study import Page, Study
+from nodewise.pages.study import Page, Shown, Study
 from nodewise.quantities import PROJECTED
-from nodewise.views import beside_published
+from nodewise.views import beside_published, beside_runs
 
 NTUA = "Multi-node Training with TensorFlow"
 
@@ -27,6 +28,54 @@ _TABLE_2 = [
     Column("flags", "Caution"),
 ]
 
+# the studies whose trainings are in `published_runs`: name -> title
+RUNS = {
+    "asu": "Distributed Deep Learning Training Techniques",
+    "strategies": "Comparative Study on Distributed Training Strategies",
+    "horovod": "Distributed Model Training with Horovod",
+}
+_WAY = [
+    Column("strategy", "Strategy"),
+    Column("nodes", "Nodes"),
+    Column("batch_per_worker", "Our batch per worker"),
+]
+_SPEED = [
+    *_WAY,
+    Column("printed_name", "In the study"),
+    Column("examples_per_s_published", "Examples/s", "", "published"),
+    Column("speedup_published", "Speed-up", "×", "published"),
+    Column("efficiency_published", "Efficiency", "share", "published"),
+    Column("examples_per_s", "Our examples/s", "", kind_from="speed_label"),
+    Column("speedup", "Our speed-up", "×", kind_from="speed_label"),
+    Column("efficiency", "Our efficiency", "share", kind_from="speed_label"),
+    Column("speed_label", "Kind of ours"),
+    Column("flags", "Caution"),
+]
+_TIME = [
+    *_WAY,
+    Column("epochs", "Epochs"),
+    Column("training_time_s", "Time", "s", "published"),
+    Column("seconds_ours", "Our time", "s", kind_from="label"),
+    Column("label", "Kind of ours"),
+]
+_ACCURACY = [
+    *_WAY,
+    Column("training_accuracy", "Training", "accuracy", "published"),
+    Column("test_accuracy_published", "Test", "accuracy", "published"),
+    Column("trained", "Our epochs"),
+    Column("train_accuracy", "Our training", "accuracy", kind_from="accuracy_label"),
+    Column("test_accuracy", "Our test", "accuracy", kind_from="accuracy_label"),
+    Column("accuracy_label", "Kind of ours"),
+]
+_ENERGY = [
+    Column("strategy", "Strategy"),
+    Column("nodes", "Nodes"),
+    Column("batch_per_worker", "Batch per worker"),
+    Column("energy_j", "Energy of the timed steps", "J", kind_from="energy_kind"),
+    Column("per_thousand_j", "Per 1,000 examples", "J", kind_from="energy_kind"),
+    Column("energy_kind", "Kind"),
+]
+
 
 def pages(study: Study) -> Iterator[Page]:
     """Yield a page per published study, and the page that lists them."""
@@ -38,6 +87,15 @@ def pages(study: Study) -> Iterator[Page]:
         measured = int(points["ratio"].notna().sum())
         listed.append({"page": path, "title": NTUA, "points": len(points), "measured": measured})
         yield Page(path, "studies/ntua.md.j2", NTUA, _ntua(study, points), figures=True)
+    for name, title in RUNS.items():
+        rows = beside_runs(study.tables, name)
+        if rows.empty:
+            continue
+        path = f"studies/{name}.html"
+        printed = rows.dropna(subset="training_time_s").drop_duplicates(["strategy", "nodes"])
+        measured = int((printed["seconds_ours"].notna()).sum())
+        listed.append({"page": path, "title": title, "points": len(printed), "measured": measured})
+        yield Page(path, "studies/runs.md.j2", title, _runs(study, name, rows), figures=True)
     context = {"studies": listed}
     yield Page("studies/index.html", "studies/index.md.j2", "Studies", context, contents=False)
 
@@ -53,6 +111,44 @@ def _ntua(study: Study, points: pd.DataFrame) -> dict[str, Any]:
         "relabelled": int((printed != read).sum()),
         "table": table(points.assign(model=points["model"].map(titles)), _TABLE_2),
     }
+
+
+def _runs(study: Study, name: str, rows: pd.DataFrame) -> dict[str, Any]:
+    rows = rows.assign(
+        efficiency_published=rows["speedup_published"] / rows["nodes"],
+    )
+    known = rows[["training_accuracy", "test_accuracy_published", "train_accuracy"]].notna()
+    scored = known.any(axis=1)
+    cells = study.cells[(study.cells["study"] == name) & study.cells["energy_j"].notna()]
+    energy = cells.assign(
+        per_thousand_j=1000 * cells["energy_j"] / (cells["steps"] * cells["global_batch"])
+    )
+    return {
+        "name": name,
+        "measured": bool(rows["seconds_ours"].notna().any()),
+        "efficiency": _efficiency(rows),
+        "speed": table(rows, _SPEED),
+        "time": table(rows, _TIME),
+        "accuracy": table(rows[scored], _ACCURACY) if scored.any() else None,
+        "scaling": _of_study(study, name, "speedup", "efficiency"),
+        "curves": _of_study(study, name, "loss-by-epoch", "accuracy-by-epoch"),
+        "energy": table(energy, _ENERGY) if len(energy) else None,
+        "watts": f"{study.config.watts_per_core:g}",
+    }
+
+
+def _efficiency(rows: pd.DataFrame) -> Markup:
+    """Return the published efficiency on the most nodes."""
+    printed = rows.dropna(subset="efficiency_published").sort_values("nodes")
+    last = printed["efficiency_published"].iloc[-1] if len(printed) else None
+    return number(last, "share", "published")
+
+
+def _of_study(study: Study, name: str, *figures: str) -> list[Shown]:
+    experiments = {
+        record.cell.experiment for record in study.records.values() if record.cell.study == name
+    }
+    return [one for one in study.pick(*figures) if one.of.get("experiment") in experiments]
 
 
 def _ratio(measured: pd.DataFrame) -> dict[str, Any] | None:

@@ -1,0 +1,82 @@
+"""Study pages: what a study printed stands beside what was measured here, kinds told apart."""
+
+import pytest
+from test_pages import Texts, render
+
+import make_records as make
+from nodewise import published, views
+from nodewise.charts import draw_charts
+from nodewise.tables import build_tables
+
+STUDY = {"study": "asu", "model": "mnist_cnn", "dataset": "mnist", "experiment": "asu_epochs"}
+
+
+def records(**changes):
+    """Return one launch each on one node, on two devices, and of a way that was not published."""
+    ways = [("single", 1), ("mirrored", 2), ("model_parallel", 2)]
+    epochs = make.cell().extent.model_copy(update={"steps": None, "epochs": 2})
+    return [
+        make.record(make.cell(**(STUDY | {"extent": epochs} | changes), strategy=way, n=nodes))
+        for way, nodes in ways
+    ]
+
+
+@pytest.fixture(scope="module")
+def docs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("studies")
+    make.write_study(folder, records(), make.published(), published.runs())
+    draw_charts(folder / "tables", folder / "overhead", folder / "charts")
+    return render(folder)[0] / "studies"
+
+
+def test_published_runs_are_as_printed():
+    runs = published.runs()
+    assert runs.groupby("study").size().to_dict() == {"asu": 2, "strategies": 4, "horovod": 3}
+    asu = runs[runs["study"] == "asu"].set_index("nodes")
+    assert asu.loc[2, "speedup"] / 2 == pytest.approx(0.6963, abs=5e-5)  # as that study says
+    assert asu.loc[1, "examples_per_s"] == pytest.approx(60_000 * 30 / 109.47071123)
+    horovod = runs[runs["study"] == "horovod"].set_index("nodes")
+    assert horovod["speedup"].to_dict() == {1: 1, 2: 2, 4: 4}
+    fastest = runs[runs["study"] == "strategies"].sort_values("training_time_s").iloc[0]
+    assert fastest["strategy"] == "custom_loop"
+
+
+def test_ours_stand_beside_the_published_training_of_the_same_way(tmp_path):
+    tables = build_tables(make.write(records(), tmp_path), None, published_runs=published.runs())
+    rows = views.beside_runs(tables, "asu").set_index(["strategy", "nodes"])
+    assert set(rows.index) == {("single", 1), ("mirrored", 2), ("model_parallel", 2)}
+    curves = tables["curves"].set_index(["strategy", "nodes"])
+    for at in rows.index:
+        assert rows.loc[at, "seconds_ours"] == pytest.approx(30 * curves.loc[at, "epoch_time_s"])
+        assert rows.loc[at, "label"] == "measured step time × steps"  # two epochs are not thirty
+        assert rows.loc[at, "speed_label"] == "measured"
+    assert rows.loc[("mirrored", 2), "training_time_s"] == pytest.approx(78.6098, abs=1e-4)
+    assert rows["training_time_s"].isna().sum() == 1
+
+
+def test_a_published_training_without_counterpart_is_kept(tmp_path):
+    tables = build_tables(make.write(records(), tmp_path), None, published_runs=published.runs())
+    rows = views.beside_runs(tables, "horovod")
+    assert len(rows) == 3
+    assert rows["seconds_ours"].isna().all() and rows["label"].isna().all()
+
+
+def test_a_study_page_shows_table_scaling_curves_and_energy(docs):
+    page = (docs / "asu.md").read_text()
+    for heading in ("Theoretical and real scaling", "Training time", "Accuracy", "Energy"):
+        assert f"\n## {heading}" in page
+    assert "Loss and accuracy by epoch" in page
+    text = Texts(page).text
+    assert "69.6\xa0% published" in text.replace("\n", " ")
+    assert "estimated" in text and "10 watts" in text
+
+
+def test_a_study_of_which_nothing_is_measured_says_so(docs):
+    assert "Nothing of this study has been measured here yet" in (docs / "horovod.md").read_text()
+    assert "Energy" not in (docs / "horovod.md").read_text()
+
+
+def test_every_study_is_listed_with_what_is_measured_of_it(docs):
+    text = Texts((docs / "index.md").read_text()).text
+    assert "2 published points, 2 of them measured here" in text
+    assert "3 published points, 0 of them measured here" in text
