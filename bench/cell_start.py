@@ -14,6 +14,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -65,28 +67,41 @@ def main() -> None:
             if forked(cell, config, Path(folder)) is None:  # not timed: files come from the disk
                 print(f"{title}: not permitted here")
                 continue
-            ways = [forked, fresh] if cell.nodes == FRESH_NODES else [forked]
-            taken = {way: [] for way in ways}
-            for _ in range(RUNS):
-                for way in random.sample(ways, len(ways)):
-                    taken[way].append(way(cell, config, Path(folder)))
+            ways = {"forked": partial(forked, cell, config, Path(folder))}
+            if cell.nodes == FRESH_NODES:
+                ways["fresh"] = partial(fresh, cell, config, Path(folder))
+            taken = by_turns(ways)
             tell(title, taken)
+            if "fresh" in taken:
+                tell_ratio(taken, "forked", "fresh")
 
 
-def tell(title: str, taken: dict) -> None:
-    """Print medians with their range, and the ratio of forked to fresh."""
+def by_turns(ways: dict[str, Callable[[], dict[str, float]]]) -> dict[str, list[dict[str, float]]]:
+    """Start in every way, by turns; return the milestones of each."""
+    taken: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    for _ in range(RUNS):
+        for way in random.sample(list(ways), len(ways)):
+            taken[way].append(ways[way]())
+    return taken
+
+
+def tell(title: str, taken: dict[str, list[dict[str, float]]]) -> None:
+    """Print medians with their range."""
     for way, starts in taken.items():
-        print(f"{title}, {way.__name__}:")
+        print(f"{title}, {way}:")
         for milestone in MILESTONES:
             seconds = [start[milestone] for start in starts if milestone in start]
             if seconds:
                 median, low, high = statistics.median(seconds), min(seconds), max(seconds)
                 print(f"  {milestone:20} median {median:5.2f} s  ({low:.2f} to {high:.2f})")
-    if fresh in taken:
-        totals = {w: [s["first_timed_step_s"] for s in starts] for w, starts in taken.items()}
-        ratios = [a / b for a, b in zip(totals[forked], totals[fresh], strict=True)]
-        median, low, high = statistics.median(ratios), min(ratios), max(ratios)
-        print(f"  forked / fresh       median {median:5.2f}    ({low:.2f} to {high:.2f})")
+
+
+def tell_ratio(taken: dict[str, list[dict[str, float]]], one: str, other: str) -> None:
+    """Print the ratio of two ways, turn by turn."""
+    pairs = zip(taken[one], taken[other], strict=True)
+    ratios = [a["first_timed_step_s"] / b["first_timed_step_s"] for a, b in pairs]
+    median, low, high = statistics.median(ratios), min(ratios), max(ratios)
+    print(f"  {f'{one} / {other}':20} median {median:5.2f}    ({low:.2f} to {high:.2f})")
 
 
 def forked(cell: Cell, config: Path, folder: Path) -> dict[str, float] | None:

@@ -1,4 +1,4 @@
-"""Everything that a cell could leave on this machine, and whether it may be emulated here."""
+"""A cell from outside: its workers, what it could leave, and whether it may be emulated here."""
 
 import os
 import time
@@ -41,6 +41,31 @@ def processes(marker: str) -> list[psutil.Process]:
         if marker.encode() in told and process.pid != os.getpid():
             found.append(process)
     return found
+
+
+def workers_in_timed_steps(marker: str, nodes: int, within_s: float) -> list[psutil.Process]:
+    """Wait until emulated nodes are held to their share and train; return their workers by rank."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        time.sleep(0.2)
+        ours = {process.pid for process in processes(marker)}
+        for folder in cgroups.find_base().glob("nodewise-*"):
+            if int(folder.name.split("-")[1]) in ours and _throttled(folder / "node~0"):
+                time.sleep(2)  # the warm-up is one step
+                return [
+                    psutil.Process(int((folder / f"node~{rank}/cgroup.procs").read_text()))
+                    for rank in range(nodes)
+                ]
+    raise AssertionError("no cell was held to its share")
+
+
+def _throttled(group: Path) -> bool:
+    try:
+        if (group / "cpu.max").exists():
+            return not (group / "cpu.max").read_text().startswith("max")
+        return int((group / "cpu.cfs_quota_us").read_text()) > 0
+    except OSError:  # gone meanwhile
+        return False
 
 
 def traces(marker: str) -> dict[str, set[str]]:

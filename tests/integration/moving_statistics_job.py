@@ -1,6 +1,6 @@
 """Run as a script: train a model with batch normalisation on two workers, on different examples.
 
-    python moving_statistics_job.py OUT
+    python moving_statistics_job.py STRATEGY OUT
 
 Each worker saves its moving statistics before and after they agree as OUT/before~RANK.npz and
 OUT/after~RANK.npz, and the logits that it then gives to the same picture as OUT/logits~RANK.npy.
@@ -16,13 +16,13 @@ from nodewise.clusters.local import Local
 NODES, BATCH = 2, 8
 
 
-def main(out: Path) -> None:
+def main(strategy: str, out: Path) -> None:
     cluster = Local(NODES)
     with cluster.open():
-        train(cluster, out)
+        train(cluster, strategy, out)
 
 
-def train(cluster: Local, out: Path) -> None:
+def train(cluster: Local, strategy: str, out: Path) -> None:
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     import keras
     import numpy as np
@@ -39,8 +39,9 @@ def train(cluster: Local, out: Path) -> None:
 
     def work(rank: int, channel: processes.Channel) -> processes.Message:
         places.join(cluster, rank, channel, NODES)
-        job = base.Job(rank, NODES, NODES * BATCH, 3, build, keras.optimizers.SGD)
-        trained = strategies.load("multi_worker_mirrored").Strategy(job)
+        options = strategies.STRATEGIES[strategy].checked({}, NODES)
+        job = base.Job(rank, NODES, NODES * BATCH, 3, build, keras.optimizers.SGD, options=options)
+        trained = strategies.load(strategy).Strategy(job)
         random = np.random.default_rng(rank)
         x = tf.constant(random.normal(rank, 1, (BATCH, 4)), tf.float32)
         y = tf.constant(random.integers(0, 2, BATCH))
@@ -65,4 +66,4 @@ def train(cluster: Local, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -11,6 +11,7 @@ workers the parts are 17, 17 and 16), or all of them if the strategy does not cu
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from nodewise.strategies.options import Options
 
 STEPS = 10
 GLOBAL_BATCH = 50
+LATE_S = 0.3
 
 
 def main(strategy: str, nodes: int, optimizer: str, out: Path, given: dict[str, Any]) -> None:
@@ -39,7 +41,7 @@ def train_on(
     import tensorflow as tf
 
     from nodewise import models, places
-    from nodewise.strategies.base import Job
+    from nodewise.strategies.base import Job, Strategy
 
     random = np.random.default_rng(7)
     x = random.integers(0, 256, (STEPS, GLOBAL_BATCH, 28, 28, 1), dtype=np.uint8)
@@ -55,6 +57,11 @@ def train_on(
 
     entry = strategies.STRATEGIES[strategy]
     workers = 1 if entry.one_process else nodes
+
+    def agree(trained: Strategy) -> None:
+        """Make one model of replicas that differ between steps; others must be equal by then."""
+        if not trained.replicas_agree:
+            trained.agree()
 
     def work(rank: int, channel: processes.Channel) -> processes.Message:
         places.join(cluster, rank, channel, workers)
@@ -78,11 +85,18 @@ def train_on(
         # the split form trains a copy of the fused form's weights, made at its first step
         for batch in batches:
             trained.split_step(*batch)
+        agree(trained)
         np.savez(out / f"split~{rank}.npz", *trained.split_weights())
         trained.restore(initial)
         for batch in batches:
             trained.step(*batch)
+        agree(trained)
         np.savez(out / f"fused~{rank}.npz", *trained.weights())
+        trained.barrier()
+        before = time.perf_counter()
+        time.sleep(0 if rank else LATE_S)
+        trained.barrier()
+        (out / f"barrier~{rank}.json").write_text(json.dumps(time.perf_counter() - before))
         return {}
 
     processes.run(

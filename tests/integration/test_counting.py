@@ -1,19 +1,24 @@
-"""What a worker sends belongs to the steps that caused it, also when it leaves after them."""
+"""Every step is counted, and what a worker sends belongs to the steps that caused it."""
 
 import contextlib
 import itertools
 import socket
+import time
 
+import numpy as np
 import tensorflow as tf
 
 from nodewise import train
 from nodewise.cells import Cell, Extent, Local
+from nodewise.strategies import base
 
 STEPS, SENT_PER_STEP = 3, 5_000
 
 
 class Late:
     """A step leaves its bytes in a queue; only a barrier puts them on the wire for sure."""
+
+    train = base.Strategy.train
 
     def __init__(self, wire):
         self.wire, self.queue = wire, b""
@@ -59,3 +64,24 @@ def test_bytes_still_queued_when_the_last_step_returns_are_counted():
         seen = train._timed(cell, Late(wire), stream, 4, clock)
     assert seen["bytes_sent"] == STEPS * SENT_PER_STEP
     assert len(seen["input_us"]) == len(seen["step_us"]) == STEPS
+
+
+class AtOnce:
+    """Trains its steps in two goes, of which the first takes the longer."""
+
+    def train(self, stream, steps):
+        yield base.Steps(np.array([6.0, 2.0]), input_s=[0.1, 0.2], step_s=[3.0, 4.0])
+        yield base.Steps(np.array([1.0, 1.0]), input_s=[0.0], step_s=[0.5])
+
+
+def test_steps_trained_at_once_are_counted_one_by_one():
+    sent = []
+    clock = train.Clock(sent.append, STEPS)
+    before = time.time()
+    epoch = clock.train(AtOnce(), iter(()), STEPS)
+    assert clock.step_us == [3_000_000, 4_000_000, 500_000]
+    assert clock.input_us == [100_000, 200_000, 0]
+    assert (epoch["steps"], epoch["loss_sum"], epoch["right"]) == (STEPS, 7, 3)
+    (first,) = sent
+    assert first["event"] == "first_step"
+    assert before - 4 <= first["at"] <= time.time() - 4  # the second took 4 s after that

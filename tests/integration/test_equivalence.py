@@ -11,7 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ten_steps import LATE_S
 
+from make_horovod import make_horovod
 from nodewise.strategies import STRATEGIES
 
 SCRIPT = Path(__file__).with_name("ten_steps.py")
@@ -21,6 +23,8 @@ FORMS = ("fused", "split")
 
 def ten_steps(out: Path, strategy: str, nodes: int, optimizer: str, **options):
     """Return form -> weights of each worker after ten steps."""
+    if strategy == "horovod":
+        make_horovod()
     out.mkdir()
     command = [sys.executable, SCRIPT, strategy, str(nodes), optimizer, out, json.dumps(options)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=180)
@@ -50,9 +54,21 @@ def one_process(optimizer, tmp_path_factory):
 
 
 SYNCHRONOUS = [
+    ("compressed_sgd", {"method": "top_k", "share": 1.0, "values": "float32"}),
+    ("custom_loop", {}),
     ("horovod", {}),
     ("mirrored", {}),
+    ("model_parallel", {}),
+    ("model_parallel", {"micro_batches": 4}),
+    ("mpi", {}),
     ("multi_worker_mirrored", {}),
+    ("multi_worker_mirrored", {"collective": "star"}),
+]
+CASES = [
+    *((strategy, options, nodes) for strategy, options in SYNCHRONOUS for nodes in (2, 3)),
+    ("hybrid", {"groups": 2}, 2),
+    ("hybrid", {"groups": 3, "micro_batches": 2}, 3),
+    ("hybrid", {"groups": 2, "micro_batches": 2}, 4),
 ]
 
 
@@ -62,8 +78,7 @@ def label(value):
     return str(value)
 
 
-@pytest.mark.parametrize("nodes", [2, 3])
-@pytest.mark.parametrize(("strategy", "options"), SYNCHRONOUS, ids=label)
+@pytest.mark.parametrize(("strategy", "options", "nodes"), CASES, ids=label)
 def test_n_workers_equal_one_process(tmp_path, one_process, optimizer, strategy, options, nodes):
     trained = ten_steps(tmp_path / "out", strategy, nodes, optimizer, **options)
     assert len(trained["fused"]) == (1 if STRATEGIES[strategy].one_process else nodes)
@@ -71,6 +86,8 @@ def test_n_workers_equal_one_process(tmp_path, one_process, optimizer, strategy,
         for worker in trained[form]:
             assert largest_difference(worker, one_process["fused"][0]) <= TOLERANCE
             assert largest_difference(worker, trained[form][0]) == 0
+    for file in (tmp_path / "out").glob("barrier~*.json"):
+        assert json.loads(file.read_text()) > 0.9 * LATE_S  # nobody passes before the last is there
 
 
 def test_the_split_form_of_one_process_is_its_fused_form(one_process):

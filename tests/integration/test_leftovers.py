@@ -12,9 +12,14 @@ import psutil
 import pytest
 
 import projects
-from nodewise.clusters import cgroups
 from nodewise.records import read_record
-from traces import GONE_WITHIN_S, assert_gone, needs_emulated_nodes, processes, traces
+from traces import (
+    GONE_WITHIN_S,
+    assert_gone,
+    needs_emulated_nodes,
+    traces,
+    workers_in_timed_steps,
+)
 
 pytestmark = needs_emulated_nodes
 
@@ -120,29 +125,8 @@ def start_snakemake(project: Path):
     return projects.start_snakemake(project, RECORD, TMPDIR=str(temporary(project)))
 
 
-def workers_in_timed_steps(project: Path) -> list[psutil.Process]:
-    """Wait until the workers of the cell are held to their share and train; return them by rank."""
-    deadline = time.monotonic() + projects.TIMEOUT_S
-    while time.monotonic() < deadline:
-        time.sleep(0.2)
-        ours = {process.pid for process in processes(str(project))}
-        for folder in cgroups.find_base().glob("nodewise-*"):
-            if int(folder.name.split("-")[1]) in ours and throttled(folder / "node~0"):
-                time.sleep(2)  # the warm-up is one step
-                return [
-                    psutil.Process(int((folder / f"node~{rank}/cgroup.procs").read_text()))
-                    for rank in range(NODES)
-                ]
-    raise AssertionError("no cell was held to its share")
-
-
-def throttled(group: Path) -> bool:
-    try:
-        if (group / "cpu.max").exists():
-            return not (group / "cpu.max").read_text().startswith("max")
-        return int((group / "cpu.cfs_quota_us").read_text()) > 0
-    except OSError:  # gone meanwhile
-        return False
+def workers(project: Path) -> list[psutil.Process]:
+    return workers_in_timed_steps(str(project), NODES, projects.TIMEOUT_S)
 
 
 def test_a_cell_that_succeeds_leaves_nothing(project):
@@ -170,7 +154,7 @@ def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project):
     model = project / "models/fashion_mlp.py"
     model.write_text(model.read_text() + TELLING.format(failing=None))
     run = start(project, *BY_HAND)
-    killed = workers_in_timed_steps(project)[2]
+    killed = workers(project)[2]
     killed.kill()
     began = time.monotonic()
     said = projects.finish(run)
@@ -187,7 +171,7 @@ def test_a_stopped_worker_does_not_stop_the_clock(project):
     limit_s = 12
     declare(project, ENDLESS, limit_s)
     run = start(project, *BY_HAND)
-    stopped = workers_in_timed_steps(project)[1]
+    stopped = workers(project)[1]
     stopped.suspend()
     began = time.monotonic()
     said = projects.finish(run)
@@ -202,7 +186,7 @@ def test_a_stopped_worker_does_not_stop_the_clock(project):
 
 def test_a_killed_launcher_takes_everything_along(project):
     run = start(project, *BY_HAND)
-    workers_in_timed_steps(project)
+    workers(project)
     run.kill()
     run.communicate(timeout=GONE_WITHIN_S)  # the workers held its output open
     assert not (project / RECORD).exists()
@@ -210,7 +194,7 @@ def test_a_killed_launcher_takes_everything_along(project):
 
 def test_a_killed_snakemake_takes_everything_along_and_locks_nobody_out(project):
     run = start_snakemake(project)
-    workers_in_timed_steps(project)
+    workers(project)
     run.kill()
     run.communicate(timeout=GONE_WITHIN_S)
     assert list((project / ".snakemake/locks").iterdir())  # the next run has to get past them

@@ -5,14 +5,17 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 JOB = Path(__file__).with_name("moving_statistics_job.py")
 
 
-def test_moving_statistics_are_averaged_over_the_workers(tmp_path):
-    subprocess.run(
-        [sys.executable, JOB, tmp_path], check=True, capture_output=True, text=True, timeout=150
-    )
+@pytest.mark.parametrize(
+    "strategy", ["custom_loop", "multi_worker_mirrored", "parameter_averaging"]
+)
+def test_moving_statistics_are_averaged_over_the_workers(tmp_path, strategy):
+    command = [sys.executable, JOB, strategy, tmp_path]
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=150)
     before, after = (
         [list(np.load(tmp_path / f"{when}~{rank}.npz").values()) for rank in range(2)]
         for when in ("before", "after")

@@ -30,6 +30,7 @@ WRITING = {
     "render-pages": f"--config {SMOKE} --results {{made}} --out {{out}}",
     "calibrate": f"--config {EMULATED} --out {{out}}/calibration.json --logs {{out}}/logs",
     "prepare-own-dataset": "data/templates/own_data.py:load --out {out}",
+    "build-horovod": "--out {out}",
     "prepare-weights": "resnet50_imagenet --out {out}",
     "describe-model": "fashion_mlp --out {out}/fashion_mlp.json",
     "measure": "--strategy single --model models/templates/own_model.py:build --nodes 1 --batch 32"
@@ -37,7 +38,8 @@ WRITING = {
 }
 READING = {"check-config", "check-record", "doctor", "models", "plan"}
 LONG = {"measure-cell", "calibrate", "measure"}  # meet a full disk in the end: test_leftovers.py
-SMALL = {"describe-model", "prepare-weights"}  # what they write here fits on the smallest disk
+# what they write here fits on the smallest disk
+SMALL = {"build-horovod", "describe-model", "prepare-weights"}
 
 
 def test_no_command_is_forgotten():

@@ -4,8 +4,11 @@ One copy of the project is run once, with real workers; what a change would re-r
 dry runs in that copy.
 """
 
+import html
+import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -141,6 +144,48 @@ def test_an_edited_strategy_measures_only_its_cells(project):
     cells, rules = would_run(project)
     assert cells == {cell for cell in STEPS_CELLS if "/multi_worker_mirrored/" in cell}
     assert rules == FOLLOWING
+
+
+def with_horovod() -> dict:
+    return changed("steps", strategies={"single": {"nodes": [1]}, "horovod": {"nodes": [2]}})
+
+
+HOROVOD_CELLS = {
+    f"steps/{model}/horovod/batch~32/nodes~2/repeat~0" for model in ("fashion_cnn", "fashion_mlp")
+}
+
+
+def test_horovod_is_built_where_cells_train_with_it(project):
+    write_study(project, with_horovod())
+    assert would_run(project) == (HOROVOD_CELLS, FOLLOWING | {"build_horovod"})
+
+
+def test_without_a_compiler_cells_of_horovod_are_refused_and_all_others_stand(project, tmp_path):
+    write_study(project, with_horovod())
+    run = start_snakemake(project, PATH=str(programs_but("g++", tmp_path / "programs")))
+    said = finish(run)
+    assert run.returncode == 0, said[-8000:]
+    needed = "building Horovod needs g++, which is not on the PATH"
+    for cell in HOROVOD_CELLS:
+        record = read_record(project / f"results/small/records/{cell}.json")
+        assert record.status == "refused"
+        assert record.failure.reason.startswith(needed)
+        page = (project / f"build/site/cells/{cell}.html").read_text()
+        assert needed in html.unescape(page)
+    assert would_run(project) == (set(), set())
+    (project / "results/horovod/manifest.json").write_text("{}")  # as after a build by hand
+    assert would_run(project) == (HOROVOD_CELLS, FOLLOWING)
+
+
+def programs_but(missing: str, folder: Path) -> Path:
+    """Return a folder with all programs of the PATH, but for one."""
+    folder.mkdir()
+    places = [Path(sys.executable).parent, *map(Path, os.environ["PATH"].split(os.pathsep))]
+    for program in (file for place in places if place.is_dir() for file in place.iterdir()):
+        link = folder / program.name
+        if program.name != missing and not link.is_symlink():
+            link.symlink_to(program)
+    return folder
 
 
 def test_a_deleted_record_is_measured_again(project):

@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 from conftest import ODD_LOG, ODD_MODEL, ODD_REASON
 
+from nodewise.tables import COLUMNS
+
 RESULTS = "results/fashion-mnist.html"
 CELL = "cells/ntua_steps/fashion_cnn/multi_worker_mirrored/batch~64/nodes~2/repeat~0.html"
 ODD_CELL = "cells/odd/fashion_cnn/multi_worker_mirrored/batch~64/nodes~3/repeat~0.html"
@@ -312,6 +314,5 @@ def test_no_page_loads_anything_from_another_host(site, html):
 def test_every_table_can_be_downloaded(site):
     links = Links((site / "data.html").read_text()).to
     names = {link.rsplit("/")[-1] for link in links if link.startswith("tables/")}
-    tables = ("cells", "epochs", "steps", "curves", "published")
-    expected = {f"{name}.{end}" for name in tables for end in ("csv", "parquet")}
+    expected = {f"{name}.{end}" for name in COLUMNS for end in ("csv", "parquet")}
     assert names == expected | {"fits.csv", "predictions.csv", "judgement.csv"}

@@ -1,6 +1,10 @@
 """Horovod's build: what is there is not built again, and what is missing is said in one line."""
 
 import json
+import os
+import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -48,3 +52,40 @@ def test_another_source_is_refused(tmp_path, name):
     (source / name).write_text("other")
     with pytest.raises(horovod_build.UserError, match=name):
         horovod_build._change(source)
+
+
+def test_without_room_nothing_is_begun(tmp_path, monkeypatch):
+    monkeypatch.setattr(horovod_build, "_ROOM_MB", 10**12)
+    assert f"MB of room in {tmp_path}" in horovod_build.build(tmp_path)
+    assert not list(tmp_path.glob(".*"))
+
+
+OFFLINE = {"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": "", "PIP_EXTRA_INDEX_URL": ""}
+
+
+def test_without_a_network_the_manifest_says_so_and_the_log_tells_more(tmp_path, monkeypatch):
+    for name, value in (OFFLINE | {"PIP_NO_INDEX": "1"}).items():
+        monkeypatch.setenv(name, value)
+    log = tmp_path / "build.log"
+    reason = horovod_build.build(tmp_path)
+    assert reason == f"Horovod: fetching the build tools failed; see {log}"
+    assert horovod_build.missing(tmp_path) == reason
+    assert "setuptools" in log.read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {"build.log", "manifest.json"}
+
+
+def test_a_build_that_is_ended_leaves_nothing(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as index:  # that never answers
+        address = f"http://127.0.0.1:{index.getsockname()[1]}/"
+        command = [sys.executable, "-m", "nodewise", "build-horovod", "--out", tmp_path]
+        environment = os.environ | OFFLINE | {"PIP_INDEX_URL": address}
+        with subprocess.Popen(command, env=environment) as building:
+            index.settimeout(30)
+            pip, _ = index.accept()
+            building.terminate()
+        pip.settimeout(10)
+        while pip.recv(4096):  # until it is gone
+            pass
+        pip.close()
+    assert {path.name for path in tmp_path.iterdir()} == {"build.log"}
+    assert horovod_build.missing(tmp_path) == "Horovod is not built"

@@ -58,6 +58,7 @@ def launches(
                 "step_time_normalised_s": float(seconds),
                 "payload_bytes": payload,
                 "oversubscribed": n > cores,
+                "exchange": "ring",
             }
             | {"cell_id": f"{about['strategy']}/{batch}/{n}/{repeat}"}
         )
@@ -73,6 +74,7 @@ def tables(*parts):
         oversubscribed=("oversubscribed", "any"),
         step_time_normalised_s=("step_time_normalised_s", "median"),
         payload_bytes=("payload_bytes", "first"),
+        exchange=("exchange", "first"),
     )
     filled = {
         "reason": "",

@@ -1,40 +1,12 @@
 """Messages between places arrive whole and in order; who is gone or stuck is an error."""
 
 import socket
-import threading
 
 import numpy as np
 import pytest
 
+from everywhere import addresses, everywhere
 from nodewise.strategies.peers import Peers
-
-
-def addresses(count):
-    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    found = [f"127.0.0.1:{one.getsockname()[1]}" for one in taken]
-    for one in taken:
-        one.close()
-    return found
-
-
-def everywhere(count, work):
-    """Run `work(peers)` at every place; return what each returned, by rank."""
-    where, results, errors = addresses(count), [None] * count, []
-
-    def run(rank):
-        try:
-            results[rank] = work(Peers(rank, where, timeout_s=5))
-        except Exception as error:  # shown to the test, whose thread this is not
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
-    if errors:
-        raise errors[0]
-    return results
 
 
 def test_everybody_can_send_large_messages_to_everybody_at_once():
@@ -60,6 +32,31 @@ def test_an_empty_message_is_a_message():
         return bytes(peers.receive(1 - peers.rank))
 
     assert everywhere(2, work) == [b"", b""]
+
+
+def test_who_never_flushes_keeps_nothing_of_what_was_sent():
+    def work(peers):
+        for _ in range(50):
+            peers.send(1 - peers.rank, b"there")
+            peers.receive(1 - peers.rank)
+        return len(peers._pending)
+
+    assert max(everywhere(2, work)) < 5
+
+
+def test_what_could_not_be_sent_is_told_by_flush_also_after_further_sends():
+    def work(peers):
+        if peers.rank == 0:
+            peers._sockets[1].shutdown(socket.SHUT_RDWR)
+            peers.send(1, b"lost")
+            peers.send(2, b"sent")
+            peers.send(2, b"sent")
+            with pytest.raises(OSError, match="Broken pipe"):
+                peers.flush()
+        elif peers.rank == 2:
+            assert [peers.receive(0), peers.receive(0)] == [b"sent", b"sent"]
+
+    everywhere(3, work)
 
 
 def test_a_peer_that_is_gone_is_an_error():

@@ -27,6 +27,7 @@ _WARM_UP_EPOCHS = 1_000_000  # numbers of epochs that no timed training reaches
 _BLOCK = 1000  # examples
 _SHUFFLED_AHEAD = 2 * _BLOCK
 _SERVED_JOB = "training"
+_WHOLE = ("unsharded", "whole")  # inputs with which a worker reads whole global batches
 
 
 def steps_per_epoch(cell: Cell, examples: int) -> int:
@@ -58,9 +59,8 @@ def orders(cell: Cell, examples: int, rank: int, warm_up: int) -> Iterator[NDArr
     same ones as its peers.
     """
     mine = len(rows_read(cell, examples, rank))
-    whole = cell.input in ("unsharded", "whole")
-    each = cell.global_batch if whole else cell.batch
-    seed = cell.seed if whole else cell.seed + rank
+    each = _batch_read(cell)
+    seed = cell.seed if cell.input in _WHOLE else cell.seed + rank
     steps = steps_per_epoch(cell, examples)
 
     def epoch(number: int) -> NDArray[np.int64]:
@@ -70,6 +70,10 @@ def orders(cell: Cell, examples: int, rank: int, warm_up: int) -> Iterator[NDArr
     for number in range(math.ceil(warm_up / steps)):
         yield epoch(_WARM_UP_EPOCHS + number)[: warm_up - number * steps]
     yield from map(epoch, itertools.count())
+
+
+def _batch_read(cell: Cell) -> int:
+    return cell.global_batch if cell.input in _WHOLE else cell.batch
 
 
 def batches(
@@ -107,7 +111,7 @@ def _read(cell: Cell, data: Dataset, warm_up: int, rank: int) -> tf.data.Dataset
     x, y = _in_memory(data.x_train, rows), _in_memory(data.y_train, rows)
     epochs = tf.data.Dataset.from_generator(
         lambda: orders(cell, len(data.y_train), rank, warm_up),
-        output_signature=tf.TensorSpec([None, None], tf.int64),
+        output_signature=tf.TensorSpec([None, _batch_read(cell)], tf.int64),
     )
     steps = epochs.flat_map(_plain(tf.data.Dataset.from_tensor_slices))
     return steps.map(_plain(lambda step: (tf.gather(x, step), tf.gather(y, step))))

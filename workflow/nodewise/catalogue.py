@@ -1,5 +1,6 @@
-"""The models that there are, as a table for the terminal or as JSON. Never imports TensorFlow."""
+"""The models and strategies that there are, as tables or as JSON. Never imports TensorFlow."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from rich.table import Table
 
 from nodewise.models import registry
 from nodewise.quantities import write_number
+from nodewise.strategies import STRATEGIES
 
 Row = dict[str, Any]
 
@@ -68,3 +70,51 @@ def legend() -> str:
         "All counted from layers and shapes, a multiply-add as 2 FLOP.\n"
         "FLOP/B: operations of training per byte of a gradient."
     )
+
+
+def strategy_rows() -> list[Row]:
+    """Return what is known of each strategy: nodes that it runs on, and its options."""
+    return [
+        {
+            "strategy": name,
+            "title": entry.title,
+            "min_nodes": entry.min_nodes,
+            "max_nodes": entry.max_nodes,
+            "options": {
+                option: {"default": known.get("default"), "allowed": _allowed(known)}
+                for option, known in entry.options.model_json_schema()["properties"].items()
+            }
+            if entry.options.model_fields
+            else {},
+        }
+        for name, entry in STRATEGIES.items()
+    ]
+
+
+def _allowed(schema: Row) -> str:
+    """Return in words what a JSON schema of a scalar allows."""
+    if "anyOf" in schema:
+        return " or ".join(_allowed(one) for one in schema["anyOf"])
+    if "enum" in schema or "const" in schema:
+        return ", ".join(map(str, schema.get("enum", [schema.get("const")])))
+    if schema["type"] == "boolean":
+        return "true, false"
+    if schema["type"] == "null":
+        return "null"
+    kind = "whole number" if schema["type"] == "integer" else "number"
+    words = {"minimum": "at least", "exclusiveMinimum": "more than", "maximum": "at most"}
+    limits = [f"{said} {schema[key]:,}" for key, said in words.items() if key in schema]
+    return ", ".join([kind, *limits])
+
+
+def strategy_table(rows: Sequence[Row]) -> Table:
+    """Return the rows of `strategy_rows` for a terminal, a line for each option."""
+    shown = Table("Strategy", "What it is", "Nodes", "Options", box=SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        nodes = f"{row['min_nodes']} to {row['max_nodes']}" if row["max_nodes"] > 1 else "1"
+        options = [
+            f"{name}={json.dumps(known['default'])} ({known['allowed']})"
+            for name, known in row["options"].items()
+        ]
+        shown.add_row(row["strategy"], row["title"], nodes, escape("\n".join(options)))
+    return shown

@@ -10,11 +10,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from nodewise.errors import UserError, what_to_mend
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 app = typer.Typer(
     name="nodewise",
@@ -446,20 +449,44 @@ def list_models(
     """
     import json
 
-    from rich.console import Console
-
     from nodewise import catalogue
 
     rows = catalogue.rows(batch)
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
         return
-    table, console = catalogue.table(rows), Console()
-    # in a narrow terminal lines break, but no number is cut off
+    _print_whole(catalogue.table(rows))
+    typer.echo(catalogue.legend())
+
+
+@app.command("strategies")
+def list_strategies(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
+) -> None:
+    """List the ways of training: the nodes they run on, and their options with defaults.
+
+    Example: nodewise strategies
+    """
+    import json
+
+    from nodewise import catalogue
+
+    rows = catalogue.strategy_rows()
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+    else:
+        _print_whole(catalogue.strategy_table(rows))
+
+
+def _print_whole(table: "Table") -> None:
+    """Print a table; in a narrow terminal lines break, but nothing is cut off."""
+    from rich.console import Console
+
+    console = Console()
     unlimited = console.options.update(max_width=10_000)
     console.width = max(console.width, console.measure(table, options=unlimited).maximum)
     console.print(table)
-    typer.echo(catalogue.legend())
 
 
 @contextmanager

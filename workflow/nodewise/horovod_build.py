@@ -1,17 +1,19 @@
 """Builds Horovod 0.28.1, its last release, for the TensorFlow that is installed.
 
-There is no wheel of it, and its source needs two changes. All of it goes to a folder of its own,
-which the workers of Horovod's cells add to their path; the project's environment stays as it is.
+There is no wheel of it, and its source needs two changes; its version is then 0.28.1+nodewise. All
+of it goes to a folder of its own, which Horovod's cells add to their path; the project's
+environment stays as it is. Horovod is under the Apache License 2.0, like the project.
 """
 
+import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import tarfile
-import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from nodewise.files import check_writable, write_json
 VERSION = "0.28.1"
 SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
 FOLDER = Path("results/horovod")
+_LABEL = "nodewise"  # ends the version, so that records tell that this is not the release as it was
 # file -> a text in it, how often it is there, and what the last one of them becomes
 _CHANGES = {
     # kernels for GPUs only, whose includes TensorFlow does not ship
@@ -38,8 +41,10 @@ _CHANGES = {
     ),
 }
 _TOOLS = ("setuptools==80.9.0", "wheel==0.48.0", "cmake==3.31.10", "packaging==25.0")
+_ROOM_MB = 500  # while it is built; 6 in the end
 _NEEDED = ("cloudpickle==3.1.2",)  # what Horovod imports and the environment has not
 _SETTINGS = {
+    "HOROVOD_LOCAL_VERSION": _LABEL,
     "HOROVOD_WITH_TENSORFLOW": "1",
     "HOROVOD_WITHOUT_PYTORCH": "1",
     "HOROVOD_WITHOUT_MXNET": "1",
@@ -67,13 +72,18 @@ def build(out: Path) -> str | None:
     if missing(out) is None:
         return None
     check_writable(manifest)
-    manifest.unlink(missing_ok=True)  # from here until it is back, there is no Horovod
-    try:
-        _build(out)
-    except UserError as error:
-        write_json(manifest, {"missing": str(error)})
-        return str(error)
-    write_json(manifest, _wanted())
+    with (out / "build.log").open("a", encoding="utf-8") as log:
+        fcntl.flock(log, fcntl.LOCK_EX)  # wait for another who builds it
+        if missing(out) is None:
+            return None
+        manifest.unlink(missing_ok=True)  # from here until it is back, there is no Horovod
+        log.truncate(0)
+        try:
+            _build(out, _Steps(log.fileno(), Path(log.name)))
+        except UserError as error:
+            write_json(manifest, {"missing": str(error)})
+            return str(error)
+        write_json(manifest, _wanted())
     return None
 
 
@@ -89,23 +99,26 @@ def missing(out: Path = FOLDER) -> str | None:
     return str(reason or "Horovod was built for another TensorFlow or Python")
 
 
-def _build(out: Path) -> None:
+def _build(out: Path, steps: "_Steps") -> None:
     for program in ("g++", "make"):
         if shutil.which(program) is None:
             raise UserError(f"building Horovod needs {program}, which is not on the PATH")
-    log = out / "build.log"
-    with (
-        log.open("w", encoding="utf-8") as stream,
-        tempfile.TemporaryDirectory(prefix=".build-", dir=out) as folder,
-    ):
-        built = _built(Path(folder).resolve(), _Steps(stream.fileno(), log))
+    if shutil.disk_usage(out).free < _ROOM_MB * 10**6:
+        raise UserError(f"building Horovod needs {_ROOM_MB} MB of room in {out}")
+    folder = out.resolve() / ".build"
+    shutil.rmtree(folder, ignore_errors=True)  # of a build that was killed
+    folder.mkdir()
+    try:
+        built = _built(folder, steps)
         shutil.rmtree(out / "site", ignore_errors=True)
         built.rename(out / "site")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wanted() -> dict[str, object]:
     return {
-        "horovod": VERSION,
+        "horovod": f"{VERSION}+{_LABEL}",
         "sha256": SHA256,
         "changed": [after for _, _, after in _CHANGES.values()],
         "tensorflow": version("tensorflow"),  # the wheel fits this one only
@@ -127,23 +140,35 @@ class _Steps:
             UserError: it failed; the text says at what.
         """
         command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
-        done = subprocess.run(
-            command, check=False, env=self.environment, stdout=self._log, stderr=self._log
-        )
-        if done.returncode:
+        with subprocess.Popen(
+            command,
+            env=self.environment,
+            stdout=self._log,
+            stderr=self._log,
+            start_new_session=True,
+        ) as running:
+            try:
+                code = running.wait()
+            except BaseException:  # the compilers, too
+                os.killpg(running.pid, signal.SIGKILL)
+                raise
+        if code:
             raise UserError(f"Horovod: {what} failed; see {self._path}")
 
 
 def _built(folder: Path, steps: _Steps) -> Path:
     """Do all of it in `folder`; return the folder to import Horovod from."""
     tools, site = folder / "tools", folder / "site"
+    steps.environment["TMPDIR"] = str(folder)
     steps.pip("fetching the build tools", "install", "--target", str(tools), *_TOOLS, *_NEEDED)
-    steps.environment |= _SETTINGS | {
+    steps.environment |= {
         "PYTHONPATH": str(tools),
         "PATH": f"{tools / 'cmake' / 'data' / 'bin'}{os.pathsep}{os.environ['PATH']}",
     }
     source = _patched(_fetched(folder, steps), folder / "source")
-    options = ["--no-deps", "--no-build-isolation"]
+    steps.environment |= _SETTINGS
+    # no cache: pip would take the wheel of another source that was in the same folder
+    options = ["--no-deps", "--no-build-isolation", "--no-cache-dir"]
     steps.pip("compiling", "wheel", *options, "--wheel-dir", str(folder), str(source))
     (wheel,) = folder.glob("horovod-*.whl")
     place = ["install", "--no-deps", "--target", str(site)]

@@ -57,7 +57,7 @@ def write_number(value: float | None, unit: str) -> str:
         value: seconds, joules, bytes, bytes or bits per second, operations, operations per byte,
             a share, a ratio or a count.
         unit: `s`, `J`, `B`, `B/s`, `bit/s`, `FLOP`, `FLOP/B`, `share` (as a percentage),
-            `accuracy`, `×` or `` (a count).
+            `accuracy`, `×`, `` (a count) or `mean` (of counts: three digits).
 
     Raises:
         ValueError: `unit` is none of these.
@@ -105,4 +105,5 @@ _WRITERS: dict[str, Callable[[float], str]] = {
     "accuracy": lambda value: f"{value:.3f}",
     "×": lambda value: f"{_digits(value)}×",
     "": lambda value: f"{value:,.0f}",
+    "mean": _digits,
 }

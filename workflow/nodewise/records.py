@@ -73,8 +73,9 @@ class StartUp(Frozen):
 class Split(Frozen):
     """The parts of each split-form step of one worker; the four lists have one entry a step.
 
-    `wait_us` is the time in an all-reduce of one float after the gradient: waiting for the slowest
-    worker plus the cost of that all-reduce itself, whose idle median is `idle_barrier_us`.
+    `wait_us` is the time in a barrier after the gradient: waiting for the slowest worker plus the
+    cost of the barrier itself, whose idle median is `idle_barrier_us`. With a parameter server it is
+    what the server held the worker back.
     """
 
     compute_us: list[Count] = Field(min_length=1)

@@ -29,6 +29,7 @@ from nodewise.records import (
     WorkerResult,
     record_json,
 )
+from nodewise.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     from nodewise.weights import Pretrained
@@ -136,6 +137,7 @@ def measure(
             "provenance": provenance(
                 config=config,
                 lock=Path("requirements.lock"),
+                packages=STRATEGIES[cell.strategy].packages,
                 network="none" if status == "refused" else cluster.network,
                 cpu_limit="none" if status == "refused" else cluster.cpu_limit,
                 command=command,
@@ -159,9 +161,10 @@ def _train(
     began: float,
 ) -> Measurement:
     gc.disable()
-    from nodewise import data_service, train  # imports TensorFlow, once, for all workers
+    from nodewise import data_service, strategies, train  # TensorFlow, once, for all workers
     from nodewise.measure import guards
 
+    strategies.load(cell.strategy)
     gc.freeze()  # else every worker would walk through all that was imported, and copy its pages
     gc.enable()
     imported = datetime.now(UTC).timestamp()

@@ -15,6 +15,7 @@ from nodewise.cells import WATTS_PER_CORE, Cell
 from nodewise.errors import UserError
 from nodewise.files import atomic
 from nodewise.records import Measurement, Record, read_record
+from nodewise.strategies import STRATEGIES
 
 AXES = {
     "study": "str",
@@ -34,6 +35,7 @@ CELLS = {
     **AXES,
     "repeat": "int64",
     "global_batch": "int64",
+    "exchange": "str",
     "status": "str",
     "reason": "str",
     "kind": "str",
@@ -90,12 +92,22 @@ EPOCHS = {
     "weights": "str",
 }
 STEPS = {"cell_id": "str", "step": "int64", "step_time_s": "float64"}
+OBSERVATIONS = {
+    "cell_id": "str",
+    "observation": "str",
+    "values": "int64",
+    "mean": "float64",
+    "median": "float64",
+    "p90": "float64",
+    "largest": "float64",
+}
 CURVE_KEY = [*AXES, "kind", "data_origin", "whole_epochs"]
 CURVES = {
     **AXES,
     "kind": "str",
     "data_origin": "str",
     "whole_epochs": "bool",
+    "exchange": "str",
     "repeats": "int64",
     "weights": "str",
     "oversubscribed": "bool",
@@ -157,6 +169,7 @@ COLUMNS = {
     "cells": CELLS,
     "epochs": EPOCHS,
     "steps": STEPS,
+    "observations": OBSERVATIONS,
     "curves": CURVES,
     "published": PUBLISHED,
     "published_runs": PUBLISHED_RUNS,
@@ -194,6 +207,9 @@ def build_tables(
         "cells": cells,
         "epochs": typed((row for record in records for row in _epoch_rows(record)), EPOCHS),
         "steps": _steps_table(records),
+        "observations": typed(
+            (row for record in records for row in _observation_rows(record)), OBSERVATIONS
+        ),
         "curves": _curves_table(cells),
         "published": typed(published if published is not None else (), PUBLISHED),
         "published_runs": typed(
@@ -286,6 +302,7 @@ def _cell_row(
     flags = [OVERSUBSCRIBED] * oversubscribed + [NO_LINKS] * (not has_links)
     row = _axes(record) | {
         "global_batch": cell.global_batch,
+        "exchange": STRATEGIES[cell.strategy].exchange_of(cell.options),
         "status": record.status,
         "reason": record.failure.reason if record.failure else "",
         "kind": record.kind,
@@ -421,6 +438,31 @@ def _steps_table(records: Sequence[Record]) -> pd.DataFrame:
     return typed(pd.concat(frames) if frames else (), STEPS)
 
 
+def _observation_rows(record: Record) -> list[dict[str, Any]]:
+    """What the strategy noted of its own, all workers together; `…_s` are seconds, as times are."""
+    noted: dict[str, list[float]] = {}
+    for worker in record.result.workers if record.result else ():
+        for name, values in worker.observed.items():
+            noted.setdefault(name, []).extend(values)
+    rows = []
+    for name, values in noted.items():
+        if not values:
+            continue
+        seen = pd.Series(values) * (record.cell.cluster.share if name.endswith("_s") else 1)
+        rows.append(
+            {
+                "cell_id": record.cell.id,
+                "observation": name,
+                "values": len(seen),
+                "mean": seen.mean(),
+                "median": seen.median(),
+                "p90": seen.quantile(0.9),
+                "largest": seen.max(),
+            }
+        )
+    return rows
+
+
 def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
     """One row per curve point: the launches of a cell that ran to their end, together."""
     failed = cells[cells["status"] != "ok"].groupby([*AXES]).size()
@@ -443,6 +485,7 @@ def _curve_point(launches: pd.DataFrame) -> dict[str, Any]:
     )
     flags = dict.fromkeys(launches["flags"])
     return {
+        "exchange": first["exchange"],
         "repeats": len(launches),
         "oversubscribed": bool(launches["oversubscribed"].any()),
         "flags": "; ".join(filter(None, flags)),

@@ -56,7 +56,7 @@ def train_cell(
     data = datasets.load(manifest)
     recipe = recipe_of(cell, data)
     steps = steps_per_epoch(cell, len(data.y_train))
-    job = _job(cell, cluster, recipe, rank, weights)
+    job = _job(cell, cluster, recipe, rank, weights=weights, steps_per_epoch=steps)
     strategy: Strategy = strategies.load(cell.strategy).Strategy(job)
     channel.send({"event": "ready", "at": time.time()})
 
@@ -64,8 +64,8 @@ def train_cell(
     tell = channel.send if rank == 0 else lambda message: None
     initial = strategy.state()
     first = batches(cell, data, recipe, rank, warm_up=_FIRST_STEPS, service=service)
-    for x, y in itertools.islice(first, _FIRST_STEPS):  # trace, allocate and connect, at full speed
-        strategy.step(x, y)
+    for _ in strategy.train(first, _FIRST_STEPS):  # trace, allocate and connect, at full speed
+        pass
     strategy.barrier()
     if strategy.replicas_agree:
         channel.send({"replica": strategy.weights_sha256()})
@@ -75,8 +75,8 @@ def train_cell(
         channel.meet("warm")
         warm_up = cell.extent.warmup_steps
         stream = batches(cell, data, recipe, rank, warm_up=warm_up, service=service)
-        for x, y in itertools.islice(stream, warm_up):
-            strategy.step(x, y)
+        for _ in strategy.train(stream, warm_up):
+            pass
         strategy.restore(initial)
         strategy.observations()  # those of steps that are not timed are nobody's
         result = _block(cell, strategy, stream, steps, tell)
@@ -112,14 +112,25 @@ def serve_parameters(
     Returns the CPU seconds that it spent between those meetings.
     """
     join(cluster, rank, channel, cell.workers)
-    recipe = recipe_of(cell, datasets.load(manifest))
-    strategies.load(cell.strategy).Server(_job(cell, cluster, recipe, rank, weights))
+    data = datasets.load(manifest)
+    recipe = recipe_of(cell, data)
+    steps = steps_per_epoch(cell, len(data.y_train))
+    job = _job(cell, cluster, recipe, rank, weights=weights, steps_per_epoch=steps)
+    strategies.load(cell.strategy).Server(job)
     channel.send({"event": "ready", "at": time.time()})
     cluster.limit_link(rank)
     return {"cpu_s": attend(channel)}
 
 
-def _job(cell: Cell, cluster: Cluster, recipe: Recipe, rank: int, weights: Path | None) -> Job:
+def _job(
+    cell: Cell,
+    cluster: Cluster,
+    recipe: Recipe,
+    rank: int,
+    *,
+    weights: Path | None,
+    steps_per_epoch: int,
+) -> Job:
     """Return the job of a worker or server; its model has pretrained weights if there are any."""
 
     def build() -> keras.Model:
@@ -138,6 +149,7 @@ def _job(cell: Cell, cluster: Cluster, recipe: Recipe, rank: int, weights: Path 
         loss=recipe.loss,
         options=strategies.STRATEGIES[cell.strategy].options.model_validate(cell.options),
         addresses=tuple(cluster.addresses()[: cell.workers + cell.servers]),
+        steps_per_epoch=steps_per_epoch,
     )
 
 
@@ -154,22 +166,20 @@ class Clock:
     def train(self, strategy: Strategy, stream: Iterator[Batch], steps: int) -> dict[str, Any]:
         """Run `steps` steps; return their seconds and the summed scores of this worker."""
         scores = np.zeros(2)
-        started = before = time.perf_counter()
-        for _ in range(steps):
-            x, y = next(stream)
-            fed = time.perf_counter()
-            scores += strategy.step(x, y).numpy()
+        started = time.perf_counter()
+        for done in strategy.train(stream, steps):
             now = time.perf_counter()
-            self.step_us.append(round((now - before) * 1e6))
-            self.input_us.append(round((fed - before) * 1e6))
-            before = now
+            if not self.step_us:
+                self._send({"event": "first_step", "at": time.time() - sum(done.step_s[1:])})
+            scores += done.scores
+            self.step_us += [round(seconds * 1e6) for seconds in done.step_s]
+            self.input_us += [round(seconds * 1e6) for seconds in done.input_s]
             if now - self._told > _PROGRESS_S:
                 self._told = now
                 self._send({"progress": len(self.step_us) / self._expected})
-            if len(self.step_us) == 1:
-                self._send({"event": "first_step", "at": time.time()})
+        elapsed = time.perf_counter() - started
         loss_sum, right = scores.tolist()
-        return {"steps": steps, "seconds": before - started, "loss_sum": loss_sum, "right": right}
+        return {"steps": steps, "seconds": elapsed, "loss_sum": loss_sum, "right": right}
 
 
 def _timed_steps(cell: Cell, steps_per_epoch: int) -> int:

@@ -1,7 +1,7 @@
 """Cells, each measured alone on the whole machine.
 
-in:    a prepared dataset; pretrained weights if the model has any; the sources that decide what a
-       cell does
+in:    a prepared dataset; pretrained weights if the model has any; Horovod, if the cell trains with
+       it; the sources that decide what a cell does
 out:   results/<study>/records/<cell>.json, also when the cell failed
 steps: measure_cell
 """
@@ -35,10 +35,17 @@ def weights_manifest(wildcards):
     return [f"results/weights/{weights}/manifest.json"] if weights else []
 
 
+def library(wildcards):
+    """Return the manifest of what a cell's strategy trains with, if it has to be built."""
+    built = CELLS[wildcards.cell].strategy == "horovod"
+    return ["results/horovod/manifest.json"] if built else []
+
+
 rule measure_cell:
     input:
         manifest=lambda w: f"results/datasets/{CELLS[w.cell].dataset}/manifest.json",
         weights=weights_manifest,
+        library=library,
         model=model_file,
         strategy=lambda w: f"workflow/nodewise/strategies/{CELLS[w.cell].strategy}.py",
         shared=SHARED_SOURCES,

@@ -14,6 +14,6 @@ rule build_horovod:
         "results/horovod/manifest.json",
     log:
         "results/logs/horovod.log",
-    threads: workflow.cores
+    threads: 2  # compilers at once
     shell:
         "exec nodewise build-horovod --out results/horovod > {log} 2>&1"

@@ -25,6 +25,8 @@ rule render_pages:
             "quantities.py",
             "calibration.py",
             "architecture.py",
+            "strategies/__init__.py",
+            "strategies/options.py",
         ),
     output:
         # stands for the folder: pages that did not change are not written again

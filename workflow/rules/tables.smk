@@ -5,7 +5,10 @@ out:   results/<study>/tables/*.csv and *.parquet
 steps: build_tables
 """
 
-TABLES = ["cells", "epochs", "steps", "curves", "published"]
+TABLES = [
+    *("cells", "epochs", "steps", "observations", "curves"),
+    *("published", "published_runs"),
+]
 RECORDS = expand(RESULTS + "/records/{cell}.json", cell=CELLS)
 
 

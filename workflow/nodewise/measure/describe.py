@@ -144,7 +144,7 @@ def _calls(
                 continue  # an input of a model inside
             if name in made_by.values():
                 raise UserError(f"{name}: is used more than once, which cannot be described")
-            if isinstance(operation, keras.Model):
+            if isinstance(operation, keras.Model) and getattr(operation, "inputs", None):
                 for inside, outside in zip(operation.inputs, node.input_tensors, strict=True):
                     made_by[id(inside)] = made_by[id(outside)]
                 yield from _calls(operation, f"{name}/", made_by)

@@ -4,7 +4,9 @@ import hashlib
 import os
 import platform
 import subprocess
-from importlib.metadata import version
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil
@@ -15,15 +17,24 @@ _PACKAGES = ("tensorflow", "keras", "numpy", "nodewise")
 
 
 def provenance(
-    *, config: Path | None, lock: Path, network: str, cpu_limit: str, command: str
+    *,
+    config: Path | None,
+    lock: Path,
+    network: str,
+    cpu_limit: str,
+    command: str,
+    packages: Sequence[str] = (),
 ) -> Provenance:
-    """Describe this process's surroundings; nothing that names a person, host or folder."""
+    """Describe this process's surroundings; nothing that names a person, host or folder.
+
+    `packages` are those of the strategy, if it has any of its own.
+    """
     return Provenance(
         commit=_git("rev-parse", "HEAD"),
         dirty=_dirty(),
         config_sha256=_sha256(config) if config else None,
         lock_sha256=_sha256(lock),
-        versions={"python": platform.python_version()} | {p: version(p) for p in _PACKAGES},
+        versions={"python": platform.python_version()} | _versions(*_PACKAGES, *packages),
         cpu=_cpu(),
         cores=len(os.sched_getaffinity(0)),
         memory_bytes=psutil.virtual_memory().total,
@@ -32,6 +43,14 @@ def provenance(
         cpu_limit=cpu_limit,
         command=command,
     )
+
+
+def _versions(*packages: str) -> dict[str, str]:
+    found = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):  # a cell that is refused for want of it
+            found[package] = version(package)
+    return found
 
 
 def _git(*arguments: str) -> str | None:

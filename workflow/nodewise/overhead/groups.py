@@ -20,6 +20,7 @@ SINGLE = "single"
 GROUP_KEY = [name for name in CURVE_KEY if name not in ("batch_per_worker", "nodes")]
 # The way of training of a published study, which its table does not spell out row by row.
 PUBLISHED_STRATEGY = {"ntua": "multi_worker_mirrored"}
+_FITTED = ("none", "ring")
 
 Launches = dict[tuple[Any, ...], Floats]
 
@@ -62,6 +63,8 @@ class Group:
 def find_groups(curves: pd.DataFrame) -> Iterator[Group]:
     """Yield the groups of the table `curves`, ordered by their names.
 
+    Only of what exchanges gradients by a ring all-reduce: there is no law of other ways yet.
+
     A strategy that was not measured on one node borrows the `single` row of its batch. A `single`
     row that belongs to another strategy's curve makes no curve of its own.
 
@@ -69,7 +72,8 @@ def find_groups(curves: pd.DataFrame) -> Iterator[Group]:
         UserError: a column is missing.
     """
     columns = [*CURVE_KEY, "oversubscribed", "step_time_normalised_s", "payload_bytes"]
-    rows = _with_borrowed(require(curves, columns, "curves")[columns])
+    known = require(curves, [*columns, "exchange"], "curves")
+    rows = _with_borrowed(known.loc[known["exchange"].isin(_FITTED), columns])
     for key, group in rows.groupby([*GROUP_KEY]):
         yield _group(dict(zip(GROUP_KEY, key, strict=True)), group)
 
@@ -103,6 +107,7 @@ def published_curves(published: pd.DataFrame) -> pd.DataFrame:
         cluster="",
         data_origin="",
         whole_epochs=True,
+        exchange="ring",
         oversubscribed=False,
         step_time_normalised_s=rows["step_time_s"],
     )

@@ -25,12 +25,16 @@ from nodewise.pages import (
     models,
     own,
     results,
+    strategies,
     studies,
 )
 from nodewise.pages.study import Page, Study, read_study
 from nodewise.records import record_json
 
-_PARTS = (home, results, fit, studies, models, cells, calibration, own, about)
+_PARTS = (
+    *(home, results, fit, studies, models, strategies),
+    *(cells, calibration, own, about),
+)
 
 
 def render_pages(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nodewise import __version__, gates, views
-from nodewise.pages.study import Page, Study
+from nodewise.pages.study import Page, Study, slug
 from nodewise.quantities import GENERATED, KINDS, PROJECTED, base_kind, write_number
 from nodewise.tables import INTERVAL
 
@@ -58,6 +58,7 @@ def _tables(study: Study) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
+            "anchor": slug(name),
             "row": study.columns[name]["row"],
             "rows": len(table),
             "files": [f"{name}.csv", *([f"{name}.parquet"] if name in study.tables else [])],

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from nodewise.cells import Cell, Emulated
 from nodewise.pages.markup import Column, Table, number, table
+from nodewise.pages.strategies import page_of
 from nodewise.pages.study import Page, Study
 from nodewise.quantities import kind_label, write_number
 from nodewise.records import Conditions, Measurement, Record
@@ -57,6 +58,7 @@ def _cell(study: Study, row: Row, launches: list[dict[Hashable, Any]]) -> Page:
         "status": row["status"],
         "kind": row["label"],
         "strategy": row["strategy"],
+        "strategy_page": page_of(record.cell.strategy),
         "experiment": row["experiment"],
         "launches": launches,
         "failure": record.failure,

@@ -3,32 +3,58 @@
 This module is read where configurations are checked, so it must not import TensorFlow.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from nodewise.cells import Input
 from nodewise.misfits import first_misfit
-from nodewise.strategies.options import Options
+from nodewise.strategies.options import (
+    AsyncSgd,
+    CompressedSgd,
+    Hybrid,
+    ModelParallel,
+    MultiWorkerMirrored,
+    Options,
+    ParameterAveraging,
+    ParameterServer,
+)
+
+
+Exchange = Literal[
+    "none",
+    "devices",  # of one process
+    "ring",
+    "star",  # to one worker and back
+    "all-gather",
+    "server",
+    "averaging",  # a ring, now and then
+    "activations",  # of a model that is cut
+]
 
 
 @dataclass(frozen=True)
 class StrategyEntry:
     """What is known of a strategy without training: its title, its nodes, its options.
 
-    With `whole_batches` every worker is given the whole global batch instead of a part of its own.
-    With `one_process` the nodes are devices of one process.
+    `exchange` is how what was computed is brought together: the overhead law follows from it. Where
+    that can be chosen, an option `collective` says it instead. With `whole_batches` every worker is given the whole global batch instead of a part of its own.
+    With `one_process` the nodes are devices of one process. `packages` are what it trains with
+    beside TensorFlow; records tell their versions.
     """
 
     title: str
     max_nodes: int
+    exchange: Exchange
     min_nodes: int = 1
     options: type[Options] = Options
     whole_batches: bool = False
     one_process: bool = False
+    packages: tuple[str, ...] = ()
 
     def checked(self, options: dict[str, Any], nodes: int) -> Options:
         """Return `options`, defaults filled in, for a job of `nodes` nodes.
@@ -46,29 +72,82 @@ class StrategyEntry:
         checked.check(nodes)
         return checked
 
+    def exchange_of(self, options: Mapping[str, object]) -> str:
+        """Return how what was computed is brought together with these `options` of a cell."""
+        return str(options.get("collective", self.exchange))
+
     def fields(self, options: Options, fed: Input) -> dict[str, Any]:
         """Return the fields of a cell that follow from the strategy and its `options`."""
         return {
             "options": options.model_dump(),
-            "servers": options.servers,
+            "servers": options.server_nodes,
             "one_process": self.one_process,
             "input": "whole" if self.whole_batches else fed,
         }
 
 
 STRATEGIES = {
-    "horovod": StrategyEntry("Horovod, Gloo", max_nodes=64),
+    "async_sgd": StrategyEntry(
+        "Asynchronous SGD, parameter server", max_nodes=64, exchange="server", options=AsyncSgd
+    ),
+    "compressed_sgd": StrategyEntry(
+        "Compressed gradients, all to all",
+        max_nodes=64,
+        exchange="all-gather",
+        options=CompressedSgd,
+    ),
+    "custom_loop": StrategyEntry("A loop of our own, ring", max_nodes=64, exchange="ring"),
+    "horovod": StrategyEntry("Horovod, Gloo", max_nodes=64, exchange="ring", packages=("horovod",)),
+    "hybrid": StrategyEntry(
+        "Pipelines side by side",
+        max_nodes=64,
+        exchange="activations",
+        min_nodes=2,
+        options=Hybrid,
+        whole_batches=True,
+    ),
     "mirrored": StrategyEntry(
         "MirroredStrategy, devices of one process",
         max_nodes=16,
+        exchange="devices",
         whole_batches=True,
         one_process=True,
     ),
-    "multi_worker_mirrored": StrategyEntry("MultiWorkerMirroredStrategy, ring", max_nodes=64),
-    "single": StrategyEntry("One process", max_nodes=1),
+    "model_parallel": StrategyEntry(
+        "Model parallelism",
+        max_nodes=64,
+        exchange="activations",
+        options=ModelParallel,
+        whole_batches=True,
+    ),
+    "mpi": StrategyEntry(
+        "MPI, MPICH", max_nodes=64, exchange="ring", packages=("mpi4py", "mpich")
+    ),
+    "multi_worker_mirrored": StrategyEntry(
+        "MultiWorkerMirroredStrategy",
+        max_nodes=64,
+        exchange="ring",
+        options=MultiWorkerMirrored,
+    ),
+    "parameter_averaging": StrategyEntry(
+        "Parameter averaging, ring", max_nodes=64, exchange="averaging", options=ParameterAveraging
+    ),
+    "parameter_server": StrategyEntry(
+        "ParameterServerStrategy", max_nodes=64, exchange="server", options=ParameterServer
+    ),
+    "single": StrategyEntry("One process", max_nodes=1, exchange="none"),
+    "tensor_parallel": StrategyEntry(
+        "Tensor parallelism, DTensor", max_nodes=64, exchange="activations", whole_batches=True
+    ),
 }
 
 
 def load(name: str) -> ModuleType:
-    """Import the file of a strategy, and TensorFlow with it."""
+    """Import the file of a strategy, and TensorFlow with it.
+
+    Workers are forked after this: the file must start no thread and compute nothing.
+
+    Raises:
+        NotPermittedError: this machine has not what the strategy needs.
+    """
     return import_module(f"nodewise.strategies.{name}")

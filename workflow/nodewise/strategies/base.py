@@ -1,10 +1,11 @@
 """What every way of training offers to the shared loop, and the replica they build on."""
 
 import hashlib
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import keras
 import numpy as np
@@ -29,6 +30,7 @@ class Job:
     batch, also when workers hold different numbers of examples. `loss` takes labels and logits and
     returns one loss per example. `addresses` are `host:port` of every place of the job, for a
     strategy that connects its workers itself: those of the workers, then of the servers.
+    An epoch is `steps_per_epoch` steps.
     """
 
     rank: int
@@ -40,6 +42,7 @@ class Job:
     loss: Loss = cross_entropy
     options: Options = NO_OPTIONS
     addresses: tuple[str, ...] = ()
+    steps_per_epoch: int = 1
 
 
 class StepTimes(NamedTuple):
@@ -49,6 +52,18 @@ class StepTimes(NamedTuple):
     wait: float
     communicate: float
     apply: float
+
+
+class Steps(NamedTuple):
+    """Fused steps that were trained one after the other.
+
+    `scores` is the sum of what the steps return, (2,). `input_s` and `step_s` have an entry a step:
+    the seconds that it waited for its batch, and its seconds in all.
+    """
+
+    scores: np.ndarray
+    input_s: list[float]
+    step_s: list[float]
 
 
 class Strategy(ABC):
@@ -63,7 +78,7 @@ class Strategy(ABC):
     is made.
     """
 
-    replicas_agree: ClassVar[bool] = True
+    replicas_agree: bool = True
     model: keras.Model
     optimizer: keras.optimizers.Optimizer
 
@@ -82,6 +97,21 @@ class Strategy(ABC):
         Returns:
             float32 (2,): sum of losses and number of right answers over the worker's own examples.
         """
+
+    def train(self, stream: Iterator[tuple[tf.Tensor, tf.Tensor]], steps: int) -> Iterator[Steps]:
+        """Train `steps` steps on what `stream` gives next; yield what is done, some at a time.
+
+        A step's time begins where that of the one before it ended. A strategy that loops over steps
+        itself has a `train` of its own; its `stream` is an iterator of tf.data.
+        """
+        before = time.perf_counter()
+        for _ in range(steps):
+            x, y = next(stream)
+            fed = time.perf_counter()
+            scores = self.step(x, y).numpy()
+            ended = time.perf_counter()
+            yield Steps(scores, [fed - before], [ended - before])
+            before = ended
 
     @abstractmethod
     def split_step(self, x: tf.Tensor, y: tf.Tensor) -> StepTimes:
@@ -169,6 +199,11 @@ def score(loss_sum: tf.Tensor, logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
     return tf.stack([loss_sum, tf.reduce_sum(tf.cast(right, tf.float32))])
 
 
+def flat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Return all entries of `tensors` in one buffer, (entries,)."""
+    return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
+
+
 class Replica:
     """A model and its optimizer on plain variables of this process, gradient and update apart.
 
@@ -195,12 +230,31 @@ class Replica:
             target.assign(source.numpy())
         return self
 
+    def split_step(
+        self,
+        x: tf.Tensor,
+        y: tf.Tensor,
+        barrier: Callable[[], None],
+        all_reduce: Callable[[tf.Tensor], tf.Tensor],
+    ) -> StepTimes:
+        """Train a step of synchronous data parallelism, its parts timed apart."""
+        marks = [time.perf_counter()]
+        gradient = self.gradient(x, y)
+        marks.append(time.perf_counter())
+        barrier()
+        marks.append(time.perf_counter())
+        total = all_reduce(gradient)
+        marks.append(time.perf_counter())
+        self.apply(total)
+        marks.append(time.perf_counter())
+        return StepTimes(*np.diff(marks).tolist())
+
     def _gradient(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         grads, _ = gradients(self.model, self._job, x, y)
-        return tf.concat([tf.reshape(g, [-1]) for g in grads], axis=0)
+        return flat(grads)
 
-    def _apply(self, flat: tf.Tensor) -> None:
-        parts = tf.split(flat, self._sizes)
+    def _apply(self, gradient: tf.Tensor) -> None:
+        parts = tf.split(gradient, self._sizes)
         grads = [tf.reshape(p, s) for p, s in zip(parts, self._shapes, strict=True)]
         self.optimizer.apply(grads, self.model.trainable_variables)
 

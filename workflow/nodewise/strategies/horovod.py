@@ -9,17 +9,15 @@ import os
 import socketserver
 import sys
 import threading
-import time
 from collections.abc import Callable
 
 import numpy as np
-import psutil
 import tensorflow as tf
 
 from nodewise import horovod_build
 from nodewise.clusters.base import NotPermittedError
 from nodewise.strategies import base
-from nodewise.strategies.peers import STUCK_PEER_S, Peers
+from nodewise.strategies.peers import STUCK_PEER_S, Peers, interface
 
 _reason = horovod_build.missing()
 if _reason:
@@ -38,7 +36,7 @@ class Strategy(base.Strategy):
     """Train on `job.size` workers that meet at a server of worker 0."""
 
     def __init__(self, job: base.Job) -> None:
-        self._barrier = tf.function(lambda: _sum([tf.zeros([1])], "barrier"), autograph=False)
+        self._barrier = tf.function(lambda own: _sum([own], "barrier"), autograph=False)
         _start(job, self.barrier)
         self._job = job
         self._replica = base.Replica(job)
@@ -58,22 +56,14 @@ class Strategy(base.Strategy):
         return self._step(x, y)
 
     def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
-        marks = [time.perf_counter()]
-        gradient = self._replica.gradient(x, y)
-        marks.append(time.perf_counter())
-        self.barrier()
-        marks.append(time.perf_counter())
-        total = self._total(gradient)
-        marks.append(time.perf_counter())
-        self._replica.apply(total)
-        marks.append(time.perf_counter())
-        return base.StepTimes(*np.diff(marks).tolist())
+        return self._replica.split_step(x, y, self.barrier, self._total)
 
     def split_weights(self) -> list[np.ndarray]:
         return self.weights()
 
     def barrier(self) -> None:
-        self._barrier()
+        # a constant inside would be summed once, when TensorFlow simplifies the function
+        self._barrier(tf.zeros([1]))
 
     def agree(self) -> None:
         statistics = base.moving_statistics(self.model)
@@ -126,7 +116,7 @@ def _start(job: base.Job, barrier: Callable[[], None]) -> None:
         "HOROVOD_CROSS_SIZE": str(job.size),
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": first_host,
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
-        "HOROVOD_GLOO_IFACE": _interface(addresses[job.rank].rpartition(":")[0]),
+        "HOROVOD_GLOO_IFACE": interface(addresses[job.rank]),
         "HOROVOD_GLOO_TIMEOUT_SECONDS": str(STUCK_PEER_S),
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
@@ -136,12 +126,3 @@ def _start(job: base.Job, barrier: Callable[[], None]) -> None:
     if server is not None:
         server.shutdown()
         server.server_close()
-
-
-def _interface(address: str) -> str:
-    """Return the name of the network interface that has `address`."""
-    return next(
-        name
-        for name, known in psutil.net_if_addrs().items()
-        if any(one.address == address for one in known)
-    )

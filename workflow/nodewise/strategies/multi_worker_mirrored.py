@@ -1,17 +1,20 @@
 """TensorFlow's MultiWorkerMirroredStrategy with ring collectives and a loop of our own.
 
 Synchronous data parallelism: every worker computes the gradient of its part of the global batch,
-a ring all-reduce sums them, every worker applies the same update. (Keras' `fit` cannot drive this
-strategy from two workers on; the loop here can.)
+an all-reduce sums them, every worker applies the same update. The all-reduce is TensorFlow's ring,
+or a star of our own, in which one worker is the driver. (Keras' `fit` cannot drive this strategy
+from two workers on; the loop here can.)
 """
 
-import time
+from collections.abc import Sequence
+from typing import cast
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise.strategies import base
+from nodewise.strategies import base, options
+from nodewise.strategies.star import Star
 
 STUCK_PEER_S = 60  # a peer that is silent for longer is an error, not a wait without end
 
@@ -19,9 +22,9 @@ STUCK_PEER_S = 60  # a peer that is silent for longer is an error, not a wait wi
 class Ring:
     """The workers' ring: the strategy's scope, and an all-reduce of its own kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout_s: float = STUCK_PEER_S) -> None:
         self._options = tf.distribute.experimental.CommunicationOptions(
-            timeout_seconds=STUCK_PEER_S,
+            timeout_seconds=timeout_s,
             implementation=tf.distribute.experimental.CommunicationImplementation.RING,
         )
         self.workers = tf.distribute.MultiWorkerMirroredStrategy(
@@ -41,6 +44,12 @@ class Ring:
 
         return self.workers.run(reduce, args=(values,))
 
+    def average(self, variables: Sequence[keras.Variable]) -> None:
+        """Set `variables`, the same ones on every worker, to their means over the workers."""
+        for variable in variables:
+            total = self.sum(tf.convert_to_tensor(variable.numpy()))
+            variable.assign(total.numpy() / self.workers.num_replicas_in_sync)
+
     def barrier(self) -> None:
         """Return when every worker has called it."""
         self.sum(tf.zeros([1])).numpy()
@@ -50,6 +59,9 @@ class Strategy(base.Strategy):
     """Train on `job.size` workers that find each other through TF_CONFIG."""
 
     def __init__(self, job: base.Job) -> None:
+        collective = cast(options.MultiWorkerMirrored, job.options).collective
+        # before the ring, whose server listens where the star's workers find each other
+        star = Star(job) if collective == "star" else None
         self._ring = Ring()
         self._job = job
         with self._ring.workers.scope():
@@ -58,7 +70,9 @@ class Strategy(base.Strategy):
             self.optimizer = job.optimizer()
             self.optimizer.build(self.model.trainable_variables)
         self._replica: base.Replica | None = None
-        self._step = tf.function(self._fused, autograph=False)
+        self._all_reduce = star.all_reduce if star else self._ring.all_reduce
+        self._sum = tf.function(self._all_reduce, autograph=False)
+        self._step = tf.function(self._fused_star if star else self._fused, autograph=False)
 
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         def replica_step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
@@ -69,21 +83,23 @@ class Strategy(base.Strategy):
 
         return self._ring.workers.run(replica_step, args=(x, y))
 
+    def _fused_star(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        def replica_gradients(x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
+            return base.gradients(self.model, self._job, x, y)
+
+        grads, scores = self._ring.workers.run(replica_gradients, args=(x, y))
+        shapes = [gradient.shape for gradient in grads]
+        parts = tf.split(self._all_reduce(base.flat(grads)), [one.num_elements() for one in shapes])
+        total = [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
+        # outside of the replica's context the optimizer sums nothing itself
+        self.optimizer.apply(total, self.model.trainable_variables)
+        return scores
+
     def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         return self._step(x, y)
 
     def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
-        replica = self._plain_replica()
-        marks = [time.perf_counter()]
-        gradient = replica.gradient(x, y)
-        marks.append(time.perf_counter())
-        self.barrier()
-        marks.append(time.perf_counter())
-        total = self._ring.sum(gradient)
-        marks.append(time.perf_counter())
-        replica.apply(total)
-        marks.append(time.perf_counter())
-        return base.StepTimes(*np.diff(marks).tolist())
+        return self._plain_replica().split_step(x, y, self.barrier, self._sum)
 
     def _plain_replica(self) -> base.Replica:
         """Return the split form's own copy of the model, as the fused form's stood at its creation.
@@ -99,9 +115,7 @@ class Strategy(base.Strategy):
         return [np.asarray(v.numpy()) for v in self._plain_replica().model.trainable_variables]
 
     def agree(self) -> None:
-        for variable in base.moving_statistics(self.model):
-            own = tf.convert_to_tensor(variable.numpy())
-            variable.assign(self._ring.sum(own).numpy() / self._job.size)
+        self._ring.average(base.moving_statistics(self.model))
 
     def barrier(self) -> None:
         self._ring.barrier()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
+import psutil
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
@@ -64,6 +65,8 @@ class Peers:
 
     def send(self, to: int, message: Buffer) -> None:
         """Send `message` to `to`, after what was sent to it before."""
+        # forget what was handed over, for who never flushes; what failed is kept for `flush`
+        self._pending = [sent for sent in self._pending if not sent.done() or sent.exception()]
         self._pending.append(self._senders[to].submit(self._send, to, message))
 
     def _send(self, to: int, message: Buffer) -> None:
@@ -101,6 +104,16 @@ class Peers:
     def fileno(self, peer: int) -> int:
         """Return the descriptor that becomes readable when `peer` has sent something."""
         return self._sockets[peer].fileno()
+
+
+def interface(address: str) -> str:
+    """Return the name of this node's network interface that has `address`, a `host:port`."""
+    host, _ = _parsed(address)
+    return next(
+        name
+        for name, known in psutil.net_if_addrs().items()
+        if any(one.address == host for one in known)
+    )
 
 
 def _parsed(address: str) -> tuple[str, int]:

@@ -1,0 +1,36 @@
+"""Places of one job on threads of one process, connected as they would be across nodes."""
+
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from nodewise.strategies.peers import Peers
+
+
+def addresses(count: int) -> list[str]:
+    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    found = [f"127.0.0.1:{one.getsockname()[1]}" for one in taken]
+    for one in taken:
+        one.close()
+    return found
+
+
+def everywhere(count: int, work: Callable[[Peers], Any]) -> list[Any]:
+    """Run `work(peers)` at every place; return what each returned, by rank."""
+    where, results, errors = addresses(count), [None] * count, []
+
+    def run(rank: int) -> None:
+        try:
+            results[rank] = work(Peers(rank, where, timeout_s=5))
+        except Exception as error:  # shown to the test, whose thread this is not
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    if errors:
+        raise errors[0]
+    return results

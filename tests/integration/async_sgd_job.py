@@ -1,0 +1,229 @@
+"""Run as a script: asynchronous jobs, one after the other, on n workers and their servers.
+
+    python async_sgd_job.py OUT JOBS
+
+JOBS is a JSON list of objects: `nodes`, and as far as they differ from the defaults of `Asked`,
+its fields. Prints a JSON list of what the workers of each saw, or of how the job ended.
+
+The model `clock` is one whose weights tell their age: they begin at 0, and every update takes 1
+from each. `net` is a small network with batch normalisation, on random examples; its job also saves
+weights and moving statistics as OUT/JOB~FORM~RANK.npz, JOB counting from 0.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from nodewise.cells import Frozen
+from nodewise.clusters import processes
+from nodewise.clusters.local import Local
+
+PLACES = 6
+BATCH, FEATURES = 8, 5
+
+
+class Asked(Frozen):
+    """One job. `sleep_s` of each worker before a step; `hit` is a rank that gets a signal."""
+
+    nodes: int
+    strategy: str = "async_sgd"
+    options: dict[str, Any] = Field(default_factory=dict)
+    model: str = "clock"
+    optimizer: str = "sgd"
+    steps: int = 20
+    sleep_s: list[float] = Field(default_factory=list)
+    timeout_s: float = 60
+    hit: int | None = None
+    hit_with: int = signal.SIGKILL
+
+
+class Made(NamedTuple):
+    build: Any
+    optimizer: Any
+    loss: Any
+    batches: Any
+
+
+def main(out: Path, jobs: list[Asked]) -> None:
+    cluster = Local(PLACES)
+    with cluster.open():
+        os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+        print(json.dumps([run(cluster, job, out, number) for number, job in enumerate(jobs)]))
+
+
+def run(cluster: Local, asked: Asked, out: Path, number: int) -> Any:
+    from nodewise import strategies
+    from nodewise.strategies import peers
+
+    peers.Peers.__init__.__kwdefaults__["timeout_s"] = asked.timeout_s
+    module = strategies.load(asked.strategy)
+    module.STUCK_PEER_S, module.PATIENCE_S = asked.timeout_s, asked.timeout_s / 4
+    options = strategies.STRATEGIES[asked.strategy].options.model_validate(asked.options)
+    started = time.monotonic()
+
+    def work(rank: int, channel: processes.Channel) -> processes.Message:
+        return place(cluster, asked, options, rank, channel, out / f"{number}")
+
+    def met(name: str, pids: list[int]) -> bool:
+        nonlocal started
+        if name == "go":
+            started = time.monotonic()
+            if asked.hit is not None:
+                os.kill(pids[asked.hit], asked.hit_with)
+        return False
+
+    places = asked.nodes + options.server_nodes
+    try:
+        results = processes.run(
+            places,
+            work,
+            logs=out,
+            time_limit_s=60,
+            on_message=lambda rank, message: None,
+            on_meeting=met,
+        )
+        return results[: asked.nodes]
+    except processes.WorkerError as error:
+        return {"error": error.reason, "seconds": time.monotonic() - started}
+
+
+def place(
+    cluster: Local, asked: Asked, options: Any, rank: int, channel: processes.Channel, out: Path
+) -> processes.Message:
+    from nodewise import places, strategies
+    from nodewise.strategies.base import Job
+
+    places.join(cluster, rank, channel, asked.nodes)
+    made = MODELS[asked.model](asked)
+    job = Job(
+        rank,
+        asked.nodes,
+        asked.nodes * BATCH,
+        3,
+        made.build,
+        made.optimizer,
+        made.loss,
+        options,
+        tuple(cluster.addresses()[: asked.nodes + options.server_nodes]),
+    )
+    module = strategies.load(asked.strategy)
+    if rank >= asked.nodes:
+        module.Server(job)
+        channel.meet("go")
+        return {}
+    return train(asked, module.Strategy(job), made.batches(rank), channel, rank, out)
+
+
+def train(
+    asked: Asked, strategy: Any, batches: list[Any], channel: Any, rank: int, out: Path
+) -> dict[str, Any]:
+    """Train in the split form, go back to the beginning, train in the fused form, agree."""
+    import numpy as np
+
+    from nodewise.strategies import base
+
+    def save(form: str) -> None:
+        if asked.model == "net":
+            statistics = [v.numpy() for v in base.moving_statistics(strategy.model)]
+            np.savez(f"{out}~{form}~{rank}.npz", *strategy.weights(), *statistics)
+
+    initial = strategy.state()
+    for batch in batches:
+        strategy.split_step(*batch)
+    save("split")
+    strategy.restore(initial)
+    strategy.observations()
+    channel.meet("go")
+    strategy.barrier()
+    begun, ages = [], [0.0]
+    for batch in batches:
+        time.sleep(asked.sleep_s[rank] if asked.sleep_s else 0)
+        begun.append(time.monotonic())
+        strategy.step(*batch)
+        ages.append(age(strategy))
+    ended = time.monotonic()
+    strategy.barrier()
+    observed = strategy.observations()
+    save("fused")
+    strategy.agree()
+    save("agreed")
+    return {
+        "begun": begun,
+        "ended": ended,
+        "ages": ages,
+        "final_age": age(strategy),
+        "observed": observed,
+        "sha256": strategy.weights_sha256(),
+    }
+
+
+def age(strategy: Any) -> float:
+    """Return the age of the clock model's weights, but for the rounding of sums of 1/24."""
+    return round(-float(strategy.weights()[0].flat[0]), 3)
+
+
+def clock(asked: Asked) -> Made:
+    import keras
+    import tensorflow as tf
+
+    def build() -> keras.Model:
+        dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")
+        return keras.Sequential([keras.Input((FEATURES,)), dense])
+
+    def batches(rank: int) -> list[Any]:
+        return [(tf.ones([BATCH, FEATURES]), tf.zeros([BATCH], tf.int32))] * asked.steps
+
+    return Made(build, lambda: keras.optimizers.SGD(1.0), lambda y, logits: logits[:, 0], batches)
+
+
+def net(asked: Asked) -> Made:
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from nodewise.strategies.base import cross_entropy
+
+    def build() -> keras.Model:
+        layers = keras.layers
+        return keras.Sequential(
+            [
+                keras.Input((FEATURES,)),
+                layers.Dense(7, activation="tanh"),
+                layers.BatchNormalization(),
+                layers.Dense(3),
+            ]
+        )
+
+    class Broken(keras.optimizers.SGD):
+        def update_step(self, *_: Any) -> None:
+            raise RuntimeError("broken")
+
+    def optimizer() -> keras.optimizers.Optimizer:
+        optimizers = keras.optimizers
+        decay = optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
+        return {
+            "sgd_momentum": lambda: optimizers.SGD(0.1, momentum=0.9),
+            "adam": lambda: optimizers.Adam(0.01, epsilon=1e-4),
+            "decaying": lambda: optimizers.SGD(decay, momentum=0.9),
+            "broken": Broken,
+        }[asked.optimizer]()
+
+    def batches(rank: int) -> list[Any]:
+        random = np.random.default_rng(rank)
+        x = random.normal(rank, 1, (asked.steps, BATCH, FEATURES)).astype(np.float32)
+        y = random.integers(0, 3, (asked.steps, BATCH))
+        return [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
+
+    return Made(build, optimizer, cross_entropy, batches)
+
+
+MODELS = {"clock": clock, "net": net}
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), [Asked.model_validate(job) for job in json.loads(sys.argv[2])])

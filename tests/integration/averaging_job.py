@@ -1,0 +1,141 @@
+"""Run as a script: three workers train with parameter averaging and save what came of it.
+
+    python averaging_job.py OUT CASES
+
+CASES is a JSON object of [optimizer, options] by label; the workers train once with each of them,
+on uneven parts (17, 17 and 16) of the same global batches. Worker RANK saves OUT/LABEL~RANK.npz:
+
+    weights, memory, steps   after each step: weights, what the optimizer remembers of gradients,
+                             and the number of steps that it counts
+    sent                     bytes sent in each step
+    agreed                   the weights after the workers agreed
+    split, times             the weights after as many steps in the split form, and their times
+
+Worker 0 also saves OUT/single.npz: the weights after each step of one process with plain SGD.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nodewise import strategies
+from nodewise.clusters import processes
+from nodewise.clusters.local import Local
+
+NODES, STEPS, STEPS_PER_EPOCH, EXAMPLES, INPUTS = 3, 10, 5, 50, 20
+WARM_UP = 3
+
+
+def main(out: Path, cases: dict[str, tuple[str, dict[str, Any]]]) -> None:
+    cluster = Local(NODES)
+    with cluster.open():
+        os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+        import tensorflow  # noqa: F401 - once, for all workers
+
+        from nodewise import places
+
+        def work(rank: int, channel: processes.Channel) -> processes.Message:
+            places.join(cluster, rank, channel, NODES)
+            for label, (optimizer, options) in cases.items():
+                np.savez(out / f"{label}~{rank}.npz", **trained(rank, optimizer, options))
+            if rank == 0:
+                np.savez(out / "single.npz", weights=one_process())
+            return {}
+
+        processes.run(
+            NODES,
+            work,
+            logs=out,
+            time_limit_s=120,
+            on_message=lambda rank, message: None,
+            on_meeting=lambda name, pids: None,
+        )
+
+
+def build():
+    import keras
+    from keras import layers
+
+    return keras.Sequential(
+        [keras.Input((INPUTS,)), layers.Dense(2000, activation="tanh"), layers.Dense(10)]
+    )
+
+
+def make_optimizer(name):
+    import keras
+
+    return {
+        "sgd": lambda: keras.optimizers.SGD(0.1),
+        "momentum": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
+        "adam": keras.optimizers.Adam,
+    }[name]
+
+
+def batches(rows):
+    import tensorflow as tf
+
+    random = np.random.default_rng(7)
+    x = random.normal(0, 1, (STEPS, EXAMPLES, INPUTS)).astype(np.float32)
+    y = random.integers(0, 10, (STEPS, EXAMPLES))
+    return [(tf.constant(a[rows]), tf.constant(b[rows])) for a, b in zip(x, y, strict=True)]
+
+
+def flat(variables):
+    return np.concatenate([np.ravel(v) for v in variables]) if variables else np.zeros(0)
+
+
+def trained(rank, optimizer, options):
+    from nodewise.measure.traffic import traffic
+    from nodewise.strategies import base, parameter_averaging
+
+    job = base.Job(
+        rank, NODES, EXAMPLES, 3, build, make_optimizer(optimizer),
+        options=strategies.STRATEGIES["parameter_averaging"].checked(options, NODES),
+        steps_per_epoch=STEPS_PER_EPOCH,
+    )  # fmt: skip
+    strategy = parameter_averaging.Strategy(job)
+    mine = batches(np.array_split(np.arange(EXAMPLES), NODES)[rank])
+    initial = strategy.state()
+    for batch in mine[:WARM_UP]:
+        strategy.step(*batch)
+    strategy.restore(initial)
+    saved: dict[str, list[np.ndarray]] = {"weights": [], "memory": [], "steps": [], "sent": []}
+    for batch in mine:
+        strategy.barrier()
+        before = traffic().sent
+        strategy.step(*batch)
+        saved["sent"].append(traffic().sent - before)
+        saved["weights"].append(flat(strategy.weights()))
+        memory = parameter_averaging.memory(strategy.optimizer)
+        saved["memory"].append(flat([variable.numpy() for variable in memory]))
+        saved["steps"].append(strategy.optimizer.iterations.numpy())
+    strategy.agree()
+    agreed = flat(strategy.weights())
+    strategy.restore(initial)
+    times = [strategy.split_step(*batch) for batch in mine]
+    return saved | {
+        "agreed": agreed,
+        "split": flat(strategy.split_weights()),
+        "times": times,
+        "replicas_agree": strategy.replicas_agree,
+    }
+
+
+def one_process():
+    from nodewise.strategies import base, single
+
+    job = base.Job(0, 1, EXAMPLES, 3, build, make_optimizer("sgd"))
+    strategy = single.Strategy(job)
+    weights = []
+    for batch in batches(slice(None)):
+        strategy.step(*batch)
+        weights.append(flat(strategy.weights()))
+    return weights
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]))

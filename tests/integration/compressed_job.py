@@ -1,0 +1,163 @@
+"""Run as a script: three workers train with compressed gradients and save what came of it.
+
+    python compressed_job.py WHAT OUT OPTIONS
+
+OPTIONS is a JSON object of options by label; the workers train once with each of them. Worker RANK
+saves OUT/LABEL~RANK.npz. WHAT it trains:
+
+    linear       a model whose gradient is the mean of its examples, which differ in number
+    pictures     the perceptron for Fashion-MNIST on OUT/pictures.npz
+    statistics   a model with batch normalisation
+    killed       like linear, but worker 1 is killed after a step
+    infinite     like linear, but an example of worker 1 is not finite
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nodewise import strategies
+from nodewise.clusters import processes
+from nodewise.clusters.local import Local
+
+NODES, STEPS = 3, 20
+EXAMPLES = (5, 4, 3)  # of each worker in a step, where they differ
+INPUTS, RATE = 400, 0.5
+KEPT = []  # else connections might be closed, and their bytes forgotten, while others are counted
+
+
+def main(what: str, out: Path, options: dict[str, dict[str, Any]]) -> None:
+    cluster = Local(NODES)
+    with cluster.open():
+        os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+        import tensorflow  # noqa: F401 - once, for all workers
+
+        from nodewise import places
+
+        def work(rank: int, channel: processes.Channel) -> processes.Message:
+            places.join(cluster, rank, channel, NODES)
+            for label, chosen in options.items():
+                checked = strategies.STRATEGIES["compressed_sgd"].checked(chosen, NODES)
+                saved = WORK[what](rank, checked, tuple(cluster.addresses()), out)
+                np.savez(out / f"{label}~{rank}.npz", **saved)
+            return {}
+
+        processes.run(
+            NODES,
+            work,
+            logs=out,
+            time_limit_s=120,
+            on_message=lambda rank, message: None,
+            on_meeting=lambda name, pids: None,
+        )
+
+
+def inputs() -> np.ndarray:
+    """Return what all workers train on, (steps, examples, inputs)."""
+    return np.random.default_rng(7).normal(1, 1, (STEPS, sum(EXAMPLES), INPUTS))
+
+
+def linear(rank, options, addresses, out, given=None, killed=False):
+    import keras
+    import tensorflow as tf
+    from keras import layers
+
+    from nodewise.strategies import base, compressed_sgd
+
+    def build():
+        return keras.Sequential([keras.Input((INPUTS,)), layers.Dense(1, use_bias=False)])
+
+    trained = compressed_sgd.Strategy(
+        base.Job(
+            rank, NODES, sum(EXAMPLES), 3, build, lambda: keras.optimizers.SGD(RATE),
+            loss=lambda y, logits: logits[:, 0], options=options, addresses=addresses,
+        )
+    )  # fmt: skip
+    rows = np.split(np.arange(sum(EXAMPLES)), np.cumsum(EXAMPLES)[:-1])[rank]
+    seen = [trained.weights()[0]]
+    for step in inputs() if given is None else given:
+        trained.step(tf.constant(step[rows], tf.float32), tf.zeros(len(rows), tf.int32))
+        seen.append(trained.weights()[0])
+        if killed and rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return {"weights": np.squeeze(seen), "residual": trained.state()[-2]}
+
+
+def infinite(rank, options, addresses, out):
+    given = inputs()
+    given[3, EXAMPLES[0]] = np.inf
+    return linear(rank, options, addresses, out, given)
+
+
+def pictures(rank, options, addresses, out):
+    import tensorflow as tf
+
+    from nodewise import models
+    from nodewise.measure.traffic import traffic
+    from nodewise.strategies import base, compressed_sgd
+
+    module = models.load("fashion_mlp")
+    with np.load(out / "pictures.npz") as data:
+        x, y = (array.reshape(STEPS, NODES, -1, *array.shape[1:]) for array in data.values())
+    job = base.Job(
+        rank, NODES, NODES * x.shape[2], 3, module.build, module.optimizer,
+        options=options, addresses=addresses,
+    )  # fmt: skip
+    trained = compressed_sgd.Strategy(job)
+    KEPT.append(trained)
+    initial, before, losses = flat(trained), traffic().sent, []
+    for step in range(STEPS):
+        scores = trained.step(tf.constant(x[step, rank]), tf.constant(y[step, rank]))
+        losses.append(scores[0].numpy() / x.shape[2])
+    return {
+        "sent": traffic().sent - before,
+        "counted": trained.observations()["bytes_counted"],
+        "losses": losses,
+        "initial": initial,
+        "weights": flat(trained),
+    }
+
+
+def flat(trained):
+    return np.concatenate([array.ravel() for array in trained.weights()])
+
+
+def statistics(rank, options, addresses, out):
+    import keras
+    import tensorflow as tf
+    from keras import layers
+
+    from nodewise.strategies import base, compressed_sgd
+
+    def build():
+        return keras.Sequential(
+            [keras.Input((4,)), layers.Dense(3), layers.BatchNormalization(), layers.Dense(2)]
+        )
+
+    job = base.Job(
+        rank, NODES, 8 * NODES, 3, build, keras.optimizers.SGD, options=options, addresses=addresses
+    )
+    trained = compressed_sgd.Strategy(job)
+    trained.step(tf.random.stateless_normal([8, 4], [rank, 1], rank), tf.zeros(8, tf.int32))
+    before = [v.numpy() for v in base.moving_statistics(trained.model)]
+    trained.agree()
+    after = [v.numpy() for v in base.moving_statistics(trained.model)]
+    return {"before": before, "after": after}
+
+
+WORK: dict[str, Callable[..., dict[str, Any]]] = {
+    "linear": linear,
+    "pictures": pictures,
+    "statistics": statistics,
+    "killed": lambda *given: linear(*given, killed=True),
+    "infinite": infinite,
+}
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3]))

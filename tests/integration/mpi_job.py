@@ -1,0 +1,104 @@
+"""Run as a script: three ranks of MPI on nodes of this machine; prints what each saw, as JSON.
+
+Per rank: `waiting_cpu_s`, CPU seconds of an all-reduce that waits 1 s for rank 0; `listening`, the
+addresses that it listens on; `step_s`, the seconds of two steps that rank R starts R tenths of a
+second late; `mean_step_s`, what the strategy says of them; and `stuck`, the error of a collective
+that rank 2 does not come to.
+"""
+
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from nodewise.clusters import processes
+from nodewise.clusters.local import Local
+
+NODES, STEPS, LATE_S = 3, 2, 0.1
+
+
+def main(logs: Path) -> None:
+    cluster = Local(NODES)
+    with cluster.open():
+        os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+        os.environ["PMIX_NAMESPACE"] = "other"  # as under a batch system with a manager of its own
+        print(json.dumps(train(cluster, logs)))
+
+
+def train(cluster: Local, logs: Path) -> list[dict[str, Any]]:
+    import keras
+    import numpy as np
+    import psutil
+    import tensorflow as tf
+    from keras import layers
+
+    from nodewise import places
+    from nodewise.strategies import base, mpi
+
+    def build() -> keras.Model:
+        return keras.Sequential([keras.Input((4,)), layers.Dense(1000), layers.Dense(2)])
+
+    def work(rank: int, channel: processes.Channel) -> processes.Message:
+        places.join(cluster, rank, channel, NODES)
+        job = base.Job(
+            rank, NODES, NODES, 3, build, keras.optimizers.SGD, addresses=tuple(cluster.addresses())
+        )
+        strategy = mpi.Strategy(job)
+        x, y = tf.zeros([1, 4]), tf.zeros([1], tf.int32)
+        strategy.step(x, y)
+        listening = [
+            connection.laddr.ip
+            for connection in psutil.Process().net_connections()
+            if connection.status == psutil.CONN_LISTEN
+        ]
+        return {
+            "listening": listening,
+            "waiting_cpu_s": waiting(strategy, rank),
+            **steps(strategy, x, y, rank),
+            "stuck": stuck(rank),
+        }
+
+    def waiting(strategy: mpi.Strategy, rank: int) -> float:
+        strategy.barrier()
+        before = time.process_time()
+        if rank == 0:
+            time.sleep(1)
+        total = np.zeros(1000, np.float32)
+        mpi.finish(mpi.MPI.COMM_WORLD.Iallreduce(mpi.MPI.IN_PLACE, total))
+        return time.process_time() - before
+
+    def steps(strategy: mpi.Strategy, x: tf.Tensor, y: tf.Tensor, rank: int) -> dict[str, Any]:
+        strategy.observations()
+        own = []
+        for _ in range(STEPS):
+            strategy.barrier()
+            time.sleep(LATE_S * rank)
+            started = time.perf_counter()
+            strategy.step(x, y)
+            own.append(time.perf_counter() - started)
+        return {"step_s": own, **strategy.observations()}
+
+    def stuck(rank: int) -> str:
+        if rank == 2:
+            return ""
+        try:
+            mpi.finish(mpi.MPI.COMM_WORLD.Ibarrier(), timeout_s=0.5)
+        except TimeoutError as error:
+            return str(error)
+        return "came"
+
+    return processes.run(
+        NODES,
+        work,
+        logs=logs,
+        time_limit_s=60,
+        on_message=lambda rank, message: None,
+        on_meeting=lambda name, pids: False,
+    )
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as logs:
+        main(Path(logs))

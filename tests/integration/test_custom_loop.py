@@ -1,0 +1,54 @@
+"""Steps in a loop inside TensorFlow are the steps that they would be one by one, and as well timed.
+
+Two real processes, more steps than one loop makes; see loop_job.py.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from loop_job import NODES, SLOW_S, SLOW_STEPS, STEPS
+
+SCRIPT = Path(__file__).with_name("loop_job.py")
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory):
+    out = tmp_path_factory.mktemp("loop")
+    done = subprocess.run(
+        [sys.executable, SCRIPT, out], check=False, capture_output=True, text=True, timeout=150
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [dict(np.load(out / f"loop~{rank}.npz")) for rank in range(NODES)]
+
+
+def test_the_loop_trains_what_single_steps_train(workers):
+    """Dropout and batch normalisation included."""
+    for worker in workers:
+        scale = np.abs(worker["one_by_one"]).max()
+        assert scale < 10  # else the tolerance would allow anything
+        assert np.abs(worker["looped"] - worker["one_by_one"]).max() <= 1e-5 * scale
+        np.testing.assert_allclose(worker["scores_looped"], worker["scores_one_by_one"], rtol=1e-4)
+
+
+def test_the_loop_takes_as_many_batches_as_it_makes_steps(workers):
+    assert [worker["next_batch"] for worker in workers] == [1] * NODES
+
+
+def test_every_step_is_timed(workers):
+    for worker in workers:
+        assert len(worker["step_s"]) == len(worker["input_s"]) == STEPS
+        assert (worker["input_s"] > 0).all()
+        assert (worker["input_s"] < worker["step_s"]).all()
+        assert worker["step_s"].sum() == pytest.approx(worker["clock_s"], rel=0.05)
+
+
+def test_waiting_for_a_batch_is_told_from_waiting_for_a_peer(workers):
+    slow, other = workers
+    assert len(slow["slow_step_s"]) == SLOW_STEPS
+    assert np.median(slow["slow_input_s"]) >= SLOW_S * 0.9
+    # the other one's batches are there; its steps take as long, for it waits in the all-reduce
+    assert np.median(other["slow_input_s"]) < SLOW_S / 3
+    assert np.median(other["slow_step_s"]) >= SLOW_S * 0.9

@@ -1,0 +1,145 @@
+"""Models in stages: what they learn, send and wait for, and workers that go away."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+JOB = Path(__file__).with_name("pipeline_job.py")
+ONE = {"normalised": "one", "frozen": "one_frozen", "embedded": "one_embedded"}
+CASES = {
+    **{name: ("single", 1, model, {}) for model, name in ONE.items()},
+    "whole": ("model_parallel", 2, "normalised", {}),
+    "whole_4": ("model_parallel", 4, "normalised", {}),
+    "whole_frozen": ("model_parallel", 3, "frozen", {}),
+    "embedded": ("model_parallel", 2, "embedded", {"micro_batches": 5}),
+    "embedded_twice": ("hybrid", 4, "embedded", {"micro_batches": 2}),
+    "pipeline": ("model_parallel", 2, "normalised", {"micro_batches": 3}),
+    "pipeline_frozen": ("model_parallel", 2, "frozen", {"micro_batches": 3}),
+    "side_by_side": ("hybrid", 4, "normalised", {"groups": 2, "micro_batches": 2}),
+    "naive": ("model_parallel", 2, "slow", {}),
+    "filled": ("model_parallel", 2, "slow", {"micro_batches": 4}),
+    "left": ("model_parallel", 3, "normalised", {}, 1),
+    "stuck": ("model_parallel", 3, "normalised", {}, None, 1),
+    "too_many_parts": ("model_parallel", 1, "slow", {"micro_batches": 25}),
+    "too_many_stages": ("model_parallel", 5, "slow", {}),
+}
+
+
+class Done(NamedTuple):
+    """What is left of a job: the models and the notes, by rank."""
+
+    models: list
+    seen: list
+
+    def scores(self):
+        """Return [loss, right answers] of each step over all workers."""
+        return np.sum([one["scores"] for one in self.seen], axis=0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("pipelines")
+    command = [sys.executable, JOB, out, json.dumps(CASES)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return out
+
+
+@pytest.fixture
+def done(folder):
+    def read(case):
+        assert not (folder / case / "failure.txt").exists(), failure(folder, case)
+        models = [list(np.load(path).values()) for path in sorted(folder.glob(f"{case}/*.npz"))]
+        seen = [json.loads(path.read_text()) for path in sorted(folder.glob(f"{case}/*.json"))]
+        return Done(models, seen)
+
+    return read
+
+
+def failure(folder, case):
+    return (folder / case / "failure.txt").read_text()
+
+
+def assert_one_model(models):
+    for found in models:
+        for mine, first in zip(found, models[0], strict=True):
+            np.testing.assert_array_equal(mine, first)
+
+
+@pytest.mark.parametrize("case", ["whole", "whole_4", "whole_frozen", "embedded", "embedded_twice"])
+def test_stages_train_like_one_process(done, case):
+    """Of whole batches also the statistics of batch normalisation, dropout and scores are equal."""
+    expected, found = done(ONE[CASES[case][2]]), done(case)
+    assert len(found.models) == CASES[case][1]
+    assert_one_model(found.models)
+    for mine, theirs in zip(found.models[0], expected.models[0], strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found.scores(), expected.scores(), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("case", "back"), [("pipeline", 1), ("pipeline_frozen", 0)])
+def test_only_activations_and_the_gradients_that_are_needed_are_sent(done, case, back):
+    """Nothing comes back to stages that are frozen, like all before them."""
+    activations = 6 * 24 * 16 * 4  # steps × examples × units × bytes
+    first, last = done(case).seen
+    for bytes_, expected in (
+        (first["sent"], activations),
+        (last["received"], activations),
+        (last["sent"], back * activations),
+        (first["received"], back * activations),
+    ):
+        assert expected <= bytes_ <= expected + 600  # lengths of messages, a barrier
+
+
+def test_pipelines_side_by_side_keep_one_model(done):
+    """Weights are the same after every step, statistics become the mean of the pipelines'."""
+    models, seen = done("side_by_side")
+    assert_one_model(models)
+    digests = [one["weights"] for one in seen]  # the other stages' weights are those of the start
+    assert digests[:2] == digests[2:]
+    assert digests[0] != digests[1]
+    statistics = len(seen[0]["statistics"])
+    assert statistics == 6  # mean and variance of three layers
+    for number, agreed in enumerate(models[0][-statistics:]):
+        before = [one["statistics"][number] for one in seen]
+        start = float(number % 2)  # what a stage has that is not one's own stays as it was
+        (one, other) = [values for values in before if set(values) != {start}]
+        assert not np.allclose(one, other)
+        np.testing.assert_allclose(agreed, np.mean([one, other], axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("case", "idle"), [("naive", 1 / 2), ("filled", 1 / 5)])
+def test_micro_batches_fill_the_pipeline(done, case, idle):
+    """Of n stages that take equally long, (n − 1) / (micro-batches + n − 1) of the time is idle."""
+    bubbles = [one["observed"]["bubble_share"] for one in done(case).seen]
+    assert [len(shares) for shares in bubbles] == [6, 6]
+    assert np.median(bubbles, axis=1) == pytest.approx([idle] * 2, abs=0.12)
+
+
+def test_a_worker_that_ends_ends_its_neighbours(folder):
+    assert failure(folder, "left") == "rank 1: ended with exit code 7 and no result"
+    for rank in (0, 2):
+        said = (folder / "left" / f"rank~{rank}.log").read_text()
+        assert re.search(r"Connection\w*Error|BrokenPipeError", said)
+
+
+def test_a_worker_that_hangs_is_waited_for_no_longer_than_that(folder):
+    assert re.search(r"TimeoutError: worker 1 sent nothing for 3 s", failure(folder, "stuck"))
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("too_many_parts", "options.micro_batches: at most 24"),
+        ("too_many_stages", "can be cut into 4 stages at most"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(folder, case, said):
+    assert said in failure(folder, case)
+    assert "UserError" in failure(folder, case)

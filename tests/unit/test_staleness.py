@@ -1,0 +1,121 @@
+"""Staleness is counted as it is defined, a bound is kept, gradients are gathered as they weigh."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodewise.strategies.staleness import Gathering, Ledger
+
+NOTHING = np.zeros(0, np.float32)
+
+
+@given(st.lists(st.integers(0, 3), max_size=60), st.integers(1, 3))
+def test_staleness_is_the_number_of_updates_since_the_pull(pushes, gathered):
+    ledger, gathering = Ledger(4), Gathering(gathered, scaled=False)
+    events = []
+    for worker in pushes:
+        last_pull = max((i for i, event in enumerate(events) if event == worker), default=-1)
+        staleness = ledger.pushed(worker)
+        assert staleness == events[last_pull + 1 :].count("update")
+        if gathering.add(np.ones(1, np.float32), staleness):
+            ledger.updated()
+            events.append("update")
+        ledger.pulled(worker)
+        events.append(worker)
+    assert events.count("update") == len(pushes) // gathered
+
+
+@given(st.lists(st.integers(0, 4), max_size=80), st.integers(0, 3))
+def test_nobody_begins_a_step_further_ahead_than_the_bound(attempts, bound):
+    ledger, steps = Ledger(5, bound), [0] * 5
+    for worker in attempts:
+        assert ledger.must_wait(worker) == (steps[worker] - min(steps) > bound)
+        if not ledger.must_wait(worker):
+            assert ledger.lead(worker) <= bound
+            ledger.pushed(worker)
+            steps[worker] += 1
+        assert not all(ledger.must_wait(one) for one in range(5))
+
+
+def test_without_a_bound_nobody_waits():
+    ledger = Ledger(2)
+    for _ in range(100):
+        ledger.pushed(0)
+    assert ledger.lead(0) == 100
+    assert not ledger.must_wait(0)
+
+
+def test_who_has_done_all_its_steps_holds_nobody_back():
+    ledger = Ledger(3, bound=1)
+    assert ledger.came(2, NOTHING) is None
+    for _ in range(5):
+        ledger.pushed(0)
+        ledger.pushed(1)
+    assert not ledger.must_wait(0)
+    ledger.pushed(0)
+    ledger.pushed(0)
+    assert ledger.must_wait(0)
+    assert ledger.came(1, NOTHING) is None
+    assert not ledger.must_wait(0)
+
+
+def test_a_meeting_gives_the_mean_and_begins_the_count_of_steps_anew():
+    ledger = Ledger(2, bound=1)
+    for _ in range(5):
+        ledger.pushed(1)
+    assert ledger.came(1, np.array([1, 2], np.float32)) is None
+    assert ledger.waiting() == [1]
+    mean = ledger.came(0, np.array([3, 6], np.float32))
+    assert mean is not None
+    assert mean.dtype == np.float32
+    np.testing.assert_array_equal(mean, [2, 4])
+    assert ledger.waiting() == []
+    assert ledger.lead(1) == 0
+
+
+def test_the_mean_is_the_same_to_the_bit_in_any_order_of_coming():
+    values = np.random.default_rng(0).normal(size=(5, 1000)).astype(np.float32)
+    means = []
+    for order in (range(5), (3, 1, 4, 0, 2)):
+        ledger = Ledger(5)
+        *_, mean = (ledger.came(worker, values[worker]) for worker in order)
+        means.append(mean)
+    assert means[0].tobytes() == means[1].tobytes()
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=8), st.booleans())
+def test_an_update_moves_weights_as_its_gradients_do_at_their_own_rates(stalenesses, scaled):
+    gradients = np.random.default_rng(1).normal(size=(len(stalenesses), 10)).astype(np.float32)
+    gathering = Gathering(len(stalenesses), scaled=scaled)
+    *early, update = (gathering.add(g, s) for g, s in zip(gradients, stalenesses, strict=True))
+    assert early == [None] * (len(stalenesses) - 1)
+    rates = [1 / max(1, s) if scaled else 1 for s in stalenesses]
+    expected = np.mean([rate * g for rate, g in zip(rates, gradients, strict=True)], axis=0)
+    assert update.gradient.dtype == np.float32
+    np.testing.assert_allclose(update.factor * update.gradient, expected, rtol=1e-5, atol=1e-6)
+    assert 0 < update.factor <= 1
+
+
+def test_one_gradient_alone_is_an_update_unchanged():
+    gradient = np.random.default_rng(2).normal(size=100).astype(np.float32)
+    for scaled in (False, True):
+        update = Gathering(1, scaled=scaled).add(gradient, 1)
+        assert update.gradient.tobytes() == gradient.tobytes()
+        assert update.factor == 1
+
+
+def test_gradients_of_equal_staleness_divide_the_rate_and_nothing_else():
+    gathering = Gathering(2, scaled=True)
+    gathering.add(np.array([1], np.float32), 4)
+    update = gathering.add(np.array([3], np.float32), 4)
+    assert update.factor == pytest.approx(1 / 4)
+    assert update.gradient == pytest.approx([2])
+
+
+def test_what_was_gathered_can_be_forgotten():
+    gathering = Gathering(2, scaled=False)
+    gathering.add(np.array([100], np.float32), 0)
+    gathering.reset()
+    assert gathering.add(np.array([1], np.float32), 0) is None
+    assert gathering.add(np.array([3], np.float32), 0).gradient == pytest.approx([2])

@@ -1,0 +1,167 @@
+"""Strategies: one page for each way of training, and the page that sets them side by side."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from nodewise.pages.diagrams import draw
+from nodewise.pages.markup import Column, Table, table
+from nodewise.pages.study import Page, Shown, Study, slug
+from nodewise.pages.ways import WAYS
+from nodewise.strategies import STRATEGIES
+from nodewise.tables import PARTS
+from nodewise.views import with_labels
+
+COUNTED = "counted"
+
+# what tells a point of a curve from the others of a study
+_AT = [
+    *("experiment", "model", "strategy", "cluster", "batch_per_worker", "nodes"),
+    "whole_epochs",
+]
+_POINT = [
+    Column("experiment", "Experiment"),
+    Column("model", "Model"),
+    Column("strategy", "Called"),
+    Column("cluster", "Node"),
+    Column("batch_per_worker", "Batch per worker"),
+    Column("nodes", "Nodes"),
+    Column("label", "Kind"),
+]
+_SPLIT = [
+    *_POINT,
+    Column("step_time_s", "Step time", "s", kind_from="label"),
+    *(Column(f"{part}_s", part.capitalize(), "s", kind_from="label") for part in PARTS),
+    Column("flags", "Caution"),
+]
+_BYTES = [
+    *_POINT,
+    Column("payload_bytes", "Payload", "B", COUNTED),
+    Column("bytes_sent_per_step", "Sent per step", "B", kind_from="label"),
+    Column("formula_bytes", "By the formula", "B", COUNTED),
+    Column("ratio", "Sent ÷ formula", "×", kind_from="label"),
+]
+
+
+def pages(study: Study) -> Iterator[Page]:
+    """Yield a page per strategy, and the page that compares them."""
+    listed = []
+    of_strategy = _cells(study)
+    for name, entry in STRATEGIES.items():
+        cells = of_strategy[of_strategy["way"] == name]
+        called = cells.groupby("strategy").size()
+        links = [{"called": str(one), "cells": int(count)} for one, count in called.items()]
+        path, facts = page_of(name), {"way": WAYS[name], "links": links}
+        listed.append(facts | {"name": name, "page": path, "title": entry.title})
+        context = facts | _strategy(study, name, cells)
+        figures = bool(context["figures"])
+        template = f"strategies/{name}.md.j2"
+        yield Page(path, template, entry.title, context, figures, contents=False)
+    yield Page(
+        *("strategies/index.html", "strategies/index.md.j2", "Strategies", {"listed": listed}),
+        contents=False,
+    )
+
+
+def page_of(strategy: str) -> str:
+    """Return the path of a strategy's page."""
+    return f"strategies/{slug(strategy)}.html"
+
+
+def _cells(study: Study) -> pd.DataFrame:
+    """Return the cells, each with the `way` it trains in: `strategy` may be the study's name."""
+    ways = study.cells["cell_id"].map(lambda cell_id: study.records[cell_id].cell.strategy)
+    return study.cells.assign(way=ways.astype("str"))
+
+
+def _strategy(study: Study, name: str, cells: pd.DataFrame) -> dict[str, Any]:
+    curves = _curves(study, cells)
+    split = curves[curves["compute_s"].notna()]
+    several = _with_formula(study, name, cells, curves[curves["nodes"] > 1])
+    return {
+        "name": name,
+        "cells": len(cells),
+        "drawings": [draw(picture) for picture in WAYS[name].pictures],
+        "nodes": _nodes(name),
+        "options": [
+            (option, str(field.default).lower())  # as a configuration has it
+            for option, field in STRATEGIES[name].options.model_fields.items()
+        ],
+        "figures": _figures(study, cells),
+        "split": table(_titled(study, split), _SPLIT) if len(split) else None,
+        "bytes": table(_titled(study, several), _BYTES) if len(several) else None,
+        "observations": list(_observations(study, cells)),
+    }
+
+
+def _nodes(name: str) -> str:
+    entry = STRATEGIES[name]
+    return f"{entry.min_nodes} to {entry.max_nodes}" if entry.max_nodes > 1 else "1"
+
+
+def _curves(study: Study, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of the curves that these cells are on."""
+    at = ["experiment", "strategy"]
+    return with_labels(study.tables["curves"]).merge(cells[at].drop_duplicates(), "inner", at)
+
+
+def _titled(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(model=rows["model"].map(study.model_title))
+
+
+def _with_formula(
+    study: Study, name: str, cells: pd.DataFrame, curves: pd.DataFrame
+) -> pd.DataFrame:
+    """Return the points with what the formula says that a node sends, NaN where it cannot."""
+    done = cells[cells["status"] == "ok"].drop_duplicates(_AT)
+    values = done[["cell_id", "payload_bytes", "steps_per_epoch"]].to_numpy()
+    sent = [
+        WAYS[name].sent(study.records[cell_id].cell, int(payload), int(steps))
+        for cell_id, payload, steps in values
+    ]
+    formula = done[_AT].assign(formula_bytes=pd.Series(sent, index=done.index, dtype="float64"))
+    rows = curves.merge(formula, "left", _AT)
+    something = rows["formula_bytes"].where(rows["formula_bytes"] > 0)
+    return rows.assign(ratio=rows["bytes_sent_per_step"] / something)
+
+
+def _figures(study: Study, cells: pd.DataFrame) -> list[Shown]:
+    """Return the split of every line of these cells; lines are called as the study calls them."""
+    ours = set(cells[["experiment", "strategy"]].itertuples(index=False, name=None))
+    shown = study.pick("split")
+    return [one for one in shown if (one.of.get("experiment"), one.of.get("line")) in ours]
+
+
+def _observations(study: Study, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield a table for each thing that the strategy noted; its unit follows from its name."""
+    noted = study.tables["observations"].merge(cells, "inner", "cell_id")
+    for name, rows in _titled(study, noted).groupby("observation"):
+        yield {"title": _in_words(str(name)), "table": _observed(rows, _unit(str(name)))}
+
+
+def _observed(rows: pd.DataFrame, unit: str) -> Table:
+    columns = [
+        *_POINT,
+        Column("repeat", "Launch"),
+        Column("values", "Noted"),
+        Column("mean", "Mean", unit, kind_from="label"),
+        Column("median", "Median", unit, kind_from="label"),
+        Column("p90", "90th percentile", unit, kind_from="label"),
+        Column("largest", "Largest", unit, kind_from="label"),
+    ]
+    return table(rows, columns)
+
+
+def _in_words(observation: str) -> str:
+    """Return `bubble_share` as `Bubble share`, and seconds without the `_s` that says so."""
+    return observation.removesuffix("_s").replace("_", " ").capitalize()
+
+
+def _unit(observation: str) -> str:
+    """Return the unit of what is noted under a name: seconds, bytes, a share, else a count."""
+    if observation.endswith("_s"):
+        return "s"
+    if observation.endswith("_share"):
+        return "share"
+    return "B" if observation.startswith("bytes_") else "mean"

@@ -1,0 +1,430 @@
+"""What is told of each strategy apart from its text: who waits and holds what, bytes, pictures.
+
+One entry for each of `nodewise.strategies.STRATEGIES`; its text is the template of its name in
+`site/templates/strategies`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nodewise.cells import Cell
+from nodewise.pages.diagrams import Diagram, Lane, Row
+
+# cell, bytes of its gradient, steps of its epoch -> bytes that a node sends per step, mean over the
+# nodes that train; None where a cell does not tell
+Sent = Callable[[Cell, int, int], float | None]
+
+
+@dataclass(frozen=True)
+class Way:
+    """A strategy in short.
+
+    Attributes:
+        synchronous: whether its workers wait for each other.
+        holds: who holds the parameters.
+        sends: the formula of `sent` in writing.
+        needs: what it takes.
+        sent: bytes per node and step.
+        pictures: one for each form that it has.
+    """
+
+    synchronous: str
+    holds: str
+    sends: str
+    needs: str
+    sent: Sent
+    pictures: tuple[Diagram, ...]
+
+
+def _nothing(cell: Cell, payload: int, steps_per_epoch: int) -> float:
+    """Nothing leaves the process."""
+    return 0.0
+
+
+def _unknown(cell: Cell, payload: int, steps_per_epoch: int) -> None:
+    """It depends on activations, of which a cell says nothing."""
+
+
+def _ring(cell: Cell, payload: int, steps_per_epoch: int) -> float:
+    """A ring all-reduce; a star sends as much in all."""
+    return 2 * (cell.nodes - 1) / cell.nodes * payload
+
+
+def _gradient(cell: Cell, payload: int, steps_per_epoch: int) -> float:
+    """One gradient; servers send, but do not train."""
+    return float(payload)
+
+
+def _averaged(cell: Cell, payload: int, steps_per_epoch: int) -> float | None:
+    """A ring all-reduce of the weights once in a period; unknown if of optimizer states, too."""
+    if cell.options.get("optimizer_state") == "averaged":
+        return None
+    period = cell.options.get("period")
+    steps = steps_per_epoch if period == "epoch" else period
+    return _ring(cell, payload, steps_per_epoch) / steps if isinstance(steps, int) else None
+
+
+def _compressed(cell: Cell, payload: int, steps_per_epoch: int) -> float | None:
+    """Half a gradient to each of the others; other methods send as much as is worth sending."""
+    if cell.options.get("method") != "float16":
+        return None
+    return (cell.nodes - 1) * payload / 2
+
+
+_RING_BYTES = "2(n − 1)/n · S"
+_WORKERS = tuple(Lane(f"Worker {rank}", "all weights") for rank in range(3))
+_ALL = (0, 1, 2)
+_AROUND = ((0, 1), (1, 2), (2, 0))
+_PAIRS = ((0, 1), (1, 0), (1, 2), (2, 1), (0, 2), (2, 0))
+_SAME_UPDATE = Row("Each makes the same update.", dict.fromkeys(_ALL, "update"), "apply")
+_OWN_GRADIENT = Row(
+    "Each computes the gradient of its own part of the global batch.",
+    dict.fromkeys(_ALL, "gradient"),
+)
+_SLOWEST = Row("Who is done waits for the slowest.", {2: "gradient"}, waits=(0, 1))
+
+
+def _around(what: str = "of the gradient") -> tuple[Row, Row]:
+    return (
+        Row(f"Pieces {what} go around, each node adding its own: n − 1 times S/n.", arrows=_AROUND),
+        Row("The sums go around: n − 1 times S/n again.", arrows=_AROUND),
+    )
+
+
+def _ring_of(title: str, *first: Row) -> Diagram:
+    rows = (*(first or (_OWN_GRADIENT, _SLOWEST)), *_around(), _SAME_UPDATE)
+    return Diagram(title, _WORKERS, rows)
+
+
+_STAR = Diagram(
+    "A step with a star",
+    (Lane("Worker 0", "weights, driver"), *_WORKERS[1:]),
+    (
+        _OWN_GRADIENT,
+        _SLOWEST,
+        Row("All send their gradient to the driver.", arrows=((1, 0), (2, 0))),
+        Row(
+            "The driver adds them up, and sends the sum to each.",
+            {0: "sum"},
+            waits=(1, 2),
+            arrows=((0, 1), (0, 2)),
+        ),
+        _SAME_UPDATE,
+    ),
+)
+_MIRRORED = Diagram(
+    "A step",
+    tuple(Lane(f"Device {n}", "all weights") for n in range(3)),
+    (
+        _OWN_GRADIENT,
+        _SLOWEST,
+        Row(
+            "Gradients are added up in memory; every device gets the sum.",
+            arrows=((0, 1), (1, 0), (0, 2), (2, 0)),
+        ),
+        _SAME_UPDATE,
+    ),
+    groups=((0, 2, "one process"),),
+)
+_ASYNCHRONOUS = Diagram(
+    "Some steps",
+    (Lane("Server", "all weights"), *(Lane(f"Worker {n}", "a copy") for n in range(3))),
+    (
+        Row(
+            "Every worker computes a gradient on the weights that it has.",
+            dict.fromkeys((1, 2, 3), "gradient"),
+        ),
+        Row(
+            "Worker 0 is done first and sends its gradient. The others compute on.",
+            {2: "gradient", 3: "gradient"},
+            arrows=((1, 0),),
+        ),
+        Row(
+            "The server updates, and answers with the weights as they are now.",
+            {0: "update"},
+            "apply",
+            arrows=((0, 1),),
+        ),
+        Row(
+            "Worker 2 sends a gradient of older weights: one update came between. Staleness 1.",
+            {1: "gradient", 2: "gradient"},
+            arrows=((3, 0),),
+        ),
+        Row("The server updates again, and answers.", {0: "update"}, "apply", arrows=((0, 3),)),
+    ),
+)
+_COORDINATED = Diagram(
+    "Some steps",
+    (
+        Lane("Server", "all weights"),
+        Lane("Worker 0", "coordinates, too"),
+        Lane("Worker 1", "a worker"),
+    ),
+    (
+        Row("The coordinator gives every worker a step to do.", arrows=((1, 2),)),
+        Row("Each reads the weights from the server.", arrows=((0, 1), (0, 2))),
+        Row("Each computes a gradient.", {1: "gradient", 2: "gradient"}),
+        Row(
+            "Who is done sends it, whatever the others do.",
+            {1: "gradient"},
+            arrows=((2, 0),),
+        ),
+        Row("The server applies it at once.", {0: "update"}, "apply"),
+        Row(
+            "The coordinator is told, and gives another step.",
+            {1: "gradient"},
+            arrows=((2, 1), (1, 2)),
+        ),
+    ),
+)
+_AVERAGING = Diagram(
+    "A period",
+    _WORKERS,
+    (
+        Row(
+            "Each trains alone on its own examples: τ steps, τ updates.",
+            dict.fromkeys(_ALL, "τ steps"),
+        ),
+        Row("Who is done waits for the slowest.", {2: "τ steps"}, waits=(0, 1)),
+        *_around("of the weights"),
+        Row("Each goes on from the mean.", dict.fromkeys(_ALL, "mean"), "apply"),
+    ),
+)
+_COMPRESSED = Diagram(
+    "A step",
+    _WORKERS,
+    (
+        _OWN_GRADIENT,
+        Row(
+            "Each adds what it has not sent so far, and encodes what is worth sending.",
+            dict.fromkeys(_ALL, "encode"),
+        ),
+        Row("Each sends its message of M bytes to all the others.", arrows=_PAIRS),
+        Row(
+            "Each decodes all messages and makes the same update.",
+            dict.fromkeys(_ALL, "decode, update"),
+            "apply",
+        ),
+    ),
+)
+_STAGES = tuple(Lane(f"Node {n}", f"stage {n + 1} of 3") for n in range(3))
+_OWN_UPDATE = Row("Each updates its own stage.", dict.fromkeys(_ALL, "update"), "apply")
+_NAIVE = Diagram(
+    "A step, one micro-batch",
+    _STAGES,
+    (
+        Row(
+            "The whole global batch passes through stage 1.",
+            {0: "forward"},
+            waits=(1, 2),
+            arrows=((0, 1),),
+        ),
+        Row("Its activations pass on.", {1: "forward"}, waits=(0, 2), arrows=((1, 2),)),
+        Row(
+            "The last stage has the loss, and sends a gradient back.",
+            {2: "loss, backward"},
+            waits=(0, 1),
+            arrows=((2, 1),),
+        ),
+        Row("So does the one before it.", {1: "backward"}, waits=(0, 2), arrows=((1, 0),)),
+        Row("The first stage ends the backward pass.", {0: "backward"}, waits=(1, 2)),
+        _OWN_UPDATE,
+    ),
+)
+_PIPELINED = Diagram(
+    "A step, two micro-batches",
+    _STAGES,
+    (
+        Row("Micro-batch a enters.", {0: "a forward"}, waits=(1, 2), arrows=((0, 1),)),
+        Row(
+            "Micro-batch b follows at once.",
+            {0: "b forward", 1: "a forward"},
+            waits=(2,),
+            arrows=((0, 1), (1, 2)),
+        ),
+        Row(
+            "The pipeline is as full as it gets.",
+            {1: "b forward", 2: "a forward"},
+            waits=(0,),
+            arrows=((1, 2),),
+        ),
+        Row("All forward passes come first.", {2: "b forward"}, waits=(0, 1)),
+        Row("Then back, the last one first.", {2: "b backward"}, waits=(0, 1), arrows=((2, 1),)),
+        Row(
+            "Gradients of both are added up.",
+            {1: "b backward", 2: "a backward"},
+            waits=(0,),
+            arrows=((2, 1), (1, 0)),
+        ),
+        Row(
+            "The pipeline runs empty.",
+            {0: "b backward", 1: "a backward"},
+            waits=(2,),
+            arrows=((1, 0),),
+        ),
+        Row("One stage is left.", {0: "a backward"}, waits=(1, 2)),
+        _OWN_UPDATE,
+    ),
+)
+_SPLIT_LAYERS = Diagram(
+    "A step, one pair of dense layers",
+    tuple(Lane(f"Node {n}", "a part of pairs") for n in range(3)),
+    (
+        Row(
+            "All compute the layers that are not split, for the whole global batch.",
+            dict.fromkeys(_ALL, "forward"),
+        ),
+        Row(
+            "Of a pair, each computes its units of the first layer, its share of the second.",
+            dict.fromkeys(_ALL, "forward, a part"),
+        ),
+        Row("These parts of the second layer's outputs are added up.", arrows=_AROUND),
+        Row("Backward in the same way.", dict.fromkeys(_ALL, "backward, a part")),
+        Row("The gradients of the pair's inputs are added up.", arrows=_AROUND),
+        Row(
+            "Each updates its parts, and all what all have.",
+            dict.fromkeys(_ALL, "update"),
+            "apply",
+        ),
+    ),
+)
+_PIPELINES = Diagram(
+    "A step, two groups",
+    tuple(Lane(f"Node {n}", f"stage {n % 2 + 1} of 2") for n in range(4)),
+    (
+        Row(
+            "Each group takes its part of the global batch: forward through stage 1.",
+            {0: "forward", 2: "forward"},
+            waits=(1, 3),
+            arrows=((0, 1), (2, 3)),
+        ),
+        Row(
+            "The last stages have the loss, and send gradients back.",
+            {1: "loss, back", 3: "loss, back"},
+            waits=(0, 2),
+            arrows=((1, 0), (3, 2)),
+        ),
+        Row("The first stages end the backward pass.", {0: "backward", 2: "backward"}),
+        Row(
+            "Equal stages of all groups add up their gradients.",
+            arrows=((0, 2), (2, 0), (1, 3), (3, 1)),
+        ),
+        Row("Each updates its own stage.", dict.fromkeys(range(4), "update"), "apply"),
+    ),
+    groups=((0, 1, "group 0"), (2, 3, "group 1")),
+)
+
+WAYS = {
+    "async_sgd": Way(
+        "no, unless staleness is bounded",
+        "one or more servers",
+        "S; a server n · S/p",
+        "nodes that only serve",
+        _gradient,
+        (_ASYNCHRONOUS,),
+    ),
+    "compressed_sgd": Way(
+        "yes",
+        "every worker",
+        "(n − 1) · M",
+        "a connection between any two nodes",
+        _compressed,
+        (_COMPRESSED,),
+    ),
+    "custom_loop": Way(
+        "yes", "every worker", _RING_BYTES, "nothing else", _ring, (_ring_of("A step"),)
+    ),
+    "horovod": Way(
+        "yes",
+        "every worker",
+        _RING_BYTES,
+        "Horovod, built from its source",
+        _ring,
+        (
+            _ring_of(
+                "A step",
+                _OWN_GRADIENT,
+                Row(
+                    "Threads of Horovod ask worker 0 which gradients all have; who is done waits.",
+                    waits=(0, 1),
+                    boxes={2: "gradient"},
+                    arrows=((0, 1), (1, 0), (0, 2), (2, 0)),
+                ),
+            ),
+        ),
+    ),
+    "hybrid": Way(
+        "yes",
+        "a stage each; a model per group",
+        "2(p − 1)/p · A/g + 2(g − 1)/g · S/p",
+        "a model that can be cut; nodes that groups divide",
+        _unknown,
+        (_PIPELINES,),
+    ),
+    "mirrored": Way(
+        "yes",
+        "every device",
+        "0: one process",
+        "one machine; GPUs, or its cores as devices",
+        _nothing,
+        (_MIRRORED,),
+    ),
+    "model_parallel": Way(
+        "yes",
+        "a stage each",
+        "2(n − 1)/n · A",
+        "a model that can be cut where one tensor passes",
+        _unknown,
+        (_NAIVE, _PIPELINED),
+    ),
+    "mpi": Way("yes", "every worker", _RING_BYTES, "MPICH", _ring, (_ring_of("A step"),)),
+    "multi_worker_mirrored": Way(
+        "yes",
+        "every worker",
+        _RING_BYTES,
+        "nothing else",
+        _ring,
+        (_ring_of("A step with a ring"), _STAR),
+    ),
+    "parameter_averaging": Way(
+        "once in τ steps",
+        "every worker",
+        "2(n − 1)/n · S/τ",
+        "nothing else",
+        _averaged,
+        (_AVERAGING,),
+    ),
+    "parameter_server": Way(
+        "no",
+        "one or more servers",
+        "S; a server n · S/p",
+        "nodes that only serve",
+        _gradient,
+        (_COORDINATED,),
+    ),
+    "single": Way(
+        "nobody to wait for",
+        "the worker",
+        "0",
+        "nothing",
+        _nothing,
+        (
+            Diagram(
+                "A step",
+                (Lane("Worker", "all weights"),),
+                (
+                    Row("It computes the gradient of its batch.", {0: "gradient"}),
+                    Row("It updates the weights.", {0: "update"}, "apply"),
+                ),
+            ),
+        ),
+    ),
+    "tensor_parallel": Way(
+        "yes, at every split pair",
+        "a part of split layers each; every node the others",
+        "2(n − 1)/n · a, x times",
+        "dense layers, two in a row",
+        _unknown,
+        (_SPLIT_LAYERS,),
+    ),
+}

@@ -1,0 +1,204 @@
+"""How a gradient is compressed for the wire: thresholds, largest entries or half precision.
+
+A codec encodes float32 values as bytes that stand for an approximation of them. What the bytes
+leave out is for the caller to keep and to add to the next gradient (error feedback; Strom,
+"Scalable distributed DNN training using commodity GPU cloud computing", Interspeech 2015).
+
+Which entries were sent is a set of indices, written as the gaps between them in a Golomb–Rice code.
+No TensorFlow here.
+"""
+
+import math
+import struct
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Indices = NDArray[np.int64]
+FloatType = np.dtype[np.float16] | np.dtype[np.float32]
+Octets = bytes | bytearray | memoryview
+
+MAX_SIZE = 2**32 - 1  # entries
+_COUNT = struct.Struct(">I")
+_UNIT = struct.Struct(">f")
+_SMALLEST_EXPONENT = -126
+_GOLDEN_RATIO = (1 + math.sqrt(5)) / 2
+_HALF = np.dtype("<f2")
+
+
+class Update(NamedTuple):
+    """What a message stands for: `values` at `indices`, and zero elsewhere.
+
+    `indices` are sorted, or a slice of all entries.
+    """
+
+    indices: Indices | slice
+    values: Floats
+
+
+class Codec(ABC):
+    """Encodes float32 values, (size,), and decodes what it encoded."""
+
+    def __init__(self, size: int) -> None:
+        if size > MAX_SIZE:
+            raise ValueError(f"{size:,} entries; at most {MAX_SIZE:,} can be counted")
+        self.size = size
+
+    @abstractmethod
+    def encode(self, values: Floats) -> bytes:
+        """Return the bytes for `values`, all finite."""
+
+    @abstractmethod
+    def decode(self, message: Octets) -> Update:
+        """Return what `message` stands for.
+
+        Raises:
+            ValueError: it is none of this codec's messages.
+        """
+
+
+class Threshold(Codec):
+    """Entries of at least ±`threshold` are sent as just that: a sign and an index each."""
+
+    def __init__(self, size: int, threshold: float) -> None:
+        super().__init__(size)
+        self._threshold = np.float32(threshold)
+
+    def encode(self, values: Floats) -> bytes:
+        indices = np.flatnonzero(np.abs(values) >= self._threshold)
+        signs = np.packbits(values[indices] < 0).tobytes()
+        return _COUNT.pack(len(indices)) + signs + encode_indices(indices, self.size)
+
+    def decode(self, message: Octets) -> Update:
+        count, rest = _counted(message, self.size)
+        signs, code = _cut(rest, _bytes(count))
+        negative = np.unpackbits(np.frombuffer(signs, np.uint8), count=count).astype(np.bool_)
+        values = np.where(negative, -self._threshold, self._threshold)
+        return Update(decode_indices(code, count, self.size), values)
+
+
+class TopK(Codec):
+    """The `share` of entries with the largest magnitudes are sent, in float16 or float32."""
+
+    def __init__(self, size: int, share: float, values: str) -> None:
+        super().__init__(size)
+        self._count = max(1, round(share * size))
+        self._type: FloatType = np.dtype(values).newbyteorder("<")
+
+    def encode(self, values: Floats) -> bytes:
+        largest = np.argpartition(np.abs(values), self.size - self._count)[-self._count :]
+        indices = np.sort(largest)
+        sent = _to_units(values[indices], self._type)
+        return _COUNT.pack(len(indices)) + sent + encode_indices(indices, self.size)
+
+    def decode(self, message: Octets) -> Update:
+        count, rest = _counted(message, self.size)
+        sent, code = _cut(rest, _UNIT.size + count * self._type.itemsize)
+        return Update(decode_indices(code, count, self.size), _from_units(sent, self._type))
+
+
+class Half(Codec):
+    """All entries are sent, in float16."""
+
+    def encode(self, values: Floats) -> bytes:
+        return _to_units(values, _HALF)
+
+    def decode(self, message: Octets) -> Update:
+        sent, rest = _cut(memoryview(message), _UNIT.size + self.size * _HALF.itemsize)
+        if rest:
+            raise ValueError(f"{len(rest)} bytes too many")
+        return Update(slice(None), _from_units(sent, _HALF))
+
+
+def _to_units(values: Floats, kind: FloatType) -> bytes:
+    """Return a unit, a power of two, and `values` in it as numbers of type `kind`.
+
+    The largest comes near the largest number of that type; those that would be subnormal, which
+    are coarse and slow to make, become zero.
+    """
+    limits = np.finfo(kind)
+    _, exponent = math.frexp(np.abs(values).max(initial=0))
+    unit = 2.0 ** max(_SMALLEST_EXPONENT, exponent - limits.maxexp + 1)
+    in_units = values / np.float32(unit)
+    in_units[np.abs(in_units) < limits.tiny] = 0
+    return _UNIT.pack(unit) + in_units.astype(kind).tobytes()
+
+
+def _from_units(octets: memoryview, kind: FloatType) -> Floats:
+    (unit,) = _UNIT.unpack_from(octets)
+    values = np.frombuffer(octets[_UNIT.size :], kind).astype(np.float32)
+    values *= np.float32(unit)
+    return values
+
+
+def _counted(message: Octets, size: int) -> tuple[int, memoryview]:
+    """Split a message into the number of its entries, `size` at most, and the rest."""
+    count, rest = _cut(memoryview(message), _COUNT.size)
+    (number,) = _COUNT.unpack(count)
+    if number > size:
+        raise ValueError(f"{number} of {size} entries")
+    return number, rest
+
+
+def _cut(octets: memoryview, length: int) -> tuple[memoryview, memoryview]:
+    if len(octets) < length:
+        raise ValueError(f"{len(octets)} bytes where {length} must be")
+    return octets[:length], octets[length:]
+
+
+def rice_width(count: int, size: int) -> int:
+    """Return the best Rice parameter for the gaps between `count` of `size` indices, in bits.
+
+    Gaps between indices taken with probability p = count/size are geometrically distributed; the
+    formula for those is of Kiely, "Selecting the Golomb parameter in Rice coding" (2004).
+    """
+    if count in (0, size):
+        return 0
+    best = math.log(_GOLDEN_RATIO - 1) / math.log1p(-count / size)
+    return max(0, 1 + math.floor(math.log2(best)))
+
+
+def encode_indices(indices: Indices, size: int) -> bytes:
+    """Return a code of `indices`, sorted, different, each at least 0 and less than `size`.
+
+    Of each gap the lower bits come first, `rice_width` of them, padded to whole bytes at the end;
+    then the rest of each gap as so many zeros and a one. That takes less than one bit per index
+    more than any code of as many random indices must.
+    """
+    width = rice_width(len(indices), size)
+    gaps = np.diff(indices, prepend=-1) - 1
+    lower = (gaps[:, np.newaxis] >> np.arange(width)) & 1
+    ends = np.cumsum((gaps >> width) + 1) - 1
+    unary = np.zeros(ends[-1] + 1 if len(ends) else 0, np.bool_)
+    unary[ends] = True
+    return np.packbits(lower.astype(np.bool_)).tobytes() + np.packbits(unary).tobytes()
+
+
+def decode_indices(code: Octets, count: int, size: int) -> Indices:
+    """Return the `count` indices less than `size` that `code` stands for.
+
+    Raises:
+        ValueError: it stands for none.
+    """
+    width = rice_width(count, size)
+    start = _bytes(count * width)
+    octets = np.frombuffer(code, np.uint8)
+    # no gaps within `size` take more; it also keeps sums of hostile ones within 64 bits
+    if not start <= len(octets) <= start + _bytes(count + (size >> width)):
+        raise ValueError(f"{len(octets)} bytes cannot be {count} of {size} indices")
+    lower = np.unpackbits(octets[:start], count=count * width).reshape(count, width)
+    ends = np.flatnonzero(np.unpackbits(octets[start:]))
+    if len(ends) != count or _bytes(int(ends[-1]) + 1 if count else 0) != len(octets) - start:
+        raise ValueError(f"{len(ends)} gaps in {len(octets)} bytes for {count} indices")
+    gaps = (np.diff(ends, prepend=-1) - 1 << width) + lower @ (1 << np.arange(width))
+    indices: Indices = np.cumsum(gaps + 1) - 1
+    if count and indices[-1] >= size:
+        raise ValueError(f"index {indices[-1]} of {size} entries")
+    return indices
+
+
+def _bytes(bits: int) -> int:
+    return (bits + 7) // 8

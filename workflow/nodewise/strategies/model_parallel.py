@@ -1,0 +1,241 @@
+"""Model parallelism: every node holds one stage of the model, and the batch passes through them.
+
+Synchronous: a step is the one that a single process would do with the global batch. Cut into
+micro-batches, the batch fills the stages as a pipeline: all forward passes, then all backward
+passes, gradients added up, one update (GPipe: Huang et al., arXiv:1811.06965). With one micro-batch
+one stage works while the others wait.
+
+Batch normalisation sees a micro-batch at a time, as it would see a worker's part of the batch.
+"""
+
+import math
+import select
+import time
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from nodewise.errors import UserError
+from nodewise.strategies import base, options
+from nodewise.strategies.peers import STUCK_PEER_S, Peers
+from nodewise.strategies.stages import cut
+
+_NOTHING = np.empty(0, np.float32)
+
+
+class _Pass(NamedTuple):
+    """The forward pass of one micro-batch, kept for its backward pass."""
+
+    tape: tf.GradientTape
+    given: tf.Tensor
+    made: tf.Tensor
+
+
+class Laps:
+    """Adds up the seconds of the parts of a step, which take turns."""
+
+    def __init__(self) -> None:
+        self._seconds = dict.fromkeys(base.StepTimes._fields, 0.0)
+        self._last = time.perf_counter()
+
+    def end(self, part: str) -> None:
+        """Count the time since the last call as time of `part`."""
+        now = time.perf_counter()
+        self._seconds[part] += now - self._last
+        self._last = now
+
+    def times(self) -> base.StepTimes:
+        """Return what was counted."""
+        return base.StepTimes(**self._seconds)
+
+
+class Strategy(base.Strategy):
+    """Train one stage of the model; every batch is the global one.
+
+    There may be several pipelines, `groups`, each for its part of the global batch: worker `rank`
+    is in pipeline `rank` // stages. All workers build the whole model, so that it starts from the
+    same weights everywhere, but each computes, and keeps the optimizer's state, for its own stage.
+    """
+
+    replicas_agree = False
+
+    def __init__(self, job: base.Job, groups: int = 1) -> None:
+        keras.utils.set_random_seed(job.seed)
+        self.model = job.build()
+        self._job = job
+        self._stages = cut(self.model, job.size // groups)
+        group, self._place = divmod(job.rank, len(self._stages))
+        self._micro_batches = _micro_batches(job, groups, group)
+        self._stage = self._stages[self._place]
+        self._trained = [variable.value for variable in self._stage.trainable_variables]
+        self.optimizer = _optimizer(job, self._stage)
+        self._last = self._place == len(self._stages) - 1
+        self._before_trains = any(s.trainable_variables for s in self._stages[: self._place])
+        self._forward = tf.function(self._stage_forward, autograph=False)
+        self._add = tf.function(_sums, autograph=False)
+        self._apply = tf.function(self._stage_apply, autograph=False)
+        self._bubbles: list[float] = []
+        self._others = [peer for peer in range(job.size) if peer != job.rank]
+        self._peers = Peers(job.rank, job.addresses[: job.size])
+
+    def _stage_forward(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return what the stage makes of x; the last one its part of the loss, and its scores."""
+        made = self._stage(x, training=True)
+        if not self._last:
+            return made, tf.zeros(2)
+        loss_sum = tf.reduce_sum(self._job.loss(y, made))
+        return loss_sum / self._job.global_batch, base.score(loss_sum, made, y)
+
+    def _stage_apply(self, gradients: list[tf.Tensor]) -> None:
+        # an embedding's has single rows, some of them twice, which Adam would square one by one
+        dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        self.optimizer.apply(dense, self._stage.trainable_variables)
+
+    def _train(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, base.StepTimes]:
+        laps = Laps()
+        scores = tf.zeros(2)
+        passes = []
+        for part in self._micro_batches:
+            kept, scored = self._pass_forward(x[part], y[part], laps)
+            passes.append(kept)
+            scores += scored
+        gradients: list[tf.Tensor] = []
+        if self._trained or self._before_trains:  # else nobody needs a gradient of this stage
+            while passes:
+                own = self._pass_backward(passes.pop(), laps)
+                gradients = self._add(gradients, own) if gradients else own
+        gradients = self._whole_gradients(gradients, laps)
+        laps.end("compute")
+        self._peers.flush()
+        laps.end("communicate")
+        if self._trained:
+            self._apply(gradients)
+        laps.end("apply")
+        return scores, laps.times()
+
+    def _pass_forward(self, x: tf.Tensor, y: tf.Tensor, laps: Laps) -> tuple[_Pass, tf.Tensor]:
+        if self._place > 0:
+            x = self._receive(self._job.rank - 1, (len(x), *self._stage.input_shape[1:]), laps)
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(self._trained)
+            if self._before_trains:
+                tape.watch(x)
+            made, scores = self._forward(x, y)
+        if not self._last:
+            self._peers.send(self._job.rank + 1, made.numpy())
+        laps.end("compute")
+        return _Pass(tape, x, made), scores
+
+    def _pass_backward(self, kept: _Pass, laps: Laps) -> list[tf.Tensor]:
+        """Return the gradients of the stage's weights; send that of what it was given."""
+        gradient = None if self._last else self._receive(self._job.rank + 1, kept.made.shape, laps)
+        sources = [*self._trained, kept.given] if self._before_trains else self._trained
+        gradients = list(kept.tape.gradient(kept.made, sources, gradient))
+        if self._before_trains:
+            self._peers.send(self._job.rank - 1, gradients.pop().numpy())
+        laps.end("compute")
+        return gradients
+
+    def _receive(self, peer: int, shape: tuple[int, ...], laps: Laps) -> tf.Tensor:
+        laps.end("compute")
+        if not select.select([self._peers.fileno(peer)], [], [], STUCK_PEER_S)[0]:
+            raise TimeoutError(f"worker {peer} sent nothing for {STUCK_PEER_S} s")
+        laps.end("wait")
+        values = self._peers.receive_array(peer)
+        laps.end("communicate")
+        return tf.constant(values, shape=shape)
+
+    def _whole_gradients(self, gradients: list[tf.Tensor], laps: Laps) -> list[tf.Tensor]:
+        """Return the gradients over the whole global batch. One pipeline has seen all of it."""
+        return gradients
+
+    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        scores, times = self._train(x, y)
+        self._bubbles.append((times.wait + times.communicate) / sum(times))
+        return scores
+
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+        """Train one step; its parts are sums over the micro-batches.
+
+        To wait is to wait until a neighbour begins to send, to communicate until all is here.
+        """
+        return self._train(x, y)[1]
+
+    def split_weights(self) -> list[np.ndarray]:
+        return self.weights()
+
+    def observations(self) -> dict[str, list[float]]:
+        """Return the share of each step in which this stage waited for others, or for its link."""
+        noted, self._bubbles = self._bubbles, []
+        return {"bubble_share": noted}
+
+    def barrier(self) -> None:
+        for peer in self._others:
+            self._peers.send(peer, b"")
+        for peer in self._others:
+            self._peers.receive(peer)
+        self._peers.flush()
+
+    def agree(self) -> None:
+        """Give every worker all stages, batch normalisation's statistics included."""
+        own = np.concatenate([_NOTHING, *(v.numpy().ravel() for v in _agreed(self._stage))])
+        for peer in self._others:
+            self._peers.send(peer, own.tobytes())
+        found = {peer: self._peers.receive_array(peer) for peer in self._others}
+        found[self._job.rank] = own
+        self._peers.flush()
+        for place, stage in enumerate(self._stages):
+            of_stage = [found[n] for n in range(place, self._job.size, len(self._stages))]
+            weights = sum(math.prod(v.shape) for v in stage.trainable_variables)
+            mean = np.stack(of_stage).mean(axis=0)
+            _set(_agreed(stage), np.concatenate([of_stage[0][:weights], mean[weights:]]))
+
+
+def _agreed(stage: keras.Model) -> list[keras.Variable]:
+    """Return what workers agree on: weights, which pipelines have in common, then statistics."""
+    return [*stage.trainable_variables, *base.moving_statistics(stage)]
+
+
+def _set(variables: Sequence[keras.Variable], flat: NDArray[np.float32]) -> None:
+    for variable in variables:
+        size = math.prod(variable.shape)
+        variable.assign(flat[:size].reshape(variable.shape))
+        flat = flat[size:]
+
+
+def _sums(ones: list[tf.Tensor], others: list[tf.Tensor]) -> list[tf.Tensor]:
+    return [tf.add(one, other) for one, other in zip(ones, others, strict=True)]
+
+
+def _micro_batches(job: base.Job, groups: int, group: int) -> list[slice]:
+    """Return the rows of the global batch that each micro-batch of a pipeline has.
+
+    Raises:
+        UserError: there are more micro-batches than examples.
+    """
+    count = cast(options.ModelParallel, job.options).micro_batches
+    rows = np.array_split(np.arange(job.global_batch), groups)[group]
+    if count > len(rows):
+        raise UserError(
+            f"options.micro_batches: at most {len(rows)}, the examples of a step, not {count}"
+        )
+    return [slice(part[0], part[-1] + 1) for part in np.array_split(rows, count)]
+
+
+def _optimizer(job: base.Job, stage: keras.Model) -> keras.optimizers.Optimizer:
+    """Return the optimizer of the stage's own weights.
+
+    Raises:
+        UserError: it would need those of the other stages, too.
+    """
+    optimizer = job.optimizer()
+    if optimizer.global_clipnorm is not None:
+        raise UserError(
+            "the optimizer's global_clipnorm needs the gradients of all stages; use clipnorm"
+        )
+    optimizer.build(stage.trainable_variables)
+    return optimizer

@@ -1,0 +1,125 @@
+"""MPI: the gradients of all workers are summed by an all-reduce of MPICH, over TCP.
+
+Synchronous data parallelism like MultiWorkerMirroredStrategy, with the message passing interface of
+high-performance computing underneath, called through mpi4py. MPI waits by asking without a pause,
+which would use up a node's share of a core; here a rank starts a collective, then asks whether it
+is done and sleeps in between.
+
+The all-reduce is the ring: every worker sends 2(n−1)/n of the gradient. What MPICH would choose of
+itself sends as much, but where n is not a power of two it makes one worker send all of it twice.
+"""
+
+import ctypes
+import os
+import time
+
+import mpi4py
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from nodewise.strategies import base, pmi
+from nodewise.strategies.peers import STUCK_PEER_S, Peers, interface
+
+mpi4py.rc.initialize = False  # a rank must know its peers first
+from mpi4py import MPI  # noqa: E402
+
+_PAUSE = 0.02  # of the time waited so far: what sleeping can add to it, for each message awaited
+_LONGEST_PAUSE_S = 0.001
+
+
+class Strategy(base.Strategy):
+    """Train on `job.size` ranks, each on a node of its own."""
+
+    def __init__(self, job: base.Job) -> None:
+        self._job = job
+        self._ranks = _connected(job)
+        self._replica = base.Replica(job)
+        self.model = self._replica.model
+        self.optimizer = self._replica.optimizer
+        self._step_s: list[float] = []
+        self._gradient = tf.function(self._own, autograph=False)
+
+    def _own(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        grads, scores = base.gradients(self.model, self._job, x, y)
+        return tf.concat([tf.reshape(g, [-1]) for g in grads], axis=0), scores
+
+    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        started = time.perf_counter()
+        gradient, scores = self._gradient(x, y)
+        self._replica.apply(self._sum(gradient))
+        self._step_s.append(time.perf_counter() - started)
+        return scores
+
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+        marks = [time.perf_counter()]
+        gradient = self._replica.gradient(x, y)
+        marks.append(time.perf_counter())
+        self.barrier()
+        marks.append(time.perf_counter())
+        total = self._sum(gradient)
+        marks.append(time.perf_counter())
+        self._replica.apply(total)
+        marks.append(time.perf_counter())
+        return base.StepTimes(*np.diff(marks).tolist())
+
+    def _sum(self, values: tf.Tensor) -> NDArray[np.float32]:
+        """Return the sum of `values`, of the same shape on every worker, over the workers."""
+        total = np.array(values)  # to be kept until the all-reduce is done: mpi4py does not
+        finish(self._ranks.Iallreduce(MPI.IN_PLACE, total))
+        return total
+
+    def split_weights(self) -> list[np.ndarray]:
+        return self.weights()
+
+    def barrier(self) -> None:
+        finish(self._ranks.Ibarrier())
+
+    def agree(self) -> None:
+        for variable in base.moving_statistics(self.model):
+            variable.assign(self._sum(variable.numpy()) / self._job.size)
+
+    def observations(self) -> dict[str, list[float]]:
+        """Return, in rank 0, `mean_step_s`: the seconds of each step, their mean over the ranks.
+
+        Collective.
+        """
+        own, self._step_s = np.array(self._step_s), []
+        total = np.empty_like(own)
+        finish(self._ranks.Ireduce(own, total, root=0))
+        return {"mean_step_s": (total / self._job.size).tolist()} if self._job.rank == 0 else {}
+
+
+def finish(request: MPI.Request, timeout_s: float = STUCK_PEER_S) -> None:
+    """Return when `request` is done; sleeps between asking, the longer the longer it waits.
+
+    Raises:
+        TimeoutError: a peer did not do its part in time.
+    """
+    started = time.perf_counter()
+    while not request.Test():
+        waited = time.perf_counter() - started
+        if waited > timeout_s:
+            raise TimeoutError(f"a collective of MPI is not done after {timeout_s:g} s")
+        time.sleep(min(_PAUSE * waited, _LONGEST_PAUSE_S))
+
+
+def _connected(job: base.Job) -> MPI.Intracomm:
+    """Initialise MPI as one rank of the job; return the communicator of all ranks.
+
+    Raises:
+        TimeoutError: a worker did not come.
+    """
+    addresses = job.addresses[: job.size]
+    os.environ |= {
+        "MPIR_CVAR_PMI_VERSION": "1",  # also where a batch system offers another
+        "MPIR_CVAR_CH4_NETMOD": "ofi",
+        "MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM": "tsp_ring",
+        "FI_PROVIDER": "tcp",
+        "FI_TCP_IFACE": interface(addresses[job.rank]),
+    }
+    pmi.manage(Peers(job.rank, addresses))
+    # MPI.Init would keep the interpreter to itself, and so from the thread that is to answer it
+    ctypes.CDLL(MPI.__file__).MPI_Init(None, None)
+    MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_RETURN)  # mpi4py raises what is returned
+    return MPI.COMM_WORLD

@@ -1,0 +1,343 @@
+"""TensorFlow's ParameterServerStrategy: variables on servers, steps handed out by a coordinator.
+
+Asynchronous: a worker pulls the variables, computes the gradient of its own batch and pushes it;
+the servers apply what comes, in the order in which it comes. The coordinator, in the process of
+worker 0, dispatches every step from Python, which is what limits this strategy: a worker waits for
+its next step longer the more workers there are, and so gradients are hardly stale. (Keras' `fit`
+cannot drive this strategy; the loop here can.)
+
+A dispatched step takes its batch from the worker's own loop, and waits until there is one.
+"""
+
+import queue
+import socket
+import threading
+import time
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from nodewise.strategies import base
+from nodewise.strategies.peers import STUCK_PEER_S, Peers
+
+PATIENCE_S = STUCK_PEER_S / 4  # who trains tells those who may wait for it, so often at most
+
+_HERE, _TRAINING = b"here", b"training"
+
+
+class _Done(NamedTuple):
+    """What a dispatched step leaves; `marks` are the times at which its parts ended."""
+
+    scores: NDArray[np.float32]
+    staleness: int
+    marks: list[float]
+
+
+class _Desk:
+    """Where the worker's loop and the step that its server runs meet: both are in one process.
+
+    Functions of TensorFlow call Python by a token. A step is traced by the coordinator, and finds
+    the functions of the worker that runs it if they have the same tokens there.
+    """
+
+    def __init__(self, x: tf.Tensor, y: tf.Tensor) -> None:
+        self._asked: queue.SimpleQueue[tuple[tf.Tensor, tf.Tensor]] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[_Done | Exception] = queue.SimpleQueue()
+        self._marks: list[float] = []
+        self._x, self._y = (tf.TensorSpec.from_tensor(tensor) for tensor in (x, y))
+        calls = tf.function(self._calls, autograph=False).get_concrete_function()
+        self._kept = calls  # the tokens are valid as long as it is
+        called = [op for op in calls.graph.get_operations() if op.type == "PyFunc"]
+        self._tokens = {op.name: op.get_attr("token") for op in called}
+        self.tokens = b" ".join(self._tokens.values())
+
+    def _calls(self) -> None:
+        """Register the three functions."""
+        tf.numpy_function(self._take, [], [self._x.dtype, self._y.dtype], name="take")
+        tf.numpy_function(self._mark, [], [], name="mark")
+        tf.numpy_function(self._finish, [tf.zeros(2), tf.zeros([], tf.int64)], [], name="finish")
+
+    def train(self, x: tf.Tensor, y: tf.Tensor) -> _Done:
+        """Return what the next step that the coordinator dispatches to this worker has done.
+
+        Raises:
+            TimeoutError: none was done in time.
+            Exception: what the coordinator failed for.
+        """
+        self._marks = [time.perf_counter()]
+        self._asked.put((x, y))
+        try:
+            done = self._done.get(timeout=STUCK_PEER_S)
+        except queue.Empty:
+            raise TimeoutError(f"no step was done within {STUCK_PEER_S} s") from None
+        if isinstance(done, Exception):
+            raise done
+        return done
+
+    def fail(self, error: Exception) -> None:
+        """Let the worker's next step, or the one that it waits for, fail for `error`."""
+        self._done.put(error)
+
+    def take(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """In a step: return the worker's batch."""
+        kinds = [self._x.dtype, self._y.dtype]
+        x, y = tf.raw_ops.PyFunc(input=[], token=self._tokens["take"], Tout=kinds)
+        return tf.ensure_shape(x, self._x.shape), tf.ensure_shape(y, self._y.shape)
+
+    def mark(self) -> tf.Operation:
+        """In a step: note the time."""
+        return tf.raw_ops.PyFunc(input=[], token=self._tokens["mark"], Tout=[])
+
+    def finish(self, scores: tf.Tensor, staleness: tf.Tensor) -> tf.Operation:
+        """In a step: note the time and tell the worker that the step is done."""
+        given = [scores, staleness]
+        return tf.raw_ops.PyFunc(input=given, token=self._tokens["finish"], Tout=[])
+
+    def _take(self) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+        x, y = self._asked.get()
+        self._mark()
+        return x.numpy(), y.numpy()
+
+    def _mark(self) -> None:
+        self._marks.append(time.perf_counter())
+
+    def _finish(self, scores: NDArray[np.float32], staleness: np.int64) -> None:
+        self._mark()
+        self._done.put(_Done(scores.copy(), int(staleness), self._marks))
+
+
+class _Coordinator:
+    """Holds the variables on the servers and dispatches steps to whichever worker is free."""
+
+    def __init__(self, job: base.Job, cluster: dict[str, list[str]]) -> None:
+        self._job = job
+        host = job.addresses[0].rpartition(":")[0]
+        with socket.create_server((host, 0)) as free:
+            own = f"{host}:{free.getsockname()[1]}"
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec(cluster | {"chief": [own]}),
+            task_type="chief",
+            task_id=0,
+            rpc_layer="grpc",
+        )
+        self._strategy = tf.distribute.ParameterServerStrategy(resolver)
+        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self._strategy)
+        with self._strategy.scope():
+            keras.utils.set_random_seed(job.seed)
+            self.model = job.build()
+            self.optimizer = job.optimizer()
+            self.optimizer.build(self.model.trainable_variables)
+
+    def dispatch(self, desk: _Desk) -> None:
+        """Dispatch steps from now on, and without end.
+
+        Every worker has a step, even if it does not train now, and as many are there to be taken.
+        """
+        update = tf.function(lambda: self._strategy.run(self._step, args=(desk,)), autograph=False)
+
+        def step() -> tf.Tensor:
+            scores, staleness = update()  # a function is done when its variables are updated
+            with (
+                tf.control_dependencies([scores]),
+                tf.control_dependencies([desk.finish(scores, staleness)]),
+            ):
+                return tf.zeros([])
+
+        function = tf.function(step, autograph=False)
+        self._coordinator.schedule(function)  # traces
+        for _ in range(2 * self._job.size):
+            threading.Thread(target=self._supply, args=(function, desk), daemon=True).start()
+
+    def _supply(self, function: object, desk: _Desk) -> None:
+        try:
+            while True:
+                self._coordinator.schedule(function).get()
+        except Exception as error:  # nobody waits for this thread
+            desk.fail(error)
+
+    def _step(self, desk: _Desk) -> tuple[tf.Tensor, tf.Tensor]:
+        """Pull, compute, push; return the batch's scores and the gradient's staleness."""
+        x, y = desk.take()
+        trained, others = self.model.trainable_variables, self.model.non_trainable_variables
+        with tf.control_dependencies([x]):
+            updates = tf.identity(self.optimizer.iterations.value)
+            weights = [tf.identity(variable.value) for variable in trained]
+            rest = [tf.identity(variable.value) for variable in others]
+        with tf.control_dependencies([updates, *weights, *rest]):
+            pulled = desk.mark()
+        with tf.control_dependencies([pulled]), tf.GradientTape() as tape:
+            tape.watch(weights)
+            logits, changed = self.model.stateless_call(weights, rest, x, training=True)
+            loss_sum = tf.reduce_sum(self._job.loss(y, logits))
+            # a part of the global batch's mean; an update of its own takes a whole one
+            loss = loss_sum * (self._job.size / self._job.global_batch)
+        gradients = tape.gradient(loss, weights)
+        with tf.control_dependencies(gradients):
+            computed = desk.mark()
+        with tf.control_dependencies([computed]):
+            staleness = tf.identity(self.optimizer.iterations.value) - updates
+        with tf.control_dependencies([staleness]):
+            self.optimizer.apply(gradients, trained)
+            for variable, before, after in zip(others, rest, changed, strict=True):
+                if after is not before:
+                    variable.assign(after)
+        return base.score(loss_sum, logits, y), tf.cast(staleness, tf.int64)
+
+    def variables(self) -> list[keras.Variable]:
+        """Return what training changes, on the servers."""
+        return base.changing(self.model, self.optimizer)
+
+
+class Strategy(base.Strategy):
+    """Train as one of `job.size` workers; the first one is the coordinator, too.
+
+    `model` is what the servers have only after `agree`.
+    """
+
+    replicas_agree = False
+
+    def __init__(self, job: base.Job) -> None:
+        self._job = job
+        self._peers = Peers(job.rank, job.addresses)
+        self._others = [worker for worker in range(job.size) if worker != job.rank]
+        self._server = _server(job, self._peers)
+        self._coordinator: _Coordinator | None = None
+        if job.rank == 0:  # first of all that computes: it makes this process one of the cluster
+            for place in range(1, len(job.addresses)):
+                self._peers.receive(place)
+            self._coordinator = _Coordinator(job, _cluster(job))
+        keras.utils.set_random_seed(job.seed)
+        self.model = job.build()
+        self.optimizer = job.optimizer()  # never applied: the servers have another
+        self._desk: _Desk | None = None
+        self._staleness: list[float] = []
+        self._told = time.monotonic()
+
+    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        return tf.constant(self._train(x, y).scores)
+
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+        """Train one step in parts.
+
+        To wait is to wait until the coordinator's step begins; to communicate, to pull the
+        variables; to apply, to push the gradients and have them applied.
+        """
+        wait, communicate, compute, apply = np.diff(self._train(x, y).marks).tolist()
+        return base.StepTimes(compute, wait, communicate, apply)
+
+    def _train(self, x: tf.Tensor, y: tf.Tensor) -> _Done:
+        if self._desk is None:
+            self._desk = self._opened(x, y)
+        done = self._desk.train(x, y)
+        self._staleness.append(done.staleness)
+        if time.monotonic() - self._told > PATIENCE_S:
+            self._told = time.monotonic()
+            self._tell(_TRAINING)
+        return done
+
+    def _opened(self, x: tf.Tensor, y: tf.Tensor) -> _Desk:
+        """Return the desk for batches like this one. Collective."""
+        desk = _Desk(x, y)
+        self._tell(desk.tokens)
+        for other in self._others:
+            if self._peers.receive(other) != desk.tokens:
+                raise RuntimeError(f"workers {self._job.rank} and {other} call Python differently")
+        if self._coordinator is not None:
+            self._coordinator.dispatch(desk)
+        return desk
+
+    def _tell(self, message: bytes) -> None:
+        for other in self._others:
+            self._peers.send(other, message)
+
+    def weights(self) -> list[np.ndarray]:
+        """Return the servers' weights on the first worker, elsewhere those last agreed on."""
+        model = self.model if self._coordinator is None else self._coordinator.model
+        return [np.asarray(variable.numpy()) for variable in model.trainable_variables]
+
+    def split_weights(self) -> list[np.ndarray]:
+        return self.weights()
+
+    def barrier(self) -> None:
+        """Return when every worker has called it; one that still trains is waited for."""
+        self._tell(_HERE)
+        for other in self._others:
+            while self._peers.receive(other) == _TRAINING:
+                pass
+        self._peers.flush()
+
+    def agree(self) -> None:
+        """Take weights and moving statistics of the servers, by way of the coordinator."""
+        self.barrier()
+        mine = _agreed(self.model)
+        if self._coordinator is not None:
+            for target, source in zip(mine, _agreed(self._coordinator.model), strict=True):
+                target.assign(source.numpy())
+                self._tell(np.asarray(target.numpy()).tobytes())
+        else:
+            for target in mine:
+                values = self._peers.receive_array(0)
+                target.assign(values.reshape(target.shape))
+        self._peers.flush()
+
+    def observations(self) -> dict[str, list[float]]:
+        """Return, for each update, how many others came between its pull and its push."""
+        noted, self._staleness = self._staleness, []
+        return {"staleness": noted}
+
+    def state(self) -> list[np.ndarray]:
+        """Return, on the first worker, what the servers have. Collective."""
+        self.barrier()
+        state = super().state()
+        self.barrier()
+        return state
+
+    def restore(self, state: list[np.ndarray]) -> None:
+        """Set, on the first worker, the servers to `state`. Collective."""
+        self.barrier()
+        super().restore(state)
+        self.barrier()
+
+    def _variables(self) -> list[keras.Variable]:
+        return [] if self._coordinator is None else self._coordinator.variables()
+
+
+class Server:
+    """Holds variables until its process is ended."""
+
+    def __init__(self, job: base.Job) -> None:
+        server = _server(job, Peers(job.rank, job.addresses))
+        threading.Thread(target=server.join, daemon=True).start()  # it lives as long as this thread
+
+
+def _cluster(job: base.Job) -> dict[str, list[str]]:
+    places = list(job.addresses)
+    return {"worker": places[: job.size], "ps": places[job.size :]}
+
+
+def _server(job: base.Job, peers: Peers) -> tf.distribute.Server:
+    """Return the running server of this place, which was told to the first one.
+
+    It listens where `peers` found each other.
+    """
+    is_worker = job.rank < job.size
+    server = tf.distribute.Server(
+        tf.train.ClusterSpec(_cluster(job)),
+        job_name="worker" if is_worker else "ps",
+        task_index=job.rank if is_worker else job.rank - job.size,
+        config=tf.compat.v1.ConfigProto(
+            intra_op_parallelism_threads=tf.config.threading.get_intra_op_parallelism_threads(),
+            inter_op_parallelism_threads=tf.config.threading.get_inter_op_parallelism_threads(),
+        ),
+    )
+    if job.rank > 0:
+        peers.send(0, _HERE)
+        peers.flush()
+    return server
+
+
+def _agreed(model: keras.Model) -> list[keras.Variable]:
+    return [*model.trainable_variables, *base.moving_statistics(model)]
