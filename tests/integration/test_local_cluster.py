@@ -90,6 +90,19 @@ def test_a_killed_worker_is_named_not_the_peers_that_miss_it(tmp_path):
     assert raised.value.reason == "rank 2: killed by SIGKILL"
 
 
+@pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError, TimeoutError])
+def test_the_rank_that_failed_of_itself_is_named_not_a_peer_that_noticed_first(tmp_path, error):
+    def work(rank, channel):
+        if rank == 2:
+            time.sleep(0.3)
+            raise ValueError("no such layer")
+        raise error
+
+    with pytest.raises(processes.WorkerError) as raised:
+        run(work, tmp_path)
+    assert raised.value.reason == "rank 2: ValueError: no such layer"
+
+
 def test_a_worker_that_just_leaves_is_named(tmp_path):
     def work(rank, channel):
         if rank == 0:

@@ -167,7 +167,7 @@ def _work(rank: int, work: Callable[[int, Channel], Message], channel: Channel) 
         traceback.print_exc()
         first_line = (str(error).strip().splitlines() or [""])[0]
         # names, not classes: this module must not import TensorFlow
-        peer_error = type(error).__name__ in (
+        peer_error = isinstance(error, (ConnectionError, TimeoutError)) or type(error).__name__ in (
             "UnavailableError",
             "AbortedError",
             "CancelledError",

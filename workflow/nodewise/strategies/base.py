@@ -190,7 +190,9 @@ def gradients(
         logits = model(x, training=True)
         loss_sum = tf.reduce_sum(job.loss(y, logits))
         loss = loss_sum / job.global_batch
-    return tape.gradient(loss, model.trainable_variables), score(loss_sum, logits, y)
+    found = tape.gradient(loss, model.trainable_variables)
+    # an embedding's is sparse, with which Adam does other steps than with the same as a tensor
+    return [tf.convert_to_tensor(g) for g in found], score(loss_sum, logits, y)
 
 
 def score(loss_sum: tf.Tensor, logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:

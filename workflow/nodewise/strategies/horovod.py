@@ -48,7 +48,7 @@ class Strategy(base.Strategy):
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         grads, scores = base.gradients(self.model, self._job, x, y)
         # one group: else which gradients are summed together, and so their rounding, is a race
-        total = _sum([tf.convert_to_tensor(g) for g in grads], "gradients")
+        total = _sum(grads, "gradients")
         self.optimizer.apply(total, self.model.trainable_variables)
         return scores
 
