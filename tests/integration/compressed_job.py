@@ -80,13 +80,20 @@ def linear(rank, options, addresses, out, given=None, killed=False):
         )
     )  # fmt: skip
     rows = np.split(np.arange(sum(EXAMPLES)), np.cumsum(EXAMPLES)[:-1])[rank]
-    seen = [trained.weights()[0]]
-    for step in inputs() if given is None else given:
-        trained.step(tf.constant(step[rows], tf.float32), tf.zeros(len(rows), tf.int32))
+    x = tf.constant((inputs() if given is None else given)[:, rows], tf.float32)
+    y = tf.zeros(len(rows), tf.int32)
+    initial, seen = trained.state(), [trained.weights()[0]]
+    for step in x:
+        trained.step(step, y)
         seen.append(trained.weights()[0])
         if killed and rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
-    return {"weights": np.squeeze(seen), "residual": trained.state()[-2]}
+    residual = trained.state()[-2]
+    trained.restore(initial)
+    for step in x:
+        trained.split_step(step, y)
+    again = trained.split_weights()[0]
+    return {"weights": np.squeeze(seen), "residual": residual, "again": np.squeeze(again)}
 
 
 def infinite(rank, options, addresses, out):

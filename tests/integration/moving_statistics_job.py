@@ -40,7 +40,16 @@ def train(cluster: Local, strategy: str, out: Path) -> None:
     def work(rank: int, channel: processes.Channel) -> processes.Message:
         places.join(cluster, rank, channel, NODES)
         options = strategies.STRATEGIES[strategy].checked({}, NODES)
-        job = base.Job(rank, NODES, NODES * BATCH, 3, build, keras.optimizers.SGD, options=options)
+        job = base.Job(
+            rank,
+            NODES,
+            NODES * BATCH,
+            3,
+            build,
+            keras.optimizers.SGD,
+            options=options,
+            addresses=tuple(cluster.addresses()),
+        )
         trained = strategies.load(strategy).Strategy(job)
         random = np.random.default_rng(rank)
         x = tf.constant(random.normal(rank, 1, (BATCH, 4)), tf.float32)

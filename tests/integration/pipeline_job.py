@@ -105,7 +105,6 @@ def train_on(cluster: Local, case: Case, out: Path) -> None:
         if case.model == "embedded":
             x = np.floor(np.abs(x)).clip(0, 7)
         y = random.integers(0, 4, (STEPS, GLOBAL_BATCH))
-        batches = [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
         builds = (normalised, frozen, slow, embedded)
         job = base.Job(
             rank,
@@ -118,6 +117,7 @@ def train_on(cluster: Local, case: Case, out: Path) -> None:
             addresses=tuple(cluster.addresses()[: case.nodes]),
         )
         trained = strategies.load(case.strategy).Strategy(job)
+        batches = [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
         trained.step(*batches[0])  # traces
         trained.barrier()
         trained.observations()

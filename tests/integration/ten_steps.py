@@ -93,10 +93,10 @@ def train_on(
         agree(trained)
         np.savez(out / f"fused~{rank}.npz", *trained.weights())
         trained.barrier()
-        before = time.perf_counter()
         time.sleep(0 if rank else LATE_S)
+        came = time.monotonic()
         trained.barrier()
-        (out / f"barrier~{rank}.json").write_text(json.dumps(time.perf_counter() - before))
+        (out / f"barrier~{rank}.json").write_text(json.dumps([came, time.monotonic()]))
         return {}
 
     processes.run(

@@ -88,6 +88,12 @@ def test_replicas_are_equal_bit_by_bit_after_every_step(linear, label):
         np.testing.assert_array_equal(first["weights"], other["weights"])
 
 
+@pytest.mark.parametrize("label", OPTIONS)
+def test_the_split_form_from_the_initial_state_does_the_same_again(linear, label):
+    for worker in linear[label]:
+        np.testing.assert_allclose(worker["again"], worker["weights"][-1], atol=1e-4)
+
+
 @pytest.mark.parametrize("label", ["dense", "float16", "threshold", "top_k"])
 def test_what_was_not_applied_is_in_the_residuals(linear, label):
     """Weighted by examples: the updates and the residuals are all gradients that there were."""

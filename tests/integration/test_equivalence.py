@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ten_steps import LATE_S
 
 from make_horovod import make_horovod
 from nodewise.strategies import STRATEGIES
@@ -63,6 +62,7 @@ SYNCHRONOUS = [
     ("mpi", {}),
     ("multi_worker_mirrored", {}),
     ("multi_worker_mirrored", {"collective": "star"}),
+    ("tensor_parallel", {}),
 ]
 CASES = [
     *((strategy, options, nodes) for strategy, options in SYNCHRONOUS for nodes in (2, 3)),
@@ -86,8 +86,9 @@ def test_n_workers_equal_one_process(tmp_path, one_process, optimizer, strategy,
         for worker in trained[form]:
             assert largest_difference(worker, one_process["fused"][0]) <= TOLERANCE
             assert largest_difference(worker, trained[form][0]) == 0
-    for file in (tmp_path / "out").glob("barrier~*.json"):
-        assert json.loads(file.read_text()) > 0.9 * LATE_S  # nobody passes before the last is there
+    seen = [json.loads(file.read_text()) for file in (tmp_path / "out").glob("barrier~*.json")]
+    came, left = zip(*seen, strict=True)
+    assert max(came) <= min(left)  # nobody passes the barrier before the last is there
 
 
 def test_the_split_form_of_one_process_is_its_fused_form(one_process):

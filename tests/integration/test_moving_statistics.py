@@ -11,7 +11,7 @@ JOB = Path(__file__).with_name("moving_statistics_job.py")
 
 
 @pytest.mark.parametrize(
-    "strategy", ["custom_loop", "multi_worker_mirrored", "parameter_averaging"]
+    "strategy", ["custom_loop", "mpi", "multi_worker_mirrored", "parameter_averaging"]
 )
 def test_moving_statistics_are_averaged_over_the_workers(tmp_path, strategy):
     command = [sys.executable, JOB, strategy, tmp_path]

@@ -134,3 +134,30 @@ def test_parameter_averaging_takes_steps_or_an_epoch_as_its_period(period):
     options = checked("parameter_averaging", 2, period=period)
     assert options.model_dump() == {"period": period, "optimizer_state": "kept"}
     assert options == type(options).model_validate(options.model_dump())
+
+
+def test_multi_worker_mirrored_is_a_ring_unless_told_otherwise():
+    assert checked("multi_worker_mirrored", 1).model_dump() == {"collective": "ring"}
+    assert checked("multi_worker_mirrored", 3, collective="star").model_dump() == {
+        "collective": "star"
+    }
+    said = "options.collective: must be 'ring' or 'star', not 'tree'"
+    assert refusal("multi_worker_mirrored", 3, collective="tree") == said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"servers": 4}, "options.servers: at most 3, the nodes; not 4"),
+        ({"servers": 0}, "options.servers: must be greater than or equal to 1, not 0"),
+        ({"servers": 1.0}, "options.servers: must be a valid integer, not 1.0"),
+        ({"bound": 1}, "options.bound: "),
+    ],
+)
+def test_parameter_server_refuses(options, said):
+    assert refusal("parameter_server", 3, **options).startswith(said)
+
+
+def test_parameter_server_has_its_servers_beside_the_nodes_that_train():
+    assert checked("parameter_server", 1).server_nodes == 1
+    assert checked("parameter_server", 2, servers=2).server_nodes == 2

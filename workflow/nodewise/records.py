@@ -74,7 +74,7 @@ class Split(Frozen):
     """The parts of each split-form step of one worker; the four lists have one entry a step.
 
     `wait_us` is the time in a barrier after the gradient: waiting for the slowest worker plus the
-    cost of the barrier itself, whose idle median is `idle_barrier_us`. With a parameter server it is
+    cost of the barrier itself, whose idle median is `idle_barrier_us`; with a parameter server,
     what the server held the worker back.
     """
 

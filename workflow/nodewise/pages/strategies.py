@@ -33,7 +33,7 @@ _SPLIT = [
     *_POINT,
     Column("step_time_s", "Step time", "s", kind_from="label"),
     *(Column(f"{part}_s", part.capitalize(), "s", kind_from="label") for part in PARTS),
-    Column("flags", "Caution"),
+    Column("flags", "Caution", wide=True),
 ]
 _BYTES = [
     *_POINT,

@@ -24,7 +24,6 @@ from nodewise.strategies.options import (
     ParameterServer,
 )
 
-
 Exchange = Literal[
     "none",
     "devices",  # of one process
@@ -42,9 +41,10 @@ class StrategyEntry:
     """What is known of a strategy without training: its title, its nodes, its options.
 
     `exchange` is how what was computed is brought together: the overhead law follows from it. Where
-    that can be chosen, an option `collective` says it instead. With `whole_batches` every worker is given the whole global batch instead of a part of its own.
-    With `one_process` the nodes are devices of one process. `packages` are what it trains with
-    beside TensorFlow; records tell their versions.
+    that can be chosen, an option `collective` says it instead. With `whole_batches` every worker is
+    given the whole global batch instead of a part of its own. With `one_process` the nodes are
+    devices of one process. `packages` are what it trains with beside TensorFlow; records tell their
+    versions.
     """
 
     title: str
@@ -120,9 +120,7 @@ STRATEGIES = {
         options=ModelParallel,
         whole_batches=True,
     ),
-    "mpi": StrategyEntry(
-        "MPI, MPICH", max_nodes=64, exchange="ring", packages=("mpi4py", "mpich")
-    ),
+    "mpi": StrategyEntry("MPI, MPICH", max_nodes=64, exchange="ring", packages=("mpi4py", "mpich")),
     "multi_worker_mirrored": StrategyEntry(
         "MultiWorkerMirroredStrategy",
         max_nodes=64,

@@ -6,7 +6,8 @@ worker 0, dispatches every step from Python, which is what limits this strategy:
 its next step longer the more workers there are, and so gradients are hardly stale. (Keras' `fit`
 cannot drive this strategy; the loop here can.)
 
-A dispatched step takes its batch from the worker's own loop, and waits until there is one.
+A dispatched step takes its batch from the worker's own loop, and waits until there is one. Where
+workers meet all such steps are ended: TensorFlow does some things only when none is under way.
 """
 
 import queue
@@ -44,7 +45,7 @@ class _Desk:
     """
 
     def __init__(self, x: tf.Tensor, y: tf.Tensor) -> None:
-        self._asked: queue.SimpleQueue[tuple[tf.Tensor, tf.Tensor]] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[tuple[tf.Tensor, tf.Tensor] | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[_Done | Exception] = queue.SimpleQueue()
         self._marks: list[float] = []
         self._x, self._y = (tf.TensorSpec.from_tensor(tensor) for tensor in (x, y))
@@ -56,7 +57,7 @@ class _Desk:
 
     def _calls(self) -> None:
         """Register the three functions."""
-        tf.numpy_function(self._take, [], [self._x.dtype, self._y.dtype], name="take")
+        tf.numpy_function(self._take, [], [tf.bool, self._x.dtype, self._y.dtype], name="take")
         tf.numpy_function(self._mark, [], [], name="mark")
         tf.numpy_function(self._finish, [tf.zeros(2), tf.zeros([], tf.int64)], [], name="finish")
 
@@ -81,11 +82,20 @@ class _Desk:
         """Let the worker's next step, or the one that it waits for, fail for `error`."""
         self._done.put(error)
 
-    def take(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """In a step: return the worker's batch."""
-        kinds = [self._x.dtype, self._y.dtype]
-        x, y = tf.raw_ops.PyFunc(input=[], token=self._tokens["take"], Tout=kinds)
-        return tf.ensure_shape(x, self._x.shape), tf.ensure_shape(y, self._y.shape)
+    def close(self) -> None:
+        """Let steps go by without a batch from now on."""
+        self._asked.put(None)
+
+    def open(self) -> None:
+        """Let steps wait for a batch again. None is under way."""
+        self._asked.get()
+
+    def take(self) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """In a step: return whether there is a batch, and the worker's batch."""
+        kinds = [tf.bool, self._x.dtype, self._y.dtype]
+        there, x, y = tf.raw_ops.PyFunc(input=[], token=self._tokens["take"], Tout=kinds)
+        x, y = tf.ensure_shape(x, self._x.shape), tf.ensure_shape(y, self._y.shape)
+        return tf.ensure_shape(there, []), x, y
 
     def mark(self) -> tf.Operation:
         """In a step: note the time."""
@@ -96,10 +106,14 @@ class _Desk:
         given = [scores, staleness]
         return tf.raw_ops.PyFunc(input=given, token=self._tokens["finish"], Tout=[])
 
-    def _take(self) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
-        x, y = self._asked.get()
+    def _take(self) -> tuple[np.bool_, NDArray[np.generic], NDArray[np.generic]]:
+        batch = self._asked.get()
+        if batch is None:
+            self._asked.put(None)
+            x, y = (np.zeros(one.shape, one.dtype.as_numpy_dtype) for one in (self._x, self._y))
+            return np.False_, x, y
         self._mark()
-        return x.numpy(), y.numpy()
+        return np.True_, batch[0].numpy(), batch[1].numpy()
 
     def _mark(self) -> None:
         self._marks.append(time.perf_counter())
@@ -125,42 +139,70 @@ class _Coordinator:
         )
         self._strategy = tf.distribute.ParameterServerStrategy(resolver)
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self._strategy)
+        self._one_at_a_time = threading.Lock()
+        self._stop = threading.Event()
+        self._suppliers: list[threading.Thread] = []
         with self._strategy.scope():
             keras.utils.set_random_seed(job.seed)
             self.model = job.build()
             self.optimizer = job.optimizer()
             self.optimizer.build(self.model.trainable_variables)
 
-    def dispatch(self, desk: _Desk) -> None:
-        """Dispatch steps from now on, and without end.
+    def employ(self, desk: _Desk) -> None:
+        """Dispatch such steps as take their batch from a desk like this one."""
+        train = tf.function(
+            lambda x, y: self._strategy.run(self._step, args=(x, y, desk)), autograph=False
+        )
 
-        Every worker has a step, even if it does not train now, and as many are there to be taken.
-        """
-        update = tf.function(lambda: self._strategy.run(self._step, args=(desk,)), autograph=False)
-
-        def step() -> tf.Tensor:
-            scores, staleness = update()  # a function is done when its variables are updated
-            with (
-                tf.control_dependencies([scores]),
-                tf.control_dependencies([desk.finish(scores, staleness)]),
-            ):
+        def done(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+            scores, staleness = train(x, y)  # this function is done when its variables are updated
+            with tf.control_dependencies([scores]):
+                finished = desk.finish(scores, staleness)
+            with tf.control_dependencies([finished]):
                 return tf.zeros([])
 
-        function = tf.function(step, autograph=False)
-        self._coordinator.schedule(function)  # traces
+        def step() -> tf.Tensor:
+            there, x, y = desk.take()
+            return tf.cond(there, lambda: done(x, y), lambda: tf.zeros([]))
+
+        self._desk = desk
+        self._function = tf.function(step, autograph=False)
+
+    def dispatch(self) -> None:
+        """Dispatch steps from now on.
+
+        Every worker has one, even if it has no batch for it now, and as many are there to be taken.
+        """
+        self._stop.clear()
         for _ in range(2 * self._job.size):
-            threading.Thread(target=self._supply, args=(function, desk), daemon=True).start()
+            thread = threading.Thread(target=self._supply, daemon=True)
+            self._suppliers.append(thread)
+            thread.start()
 
-    def _supply(self, function: object, desk: _Desk) -> None:
+    def drain(self) -> None:
+        """Return when no step is under way; desks must let them go by.
+
+        Raises:
+            TimeoutError: a step was not done in time.
+        """
+        self._stop.set()
+        for thread in self._suppliers:
+            thread.join(STUCK_PEER_S)
+            if thread.is_alive():
+                raise TimeoutError(f"a step was not done within {STUCK_PEER_S} s")
+        self._suppliers.clear()
+
+    def _supply(self) -> None:
         try:
-            while True:
-                self._coordinator.schedule(function).get()
+            while not self._stop.is_set():
+                with self._one_at_a_time:  # the first one traces
+                    done = self._coordinator.schedule(self._function)
+                done.get()
         except Exception as error:  # nobody waits for this thread
-            desk.fail(error)
+            self._desk.fail(error)
 
-    def _step(self, desk: _Desk) -> tuple[tf.Tensor, tf.Tensor]:
+    def _step(self, x: tf.Tensor, y: tf.Tensor, desk: _Desk) -> tuple[tf.Tensor, tf.Tensor]:
         """Pull, compute, push; return the batch's scores and the gradient's staleness."""
-        x, y = desk.take()
         trained, others = self.model.trainable_variables, self.model.non_trainable_variables
         with tf.control_dependencies([x]):
             updates = tf.identity(self.optimizer.iterations.value)
@@ -213,6 +255,7 @@ class Strategy(base.Strategy):
         self.model = job.build()
         self.optimizer = job.optimizer()  # never applied: the servers have another
         self._desk: _Desk | None = None
+        self._under_way = False  # steps are dispatched
         self._staleness: list[float] = []
         self._told = time.monotonic()
 
@@ -231,6 +274,10 @@ class Strategy(base.Strategy):
     def _train(self, x: tf.Tensor, y: tf.Tensor) -> _Done:
         if self._desk is None:
             self._desk = self._opened(x, y)
+        if not self._under_way:
+            self._under_way = True
+            if self._coordinator is not None:
+                self._coordinator.dispatch()
         done = self._desk.train(x, y)
         self._staleness.append(done.staleness)
         if time.monotonic() - self._told > PATIENCE_S:
@@ -246,7 +293,7 @@ class Strategy(base.Strategy):
             if self._peers.receive(other) != desk.tokens:
                 raise RuntimeError(f"workers {self._job.rank} and {other} call Python differently")
         if self._coordinator is not None:
-            self._coordinator.dispatch(desk)
+            self._coordinator.employ(desk)
         return desk
 
     def _tell(self, message: bytes) -> None:
@@ -263,6 +310,16 @@ class Strategy(base.Strategy):
 
     def barrier(self) -> None:
         """Return when every worker has called it; one that still trains is waited for."""
+        self._meet()
+        if self._desk is not None and self._under_way:
+            self._under_way = False
+            self._desk.close()
+            if self._coordinator is not None:
+                self._coordinator.drain()
+            self._meet()
+            self._desk.open()
+
+    def _meet(self) -> None:
         self._tell(_HERE)
         for other in self._others:
             while self._peers.receive(other) == _TRAINING:

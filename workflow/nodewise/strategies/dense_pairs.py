@@ -1,0 +1,71 @@
+"""Pairs of dense layers in a row, which can be split over nodes, and models widened for that.
+
+Imports TensorFlow.
+"""
+
+import math
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+from keras import layers
+from numpy.typing import NDArray
+
+from nodewise.errors import UserError
+
+# What works on each unit for itself: between the layers of a pair there may be nothing else.
+_ACTIVATIONS = {"linear", "relu", "leaky_relu", "elu", "selu", "gelu", "silu", "tanh", "sigmoid"}
+_BETWEEN = (layers.Dropout, layers.BatchNormalization, layers.ReLU, layers.LeakyReLU)
+
+
+def pairs(model: keras.Model) -> list[tuple[layers.Dense, layers.Dense]]:
+    """Return the trained dense layers of which one follows the other; each is in one pair only.
+
+    Raises:
+        UserError: there are none, or the model is not a Sequential one.
+    """
+    if not isinstance(model, keras.Sequential):
+        raise UserError(f"{model.name}: must be a Sequential model to be split within its layers")
+    found: list[tuple[layers.Dense, layers.Dense]] = []
+    first: layers.Dense | None = None
+    for layer in model.layers:
+        if isinstance(layer, layers.Dense) and layer.trainable:
+            if first is not None:
+                found.append((first, layer))
+                first = None
+            else:
+                by_unit = keras.activations.serialize(layer.activation) in _ACTIVATIONS
+                first = layer if by_unit else None
+        elif not isinstance(layer, _BETWEEN):
+            first = None
+    if not found:
+        raise UserError(f"{model.name}: has no two dense layers in a row that could be split")
+    return found
+
+
+def widened(model: keras.Model, nodes: int) -> keras.Model:
+    """Return `model`, or if need be a wider one, whose pairs can be split evenly over `nodes`.
+
+    The first layer of a pair gets units that are not there in `model`. With weights of 0 they
+    change nothing.
+
+    Raises:
+        UserError: nothing of the model can be split.
+    """
+    units = {first.name: math.ceil(first.units / nodes) * nodes for first, _ in pairs(model)}
+    if all(units[first.name] == first.units for first, _ in pairs(model)):
+        return model
+
+    def copied(layer: keras.Layer) -> keras.Layer:
+        config = layer.get_config()
+        if layer.name in units:
+            config["units"] = units[layer.name]
+        return type(layer).from_config(config)
+
+    return keras.models.clone_model(model, clone_function=copied)
+
+
+def padded(values: NDArray[np.generic], shape: Sequence[int]) -> NDArray[np.generic]:
+    """Return `values` filled up with 0 at the end of each axis to `shape`."""
+    ends = [(0, wanted - got) for wanted, got in zip(shape, values.shape, strict=True)]
+    return np.pad(values, ends)
