@@ -125,6 +125,7 @@ def train(
 ) -> dict[str, Any]:
     """Train in the split form, go back to the beginning, train in the fused form, agree."""
     import numpy as np
+    import tensorflow as tf
 
     from nodewise.strategies import base
 
@@ -138,6 +139,7 @@ def train(
         strategy.split_step(*batch)
     save("split")
     strategy.restore(initial)
+    tf.random.set_seed(rank)  # as every input pipeline does; waits for all that is under way
     strategy.observations()
     channel.meet("go")
     strategy.barrier()
@@ -212,6 +214,8 @@ def net(asked: Asked) -> Made:
             "adam": lambda: optimizers.Adam(0.01, epsilon=1e-4),
             "decaying": lambda: optimizers.SGD(decay, momentum=0.9),
             "broken": Broken,
+            "clipped": lambda: optimizers.SGD(0.1, clipnorm=1.0),
+            "lamb": optimizers.Lamb,
         }[asked.optimizer]()
 
     def batches(rank: int) -> list[Any]:

@@ -83,6 +83,14 @@ def test_a_model_without_a_pair_is_refused_in_one_line(folder):
     assert "no two dense layers in a row" in failure(folder, "no_pair")
 
 
+def test_optimizers_that_need_whole_layers_are_refused_in_one_line(tmp_path):
+    job = {"strategy": "tensor_parallel", "nodes": 1, "model": "net"}
+    jobs = [job | {"optimizer": "clipped"}, job | {"optimizer": "lamb"}]
+    clipped, lamb = json.loads(run("async_sgd_job.py", tmp_path, json.dumps(jobs)))
+    assert clipped["error"].startswith("rank 0: UserError: the optimizer's clipnorm needs")
+    assert lamb["error"].startswith("rank 0: UserError: the optimizer lamb does not treat each")
+
+
 def test_a_stuck_worker_is_not_waited_for_without_end(tmp_path):
     stuck = {"hit": 1, "hit_with": signal.SIGSTOP, "timeout_s": 4}
     job = {"strategy": "tensor_parallel", "nodes": 2, "model": "net", "optimizer": "adam"} | stuck

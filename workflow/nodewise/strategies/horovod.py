@@ -9,7 +9,6 @@ import os
 import socketserver
 import sys
 import threading
-from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -36,13 +35,13 @@ class Strategy(base.Strategy):
     """Train on `job.size` workers that meet at a server of worker 0."""
 
     def __init__(self, job: base.Job) -> None:
-        self._barrier = tf.function(lambda own: _sum([own], "barrier"), autograph=False)
-        _start(job, self.barrier)
+        _start(job)
         self._job = job
         self._replica = base.Replica(job)
         self.model = self._replica.model
         self.optimizer = self._replica.optimizer
         self._step = tf.function(self._fused, autograph=False)
+        self._barrier = tf.function(lambda own: _sum([own], "barrier"), autograph=False)
         self._total = tf.function(lambda flat: _sum([flat], "flat")[0], autograph=False)
 
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
@@ -81,31 +80,40 @@ def _sum(tensors: list[tf.Tensor], name: str) -> list[tf.Tensor]:
 
 class _Rendezvous(RendezvousHTTPServer):  # type: ignore[misc]
     daemon_threads = True
+    request_queue_size = 128  # all workers ask at once, a hundred times a second
 
     def server_bind(self) -> None:
         """Do not look for a name of the address: a node knows no name server."""
         socketserver.TCPServer.server_bind(self)
 
 
-def _start(job: base.Job, barrier: Callable[[], None]) -> None:
+def _start(job: base.Job) -> None:
     """Connect Horovod on all workers, as its own launcher would, each on a node of its own.
 
     Raises:
-        TimeoutError: a worker did not come.
+        OSError: a worker did not come.
     """
-    addresses = job.addresses[: job.size]
-    peers = Peers(job.rank, addresses)
-    server = None
-    first_host = addresses[0].rpartition(":")[0]
-    if job.rank == 0:
-        server = _Rendezvous((first_host, 0), RendezvousHandler, verbose=False)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    peers = Peers(job.rank, job.addresses[: job.size])
+    if job.rank > 0:
+        _init(job, int(peers.receive(0)))
+        peers.send(0, b"connected")
+        peers.flush()
+        return
+    others = range(1, job.size)
+    with _Rendezvous((_host(job), 0), RendezvousHandler, verbose=False) as server:
+        polling = {"poll_interval": 0.01}  # seconds that `shutdown` may take
+        threading.Thread(target=server.serve_forever, kwargs=polling, daemon=True).start()
         port = server.server_address[1]
-        for peer in range(1, job.size):
+        for peer in others:
             peers.send(peer, str(port).encode())
         peers.flush()
-    else:
-        port = int(peers.receive(0))
+        _init(job, port)
+        for peer in others:
+            peers.receive(peer)
+        server.shutdown()
+
+
+def _init(job: base.Job, port: int) -> None:
     os.environ |= {
         "HOROVOD_HOSTNAME": f"node{job.rank}",
         "HOROVOD_RANK": str(job.rank),
@@ -114,15 +122,16 @@ def _start(job: base.Job, barrier: Callable[[], None]) -> None:
         "HOROVOD_LOCAL_SIZE": "1",
         "HOROVOD_CROSS_RANK": str(job.rank),
         "HOROVOD_CROSS_SIZE": str(job.size),
-        "HOROVOD_GLOO_RENDEZVOUS_ADDR": first_host,
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": _host(job),
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
-        "HOROVOD_GLOO_IFACE": interface(addresses[job.rank]),
+        "HOROVOD_GLOO_IFACE": interface(job.addresses[job.rank]),
         "HOROVOD_GLOO_TIMEOUT_SECONDS": str(STUCK_PEER_S),
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
     }
     hvd.init()
-    barrier()  # all have found each other
-    if server is not None:
-        server.shutdown()
-        server.server_close()
+
+
+def _host(job: base.Job) -> str:
+    """Return the address of worker 0, where the others ask for each other."""
+    return job.addresses[0].rpartition(":")[0]

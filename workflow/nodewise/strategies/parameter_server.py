@@ -7,7 +7,8 @@ its next step longer the more workers there are, and so gradients are hardly sta
 cannot drive this strategy; the loop here can.)
 
 A dispatched step takes its batch from the worker's own loop, and waits until there is one. Where
-workers meet all such steps are ended: TensorFlow does some things only when none is under way.
+workers meet, such steps are ended: to set a seed TensorFlow waits until none is under way, and
+keeps all of Python waiting with it.
 """
 
 import queue
