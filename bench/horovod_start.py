@@ -1,0 +1,117 @@
+"""From the start of a job of 3 workers to its first timed step: our cells against horovodrun.
+
+Level: a cell of Horovod in at most a third of what `horovodrun -np 3` takes.
+
+All three train the same model on the same data with the same batch, two steps that connect and
+trace, two that warm up, then the first timed one. A cell's workers are forked from one process that
+has imported TensorFlow; horovodrun starts a Python process for each, as its users do.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+import cell_start
+import yaml
+
+from nodewise import horovod_build
+from nodewise.clusters import machine
+from nodewise.config import read_config
+
+NODES, BATCH, STEPS = 3, 32, 5
+SITE = horovod_build.FOLDER.absolute() / "site"
+STRATEGIES = ("horovod", "multi_worker_mirrored")
+STUDY = {
+    "name": "start",
+    "title": "Start",
+    "experiments": {
+        "local": cell_start.experiment({"kind": "local"}, [NODES])
+        | {"strategies": {name: {"nodes": [NODES]} for name in STRATEGIES}}
+    },
+}
+
+
+def main() -> None:
+    """Time the three ways by turns and print what they took."""
+    nodewise = [sys.executable, "-m", "nodewise"]
+    prepare = ["prepare-dataset", "fashion_mnist", "--out", cell_start.DATASET]
+    subprocess.run([*nodewise, *prepare], check=True)
+    subprocess.run([*nodewise, "build-horovod", "--out", horovod_build.FOLDER], check=True)
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder, "study.yaml")
+        config.write_text(yaml.safe_dump(STUDY))
+        ways = {
+            f"cell of {cell.strategy}": partial(cell_start.forked, cell, config, Path(folder))
+            for cell in read_config(config).cells()
+        }
+        ways["horovodrun"] = partial(horovodrun, Path(folder))
+        for way in ways.values():
+            way()  # not timed: files come from the disk
+        taken = cell_start.by_turns(ways)
+    cell_start.tell(f"{NODES} workers", taken)
+    for way in taken:
+        if way != "horovodrun":
+            cell_start.tell_ratio(taken, way, "horovodrun")
+
+
+def horovodrun(folder: Path) -> dict[str, float]:
+    """Run this script on ranks of horovodrun; return when the last rank came to each milestone."""
+    program = [sys.executable, SITE / "bin" / "horovodrun", "-np", str(NODES), "--disable-cache"]
+    with machine.to_itself(lambda: None):
+        began = time.time()
+        subprocess.run(
+            [*program, sys.executable, __file__, folder],
+            check=True,
+            capture_output=True,
+            env=os.environ | {"PYTHONPATH": str(SITE), "CUDA_VISIBLE_DEVICES": "-1"},
+        )
+    ranks = [json.loads((folder / f"rank~{rank}.json").read_text()) for rank in range(NODES)]
+    return {name: max(rank[name] for rank in ranks) - began for name in cell_start.MILESTONES}
+
+
+def train(folder: Path) -> None:
+    """Be one of horovodrun's ranks, as a user would write it; leave the times of its milestones."""
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    from nodewise import datasets, models
+    from nodewise.places import compute_with_one_thread
+
+    at = {"imported_s": time.time()}
+    hvd.init()
+    compute_with_one_thread()
+    data = datasets.load(cell_start.DATASET / "manifest.json")
+    fashion_cnn = models.load("fashion_cnn")
+    model, optimizer = fashion_cnn.build(), fashion_cnn.optimizer()
+    optimizer.build(model.trainable_variables)
+    hvd.broadcast_variables([v.value for v in model.variables], root_rank=0)
+    cross_entropy = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    @tf.function(autograph=False)
+    def step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        with hvd.DistributedGradientTape(tf.GradientTape()) as tape:
+            loss = cross_entropy(y, model(x, training=True))
+        gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
+        optimizer.apply(gradients, model.trainable_variables)
+        return loss
+
+    mine = slice(hvd.rank(), None, hvd.size())
+    examples = tf.data.Dataset.from_tensor_slices((data.x_train[mine], data.y_train[mine]))
+    batches = examples.batch(BATCH).take(STEPS)
+    at["workers_ready_s"] = time.time()
+    for x, y in batches:
+        step(x, y).numpy()
+    at["first_timed_step_s"] = time.time()
+    (folder / f"rank~{hvd.rank()}.json").write_text(json.dumps(at))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        train(Path(sys.argv[1]))
+    else:
+        main()
