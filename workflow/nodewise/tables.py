@@ -342,9 +342,10 @@ def _measured(
     those that the usual machine would have taken: compute and apply are scaled, the rest is not.
     """
     share = cell.cluster.share
+    exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
     steps = _step_times(result) * share
     step_time = result.elapsed_s / result.steps * share
-    split = {part: seconds * share for part, seconds in _split_times(result).items()}
+    split = {part: seconds * share for part, seconds in _split_times(result, exchange).items()}
     last = result.epochs[-1]
     computing = (
         step_time if cell.nodes == 1 else split.get("compute_s", 0) + split.get("apply_s", 0)
@@ -397,8 +398,11 @@ def _step_times(result: Measurement) -> pd.Series:
     return pd.DataFrame([worker.step_us for worker in result.workers], dtype="float64").mean() / 1e6
 
 
-def _split_times(result: Measurement) -> dict[str, float]:
-    """Seconds of each part of a split-form step: median over the steps of the mean over workers."""
+def _split_times(result: Measurement, exchange: str) -> dict[str, float]:
+    """Seconds of each part of a split-form step: median over the steps of the mean over workers.
+
+    Where only some steps exchange anything it is the mean over the steps, as of step times.
+    """
     splits = [worker.split for worker in result.workers if worker.split is not None]
     if not splits:
         return {}
@@ -406,8 +410,11 @@ def _split_times(result: Measurement) -> dict[str, float]:
         part: pd.DataFrame([getattr(s, f"{part}_us") for s in splits], dtype="float64").mean() / 1e6
         for part in PARTS
     }
-    medians = {f"{part}_s": float(seconds.median()) for part, seconds in parts.items()}
-    return medians | {"split_step_s": float(pd.DataFrame(parts).sum(axis=1, skipna=False).median())}
+    parts["split_step"] = pd.DataFrame(parts).sum(axis=1, skipna=False)
+    return {
+        f"{part}_s": float(seconds.mean() if exchange == "averaging" else seconds.median())
+        for part, seconds in parts.items()
+    }
 
 
 def _epoch_rows(record: Record) -> list[dict[str, Any]]:

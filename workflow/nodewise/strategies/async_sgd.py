@@ -76,9 +76,8 @@ class Strategy(base.Strategy):
 
     def _flat_gradient(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         grads, scores = base.gradients(self.model, self._job, x, y)
-        flat = tf.concat([tf.reshape(g, [-1]) for g in grads], axis=0)
         # a part of the global batch's mean gradient; an update of its own takes a whole one
-        return flat * self._job.size, scores
+        return base.flat(grads) * self._job.size, scores
 
     def _load_flat(self, flat: tf.Tensor) -> None:
         parts = tf.split(flat, [int(np.prod(shape)) for shape in self._shapes])

@@ -43,7 +43,7 @@ class Strategy(base.Strategy):
 
     def _own(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         grads, scores = base.gradients(self.model, self._job, x, y)
-        return tf.concat([tf.reshape(g, [-1]) for g in grads], axis=0), scores
+        return base.flat(grads), scores
 
     def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         started = time.perf_counter()

@@ -46,7 +46,7 @@ class Part:
         return self._flat()
 
     def _flat(self) -> tf.Tensor:
-        return tf.concat([tf.reshape(v, [-1]) for v in self._variables], axis=0)
+        return base.flat(self._variables)
 
     def saved(self) -> bytes:
         """Return the parameters and the optimizer's variables, as `restore` takes them."""
