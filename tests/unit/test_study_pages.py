@@ -71,6 +71,16 @@ def test_a_study_page_shows_table_scaling_curves_and_energy(docs):
     assert "estimated" in text and "10 watts" in text
 
 
+def test_an_accuracy_is_of_whole_epochs_only(tmp_path):
+    steps = make.cell().extent
+    make.write_study(tmp_path, records(extent=steps), make.published(), published.runs())
+    draw_charts(tmp_path / "tables", tmp_path / "overhead", tmp_path / "charts")
+    page = (render(tmp_path)[0] / "studies" / "asu.md").read_text()
+    accuracy = page[page.index("## Accuracy") : page.index("## Energy")]
+    assert "0.995" in Texts(accuracy).text  # what the study printed
+    assert accuracy.count("<data") == 2  # and nothing of ours
+
+
 def test_a_study_of_which_nothing_is_measured_says_so(docs):
     assert "Nothing of this study has been measured here yet" in (docs / "horovod.md").read_text()
     assert "Energy" not in (docs / "horovod.md").read_text()

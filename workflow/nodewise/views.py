@@ -17,6 +17,7 @@ Tables = dict[str, pd.DataFrame]
 SINGLE = "single"
 GROUP = ["study", "experiment", "model", "dataset"]
 MODEL = ["study", "model", "dataset"]
+FEW_WAYS = 2  # besides training on one node
 POINT = ["batch_per_worker", "nodes"]
 
 OVERHEAD = {"fits": FITS, "predictions": PREDICTIONS, "judgement": JUDGEMENT}
@@ -171,6 +172,33 @@ def step_parts(curves: pd.DataFrame) -> pd.DataFrame:
     rows = rows[rows["compute_s"].notna()]
     parts = {f"{part}_s": part for part in ("input", *PARTS)}
     keep = [*GROUP, "line", *POINT, "kind", "repeats", "flags"]
+    long = rows.rename(columns=parts).melt(keep, [*parts.values()], "part", "seconds")
+    return long.dropna(subset="seconds").reset_index(drop=True)
+
+
+def ways(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the curve points of experiments that compare several ways of training.
+
+    That is more than `FEW_WAYS` of them, at the same batch: each on a chart of its own would hide
+    what is compared.
+    """
+    at = [*GROUP, "kind", "batch_per_worker"]
+    several = curves[curves["strategy"] != SINGLE].groupby(at)["strategy"].transform("nunique")
+    compared = curves.loc[several[several > FEW_WAYS].index, at].drop_duplicates()
+    rows = curves.merge(compared, "inner", at)
+    return rows.assign(kind=_labels(rows))
+
+
+def way_parts(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the split steps of `ways` in long form, on as many nodes as most ways share."""
+    rows = ways(curves)
+    rows = rows[rows["compute_s"].notna() & (rows["nodes"] > 1)]
+    at = [*GROUP, "kind", "batch_per_worker"]
+    counts = rows.groupby([*at, "nodes"])["strategy"].nunique().rename("ways").reset_index()
+    shared = counts.sort_values(["ways", "nodes"]).groupby(at).tail(1)
+    rows = rows.merge(shared[[*at, "nodes"]], "inner", [*at, "nodes"])
+    parts = {f"{part}_s": part for part in ("input", *PARTS)}
+    keep = [*GROUP, "strategy", *POINT, "kind", "repeats", "flags"]
     long = rows.rename(columns=parts).melt(keep, [*parts.values()], "part", "seconds")
     return long.dropna(subset="seconds").reset_index(drop=True)
 

@@ -1,8 +1,8 @@
 """The figures: tables -> Vega-Lite specifications, static pictures, data and words.
 
 One function per figure; `scaling` draws what was measured, `fits` the overhead formulas, `settings`
-how links, nodes and inputs compare, `models` what models compute and communicate. To add a figure,
-write its function and name it in `figures`.
+how links, nodes and inputs compare, `ways` how strategies do, `models` what models compute and
+communicate. To add a figure, write its function and name it in `figures`.
 """
 
 import json
@@ -14,7 +14,7 @@ import vl_convert
 from nodewise import views
 from nodewise.architecture import read_architectures
 from nodewise.calibration import read_calibration
-from nodewise.charts import calibration, fits, models, scaling, settings, theme
+from nodewise.charts import calibration, fits, models, scaling, settings, theme, ways
 from nodewise.charts.figure import VEGA_LITE, Figure, spec_json
 from nodewise.outputs import update_folder
 from nodewise.quantities import kind_label
@@ -24,6 +24,8 @@ BUNDLE = f"vega-{VEGA_LITE}.js"
 THEMES = "themes.js"
 
 _MODEL = ["study", "model", "dataset"]
+_EXPERIMENT = ["experiment", "model", "dataset"]
+_WAYS = [*_EXPERIMENT, "batch_per_worker", "kind"]
 _LINE = ["experiment", "model", "dataset", "line", "kind"]
 
 
@@ -66,10 +68,22 @@ def draw_charts(
 
 def figures(tables: views.Tables, overhead: views.Tables) -> list[Figure]:
     """Return every figure that the tables have data for."""
-    drawn = [scaling.training_time(*one) for one in _each(views.training_times(tables), _MODEL)]
-    drawn += [scaling.accuracy(*one) for one in _each(views.accuracies(tables), _MODEL)]
-    drawn += [scaling.step_split(*one) for one in _each(views.step_parts(tables["curves"]), _LINE)]
-    for one in _each(views.speedups(tables["curves"]), _LINE):
+    curves = tables["curves"]
+    compared = views.ways(curves)[_EXPERIMENT].drop_duplicates()
+    times, accuracies, speedups = (
+        _without(compared, view)
+        for view in (
+            views.training_times(tables),
+            views.accuracies(tables),
+            views.speedups(curves),
+        )
+    )
+    drawn = [scaling.training_time(*one) for one in _each(times, _MODEL)]
+    drawn += [scaling.accuracy(*one) for one in _each(accuracies, _MODEL)]
+    drawn += [ways.throughput(*one) for one in _each(views.ways(curves), _WAYS)]
+    drawn += [ways.parts(*one) for one in _each(views.way_parts(curves), _WAYS)]
+    drawn += [scaling.step_split(*one) for one in _each(views.step_parts(curves), _LINE)]
+    for one in _each(speedups, _LINE):
         drawn += [scaling.speedup(*one), scaling.efficiency(*one)]
     for one in _each(views.epochs(tables), ["experiment", "model", "dataset", "kind"]):
         drawn += [scaling.by_epoch(*one, "loss"), scaling.by_epoch(*one, "accuracy")]
@@ -85,6 +99,12 @@ def figures(tables: views.Tables, overhead: views.Tables) -> list[Figure]:
     for rows, of in _each(views.speedup_roles(predictions), views.CURVE):
         drawn.append(fits.outlook(rows, of, kinds[of["curve"]]))
     return drawn
+
+
+def _without(compared: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return `rows` without those of experiments that have a chart of all their ways."""
+    known = rows.merge(compared.assign(known=True), "left", _EXPERIMENT)["known"]
+    return rows[known.isna().to_numpy()]
 
 
 def _each(rows: pd.DataFrame, axes: list[str]) -> list[tuple[pd.DataFrame, dict[str, str]]]:

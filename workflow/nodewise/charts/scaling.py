@@ -12,6 +12,7 @@ from nodewise.quantities import PROJECTED
 
 HOLLOW = "Hollow points call for caution: more workers than cores, or a machine not at rest."
 BAR_GAP = 0.12
+MOST_LINES = 2  # strategies that need no colour each: one, and its beginning on one node
 _POINT = ["line", "batch_per_worker", "nodes"]
 _LAUNCHES = ["repeats", "flags"]
 
@@ -146,12 +147,18 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
     """Draw training `loss` or `accuracy` (`value`) over the epochs (`views.epochs`)."""
     names = ["strategy", "batch_per_worker", "nodes", "repeat", "epoch"]
     data = rows[["kind", *names, value]]
+    colour, fill = batch_colour(data), batch_fill(data)
+    if data["strategy"].nunique() > MOST_LINES:
+        legend = alt.Legend(symbolOpacity=1, columns=few(2, 5))
+        scale = alt.Scale(range=theme.CATEGORIES)
+        colour = alt.Color("strategy:N", title=None, legend=legend, scale=scale)
+        fill = alt.Fill("strategy:N", title=None, legend=legend, scale=scale)
     base = alt.Chart(inline(data)).encode(
         x=alt.X("epoch:Q", title="Epoch")
         .axis(values=sorted(map(int, data["nodes"].unique())), format="d")
         .scale(zero=False, nice=False, padding=12),
         y=alt.Y(f"{value}:Q", title=f"Training {value}").scale(zero=False, padding=10),
-        color=batch_colour(data),
+        color=colour,
         detail=["strategy:N", "repeat:N", "nodes:O"],
     )
     dash = alt.StrokeDash("nodes:O", title="Nodes").legend(
@@ -159,7 +166,7 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
     )
     lines = base.mark_line(strokeWidth=1.8).encode(strokeDash=dash)
     points = base.mark_point(size=30, opacity=1).encode(
-        fill=batch_fill(data), tooltip=tooltip(data, ["kind", *names, value])
+        fill=fill, tooltip=tooltip(data, ["kind", *names, value])
     )
     last = data[data["epoch"] == data["epoch"].max()]
     return Figure(

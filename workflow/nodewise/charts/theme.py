@@ -30,6 +30,17 @@ KIND_SHAPES = {
     "estimated": "triangle-left",
 }
 PROJECTED_SHAPE = "triangle-up"
+# told apart by the colour-blind, and on light and dark ground
+CATEGORIES = [
+    "#2f7fc1",
+    "#d2600f",
+    "#0f8f6b",
+    "#c2549d",
+    "#8a7a2e",
+    "#7d6bc4",
+    "#b98108",
+    "#6f7680",
+]
 PART_COLOURS = {
     "input": "#6366c4",
     "compute": "#2b8a8f",

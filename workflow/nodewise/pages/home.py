@@ -21,17 +21,19 @@ def pages(study: Study) -> Iterator[Page]:
 
 
 def _measured(study: Study) -> list[dict[str, Any]]:
-    """Return the best speed-up and the smallest batch that pays; of points without a caution."""
+    """Return the best speed-up and the smallest batch that pays, of nodes and without a caution."""
     speed = views.speedups(study.tables["curves"])
     speed = speed[(speed["nodes"] > 1) & (speed["flags"] == "")]
+    speed = speed[speed["exchange"] != "devices"]  # of one machine
     if speed.empty:
         return []
     best = speed.sort_values("speedup").iloc[-1]
     headlines = [
         {
             "number": number(best["speedup"], "×", best["kind"]),
-            "text": f"the throughput of one node, on {best['nodes']} nodes with "
-            f"{best['batch_per_worker']} examples per worker and step: the best speed-up",
+            "text": f"the throughput of one node: the best speed-up, of "
+            f"{study.model_title(best['model'])} on {best['nodes']} nodes by {best['line']} with "
+            f"{best['batch_per_worker']} examples per worker and step",
         }
     ]
     pays = speed[speed["speedup"] > 1]

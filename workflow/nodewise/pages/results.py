@@ -12,6 +12,7 @@ from nodewise.views import with_labels
 _SECTIONS = {
     "Training time": ["time"],
     "Training accuracy": ["accuracy"],
+    "Ways of training": ["ways", "ways-parts"],
     "Where the time goes": ["split"],
     "Links, stragglers and inputs": ["settings"],
     "Speed-up and efficiency": ["speedup", "efficiency"],
@@ -64,9 +65,15 @@ def pages(study: Study) -> Iterator[Page]:
 
 def _model(study: Study, model: str, cells: pd.DataFrame) -> dict[str, Any]:
     anchor, done = slug(model), cells[cells["status"] == "ok"]
+    compared = {one.of["experiment"] for one in study.pick("ways", model=model)}
     sections = []
     for title, figures in _SECTIONS.items():
-        shown = [one for one in study.pick(*figures, model=model) if one.kinds != ["published"]]
+        shown = [
+            one
+            for one in study.pick(*figures, model=model)
+            if one.kinds != ["published"]
+            and not (one.figure == "split" and one.of["experiment"] in compared)
+        ]
         shown.sort(key=lambda one: list(one.of.values()))  # pairs of one experiment stay together
         if shown:
             sections.append({"title": title, "anchor": slug(f"{model} {title}"), "figures": shown})

@@ -49,7 +49,7 @@ _SPEED = [
     Column("speedup", "Our speed-up", "×", kind_from="speed_label"),
     Column("efficiency", "Our efficiency", "share", kind_from="speed_label"),
     Column("speed_label", "Kind of ours"),
-    Column("flags", "Caution"),
+    Column("flags", "Caution", wide=True),
 ]
 _TIME = [
     *_WAY,
@@ -117,6 +117,13 @@ def _runs(study: Study, name: str, rows: pd.DataFrame) -> dict[str, Any]:
     rows = rows.assign(
         efficiency_published=rows["speedup_published"] / rows["nodes"],
     )
+    whole = rows["whole_epochs"].eq(True)  # some steps make no accuracy
+    rows = rows.assign(
+        **{
+            name: rows[name].where(whole) for name in ("trained", "train_accuracy", "test_accuracy")
+        },
+        accuracy_label=rows["accuracy_label"].where(whole),
+    )
     known = rows[["training_accuracy", "test_accuracy_published", "train_accuracy"]].notna()
     scored = known.any(axis=1)
     cells = study.cells[(study.cells["study"] == name) & study.cells["energy_j"].notna()]
@@ -130,7 +137,7 @@ def _runs(study: Study, name: str, rows: pd.DataFrame) -> dict[str, Any]:
         "speed": table(rows, _SPEED),
         "time": table(rows, _TIME),
         "accuracy": table(rows[scored], _ACCURACY) if scored.any() else None,
-        "scaling": _of_study(study, name, "speedup", "efficiency"),
+        "scaling": _of_study(study, name, "ways", "ways-parts", "speedup", "efficiency"),
         "curves": _of_study(study, name, "loss-by-epoch", "accuracy-by-epoch"),
         "energy": table(energy, _ENERGY) if len(energy) else None,
         "watts": f"{study.config.watts_per_core:g}",
