@@ -1,11 +1,12 @@
 """Run as a script: train ten steps with a strategy on n workers, in its split and fused forms.
 
-    python ten_steps.py STRATEGY NODES OPTIMIZER OUT [OPTIONS]
+    python ten_steps.py STRATEGY OPTIONS OUT NODES OPTIMIZER [NODES OPTIMIZER]...
 
 OPTIONS are those of the strategy, as JSON. OPTIMIZER is sgd_momentum or adam; with -still added,
-its learning rate is 0. Each worker saves its weights as OUT/split~RANK.npz and OUT/fused~RANK.npz.
-Every worker takes its `np.array_split` part of the same global batches of 50 examples (with three
-workers the parts are 17, 17 and 16), or all of them if the strategy does not cut batches.
+its learning rate is 0. Each worker saves its weights in the folder OUT/NODES-OPTIMIZER, as
+split~RANK.npz and fused~RANK.npz. Every worker takes its `np.array_split` part of the same global
+batches of 50 examples (with three workers the parts are 17, 17 and 16), or all of them if the
+strategy does not cut batches.
 """
 
 import json
@@ -25,11 +26,15 @@ GLOBAL_BATCH = 50
 LATE_S = 0.3
 
 
-def main(strategy: str, nodes: int, optimizer: str, out: Path, given: dict[str, Any]) -> None:
+def main(strategy: str, given: dict[str, Any], out: Path, cases: list[str]) -> None:
     entry = strategies.STRATEGIES[strategy]
-    cluster = Local(1 if entry.one_process else nodes)
+    counts = [int(count) for count in cases[::2]]
+    cluster = Local(max(counts))
     with cluster.open():
-        train_on(cluster, strategy, nodes, optimizer, out, entry.checked(given, nodes))
+        for nodes, optimizer in zip(counts, cases[1::2], strict=True):
+            folder = out / f"{nodes}-{optimizer}"
+            folder.mkdir()
+            train_on(cluster, strategy, nodes, optimizer, folder, entry.checked(given, nodes))
 
 
 def train_on(
@@ -74,7 +79,7 @@ def train_on(
             build,
             make_optimizer,
             options=options,
-            addresses=tuple(cluster.addresses()),
+            addresses=tuple(cluster.addresses()[:workers]),
         )
         trained = strategies.load(strategy).Strategy(job)
         initial = trained.state()
@@ -110,5 +115,4 @@ def train_on(
 
 
 if __name__ == "__main__":
-    given = json.loads(sys.argv[5]) if len(sys.argv) > 5 else {}
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], Path(sys.argv[4]), given)
+    main(sys.argv[1], json.loads(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:])

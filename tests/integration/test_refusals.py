@@ -36,7 +36,7 @@ WRITING = {
     "measure": "--strategy single --model models/templates/own_model.py:build --nodes 1 --batch 32"
     " --dataset data/templates/own_data.py:load --steps 2 --out {out}/record.json",
 }
-READING = {"check-config", "check-record", "doctor", "models", "plan"}
+READING = {"check-config", "check-record", "doctor", "models", "plan", "strategies"}
 LONG = {"measure-cell", "calibrate", "measure"}  # meet a full disk in the end: test_leftovers.py
 # what they write here fits on the smallest disk
 SMALL = {"build-horovod", "describe-model", "prepare-weights"}

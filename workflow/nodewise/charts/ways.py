@@ -72,7 +72,7 @@ def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             tooltip=tooltip(data, names),
         )
     )
-    whole = data.groupby(["strategy", "nodes"], as_index=False)["seconds"].sum()
+    whole = data.groupby(["strategy", "nodes"])["seconds"].sum().reset_index()
     count = int(data["nodes"].max())
     return Figure(
         figure="ways-parts",
