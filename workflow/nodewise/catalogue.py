@@ -78,7 +78,6 @@ def strategy_rows() -> list[Row]:
         {
             "strategy": name,
             "title": entry.title,
-            "min_nodes": entry.min_nodes,
             "max_nodes": entry.max_nodes,
             "options": {
                 option: {"default": known.get("default"), "allowed": _allowed(known)}
@@ -111,7 +110,7 @@ def strategy_table(rows: Sequence[Row]) -> Table:
     """Return the rows of `strategy_rows` for a terminal, a line for each option."""
     shown = Table("Strategy", "What it is", "Nodes", "Options", box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:
-        nodes = f"{row['min_nodes']} to {row['max_nodes']}" if row["max_nodes"] > 1 else "1"
+        nodes = f"1 to {row['max_nodes']}" if row["max_nodes"] > 1 else "1"
         options = [
             f"{name}={json.dumps(known['default'])} ({known['allowed']})"
             for name, known in row["options"].items()

@@ -97,7 +97,7 @@ def _strategy(study: Study, name: str, cells: pd.DataFrame) -> dict[str, Any]:
 
 def _nodes(name: str) -> str:
     entry = STRATEGIES[name]
-    return f"{entry.min_nodes} to {entry.max_nodes}" if entry.max_nodes > 1 else "1"
+    return f"1 to {entry.max_nodes}" if entry.max_nodes > 1 else "1"
 
 
 def _curves(study: Study, cells: pd.DataFrame) -> pd.DataFrame:

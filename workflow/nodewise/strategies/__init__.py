@@ -50,7 +50,6 @@ class StrategyEntry:
     title: str
     max_nodes: int
     exchange: Exchange
-    min_nodes: int = 1
     options: type[Options] = Options
     whole_batches: bool = False
     one_process: bool = False
@@ -62,8 +61,8 @@ class StrategyEntry:
         Raises:
             ValueError: an option or the number of nodes is not allowed; the text names it.
         """
-        if not self.min_nodes <= nodes <= self.max_nodes:
-            allowed = f"{self.min_nodes} to {self.max_nodes}" if self.max_nodes > 1 else "1"
+        if not 1 <= nodes <= self.max_nodes:
+            allowed = f"1 to {self.max_nodes}" if self.max_nodes > 1 else "1"
             raise ValueError(f"nodes: allowed for this strategy: {allowed}, not {nodes}")
         try:
             checked = self.options.model_validate(options)
@@ -102,7 +101,6 @@ STRATEGIES = {
         "Pipelines side by side",
         max_nodes=64,
         exchange="activations",
-        min_nodes=2,
         options=Hybrid,
         whole_batches=True,
     ),
