@@ -188,7 +188,7 @@ def _fetched(folder: Path, steps: _Steps) -> Path:
 
 def _patched(archive: Path, folder: Path) -> Path:
     with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
+        packed.extractall(folder)  # noqa: S202 (its hash is known; early 3.11 has no filters)
     source = folder / f"horovod-{VERSION}"
     _change(source)
     return source
