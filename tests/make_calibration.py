@@ -70,8 +70,9 @@ def _launch(
 ) -> dict[str, Any]:
     rings = payloads if nodes > 1 else ()
     sizes = np.array(rings, dtype=float)
+    values = dict(zip(("software_s", "latency_s", "seconds_per_byte"), law, strict=True))
     seconds = np.maximum(
-        Messages(*law[:2]).evaluate(nodes, 0, sizes), Wire(law[2]).evaluate(nodes, 0, sizes)
+        Messages().evaluate(values, nodes, 0, sizes), Wire().evaluate(values, nodes, 0, sizes)
     )
     return {
         "nodes": nodes,

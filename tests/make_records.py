@@ -202,8 +202,8 @@ def write_study(
     paths = write(records, folder / "records")
     tables = build_tables(paths, published, published_runs=published_runs)
     write_tables(tables, folder / "tables")
-    fitted = fit_study(tables["curves"], tables["cells"], tables["published"], resamples=20)
-    write_fits(*fitted, folder / "overhead")
+    fitted = fit_study(tables["curves"], tables["cells"], tables["published"], draws=20)
+    write_fits(fitted, folder / "overhead")
     return tables
 
 

@@ -87,8 +87,10 @@ def test_own_time_is_wall_time_by_the_share():
 def test_two_node_counts_cannot_tell_software_from_latency_and_predict_nothing():
     found = examine(make.calibration((1, 2)))
     row = wall(found)
-    assert row["software_s"] == 0
-    assert 2 * row["latency_s"] == pytest.approx(make.SOFTWARE_S + 2 * make.LATENCY_S, rel=1e-3)
+    both = row["software_s"] + 2 * row["latency_s"]
+    assert both == pytest.approx(make.SOFTWARE_S + 2 * make.LATENCY_S, rel=0.01)
+    for name in ("software_s", "latency_s"):  # anything from nothing to all of it
+        assert row[f"{name}_high"] > 3 * max(row[f"{name}_low"], 1e-9)
     assert found.trial is None and found.predictions.empty
     assert examine(make.calibration((1, 2, 3))).trial is None
 

@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import pandas as pd
 from pydantic import Field, StringConstraints, ValidationError, model_validator
@@ -61,6 +61,14 @@ class NtuaRun(Frozen):
     printed_batch: Whole
 
 
+class NtuaClaim(Frozen):
+    """What Figure 28 foresees on so many nodes, `time_saved` as a share of the time on one."""
+
+    claim: Literal["compromise", "saturation"]
+    nodes: Whole
+    time_saved: Share | None = None
+
+
 class MirroredRun(Frozen):
     """A training on one or two GPUs of one machine."""
 
@@ -97,6 +105,7 @@ class HorovodRun(Frozen):
 TABLES: dict[str, type[Frozen]] = {
     "ntua_table1": NtuaModel,
     "ntua_table2": NtuaRun,
+    "ntua_figure28": NtuaClaim,
     "asu_mirrored_mnist": MirroredRun,
     "fashion_mlp_strategies": StrategyRun,
     "horovod_mnist_gpus": HorovodRun,

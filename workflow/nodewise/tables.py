@@ -4,18 +4,24 @@ The columns of every table are declared below, and a table has them whatever the
 without a single record the tables are empty, and still have their columns and types.
 """
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from nodewise.cells import WATTS_PER_CORE, Cell
 from nodewise.errors import UserError
 from nodewise.files import atomic
+from nodewise.noise_scale import NoiseScale, read_noise_scale
 from nodewise.records import Measurement, Record, read_record
 from nodewise.strategies import STRATEGIES
+
+Seconds = NDArray[np.float64]
 
 AXES = {
     "study": "str",
@@ -36,6 +42,7 @@ CELLS = {
     "repeat": "int64",
     "global_batch": "int64",
     "exchange": "str",
+    "options": "str",
     "status": "str",
     "reason": "str",
     "kind": "str",
@@ -108,6 +115,7 @@ CURVES = {
     "data_origin": "str",
     "whole_epochs": "bool",
     "exchange": "str",
+    "options": "str",
     "repeats": "int64",
     "weights": "str",
     "oversubscribed": "bool",
@@ -133,6 +141,21 @@ CURVES = {
     "steps_per_epoch": "Int64",
     "cells": "int64",
     "failed": "int64",
+    "cell_id": "str",
+}
+NOISE_SCALE = {
+    "model": "str",
+    "dataset": "str",
+    "kind": "str",
+    "data_origin": "str",
+    "weights": "str",
+    "step": "int64",
+    "group": "int64",
+    "small_batch": "int64",
+    "big_batch": "int64",
+    "noise": "float64",
+    "signal": "float64",
+    "noise_scale": "float64",
 }
 PUBLISHED = {
     "study": "str",
@@ -171,6 +194,7 @@ COLUMNS = {
     "steps": STEPS,
     "observations": OBSERVATIONS,
     "curves": CURVES,
+    "noise_scale": NOISE_SCALE,
     "published": PUBLISHED,
     "published_runs": PUBLISHED_RUNS,
 }
@@ -188,6 +212,7 @@ def build_tables(
     published: pd.DataFrame | None,
     watts_per_core: float = WATTS_PER_CORE,
     published_runs: pd.DataFrame | None = None,
+    noise_scale_paths: Sequence[Path] = (),
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of a study, by the names in `COLUMNS`.
 
@@ -196,9 +221,10 @@ def build_tables(
         published: the points of the NTUA study, or None for an empty table.
         watts_per_core: what a busy core draws, for cells whose energy no meter counted.
         published_runs: the trainings of the other studies, or None for an empty table.
+        noise_scale_paths: what `nodewise measure-noise-scale` wrote, one file per model.
 
     Raises:
-        UserError: a file does not fit the record schema, or two files hold the same cell.
+        UserError: a file does not fit its schema, or two files hold the same cell.
     """
     records = _read_all(record_paths)
     usual = _usual_reference_us(records)
@@ -211,6 +237,10 @@ def build_tables(
             (row for record in records for row in _observation_rows(record)), OBSERVATIONS
         ),
         "curves": _curves_table(cells),
+        "noise_scale": typed(
+            (row for path in noise_scale_paths for row in _noise_rows(read_noise_scale(path))),
+            NOISE_SCALE,
+        ),
         "published": typed(published if published is not None else (), PUBLISHED),
         "published_runs": typed(
             published_runs if published_runs is not None else (), PUBLISHED_RUNS
@@ -298,11 +328,13 @@ def _cell_row(
     """One row of `cells`; what a cell without result cannot know stays empty."""
     cell = record.cell
     oversubscribed = cell.cores > record.provenance.cores
+    exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
     has_links = record.kind == "measured" or NO_LINKS not in record.provenance.network
     flags = [OVERSUBSCRIBED] * oversubscribed + [NO_LINKS] * (not has_links)
     row = _axes(record) | {
         "global_batch": cell.global_batch,
-        "exchange": STRATEGIES[cell.strategy].exchange_of(cell.options),
+        "exchange": exchange,
+        "options": json.dumps(cell.options, sort_keys=True),
         "status": record.status,
         "reason": record.failure.reason if record.failure else "",
         "kind": record.kind,
@@ -321,12 +353,12 @@ def _cell_row(
     if record.result is None:
         return row
     speed = usual_reference_us[record.provenance.cpu] / _reference_us(record.result)
-    measured = _measured(record.result, cell, speed, watts_per_core)
+    measured = _measured(record.result, cell, exchange, speed, watts_per_core)
     flags += record.result.conditions.outside
     return row | measured | {"flags": "; ".join(flags)}
 
 
-def _weights(record: Record) -> str:
+def _weights(record: Record | NoiseScale) -> str:
     """Return what training started from: `random` only where pretrained weights were meant."""
     if record.weights is None:
         return ""
@@ -334,7 +366,7 @@ def _weights(record: Record) -> str:
 
 
 def _measured(
-    result: Measurement, cell: Cell, speed: float, watts_per_core: float
+    result: Measurement, cell: Cell, exchange: str, speed: float, watts_per_core: float
 ) -> dict[str, Any]:
     """The results; times are the node's own, not those that its share of a core stretches.
 
@@ -342,8 +374,8 @@ def _measured(
     those that the usual machine would have taken: compute and apply are scaled, the rest is not.
     """
     share = cell.cluster.share
-    exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
     steps = _step_times(result) * share
+    p10, median, p90 = np.quantile(steps if steps.size else [np.nan], [0.1, 0.5, 0.9])
     step_time = result.elapsed_s / result.steps * share
     split = {part: seconds * share for part, seconds in _split_times(result, exchange).items()}
     last = result.epochs[-1]
@@ -357,9 +389,9 @@ def _measured(
         "steps_per_epoch": result.steps_per_epoch,
         "epochs": len(result.epochs),
         "step_time_s": step_time,
-        "step_time_median_s": steps.median(),
-        "step_time_p10_s": steps.quantile(0.1),
-        "step_time_p90_s": steps.quantile(0.9),
+        "step_time_median_s": median,
+        "step_time_p10_s": p10,
+        "step_time_p90_s": p90,
         "step_time_wall_s": step_time / share,
         "input_s": np.mean([sum(w.input_us) for w in result.workers]) / result.steps / 1e6 * share,
         "step_time_normalised_s": step_time - computing * (1 - speed),
@@ -393,9 +425,15 @@ def _energy(result: Measurement, cell: Cell, watts_per_core: float) -> dict[str,
     return {"energy_j": cpu_s * watts_per_core, "energy_kind": "estimated"}
 
 
-def _step_times(result: Measurement) -> pd.Series:
+def _step_times(result: Measurement) -> Seconds:
     """Seconds of each timed step, mean over the workers."""
-    return pd.DataFrame([worker.step_us for worker in result.workers], dtype="float64").mean() / 1e6
+    return _mean_s(worker.step_us for worker in result.workers)
+
+
+def _mean_s(of_workers: Iterable[Sequence[int]]) -> Seconds:
+    """Seconds of each step, mean over the workers that have it, from microseconds of each."""
+    steps = [*zip_longest(*of_workers, fillvalue=np.nan)]
+    return np.nanmean(steps, axis=1) / 1e6 if steps else np.empty(0)
 
 
 def _split_times(result: Measurement, exchange: str) -> dict[str, float]:
@@ -406,15 +444,10 @@ def _split_times(result: Measurement, exchange: str) -> dict[str, float]:
     splits = [worker.split for worker in result.workers if worker.split is not None]
     if not splits:
         return {}
-    parts = {
-        part: pd.DataFrame([getattr(s, f"{part}_us") for s in splits], dtype="float64").mean() / 1e6
-        for part in PARTS
-    }
-    parts["split_step"] = pd.DataFrame(parts).sum(axis=1, skipna=False)
-    return {
-        f"{part}_s": float(seconds.mean() if exchange == "averaging" else seconds.median())
-        for part, seconds in parts.items()
-    }
+    parts = {part: _mean_s(getattr(split, f"{part}_us") for split in splits) for part in PARTS}
+    parts["split_step"] = np.sum([*parts.values()], axis=0)
+    middle = np.mean if exchange == "averaging" else np.median
+    return {f"{part}_s": float(middle(seconds)) for part, seconds in parts.items()}
 
 
 def _epoch_rows(record: Record) -> list[dict[str, Any]]:
@@ -433,16 +466,18 @@ def _epoch_rows(record: Record) -> list[dict[str, Any]]:
 
 
 def _steps_table(records: Sequence[Record]) -> pd.DataFrame:
-    frames = []
-    for record in records:
-        if record.result is not None:
-            seconds = _step_times(record.result) * record.cell.cluster.share
-            frames.append(
-                pd.DataFrame(
-                    {"cell_id": record.cell.id, "step": seconds.index + 1, "step_time_s": seconds}
-                )
-            )
-    return typed(pd.concat(frames) if frames else (), STEPS)
+    times = {
+        record.cell.id: _step_times(record.result) * record.cell.cluster.share
+        for record in records
+        if record.result is not None
+    }
+    counts = [len(seconds) for seconds in times.values()]
+    rows = {
+        "cell_id": np.repeat(np.array([*times], dtype=object), np.array(counts, dtype=int)),
+        "step": np.concatenate([np.arange(count) + 1 for count in (0, *counts)]),
+        "step_time_s": np.concatenate([np.empty(0), *times.values()]),
+    }
+    return typed(pd.DataFrame(rows), STEPS)
 
 
 def _observation_rows(record: Record) -> list[dict[str, Any]]:
@@ -470,6 +505,28 @@ def _observation_rows(record: Record) -> list[dict[str, Any]]:
     return rows
 
 
+def _noise_rows(measured: NoiseScale) -> Iterator[dict[str, Any]]:
+    """Yield one row per point and group; the noise scale is that of the point's groups together."""
+    for point in measured.points:
+        noise, signal = measured.estimates(point)
+        whole = noise.mean() / signal.mean() if signal.mean() > 0 else np.nan
+        for group, (of_noise, of_signal) in enumerate(zip(noise, signal, strict=True), 1):
+            yield {
+                "model": measured.model,
+                "dataset": measured.data.dataset,
+                "kind": measured.kind,
+                "data_origin": measured.data.origin,
+                "weights": _weights(measured),
+                "step": point.step,
+                "group": group,
+                "small_batch": measured.small_batch,
+                "big_batch": measured.big_batch,
+                "noise": of_noise,
+                "signal": of_signal,
+                "noise_scale": whole,
+            }
+
+
 def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
     """One row per curve point: the launches of a cell that ran to their end, together."""
     failed = cells[cells["status"] != "ok"].groupby([*AXES]).size()
@@ -493,6 +550,7 @@ def _curve_point(launches: pd.DataFrame) -> dict[str, Any]:
     flags = dict.fromkeys(launches["flags"])
     return {
         "exchange": first["exchange"],
+        "options": first["options"],
         "repeats": len(launches),
         "oversubscribed": bool(launches["oversubscribed"].any()),
         "flags": "; ".join(filter(None, flags)),
@@ -507,6 +565,7 @@ def _curve_point(launches: pd.DataFrame) -> dict[str, Any]:
         **{name: launches[name].median() for name in middles},
         "payload_bytes": first["payload_bytes"],
         "steps_per_epoch": first["steps_per_epoch"],
+        "cell_id": first["cell_id"],
     }
 
 

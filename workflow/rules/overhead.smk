@@ -1,7 +1,8 @@
 """Overhead models, fitted and judged.
 
-in:    the curves and cells tables, the published table
-out:   results/<study>/overhead/{fits,predictions,judgement}.csv
+in:    the tables of curves, cells, epochs, noise scales and published points; calibrations if
+       anything is emulated
+out:   results/<study>/overhead/{fits,predictions,trials,judgement,diagnosis,optima,rates,savings}.csv
 steps: fit_overhead
 """
 
@@ -9,18 +10,25 @@ steps: fit_overhead
 rule fit_overhead:
     input:
         tables=expand(
-            RESULTS + "/tables/{table}.parquet", table=["curves", "cells", "published"]
+            RESULTS + "/tables/{table}.parquet",
+            table=["curves", "cells", "epochs", "noise_scale", "published"],
         ),
-        sources=sources("overhead/*.py"),
+        calibrations=CALIBRATIONS,
+        sources=sources("overhead/*.py", "calibration.py"),
     output:
         expand(
             RESULTS + "/overhead/{table}.csv",
-            table=["fits", "predictions", "judgement"],
+            table=[
+                *("fits", "predictions", "trials", "judgement", "diagnosis"),
+                *("optima", "rates", "savings"),
+            ],
         ),
     log:
         f"{RESULTS}/logs/fit_overhead.log",
     params:
         tables=f"{RESULTS}/tables",
         overhead=f"{RESULTS}/overhead",
+        calibrations=CALIBRATION_OPTIONS,
     shell:
-        "exec nodewise fit-overhead --tables {params.tables} --out {params.overhead} > {log} 2>&1"
+        "exec nodewise fit-overhead --tables {params.tables} --out {params.overhead}"
+        " {params.calibrations} > {log} 2>&1"

@@ -8,127 +8,125 @@ lets curves that obey another law (a bound input, say) stand aside instead of pu
 It is searched in steps of 0.1 %, since the sum of absolute errors may have several minima.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from nodewise.overhead.fit import TAILS
-from nodewise.overhead.formulas import Floats, RingAllReduce
-from nodewise.overhead.groups import Group
-from nodewise.overhead.judge import Trial
+from nodewise.overhead.formulas import Floats
+from nodewise.overhead.judge import ABOUT, relative_error
+from nodewise.overhead.pools import Pool
 
 ONE_BANDWIDTH = "one bandwidth for the whole table, fitted to these points"
 OTHER_MODELS = "one bandwidth, from the other models' points"
+LAW = "bandwidth"
 
 _TRIED = np.exp(np.arange(np.log(1e6), np.log(1e11), 1e-3))  # bytes per second
+_SEED = 30917
 
 
-@dataclass(frozen=True)
-class Spread:
-    """The points on several nodes of one group: arrays of shape (points,).
+def spread(pool: Pool) -> pd.DataFrame:
+    """Return the fitted rows on several nodes, of lines that have one on one node.
 
-    `base_s` is the observed step time on one node of the same batch; `sent` the bytes that a ring
-    sends per node and step; `curve` numbers the batches of the group.
+    `base_s` is the observed step time on one node of the same batch, `sent` the bytes that a ring
+    sends per node and step.
     """
-
-    group: Group
-    batch: Floats
-    nodes: Floats
-    base_s: Floats
-    sent: Floats
-    observed_s: Floats
-
-    def predict(self, bandwidth: float) -> Floats:
-        """Return step times in seconds at a bandwidth in bytes per second."""
-        times: Floats = self.base_s + self.sent / bandwidth
-        return times
+    rows = pool.rows[pool.rows["fitted"]]
+    at = ["curve", "batch_per_worker"]
+    base = rows.loc[rows["nodes"] == 1, [*at, "step_time_s"]]
+    base = base.rename(columns={"step_time_s": "base_s"})
+    several = rows[rows["nodes"] > 1].merge(base, "inner", at)
+    payload = several["payload_bytes"].astype(float)
+    return several.assign(sent=2 * (several["nodes"] - 1) / several["nodes"] * payload)
 
 
-@dataclass(frozen=True)
-class SharedBandwidth:
-    """Bytes per second, the 90 % interval over curves drawn anew, and what it was fitted to."""
-
-    bandwidth: float
-    low: float
-    high: float
-    points: int
-    curves: int
+def fit_bandwidth(rows: pd.DataFrame) -> float:
+    """Return the bandwidth in bytes per second for rows of `spread`, one or more."""
+    return float(_TRIED[_errors(rows).sum(axis=1).argmin()])
 
 
-def find_spreads(groups: Sequence[Group]) -> list[Spread]:
-    """Return the groups' points on several nodes, of batches that have a point on one node."""
-    spreads = []
-    for group in groups:
-        points = group.points
-        alone = points.where(points.nodes == 1)
-        base = dict(zip(alone.batch, alone.step_s, strict=True))
-        several = points.where((points.nodes > 1) & np.isin(points.batch, [*base]))
-        if len(several):
-            design = RingAllReduce.design(several.nodes, several.batch, several.payload)
-            spreads.append(
-                Spread(
-                    group,
-                    several.batch,
-                    several.nodes,
-                    np.array([base[batch] for batch in several.batch]),
-                    design[:, RingAllReduce.coefficients().index("seconds_per_byte")],
-                    several.step_s,
-                )
-            )
-    return spreads
+def fit_rows(pool: Pool, draws: int) -> list[dict[str, Any]]:
+    """Return the row of the table `fits` for one bandwidth of all curves; none without points.
 
-
-def fit_bandwidth(
-    spreads: Sequence[Spread], resamples: int, rng: np.random.Generator
-) -> SharedBandwidth:
-    """Fit one bandwidth to all points; a curve (one batch of one group) is what is drawn anew.
-
-    Args:
-        spreads: one or more.
-        resamples: how many draws the interval comes from; with none both ends are NaN.
-        rng: the source of chance.
+    The interval is over curves (one batch of one model) drawn anew.
     """
-    errors = np.concatenate([_errors_by_curve(spread) for spread in spreads], axis=1)
-    best = float(_TRIED[errors.sum(axis=1).argmin()])
-    curves = errors.shape[1]
+    rows = spread(pool)
+    if rows.empty:
+        return []
+    lines = rows.groupby(["curve", "batch_per_worker"]).ngroup().to_numpy()
+    errors = _errors(rows)
+    of_line = np.stack([errors[:, lines == i].sum(axis=1) for i in range(lines.max() + 1)], axis=1)
     low = high = np.nan
-    if resamples:
-        counts = rng.multinomial(curves, np.full(curves, 1 / curves), size=resamples)
-        drawn = _TRIED[(errors @ counts.T).argmin(axis=0)]
+    if draws:
+        chance = np.random.default_rng(_SEED)
+        counts = chance.multinomial(
+            of_line.shape[1], np.full(of_line.shape[1], 1 / of_line.shape[1]), size=draws
+        )
+        drawn = _TRIED[(of_line @ counts.T).argmin(axis=0)]
         low, high = np.quantile(drawn, TAILS)
-    points = sum(len(spread.batch) for spread in spreads)
-    return SharedBandwidth(best, float(low), float(high), points, curves)
+    first = pool.rows.iloc[0]
+    return [
+        {
+            "source": first["kind"],
+            "data_origin": "",
+            "study": first["study"],
+            "experiment": "",
+            "link": pool.link,
+            "curve": "",
+            "model": "",
+            "strategy": first["strategy"],
+            "batch_per_worker": None,
+            "law": LAW,
+            "settings": "{}",
+            "parameter": "bandwidth",
+            "meaning": "one bandwidth for the whole table, by the least mean absolute log error",
+            "unit": "B/s",
+            "value": fit_bandwidth(rows),
+            "low": low,
+            "high": high,
+            "points": len(rows),
+            "noise": np.nan,
+            "note": "compute is the observed one-node step; latency is 0",
+        }
+    ]
 
 
-def try_bandwidth(spreads: Sequence[Spread], shared: SharedBandwidth) -> list[Trial]:
-    """Return the step times by `shared`, and those by the bandwidth of the other models alone."""
-    trials = [_trial(spread, ONE_BANDWIDTH, shared.bandwidth, held_out=False) for spread in spreads]
-    for spread in spreads:
-        model = spread.group.about["model"]
-        others = [other for other in spreads if other.group.about["model"] != model]
-        if others:
-            bandwidth = fit_bandwidth(others, 0, np.random.default_rng()).bandwidth
-            trials.append(_trial(spread, OTHER_MODELS, bandwidth, held_out=True))
-    return trials
+def trial_rows(pool: Pool) -> list[dict[str, Any]]:
+    """Return rows of the table `trials`: by one bandwidth, and by that of the other models."""
+    rows = spread(pool)
+    if rows.empty:
+        return []
+    told = _told(rows, ONE_BANDWIDTH, fit_bandwidth(rows))
+    for model in rows["model"].unique():
+        others = rows[rows["model"] != model]
+        if len(others):
+            own = rows[rows["model"] == model]
+            told += _told(own, OTHER_MODELS, fit_bandwidth(others))
+    return told
 
 
-def _errors_by_curve(spread: Spread) -> Floats:
-    """Return the summed absolute log errors, shape (bandwidths tried, batches)."""
-    times = spread.base_s + spread.sent / _TRIED[:, None]
-    errors = np.abs(np.log(times / spread.observed_s))
-    batches = np.unique(spread.batch)
-    return np.stack([errors[:, spread.batch == b].sum(axis=1) for b in batches], axis=1)
-
-
-def _trial(spread: Spread, scenario: str, bandwidth: float, *, held_out: bool) -> Trial:
-    return Trial(
-        spread.group.about,
-        scenario,
-        RingAllReduce.name,
-        spread.batch,
-        spread.nodes,
-        spread.observed_s,
-        spread.predict(bandwidth),
-        held_out,
+def _errors(rows: pd.DataFrame) -> Floats:
+    """Return absolute log errors, shape (bandwidths tried, rows)."""
+    base, sent, observed = (
+        rows[name].to_numpy(float) for name in ("base_s", "sent", "step_time_s")
     )
+    errors: Floats = np.abs(np.log((base + sent / _TRIED[:, None]) / observed))
+    return errors
+
+
+def _told(rows: pd.DataFrame, scenario: str, bandwidth: float) -> list[dict[str, Any]]:
+    predicted = rows["base_s"] + rows["sent"] / bandwidth
+    about = rows[[*ABOUT, "kind", "batch_per_worker", "nodes"]].rename(columns={"kind": "source"})
+    told = about.assign(
+        scenario=scenario,
+        trained="",
+        law=LAW,
+        own=True,
+        observed_s=rows["step_time_s"],
+        predicted_s=predicted,
+        low_s=np.nan,
+        high_s=np.nan,
+        error=relative_error(predicted, rows["step_time_s"]),
+    )
+    return [dict(zip(told.columns, row, strict=True)) for row in told.to_numpy(object)]

@@ -8,11 +8,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from nodewise.calibration import Calibration
-from nodewise.overhead.fit import Fit, Points, fit, resample
-from nodewise.overhead.formulas import Floats, Law, RingAllReduce
+from nodewise.overhead.fit import Fit, Points, fit
+from nodewise.overhead.formulas import (
+    LINK,
+    At,
+    Floats,
+    Law,
+    Parameter,
+    RingAllReduce,
+    Value,
+    Values,
+)
 from nodewise.overhead.judge import relative_error
 from nodewise.tables import median_interval, typed
 
@@ -25,9 +33,7 @@ BYTES_JUDGED_FROM = 512_000
 NOT_JUDGED = "not judged"
 OWN_TIME, WALL_TIME = "the node's own", "wall"
 
-_RESAMPLES = 200
 _ITERATIONS = 10
-_SEED = 40961
 
 SHARES = {
     "nodes": "int64",
@@ -88,6 +94,9 @@ PREDICTIONS = {
 }
 
 
+_LATENCY, _SECONDS_PER_BYTE = LINK
+
+
 @dataclass(frozen=True)
 class Messages(Law):
     """T = s + 2(n−1)·α: what a ring all-reduce takes of the software, if the link is no limit.
@@ -97,18 +106,16 @@ class Messages(Law):
     """
 
     name: ClassVar[str] = "messages"
+    title: ClassVar[str] = "Messages"
     source: ClassVar[str] = RingAllReduce.source
-    pairs: ClassVar[tuple[tuple[str, str], ...]] = (("software_s", "latency_s"),)
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter("software_s", "s", "link", "s: a call of the software"),
+        _LATENCY,
+    )
 
-    software_s: float
-    """s: seconds of a call"""
-    latency_s: float
-    """α: seconds per message"""
-
-    @staticmethod
-    def terms(n: Floats, b: Floats, s: Floats) -> tuple[ArrayLike, ...]:
-        """Return 1 and the number of messages."""
-        return 1.0, RingAllReduce.terms(n, b, s)[2]
+    def step_s(self, p: Values, at: At) -> Value:
+        """Return s + 2(n−1)·α."""
+        return p["software_s"] + 2 * (at.nodes - 1) * p["latency_s"]
 
 
 @dataclass(frozen=True)
@@ -116,15 +123,13 @@ class Wire(Law):
     """T = 2(n−1)/n·S·β: what the bytes of a ring all-reduce take of a link."""
 
     name: ClassVar[str] = "wire"
+    title: ClassVar[str] = "Wire"
     source: ClassVar[str] = RingAllReduce.source
+    parameters: ClassVar[tuple[Parameter, ...]] = (_SECONDS_PER_BYTE,)
 
-    seconds_per_byte: float
-    """β: one over the bandwidth in bytes per second"""
-
-    @staticmethod
-    def terms(n: Floats, b: Floats, s: Floats) -> tuple[ArrayLike, ...]:
-        """Return the bytes that each node sends."""
-        return (RingAllReduce.terms(n, b, s)[3],)
+    def step_s(self, p: Values, at: At) -> Value:
+        """Return 2(n−1)/n·S·β."""
+        return 2 * (at.nodes - 1) / at.nodes * at.payload * p["seconds_per_byte"]
 
 
 @dataclass(frozen=True)
@@ -140,15 +145,15 @@ class Overlapped:
     wire: Fit
 
     def evaluate(self, nodes: Floats, payload: Floats) -> Floats:
-        """Return times in wall seconds; NaN where one of the two is unknown."""
-        axes = (nodes, np.zeros_like(nodes), payload)
-        longer: Floats = np.maximum(self.messages.evaluate(*axes), self.wire.evaluate(*axes))
+        """Return times in wall seconds."""
+        at = At.of(nodes, 0, payload)
+        longer: Floats = np.maximum(self.messages.evaluate(at), self.wire.evaluate(at))
         return longer
 
     def evaluate_interval(self, nodes: Floats, payload: Floats) -> tuple[Floats, Floats]:
         """Return both ends of the interval of the longer of the two."""
-        axes = (nodes, np.zeros_like(nodes), payload)
-        both = (self.messages.evaluate_interval(*axes), self.wire.evaluate_interval(*axes))
+        at = At.of(nodes, 0, payload)
+        both = (self.messages.evaluate_interval(at), self.wire.evaluate_interval(at))
         low, high = (np.maximum(*ends) for ends in zip(*both, strict=True))
         return low, high
 
@@ -182,7 +187,7 @@ def examine(calibration: Calibration) -> Findings:
     """Return what follows from a calibration whose status is ok; the same one gives the same."""
     share = calibration.cluster.share
     times = _observed(calibration)
-    everything = fit_overlapped(times)
+    everything = fit_overlapped(times) if len(times) else None
     trial = _try(times)
     return Findings(
         shares=_shares(calibration),
@@ -282,9 +287,11 @@ def _observed(calibration: Calibration) -> pd.DataFrame:
 
 
 def _points(times: pd.DataFrame) -> Points:
-    nodes, payload = times["nodes"].to_numpy(float), times["payload_bytes"].to_numpy(float)
-    medians = np.array([np.median(wall) for wall in times["wall"]])
-    return Points(nodes, np.zeros_like(nodes), payload, medians)
+    walls = [np.asarray(wall) for wall in times["wall"]]
+    spread = [np.std(np.log(w), ddof=1) / len(w) ** 0.5 if len(w) > 1 else np.nan for w in walls]
+    return Points.of(
+        times["nodes"], 0, times["payload_bytes"], [np.median(w) for w in walls], noise=spread
+    )
 
 
 def fit_overlapped(times: pd.DataFrame) -> Overlapped:
@@ -294,31 +301,24 @@ def fit_overlapped(times: pd.DataFrame) -> Overlapped:
     there, and goes on until no point changes sides.
 
     Args:
-        times: `nodes`, `payload_bytes` and the wall seconds of the launches, `wall`, of each point.
+        times: `nodes`, `payload_bytes` and the wall seconds of the launches, `wall`, of each point;
+            one point or more.
     """
     points = _points(times)
-    smallest = points.payload == points.payload.min(initial=np.inf)
-    largest = points.payload == points.payload.max(initial=0)
+    smallest = points.payload == points.payload.min()
+    largest = points.payload == points.payload.max()
     to_messages, to_wire = smallest, largest
     for _ in range(_ITERATIONS):
-        messages, wire = fit(Messages, points.where(to_messages)), fit(Wire, points.where(to_wire))
-        axes = (points.nodes, points.batch, points.payload)
-        longer = messages.evaluate(*axes) > wire.evaluate(*axes)
+        messages = fit(Messages(), points.where(to_messages), draws=0)
+        wire = fit(Wire(), points.where(to_wire), draws=0)
+        longer = messages.evaluate(points.at) > wire.evaluate(points.at)
         before, to_messages = to_messages, smallest | (longer & ~largest)
         to_wire = largest | ~to_messages
         if (to_messages == before).all():
             break
-    return Overlapped(_fit(Messages, times[to_messages]), _fit(Wire, times[to_wire]))
-
-
-def _fit(law: type[Law], times: pd.DataFrame) -> Fit:
-    """Return the law fitted to wall times, its intervals from launches if each point has two."""
-    points = _points(times)
-    fitted = fit(law, points)
-    if len(times) == 0 or min(len(wall) for wall in times["wall"]) < 2:
-        return fitted
-    chance = np.random.default_rng(_SEED)
-    return resample(fitted, points, list(times["wall"]), _RESAMPLES, chance)
+    return Overlapped(
+        fit(Messages(), points.where(to_messages)), fit(Wire(), points.where(to_wire))
+    )
 
 
 def _try(times: pd.DataFrame) -> Trial | None:
@@ -363,14 +363,14 @@ def _predictions(times: pd.DataFrame, trial: Trial | None, share: float) -> pd.D
     )
 
 
-def _coefficients(fitted: Overlapped, share: float) -> pd.DataFrame:
+def _coefficients(fitted: Overlapped | None, share: float) -> pd.DataFrame:
     """Two rows, the node's own time and wall time: s, α and 1/β, with their intervals."""
+    if fitted is None:
+        return typed((), COEFFICIENTS)
     triples = {
-        name: np.array(triple)
+        name: np.array([part.value(name, label), *part.interval(name, label)])
         for part in (fitted.messages, fitted.wire)
-        for name, *triple in zip(
-            part.law.coefficients(), part.values, *part.coefficient_interval(), strict=True
-        )
+        for name, label in part.coefficients
     }
     rows = []
     for clock, factor in ((OWN_TIME, share), (WALL_TIME, 1.0)):
@@ -389,13 +389,13 @@ def _inverse(seconds_per_byte: float) -> float:
 
 
 def _roles(
-    times: pd.DataFrame, everything: Overlapped, trial: Trial | None, share: float
+    times: pd.DataFrame, everything: Overlapped | None, trial: Trial | None, share: float
 ) -> pd.DataFrame:
     """Return the rows of the figure: observed points, fitted and predicted lines, held-out points.
 
     A predicted line begins at the most nodes that it was fitted to.
     """
-    if times.empty:
+    if everything is None:
         return typed((), TIMES)
     payloads = np.unique(times["payload_bytes"].to_numpy(float))
     counts = np.unique(times["nodes"].to_numpy(float))

@@ -1,44 +1,105 @@
-"""Coefficients of a law from measured step times, with what cannot be known left unknown.
+"""Coefficients of a law from what was measured, of many curves together.
 
-Least squares on the logarithm of the step time: a relative error counts the same for a step of a
-millisecond and of a minute. Coefficients are never negative.
+Log least squares: a relative error counts the same for a step of a millisecond and of a minute.
+Latency and bandwidth are shared by all curves of a link, compute by all curves of a model, so that
+curves borrow strength from each other. Parts that were measured apart (compute, wait,
+communicate) are fitted beside the whole step. What the points cannot tell apart is left open: the
+draws then spread over everything that fits, and intervals are as wide as that.
+
+Noise of a time t is relative, plus a floor for parts that are near 0: σ·(t + floor). Points that
+obey another law are outvoted, not dropped: residuals are weighted as of a Student t distribution
+(K. L. Lange, R. J. A. Little and J. M. G. Taylor, JASA 84, 1989).
+
+Draws are by randomise-then-optimise: each is the bounded least squares solution for data and
+priors to which their noise was added (J. M. Bardsley et al., SIAM J. Sci. Comput. 36, 2014); for a
+law that is linear in its coefficients and without bounds these are draws of the exact posterior.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
-from scipy.special import stdtrit
 
-from nodewise.overhead.formulas import Floats, Law, Mask
+from nodewise.overhead.formulas import At, Floats, Law, Mask, PartsLaw
 
 INTERVAL = 0.90
 TAILS = ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2)
+DRAWS = 400
 
-_ITERATIONS = 50
-_HALVINGS = 10
-_CONVERGED = 1e-10
-_ROUNDING = 1e-12  # a term this small beside every time is what rounding left of 0
-_RANK_TOLERANCE = 1e-9
+Labels = NDArray[np.str_]
+Coefficient = tuple[str, str]
+"""Name of a parameter, and the label of what shares it."""
+Priors = Mapping[Coefficient, tuple[float, float]]
+"""Mean and standard deviation of coefficients that are known from elsewhere."""
+
+PARTS = ("compute", "wait", "communicate")
+_PART_FLOOR = 0.05  # of the step: parts below it are told apart from 0 by as much
+_PART_NOISE = 2.0  # expected of parts, as they come from fewer steps than the whole
+_TAILED = 4.0  # degrees of freedom of the t distribution of residuals
+_NOISE, _NOISE_FREEDOM = 0.05, 3.0  # what noise is expected to be, and the weight of that
+_OPEN = 1.0  # each term may be as large as the step: keeps what is not identified finite
+_SIGNED_REACH = 6.0  # standard deviations below 0 that a signed coefficient may go
+_OUTER, _INNER, _HALVINGS = 12, 12, 8
+_CONVERGED = 1e-9
+_UNCLEAR = 0.15  # a term that is known to no better than this share of the step is not identified
 
 
 @dataclass(frozen=True)
 class Points:
-    """Step times to fit: four arrays of shape (points,).
+    """What was measured: arrays of shape (points,).
 
-    `step_s` is in seconds and above 0, `payload` in bytes, `batch` in examples per worker.
+    `step_s` is the time in which nodes × batch examples are done, in seconds and above 0;
+    `payload` is in bytes, `batch` in examples per worker. `model` and `link` label what shares
+    compute, and latency and bandwidth. Parts are seconds of the step, NaN where not measured.
+    `noise` is the relative standard deviation of `step_s` by its repeats, NaN where unknown.
     """
 
     nodes: Floats
     batch: Floats
     payload: Floats
     step_s: Floats
+    model: Labels
+    link: Labels
+    compute_s: Floats
+    wait_s: Floats
+    communicate_s: Floats
+    noise: Floats
 
-    def __post_init__(self) -> None:
+    @classmethod
+    def of(
+        cls,
+        nodes: ArrayLike,
+        batch: ArrayLike,
+        payload: ArrayLike,
+        step_s: ArrayLike,
+        *,
+        model: ArrayLike = "",
+        link: ArrayLike = "",
+        compute_s: ArrayLike = np.nan,
+        wait_s: ArrayLike = np.nan,
+        communicate_s: ArrayLike = np.nan,
+        noise: ArrayLike = np.nan,
+    ) -> "Points":
+        """Return the points, one label or part for all where only one is given.
+
+        Raises:
+            ValueError: shapes differ, an axis is not finite, or a step time is not above 0.
+        """
+        numbers = [nodes, batch, payload, step_s, compute_s, wait_s, communicate_s, noise]
+        floats = np.broadcast_arrays(*(np.asarray(x, float) for x in numbers))
+        shape = floats[3].shape
+        labels = [np.broadcast_to(np.asarray(x, str), shape) for x in (model, link)]
+        points = cls(*floats[:4], *labels, *floats[4:])
+        points._check()
+        return points
+
+    def _check(self) -> None:
         axes = (self.nodes, self.batch, self.payload, self.step_s)
-        if len({axis.shape for axis in axes}) != 1 or self.nodes.ndim != 1:
-            raise ValueError("points need nodes, batch, payload and step times of one length")
+        if self.step_s.ndim != 1:
+            raise ValueError("points are arrays of one dimension")
         if not all(np.isfinite(axis).all() for axis in axes) or not (self.step_s > 0).all():
             raise ValueError("points need finite axes and step times above 0")
 
@@ -47,221 +108,381 @@ class Points:
 
     def where(self, mask: Mask) -> "Points":
         """Return the points at which `mask`, of shape (points,), is true."""
-        return Points(self.nodes[mask], self.batch[mask], self.payload[mask], self.step_s[mask])
+        return Points(*(getattr(self, name)[mask] for name in self.__dataclass_fields__))
+
+    @property
+    def at(self) -> At:
+        """Where the points are."""
+        return At.of(self.nodes, self.batch, self.payload)
+
+    @property
+    def lines(self) -> Labels:
+        """The line of each point: one batch of one model on one link."""
+        return line_labels(self.model, self.link, self.batch)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A law with coefficients of shape (coefficients,), in the law's order.
+    """A law with its coefficients.
 
-    A coefficient is free (fitted), fixed (0, because the points cannot tell it from its pair), or
-    unknown (NaN, because nothing in the points depends on it, or because too few points were given
-    to know anything). `draws`, of shape (resamples, coefficients), are fits to resampled launches.
-    `covariance` and `freedom` (points − free coefficients) belong to the residuals of this fit.
+    `values` has shape (coefficients,), `draws` (draws, coefficients): equally likely values.
+    `noise` is the relative standard deviation of a measured step around the law. `sizes` has the
+    share of the step that each coefficient's term takes, on average over the points that it
+    touches, at a value of 1.
     """
 
-    law: type[Law]
+    law: Law
+    coefficients: tuple[Coefficient, ...]
     values: Floats
-    free: Mask
-    covariance: Floats | None = None
-    freedom: int = 0
-    draws: Floats | None = None
+    draws: Floats
+    noise: float
+    sizes: Floats
+    points: Points
 
-    @property
-    def fixed(self) -> tuple[str, ...]:
-        """Names of the coefficients that were fixed at 0."""
-        return self._names(~self.free & (self.values == 0))
+    @cached_property
+    def _index(self) -> dict[Coefficient, int]:
+        return {coefficient: i for i, coefficient in enumerate(self.coefficients)}
 
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """Names of the coefficients that the points say nothing about."""
-        return self._names(np.isnan(self.values))
+    def value(self, name: str, label: str) -> float:
+        """Return a coefficient; NaN if the points have none of that label."""
+        i = self._index.get((name, label))
+        return float(self.values[i]) if i is not None else np.nan
 
-    def _names(self, mask: Mask) -> tuple[str, ...]:
-        return tuple(n for n, hit in zip(self.law.coefficients(), mask, strict=True) if hit)
+    def interval(self, name: str, label: str) -> tuple[float, float]:
+        """Return both ends of the 90 % interval of a coefficient; NaN if there is none."""
+        i = self._index.get((name, label))
+        if i is None or not len(self.draws):
+            return np.nan, np.nan
+        low, high = np.quantile(self.draws[:, i], TAILS)
+        return float(low), float(high)
 
-    def evaluate(self, nodes: Floats, batch: Floats, payload: Floats) -> Floats:
-        """Return step times in seconds; NaN wherever an unknown coefficient would matter."""
-        return self._times(self.law.design(nodes, batch, payload), self.values)
+    def identified(self, name: str, label: str) -> bool:
+        """Tell whether the points say how large a coefficient's term is, within 15 % of a step."""
+        i = self._index.get((name, label))
+        if i is None or not len(self.draws):
+            return False
+        low, high = np.quantile(self.draws[:, i], TAILS) * self.sizes[i]
+        return bool(high - low < 2 * _UNCLEAR)
 
-    def _times(self, design: Floats, values: Floats) -> Floats:
-        unknown = np.isnan(values)
-        times: Floats = design @ np.where(unknown, 0.0, values)
-        return np.where((design[..., unknown] != 0).any(axis=-1), np.nan, times)
+    def evaluate(self, at: At, model: ArrayLike = "", link: ArrayLike = "") -> Floats:
+        """Return step times in seconds at points of shape (points,), each with its labels."""
+        return self._steps_s(self.values_at(self.values, at, model, link), at)
+
+    def draw(self, at: At, model: ArrayLike = "", link: ArrayLike = "") -> Floats:
+        """Return equally likely step times in seconds, shape (draws, points).
+
+        A batch that was not measured is off the straight line by as much as those that were.
+        """
+        values = self.values_at(self.draws, at, model, link)
+        for parameter in self.law.parameters:
+            if parameter.signed:
+                unknown = self._deviations(parameter.name, at, model, link)
+                values[parameter.name] = values[parameter.name] + unknown
+        return self._steps_s(values, at)
 
     def evaluate_interval(
-        self, nodes: Floats, batch: Floats, payload: Floats
+        self, at: At, model: ArrayLike = "", link: ArrayLike = ""
     ) -> tuple[Floats, Floats]:
-        """Return both ends of the 90 % interval of the law's step time; NaN where there is none.
+        """Return both ends of the 90 % interval of the law's step time, shape (points,) each.
 
-        It is the interval of the law itself at that point, not that of one more launch.
+        It is the interval of the law itself, not that of one more measurement.
         """
-        design = self.law.design(nodes, batch, payload)
-        times = self._times(design, self.values)
-        if self.draws is not None:
-            drawn = design @ np.nan_to_num(self.draws).T
-            low, high = np.quantile(drawn, TAILS, axis=-1)
-            return np.where(np.isnan(times), np.nan, low), np.where(np.isnan(times), np.nan, high)
-        if self.covariance is None:
-            return np.full_like(times, np.nan), np.full_like(times, np.nan)
-        # The delta method on the logarithm: the spread of log t is that of t over t.
-        spread = np.einsum("...i,ij,...j->...", design, self.covariance, design)
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            factor = np.exp(stdtrit(self.freedom, TAILS[1]) * np.sqrt(spread) / times)
-            ends = np.stack([times / factor, times * factor])
-        low, high = np.where(np.isfinite(ends).all(axis=0), ends, np.nan)  # an end without limit
+        low, high = np.quantile(self.draw(at, model, link), TAILS, axis=0)
         return low, high
 
-    def coefficient_interval(self) -> tuple[Floats, Floats]:
-        """Return both ends of the 90 % interval of each coefficient; NaN if fixed or unknown."""
-        none = np.full_like(self.values, np.nan)
-        if self.draws is not None:
-            low, high = np.quantile(self.draws, TAILS, axis=0)
-        elif self.covariance is not None:
-            half = stdtrit(self.freedom, TAILS[1]) * np.sqrt(
-                np.maximum(np.diag(self.covariance), 0)
-            )
-            low, high = np.maximum(self.values - half, 0.0), self.values + half
-        else:
-            low, high = none, none
-        return np.where(self.free, low, none), np.where(self.free, high, none)
+    def observed_interval(
+        self, at: At, model: ArrayLike = "", link: ArrayLike = ""
+    ) -> tuple[Floats, Floats]:
+        """Return both ends of the 90 % interval of one more measurement, shape (points,) each."""
+        drawn = self.draw(at, model, link)
+        chance = np.random.default_rng(len(self.points)).standard_t(_TAILED, drawn.shape)
+        low, high = np.quantile(drawn * np.exp(self.noise * chance), TAILS, axis=0)
+        return low, high
+
+    def values_at(
+        self, theta: Floats, at: At, model: ArrayLike = "", link: ArrayLike = ""
+    ) -> dict[str, Floats]:
+        """Return the values of each parameter at points: shape (points,), or (draws, points)."""
+        rows = _rows(self.law, self._index, *_labels(at, model, link), at)
+        return _gather(theta, rows)
+
+    def _steps_s(self, values: Mapping[str, Floats], at: At) -> Floats:
+        """Return step times: never below 0, however far a batch is off the straight line."""
+        return np.maximum(np.asarray(self.law.step_s(values, at), dtype=np.float64), 0.0)
+
+    def _deviations(self, name: str, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
+        """Return random deviations where none were fitted, else 0: shape (draws, points).
+
+        They spread by the share of a step that the fitted ones take. Equal lines get equal ones.
+        """
+        lines = line_labels(*_labels(at, model, link), at.batch)
+        known = [i for i, coefficient in enumerate(self.coefficients) if coefficient[0] == name]
+        found = np.zeros((len(self.draws), len(lines)))
+        if not (known and len(self.draws)):
+            return found
+        spread = np.sqrt(np.mean((self.draws[:, known] * self.sizes[known]) ** 2))
+        alone = self.evaluate(At(np.ones_like(at.nodes), at.batch, at.payload), model, link)
+        for line in {str(line) for line in lines if (name, str(line)) not in self._index}:
+            rng = np.random.default_rng(list(line.encode()))
+            chance = rng.standard_normal((len(self.draws), 1))
+            found += np.where(lines == line, spread * chance * alone, 0.0)
+        return found
 
 
-def fit(law: type[Law], points: Points) -> Fit:
-    """Fit the law to the points: log least squares, coefficients at least 0.
-
-    The covariance is that of Gauss–Newton at the solution, from the residuals; without a point to
-    spare there is none. Bounds do not narrow it.
-
-    Args:
-        law: the class of the law.
-        points: any number of points; too few leave coefficients unknown, none all of them.
-    """
-    design = law.design(points.nodes, points.batch, points.payload)
-    values, free = _split_known(law, design)
-    if not free.any():
-        return Fit(law, values, free)
-    columns = design[:, free]
-    values[free] = _solve(columns, points.step_s)
-    freedom = len(points) - int(free.sum())
-    if freedom == 0:
-        return Fit(law, values, free)
-    return Fit(law, values, free, _covariance(columns, points.step_s, values, free), freedom)
+def line_labels(model: Labels, link: Labels, batch: Floats) -> Labels:
+    """Return the labels of lines: one batch of one model on one link."""
+    return np.array([f"{m}|{k}|{b:g}" for m, k, b in zip(model, link, batch, strict=True)], str)
 
 
-def resample(
-    fitted: Fit,
-    points: Points,
-    launches: Sequence[Floats],
-    resamples: int,
-    rng: np.random.Generator,
-) -> Fit:
-    """Return the fit with `draws`: refits to medians of launches drawn anew at each point.
-
-    A launch is the unit of repetition: its steps are not independent of one another. Few launches
-    vary less than the truth does, so each draw's distance (of logarithms) from the mean of its
-    point's r launches is stretched by √(r/(r−1)), after Rao and Wu, Resampling inference with
-    complex survey data, JASA 83, 1988. The draws know the noise of launches only, not how far the
-    law is from the truth.
+def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = DRAWS) -> Fit:
+    """Fit a law to points of any number of models and links.
 
     Args:
-        fitted: what `fit` gave for these points.
-        points: as given to `fit`.
-        launches: for each point the step times in seconds of its launches, two or more.
-        resamples: how many refits.
-        rng: the source of chance; the same state gives the same draws.
+        law: the law of all of them.
+        points: one or more points, with each line's points on any number of nodes.
+        priors: what is known of coefficients beforehand, such as a link's latency.
+        draws: how many equally likely coefficients; 0 is quicker. The same points give the same.
 
     Raises:
-        ValueError: a point has less than two launches.
+        ValueError: there is no point.
     """
-    if any(len(times) < 2 for times in launches):
-        raise ValueError("a bootstrap over launches needs two launches at every point")
-    drawn = np.stack([_draw_medians(times, resamples, rng) for times in launches], axis=-1)
-    draws = np.tile(fitted.values, (resamples, 1))
-    if fitted.free.any():
-        columns = fitted.law.design(points.nodes, points.batch, points.payload)[:, fitted.free]
-        draws[:, fitted.free] = [_solve(columns, step_s) for step_s in drawn]
-    return replace(fitted, draws=draws)
+    if not len(points):
+        raise ValueError("nothing to fit")
+    problem = _Problem(law, points, priors or {})
+    theta, noise, weights = problem.solve()
+    rng = np.random.default_rng([30917, len(points)])
+    drawn = problem.draw(theta, noise, weights, draws, rng)
+    return Fit(law, problem.coefficients, theta, drawn, float(noise[0]), problem.sizes, points)
 
 
-def _draw_medians(launches: Floats, resamples: int, rng: np.random.Generator) -> Floats:
-    """Return medians of drawn launches, shape (resamples,)."""
-    logs = np.log(launches)
-    drawn = rng.choice(logs, size=(resamples, len(logs)))
-    stretch = np.sqrt(len(logs) / (len(logs) - 1))
-    medians: Floats = np.exp(np.median(logs.mean() + stretch * (drawn - logs.mean()), axis=1))
-    return medians
+class _Problem:
+    """Rows of the least squares problem: whole steps, then parts, then priors."""
 
+    def __init__(self, law: Law, points: Points, priors: Priors) -> None:
+        self.law, self.points, self.at = law, points, points.at
+        scopes = {"model": points.model, "link": points.link, "line": points.lines}
+        self.coefficients = tuple(
+            (p.name, str(label)) for p in law.parameters for label in np.unique(scopes[p.scope])
+        )
+        self.index = {c: i for i, c in enumerate(self.coefficients)}
+        self.rows = _rows(law, self.index, points.model, points.link, self.at)
+        self.asked = _asked(law, points)
+        seen = [getattr(points, name)[known] for name, known in self.asked]
+        self.observed = np.concatenate(seen)
+        self.point = np.concatenate([np.flatnonzero(known) for _, known in self.asked])
+        self.kind = np.repeat(np.arange(len(seen)), [len(times) for times in seen])
+        whole = np.concatenate([points.step_s[known] for _, known in self.asked])
+        self.floor = np.where(self.kind > 0, _PART_FLOOR * whole, 0.0)
+        self.parameters = {p.name: p for p in law.parameters}
+        self._set_sizes()
+        self.given = {self.index[c]: prior for c, prior in priors.items() if c in self.index}
+        self._set_priors()
 
-def _split_known(law: type[Law], design: Floats) -> tuple[Floats, Mask]:
-    """Return the coefficients before the fit (0 or NaN), and which of them are to be fitted."""
-    names = law.coefficients()
-    seen: Mask = np.any(design != 0, axis=0)
-    values = np.where(seen, 0.0, np.nan)
-    free = seen.copy()
-    for fixed, kept in law.pairs:
-        pair = [names.index(fixed), names.index(kept)]
-        if seen[pair].all() and _rank(design[:, pair]) < 2:
-            free[pair[0]] = False
-    if _rank(design[:, free]) < free.sum():
-        return np.full(len(names), np.nan), np.zeros(len(names), dtype=bool)
-    return values, free
+    def model(self, theta: Floats) -> Floats:
+        """Return the law's times for the observations: shape (observations,)."""
+        return self._times(_gather(theta, self.rows))
 
+    def _times(self, values: Mapping[str, Floats]) -> Floats:
+        """Return the times of the observations, shape (…, observations)."""
+        times = ((getattr(self.law, name)(values, self.at), known) for name, known in self.asked)
+        shape = np.broadcast_shapes(*(value.shape for value in values.values()))
+        return np.concatenate([np.broadcast_to(t, shape)[..., known] for t, known in times], -1)
 
-def _rank(columns: Floats) -> int:
-    """Return the numerical rank, however different the units of the columns."""
-    if columns.size == 0:
-        return 0
-    scale = np.linalg.norm(columns, axis=0)
-    return int(np.linalg.matrix_rank(columns / scale, tol=_RANK_TOLERANCE))
+    def _moved(self, theta: Floats) -> tuple[dict[str, Floats], Floats]:
+        """Return the values of the points, as they are and with one parameter after another moved.
 
+        A point has one coefficient of each parameter: all of a parameter's are moved at once. Of
+        shape (1 + parameters, points), and the steps by coefficient.
+        """
+        step = 1e-6 / self.sizes
+        values = {}
+        for i, (name, value) in enumerate(_gather(theta, self.rows).items()):
+            values[name] = np.tile(value, (len(self.rows) + 1, 1))
+            values[name][i + 1] += step[self.rows[name]]
+        return values, step
 
-def _solve(columns: Floats, step_s: Floats) -> Floats:
-    """Minimise the sum of log²(columns @ θ / step_s) over θ ≥ 0.
+    def _jacobian(self, theta: Floats) -> Floats:
+        """Return d model / d θ, shape (observations, coefficients), by differences."""
+        values, step = self._moved(theta)
+        times, places = self._times(values), np.arange(len(self.observed))
+        jacobian = np.zeros((len(self.observed), len(self.coefficients)))
+        for row, moved in zip(self.rows.values(), times[1:], strict=True):
+            column = row[self.point]
+            jacobian[places, column] = (moved - times[0]) / step[column]
+        return jacobian
 
-    Gauss–Newton, each step a non-negative least squares problem, halved while it does not help.
-    A bound that holds is met exactly, unlike in interior-point methods. It starts at the least
-    squares of the relative error.
+    def _set_sizes(self) -> None:
+        """Set, per coefficient, 1 over the value at which its term would be a whole step.
 
-    Args:
-        columns: shape (points, coefficients), of full rank.
-        step_s: shape (points,), above 0.
-    """
-    scale = np.linalg.norm(columns / step_s[:, None], axis=0)
-    scaled = columns / scale
-    theta = nnls(scaled / step_s[:, None], np.ones_like(step_s))[0]
-    if (scaled @ theta <= 0).any():
-        theta = np.full_like(theta, 1 / len(theta))
-    cost = _cost(scaled, step_s, theta)
-    for _ in range(_ITERATIONS):
-        times = scaled @ theta
-        towards = nnls(scaled / times[:, None], 1 - np.log(times / step_s))[0] - theta
-        for halving in range(_HALVINGS):
-            step = theta + towards / 2**halving
-            lower = _cost(scaled, step_s, step)
-            if lower < cost:
+        That is on average over the points that it touches; if it touches none, over those points on
+        two nodes. Away from 0, where terms that multiply vanish, so that sizes come from sizes.
+        """
+        typical = float(np.median(self.points.step_s))
+        units = (self.parameters[name].unit for name, _ in self.coefficients)
+        self.sizes = np.array([1.0 if unit == "1" else 1 / typical for unit in units])
+        two = At(np.maximum(self.at.nodes, 2.0), self.at.batch, self.at.payload)
+        for _ in range(2):
+            alone, on_two = (self._mean_shares(at) for at in (self.at, two))
+            self.sizes = np.where(alone > 0, alone, np.where(on_two > 0, on_two, self.sizes))
+
+    def _mean_shares(self, at: At) -> Floats:
+        """Return d step / d θ as a share of the step, the mean of the points where it is not 0."""
+        values, step = self._moved(0.3 / self.sizes)
+        steps = np.asarray(self.law.step_s(values, at))
+        total, touched = np.zeros((2, len(self.sizes)))
+        for row, moved in zip(self.rows.values(), steps[1:], strict=True):
+            share = np.abs(moved - steps[0]) / step[row] / self.points.step_s
+            np.add.at(total, row, share)
+            np.add.at(touched, row, share > 0)
+        mean: Floats = total / np.maximum(touched, 1)
+        return mean
+
+    def _expected_share(self, name: str) -> float:
+        """Return the share of a step that the term of a coefficient is expected to take."""
+        shrink = self.parameters[name].shrink
+        return _OPEN if shrink is None else shrink
+
+    def _set_priors(self) -> None:
+        """Set lower bounds, and means and precisions of one prior row per coefficient."""
+        names = [name for name, _ in self.coefficients]
+        self.precision = self.sizes / np.array([self._expected_share(name) for name in names])
+        self.prior_mean = np.zeros(len(names))
+        for i, (mean, spread) in self.given.items():
+            self.prior_mean[i], self.precision[i] = mean, 1 / spread
+        signed = np.array([self.parameters[name].signed for name in names])
+        self.lower = np.where(signed, -_SIGNED_REACH / self.precision, 0.0)
+
+    def residuals(self, theta: Floats) -> Floats:
+        """Return log residuals of the observations."""
+        times = np.maximum(self.model(theta), 1e-3 * self.observed)
+        return np.asarray(np.log((times + self.floor) / (self.observed + self.floor)))
+
+    def _cost(self, theta: Floats, weights: Floats, noise: Floats) -> float:
+        prior = self.precision * (theta - self.prior_mean)
+        fit = np.sqrt(weights) * self.residuals(theta) / noise[self.kind]
+        return float(fit @ fit + prior @ prior)
+
+    def _linearised(self, theta: Floats, weights: Floats, noise: Floats) -> tuple[Floats, Floats]:
+        """Return matrix and right-hand side of least squares for θ − lower, at θ."""
+        times = np.maximum(self.model(theta), 1e-3 * self.observed)
+        sharpness = np.sqrt(weights) / noise[self.kind]
+        jacobian = self._jacobian(theta) * (sharpness / (times + self.floor))[:, None]
+        wanted = jacobian @ theta - sharpness * self.residuals(theta)
+        matrix = np.vstack([jacobian, np.diag(self.precision)])
+        right = np.concatenate([wanted, self.precision * self.prior_mean])
+        return matrix, right - matrix @ self.lower
+
+    def _start(self) -> Floats:
+        """Return a start at which each coefficient explains an equal share of a step."""
+        start = 0.5 / self.sizes / max(1, len(self.parameters))
+        signed = np.array([self.parameters[c[0]].signed for c in self.coefficients])
+        known = self.prior_mean > 0
+        return np.where(known, self.prior_mean, np.where(signed, 0.0, start))
+
+    def solve(self) -> tuple[Floats, Floats, Floats]:
+        """Return coefficients, the noise of each kind, and the weight of each observation."""
+        theta = self._start()
+        weights = np.ones_like(self.observed)
+        expected = self._expected_noise()
+        noise, spare = expected, self._spare()
+        for _ in range(_OUTER):
+            before = theta
+            theta = self._improve(theta, weights, noise)
+            squares = self.residuals(theta) ** 2
+            found = np.bincount(self.kind, weights * squares, len(noise))
+            noise = np.sqrt((found + _NOISE_FREEDOM * expected**2) / (spare + _NOISE_FREEDOM))
+            if spare.any():
+                weights = (_TAILED + 1) / (_TAILED + squares / noise[self.kind] ** 2)
+            if np.max(np.abs(theta - before) * self.sizes) < _CONVERGED:
                 break
-        else:
-            break
-        theta, gain, cost = step, cost - lower, lower
-        if gain <= _CONVERGED * cost:
-            break
-    solution: Floats = np.where(theta > _ROUNDING, theta, 0.0) / scale
+        return theta, noise, weights
+
+    def _expected_noise(self) -> Floats:
+        """Return what the noise of each kind of observation is expected to be."""
+        known = self.points.noise[np.isfinite(self.points.noise)]
+        whole = float(max(np.median(known), 0.002)) if len(known) else _NOISE
+        return np.array([whole, *[_PART_NOISE * whole] * len(PARTS)])
+
+    def _spare(self) -> Floats:
+        """Return, per kind, observations beyond the coefficients that no prior holds.
+
+        Each kind pays for coefficients by its share of the observations.
+        """
+        free = sum(self.parameters[name].shrink is None for name, _ in self.coefficients)
+        share = max(len(self.observed) - free, 0) / len(self.observed)
+        return np.bincount(self.kind, minlength=1 + len(PARTS)).astype(np.float64) * share
+
+    def _improve(self, theta: Floats, weights: Floats, noise: Floats) -> Floats:
+        """Gauss–Newton with bounds, each step halved while it does not help."""
+        cost = self._cost(theta, weights, noise)
+        for _ in range(_INNER):
+            matrix, right = self._linearised(theta, weights, noise)
+            towards = _bounded(matrix, right, self.sizes) + self.lower - theta
+            for halving in range(_HALVINGS):
+                step = theta + towards / 2**halving
+                lower = self._cost(step, weights, noise)
+                if lower < cost:
+                    break
+            else:
+                break
+            theta, gain, cost = step, cost - lower, lower
+            if gain <= _CONVERGED * (cost + 1):
+                break
+        return theta
+
+    def draw(
+        self, theta: Floats, noise: Floats, weights: Floats, draws: int, rng: np.random.Generator
+    ) -> Floats:
+        """Return equally likely coefficients, shape (draws, coefficients).
+
+        An observation of a t distribution tells (ν+1)/(ν+3) of what its weight says.
+        """
+        tailed = ((_TAILED + 3) / (_TAILED + 1)) ** 0.5 if self._spare().any() else 1.0
+        matrix, right = self._linearised(theta, weights, tailed * noise)
+        freedom = self._spare() + _NOISE_FREEDOM
+        drawn = np.empty((draws, len(theta)))
+        for i in range(draws):
+            wider = np.sqrt(freedom / rng.chisquare(freedom))
+            chance = rng.standard_normal(len(right))
+            chance[: len(self.observed)] *= wider[self.kind]
+            drawn[i] = _bounded(matrix, right + chance, self.sizes) + self.lower
+        return drawn
+
+
+def _bounded(matrix: Floats, right: Floats, sizes: Floats) -> Floats:
+    """Return the least squares solution that is nowhere below 0."""
+    solution: Floats = nnls(matrix / sizes, right)[0] / sizes
     return solution
 
 
-def _cost(columns: Floats, step_s: Floats, theta: Floats) -> float:
-    times = columns @ theta
-    return float(np.sum(np.log(times / step_s) ** 2)) if (times > 0).all() else np.inf
+def _asked(law: Law, points: Points) -> list[tuple[str, Mask]]:
+    """Return, per kind of observation, its name, and where it was observed.
+
+    Kinds are 0 for whole steps and 1, 2, … for `PARTS`; each has a noise of its own.
+    """
+    names = [f"{part}_s" for part in PARTS] if isinstance(law, PartsLaw) else []
+    return [(name, np.isfinite(getattr(points, name))) for name in ("step_s", *names)]
 
 
-def _covariance(columns: Floats, step_s: Floats, values: Floats, free: Mask) -> Floats:
-    """Return the covariance, shape (coefficients, coefficients), 0 where not free."""
-    times = columns @ values[free]
-    variance = np.sum(np.log(times / step_s) ** 2) / (len(step_s) - int(free.sum()))
-    scale = np.linalg.norm(columns, axis=0)
-    jacobian = columns / scale / times[:, None]
-    inner = variance * np.linalg.inv(jacobian.T @ jacobian) / np.outer(scale, scale)
-    covariance = np.zeros((len(values), len(values)))
-    covariance[np.ix_(free, free)] = inner
-    return covariance
+def _labels(at: At, model: ArrayLike, link: ArrayLike) -> tuple[Labels, Labels]:
+    shape = at.nodes.shape
+    return (
+        np.broadcast_to(np.asarray(model, str), shape),
+        np.broadcast_to(np.asarray(link, str), shape),
+    )
+
+
+def _rows(
+    law: Law, index: Mapping[Coefficient, int], model: Labels, link: Labels, at: At
+) -> dict[str, NDArray[np.intp]]:
+    """Return, per parameter, the coefficient of each point; −1: none, which counts as 0."""
+    scopes = {"model": model, "link": link, "line": line_labels(model, link, at.batch)}
+    return {
+        p.name: np.array([index.get((p.name, str(label)), -1) for label in scopes[p.scope]], int)
+        for p in law.parameters
+    }
+
+
+def _gather(theta: Floats, rows: Mapping[str, NDArray[np.intp]]) -> dict[str, Floats]:
+    padded = np.concatenate([theta, np.zeros((*theta.shape[:-1], 1))], axis=-1)
+    return {name: padded[..., row] for name, row in rows.items()}

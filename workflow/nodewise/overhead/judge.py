@@ -1,57 +1,62 @@
-"""How wrong the laws are where they were not fitted: the largest node counts, left out.
+"""How wrong the laws are where they were not fitted: node counts, left out.
 
 Points are left out by node count, never by repeat: repeats of a point that was fitted tell little
 about a law.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from nodewise.overhead.fit import Points, fit
-from nodewise.overhead.formulas import Amdahl, Floats, Law, Linear, Mask, RingAllReduce
-from nodewise.overhead.groups import Group
+from nodewise.overhead.baselines import BASELINES, LAWS
+from nodewise.overhead.fit import Fit, Priors, fit
+from nodewise.overhead.formulas import Floats
+from nodewise.overhead.pools import Pool
 from nodewise.tables import typed
 
-EACH_BATCH = "largest node count left out, each batch alone"
-TOGETHER = "largest node count left out, batches together"
-LAWS: tuple[type[Law], ...] = (RingAllReduce, Amdahl, Linear)
+LARGEST = "largest node count left out"
+LARGEST_TOTALS = "largest node count left out, whole steps only"
+EACH = "each node count left out in turn"
 
-JUDGEMENT = {
+TRIALS = {
+    "source": "str",
+    "curve": "str",
+    "study": "str",
+    "experiment": "str",
+    "model": "str",
+    "strategy": "str",
+    "batch_per_worker": "int64",
+    "nodes": "int64",
     "scenario": "str",
+    "trained": "str",
     "law": "str",
+    "own": "bool",
+    "observed_s": "float64",
+    "predicted_s": "float64",
+    "low_s": "float64",
+    "high_s": "float64",
+    "error": "float64",
+}
+JUDGEMENT = {
+    "source": "str",
+    "scenario": "str",
+    "trained": "str",
+    "law": "str",
+    "own": "bool",
     "curves": "int64",
     "points": "int64",
     "median_error": "float64",
     "mean_error": "float64",
     "worst_error": "float64",
+    "covered": "float64",
 }
+ABOUT = [name for name in TRIALS if name in ("curve", "study", "experiment", "model", "strategy")]
+OWN = "the way's own law"
+
 _LEAST_NODE_COUNTS = 3  # the fewest that leave two to fit, and one to be right or wrong about
-
-
-@dataclass(frozen=True)
-class Trial:
-    """Step times that a law gave for some points of a group, beside those observed there.
-
-    Arrays of shape (points,), seconds. `held_out`: the law was not fitted to these points.
-    """
-
-    about: dict[str, str]
-    scenario: str
-    law: str
-    batch: Floats
-    nodes: Floats
-    observed_s: Floats
-    fitted_s: Floats
-    held_out: bool
-
-    @property
-    def errors(self) -> Floats:
-        """|fitted/observed − 1| of each point."""
-        return relative_error(self.fitted_s, self.observed_s)
 
 
 def relative_error(fitted_s: ArrayLike, observed_s: ArrayLike) -> Floats:
@@ -60,75 +65,104 @@ def relative_error(fitted_s: ArrayLike, observed_s: ArrayLike) -> Floats:
     return errors
 
 
-def try_held_out(group: Group) -> list[Trial]:
-    """Fit the laws without the largest node count of each batch, and predict it.
+def try_held_out(pool: Pool, priors: Priors, draws: int) -> list[dict[str, Any]]:
+    """Return rows of `TRIALS`: the pool's law, and the baselines, asked about what was left out.
 
-    Only batches with three node counts or more take part. With each batch alone all laws see the
-    same points; a batch at which one of them cannot say anything is left out for all. The ring
-    law is tried with the batches together as well, as its reported fits are made; the others are
-    laws of one batch.
+    Lines (one batch of one curve) with three node counts or more take part. The pool's law is
+    fitted to all that is left of the pool at once; once more to whole steps alone, if parts were
+    measured. A baseline is a law of one line and of whole steps.
     """
-    points = group.points
-    held = _largest_nodes(points)
-    trials = []
-    for batch in np.unique(points.batch[held]):
-        mine = points.batch == batch
-        alone = [_try(law, points, mine & ~held, mine & held) for law in LAWS]
-        if all(np.isfinite(fitted).all() for fitted in alone):
-            trials += [
-                _trial(group, EACH_BATCH, law, points.where(mine & held), fitted)
-                for law, fitted in zip(LAWS, alone, strict=True)
-            ]
-    together = _try(RingAllReduce, points, ~held, held)
-    if held.any() and np.isfinite(together).all():
-        trials.append(_trial(group, TOGETHER, RingAllReduce, points.where(held), together))
-    return trials
+    pool = pool.fitted
+    rows: list[dict[str, Any]] = []
+    for scenario, left_out in _left_out(pool.rows):
+        rest, asked = pool.where(~left_out), pool.where(left_out)
+        rows += _ask(rest, asked, scenario, priors=priors, draws=draws)
+        if scenario == LARGEST and pool.rows["compute_s"].notna().any():
+            rows += _ask(rest, asked, LARGEST_TOTALS, priors={}, draws=draws, parts=False)
+        rows += _ask_baselines(rest, asked, scenario)
+    return rows
 
 
-def judge(trials: Iterable[Trial]) -> pd.DataFrame:
+def judge(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the table `judgement`: per source and scenario, and per law, the errors over points.
 
-    A curve is one batch of one group.
+    A curve is one batch of one curve; `covered` is the share of points in the 90 % intervals.
     """
-    rows = [
-        {
-            "scenario": f"{trial.about['source']}: {trial.scenario}",
-            "law": trial.law,
-            "curve": (trial.about["curve"], batch),
-            "error": error,
-        }
-        for trial in trials
-        for batch, error in zip(trial.batch, trial.errors, strict=True)
-    ]
-    if not rows:
-        return typed((), JUDGEMENT)
-    groups = pd.DataFrame(rows).groupby(["scenario", "law"], sort=False)
+    inside = trials["observed_s"].between(trials["low_s"], trials["high_s"])
+    known = trials["low_s"].notna()
+    rows = trials.assign(
+        line=trials["curve"] + "|" + trials["batch_per_worker"].astype(str),
+        covered=inside.astype(float).where(known),
+        law=trials["law"].where(~trials["own"], OWN),
+    )
+    groups = rows.groupby(["source", "scenario", "trained", "law", "own"], sort=False)
     summary = groups.agg(
-        curves=("curve", "nunique"),
+        curves=("line", "nunique"),
         points=("error", "size"),
         median_error=("error", "median"),
         mean_error=("error", "mean"),
         worst_error=("error", "max"),
+        covered=("covered", "mean"),
     )
     return typed(summary.reset_index(), JUDGEMENT)
 
 
-def _largest_nodes(points: Points) -> Mask:
-    held = np.zeros(len(points), dtype=bool)
-    for batch in np.unique(points.batch):
-        mine = points.batch == batch
-        counts = np.unique(points.nodes[mine])
-        if len(counts) >= _LEAST_NODE_COUNTS:
-            held |= mine & (points.nodes == counts[-1])
-    return held
+def _left_out(rows: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[bool]"]]:
+    """Yield scenarios, and the rows that are left out in each."""
+    counts = rows.groupby(["curve", "batch_per_worker"])["nodes"]
+    enough = counts.transform("nunique") >= _LEAST_NODE_COUNTS
+    largest = enough & (rows["nodes"] == counts.transform("max"))
+    if largest.any():
+        yield LARGEST, largest
+    for n in sorted(rows.loc[enough, "nodes"].unique()):
+        yield EACH, enough & (rows["nodes"] == n)
 
 
-def _try(law: type[Law], points: Points, train: Mask, test: Mask) -> Floats:
-    asked = points.where(test)
-    return fit(law, points.where(train)).evaluate(asked.nodes, asked.batch, asked.payload)
+def _ask(
+    rest: Pool, asked: Pool, scenario: str, *, priors: Priors, draws: int, parts: bool = True
+) -> list[dict[str, Any]]:
+    fitted = fit(rest.law, rest.points(parts=parts), priors=priors, draws=draws)
+    return _rows(fitted, asked, scenario, own=True)
 
 
-def _trial(group: Group, scenario: str, law: type[Law], points: Points, fitted_s: Floats) -> Trial:
-    return Trial(
-        group.about, scenario, law.name, points.batch, points.nodes, points.step_s, fitted_s, True
+def _ask_baselines(rest: Pool, asked: Pool, scenario: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    at = ["curve", "batch_per_worker"]
+    groups = dict(iter(rest.rows.groupby(at)))
+    for line, held in asked.rows.groupby(at):
+        alone = Pool(rest.law, rest.link, groups[line]).points(parts=False)
+        for name in BASELINES:
+            fitted = fit(LAWS[name](), alone, draws=0)
+            rows += _rows(fitted, Pool(rest.law, rest.link, held), scenario, own=False)
+    return rows
+
+
+def _rows(fitted: Fit, asked: Pool, scenario: str, *, own: bool) -> list[dict[str, Any]]:
+    points = asked.points(parts=False)
+    predicted = fitted.evaluate(points.at, points.model, points.link)
+    low = high = np.full_like(predicted, np.nan)
+    if len(fitted.draws):
+        low, high = fitted.observed_interval(points.at, points.model, points.link)
+    about = asked.rows[[*ABOUT, "kind", "batch_per_worker", "nodes"]]
+    told = about.rename(columns={"kind": "source"}).assign(
+        scenario=scenario,
+        trained=_trained(fitted, asked) if scenario != EACH else "",
+        law=fitted.law.name,
+        own=own,
+        observed_s=points.step_s,
+        predicted_s=predicted,
+        low_s=low,
+        high_s=high,
+        error=relative_error(predicted, points.step_s),
     )
+    return [dict(zip(told.columns, row, strict=True)) for row in told.to_numpy(object)]
+
+
+def _trained(fitted: Fit, asked: Pool) -> list[str]:
+    """Return in words the node counts that each line was fitted to, and those it is asked about."""
+    lines, counts = fitted.points.lines, fitted.points.nodes
+    points = asked.points(parts=False)
+    return [
+        f"{', '.join(f'{n:g}' for n in np.unique(counts[lines == line]))} → {n:g}"
+        for line, n in zip(points.lines, points.nodes, strict=True)
+    ]

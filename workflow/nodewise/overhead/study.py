@@ -1,109 +1,273 @@
-"""Tables in, tables out: the overhead of every model that was measured, fitted and judged.
+"""Tables in, tables out: the overhead of every way of training that was measured, or published.
 
-Fits use whole step times. The parts of split-form steps are not used: they belong to another form
-of the step, and a law without a waiting term cannot add them up to the time of the fused one.
+Curves over one link are fitted together; see `pools`. Laws are chosen by what ran, never by how
+well they fit: three points fit anything.
 """
 
-import zlib
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from nodewise.calibration import Calibration
 from nodewise.files import atomic
-from nodewise.overhead import bandwidth, judge
-from nodewise.overhead.fit import Fit, fit, resample
-from nodewise.overhead.formulas import RingAllReduce
-from nodewise.overhead.groups import (
-    Group,
-    Launches,
-    find_groups,
-    find_launches,
-    published_curves,
-)
-from nodewise.overhead.rows import (
-    FITS,
-    PREDICTIONS,
-    bandwidth_row,
-    fit_row,
-    prediction_rows,
-    trial_rows,
-)
+from nodewise.overhead import bandwidth, diagnose, judge, questions, rates, savings
+from nodewise.overhead import calibration as of_calibration
+from nodewise.overhead.fit import DRAWS, Fit, Priors, fit
+from nodewise.overhead.formulas import At, Law, PartsLaw
+from nodewise.overhead.judge import ABOUT, TRIALS, relative_error
+from nodewise.overhead.pools import Pool, find_pools, published_curves
 from nodewise.tables import typed
 
-RESAMPLES = 200
+ALL_POINTS = "all points"
+OVERSUBSCRIBED = "oversubscribed, not fitted"
+NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
 
-_SEED = 30917
+FITS = {
+    "source": "str",
+    "data_origin": "str",
+    "study": "str",
+    "experiment": "str",
+    "link": "str",
+    "curve": "str",
+    "model": "str",
+    "strategy": "str",
+    "batch_per_worker": "Int64",
+    "law": "str",
+    "settings": "str",
+    "parameter": "str",
+    "meaning": "str",
+    "unit": "str",
+    "value": "float64",
+    "low": "float64",
+    "high": "float64",
+    "points": "int64",
+    "noise": "float64",
+    "note": "str",
+}
+PREDICTIONS = {
+    "source": "str",
+    "data_origin": "str",
+    "curve": "str",
+    "study": "str",
+    "experiment": "str",
+    "model": "str",
+    "strategy": "str",
+    "batch_per_worker": "int64",
+    "payload_bytes": "float64",
+    "nodes": "int64",
+    "law": "str",
+    "scenario": "str",
+    "observed_s": "float64",
+    "fitted_s": "float64",
+    "low_s": "float64",
+    "high_s": "float64",
+    **{f"{part}_s": "float64" for part in diagnose.BOUND},
+    "error": "float64",
+    "beyond": "bool",
+}
+OVERHEAD = {
+    "fits": FITS,
+    "predictions": PREDICTIONS,
+    "trials": TRIALS,
+    "judgement": judge.JUDGEMENT,
+    "diagnosis": diagnose.DIAGNOSIS,
+    "optima": questions.OPTIMA,
+    "rates": rates.RATES,
+    "savings": savings.SAVINGS,
+}
 
 
 def fit_study(
     curves: pd.DataFrame,
     cells: pd.DataFrame,
     published: pd.DataFrame,
+    calibrations: Iterable[Calibration] = (),
     *,
-    resamples: int = RESAMPLES,
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return the tables `fits`, `predictions` and `judgement`; the same input gives the same ones.
+    steps: questions.Steps | None = None,
+    draws: int = DRAWS,
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of `OVERHEAD`; the same input gives the same ones.
 
-    Predictions cover 1 to 10 nodes (and those observed beyond) at each batch that was timed. Rows
-    of scenario `all points` are the fit itself. Held-out rows, and those of oversubscribed points,
-    repeat observed points with what a law gave that was not fitted to them.
+    Predictions are for `NODES`, and those observed beside them, at each batch that was timed;
+    `beyond` tells those on more nodes than any point that was fitted.
 
     Args:
         curves: one row per batch and nodes, with its median step time (see `nodewise.tables`).
-        cells: one row per launch, for intervals; may be empty.
+        cells: one row per launch, for the noise; may be empty.
         published: the published step times; may be empty.
-        resamples: draws of the bootstrap; with 0, intervals come from residuals alone.
+        calibrations: what is known of latency and bandwidth of clusters beforehand.
+        steps: what is known of steps to an accuracy (`questions.known_steps`).
+        draws: how many equally likely coefficients the intervals come from.
 
     Raises:
         UserError: a table lacks a column.
     """
-    ours = list(find_groups(curves))
-    theirs = list(find_groups(published_curves(published)))
-    launches = find_launches(cells)
-    fits, predictions, trials = [], [], []
-    for group in [*ours, *theirs]:
-        fitted, spread = _fit_group(group, launches, resamples)
-        fits.append(fit_row(group, fitted, spread))
-        predictions += prediction_rows(group, fitted)
-        trials += judge.try_held_out(group)
-    for study in dict.fromkeys(group.about["study"] for group in theirs):
-        spreads = bandwidth.find_spreads([g for g in theirs if g.about["study"] == study])
-        if spreads:
-            shared = bandwidth.fit_bandwidth(spreads, resamples, _chance(study))
-            fits.append(bandwidth_row(study, shared))
-            trials += bandwidth.try_bandwidth(spreads, shared)
-    predictions += trial_rows(trials)
-    return typed(fits, FITS), typed(predictions, PREDICTIONS), judge.judge(trials)
+    calibrated = {one.cluster.label: one for one in calibrations if one.status == "ok"}
+    ours = list(find_pools(curves, cells))
+    theirs = list(find_pools(published_curves(published), cells))
+    measured = pd.concat([pool.rows for pool in ours]) if ours else pd.DataFrame()
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in OVERHEAD}
+    for pool in [*ours, *theirs]:
+        if not pool.rows["fitted"].any():
+            continue
+        priors = known_priors(pool, calibrated)
+        fitted = fit(pool.law, pool.fitted.points(), priors=priors, draws=draws)
+        rows["fits"] += fit_rows(pool, fitted)
+        rows["predictions"] += prediction_rows(pool, fitted)
+        rows["diagnosis"] += diagnosis_rows(pool, fitted)
+        rows["trials"] += judge.try_held_out(pool, priors, draws)
+        told = questions.tellable(pool, fitted)
+        rows["optima"] += questions.optima_rows(told, fitted, steps or {}, NODES)
+        rows["rates"] += rates.rate_rows(told, fitted, measured)
+        rows["savings"] += savings.saving_rows(pool, fitted)
+    for pool in theirs:
+        rows["fits"] += bandwidth.fit_rows(pool, draws)
+        rows["trials"] += bandwidth.trial_rows(pool)
+    tables = {name: typed(rows[name], OVERHEAD[name]) for name in OVERHEAD if name != "judgement"}
+    return tables | {"judgement": judge.judge(tables["trials"])}
 
 
-def write(
-    fits: pd.DataFrame, predictions: pd.DataFrame, judgement: pd.DataFrame, out_dir: Path
-) -> None:
-    """Write `fits.csv`, `predictions.csv` and `judgement.csv`, each in one atomic step."""
-    tables = {"fits": fits, "predictions": predictions, "judgement": judgement}
+def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
+    """Write each table as `NAME.csv`, each in one atomic step."""
     for name, table in tables.items():
         with atomic(out_dir / f"{name}.csv") as path:
             table.to_csv(path, index=False, lineterminator="\n")
 
 
-def _fit_group(group: Group, launches: Launches, resamples: int) -> tuple[Fit, str]:
-    """Return the ring law fitted to all points, and a note on where its intervals come from."""
-    fitted = fit(RingAllReduce, group.points)
-    if not fitted.free.any():
-        return fitted, ""
-    keys = [key for key, use in zip(group.keys, group.fitted, strict=True) if use]
-    times = [launches.get(key, np.empty(0)) for key in keys]
-    fewest = min(len(point) for point in times)
-    if resamples and fewest >= 2:
-        drawn = resample(fitted, group.points, times, resamples, _chance(group.about["curve"]))
-        few = "; of two launches they hold the truth about 80 times in 100" if fewest == 2 else ""
-        return drawn, f"90 % intervals from {resamples} draws of launches{few}"
-    if fitted.covariance is None:
-        return fitted, "no intervals: no more points than coefficients"
-    return fitted, "90 % intervals from the residuals of the fit"
+def known_priors(pool: Pool, calibrated: Mapping[str, Calibration]) -> Priors:
+    """Return what a calibration of the pool's cluster says of its link; nothing for other pools.
+
+    It measured TensorFlow's ring alone, so only rings borrow from it. A step's all-reduce is not
+    quite the calibration's: bandwidth is taken for known within a tenth, and as messages hide
+    behind bytes, latency for somewhere between nothing and the calibrated one.
+    """
+    first = pool.rows.iloc[0]
+    if pool.law.name != "ring" or first["cluster"] not in calibrated:
+        return {}
+    found = of_calibration.examine(calibrated[first["cluster"]]).coefficients
+    if found.empty:
+        return {}
+    own = found[found["clock"] == of_calibration.OWN_TIME].iloc[0]
+    priors: dict[tuple[str, str], tuple[float, float]] = {}
+    if own["latency_s"] > 0:
+        priors["latency_s", pool.link] = (own["latency_s"] / 2, own["latency_s"] / 2)
+    if own["bandwidth_bytes_per_s"] > 0:
+        beta = 1 / own["bandwidth_bytes_per_s"]
+        priors["seconds_per_byte", pool.link] = (beta, beta / 10)
+    return priors
 
 
-def _chance(name: str) -> np.random.Generator:
-    """Return a generator of this name's own: other curves do not change a curve's draws."""
-    return np.random.default_rng([_SEED, zlib.crc32(name.encode())])
+def fit_rows(pool: Pool, fitted: Fit) -> list[dict[str, Any]]:
+    """Return rows of `FITS`: one for each coefficient."""
+    parameters = {p.name: p for p in pool.law.parameters}
+    named = pool.rows.drop_duplicates("curve").set_index("curve")
+    first = pool.rows.iloc[0]
+    rows = []
+    for name, label in fitted.coefficients:
+        curve, *_, batch = label.split("|") if "|" in label else (label, "")
+        of = named.loc[curve] if curve in named.index else None
+        low, high = fitted.interval(name, label)
+        rows.append(
+            {
+                "source": first["kind"],
+                "data_origin": first["data_origin"],
+                "study": first["study"] if of is None else of["study"],
+                "experiment": of["experiment"] if of is not None else "",
+                "link": pool.link,
+                "curve": curve if of is not None else "",
+                "model": of["model"] if of is not None else "",
+                "strategy": first["strategy"],
+                "batch_per_worker": int(batch) if batch else None,
+                "law": pool.law.name,
+                "settings": law_settings(pool.law),
+                "parameter": name,
+                "meaning": parameters[name].meaning,
+                "unit": parameters[name].unit,
+                "value": fitted.value(name, label),
+                "low": low,
+                "high": high,
+                "points": len(fitted.points),
+                "noise": fitted.noise,
+                "note": _note(pool, fitted, name, label),
+            }
+        )
+    return rows
+
+
+def law_settings(law: Law) -> str:
+    """Return the fields of a law, what is known of its structure, as JSON."""
+    return json.dumps(vars(law))
+
+
+def _note(pool: Pool, fitted: Fit, name: str, label: str) -> str:
+    """Return in words what the points do not tell, and what was left out."""
+    notes = [] if fitted.identified(name, label) else ["the points hardly tell it"]
+    untimed = int((~pool.rows["timed"]).sum())
+    crowded = int((pool.rows["timed"] & ~pool.rows["fitted"]).sum())
+    if untimed:
+        notes.append(f"points without step time or payload left out: {untimed}")
+    if crowded:
+        notes.append(f"oversubscribed points not fitted: {crowded}")
+    return "; ".join(notes)
+
+
+def prediction_rows(pool: Pool, fitted: Fit) -> list[dict[str, Any]]:
+    """Return the rows of the fit itself, and those of the oversubscribed points beside it."""
+    rows: list[dict[str, Any]] = []
+    lines = pool.rows[pool.rows["timed"]].groupby(["curve", "batch_per_worker"])
+    for _, line in lines:
+        batch = int(line["batch_per_worker"].iloc[0])
+        known = line[line["fitted"]].set_index("nodes")["step_time_s"]
+        crowded = line[~line["fitted"]].set_index("nodes")["step_time_s"]
+        nodes = np.union1d(np.array(NODES, float), line["nodes"].to_numpy(float))
+        payload = float(line["payload_bytes"].median())
+        at = At.of(nodes, batch, payload)
+        about = {name: line.iloc[0][name] for name in ABOUT} | {
+            "source": line.iloc[0]["kind"],
+            "data_origin": line.iloc[0]["data_origin"],
+            "batch_per_worker": batch,
+            "payload_bytes": payload,
+            "law": pool.law.name,
+        }
+        table = _asked(pool, fitted, at, str(about["curve"]))
+        table["beyond"] = ~(table["nodes"] <= (known.index.max() if len(known) else 0))
+        for scenario, observed in ((ALL_POINTS, known), (OVERSUBSCRIBED, crowded)):
+            told = table.assign(observed_s=table["nodes"].map(observed), scenario=scenario)
+            if scenario == OVERSUBSCRIBED:
+                told = told.dropna(subset="observed_s")
+            told["error"] = relative_error(told["fitted_s"], told["observed_s"])
+            rows += [
+                about | dict(zip(map(str, told), row, strict=True)) for row in told.to_numpy(object)
+            ]
+    return rows
+
+
+def _asked(pool: Pool, fitted: Fit, at: At, curve: str) -> pd.DataFrame:
+    low, high = np.full((2, *at.nodes.shape), np.nan)
+    if len(fitted.draws):
+        low, high = fitted.evaluate_interval(at, curve, pool.link)
+    times = {
+        "nodes": at.nodes.astype(int),
+        "fitted_s": fitted.evaluate(at, curve, pool.link),
+        "low_s": low,
+        "high_s": high,
+    }
+    parts = _parts(pool, fitted, at, curve)
+    return pd.DataFrame(times | {f"{name}_s": part for name, part in parts.items()})
+
+
+def _parts(pool: Pool, fitted: Fit, at: At, curve: str) -> dict[str, Any]:
+    if not isinstance(pool.law, PartsLaw):
+        return dict.fromkeys(diagnose.BOUND, np.nan)
+    return dict(diagnose.law_parts(fitted, at, curve, pool.link))
+
+
+def diagnosis_rows(pool: Pool, fitted: Fit) -> list[dict[str, Any]]:
+    """Return rows of `diagnose.DIAGNOSIS` for the points that were fitted."""
+    points = pool.fitted.points(parts=False)
+    parts = diagnose.law_parts(fitted, points.at, points.model, points.link)
+    return diagnose.diagnose(pool.fitted.rows, parts)

@@ -1,0 +1,74 @@
+"""Do 90 % intervals hold the truth in 85–95 % of 500 synthetic truths? And how wide are they?
+
+Each truth is a law with random coefficients, measured on a few nodes with noise. Its law is fitted
+and asked for the true step time on 8, 16 and 64 nodes at one of the measured batches, and at one
+that was not measured. Beside it stands Ernest's law, fitted to the same whole steps. The same seed
+gives the same table.
+"""
+
+import sys
+
+sys.path.insert(0, "tests")
+
+import pandas as pd
+
+import synthetic_curves as synthetic
+from nodewise.overhead import Ernest
+
+TRUTHS, SEED, DRAWS = 500, 1, 400
+GROUPS = {
+    "asked on": ["asked"],
+    "law": ["law"],
+    "measured on nodes": ["nodes", "parts"],
+    "batches": ["batches", "parts"],
+    "noise": ["noise", "parts"],
+    "misfit": ["misfit", "parts"],
+}
+
+
+def trials() -> pd.DataFrame:
+    """Return one row per truth, number of nodes asked, batch asked and law that answered."""
+    rows = []
+    for number in range(TRUTHS):
+        trial = synthetic.trial(SEED, number)
+        for batch in (synthetic.TYPICAL, synthetic.UNMEASURED):
+            known = batch in trial.design.batches
+            rows += [
+                {"batch": "measured" if known else "new", **row}
+                for row in synthetic.ask(trial, trial.truth.law, batch, DRAWS)
+            ]
+        rows += [
+            {"batch": "measured", **row}
+            for row in synthetic.ask(trial, Ernest(), synthetic.TYPICAL, DRAWS)
+        ]
+    return pd.DataFrame(rows)
+
+
+def summary(rows: pd.DataFrame, by: list[str]) -> str:
+    """Return a table: per group how many intervals hold the truth, how wide and wrong they are."""
+    grouped = rows.groupby(by)
+    table = pd.DataFrame(
+        {
+            "intervals": grouped.size(),
+            "covered": grouped["covered"].mean(),
+            "above": grouped["above"].mean(),
+            "below": grouped["below"].mean(),
+            "median width": grouped["width"].median(),
+            "median error": grouped["error"].median(),
+            "p90 error": grouped["error"].quantile(0.9),
+        }
+    )
+    return table.round(3).to_string()
+
+
+def main() -> None:
+    rows = trials()
+    rows["answer"] = rows["answer"].where(rows["answer"] == "ernest", "own law")
+    print(summary(rows, ["answer", "batch"]), end="\n\n")
+    own = rows[(rows["answer"] == "own law") & (rows["batch"] == "measured")]
+    for title, by in GROUPS.items():
+        print(f"by {title}:\n{summary(own, by)}\n")
+
+
+if __name__ == "__main__":
+    main()

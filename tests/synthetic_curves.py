@@ -1,0 +1,188 @@
+"""Curves whose law is known, measured with noise: what fitted intervals are held against.
+
+Truths are drawn at random: some have no jitter and no excess input, communication takes anything
+from a twentieth of computing to three times as long, latency up to half of it on two nodes.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nodewise.overhead.fit import Points, fit
+from nodewise.overhead.formulas import (
+    At,
+    BinomialTree,
+    CompressedAllGather,
+    Floats,
+    HalvingDoubling,
+    Law,
+    ParameterAveraging,
+    PartsLaw,
+    RingAllReduce,
+    Star,
+)
+from nodewise.overhead.servers import ParameterServer
+
+LAWS: tuple[PartsLaw, ...] = (
+    RingAllReduce(),
+    RingAllReduce(),  # what most clusters run
+    HalvingDoubling(),
+    BinomialTree(),
+    Star(),
+    ParameterAveraging(period=4),
+    CompressedAllGather(density=0.02),
+    ParameterServer(),
+)
+NODES = ((1, 2, 3), (1, 2, 4), (1, 2, 3, 4), (1, 2, 4, 8))
+BATCHES = ((64,), (32, 64, 128, 256))
+NOISE = (0.02, 0.04, 0.08)
+MISFITS = (0.0, 0.0, 0.0, 0.02)
+ASKED = (8, 16, 64)
+TYPICAL, UNMEASURED = 64, 96  # examples: batches that are asked for
+
+_PART_FLOOR = 0.01  # of the step: how well a part near 0 is measured
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is measured: nodes × batches, with parts or not, and how well.
+
+    `noise` is the relative standard deviation of a time, `misfit` that of what the law leaves out:
+    alike for all batches on so many nodes.
+    """
+
+    nodes: tuple[int, ...]
+    batches: tuple[int, ...]
+    parts: bool
+    noise: float
+    misfit: float
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A law with its coefficients; the deviations of batches are those of a design."""
+
+    law: PartsLaw
+    values: dict[str, float]
+    deviations: dict[int, float]
+    payload: float
+
+    def at(self, at: At) -> dict[str, Floats]:
+        """Return the coefficients at points."""
+        values = {name: np.full(at.nodes.shape, value) for name, value in self.values.items()}
+        values["compute_deviation_s"] = np.array([self.deviations[int(b)] for b in at.batch])
+        return values
+
+    def step_s(self, nodes: tuple[int, ...], batch: int) -> Floats:
+        """Return the true step times on so many nodes."""
+        at = At.of(nodes, batch, self.payload)
+        return np.asarray(self.law.step_s(self.at(at), at))
+
+
+def random_design(rng: np.random.Generator) -> Design:
+    """Return a design, all of them equally likely."""
+    return Design(
+        NODES[rng.integers(len(NODES))],
+        BATCHES[rng.integers(len(BATCHES))],
+        bool(rng.integers(2)),
+        NOISE[rng.integers(len(NOISE))],
+        MISFITS[rng.integers(len(MISFITS))],
+    )
+
+
+def random_truth(rng: np.random.Generator, law: PartsLaw, batches: tuple[int, ...]) -> Truth:
+    """Return a truth of a law."""
+    compute = 0.05 * np.exp(rng.normal())
+    fixed = rng.uniform(0.05, 0.5) * compute
+    per_example = (compute - fixed) / TYPICAL
+    payload = 10 ** rng.uniform(5, 8.5)
+    values = dict.fromkeys((p.name for p in law.parameters), 0.0)
+    values["compute_fixed_s"] = fixed
+    values["compute_per_example_s"] = per_example
+    if "jitter_s" in values:
+        values["jitter_s"] = rng.integers(2) * rng.uniform(0, 0.05) * compute
+        values["jitter_share"] = rng.integers(2) * rng.uniform(0, 0.1)
+    values["input_per_example_s"] = (rng.random() < 0.2) * rng.uniform(0, 0.1) * per_example
+    exchange = compute * np.exp(rng.uniform(np.log(0.05), np.log(3)))
+    latency = rng.uniform(0, 0.5)
+    for name, share in (("latency_s", latency), ("seconds_per_byte", 1 - latency)):
+        alone = law.communicate_s(dict.fromkeys(values, 0.0) | {name: 1.0}, At.of(2, 1, payload))
+        values[name] = share * exchange / float(alone)
+    if "codec_seconds_per_byte" in values:
+        values["codec_seconds_per_byte"] = rng.uniform(0, 0.2) * compute / payload
+    if "service_s" in values:
+        values["service_s"] = rng.uniform(0, 0.2) * exchange
+    deviations = {b: rng.normal(0, 0.03) * (fixed + per_example * b) for b in batches}
+    return Truth(law, values, deviations, payload)
+
+
+def measure(rng: np.random.Generator, truth: Truth, design: Design) -> Points:
+    """Return what the design measures of a truth."""
+    nodes, batch = (a.ravel() for a in np.meshgrid(design.nodes, design.batches))
+    at = At.of(nodes, batch, truth.payload)
+    values = truth.at(at)
+    misfit = dict(zip(design.nodes, rng.normal(0, design.misfit, len(design.nodes)), strict=True))
+    off = np.exp([misfit[n] for n in nodes])
+
+    def noisy(seconds: Floats) -> Floats:
+        return np.asarray(seconds * off * np.exp(design.noise * rng.standard_normal(len(nodes))))
+
+    step = noisy(truth.law.step_s(values, at))
+    parts = {}
+    if design.parts:
+        for part in ("compute", "wait", "communicate"):
+            exact = getattr(truth.law, f"{part}_s")(values, at)
+            floor = _PART_FLOOR * step * rng.standard_normal(len(nodes))
+            parts[f"{part}_s"] = np.maximum(noisy(exact) + floor, 0.0)
+    return Points.of(nodes, batch, truth.payload, step, **parts)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A truth, and what was measured of it."""
+
+    truth: Truth
+    design: Design
+    points: Points
+
+
+def trial(seed: int, number: int) -> Trial:
+    """Return trial number so-and-so; laws take turns."""
+    rng = np.random.default_rng([seed, number])
+    design = random_design(rng)
+    truth = random_truth(rng, LAWS[number % len(LAWS)], (*design.batches, UNMEASURED))
+    return Trial(truth, design, measure(rng, truth, design))
+
+
+def ask(trial: Trial, law: Law, batch: int, draws: int) -> list[dict[str, Any]]:
+    """Return a row per number of nodes in `ASKED`: what the fit of a law said of the truth.
+
+    Widths and errors are relative to the truth. `above`: the truth is above the interval.
+    """
+    fitted = fit(law, trial.points, draws=draws)
+    at = At.of(ASKED, batch, trial.truth.payload)
+    exact = trial.truth.step_s(ASKED, batch)
+    design = trial.design
+    about = {
+        "law": trial.truth.law.name,
+        "answer": law.name,
+        "nodes": ",".join(map(str, design.nodes)),
+        "batches": len(design.batches),
+        "parts": design.parts,
+        "noise": design.noise,
+        "misfit": design.misfit,
+    }
+    told = zip(ASKED, fitted.evaluate(at), *fitted.evaluate_interval(at), exact, strict=True)
+    return [
+        {
+            **about,
+            "asked": nodes,
+            "covered": low <= true <= high,
+            "above": true > high,
+            "below": true < low,
+            "width": (high - low) / true,
+            "error": abs(value / true - 1),
+        }
+        for nodes, value, low, high, true in told
+    ]

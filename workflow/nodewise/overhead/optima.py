@@ -1,0 +1,257 @@
+"""Best numbers of nodes in closed form, for the laws that have one.
+
+Each is a real number n ≥ 1 at which a law is least if jitter, excess input and the deviation of a
+batch from the line of compute are 0: a check of the numeric optimum, which leaves out nothing, and
+an explanation of it. 1: one node is best. Infinity: there is no interior optimum, more nodes are
+always better, as far as the law goes. None in place of numbers: there is no closed form, as for
+every all-reduce with overlap. Where no source is given the derivative by n was set to 0.
+
+Arguments: `p` the value of each coefficient, `batch` b examples per worker, `global_batch` G = n·b
+examples per step, `payload` S bytes of one gradient. They may be arrays; results have their
+broadcast shape. A = c₀ + c₁·b; all other letters as in the laws.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nodewise.overhead.baselines import Amdahl, Ernest, Linear, PowerLaw, Usl
+from nodewise.overhead.formulas import (
+    AllReduce,
+    At,
+    BinomialTree,
+    CompressedAllGather,
+    Floats,
+    GPipe,
+    HalvingDoubling,
+    Law,
+    NoExchange,
+    ParameterAveraging,
+    PartsLaw,
+    RingAllReduce,
+    Star,
+    Values,
+)
+from nodewise.overhead.servers import ParameterServerBound
+
+_LN2 = float(np.log(2))
+
+
+def best_at_global_batch(
+    law: Law, p: Values, global_batch: ArrayLike, payload: ArrayLike
+) -> Floats | None:
+    """Return the n with the shortest epoch at a fixed global batch G: least t(n) at b = G/n.
+
+    Ring √((c₁G − 2Sβ)/2α), averaging √((τc₁G − 2Sβ)/2α), halving-doubling ln2·(c₁G − 2Sβ)/2α, tree
+    ln2·c₁G/2(α + Sβ), star √(c₁G/2(α + Sβ)), compressed √(c₁G/(α + ρS(β + k))). Bound of a
+    parameter server: where n·d = c₀ + c₁G/n + 2α + D; with fewer workers servers idle, with more
+    workers queue.
+    """
+    if not _is_sum(law):
+        return None
+    c0, c1g, alpha, sent = _terms(p, global_batch, payload)
+    match law:
+        case NoExchange():
+            best = _ratio(c1g, np.zeros_like(c1g))
+        case RingAllReduce():
+            best = np.sqrt(_ratio(c1g - 2 * sent, 2 * alpha))
+        case ParameterAveraging(period=period):
+            best = np.sqrt(_ratio(period * c1g - 2 * sent, 2 * alpha))
+        case HalvingDoubling():
+            best = _LN2 * _ratio(c1g - 2 * sent, 2 * alpha)
+        case BinomialTree():
+            best = _LN2 * _ratio(c1g, 2 * (alpha + sent))
+        case Star() | CompressedAllGather():
+            _, each = _line(law, p, c0 + c1g, payload)
+            best = np.sqrt(_ratio(c1g, each))
+        case ParameterServerBound():
+            served, busiest = _served(law, p, payload)
+            fixed = c0 + 2 * alpha + served
+            crossing = fixed + np.sqrt(fixed**2 + 4 * busiest * c1g)
+            best = _ratio(np.where(busiest > 0, crossing, c1g), 2 * busiest)
+        case _:
+            return None
+    return np.maximum(best, 1.0)
+
+
+def best_at_worker_batch(
+    law: Law, p: Values, batch: ArrayLike, payload: ArrayLike
+) -> Floats | None:
+    """Return the n with the shortest epoch at a fixed batch per worker b: least t(n)/n.
+
+    Only a parameter server has an interior optimum. With more and more nodes t/n of a ring comes
+    down to 2α, with averaging to 2α/τ, of a star to 2(α + Sβ), of compressed gradients to
+    α + ρS(β + k), of the others to 0: infinity if one node takes longer than that, else 1. The
+    bound of a parameter server has its knee at (Z + D)/d, the least n from which an epoch gets no
+    shorter: 1 + Z/d with one server, half duplex and s = 0.
+
+    Of the baselines USL has its optimum at √((1 − σ)/κ), Pollux no closed form; the others have no
+    interior optimum either.
+    """
+    if not isinstance(law, PartsLaw):
+        return _best_of_baseline(law, p)
+    if not _is_sum(law):
+        return None
+    c0, c1b, alpha, _ = _terms(p, batch, payload)
+    compute = c0 + c1b
+    match law:
+        case NoExchange() | HalvingDoubling() | BinomialTree():
+            saved = compute
+        case RingAllReduce():
+            saved = compute - 2 * alpha
+        case ParameterAveraging(period=period):
+            saved = compute - 2 * alpha / period
+        case Star() | CompressedAllGather():
+            saved, _ = _line(law, p, compute, payload)
+        case ParameterServerBound():
+            served, busiest = _served(law, p, payload)
+            return np.maximum(_ratio(compute + 2 * alpha + served, busiest), 1.0)
+        case _:
+            return None
+    return np.where(saved > 0, np.inf, 1.0)
+
+
+def break_even(law: Law, p: Values, batch: ArrayLike, payload: ArrayLike) -> Floats | None:
+    """Return the n above which an epoch is shorter than on one node, at a fixed batch per worker.
+
+    Ring 2Sβ/(A − 2α), never (infinity) if A ≤ 2α: each node then costs more messages than it takes
+    over work. Averaging: that with α/τ and β/τ. Star and compressed gradients: 1, every further
+    node pays, if A > 2(α + Sβ), or A + k·S > α + ρSβ, else never.
+    """
+    if not _is_sum(law):
+        return None
+    c0, c1b, alpha, sent = _terms(p, batch, payload)
+    compute = c0 + c1b
+    match law:
+        case NoExchange():
+            saved, lost = compute, np.zeros_like(compute)
+        case RingAllReduce():
+            saved, lost = compute - 2 * alpha, 2 * sent
+        case ParameterAveraging(period=period):
+            saved, lost = compute - 2 * alpha / period, 2 * sent / period
+        case Star() | CompressedAllGather():
+            saved, _ = _line(law, p, compute, payload)
+            lost = np.zeros_like(saved)
+        case _:
+            return None
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(saved > 0, np.maximum(lost / saved, 1.0), np.inf)
+
+
+def best_to_accuracy(
+    law: Law, p: Values, batch: ArrayLike, payload: ArrayLike, noise_nodes: ArrayLike
+) -> Floats | None:
+    """Return the n with the shortest training to an accuracy, at a fixed batch per worker.
+
+    Steps are proportional to 1 + ν/n, where ν is the critical batch over b (S. McCandlish et al.,
+    An empirical model of large-batch training, 2018, arXiv:1812.06162). Star: √(ν(A − κ)/κ) with
+    κ = 2(α + Sβ). Ring: the larger root of 2αn³ − (νP − Q)n + 2νQ with P = A − 2α + 2Sβ, Q = 2Sβ,
+    unless one node is as quick.
+    """
+    if not _is_sum(law):
+        return None
+    c0, c1b, alpha, sent = _terms(p, batch, payload)
+    noise = np.asarray(noise_nodes, dtype=np.float64)
+    match law:
+        case Star():
+            fixed, each = _line(law, p, c0 + c1b, payload)
+            return np.maximum(np.sqrt(_ratio(noise * fixed, each)), 1.0)
+        case RingAllReduce():
+            return _ring_to_accuracy(c0 + c1b, alpha, sent, noise)
+    return None
+
+
+def best_micro_batches(law: GPipe, p: Values, nodes: ArrayLike, global_batch: ArrayLike) -> Floats:
+    """Return the number of micro-batches with the shortest step: √((n−1)·W/h), from 1 to G.
+
+    W = c₁G/n + 2aGβ is what a stage does for the examples, h = c₀ + 2α what it does for a
+    micro-batch: more of them make the bubble smaller, and cost h each. The law's own number of
+    micro-batches does not matter.
+    """
+    n, examples = np.asarray(nodes, dtype=np.float64), np.asarray(global_batch, dtype=np.float64)
+    c0, c1g, alpha, sent = _terms(p, examples, law.activation_bytes * examples)
+    best = np.sqrt(_ratio((n - 1) * (c1g / n + 2 * sent), c0 + 2 * alpha))
+    return np.clip(best, 1.0, examples)
+
+
+def dense_sends_less_from(law: CompressedAllGather) -> float:
+    """Return the n above which a ring of whole gradients sends fewer bytes: 2/ρ.
+
+    A node sends ρS to n−1 others, or 2(n−1)/n·S along the ring.
+    """
+    return 2 / law.density
+
+
+def _best_of_baseline(law: Law, p: Values) -> Floats | None:
+    """Return the least of t(n)/n, in the shape of the coefficients."""
+    match law:
+        case Usl():
+            best = np.sqrt(_ratio(np.asarray(1 - p["contention"]), np.asarray(p["coherency"])))
+            return np.maximum(best, 1.0)
+        case Amdahl():
+            saved = p["parallel_s"]
+        case Ernest():
+            saved = p["constant_s"]
+        case PowerLaw():
+            saved = 1 - p["exponent"]
+        case Linear():
+            saved = p["one_node_s"] - p["per_node_s"]
+        case _:
+            return None
+    return np.where(np.asarray(saved) > 0, np.inf, 1.0)
+
+
+def _ring_to_accuracy(compute: Floats, alpha: Floats, sent: Floats, noise: Floats) -> Floats:
+    """Return the least of (1 + ν/n)·(P + 2αn − Q/n) over n ≥ 1.
+
+    It grows, falls and grows again: its derivative's roots are those of n³ − 3r²n + νQ/α, of which
+    the larger one is 2r·cos(⅓ arccos(−νQ/2αr³)). Without latency it falls for ever.
+    """
+    lost = 2 * sent
+    fixed = compute - 2 * alpha + lost
+    falls = noise * fixed - lost
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        reach = np.sqrt(falls / (6 * alpha))
+        angle = np.arccos(-noise * lost / (2 * alpha * reach**3))
+        n = np.where(alpha > 0, 2 * reach * np.cos(angle / 3), np.inf)
+        time = np.where(np.isinf(n), fixed, (1 + noise / n) * (fixed + 2 * alpha * n - lost / n))
+        return np.where((n > 1) & (time < (1 + noise) * compute), n, 1.0)
+
+
+def _is_sum(law: Law) -> bool:
+    """Tell whether a step is a plain sum of parts, as the closed forms suppose."""
+    return isinstance(law, PartsLaw) and not (isinstance(law, AllReduce) and law.overlap != 1)
+
+
+def _terms(
+    p: Values, examples: ArrayLike, payload: ArrayLike
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return c₀, c₁·examples, α and Sβ, in seconds and one shape."""
+    per_example = np.asarray(p["compute_per_example_s"] * np.asarray(examples, dtype=np.float64))
+    per_payload = np.asarray(p["seconds_per_byte"] * np.asarray(payload, dtype=np.float64))
+    c0, c1, alpha, sent = np.broadcast_arrays(
+        np.asarray(p["compute_fixed_s"], dtype=np.float64),
+        per_example,
+        np.asarray(p["latency_s"], dtype=np.float64),
+        per_payload,
+    )
+    return c0, c1, alpha, sent
+
+
+def _line(
+    law: Star | CompressedAllGather, p: Values, compute: Floats, payload: ArrayLike
+) -> tuple[Floats, Floats]:
+    """Return F and κ of a law t = F + κ·n of the seconds of compute, from its first two nodes."""
+    one, two = (law.communicate_s(p, At.of(n, 1.0, payload)) for n in (1, 2))
+    return np.asarray(compute + 2 * one - two), np.asarray(two - one)
+
+
+def _served(law: ParameterServerBound, p: Values, payload: ArrayLike) -> tuple[Floats, Floats]:
+    """Return D and d: the seconds that a worker is served, and the busiest resource's share."""
+    at = At.of(1, 1, payload)
+    return np.asarray(sum(law.demands_s(p, at))), np.asarray(law.bottleneck_s(p, at))
+
+
+def _ratio(gain: Floats, cost: Floats) -> Floats:
+    """Return gain/cost: 0 where nothing is gained, infinity where a gain costs nothing."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(gain > 0, gain / cost, 0.0)

@@ -1,0 +1,52 @@
+"""The gradient noise scale of the study's small models: how large a batch is worth its examples.
+
+in:    a prepared dataset; pretrained weights if the model has any; the configuration; the sources
+       that decide what is measured
+out:   results/<study>/noise_scale/<model>.json, for those of the project's own models whose
+       training takes seconds; `nodewise measure-noise-scale` measures any other by hand. Committed
+       ones lie beside committed records
+steps: measure_noise_scale
+"""
+
+from nodewise.noise_scale import is_small
+
+TRAINED = {cell.model: cell.dataset for cell in CELLS.values() if not cell.build}
+SMALL_MODELS = sorted(name for name in TRAINED if is_small(registry()[name]))
+NOISE_SCALES = [
+    *expand(RESULTS + "/noise_scale/{model}.json", model=SMALL_MODELS),
+    *(str(path) for path in STUDY.noise_scale_files()),
+]
+NOISE_SCALE_OPTIONS = " ".join(
+    f"--noise-scale {shlex.quote(path)}" for path in NOISE_SCALES
+)
+
+
+def start_weights(wildcards):
+    """Return the manifest of the weights that a model starts from, if it has any."""
+    weights = registry()[wildcards.model].weights
+    return [f"results/weights/{weights}/manifest.json"] if weights else []
+
+
+rule measure_noise_scale:
+    input:
+        manifest=lambda w: f"results/datasets/{TRAINED[w.model]}/manifest.json",
+        weights=start_weights,
+        model="models/{model}.py",
+        sources=sources(
+            "noise_scale.py",
+            "recipes.py",
+            "strategies/base.py",
+            "measure/noise_scale/*.py",
+        ),
+    output:
+        RESULTS + "/noise_scale/{model}.json",
+    log:
+        RESULTS + "/logs/noise_scale/{model}.log",
+    threads: workflow.cores
+    params:
+        seed=STUDY.seed,  # all that it takes from the configuration besides model and dataset
+        config=CONFIG,
+        weights=lambda w, input: " ".join(f"--weights {path}" for path in input.weights),
+    shell:
+        "exec nodewise measure-noise-scale {wildcards.model} --config {params.config:q}"
+        " --manifest {input.manifest:q} {params.weights} --out {output:q} > {log:q} 2>&1"
