@@ -1,13 +1,16 @@
-# `make study` and `make test` need Python 3.11 or later, make and git; everything else is set up here.
+# Every target needs Python 3.11 or later, make and git; everything else is set up here.
 PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: study test lint setup clean
+.PHONY: study site test lint setup clean
 
 study: $(READY)
 	snakemake --cores all
+
+site: $(READY)
+	snakemake --cores all --configfile config/published.yaml
 
 test: $(READY)
 	pytest

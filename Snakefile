@@ -2,9 +2,11 @@
 
 snakemake --cores all                                    the default study
 snakemake --cores all --configfile config/smoke.yaml     another one
+snakemake --cores all --configfile config/published.yaml the site of the committed records
 """
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -17,6 +19,9 @@ from nodewise.models import registry
 CONFIG = os.path.relpath(next(iter(workflow.configfiles), "config/study.yaml"))
 try:
     STUDY = read_config(Path(CONFIG))
+    RESULTS = f"results/{STUDY.name}"
+    # One by one: a deleted one is measured again although tables are newer.
+    RECORDS = [str(path) for path in STUDY.record_files(Path(RESULTS, "records"))]
 except UserError as error:
     sys.exit(f"nodewise: {error}")
 ALIVE = runs.enter(Path(".snakemake"))  # open, and so in force, until this run ends
@@ -31,7 +36,6 @@ def sources(*patterns):
 CELLS = {cell.id: cell for cell in STUDY.cells()}
 # Snakemake measures in this order: repeats one after the other, nodes and batches mixed.
 ORDER = {cell: len(CELLS) - place for place, cell in enumerate(CELLS)}
-RESULTS = f"results/{STUDY.name}"
 
 
 include: "workflow/rules/datasets.smk"
@@ -40,6 +44,7 @@ include: "workflow/rules/models.smk"
 include: "workflow/rules/horovod.smk"
 include: "workflow/rules/cells.smk"
 include: "workflow/rules/calibration.smk"
+include: "workflow/rules/noise_scale.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/overhead.smk"
 include: "workflow/rules/charts.smk"
@@ -47,7 +52,8 @@ include: "workflow/rules/pages.smk"
 
 
 onstart:
-    shell("nodewise plan --config {CONFIG:q}")
+    if CELLS:
+        shell("nodewise plan --config {CONFIG:q}")
 
 
 localrules:
@@ -56,6 +62,5 @@ localrules:
 
 rule all:
     input:
-        # Records are named one by one: a deleted one is measured again although tables are newer.
-        expand(RESULTS + "/records/{cell}.json", cell=CELLS),
+        RECORDS,
         "build/site/index.html",

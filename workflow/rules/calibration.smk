@@ -2,13 +2,16 @@
 
 in:    the configuration; the sources that decide what a calibration does
 out:   results/<study>/calibration/calibration.json, also if the machine refuses; nothing at all
-       for a study without emulated cells
+       for a study without emulated cells, or of committed records, beside which they lie
 steps: calibrate
 """
 
 EMULATED = [cell.cluster for cell in CELLS.values() if cell.cluster.kind == "emulated"]
-CALIBRATION = [RESULTS + "/calibration/calibration.json"] if EMULATED else []
-CALIBRATION_OPTION = " ".join(f"--calibration {path}" for path in CALIBRATION)
+MEASURED = [RESULTS + "/calibration/calibration.json"] if EMULATED else []
+CALIBRATIONS = MEASURED or [str(path) for path in STUDY.calibration_files()]
+CALIBRATION_OPTIONS = " ".join(
+    f"--calibration {shlex.quote(path)}" for path in CALIBRATIONS
+)
 
 
 rule calibrate:
@@ -31,7 +34,7 @@ rule calibrate:
     params:
         # measured again if the cluster changed, or how far the study goes; not for other changes
         clusters=sorted({cluster.model_dump_json() for cluster in EMULATED}),
-        nodes=max(cell.nodes for cell in CELLS.values()),
+        nodes=max((cell.nodes for cell in CELLS.values()), default=0),
         config=CONFIG,
         logs=f"{RESULTS}/logs/calibration",
     shell:

@@ -10,11 +10,13 @@ rule draw_charts:
     input:
         tables=expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
         overhead=rules.fit_overhead.output,
-        calibration=CALIBRATION,
+        calibrations=CALIBRATIONS,
         models=DESCRIPTIONS,
+        foreseen="data/published/ntua_figure28.csv",
         sources=sources(
             "charts/*.py",
             "views.py",
+            "published.py",
             "quantities.py",
             "calibration.py",
             "architecture.py",
@@ -28,7 +30,8 @@ rule draw_charts:
         tables=f"{RESULTS}/tables",
         overhead=f"{RESULTS}/overhead",
         charts=f"{RESULTS}/charts",
-        calibration=CALIBRATION_OPTION,
+        calibrations=CALIBRATION_OPTIONS,
+        models=MODELS,
     shell:
         "exec nodewise draw-charts --tables {params.tables} --overhead {params.overhead}"
-        " --out {params.charts} {params.calibration} --models results/models > {log} 2>&1"
+        " --out {params.charts} {params.calibrations} --models {params.models} > {log} 2>&1"

@@ -1,12 +1,14 @@
 """The models of the project, described layer by layer, whether the study trains them or not.
 
 in:    a model file
-out:   results/models/<name>.json: layers, parameters, operations
+out:   results/models/<name>.json: layers, parameters, operations. Beside committed records lie
+       committed descriptions: no TensorFlow is needed for their site
 steps: describe_model
 """
 
+MODELS = "data/models" if STUDY.records else "results/models"
 # A user's own models are measured, not described.
-DESCRIPTIONS = expand("results/models/{model}.json", model=registry())
+DESCRIPTIONS = expand(MODELS + "/{model}.json", model=registry())
 
 
 rule describe_model:

@@ -2,7 +2,7 @@
 
 in:    tables, fits, charts, records, the models' descriptions, the calibration if any; templates and
        assets
-out:   build/docs (Markdown) and build/site (the site; open build/site/index.html)
+out:   build/docs (the pages) and build/site (the site; open build/site/index.html)
 steps: render_pages, build_site
 """
 
@@ -16,12 +16,20 @@ rule render_pages:
         tables=expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
         overhead=rules.fit_overhead.output,
         charts=rules.draw_charts.output,
-        calibration=CALIBRATION,
+        calibrations=CALIBRATIONS,
         models=DESCRIPTIONS,
         site=SITE_SOURCES,
+        claims="data/published/claims.yaml",
+        foreseen="data/published/ntua_figure28.csv",
+        changes=[path for path in [f"{RESULTS}/changes.csv"] if Path(path).is_file()],
         sources=sources(
             "pages/*.py",
+            "claims.py",
+            "compare.py",
+            "comparisons.py",
+            "site.py",
             "views.py",
+            "published.py",
             "quantities.py",
             "calibration.py",
             "architecture.py",
@@ -36,10 +44,11 @@ rule render_pages:
     params:
         results=RESULTS,
         docs="build/docs",
-        calibration=CALIBRATION_OPTION,
+        calibrations=CALIBRATION_OPTIONS,
+        models=MODELS,
     shell:
         "exec nodewise render-pages --config {input.config:q} --results {params.results}"
-        " --out {params.docs} {params.calibration} --models results/models > {log} 2>&1"
+        " --out {params.docs} {params.calibrations} --models {params.models} > {log} 2>&1"
 
 
 rule build_site:
@@ -47,9 +56,13 @@ rule build_site:
         docs=rules.render_pages.output,
         mkdocs="mkdocs.yml",
         overrides=[path for path in SITE_SOURCES if path.startswith("site/overrides")],
+        sources=sources("site.py", "markdown_tables.py"),
     output:
         "build/site/index.html",
     log:
         f"{RESULTS}/logs/build_site.log",
+    params:
+        docs="build/docs",
+        site="build/site",
     shell:
-        "exec mkdocs build --strict --quiet > {log} 2>&1"
+        "exec nodewise build-site --pages {params.docs} --out {params.site} > {log} 2>&1"

@@ -1,22 +1,25 @@
 """Tidy tables.
 
-in:    every record of the study; the published numbers
+in:    every record of the study, measured by it or committed; the noise scales of its models; the
+       published numbers
 out:   results/<study>/tables/*.csv and *.parquet
 steps: build_tables
 """
 
 TABLES = [
-    *("cells", "epochs", "steps", "observations", "curves"),
+    *("cells", "epochs", "steps", "observations", "curves", "noise_scale"),
     *("published", "published_runs"),
 ]
-RECORDS = expand(RESULTS + "/records/{cell}.json", cell=CELLS)
 
 
 rule build_tables:
     input:
         records=RECORDS,
+        noise_scales=NOISE_SCALES,
         published=[str(path) for path in sorted(Path("data/published").glob("*.csv"))],
-        sources=sources("tables.py", "published.py", "records.py", "cells.py"),
+        sources=sources(
+            "tables.py", "published.py", "records.py", "cells.py", "noise_scale.py"
+        ),
     output:
         expand(
             RESULTS + "/tables/{table}.{format}",
@@ -26,9 +29,9 @@ rule build_tables:
     log:
         f"{RESULTS}/logs/build_tables.log",
     params:
-        records=f"{RESULTS}/records",
         tables=f"{RESULTS}/tables",
         config=CONFIG,
+        noise_scales=NOISE_SCALE_OPTIONS,
     shell:
-        "exec nodewise build-tables --config {params.config:q} --records {params.records}"
-        " --out {params.tables} > {log} 2>&1"
+        "exec nodewise build-tables --config {params.config:q} --out {params.tables}"
+        " {params.noise_scales} > {log} 2>&1"

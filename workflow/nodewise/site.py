@@ -1,0 +1,103 @@
+"""Pages -> the site, and the site -> browsers on this machine.
+
+MkDocs renders the Markdown pages, at 20 ms each whether they changed or not. The pages of cells, by
+far the most, are HTML already and lack only what surrounds every page: that is rendered once, and
+they are put into it.
+"""
+
+import html
+import json
+import logging
+import re
+import shutil
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from nodewise.errors import UserError
+
+# The page whose surroundings all pages of cells get: as deep in folders as they are, since the
+# addresses in it are relative, but no cell's. Its heading is replaced by a cell, its title by that
+# of the cell.
+SHELL = "cells/-/-/-/-/-/cell.html"
+SHELL_TITLE = "TheTitleOfACell"  # only letters: the same in HTML
+
+_HEADING = re.compile(r'<h1 id="cell">.*?</h1>', re.DOTALL)
+_SUMMARY = re.compile(r'<p class="nw-sub">(.*?)</p>', re.DOTALL)
+_TAG = re.compile(r"<[^>]*>")
+
+
+def build_site(pages: Path, out: Path) -> int:
+    """Build the site of `pages` into `out`, in place of whatever is there; return its cells.
+
+    Raises:
+        UserError: MkDocs has a complaint; what it is has been logged.
+        OSError: the site cannot be written.
+    """
+    from mkdocs.commands.build import build  # here: pages are rendered without MkDocs
+    from mkdocs.config import load_config
+    from mkdocs.exceptions import MkDocsException
+
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    try:
+        config = load_config(
+            "mkdocs.yml", docs_dir=str(pages.resolve()), site_dir=str(out.resolve())
+        )
+        build(config)
+        entries = _fill(out)
+        _add_to_search(out / "search", entries)
+    except MkDocsException as error:
+        raise UserError(f"{pages}: {error}") from error
+    except OSError as error:  # a full disk names no file, and a copy its source first
+        where = error.filename2 or error.filename or f"{out}/"
+        raise OSError(error.errno, error.strerror, where) from error
+    return len(entries)
+
+
+def _fill(out: Path) -> list[dict[str, str]]:
+    """Put every page of a cell into its surroundings; return what the search needs of them."""
+    shell = out / SHELL
+    before, after = _HEADING.split(shell.read_text(encoding="utf-8"))
+    shutil.rmtree(out / "cells/-")
+    entries = []
+    for page in sorted(out.glob("cells/*/*/*/*/*/*.html")):
+        cell = page.read_text(encoding="utf-8")
+        title = _text(_HEADING, cell)
+        around = [part.replace(SHELL_TITLE, title) for part in (before, after)]
+        page.write_text(cell.join(around), encoding="utf-8")
+        where = page.relative_to(out).as_posix()
+        entries.append({"location": where, "title": title, "text": _text(_SUMMARY, cell)})
+    return entries
+
+
+def _text(of: re.Pattern[str], page: str) -> str:
+    """Return the text of the first element that is found, as HTML without tags."""
+    found = of.search(page)
+    inside = html.unescape(_TAG.sub("", found[0])) if found else ""
+    return html.escape(" ".join(inside.split()))
+
+
+def _add_to_search(folder: Path, entries: list[dict[str, str]]) -> None:
+    """Add entries to the index of the search, and to its copy for pages opened from a folder."""
+    path = folder / "search_index.json"
+    index = json.loads(path.read_text(encoding="utf-8"))
+    pages = [page for page in index["docs"] if not page["location"].startswith(SHELL)]
+    index["docs"] = [*pages, *entries]
+    text = json.dumps(index, ensure_ascii=False, separators=(",", ":"))
+    path.write_text(text, encoding="utf-8")
+    path.with_suffix(".js").write_text(f"var __index = {text}", encoding="utf-8")
+
+
+def server(folder: Path, port: int) -> ThreadingHTTPServer:
+    """Return a server of the site in `folder` that only this machine can reach; 0: any free port.
+
+    Raises:
+        UserError: there is no site, or no such port is free.
+    """
+    if not (folder / "index.html").is_file():
+        raise UserError(f"{folder}: there is no site; snakemake --cores all builds one")
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except OSError as error:
+        raise UserError(f"port {port}: {error.strerror}; another: --port 0") from error
