@@ -6,8 +6,9 @@ JOBS is a JSON list of objects: `nodes`, and as far as they differ from the defa
 its fields. Prints a JSON list of what the workers of each saw, or of how the job ended.
 
 The model `clock` is one whose weights tell their age: they begin at 0, and every update takes 1
-from each. `net` is a small network with batch normalisation, on random examples; its job also saves
-weights and moving statistics as OUT/JOB~FORM~RANK.npz, JOB counting from 0.
+from each. `net` is a small network with batch normalisation, on random examples, `wide` a larger
+one; their jobs also save weights and moving statistics as OUT/JOB~FORM~RANK.npz, JOB counting from
+0.
 """
 
 import json
@@ -23,6 +24,7 @@ from pydantic import Field
 from nodewise.cells import Frozen
 from nodewise.clusters import processes
 from nodewise.clusters.local import Local
+from nodewise.errors import RefusedError
 
 PLACES = 6
 BATCH, FEATURES = 8, 5
@@ -89,8 +91,8 @@ def run(cluster: Local, asked: Asked, out: Path, number: int) -> Any:
             on_meeting=met,
         )
         return results[: asked.nodes]
-    except processes.WorkerError as error:
-        return {"error": error.reason, "seconds": time.monotonic() - started}
+    except (processes.WorkerError, RefusedError) as error:
+        return {"error": str(error), "seconds": time.monotonic() - started}
 
 
 def place(
@@ -130,7 +132,7 @@ def train(
     from nodewise.strategies import base
 
     def save(form: str) -> None:
-        if asked.model == "net":
+        if asked.model != "clock":
             statistics = [v.numpy() for v in base.moving_statistics(strategy.model)]
             np.savez(f"{out}~{form}~{rank}.npz", *strategy.weights(), *statistics)
 
@@ -162,7 +164,21 @@ def train(
         "final_age": age(strategy),
         "observed": observed,
         "sha256": strategy.weights_sha256(),
+        "held": held(strategy),
     }
+
+
+def held(strategy: Any) -> dict[str, int]:
+    """Return how many weights each server of a parameter_server job has, if this one knows."""
+    import math
+
+    coordinator = getattr(strategy, "_coordinator", None)
+    variables = coordinator.model.trainable_variables if coordinator else []
+    counted: dict[str, int] = {}
+    for variable in variables:
+        for piece in getattr(variable.value, "variables", [variable.value]):
+            counted[piece.device] = counted.get(piece.device, 0) + math.prod(piece.shape)
+    return counted
 
 
 def age(strategy: Any) -> float:
@@ -196,7 +212,7 @@ def net(asked: Asked) -> Made:
         return keras.Sequential(
             [
                 keras.Input((FEATURES,)),
-                layers.Dense(7, activation="tanh"),
+                layers.Dense(30_000 if asked.model == "wide" else 7, activation="tanh"),
                 layers.BatchNormalization(),
                 layers.Dense(3),
             ]
@@ -227,7 +243,7 @@ def net(asked: Asked) -> Made:
     return Made(build, optimizer, cross_entropy, batches)
 
 
-MODELS = {"clock": clock, "net": net}
+MODELS = {"clock": clock, "net": net, "wide": net}
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), [Asked.model_validate(job) for job in json.loads(sys.argv[2])])

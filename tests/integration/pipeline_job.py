@@ -3,11 +3,11 @@
     python pipeline_job.py OUT CASES
 
 CASES, as JSON, names each case: its strategy, nodes, model (a function below), options, and the
-worker that ends in the middle, or the one that hangs there, if one does. All workers of a case
-train STEPS steps on the same global batches and then agree. Each saves in OUT/CASE the weights,
-then the moving statistics as model~RANK.npz; and as seen~RANK.json the scores of each step, what
-the strategy observed, the bytes on the wire, and from before they agreed a digest of the weights,
-and the moving statistics. If a case fails, OUT/CASE/failure.txt says why.
+worker that ends, hangs or fails in the middle, if one does. All workers of a case train STEPS steps
+on the same global batches and then agree. Each saves in OUT/CASE the weights, then the moving
+statistics as model~RANK.npz; and as seen~RANK.json the scores of each step, what the strategy
+observed, the bytes on the wire, and from before they agreed a digest of the weights, and the moving
+statistics. If a case fails, OUT/CASE/failure.txt says why.
 """
 
 import json
@@ -20,6 +20,7 @@ from typing import NamedTuple
 from nodewise import strategies
 from nodewise.clusters import processes
 from nodewise.clusters.local import Local
+from nodewise.errors import RefusedError
 
 STEPS, GLOBAL_BATCH = 6, 24
 NAP_S = 0.004  # of an example, in the model that is slow
@@ -35,6 +36,7 @@ class Case(NamedTuple):
     options: dict[str, int]
     leaves: int | None = None
     hangs: int | None = None
+    fails: int | None = None
 
 
 def main(out: Path, cases: dict[str, Case]) -> None:
@@ -44,8 +46,8 @@ def main(out: Path, cases: dict[str, Case]) -> None:
             (out / name).mkdir(parents=True)
             try:
                 train_on(cluster, case, out / name)
-            except processes.WorkerError as error:
-                (out / name / "failure.txt").write_text(error.reason)
+            except (processes.WorkerError, RefusedError) as error:
+                (out / name / "failure.txt").write_text(str(error))
 
 
 def train_on(cluster: Local, case: Case, out: Path) -> None:
@@ -98,6 +100,11 @@ def train_on(cluster: Local, case: Case, out: Path) -> None:
         first = [layers.Rescaling(1.0), layers.Embedding(8, 8), layers.Flatten()]
         return keras.Sequential([keras.Input((16,)), *first, layers.Dense(8), layers.Dense(4)])
 
+    def wide() -> keras.Model:
+        """In the middle a layer of many weights."""
+        sizes = [layers.Dense(256, activation="tanh"), layers.Dense(96, activation="relu")]
+        return keras.Sequential([keras.Input((16,)), *sizes, layers.Dense(4)])
+
     def work(rank: int, channel: processes.Channel) -> processes.Message:
         places.join(cluster, rank, channel, case.nodes)
         random = np.random.default_rng(3)
@@ -105,7 +112,7 @@ def train_on(cluster: Local, case: Case, out: Path) -> None:
         if case.model == "embedded":
             x = np.floor(np.abs(x)).clip(0, 7)
         y = random.integers(0, 4, (STEPS, GLOBAL_BATCH))
-        builds = (normalised, frozen, slow, embedded)
+        builds = (normalised, frozen, slow, embedded, wide)
         job = base.Job(
             rank,
             case.nodes,
@@ -130,6 +137,8 @@ def train_on(cluster: Local, case: Case, out: Path) -> None:
                     os._exit(7)
                 if rank == case.hangs:
                     time.sleep(60)
+                if rank == case.fails:
+                    raise ArithmeticError("of itself")
             scores.append(trained.step(*batch).numpy().tolist())
         observed = trained.observations()
         trained.barrier()

@@ -6,6 +6,7 @@ operations are added, from the shapes in the graph.
 
 import math
 from functools import cache
+from pathlib import Path
 
 import keras
 import pytest
@@ -15,11 +16,13 @@ from tensorflow.compat.v1 import profiler
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from nodewise import models
+from nodewise.architecture import read_architecture
 from nodewise.errors import UserError
 from nodewise.measure.describe import architecture_of, describe, layers_of
 from nodewise.models import registry
 
 WITHIN = 0.05
+COMMITTED = Path("data/models")
 
 
 def profiled(model):
@@ -111,6 +114,14 @@ def test_what_a_description_says_of_itself():
         "128 units, relu",
         "10 units",
     ]
+
+
+@pytest.mark.parametrize("name", sorted(registry()))
+def test_the_committed_description_is_what_the_model_is_today(name):
+    keras.utils.clear_session()  # names of layers are numbered from the first one again
+    committed = read_architecture(COMMITTED / f"{name}.json")
+    again = f"nodewise describe-model {name} --out {COMMITTED / name}.json"
+    assert describe(name) == committed, again
 
 
 # --- every kind of layer ---

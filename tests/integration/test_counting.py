@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import socket
+import threading
 import time
 
 import numpy as np
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 from nodewise import train
 from nodewise.cells import Cell, Extent, Local
+from nodewise.measure.traffic import Traffic
 from nodewise.strategies import base
 
 STEPS, SENT_PER_STEP = 3, 5_000
@@ -43,8 +45,8 @@ def connection():
             yield one
 
 
-def test_bytes_still_queued_when_the_last_step_returns_are_counted():
-    cell = Cell(
+def cell():
+    return Cell(
         study="ntua",
         experiment="steps",
         model="fashion_mlp",
@@ -58,12 +60,59 @@ def test_bytes_still_queued_when_the_last_step_returns_are_counted():
         seed=1,
         time_limit_s=60,
     )
-    stream = itertools.repeat((tf.zeros([8, 4]), tf.zeros(8)))
+
+
+def stream():
+    return itertools.repeat((tf.zeros([8, 4]), tf.zeros(8)))
+
+
+def test_bytes_still_queued_when_the_last_step_returns_are_counted():
     clock = train.Clock(lambda message: None, STEPS)
     with connection() as wire:
-        seen = train._timed(cell, Late(wire), stream, 4, clock)
+        seen = train._timed(cell(), Late(wire), stream(), 4, clock)
     assert seen["bytes_sent"] == STEPS * SENT_PER_STEP
     assert len(seen["input_us"]) == len(seen["step_us"]) == STEPS
+
+
+class Hasty:
+    """One of two workers; each step puts bytes on the other's wire, and waits for nobody."""
+
+    train = base.Strategy.train
+
+    def __init__(self, meeting, received, other):
+        self.meeting, self.received, self.other = meeting, received, other
+
+    def step(self, x, y):
+        self.received[self.other] += SENT_PER_STEP
+        return tf.zeros(2)
+
+    def barrier(self):
+        self.meeting.wait(5)
+
+
+def test_a_worker_that_looks_late_counts_just_the_bytes_of_its_steps(monkeypatch):
+    """The other one is quick, both with its first timed step and with what comes after the last."""
+    meeting, received, counted = threading.Barrier(2), [0, 0], {}
+    me = threading.local()
+
+    def traffic():
+        time.sleep(0.2 * me.rank)
+        return Traffic(0, received[me.rank], 0)
+
+    def work(rank):
+        me.rank = rank
+        strategy = Hasty(meeting, received, 1 - rank)
+        clock = train.Clock(lambda message: None, STEPS)
+        counted[rank] = train._timed(cell(), strategy, stream(), 4, clock)["bytes_received"]
+        strategy.step(None, None)
+
+    monkeypatch.setattr(train, "traffic", traffic)
+    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert counted == dict.fromkeys(range(2), STEPS * SENT_PER_STEP)
 
 
 class AtOnce:

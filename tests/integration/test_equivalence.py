@@ -69,6 +69,7 @@ SYNCHRONOUS = [
     ("mpi", {}, (2, 3)),
     ("multi_worker_mirrored", {}, (1, 2, 3)),
     ("multi_worker_mirrored", {"collective": "star"}, (2, 3)),
+    ("split_dense", {}, (2, 3)),
     ("tensor_parallel", {}, (2, 3)),
 ]
 

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from nodewise.clusters import processes
+from nodewise.errors import RefusedError
 
 
 def ignore(*what):
@@ -101,6 +102,17 @@ def test_the_rank_that_failed_of_itself_is_named_not_a_peer_that_noticed_first(t
     with pytest.raises(processes.WorkerError) as raised:
         run(work, tmp_path)
     assert raised.value.reason == "rank 2: ValueError: no such layer"
+
+
+def test_what_a_worker_refuses_is_told_as_it_is(tmp_path):
+    def work(rank, channel):
+        if rank == 1:
+            time.sleep(0.3)
+            raise RefusedError("mine: cannot be cut")
+        raise ConnectionResetError
+
+    with pytest.raises(RefusedError, match=r"^mine: cannot be cut$"):
+        run(work, tmp_path)
 
 
 def test_a_worker_that_just_leaves_is_named(tmp_path):

@@ -62,6 +62,17 @@ def test_a_cell_that_fails_is_recorded_and_exit_code_1(project):
     assert record.failure.reason in said
 
 
+def test_a_model_that_the_strategy_cannot_train_is_refused_with_the_reason(project):
+    how = "--strategy tensor_parallel --nodes 2 --batch 8 --out refused.json"
+    code, said = measure(project, f"{OWN} {how}")
+    assert code == 1, said
+    record = read_record(project / "refused.json")
+    assert (record.status, record.failure.rank) == ("refused", None)
+    reason = "has no two dense layers in a row that could be split"
+    assert record.failure.reason.endswith(reason)
+    assert f"refused.json: refused: {record.failure.reason}" in said
+
+
 def test_data_that_cannot_be_loaded_is_the_user_s_mistake(project):
     (project / "no_data.py").write_text("def load():\n    open('nowhere.npz')\n")
     what = f"--model {MODEL} --dataset no_data.py:load"

@@ -28,18 +28,26 @@ WRITING = {
     "fit-overhead": "--tables {made}/tables --out {out}",
     "draw-charts": "--tables {made}/tables --overhead {made}/overhead --out {out}",
     "render-pages": f"--config {SMOKE} --results {{made}} --out {{out}}",
+    "build-site": "--pages {made}/docs --out {out}",
     "calibrate": f"--config {EMULATED} --out {{out}}/calibration.json --logs {{out}}/logs",
     "prepare-own-dataset": "data/templates/own_data.py:load --out {out}",
     "build-horovod": "--out {out}",
     "prepare-weights": "resnet50_imagenet --out {out}",
+    "measure-noise-scale": f"fashion_mlp --config {SMOKE} --manifest {{made}}/sample/manifest.json"
+    " --out {out}/noise_scale.json",
     "describe-model": "fashion_mlp --out {out}/fashion_mlp.json",
     "measure": "--strategy single --model models/templates/own_model.py:build --nodes 1 --batch 32"
     " --dataset data/templates/own_data.py:load --steps 2 --out {out}/record.json",
+    "fit": "data/templates/measurements.csv -o {out}/fit.json",
+    "compare": "{made}/tables {made}/tables --out {out}/changes.csv",
 }
-READING = {"check-config", "check-record", "doctor", "models", "plan", "strategies"}
+READING = {
+    *("check-config", "check-record", "doctor", "models", "optimum", "plan", "predict", "serve"),
+    "strategies",
+}
 LONG = {"measure-cell", "calibrate", "measure"}  # meet a full disk in the end: test_leftovers.py
 # what they write here fits on the smallest disk
-SMALL = {"build-horovod", "describe-model", "prepare-weights"}
+SMALL = {"build-horovod", "describe-model", "measure-noise-scale", "prepare-weights"}
 
 
 def test_no_command_is_forgotten():
@@ -56,11 +64,13 @@ def project(tmp_path_factory):
     for name in ("published", "templates"):
         shutil.copytree(f"data/{name}", folder / "data" / name)
     shutil.copy("data/weights.yaml", folder / "data")
+    shutil.copy("mkdocs.yml", folder)
     make_datasets.write_registry(folder / "data/datasets.yaml", make_datasets.entry())
     records = [make.record(cell) for cell in read_config(SMOKE).cells()]
     make.write(records, folder / "made/records")
     make.write_study(folder / "made", make.grid(), make.published())
     assert run(folder, ["draw-charts", *arguments("draw-charts", "made/charts")]) == (0, "")
+    assert run(folder, ["render-pages", *arguments("render-pages", "made/docs")]) == (0, "")
     assert run(folder, ["prepare-dataset", "sample", "--out", "made/sample"])[0] == 0
     return folder
 

@@ -7,8 +7,9 @@ import tensorflow as tf
 from keras import layers
 
 from nodewise import models
-from nodewise.errors import UserError
+from nodewise.errors import RefusedError
 from nodewise.measure.describe import layers_of
+from nodewise.strategies.dense_pairs import pairs
 from nodewise.strategies.stages import cut
 
 
@@ -43,6 +44,19 @@ def test_stages_compute_what_the_model_computes(build, count):
     assert sorted(ours) == sorted(id(one) for one in model.trainable_variables)
 
 
+@pytest.mark.parametrize("name", models.registry())
+def test_the_registry_knows_what_can_be_cut_and_split(name):
+    model, entry = models.load(name).build(), models.registry()[name]
+    assert len(cut(model, entry.stages)) == entry.stages
+    with pytest.raises(RefusedError, match=f"can be cut into {entry.stages} stages at most"):
+        cut(model, entry.stages + 1)
+    if entry.dense_pairs:
+        assert len(pairs(model)) == entry.dense_pairs
+    else:
+        with pytest.raises(RefusedError):
+            pairs(model)
+
+
 def test_stages_take_about_the_same_number_of_operations():
     stages = cut(models.load("resnet50").build(), 4)
     operations = [sum(one.training_flops for one in layers_of(stage, "")) for stage in stages]
@@ -56,7 +70,7 @@ def test_a_cut_lies_between_residual_blocks_of_a_model_inside():
     backbone = keras.Model(x, block, name="backbone")
     model = keras.Sequential([keras.Input((6,)), backbone, layers.Dense(2)])
     assert [len(stage.trainable_variables) for stage in cut(model, 3)] == [4, 4, 2]
-    with pytest.raises(UserError, match=r"can be cut into 3 stages at most.* not into 4"):
+    with pytest.raises(RefusedError, match=r"can be cut into 3 stages at most.* not into 4"):
         cut(model, 4)
 
 
@@ -64,7 +78,7 @@ def test_a_skip_over_everything_leaves_nothing_to_cut():
     x = keras.Input((4,))
     model = keras.Model(x, layers.Dense(2)(layers.Concatenate()([x, layers.Dense(3)(x)])))
     assert len(cut(model, 2)) == 2  # behind the skip
-    with pytest.raises(UserError, match="2 stages at most"):
+    with pytest.raises(RefusedError, match="2 stages at most"):
         cut(model, 3)
 
 
@@ -77,7 +91,7 @@ def test_no_cut_where_a_mask_goes_along():
     ids = tf.constant([[3, 4, 0, 0, 0], [1, 0, 0, 0, 0]])
     stages = cut(model, 2)
     np.testing.assert_allclose(chain(stages, ids), model(ids), 1e-6)
-    with pytest.raises(UserError, match="2 stages at most"):
+    with pytest.raises(RefusedError, match="2 stages at most"):
         cut(model, 3)
 
 
@@ -88,7 +102,7 @@ def test_a_model_inside_that_is_called_in_a_way_of_its_own_stays_whole():
     given = examples_of(model)
     stages = cut(model, 2)
     np.testing.assert_allclose(chain(stages, given, training=True), model(given, training=True))
-    with pytest.raises(UserError, match="2 stages at most"):
+    with pytest.raises(RefusedError, match="2 stages at most"):
         cut(model, 3)
 
 
@@ -119,7 +133,7 @@ def test_layers_whose_operations_nobody_counts_are_balanced_by_weights(unknown):
 
 
 def test_a_model_that_is_no_graph_is_refused():
-    with pytest.raises(UserError, match="no graph of layers"):
+    with pytest.raises(RefusedError, match="no graph of layers"):
         cut(Wrapped(), 2)
 
 
@@ -127,5 +141,5 @@ def test_weights_used_twice_are_not_trained_in_two_places():
     twice = layers.Dense(4)
     x = keras.Input((4,))
     model = keras.Model(x, twice(layers.Dense(4)(twice(x))))
-    with pytest.raises(UserError, match="share weights"):
+    with pytest.raises(RefusedError, match="share weights"):
         cut(model, 3)

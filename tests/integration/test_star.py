@@ -13,7 +13,7 @@ import pytest
 JOB = Path(__file__).with_name("pipeline_job.py")
 STEPS, NODES = 6, 3
 STAR = ("multi_worker_mirrored", NODES, "frozen", {"collective": "star"})
-CASES = {"star": STAR, "left": (*STAR, 1)}
+CASES = {"star": STAR, "left": (*STAR, 1), "failed": (*STAR, None, None, 2)}
 AROUND = 2_000  # bytes of the lengths of messages, and of TensorFlow's barrier
 
 
@@ -41,3 +41,8 @@ def test_a_worker_that_ends_ends_the_job(folder):
     assert (folder / "left" / "failure.txt").read_text() == (
         "rank 1: ended with exit code 7 and no result"
     )
+
+
+def test_who_fails_of_itself_is_named_not_who_lost_it(folder):
+    """The driver, first in order, loses a connection, of which TensorFlow makes another error."""
+    assert (folder / "failed" / "failure.txt").read_text() == "rank 2: ArithmeticError: of itself"

@@ -136,7 +136,7 @@ def test_an_edited_model_measures_only_its_cells(project):
     edit(project / "models/fashion_cnn.py")
     cells, rules = would_run(project)
     assert cells == {cell for cell in STEPS_CELLS if "/fashion_cnn/" in cell}
-    assert rules == FOLLOWING | {"describe_model"}
+    assert rules == FOLLOWING | {"describe_model", "measure_noise_scale"}
 
 
 def test_an_edited_strategy_measures_only_its_cells(project):

@@ -162,6 +162,30 @@ def test_repeats_interleave_over_nodes(tmp_path):
             {"mine": {"build": "../a.py", "dataset": "mnist"}},
             "own_models.mine.build: must be path/file.py:function or package.module:function",
         ),
+        (
+            "experiments.steps.strategies",
+            {"cut": {"strategy": "model_parallel", "nodes": [2, 6]}},
+            "steps: strategies.cut.nodes: at most 5 for fashion_mlp, which can be cut into 5 stages"
+            "; not 6",
+        ),
+        (
+            "experiments.steps.strategies",
+            {"hybrid": {"nodes": [8, 12], "options": {"groups": 2}}},
+            "strategies.hybrid.nodes: at most 10 for fashion_mlp, which can be cut into 5 stages; "
+            "not 12",
+        ),
+        (
+            "experiments.steps.strategies",
+            {"model_parallel": {"nodes": [4, 2], "options": {"micro_batches": 65}}},
+            "strategies.model_parallel.options.micro_batches: at most 64, what a pipeline has of a "
+            "step with batch 32 on 2 nodes; not 65",
+        ),
+        (
+            "experiments.steps.strategies",
+            {"hybrid": {"nodes": [4], "options": {"groups": 4, "micro_batches": 33}}},
+            "strategies.hybrid.options.micro_batches: at most 32, what a pipeline has of a step "
+            "with batch 32 on 4 nodes; not 33",
+        ),
         ("name", "../up", "name: String must match pattern"),
     ],
 )
@@ -193,6 +217,52 @@ def test_what_is_not_a_configuration_is_said(tmp_path, text, said):
     assert "\n" not in str(raised.value)
 
 
+RECORDS = {"name": "tiny", "title": "Measured before", "records": ["data/records/here/one"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"experiments": GOOD["experiments"]}, "give either experiments or records, and not both"),
+        ({"records": []}, "records: List must have at least 1 item"),
+        ({"records": ["../elsewhere"]}, "records.0: must be a folder inside the project"),
+        ({"records": ["/elsewhere"]}, "records.0: must be a folder inside the project"),
+        ({"records": ["a", "a"]}, "records: ['a', 'a'] names a value twice"),
+        ({"seed": 2}, "seed: nothing is measured here; leave it out"),
+        ({"cluster": {"kind": "local"}}, "cluster: nothing is measured here; leave it out"),
+    ],
+)
+def test_records_of_earlier_studies_leave_nothing_to_measure(tmp_path, changes, said):
+    assert read(tmp_path, RECORDS).cells() == []
+    with pytest.raises(UserError) as raised:
+        read(tmp_path, RECORDS | changes)
+    assert said in str(raised.value)
+
+
+def test_a_study_needs_something_to_show(tmp_path):
+    with pytest.raises(UserError, match="give either experiments or records, and not both"):
+        read(tmp_path, {"name": "tiny", "title": "Nothing"})
+
+
+def test_the_records_of_a_study_are_those_of_its_cells_or_all_that_lie_in_its_folders(
+    tmp_path, monkeypatch
+):
+    study = read(tmp_path, GOOD)
+    cells = [f"{cell.id}.json" for cell in study.cells()]
+    assert study.record_files(Path("made")) == [Path("made", name) for name in cells]
+    assert study.calibration_files() == []
+    published = read(tmp_path, RECORDS)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="data/records/here/one: holds no record of a cell"):
+        published.record_files(Path("made"))
+    folder = Path("data/records/here/one")
+    for name in (*cells, "calibration.json"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    assert published.record_files(Path("made")) == sorted(folder / name for name in cells)
+    assert published.calibration_files() == [folder / "calibration.json"]
+
+
 def test_a_missing_file_is_said(tmp_path):
     with pytest.raises(UserError, match="cannot be read"):
         read_config(tmp_path / "none.yaml")
@@ -206,4 +276,30 @@ def test_a_strategy_that_cuts_no_batch_is_fed_whole_ones(tmp_path):
     assert {(cell.workers, cell.places) for cell in cells} == {(1, 1)}
     tree["experiments"]["steps"]["input"] = "unsharded"
     with pytest.raises(UserError, match="input: must be sharded for mirrored"):
+        read(tmp_path, tree)
+
+
+def test_dense_layers_are_split_of_models_that_have_them(tmp_path):
+    tree = changed("experiments.steps.strategies", {"tensor_parallel": {"nodes": [1, 2]}})
+    assert len(read(tmp_path, tree).cells()) == 16
+    tree["experiments"]["steps"]["models"] = ["fashion_mlp", "resnet50"]
+    with pytest.raises(UserError) as raised:
+        read(tmp_path, tree)
+    line = str(raised.value)
+    assert "strategies.tensor_parallel.model: resnet50 has no two dense layers in a row" in line
+    allowed = line.partition("allowed: ")[2].split(", ")
+    assert "fashion_mlp" in allowed
+    assert "resnet50" not in allowed
+
+
+def test_what_is_not_known_of_an_own_model_is_left_to_its_workers(tmp_path):
+    experiment = GOOD["experiments"]["steps"] | {
+        "models": [],
+        "own_models": {"mine": {"build": "mine.nets:build", "dataset": "mnist"}},
+        "strategies": {"model_parallel": {"nodes": [8]}, "tensor_parallel": {"nodes": [2]}},
+    }
+    tree = GOOD | {"experiments": {"steps": experiment}}
+    assert len(read(tmp_path, tree).cells()) == 8
+    experiment["strategies"]["model_parallel"]["options"] = {"micro_batches": 257}
+    with pytest.raises(UserError, match="micro_batches: at most 256,"):
         read(tmp_path, tree)

@@ -66,6 +66,18 @@ def test_epochs_take_the_place_of_steps():
         ),
         ({"nodes": 2}, "--strategy single: nodes: allowed for this strategy: 1, not 2"),
         ({"nodes": 0}, "--strategy single: nodes: allowed for this strategy: 1, not 0"),
+        (
+            {"strategy": "model_parallel", "nodes": 7},
+            "--strategy model_parallel: nodes: at most 6 for fashion_cnn, which can be cut into 6",
+        ),
+        (
+            {"strategy": "model_parallel", "option": ("micro_batches=33",)},
+            "--strategy model_parallel: options.micro_batches: at most 32, ",
+        ),
+        (
+            {"strategy": "tensor_parallel", "model": "bert_base"},
+            "--strategy tensor_parallel: model: bert_base has no two dense layers in a row",
+        ),
         ({"option": ("pace=1",)}, "--strategy single: options.pace: "),
         ({"option": ("pace",)}, "--option pace: give each option once, as name=value"),
         ({"option": ("a=1", "a=2")}, "--option a=2: give each option once"),

@@ -1,6 +1,7 @@
 """Messages between places arrive whole and in order; who is gone or stuck is an error."""
 
 import socket
+import time
 
 import numpy as np
 import pytest
@@ -24,6 +25,15 @@ def test_everybody_can_send_large_messages_to_everybody_at_once():
         return True
 
     assert everywhere(3, work) == [True] * 3
+
+
+def test_what_all_exchange_is_in_the_order_of_ranks():
+    def work(peers):
+        first = peers.exchange(bytes([peers.rank]) * 3_000_000)
+        return [bytes(one[:1]) for one in first], peers.exchange(b"")
+
+    assert everywhere(3, work) == [([b"\0", b"\1", b"\2"], [b""] * 3)] * 3
+    assert everywhere(1, lambda peers: peers.exchange(b"alone")) == [[b"alone"]]
 
 
 def test_an_empty_message_is_a_message():
@@ -68,6 +78,23 @@ def test_a_peer_that_is_gone_is_an_error():
 
     with pytest.raises(ConnectionError, match="closed"):
         everywhere(2, work)
+
+
+def test_who_is_connected_to_all_finds_nobody_listening_any_more(monkeypatch):
+    """Else a server of TensorFlow that one has started would be taken for a place."""
+    keep = Peers._keep
+
+    def slowly(self, peer, connection):
+        time.sleep(0.2 if self.rank == 0 else 0)
+        keep(self, peer, connection)
+
+    def work(peers):
+        if peers.rank == 2:
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(peers._sockets[0].getpeername())
+
+    monkeypatch.setattr(Peers, "_keep", slowly)
+    everywhere(3, work)
 
 
 def test_a_peer_that_never_comes_is_an_error():

@@ -21,8 +21,8 @@ class Nobody:
 
     rank, size = 0, 1
 
-    def flush(self):
-        """Nothing was sent."""
+    def exchange(self, message):
+        return [message]
 
 
 def put(space, key, value):

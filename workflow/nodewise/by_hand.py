@@ -85,7 +85,7 @@ def cell_of(options: Options) -> Cell:
     else:
         extent["steps"] = _STEPS if options.steps is None else options.steps
     try:
-        return Cell.model_validate(
+        cell = Cell.model_validate(
             _model(options)
             | {
                 "study": "nodewise",
@@ -103,6 +103,11 @@ def cell_of(options: Options) -> Cell:
         )
     except ValidationError as error:
         raise UserError(first_misfit(error)) from error
+    try:
+        chosen.check_training(cell.nodes, cell.batch, None if cell.build else cell.model)
+    except ValueError as error:
+        raise UserError(f"--strategy {options.strategy}: {error}") from error
+    return cell
 
 
 def _chosen(pairs: tuple[str, ...]) -> dict[str, Any]:

@@ -81,10 +81,8 @@ def strategy_rows() -> list[Row]:
             "max_nodes": entry.max_nodes,
             "options": {
                 option: {"default": known.get("default"), "allowed": _allowed(known)}
-                for option, known in entry.options.model_json_schema()["properties"].items()
-            }
-            if entry.options.model_fields
-            else {},
+                for option, known in entry.options.model_json_schema().get("properties", {}).items()
+            },
         }
         for name, entry in STRATEGIES.items()
     ]
@@ -110,7 +108,7 @@ def strategy_table(rows: Sequence[Row]) -> Table:
     """Return the rows of `strategy_rows` for a terminal, a line for each option."""
     shown = Table("Strategy", "What it is", "Nodes", "Options", box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:
-        nodes = f"1 to {row['max_nodes']}" if row["max_nodes"] > 1 else "1"
+        nodes = STRATEGIES[row["strategy"]].nodes
         options = [
             f"{name}={json.dumps(known['default'])} ({known['allowed']})"
             for name, known in row["options"].items()

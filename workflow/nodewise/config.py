@@ -5,12 +5,12 @@ import itertools
 import random
 import re
 from collections.abc import Collection, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Self, Union, get_args, get_origin
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from nodewise.cells import (
     MAX_BATCH,
@@ -30,6 +30,8 @@ from nodewise.errors import UserError
 from nodewise.misfits import first_misfit, in_order, where
 from nodewise.models import registry
 from nodewise.strategies import STRATEGIES
+
+RECORDS = "*/*/*/batch~*/nodes~*/repeat~*.json"  # in a folder: named by the ids of their cells
 
 Study = Literal["ntua", "asu", "strategies", "horovod", "survey", "nodewise"]
 
@@ -88,11 +90,14 @@ class Experiment(Feeding):
             raise ValueError("models: name at least one, or give own_models")
         for variant, axes in self.strategies.items():
             _known("strategies", axes.strategy or variant, STRATEGIES)
-            if self.input != "sharded" and STRATEGIES[axes.strategy or variant].whole_batches:
+            entry = STRATEGIES[axes.strategy or variant]
+            if self.input != "sharded" and entry.whole_batches:
                 raise ValueError(f"input: must be sharded for {variant}, which cuts no batch")
             for nodes in axes.nodes:
                 try:
-                    STRATEGIES[axes.strategy or variant].checked(axes.options, nodes)
+                    options = entry.checked(axes.options, nodes)
+                    for batch, trained in itertools.product(self.batches, [None, *self.models]):
+                        options.check_training(nodes, batch, trained)
                 except ValueError as error:
                     raise ValueError(f"strategies.{variant}.{error}") from error
             _no_duplicates(f"strategies.{variant}.nodes", axes.nodes)
@@ -141,8 +146,18 @@ def _no_duplicates(key: str, values: Sequence[object]) -> None:
         raise ValueError(f"{key}: {values} names a value twice")
 
 
+def _inside_the_project(folder: str) -> str:
+    path = PurePosixPath(folder)
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError("must be a folder inside the project, such as data/records/MACHINE/STUDY")
+    return folder
+
+
 class Config(Frozen):
-    """A whole study."""
+    """A whole study: either `experiments` to measure, or `records` of studies measured before.
+
+    `records` are folders; each holds the records of one study, and its `calibration.json` if any.
+    """
 
     name: Name
     title: str = Field(min_length=1, max_length=120)
@@ -151,10 +166,48 @@ class Config(Frozen):
     seed: int = Field(default=1, ge=0, lt=2**31)
     cell_time_limit_s: float = Field(default=900, gt=0, le=86_400)
     watts_per_core: float = Field(default=WATTS_PER_CORE, gt=0, le=10_000)
-    experiments: dict[Name, Experiment] = Field(min_length=1)
+    experiments: dict[Name, Experiment] = Field(default_factory=dict, min_length=1)
+    records: list[Annotated[str, AfterValidator(_inside_the_project)]] = Field(
+        default_factory=list, min_length=1
+    )
+
+    @model_validator(mode="after")
+    def _measured_now_or_before(self) -> Self:
+        if bool(self.experiments) == bool(self.records):
+            raise ValueError("give either experiments or records, and not both")
+        measuring = self.model_fields_set & {"data", "cluster", "seed", "cell_time_limit_s"}
+        if self.records and measuring:
+            raise ValueError(f"{min(measuring)}: nothing is measured here; leave it out")
+        _no_duplicates("records", self.records)
+        return self
+
+    def record_files(self, measured: Path) -> list[Path]:
+        """Return the record file of every cell: in the folder `measured`, or measured before.
+
+        Raises:
+            UserError: a folder of `records` holds none.
+        """
+        if not self.records:
+            return [measured / f"{cell.id}.json" for cell in self.cells()]
+        files = []
+        for folder in self.records:
+            found = sorted(Path(folder).glob(RECORDS))
+            if not found:
+                raise UserError(f"{folder}: holds no record of a cell ({RECORDS})")
+            files += found
+        return files
+
+    def calibration_files(self) -> list[Path]:
+        """Return the calibrations that lie beside `records`."""
+        files = [Path(folder, "calibration.json") for folder in self.records]
+        return [file for file in files if file.is_file()]
+
+    def noise_scale_files(self) -> list[Path]:
+        """Return the noise scales that lie beside `records`."""
+        return [file for at in self.records for file in sorted(Path(at).glob("noise_scale/*.json"))]
 
     def cells(self) -> list[Cell]:
-        """Return every cell, in the order of measuring.
+        """Return every cell to measure, in the order of measuring.
 
         A repeat is a fresh launch. All of repeat 0 comes before repeat 1, and within a repeat the
         order is random (by the seed): what drifts on the machine during a study then moves no node

@@ -10,6 +10,10 @@ class UserError(Exception):
     """
 
 
+class RefusedError(UserError):
+    """What a cell asks for cannot be done; its record is `refused`, with the text as its reason."""
+
+
 def what_to_mend(error: OSError) -> str | None:
     """Say in one line what the system refused: a file that it names, or room on a disk.
 

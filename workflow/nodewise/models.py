@@ -30,8 +30,9 @@ class ModelEntry(Frozen):
     """One entry of the registry; `trainable` and `total` are numbers of parameters.
 
     `input_shape` is that of one prepared example. `flops_per_example` is of the forward pass,
-    `training_flops_per_example` of that and the backward pass, a multiply-add being 2. `weights`
-    names the pretrained weights (`data/weights.yaml`), if any.
+    `training_flops_per_example` of that and the backward pass, a multiply-add being 2. The model
+    can be cut into up to `stages` stages, and has `dense_pairs` pairs of dense layers in a row that
+    can be split. `weights` names the pretrained weights (`data/weights.yaml`), if any.
     """
 
     title: str
@@ -41,6 +42,8 @@ class ModelEntry(Frozen):
     total: int = Field(ge=1)
     flops_per_example: int = Field(ge=1)
     training_flops_per_example: int = Field(ge=1)
+    stages: int = Field(ge=1)
+    dense_pairs: int = Field(ge=0)
     weights: Name | None = None
 
     @property

@@ -15,6 +15,7 @@ import psutil
 
 from nodewise.cells import Cell
 from nodewise.clusters import base, cluster_of, machine, processes
+from nodewise.errors import RefusedError
 from nodewise.files import check_writable, write_text
 from nodewise.measure.provenance import provenance
 from nodewise.records import (
@@ -83,8 +84,9 @@ def measure(
     the study, if there is one; `command` what repeats the measurement.
 
     A cell that cannot be measured gives a record too: `refused` if this machine does not permit
-    what it asks for, `failed` if a worker did not finish. Worker logs go to `logs/rank~R.log`. Only
-    one cell is measured on a machine at a time; `on_wait` is called if another is.
+    what it asks for or the strategy cannot train its model, `failed` if a worker did not finish.
+    Worker logs go to `logs/rank~R.log`. Only one cell is measured on a machine at a time; `on_wait`
+    is called if another is.
 
     Raises:
         UserError: a manifest cannot be read.
@@ -115,6 +117,9 @@ def measure(
         status = "refused"
         permit = f"; what would permit it: {error.command}" if error.command else ""
         failure = Failure(reason=f"{error}{permit}", rank=None, log_tail=[])
+    except RefusedError as error:
+        status = "refused"
+        failure = Failure(reason=str(error), rank=None, log_tail=[])
     except processes.WorkerError as error:
         status = "failed"
         failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)

@@ -22,7 +22,7 @@ from nodewise.clusters.base import Cluster
 from nodewise.clusters.processes import Channel, Message
 from nodewise.datasets import Dataset
 from nodewise.measure import energy
-from nodewise.measure.traffic import traffic
+from nodewise.measure.traffic import Traffic, traffic
 from nodewise.places import attend, join
 from nodewise.recipes import Recipe, recipe_of
 from nodewise.strategies.base import Job, Strategy, score
@@ -204,9 +204,8 @@ def _block(
 def _timed(
     cell: Cell, strategy: Strategy, stream: Iterator[Batch], steps_per_epoch: int, clock: Clock
 ) -> dict[str, Any]:
-    strategy.barrier()
-    meters, cpu = energy.readings(), time.process_time()
-    wire, started = traffic(), time.perf_counter()
+    wire = _wire(strategy)
+    meters, cpu, started = energy.readings(), time.process_time(), time.perf_counter()
     if cell.extent.steps:
         epochs = [clock.train(strategy, stream, cell.extent.steps)]
     else:
@@ -215,8 +214,7 @@ def _timed(
         ]
     elapsed, spent = time.perf_counter() - started, time.process_time() - cpu
     energy_j = energy.spent(meters, energy.readings())
-    strategy.barrier()  # a step may return before the last of its bytes has left
-    after = traffic()
+    after = _wire(strategy)
     return {
         "epochs": epochs,
         "step_us": clock.step_us,
@@ -228,6 +226,14 @@ def _timed(
         "bytes_received": after.received - wire.received,
         "bytes_retransmitted": after.retransmitted - wire.retransmitted,
     }
+
+
+def _wire(strategy: Strategy) -> Traffic:
+    """Return what was on the wire until now, which is between two steps everywhere. Collective."""
+    strategy.barrier()  # a step may return before the last of its bytes has left
+    seen = traffic()
+    strategy.barrier()  # a quick worker's next step may be here before this one has looked
+    return seen
 
 
 def _evaluate(

@@ -20,6 +20,8 @@ from typing import Any
 
 import psutil
 
+from nodewise.errors import RefusedError
+
 Message = dict[str, Any]
 
 # Read when this module is loaded: later it may be another process already.
@@ -78,6 +80,7 @@ class _Worker:
     result: Message | None = None
     error: str | None = None
     peer_error: bool = False
+    refused: bool = False
     status: int | None = None
 
     @property
@@ -113,6 +116,7 @@ def run(
     Raises:
         WorkerError: a worker raised, was killed or ended early, or `time_limit_s` was over. The
             rank named is the one that failed first of itself, not one that lost its peer.
+        RefusedError: that rank raised one.
     """
     logs.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + time_limit_s
@@ -173,8 +177,10 @@ def _work(rank: int, work: Callable[[int, Channel], Message], channel: Channel) 
             "CancelledError",
             "DeadlineExceededError",
         )
-        text = f"{type(error).__name__}: {first_line}"[:_LOG_LINE_LENGTH]
-        channel.send({"error": text, "peer": peer_error})
+        refused = isinstance(error, RefusedError)
+        text = first_line if refused else f"{type(error).__name__}: {first_line}"
+        told = {"error": text[:_LOG_LINE_LENGTH], "peer": peer_error, "refused": refused}
+        channel.send(told)
         return 1
 
 
@@ -185,7 +191,7 @@ def _listen(
     ear: "_Ear",
     on_poll: Callable[[], None],
 ) -> None:
-    """Hear all workers out; raise WorkerError on the first that fails, after a short grace."""
+    """Hear all workers out; raise the error of the first that fails, after a short grace."""
     failing_until = None
     with selectors.DefaultSelector() as selector:
         for worker in workers:
@@ -207,6 +213,8 @@ def _listen(
     if failed:
         # killed, then failed of itself, then failed for want of a peer
         first = min(failed, key=lambda w: (w.peer_error, w.error is not None, w.rank))
+        if first.refused:
+            raise RefusedError(first.reason)
         raise WorkerError(f"rank {first.rank}: {first.reason}", first.rank, _tail(first.log))
 
 
@@ -238,6 +246,7 @@ class _Ear:
             worker.result = message["result"]
         elif "error" in message:
             worker.error, worker.peer_error = message["error"], message["peer"]
+            worker.refused = message["refused"]
         elif "meet" in message:
             self._waiting[message["meet"]] += 1
             if self._waiting[message["meet"]] == len(self._workers):

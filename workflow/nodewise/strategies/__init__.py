@@ -21,13 +21,14 @@ from nodewise.strategies.options import (
     MultiWorkerMirrored,
     Options,
     ParameterAveraging,
-    ParameterServer,
+    Served,
+    TensorParallel,
 )
 
 Exchange = Literal[
     "none",
     "devices",  # of one process
-    "ring",
+    "ring",  # or straight to each, with as many messages and bytes
     "star",  # to one worker and back
     "all-gather",
     "server",
@@ -55,6 +56,11 @@ class StrategyEntry:
     one_process: bool = False
     packages: tuple[str, ...] = ()
 
+    @property
+    def nodes(self) -> str:
+        """The numbers of nodes that are allowed, in words."""
+        return f"1 to {self.max_nodes}" if self.max_nodes > 1 else "1"
+
     def checked(self, options: dict[str, Any], nodes: int) -> Options:
         """Return `options`, defaults filled in, for a job of `nodes` nodes.
 
@@ -62,8 +68,7 @@ class StrategyEntry:
             ValueError: an option or the number of nodes is not allowed; the text names it.
         """
         if not 1 <= nodes <= self.max_nodes:
-            allowed = f"1 to {self.max_nodes}" if self.max_nodes > 1 else "1"
-            raise ValueError(f"nodes: allowed for this strategy: {allowed}, not {nodes}")
+            raise ValueError(f"nodes: allowed for this strategy: {self.nodes}, not {nodes}")
         try:
             checked = self.options.model_validate(options)
         except ValidationError as error:
@@ -129,11 +134,18 @@ STRATEGIES = {
         "Parameter averaging, ring", max_nodes=64, exchange="averaging", options=ParameterAveraging
     ),
     "parameter_server": StrategyEntry(
-        "ParameterServerStrategy", max_nodes=64, exchange="server", options=ParameterServer
+        "ParameterServerStrategy", max_nodes=64, exchange="server", options=Served
     ),
     "single": StrategyEntry("One process", max_nodes=1, exchange="none"),
+    "split_dense": StrategyEntry(
+        "Data parallelism, large dense layers split", max_nodes=64, exchange="activations"
+    ),
     "tensor_parallel": StrategyEntry(
-        "Tensor parallelism, DTensor", max_nodes=64, exchange="activations", whole_batches=True
+        "Tensor parallelism, DTensor",
+        max_nodes=64,
+        exchange="activations",
+        options=TensorParallel,
+        whole_batches=True,
     ),
 }
 

@@ -67,9 +67,10 @@ class Strategy(base.Strategy):
         self.optimizer = job.optimizer()  # never applied: the servers have their own
         self._job = job
         self._bounded = _options(job).bound is not None
-        self._shapes = [tuple(v.shape) for v in self.model.trainable_variables]
         self._gradient = tf.function(self._flat_gradient, autograph=False)
-        self._load = tf.function(self._load_flat, autograph=False)
+        self._load = tf.function(
+            lambda weights: base.assign(self.model.trainable_variables, weights), autograph=False
+        )
         self._noted: dict[str, list[float]] = {}
         self._peers = Peers(job.rank, job.addresses)
         self._servers = range(job.size, len(job.addresses))
@@ -78,13 +79,6 @@ class Strategy(base.Strategy):
         grads, scores = base.gradients(self.model, self._job, x, y)
         # a part of the global batch's mean gradient; an update of its own takes a whole one
         return base.flat(grads) * self._job.size, scores
-
-    def _load_flat(self, flat: tf.Tensor) -> None:
-        parts = tf.split(flat, [int(np.prod(shape)) for shape in self._shapes])
-        for variable, part, shape in zip(
-            self.model.trainable_variables, parts, self._shapes, strict=True
-        ):
-            variable.assign(tf.reshape(part, shape))
 
     def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         gradient, scores = self._gradient(x, y)
@@ -153,11 +147,7 @@ class Strategy(base.Strategy):
     def agree(self) -> None:
         """Take the servers' weights and the mean of the workers' moving statistics."""
         statistics = base.moving_statistics(self.model)
-        mean = self._meet(np.concatenate([np.zeros(0, np.float32), *map(_ravelled, statistics)]))
-        for variable in statistics:
-            size = int(np.prod(variable.shape))
-            variable.assign(mean[:size].reshape(variable.shape))
-            mean = mean[size:]
+        base.assign(statistics, self._meet(base.flat(statistics).numpy()))
         self._pull()
         self.barrier()
 
@@ -300,7 +290,3 @@ def _options(job: base.Job) -> AsyncSgd:
 
 def _joined(parts: Iterable[bytearray]) -> Flat:
     return np.concatenate([np.frombuffer(part, np.float32) for part in parts])
-
-
-def _ravelled(variable: keras.Variable) -> Flat:
-    return np.asarray(variable.numpy(), np.float32).ravel()

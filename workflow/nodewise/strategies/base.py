@@ -1,6 +1,7 @@
 """What every way of training offers to the shared loop, and the replica they build on."""
 
 import hashlib
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from nodewise.errors import RefusedError
 from nodewise.strategies.options import NO_OPTIONS, Options
+
+_OF_WHOLE_VARIABLES = (keras.optimizers.Adafactor, keras.optimizers.Lamb, keras.optimizers.Muon)
 
 Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
@@ -174,6 +178,11 @@ def moving_statistics(model: keras.Model) -> list[keras.Variable]:
     ]
 
 
+def agreed(model: keras.Model) -> list[keras.Variable]:
+    """Return what workers agree on in the end: the weights, then the moving statistics."""
+    return [*model.trainable_variables, *moving_statistics(model)]
+
+
 def _frozen(layer: keras.Layer) -> list[keras.Variable]:
     if not layer.trainable:
         return list(layer.variables)
@@ -202,8 +211,40 @@ def score(loss_sum: tf.Tensor, logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 
 
 def flat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Return all entries of `tensors` in one buffer, (entries,)."""
+    """Return all entries of `tensors`, which may be none, in one buffer, (entries,)."""
+    if not tensors:
+        return tf.zeros([0])
     return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
+
+
+def unflat(buffer: tf.Tensor, like: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Return what `flat` made one buffer of, in the shapes of `like`."""
+    if not like:
+        return []
+    parts = tf.split(buffer, [math.prod(one.shape) for one in like])
+    return [tf.reshape(part, one.shape) for part, one in zip(parts, like, strict=True)]
+
+
+def assign(variables: Sequence[keras.Variable], buffer: tf.Tensor) -> None:
+    """Set `variables` to what `flat` made one buffer of."""
+    for variable, value in zip(variables, unflat(buffer, variables), strict=True):
+        variable.assign(value)
+
+
+def optimizer_of_parts(job: Job) -> keras.optimizers.Optimizer:
+    """Return the job's optimizer for nodes of which each has parts of the variables.
+
+    Raises:
+        RefusedError: it does not treat each weight for itself.
+    """
+    optimizer = job.optimizer()
+    if optimizer.clipnorm is not None or optimizer.global_clipnorm is not None:
+        raise RefusedError(
+            "the optimizer's clipnorm needs the gradients of all nodes; use clipvalue"
+        )
+    if isinstance(optimizer, _OF_WHOLE_VARIABLES):
+        raise RefusedError(f"the optimizer {optimizer.name} does not treat each weight for itself")
+    return optimizer
 
 
 class Replica:
@@ -219,10 +260,9 @@ class Replica:
         self.optimizer = job.optimizer()
         self.optimizer.build(self.model.trainable_variables)
         self._job = job
-        self._shapes = [tuple(v.shape) for v in self.model.trainable_variables]
-        self._sizes = [int(np.prod(shape)) for shape in self._shapes]
         # AutoGraph would leave a file per function: workers do not exit, they are ended
         self.gradient = tf.function(self._gradient, autograph=False)
+        self.scored_gradient = tf.function(self._scored_gradient, autograph=False)
         self.apply = tf.function(self._apply, autograph=False)
         self.step = tf.function(self._step, autograph=False)
 
@@ -252,13 +292,15 @@ class Replica:
         return StepTimes(*np.diff(marks).tolist())
 
     def _gradient(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        grads, _ = gradients(self.model, self._job, x, y)
-        return flat(grads)
+        return self._scored_gradient(x, y)[0]
+
+    def _scored_gradient(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        grads, scores = gradients(self.model, self._job, x, y)
+        return flat(grads), scores
 
     def _apply(self, gradient: tf.Tensor) -> None:
-        parts = tf.split(gradient, self._sizes)
-        grads = [tf.reshape(p, s) for p, s in zip(parts, self._shapes, strict=True)]
-        self.optimizer.apply(grads, self.model.trainable_variables)
+        weights = self.model.trainable_variables
+        self.optimizer.apply(unflat(gradient, weights), weights)
 
     def _step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         grads, scores = gradients(self.model, self._job, x, y)

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from nodewise.strategies import base, codec
 from nodewise.strategies.options import CompressedSgd
-from nodewise.strategies.peers import Peers
+from nodewise.strategies.peers import LENGTH_BYTES, Peers
 
 _EXAMPLES = struct.Struct(">I")
-_LENGTH_BYTES = 8  # of a message, sent by Peers before it
 
 
 class Strategy(base.Strategy):
@@ -44,15 +43,10 @@ class Strategy(base.Strategy):
         self._residual = np.zeros(self._codec.size, np.float32)
         self._steps = 0
         self._bytes_counted: list[float] = []
-        self._gradient = tf.function(self._scored_gradient, autograph=False)
         self._peers = Peers(job.rank, job.addresses)
 
-    def _scored_gradient(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        grads, scores = base.gradients(self.model, self._job, x, y)
-        return base.flat(grads), scores
-
     def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        gradient, scores = self._gradient(x, y)
+        gradient, scores = self._replica.scored_gradient(x, y)
         self._replica.apply(self._mean(gradient, x.shape[0]))
         return scores
 
@@ -64,7 +58,7 @@ class Strategy(base.Strategy):
 
     def _mean(self, gradient: tf.Tensor, examples: int) -> NDArray[np.float32]:
         """Return the mean of all updates in place of the sum of the `gradient`s. Collective."""
-        return self._decoded(self._gather(self._message(gradient.numpy(), examples)))
+        return self._decoded(self._peers.exchange(self._message(gradient.numpy(), examples)))
 
     def _message(self, gradient: NDArray[np.float32], examples: int) -> bytes:
         """Return what tells the others of this step's gradient: examples, and the update of them.
@@ -81,19 +75,10 @@ class Strategy(base.Strategy):
             raise FloatingPointError("the gradient is not finite, so that it cannot be compressed")
         return _EXAMPLES.pack(examples) + self._codec.encode(self._residual)
 
-    def _gather(self, message: bytes) -> list[bytes | bytearray]:
-        """Return the messages of all workers, by rank. Collective."""
-        others = [rank for rank in range(self._job.size) if rank != self._job.rank]
-        for other in others:
-            self._peers.send(other, message)
-        received = {other: self._peers.receive(other) for other in others}
-        self._peers.flush()
-        return [received.get(rank, message) for rank in range(self._job.size)]
-
     def _decoded(self, messages: list[bytes | bytearray]) -> NDArray[np.float32]:
         """Return the mean of the updates; keep what is left of the own gradient."""
         own = messages[self._job.rank]
-        self._bytes_counted.append((self._job.size - 1) * (_LENGTH_BYTES + len(own)))
+        self._bytes_counted.append((self._job.size - 1) * (LENGTH_BYTES + len(own)))
         examples = [_EXAMPLES.unpack_from(message)[0] for message in messages]
         total = np.zeros(self._codec.size, np.float32)
         for rank, message in enumerate(messages):
@@ -108,13 +93,13 @@ class Strategy(base.Strategy):
         return self.weights()
 
     def barrier(self) -> None:
-        self._gather(b"")
+        self._peers.exchange(b"")
 
     def agree(self) -> None:
-        for variable in base.moving_statistics(self.model):
-            own = np.asarray(variable.numpy())
-            everyone = [np.frombuffer(m, own.dtype) for m in self._gather(own.tobytes())]
-            variable.assign(np.mean(everyone, axis=0).reshape(own.shape))
+        statistics = base.moving_statistics(self.model)
+        messages = self._peers.exchange(base.flat(statistics).numpy().tobytes())
+        everyone = [np.frombuffer(message, np.float32) for message in messages]
+        base.assign(statistics, np.mean(everyone, axis=0))
 
     def observations(self) -> dict[str, list[float]]:
         """Return `bytes_counted`: bytes that this worker handed to the wire, per step."""

@@ -11,7 +11,7 @@ import numpy as np
 from keras import layers
 from numpy.typing import NDArray
 
-from nodewise.errors import UserError
+from nodewise.errors import RefusedError
 
 # What works on each unit for itself: between the layers of a pair there may be nothing else.
 _ACTIVATIONS = {"linear", "relu", "leaky_relu", "elu", "selu", "gelu", "silu", "tanh", "sigmoid"}
@@ -22,10 +22,12 @@ def pairs(model: keras.Model) -> list[tuple[layers.Dense, layers.Dense]]:
     """Return the trained dense layers of which one follows the other; each is in one pair only.
 
     Raises:
-        UserError: there are none, or the model is not a Sequential one.
+        RefusedError: there are none, or the model is not a Sequential one.
     """
     if not isinstance(model, keras.Sequential):
-        raise UserError(f"{model.name}: must be a Sequential model to be split within its layers")
+        raise RefusedError(
+            f"{model.name}: must be a Sequential model to be split within its layers"
+        )
     found: list[tuple[layers.Dense, layers.Dense]] = []
     first: layers.Dense | None = None
     for layer in model.layers:
@@ -39,7 +41,7 @@ def pairs(model: keras.Model) -> list[tuple[layers.Dense, layers.Dense]]:
         elif not isinstance(layer, _BETWEEN):
             first = None
     if not found:
-        raise UserError(f"{model.name}: has no two dense layers in a row that could be split")
+        raise RefusedError(f"{model.name}: has no two dense layers in a row that could be split")
     return found
 
 
@@ -50,7 +52,7 @@ def widened(model: keras.Model, nodes: int) -> keras.Model:
     change nothing.
 
     Raises:
-        UserError: nothing of the model can be split.
+        RefusedError: nothing of the model can be split.
     """
     units = {first.name: math.ceil(first.units / nodes) * nodes for first, _ in pairs(model)}
     if all(units[first.name] == first.units for first, _ in pairs(model)):

@@ -6,13 +6,12 @@ one that a single process would do with the global batch.
 """
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise.strategies import base, model_parallel, options
+from nodewise.strategies import base, model_parallel
 from nodewise.strategies.peers import Peers
 
 
@@ -20,15 +19,10 @@ class Strategy(model_parallel.Strategy):
     """Train one stage of one group's pipeline; every batch is the global one."""
 
     def __init__(self, job: base.Job) -> None:
-        groups = cast(options.Hybrid, job.options).groups
-        super().__init__(job, groups)
-        self._alike = range(job.rank % (job.size // groups), job.size, job.size // groups)
+        super().__init__(job)
+        self._alike = range(self._place, job.size, len(self._stages))
         self._flat = tf.function(base.flat, autograph=False)
-        self._unflat = tf.function(self._like_weights, autograph=False)
-
-    def _like_weights(self, flat: tf.Tensor) -> list[tf.Tensor]:
-        parts = tf.split(flat, [weight.shape.num_elements() for weight in self._trained])
-        return [tf.reshape(p, w.shape) for p, w in zip(parts, self._trained, strict=True)]
+        self._unflat = tf.function(lambda total: base.unflat(total, self._trained), autograph=False)
 
     def _whole_gradients(
         self, gradients: list[tf.Tensor], laps: model_parallel.Laps

@@ -11,20 +11,16 @@ Batch normalisation sees a micro-batch at a time, as it would see a worker's par
 import math
 import select
 import time
-from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
-from nodewise.errors import UserError
+from nodewise.errors import RefusedError
 from nodewise.strategies import base, options
 from nodewise.strategies.peers import STUCK_PEER_S, Peers
 from nodewise.strategies.stages import cut
-
-_NOTHING = np.empty(0, np.float32)
 
 
 class _Pass(NamedTuple):
@@ -56,20 +52,23 @@ class Laps:
 class Strategy(base.Strategy):
     """Train one stage of the model; every batch is the global one.
 
-    There may be several pipelines, `groups`, each for its part of the global batch: worker `rank`
-    is in pipeline `rank` // stages. All workers build the whole model, so that it starts from the
+    There may be several pipelines, each for its part of the global batch: worker `rank` is in
+    pipeline `rank` // stages. All workers build the whole model, so that it starts from the
     same weights everywhere, but each computes, and keeps the optimizer's state, for its own stage.
     """
 
     replicas_agree = False
 
-    def __init__(self, job: base.Job, groups: int = 1) -> None:
+    def __init__(self, job: base.Job) -> None:
+        chosen = cast(options.ModelParallel, job.options)
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
         self._job = job
-        self._stages = cut(self.model, job.size // groups)
-        group, self._place = divmod(job.rank, len(self._stages))
-        self._micro_batches = _micro_batches(job, groups, group)
+        self._stages = cut(self.model, job.size // chosen.pipelines)
+        pipeline, self._place = divmod(job.rank, len(self._stages))
+        rows = np.array_split(np.arange(job.global_batch), chosen.pipelines)[pipeline]
+        parts = np.array_split(rows, chosen.micro_batches)
+        self._micro_batches = [slice(part[0], part[-1] + 1) for part in parts]
         self._stage = self._stages[self._place]
         self._trained = [variable.value for variable in self._stage.trainable_variables]
         self.optimizer = _optimizer(job, self._stage)
@@ -79,7 +78,6 @@ class Strategy(base.Strategy):
         self._add = tf.function(_sums, autograph=False)
         self._apply = tf.function(self._stage_apply, autograph=False)
         self._bubbles: list[float] = []
-        self._others = [peer for peer in range(job.size) if peer != job.rank]
         self._peers = Peers(job.rank, job.addresses[: job.size])
 
     def _stage_forward(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -174,67 +172,34 @@ class Strategy(base.Strategy):
         return {"bubble_share": noted}
 
     def barrier(self) -> None:
-        for peer in self._others:
-            self._peers.send(peer, b"")
-        for peer in self._others:
-            self._peers.receive(peer)
-        self._peers.flush()
+        self._peers.exchange(b"")
 
     def agree(self) -> None:
         """Give every worker all stages, batch normalisation's statistics included."""
-        own = np.concatenate([_NOTHING, *(v.numpy().ravel() for v in _agreed(self._stage))])
-        for peer in self._others:
-            self._peers.send(peer, own.tobytes())
-        found = {peer: self._peers.receive_array(peer) for peer in self._others}
-        found[self._job.rank] = own
-        self._peers.flush()
+        own = base.flat(base.agreed(self._stage)).numpy()
+        found = [np.frombuffer(m, np.float32) for m in self._peers.exchange(own.tobytes())]
         for place, stage in enumerate(self._stages):
-            of_stage = [found[n] for n in range(place, self._job.size, len(self._stages))]
+            of_stage = found[place :: len(self._stages)]
             weights = sum(math.prod(v.shape) for v in stage.trainable_variables)
             mean = np.stack(of_stage).mean(axis=0)
-            _set(_agreed(stage), np.concatenate([of_stage[0][:weights], mean[weights:]]))
-
-
-def _agreed(stage: keras.Model) -> list[keras.Variable]:
-    """Return what workers agree on: weights, which pipelines have in common, then statistics."""
-    return [*stage.trainable_variables, *base.moving_statistics(stage)]
-
-
-def _set(variables: Sequence[keras.Variable], flat: NDArray[np.float32]) -> None:
-    for variable in variables:
-        size = math.prod(variable.shape)
-        variable.assign(flat[:size].reshape(variable.shape))
-        flat = flat[size:]
+            # the pipelines have their weights in common
+            agreed = np.concatenate([of_stage[0][:weights], mean[weights:]])
+            base.assign(base.agreed(stage), agreed)
 
 
 def _sums(ones: list[tf.Tensor], others: list[tf.Tensor]) -> list[tf.Tensor]:
     return [tf.add(one, other) for one, other in zip(ones, others, strict=True)]
 
 
-def _micro_batches(job: base.Job, groups: int, group: int) -> list[slice]:
-    """Return the rows of the global batch that each micro-batch of a pipeline has.
-
-    Raises:
-        UserError: there are more micro-batches than examples.
-    """
-    count = cast(options.ModelParallel, job.options).micro_batches
-    rows = np.array_split(np.arange(job.global_batch), groups)[group]
-    if count > len(rows):
-        raise UserError(
-            f"options.micro_batches: at most {len(rows)}, the examples of a step, not {count}"
-        )
-    return [slice(part[0], part[-1] + 1) for part in np.array_split(rows, count)]
-
-
 def _optimizer(job: base.Job, stage: keras.Model) -> keras.optimizers.Optimizer:
     """Return the optimizer of the stage's own weights.
 
     Raises:
-        UserError: it would need those of the other stages, too.
+        RefusedError: it would need those of the other stages, too.
     """
     optimizer = job.optimizer()
     if optimizer.global_clipnorm is not None:
-        raise UserError(
+        raise RefusedError(
             "the optimizer's global_clipnorm needs the gradients of all stages; use clipnorm"
         )
     optimizer.build(stage.trainable_variables)

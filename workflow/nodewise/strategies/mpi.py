@@ -39,30 +39,16 @@ class Strategy(base.Strategy):
         self.model = self._replica.model
         self.optimizer = self._replica.optimizer
         self._step_s: list[float] = []
-        self._gradient = tf.function(self._own, autograph=False)
-
-    def _own(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        grads, scores = base.gradients(self.model, self._job, x, y)
-        return base.flat(grads), scores
 
     def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         started = time.perf_counter()
-        gradient, scores = self._gradient(x, y)
+        gradient, scores = self._replica.scored_gradient(x, y)
         self._replica.apply(self._sum(gradient))
         self._step_s.append(time.perf_counter() - started)
         return scores
 
     def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
-        marks = [time.perf_counter()]
-        gradient = self._replica.gradient(x, y)
-        marks.append(time.perf_counter())
-        self.barrier()
-        marks.append(time.perf_counter())
-        total = self._sum(gradient)
-        marks.append(time.perf_counter())
-        self._replica.apply(total)
-        marks.append(time.perf_counter())
-        return base.StepTimes(*np.diff(marks).tolist())
+        return self._replica.split_step(x, y, self.barrier, self._sum)
 
     def _sum(self, values: tf.Tensor) -> NDArray[np.float32]:
         """Return the sum of `values`, of the same shape on every worker, over the workers."""

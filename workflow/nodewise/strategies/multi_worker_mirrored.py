@@ -14,9 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise.strategies import base, options
+from nodewise.strategies.peers import STUCK_PEER_S
 from nodewise.strategies.star import Star
-
-STUCK_PEER_S = 60  # a peer that is silent for longer is an error, not a wait without end
 
 
 class Ring:
@@ -73,6 +72,8 @@ class Strategy(base.Strategy):
         self._all_reduce = star.all_reduce if star else self._ring.all_reduce
         self._sum = tf.function(self._all_reduce, autograph=False)
         self._step = tf.function(self._fused_star if star else self._fused, autograph=False)
+        if star:
+            self._sum, self._step = star.telling()(self._sum), star.telling()(self._step)
 
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         def replica_step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
@@ -88,9 +89,7 @@ class Strategy(base.Strategy):
             return base.gradients(self.model, self._job, x, y)
 
         grads, scores = self._ring.workers.run(replica_gradients, args=(x, y))
-        shapes = [gradient.shape for gradient in grads]
-        parts = tf.split(self._all_reduce(base.flat(grads)), [one.num_elements() for one in shapes])
-        total = [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
+        total = base.unflat(self._all_reduce(base.flat(grads)), grads)
         # outside of the replica's context the optimizer sums nothing itself
         self.optimizer.apply(total, self.model.trainable_variables)
         return scores

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from nodewise.cells import MAX_BATCH, MAX_NODES, Frozen
+from nodewise.models import registry
 
 _MAX_PERIOD = 1_000_000
 
@@ -27,22 +28,26 @@ class Options(Frozen):
             ValueError: they do not; the text names the option and what is allowed.
         """
 
+    def check_training(self, nodes: int, batch: int, model: str | None) -> None:
+        """See that a model can be trained so, as far as that is known before it is built.
+
+        Args:
+            nodes: on which `check` has found nothing wrong.
+            batch: examples per node and step.
+            model: one of this project's; None for any other.
+
+        Raises:
+            ValueError: it cannot; the text names what is wrong and what is allowed.
+        """
+
 
 NO_OPTIONS = Options()
 
 
-class AsyncSgd(Options):
-    """Of asynchronous training: how many servers there are, and how staleness is handled.
-
-    With `scale_by_staleness` a gradient's learning rate is divided by its staleness, if above 1.
-    With `updates` the servers gather so many gradients and apply their mean, once. With `bound` a
-    worker that is more than so many steps ahead of the slowest waits.
-    """
+class Served(Options):
+    """Of strategies with parameter servers: how many, of which each has a part."""
 
     servers: int = Field(default=1, ge=1, le=MAX_NODES)
-    scale_by_staleness: bool = False
-    updates: int | None = None
-    bound: int | None = Field(default=None, ge=0)
 
     @property
     def server_nodes(self) -> int:
@@ -51,6 +56,22 @@ class AsyncSgd(Options):
     def check(self, nodes: int) -> None:
         if self.servers > nodes:
             raise ValueError(f"options.servers: at most {nodes}, the nodes; not {self.servers}")
+
+
+class AsyncSgd(Served):
+    """Of asynchronous training: how staleness is handled.
+
+    With `scale_by_staleness` a gradient's learning rate is divided by its staleness, if above 1.
+    With `updates` the servers gather so many gradients and apply their mean, once. With `bound` a
+    worker that is more than so many steps ahead of the slowest waits.
+    """
+
+    scale_by_staleness: bool = False
+    updates: int | None = None
+    bound: int | None = Field(default=None, ge=0)
+
+    def check(self, nodes: int) -> None:
+        super().check(nodes)
         if self.updates is None or 1 < self.updates < nodes:
             return
         if nodes < 3:
@@ -93,11 +114,34 @@ class ModelParallel(Options):
 
     micro_batches: int = Field(default=1, ge=1, le=MAX_BATCH)
 
+    @property
+    def pipelines(self) -> int:
+        """Pipelines side by side, each with as many nodes, and a part of every batch."""
+        return 1
+
+    def check_training(self, nodes: int, batch: int, model: str | None) -> None:
+        examples = batch * nodes // self.pipelines
+        if self.micro_batches > examples:
+            raise ValueError(
+                f"options.micro_batches: at most {examples}, what a pipeline has of a step with "
+                f"batch {batch} on {nodes} nodes; not {self.micro_batches}"
+            )
+        if model is not None and nodes > registry()[model].stages * self.pipelines:
+            stages = registry()[model].stages
+            raise ValueError(
+                f"nodes: at most {stages * self.pipelines} for {model}, which can be cut into "
+                f"{stages} stages; not {nodes}"
+            )
+
 
 class Hybrid(ModelParallel):
     """Of several pipelines: how many, `groups`, into whose stages the nodes are divided."""
 
     groups: int = Field(default=2, ge=1, le=MAX_NODES)
+
+    @property
+    def pipelines(self) -> int:
+        return self.groups
 
     def check(self, nodes: int) -> None:
         if nodes % self.groups:
@@ -134,15 +178,12 @@ class ParameterAveraging(Options):
     optimizer_state: Literal["kept", "averaged", "reset"] = "kept"
 
 
-class ParameterServer(Options):
-    """Of ParameterServerStrategy: how many servers hold the variables, which take turns."""
+class TensorParallel(Options):
+    """Of tensor parallelism: nothing can be chosen."""
 
-    servers: int = Field(default=1, ge=1, le=MAX_NODES)
-
-    @property
-    def server_nodes(self) -> int:
-        return self.servers
-
-    def check(self, nodes: int) -> None:
-        if self.servers > nodes:
-            raise ValueError(f"options.servers: at most {nodes}, the nodes; not {self.servers}")
+    def check_training(self, nodes: int, batch: int, model: str | None) -> None:
+        if model is not None and not registry()[model].dense_pairs:
+            allowed = ", ".join(name for name, entry in registry().items() if entry.dense_pairs)
+            raise ValueError(
+                f"model: {model} has no two dense layers in a row to be split; allowed: {allowed}"
+            )

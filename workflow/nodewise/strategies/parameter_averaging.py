@@ -17,7 +17,8 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise.strategies import base, options
-from nodewise.strategies.multi_worker_mirrored import STUCK_PEER_S, Ring
+from nodewise.strategies.multi_worker_mirrored import Ring
+from nodewise.strategies.peers import STUCK_PEER_S
 
 
 class Strategy(base.Strategy):
@@ -49,7 +50,7 @@ class Strategy(base.Strategy):
 
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         grads, scores = base.gradients(self.model, self._job, x, y)
-        grads = [tf.convert_to_tensor(gradient) * self._job.size for gradient in grads]
+        grads = [gradient * self._job.size for gradient in grads]
         self.optimizer.apply(grads, self.model.trainable_variables)
         return scores
 
@@ -57,9 +58,7 @@ class Strategy(base.Strategy):
         return base.flat([variable.value for variable in self._averaged])
 
     def _load_mean(self, total: tf.Tensor) -> None:
-        parts = tf.split(total / self._job.size, [int(np.prod(v.shape)) for v in self._averaged])
-        for variable, part in zip(self._averaged, parts, strict=True):
-            variable.assign(tf.reshape(part, variable.shape))
+        base.assign(self._averaged, total / self._job.size)
         for variable, fresh in zip(self._reset, self._fresh, strict=True):
             variable.assign(fresh)
 

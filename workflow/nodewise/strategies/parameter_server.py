@@ -11,6 +11,7 @@ workers meet, such steps are ended: to set a seed TensorFlow waits until none is
 keeps all of Python waiting with it.
 """
 
+import itertools
 import queue
 import socket
 import threading
@@ -138,7 +139,10 @@ class _Coordinator:
             task_id=0,
             rpc_layer="grpc",
         )
-        self._strategy = tf.distribute.ParameterServerStrategy(resolver)
+        servers = len(cluster["ps"])
+        # large variables are cut along their first axis: else one server could have nearly all
+        partitioner = tf.distribute.experimental.partitioners.MinSizePartitioner(max_shards=servers)
+        self._strategy = tf.distribute.ParameterServerStrategy(resolver, partitioner)
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self._strategy)
         self._one_at_a_time = threading.Lock()
         self._stop = threading.Event()
@@ -146,8 +150,9 @@ class _Coordinator:
         with self._strategy.scope():
             keras.utils.set_random_seed(job.seed)
             self.model = job.build()
-            self.optimizer = job.optimizer()
-            self.optimizer.build(self.model.trainable_variables)
+            self.optimizer = base.optimizer_of_parts(job) if servers > 1 else job.optimizer()
+            self._pieces = [_pieces(variable) for variable in self.model.trainable_variables]
+            self.optimizer.build([*itertools.chain(*self._pieces)])
 
     def employ(self, desk: _Desk) -> None:
         """Dispatch such steps as take their batch from a desk like this one."""
@@ -207,8 +212,8 @@ class _Coordinator:
         trained, others = self.model.trainable_variables, self.model.non_trainable_variables
         with tf.control_dependencies([x]):
             updates = tf.identity(self.optimizer.iterations.value)
-            weights = [tf.identity(variable.value) for variable in trained]
-            rest = [tf.identity(variable.value) for variable in others]
+            weights = [_pulled(variable) for variable in trained]
+            rest = [_pulled(variable) for variable in others]
         with tf.control_dependencies([updates, *weights, *rest]):
             pulled = desk.mark()
         with tf.control_dependencies([pulled]), tf.GradientTape() as tape:
@@ -223,7 +228,8 @@ class _Coordinator:
         with tf.control_dependencies([computed]):
             staleness = tf.identity(self.optimizer.iterations.value) - updates
         with tf.control_dependencies([staleness]):
-            self.optimizer.apply(gradients, trained)
+            parts = map(_cut, gradients, self._pieces)
+            self.optimizer.apply([*itertools.chain(*parts)])
             for variable, before, after in zip(others, rest, changed, strict=True):
                 if after is not before:
                     variable.assign(after)
@@ -232,6 +238,24 @@ class _Coordinator:
     def variables(self) -> list[keras.Variable]:
         """Return what training changes, on the servers."""
         return base.changing(self.model, self.optimizer)
+
+
+def _pulled(variable: keras.Variable) -> tf.Tensor:
+    """Return a copy of a variable, whose pieces are put together here."""
+    return tf.identity(tf.convert_to_tensor(variable.value))
+
+
+def _pieces(variable: keras.Variable) -> list[tf.Variable]:
+    """Return what the servers have of a variable: all of it, or some rows each."""
+    return list(getattr(variable.value, "variables", [variable]))
+
+
+def _cut(gradient: tf.Tensor, pieces: list[tf.Variable]) -> list[tf.Tensor]:
+    """Return the gradient of a variable, cut as the variable is."""
+    if len(pieces) == 1:
+        return [gradient]
+    parts: list[tf.Tensor] = tf.split(gradient, [piece.shape[0] for piece in pieces])
+    return parts
 
 
 class Strategy(base.Strategy):
@@ -330,9 +354,9 @@ class Strategy(base.Strategy):
     def agree(self) -> None:
         """Take weights and moving statistics of the servers, by way of the coordinator."""
         self.barrier()
-        mine = _agreed(self.model)
+        mine = base.agreed(self.model)
         if self._coordinator is not None:
-            for target, source in zip(mine, _agreed(self._coordinator.model), strict=True):
+            for target, source in zip(mine, base.agreed(self._coordinator.model), strict=True):
                 target.assign(source.numpy())
                 self._tell(np.asarray(target.numpy()).tobytes())
         else:
@@ -395,7 +419,3 @@ def _server(job: base.Job, peers: Peers) -> tf.distribute.Server:
         peers.send(0, _HERE)
         peers.flush()
     return server
-
-
-def _agreed(model: keras.Model) -> list[keras.Variable]:
-    return [*model.trainable_variables, *base.moving_statistics(model)]

@@ -18,14 +18,15 @@ class Part:
 
     The optimizer sees the model's own variables where they are whole in this part, else a piece of
     one. Optimizers that treat each parameter for itself, such as SGD and Adam, do not notice.
+
+    Raises:
+        RefusedError: the optimizer would notice.
     """
 
     def __init__(self, job: base.Job, number: int, parts: int) -> None:
         keras.utils.set_random_seed(job.seed)
         self._variables = _pieces(job.build().trainable_variables, number, parts)
-        self._shapes = [tuple(variable.shape) for variable in self._variables]
-        self._sizes = [int(np.prod(shape)) for shape in self._shapes]
-        self._optimizer = job.optimizer()
+        self._optimizer = base.optimizer_of_parts(job) if parts > 1 else job.optimizer()
         # the same rate, or schedule of rates, times a factor that each update has of its own
         self._rates, self._factor = job.optimizer(), tf.Variable(1.0)
         self._optimizer.learning_rate = lambda: self._rates.learning_rate * self._factor
@@ -40,9 +41,7 @@ class Part:
     def _apply(self, gradient: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
         self._factor.assign(factor)
         self._rates.iterations.assign(self._optimizer.iterations)
-        pieces = tf.split(gradient, self._sizes)
-        grads = [tf.reshape(p, s) for p, s in zip(pieces, self._shapes, strict=True)]
-        self._optimizer.apply(grads, self._variables)
+        self._optimizer.apply(base.unflat(gradient, self._variables), self._variables)
         return self._flat()
 
     def _flat(self) -> tf.Tensor:

@@ -19,6 +19,7 @@ STUCK_PEER_S = 60  # a peer that is silent for longer is an error, not a wait wi
 LONGEST = 2**32  # bytes of a message
 _RETRY_S = 0.02
 _LENGTH = struct.Struct(">Q")
+LENGTH_BYTES = _LENGTH.size  # are sent before each message
 _RANK = struct.Struct(">I")
 
 
@@ -33,6 +34,9 @@ class Peers:
         self, rank: int, addresses: Sequence[str], *, timeout_s: float = STUCK_PEER_S
     ) -> None:
         """Connect. Collective: all places must be there within `timeout_s`.
+
+        After it no place listens any more: at its address there may be a server of TensorFlow next,
+        which others look for.
 
         Args:
             rank: of this place.
@@ -57,6 +61,7 @@ class Peers:
                 other.settimeout(timeout_s)
                 self._keep(_RANK.unpack(_read(other, bytearray(_RANK.size)))[0], other)
         self._senders = {peer: ThreadPoolExecutor(1) for peer in self._sockets}
+        self.exchange(b"")  # when all have come nobody listens any more
 
     def _keep(self, peer: int, connection: socket.socket) -> None:
         connection.settimeout(self._timeout_s)
@@ -100,6 +105,18 @@ class Peers:
     def receive_array(self, peer: int) -> NDArray[np.float32]:
         """Return the next message of `peer` as float32 values."""
         return np.frombuffer(self.receive(peer), np.float32)
+
+    def exchange(self, message: bytes) -> list[bytes | bytearray]:
+        """Send `message` to all others; return the messages of all, by rank. Collective.
+
+        Raises:
+            OSError: a peer is gone or stuck.
+        """
+        for peer in self._sockets:
+            self.send(peer, message)
+        received = {peer: self.receive(peer) for peer in self._sockets}
+        self.flush()
+        return [received.get(rank, message) for rank in range(self.size)]
 
     def fileno(self, peer: int) -> int:
         """Return the descriptor that becomes readable when `peer` has sent something."""

@@ -57,13 +57,8 @@ class Space:
         return _ANSWERS[said["cmd"]]
 
     def _exchange(self) -> None:
-        others = [rank for rank in range(self._peers.size) if rank != self._peers.rank]
-        for rank in others:
-            self._peers.send(rank, json.dumps(self._put).encode())
-        self._known |= self._put
-        for rank in others:
-            self._known |= json.loads(self._peers.receive(rank))
-        self._peers.flush()
+        for put in self._peers.exchange(json.dumps(self._put).encode()):
+            self._known |= json.loads(put)
         self._put = {}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import keras
 
-from nodewise.errors import UserError
+from nodewise.errors import RefusedError, UserError
 from nodewise.measure.describe import layers_of
 from nodewise.strategies.balance import balanced
 
@@ -36,13 +36,13 @@ def cut(model: keras.Model, stages: int) -> list[keras.Model]:
     if those of a layer cannot be counted, have about the same number of weights.
 
     Raises:
-        UserError: the model cannot be cut into so many; the line says into how many it can.
+        RefusedError: the model cannot be cut into so many; the line says into how many it can.
     """
     if not _is_graph(model):
-        raise UserError(f"{model.name}: is no graph of layers, so it cannot be cut into stages")
+        raise RefusedError(f"{model.name}: is no graph of layers, so it cannot be cut into stages")
     pieces = _pieces(model)
     if len(pieces) < stages:
-        raise UserError(
+        raise RefusedError(
             f"{model.name}: can be cut into {len(pieces)} stages at most, where a single tensor of "
             f"float32 passes; not into {stages}"
         )
@@ -53,7 +53,7 @@ def cut(model: keras.Model, stages: int) -> list[keras.Model]:
     )
     found = [_joined(pieces[a:b]) for a, b in pairwise((0, *places, len(pieces)))]
     if len({id(one) for one in model.variables}) < sum(len(stage.variables) for stage in found):
-        raise UserError(f"{model.name}: two stages would share weights")
+        raise RefusedError(f"{model.name}: two stages would share weights")
     return found
 
 

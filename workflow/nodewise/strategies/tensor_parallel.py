@@ -22,13 +22,11 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from tensorflow.experimental import dtensor
 
-from nodewise.errors import UserError
 from nodewise.strategies import base
 from nodewise.strategies.dense_pairs import padded, pairs, widened
 from nodewise.strategies.peers import STUCK_PEER_S
 
 _NODES = "nodes"  # the mesh's only dimension
-_OF_WHOLE_LAYERS = (keras.optimizers.Adafactor, keras.optimizers.Lamb, keras.optimizers.Muon)
 
 
 class Strategy(base.Strategy):
@@ -53,7 +51,8 @@ class Strategy(base.Strategy):
             keras.Variable(self._part(variable.numpy(), layout))
             for variable, layout in zip(self._split.trainable_variables, self._layouts, strict=True)
         ]
-        self.optimizer = _optimizer(job, self._parts)
+        self.optimizer = base.optimizer_of_parts(job)
+        self.optimizer.build(self._parts)
         self._others = self._split.non_trainable_variables
         moving = {id(variable) for variable in base.changing(self._split, self.optimizer)}
         self._moving = [n for n, other in enumerate(self._others) if id(other) in moving]
@@ -217,18 +216,3 @@ def _mesh(job: base.Job) -> dtensor.Mesh:
     }
     dtensor.initialize_accelerator_system("CPU", enable_coordination_service=False)
     return dtensor.create_distributed_mesh([(_NODES, job.size)], device_type="CPU")
-
-
-def _optimizer(job: base.Job, parts: list[keras.Variable]) -> keras.optimizers.Optimizer:
-    """Return the optimizer of this node's parts.
-
-    Raises:
-        UserError: it would need to see the weights of a layer together.
-    """
-    optimizer = job.optimizer()
-    if optimizer.clipnorm is not None or optimizer.global_clipnorm is not None:
-        raise UserError("the optimizer's clipnorm needs the gradients of all nodes; use clipvalue")
-    if isinstance(optimizer, _OF_WHOLE_LAYERS):
-        raise UserError(f"the optimizer {optimizer.name} does not treat each weight for itself")
-    optimizer.build(parts)
-    return optimizer

@@ -1,0 +1,145 @@
+"""Our synchronous strategies against Horovod and PyTorch's DistributedDataParallel.
+
+    python bench/peers --torch-python PATH [--models …] [--ways …] [--nodes …] [--out FILE]
+
+Levels: the fastest of ours that is exact takes at most 0.9 of a step of Horovod, and at most 0.9 of
+one of DistributedDataParallel, on every number of nodes; an all-reduce takes at most 1.08 times
+what its bytes take of the link; `custom_loop` on one node trains at least twice as many examples
+per second as Keras' `fit`.
+
+All train the same model with the same optimizer on the same kind of nodes, a launch each, by turns
+in a random order, round after round. Before that, ten steps from the same weights on the same
+examples must give everybody the same loss. What was found is one JSON file: `results.Results`.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from contest import DDP, HERE, Contest, call, nodewise
+from keras_fit import FIT_BATCH, OURS
+from results import Findings, Fit, Results, fit_ratios
+from same_work import manifest_of
+
+from nodewise import horovod_build
+from nodewise.cells import Emulated, Extent, Link, Node
+from nodewise.files import check_writable, write_text
+from nodewise.measure.provenance import provenance
+from nodewise.records import Provenance
+from nodewise.strategies import STRATEGIES
+
+STEPS_ALONE = "fashion_mlp"  # of which a step costs little beside what surrounds it
+MODELS = ["fashion_cnn", "mnist_cnn"]  # of which ddp_worker.py has the same
+OUR_WAYS = ["custom_loop", "mpi", "multi_worker_mirrored", "split_dense"]
+
+
+def main() -> None:
+    """Check, measure, and write what was found."""
+    asked = arguments()
+    check_writable(asked.out)
+    fitted = [*asked.models, STEPS_ALONE] if asked.fit_rounds else []
+    prepare({*asked.models, *fitted}, asked.ways)
+    started, findings = datetime.now(UTC), Findings()
+    with tempfile.TemporaryDirectory() as folder:
+        contest = contest_of(asked, Path(folder))
+        about = provenance_of(asked)
+        for model in asked.models:
+            for check in contest.checks(model):
+                findings.same_work.append(check)
+                print(check.line(), flush=True)
+        for model in fitted:
+            findings.fits.append(fit(model, asked.fit_rounds))
+        for run in contest.launches():
+            findings.runs.append(run)
+            print(run.line(), flush=True)
+            results = results_of(
+                contest, started, about, findings
+            )  # so far: a crash loses no launch
+            write_text(asked.out, results.model_dump_json(indent=1) + "\n")
+    print(*results.lines(), sep="\n")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench/peers", description=__doc__.splitlines()[0])
+    parser.add_argument("--torch-python", help="the interpreter that has torch")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+    parser.add_argument(
+        "--ways", nargs="+", choices=[*STRATEGIES, DDP], default=[*OUR_WAYS, "horovod", DDP]
+    )
+    parser.add_argument("--nodes", nargs="+", type=int, default=[2, 3, 8])
+    parser.add_argument("--batch", type=int, default=64, help="examples per node and step")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=12, help="timed ones of a launch")
+    parser.add_argument("--fit-rounds", type=int, default=10, help="with Keras; 0: none")
+    parser.add_argument("--cpu", type=float, default=0.2, help="a node's share of a core")
+    parser.add_argument("--rate", type=float, default=100, help="of a link, Mbit/s")
+    parser.add_argument("--out", type=Path, default=Path("build/bench/peers.json"))
+    asked = parser.parse_args()
+    if DDP in asked.ways and not asked.torch_python:
+        parser.error(f"--torch-python: must be given, or {DDP} be left out of --ways")
+    return asked
+
+
+def prepare(models: set[str], ways: list[str]) -> None:
+    """Make what the launches need: examples, and Horovod."""
+    for manifest in {manifest_of(model) for model in models}:
+        nodewise("prepare-dataset", manifest.parent.name, "--out", manifest.parent)
+    if "horovod" in ways:
+        nodewise("build-horovod", "--out", horovod_build.FOLDER)
+
+
+def contest_of(asked: argparse.Namespace, folder: Path) -> Contest:
+    return Contest(
+        models=asked.models,
+        ways=asked.ways,
+        nodes=asked.nodes,
+        batch=asked.batch,
+        rounds=asked.rounds,
+        extent=Extent(warmup_steps=2, steps=asked.steps, split_steps=6),
+        cluster=Emulated(node=Node(cpu=asked.cpu), link=Link(rate_mbit=asked.rate)),
+        torch_python=asked.torch_python,
+        folder=folder,
+    )
+
+
+def fit(model: str, rounds: int) -> Fit:
+    rates = json.loads(call([sys.executable, HERE / "keras_fit.py", model, rounds]))
+    return Fit(model=model, batch=FIT_BATCH, rates=rates, ratios=fit_ratios(rates, OURS))
+
+
+def provenance_of(asked: argparse.Namespace) -> Provenance:
+    """Say what was measured with; PyTorch's version is asked of its own interpreter."""
+    found = provenance(
+        config=None,
+        lock=Path("requirements.lock"),
+        packages=[
+            package for way in asked.ways if way != DDP for package in STRATEGIES[way].packages
+        ],
+        network="a namespace per node on one bridge",
+        cpu_limit="a quota per node",
+        command="python bench/peers",
+    )
+    if DDP not in asked.ways:
+        return found
+    torch = call([asked.torch_python, "-c", "import torch; print(torch.__version__)"]).strip()
+    return found.model_copy(update={"versions": found.versions | {"torch": torch}})
+
+
+def results_of(
+    contest: Contest, started: datetime, about: Provenance, findings: Findings
+) -> Results:
+    return Results.of(
+        findings,
+        started_at=started,
+        finished_at=datetime.now(UTC),
+        cluster=contest.cluster,
+        batch=contest.batch,
+        provenance=about,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""Launches of every way of training on the same nodes, and the check that they do the same work."""
+
+import json
+import random
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from results import Run, SameWork
+from same_work import manifest_of
+
+from nodewise.cells import Cell, Emulated, Extent, Local
+from nodewise.config import read_config
+from nodewise.records import read_record
+from nodewise.strategies import STRATEGIES
+
+HERE = Path(__file__).parent
+DDP = "ddp"
+SEED, TIME_LIMIT_S = 1, 300
+SAME_LOSS = 1e-3
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Which ways train what, where and how often. `folder` is for files that nobody needs later."""
+
+    models: list[str]
+    ways: list[str]
+    nodes: list[int]
+    batch: int
+    rounds: int
+    extent: Extent
+    cluster: Emulated
+    torch_python: str | None
+    folder: Path
+
+    def checks(self, model: str) -> Iterator[SameWork]:
+        """Yield the loss of each way after ten steps on the fewest nodes.
+
+        Raises:
+            SystemExit: one is not that of the first way; then there is nothing to compare.
+        """
+        out = self.folder / model
+        out.mkdir()
+        nodes, reference = min(self.nodes), None
+        for way in sorted(self.ways, key=lambda way: way == DDP):  # which cannot be the first
+            if way == DDP:
+                files = {name: str(out / f"{name}.npz") for name in ("weights", "examples")}
+                losses = self._ddp(Local(), model, nodes, files)["losses"]
+            else:
+                job = [way, model, nodes, self.batch, out]
+                losses = json.loads(call([sys.executable, HERE / "same_work.py", *job]))
+            reference = reference or losses
+            off = max(abs(a - b) / b for a, b in zip(losses, reference, strict=True))
+            yield SameWork(model=model, way=way, nodes=nodes, losses=losses, off=off)
+            if off > SAME_LOSS:
+                raise SystemExit(f"{model}, {way}: its loss is off by {off:.1e}: not the same work")
+
+    def launches(self) -> Iterator[Run]:
+        """Yield every launch: round by round, in each place all ways one right after the other."""
+        for number in range(self.rounds):
+            places = [(model, nodes) for model in self.models for nodes in self.nodes]
+            for model, nodes in random.sample(places, len(places)):
+                for way in random.sample(self.ways, len(self.ways)):
+                    if way == DDP:
+                        found = self._ddp(self.cluster, model, nodes, {})
+                    else:
+                        found = self._ours(model, way, nodes)
+                    yield Run(
+                        round=number,
+                        model=model,
+                        way=way,
+                        nodes=nodes,
+                        batch=self.batch,
+                        **{name: found[name] for name in Run.model_fields if name in found},
+                    )
+
+    def _ddp(
+        self, cluster: Emulated | Local, model: str, nodes: int, files: dict[str, str]
+    ) -> dict:
+        """Run a job of `ddp.py`; return what it found."""
+        job = files | {
+            "python": self.torch_python,
+            "model": model,
+            "cluster": cluster.model_dump(),
+            "nodes": nodes,
+            "batch": self.batch,
+            "seed": SEED,
+            **self.extent.model_dump(include={"warmup_steps", "steps", "split_steps"}),
+            "dataset": str(manifest_of(model).parent),
+            "time_limit_s": TIME_LIMIT_S,
+        }
+        said = json.loads(call([sys.executable, HERE / "ddp.py"], json.dumps(job)))
+        if "failure" in said:
+            raise SystemExit(f"{model}, ddp, {nodes} nodes: {said['failure']}")
+        return said["result"]
+
+    def _ours(self, model: str, way: str, nodes: int) -> dict:
+        """Run the command that a rule runs for a cell; return what its record says."""
+        cell = self._cell(model, way, nodes)
+        out = self.folder / "record.json"
+        words = [cell.id, "--config", self._config, "--manifest", manifest_of(model)]
+        nodewise("measure-cell", *words, "--out", out, "--logs", self.folder / "logs")
+        record = read_record(out)
+        if record.result is None:
+            raise SystemExit(f"{model}, {way}, {nodes} nodes: {record.failure.reason}")
+        result, split = record.result, record.result.workers[0].split
+        in_ring = STRATEGIES[way].exchange_of(cell.options) == "ring"
+        return {
+            "kind": record.kind,
+            "step_s": result.elapsed_s / result.steps,
+            "all_reduce_s": statistics.median(split.communicate_us) / 1e6 if in_ring else None,
+            "payload_bytes": result.payload_bytes,
+            "sent_bytes": statistics.mean(one.bytes_sent for one in result.workers) / result.steps,
+            "outside": result.conditions.outside,
+        }
+
+    @property
+    def _config(self) -> Path:
+        return self.folder / "study.yaml"
+
+    def _cell(self, model: str, way: str, nodes: int) -> Cell:
+        """Write a study of one cell; return the cell."""
+        experiment = {
+            "title": "Peers",
+            "study": "nodewise",
+            "models": [model],
+            "strategies": {way: {"nodes": [nodes]}},
+            "batches": [self.batch],
+            "extent": self.extent.model_dump(exclude_none=True),
+            "cluster": self.cluster.model_dump(mode="json", exclude_none=True),
+        }
+        study = {"name": "peers", "title": "Peers", "experiments": {"peers": experiment}}
+        self._config.write_text(yaml.safe_dump(study | {"cell_time_limit_s": TIME_LIMIT_S}))
+        (cell,) = read_config(self._config).cells()
+        return cell
+
+
+def nodewise(*words: object) -> None:
+    """Run a command of the project."""
+    call([sys.executable, "-m", "nodewise", *words])
+
+
+def call(command: list[object], told: str | None = None) -> str:
+    """Run a command to its end, `told` on its input; return its output.
+
+    Raises:
+        SystemExit: it failed; with the end of what it said.
+    """
+    done = subprocess.run(
+        [str(word) for word in command], check=False, capture_output=True, text=True, input=told
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))}:\n{done.stderr[-2000:]}")
+    return done.stdout

@@ -1,0 +1,132 @@
+"""Run as a process: one job of PyTorch's DistributedDataParallel on the project's own nodes.
+
+Reads a `Job` (JSON) from standard input and writes one JSON object: `{"result": …}`, or
+`{"failure": reason}`. The nodes are those that any cell gets, its namespaces, links and CPU shares,
+and they end as surely; only that a worker, once in its node, becomes PyTorch's interpreter.
+"""
+
+import json
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from nodewise.cells import Cluster, Frozen
+from nodewise.clusters import base, machine, processes
+from nodewise.clusters.emulated import Emulated
+from nodewise.clusters.local import Local
+from nodewise.runner import settle_environment
+
+WORKER = Path(__file__).with_name("ddp_worker.py")
+
+
+class Job(Frozen):
+    """What to train, where, and with what interpreter.
+
+    With `examples`, arrays x and y of global batches, (steps, examples, …), the job trains on them
+    from the `weights` that Keras saved, without dropout, and returns the loss of every step.
+    Otherwise it trains on the examples in the folder `dataset` and returns seconds.
+    """
+
+    python: str
+    model: str
+    cluster: Cluster
+    nodes: int
+    batch: int
+    seed: int
+    warmup_steps: int
+    steps: int
+    split_steps: int
+    dataset: str
+    weights: str | None = None
+    examples: str | None = None
+    time_limit_s: float
+
+
+def main() -> None:
+    """Run the job on standard input."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    job = Job.model_validate_json(sys.stdin.read())
+    settle_environment()  # before NumPy is imported: its threads would bar the way to namespaces
+    try:
+        said = {"result": run(job)}
+    except base.NotPermittedError as error:
+        said = {"failure": str(error)}
+    except processes.WorkerError as error:
+        said = {"failure": "; ".join([error.reason, *error.log_tail[-1:]])}
+    print(json.dumps(said))
+
+
+def run(job: Job) -> dict:
+    """Run the job on nodes of its own, the machine to itself; return what its workers found."""
+    local = job.cluster.kind == "local"
+    cluster = Local(job.nodes) if local else Emulated(job.nodes, job.cluster)
+    with (
+        machine.to_itself(lambda: print("waiting for another measurement", file=sys.stderr)),
+        cluster.open(),
+        tempfile.TemporaryDirectory() as logs,
+    ):
+        from nodewise.measure import guards
+
+        blocks = guards.Blocks(cluster, repeatable=True)
+        replicas = []
+
+        def met(name: str, pids: list[int]) -> bool:
+            if name == "placed":
+                cluster.connect(pids)
+            elif name == "warm":
+                if any(replica != replicas[0] for replica in replicas):
+                    raise processes.WorkerError("the replicas differ after two steps", None, [])
+                blocks.begin()
+            elif name == "timed":
+                return blocks.end()
+            return False
+
+        parts = processes.run(
+            job.nodes,
+            lambda rank, channel: become_worker(job, cluster, rank, channel),
+            logs=Path(logs),
+            time_limit_s=job.time_limit_s,
+            on_message=lambda rank, message: replicas.append(message["replica"]),
+            on_meeting=met,
+            on_poll=cluster.check,
+        )
+        about = {"kind": cluster.kind, "torch": parts[0]["torch"]}
+        if job.examples:
+            return about | {
+                "losses": [sum(of) for of in zip(*(p["losses"] for p in parts), strict=True)]
+            }
+        return about | {
+            "step_s": max(part["elapsed_s"] for part in parts) / job.steps,
+            "all_reduce_s": parts[0]["all_reduce_s"],
+            "payload_bytes": parts[0]["payload_bytes"],
+            "sent_bytes": None,
+            "outside": blocks.seen[-1].outside,
+        }
+
+
+def become_worker(job: Job, cluster: base.Cluster, rank: int, channel: processes.Channel) -> None:
+    """Move into the node, then be PyTorch; returns only if that fails."""
+    from nodewise.strategies.peers import interface
+
+    cluster.enter_node(rank)
+    channel.meet("placed")
+    cluster.join(rank)
+    cluster.limit_link(rank)  # its own end already: PyTorch could not do it later
+    addresses = cluster.addresses()
+    os.environ["GLOO_SOCKET_IFNAME"] = interface(addresses[rank])
+    line = channel._stream.fileno(), channel._reading
+    for descriptor in line:
+        os.set_inheritable(descriptor, True)
+    told = job.model_dump(mode="json") | {
+        "rank": rank,
+        "size": job.nodes,
+        "line": line,
+        "meeting_place": addresses[0],
+    }
+    os.execv(job.python, [job.python, str(WORKER), json.dumps(told)])  # noqa: S606
+
+
+if __name__ == "__main__":
+    main()

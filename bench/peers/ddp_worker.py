@@ -1,0 +1,233 @@
+"""One worker of PyTorch's DistributedDataParallel, run by PyTorch's own interpreter.
+
+Needs nothing but torch and NumPy. Told by its one argument, JSON, what `ddp.Job` has and where it
+is; speaks to its launcher as the project's own workers do: JSON lines on one pipe, and a byte on
+the other when all have met.
+
+The models are those of `models/`, channels first as PyTorch likes them. A dense layer behind a
+convolution therefore sees its inputs in another order; weights brought along are reordered.
+"""
+
+import json
+import os
+import signal
+import statistics
+import sys
+import time
+from datetime import timedelta
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+STUCK_PEER_S = 60
+ADAM_EPSILON = 1e-7  # Keras'
+FIRST_STEPS = 2
+
+
+class Scale(nn.Module):
+    """Grey images (batch, height, width, 1), uint8, to (batch, 1, height, width), 0 to 1."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the images as the first convolution takes them."""
+        return x.reshape(len(x), 1, *x.shape[1:3]).float().div_(255)
+
+
+def fashion_cnn(dropout: bool) -> tuple[nn.Module, tuple[int, int, int]]:
+    """Return the network and the shape that it flattens."""
+    network = nn.Sequential(
+        Scale(),
+        nn.Conv2d(1, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(64 * 14 * 14, 100),
+        nn.ReLU(),
+        nn.Linear(100, 10),
+    )
+    return network, (64, 14, 14)
+
+
+def mnist_cnn(dropout: bool) -> tuple[nn.Module, tuple[int, int, int]]:
+    """Return the network and the shape that it flattens."""
+    network = nn.Sequential(
+        Scale(),
+        nn.Conv2d(1, 32, 3),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Dropout(0.25 if dropout else 0),
+        nn.Flatten(),
+        nn.Linear(64 * 12 * 12, 128),
+        nn.ReLU(),
+        nn.Dropout(0.5 if dropout else 0),
+        nn.Linear(128, 10),
+    )
+    return network, (64, 12, 12)
+
+
+# `fused` is one kernel for all weights, which PyTorch offers on CPU too and which is the fastest.
+MODELS = {
+    "fashion_cnn": (fashion_cnn, lambda w: torch.optim.SGD(w, 0.01, momentum=0.9, fused=True)),
+    "mnist_cnn": (mnist_cnn, lambda w: torch.optim.Adam(w, 0.001, fused=True)),
+}
+
+
+class Channel:
+    """The line to the launcher."""
+
+    def __init__(self, writing: int, reading: int) -> None:
+        self._stream, self._reading = os.fdopen(writing, "w", encoding="utf-8"), reading
+
+    def send(self, message: dict) -> None:
+        """Tell the launcher something."""
+        self._stream.write(json.dumps(message) + "\n")
+        self._stream.flush()
+
+    def meet(self, name: str) -> bool:
+        """Return when all have come to `name`: whether what was just done is to be repeated."""
+        self.send({"meet": name})
+        answer = os.read(self._reading, 1)
+        if not answer:
+            raise ConnectionError("the launcher is gone")
+        return answer == b"a"
+
+
+class Training:
+    """The model of one worker and what it trains on."""
+
+    def __init__(self, told: dict) -> None:
+        torch.set_num_threads(1)
+        torch.set_num_interop_threads(1)
+        torch.manual_seed(told["seed"])
+        self._batch = told["batch"]
+        build, optimizer = MODELS[told["model"]]
+        network, flattened = build(dropout=told["weights"] is None)
+        if told["weights"] is not None:
+            load(network, told["weights"], flattened)
+        self.ddp = DistributedDataParallel(network, gradient_as_bucket_view=True)
+        self.optimizer = optimizer(self.ddp.parameters())
+        size = sum(parameter.numel() for parameter in network.parameters())
+        self.flat = torch.zeros(size)
+        self._done = 0
+
+    def step(self, x: torch.Tensor, y: torch.Tensor) -> float:
+        """Train one step on this worker's part; return the mean of its losses."""
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = nn.functional.cross_entropy(self.ddp(x), y)  # gradients are averaged over workers
+        loss.backward()
+        self._done += 1
+        for group in self.optimizer.param_groups:
+            if "betas" in group:  # Keras adds epsilon before it corrects the bias, PyTorch after
+                group["eps"] = ADAM_EPSILON / (1 - group["betas"][1] ** self._done) ** 0.5
+        self.optimizer.step()
+        return loss.item()
+
+    def all_reduce_s(self) -> float:
+        """Return how long the sum of a buffer as large as the gradient takes, all being there."""
+        barrier()
+        started = time.perf_counter()
+        dist.all_reduce(self.flat)
+        return time.perf_counter() - started
+
+    def digest(self) -> list[float]:
+        """Return what two workers have equal if and only if their weights agree, nearly surely."""
+        return [weight.detach().double().abs().sum().item() for weight in self.ddp.parameters()]
+
+
+def barrier() -> None:
+    dist.all_reduce(torch.zeros(1))
+
+
+def load(network: nn.Module, path: str, flattened: tuple[int, int, int]) -> None:
+    """Set the weights to those that Keras saved: kernel and bias of each layer in turn."""
+    channels, height, width = flattened
+    with np.load(path) as saved:
+        arrays = iter([saved[f"arr_{number}"] for number in range(len(saved.files))])
+    behind_convolution = False
+    for layer in network:
+        if isinstance(layer, nn.Conv2d):
+            kernel = next(arrays).transpose(3, 2, 0, 1)  # from height, width, in, out
+            behind_convolution = True
+        elif isinstance(layer, nn.Linear):
+            kernel = next(arrays)
+            if behind_convolution:
+                kernel = kernel.reshape(height, width, channels, -1).transpose(2, 0, 1, 3)
+                kernel = kernel.reshape(channels * height * width, -1)
+                behind_convolution = False
+            kernel = kernel.T
+        else:
+            continue
+        with torch.no_grad():
+            layer.weight.copy_(torch.from_numpy(np.ascontiguousarray(kernel)))
+            layer.bias.copy_(torch.from_numpy(next(arrays)))
+
+
+def batches(told: dict):
+    """Yield this worker's examples, step after step, in an order of its own, without end."""
+    folder, rank, size, batch = told["dataset"], told["rank"], told["size"], told["batch"]
+    mine = slice(rank, None, size)
+    x = torch.from_numpy(np.load(f"{folder}/x_train.npy", mmap_mode="r")[mine].copy())
+    y = torch.from_numpy(np.load(f"{folder}/y_train.npy", mmap_mode="r")[mine].astype(np.int64))
+    while True:
+        order = torch.randperm(len(y))
+        for rows in order[: len(y) // batch * batch].split(batch):
+            yield x[rows], y[rows]
+
+
+def timed(told: dict, channel: Channel) -> dict:
+    """Train as the project's own cells do; return seconds and bytes of the block that counts."""
+    training, stream = Training(told), batches(told)
+    for _ in range(FIRST_STEPS):
+        training.step(*next(stream))
+    channel.send({"replica": training.digest()})
+    again = True
+    while again:
+        channel.meet("warm")
+        for _ in range(told["warmup_steps"]):
+            training.step(*next(stream))
+        barrier()
+        started = time.perf_counter()
+        for _ in range(told["steps"]):
+            training.step(*next(stream))
+        elapsed = time.perf_counter() - started
+        reduces = [training.all_reduce_s() for _ in range(told["split_steps"] + 1)][1:]
+        again = channel.meet("timed")
+    return {
+        "elapsed_s": elapsed,
+        "all_reduce_s": statistics.median(reduces) if reduces else None,
+        "payload_bytes": 4 * training.flat.numel(),
+    }
+
+
+def checked(told: dict, channel: Channel) -> dict:
+    """Train on given batches; return the loss of each step, this worker's part of it."""
+    training = Training(told)
+    with np.load(told["examples"]) as examples:
+        x, y = torch.from_numpy(examples["x"]), torch.from_numpy(examples["y"].astype(np.int64))
+    mine = slice(told["rank"] * told["batch"], (told["rank"] + 1) * told["batch"])
+    losses = [training.step(a[mine], b[mine]) / told["size"] for a, b in zip(x, y, strict=True)]
+    return {"losses": losses}
+
+
+def main() -> None:
+    """Be the worker that the argument tells of."""
+    told = json.loads(sys.argv[1])
+    channel = Channel(*told["line"])
+    dist.init_process_group(
+        "gloo",
+        init_method=f"tcp://{told['meeting_place']}",
+        rank=told["rank"],
+        world_size=told["size"],
+        timeout=timedelta(seconds=STUCK_PEER_S),
+    )
+    work = checked if told["examples"] else timed
+    channel.send({"result": work(told, channel) | {"torch": torch.__version__}})
+    signal.pause()  # leaving now would break the others' connections; the launcher ends us
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""What the comparison found: one JSON file, `Results`. Numbers that follow from runs are made here.
+
+Every interval is a 90 % percentile bootstrap over rounds: a round, in which all ways were measured
+one right after the other, is the unit of repetition, and a ratio is taken within a round.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import product
+from typing import Literal, Self
+
+import pandas as pd
+from pydantic import Field
+
+from nodewise.cells import Emulated, Frozen
+from nodewise.records import Kind, Provenance
+from nodewise.tables import median_interval
+
+PEERS = ("horovod", "ddp")
+LEVELS = {"step": 0.9, "all_reduce": 1.08, "fit": 2.0}
+
+
+class Interval(Frozen):
+    """A median over rounds, and both ends of its interval; they are none with a single round."""
+
+    median: float
+    low: float | None
+    high: float | None
+    rounds: int
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return f"{self.median:.3f} (one round)"
+        return f"{self.median:.3f} ({self.low:.3f} to {self.high:.3f}, {self.rounds} rounds)"
+
+
+class SameWork(Frozen):
+    """Mean losses of ten steps from the same weights on the same examples.
+
+    `off` is their largest relative distance from those of the first way.
+    """
+
+    model: str
+    way: str
+    nodes: int
+    losses: list[float]
+    off: float
+
+    def line(self) -> str:
+        """Return it in words."""
+        loss = f"loss {self.losses[0]:.4f} to {self.losses[-1]:.4f}"
+        return f"{self.model}, {self.way}, {self.nodes} nodes: {loss}, off by {self.off:.1e}"
+
+
+class Fit(Frozen):
+    """Examples per second on one node, one core, no limits, by way and round (measured).
+
+    `ratios` are those of `custom_loop` to each of the others.
+    """
+
+    kind: Literal["measured"] = "measured"
+    model: str
+    batch: int
+    rates: dict[str, list[float]]
+    ratios: dict[str, Interval]
+
+
+class Run(Frozen):
+    """One launch: wall seconds of a step, the mean over its timed steps on the slowest worker.
+
+    `all_reduce_s` is the median time to sum a buffer as large as the gradient once all workers are
+    there; none for a way without such a sum. `sent_bytes` are those of a node per step, mean over
+    the nodes; none where they are not counted. `outside` names what was restless about the machine.
+    """
+
+    round: int
+    model: str
+    way: str
+    nodes: int
+    batch: int
+    kind: Kind
+    step_s: float
+    all_reduce_s: float | None
+    payload_bytes: int
+    sent_bytes: float | None
+    outside: list[str]
+
+    def line(self) -> str:
+        """Return it in words."""
+        where = f"round {self.round}: {self.model}, {self.nodes} nodes, {self.way}"
+        return "; ".join([f"{where}: {1000 * self.step_s:.0f} ms a step", *self.outside])
+
+
+class StepTime(Frozen):
+    """Wall seconds of a step."""
+
+    kind: Kind
+    model: str
+    way: str
+    nodes: int
+    batch: int
+    step_s: Interval
+
+
+class Ratio(Frozen):
+    """Step time of one of our ways over that of a peer: below 1 is faster."""
+
+    kind: Kind
+    model: str
+    way: str
+    peer: str
+    nodes: int
+    batch: int
+    ratio: Interval
+
+
+class AllReduce(Frozen):
+    """Seconds of an all-reduce over `wire_s`, what 2(n−1)/n of the payload takes of the link."""
+
+    kind: Kind
+    way: str
+    nodes: int
+    payload_bytes: int
+    wire_s: float
+    ratio: Interval
+
+
+class Results(Frozen):
+    """One comparison. All times are wall times; a node's own is `cluster.node.cpu` times as long.
+
+    `levels` are what is aimed at: the most that `ratios` may be for the fastest exact way, the most
+    for `all_reduces`, the least for `fits`.
+    """
+
+    schema_version: Literal[1] = 1
+    started_at: datetime
+    finished_at: datetime
+    cluster: Emulated
+    batch: int
+    levels: dict[str, float]
+    provenance: Provenance
+    same_work: list[SameWork]
+    fits: list[Fit]
+    runs: list[Run] = Field(min_length=1)
+    step_times: list[StepTime]
+    ratios: list[Ratio]
+    all_reduces: list[AllReduce]
+
+    @classmethod
+    def of(cls, findings: "Findings", *, cluster: Emulated, **about: object) -> Self:
+        """Return the results of what was found."""
+        runs = findings.runs
+        return cls(
+            **vars(findings),
+            **about,
+            cluster=cluster,
+            levels=LEVELS,
+            step_times=step_times(runs),
+            ratios=ratios(runs),
+            all_reduces=all_reduces(runs, cluster.link.rate_mbit),
+        )
+
+    def lines(self) -> list[str]:
+        """Return the findings in words, one a line."""
+        return [
+            *(f"{r.model}, {r.nodes} nodes: {r.way} / {r.peer} = {r.ratio}" for r in self.ratios),
+            *(
+                f"{a.payload_bytes:,} bytes, {a.nodes} nodes, {a.way}: "
+                f"all-reduce / wire = {a.ratio}"
+                for a in self.all_reduces
+            ),
+            *(
+                f"{f.model}, batch {f.batch}, one node: custom_loop / {name} = {ratio}"
+                for f in self.fits
+                for name, ratio in f.ratios.items()
+            ),
+        ]
+
+
+@dataclass
+class Findings:
+    """What was measured so far."""
+
+    same_work: list[SameWork] = dataclasses.field(default_factory=list)
+    fits: list[Fit] = dataclasses.field(default_factory=list)
+    runs: list[Run] = dataclasses.field(default_factory=list)
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """Return the median of one value a round."""
+    series = pd.Series(values)
+    low, high = median_interval(series)
+    known = len(series) > 1
+    return Interval(
+        median=float(series.median()),
+        low=low if known else None,
+        high=high if known else None,
+        rounds=len(series),
+    )
+
+
+def fit_ratios(rates: dict[str, list[float]], ours: str) -> dict[str, Interval]:
+    """Return the rate of `ours` over that of each other way, round by round."""
+    return {
+        name: interval([a / b for a, b in zip(rates[ours], other, strict=True)])
+        for name, other in rates.items()
+        if name != ours
+    }
+
+
+def step_times(runs: Sequence[Run]) -> list[StepTime]:
+    """Return the step time of each way in each place."""
+    return [
+        StepTime(**place, way=way, step_s=interval([run.step_s for run in of.values()]))
+        for place, ways in places(runs)
+        for way, of in ways.items()
+    ]
+
+
+def ratios(runs: Sequence[Run]) -> list[Ratio]:
+    """Return the ratios of our ways to the peers that were measured beside them."""
+    return [
+        Ratio(**place, way=way, peer=peer, ratio=interval(found))
+        for place, ways in places(runs)
+        for way, peer in product(ways, PEERS)
+        if way not in PEERS and peer in ways
+        if (found := quotients(ways[way], ways[peer]))
+    ]
+
+
+def quotients(ours: dict[int, Run], theirs: dict[int, Run]) -> list[float]:
+    """Return the ratios of step times, one for each round that has both."""
+    return [run.step_s / theirs[number].step_s for number, run in ours.items() if number in theirs]
+
+
+def all_reduces(runs: Sequence[Run], rate_mbit: float) -> list[AllReduce]:
+    """Return what each way's all-reduces take, in units of the wire time."""
+    found = []
+    for place, ways in places(runs):
+        for way, of in ways.items():
+            payload = next(iter(of.values())).payload_bytes
+            wire_s = 2 * (place["nodes"] - 1) / place["nodes"] * 8 * payload / (rate_mbit * 1e6)
+            times = [run.all_reduce_s / wire_s for run in of.values() if run.all_reduce_s]
+            if times:
+                about = {key: place[key] for key in ("kind", "nodes")}
+                found.append(
+                    AllReduce(
+                        **about,
+                        way=way,
+                        payload_bytes=payload,
+                        wire_s=wire_s,
+                        ratio=interval(times),
+                    )
+                )
+    return found
+
+
+def places(runs: Sequence[Run]) -> list[tuple[dict, dict[str, dict[int, Run]]]]:
+    """Return each place that ways were measured in, with its runs: way -> round -> run."""
+    found: dict[tuple, dict[str, dict[int, Run]]] = {}
+    for run in runs:
+        key = run.model, run.nodes, run.batch, run.kind
+        found.setdefault(key, {}).setdefault(run.way, {})[run.round] = run
+    names = ("model", "nodes", "batch", "kind")
+    return [(dict(zip(names, key, strict=True)), found[key]) for key in sorted(found)]

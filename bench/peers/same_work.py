@@ -1,0 +1,95 @@
+"""Run as a process: train ten steps with a strategy on given examples; print the loss of each.
+
+    python same_work.py STRATEGY MODEL NODES BATCH OUT
+
+Two things make runs comparable that are otherwise a matter of chance: every worker starts from the
+same weights, and nothing is dropped out. With the first strategy OUT receives what the others are
+to start from and to train on: weights.npz and examples.npz.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from nodewise import strategies
+from nodewise.clusters import machine, processes
+from nodewise.clusters.local import Local
+from nodewise.models import registry
+from nodewise.runner import settle_environment
+
+STEPS, SEED, TIME_LIMIT_S = 10, 3, 180
+
+
+def manifest_of(model: str) -> Path:
+    """Return where the prepared examples of a model are."""
+    return Path("results/datasets", registry()[model].dataset, "manifest.json")
+
+
+def main(strategy: str, model: str, nodes: int, batch: int, out: Path) -> None:
+    """Train and print."""
+    settle_environment()
+    with machine.to_itself(lambda: None), (cluster := Local(nodes)).open():
+        parts = train(cluster, strategy, model, batch, out)
+    print(json.dumps([sum(step) for step in zip(*(part["losses"] for part in parts), strict=True)]))
+
+
+def train(cluster: Local, strategy: str, model: str, batch: int, out: Path) -> list[dict]:
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from nodewise import datasets, models, places
+    from nodewise.strategies.base import Job
+
+    nodes, module = len(cluster.addresses()), models.load(model)
+    entry = strategies.STRATEGIES[strategy]
+    strategies.load(strategy)
+    data = datasets.load(manifest_of(model))
+    rows = np.random.default_rng(SEED).permutation(len(data.y_train))[: STEPS * nodes * batch]
+    steps = rows.reshape(STEPS, nodes * batch)
+    x, y = data.x_train[steps], data.y_train[steps]
+
+    def build() -> keras.Model:
+        built = module.build()
+        for layer in built.layers:
+            if isinstance(layer, keras.layers.Dropout):
+                layer.rate = 0
+        return built
+
+    def work(rank: int, channel: processes.Channel) -> processes.Message:
+        places.join(cluster, rank, channel, nodes)
+        trained = strategies.load(strategy).Strategy(
+            Job(
+                rank,
+                nodes,
+                nodes * batch,
+                SEED,
+                build,
+                module.optimizer,
+                options=entry.checked({}, nodes),
+                addresses=tuple(cluster.addresses()),
+            )
+        )
+        if rank == 0 and not (out / "weights.npz").exists():
+            np.savez(out / "weights.npz", *trained.weights())
+            np.savez(out / "examples.npz", x=x, y=y)
+        mine = slice(None) if entry.whole_batches else slice(rank * batch, (rank + 1) * batch)
+        scores = [
+            trained.step(tf.constant(a[mine]), tf.constant(b[mine])).numpy()
+            for a, b in zip(x, y, strict=True)
+        ]
+        trained.barrier()
+        return {"losses": [float(loss_sum) / (nodes * batch) for loss_sum, _ in scores]}
+
+    return processes.run(
+        nodes,
+        work,
+        logs=out / strategy,
+        time_limit_s=TIME_LIMIT_S,
+        on_message=lambda rank, message: None,
+        on_meeting=lambda name, pids: None,
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), Path(sys.argv[5]))

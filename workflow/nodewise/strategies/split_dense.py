@@ -1,0 +1,256 @@
+"""Data parallelism, but for large dense layers, which are split over the workers.
+
+What a dense layer has most of is weights, what a convolution has most of is work. So convolutions
+are trained on each worker's own examples, and the gradients of their few weights are summed; of a
+dense layer's inputs every worker takes its columns, of the examples of all workers, and keeps the
+weights of those columns to itself (Krizhevsky, arXiv:1404.5997). Instead of the layer's gradient
+its inputs are sent, and their gradients back: less, if a worker's batch is smaller than the layer
+has outputs.
+
+The step is the one that a single process would do. Layers are split where that saves bytes; where
+none is, this is data parallelism.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import cast
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import layers
+from numpy.typing import NDArray
+
+from nodewise.strategies import base
+from nodewise.strategies.calls import Calls
+from nodewise.strategies.direct import Direct, Floats
+from nodewise.strategies.peers import Peers
+
+Operation = Callable[[tf.Tensor], tf.Tensor]
+OnArrays = Callable[[Floats], Floats]
+
+
+class Strategy(base.Strategy):
+    """Train parts of split layers and all of the others.
+
+    `model` has all weights, but what was trained only after `agree`.
+    """
+
+    replicas_agree = False
+
+    def __init__(self, job: base.Job) -> None:
+        self._job = job
+        self._direct = Direct(Peers(job.rank, job.addresses[: job.size]))
+        self._calls = Calls()
+        keras.utils.set_random_seed(job.seed)
+        self.model = job.build()
+        self._parts = {
+            layer.name: Part(layer, self._direct, self._calls)
+            for layer in self.model.layers
+            if saves_bytes(layer, job)
+        }
+        self._split = self._with_parts()  # shares all other layers with `model`
+        halves = self._parts and not base.moving_statistics(self.model)
+        self._trained = Halves(self._split) if halves else self._split
+        self.optimizer = base.optimizer_of_parts(job) if self._parts else job.optimizer()
+        self.optimizer.build(self._split.trainable_variables)
+        telling = self._calls.telling()
+        self._compute = telling(tf.function(self._gradients, autograph=False))
+        self._apply = tf.function(self._applied, autograph=False)
+        self._step = telling(tf.function(self._fused, autograph=False))
+
+    def _with_parts(self) -> keras.Model:
+        """Return the model that this worker trains, its split layers being parts of the whole."""
+        if not self._parts:
+            return self.model
+        split = keras.models.clone_model(
+            self.model, clone_function=lambda layer: self._parts.get(layer.name, layer)
+        )
+        for name, part in self._parts.items():
+            whole = self.model.get_layer(name)
+            part.kernel.assign(whole.kernel.numpy()[part.columns[self._job.rank]])
+            if part.bias is not None:
+                part.bias.assign(whole.bias.numpy())
+        return split
+
+    def _gradients(self, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
+        grads, scores = base.gradients(self._trained, self._job, x, y)
+        # of these a gradient is of everybody's examples already
+        whole = {id(part.kernel) for part in self._parts.values()}
+        weights = self._split.trainable_variables
+        own = [grad for grad, w in zip(grads, weights, strict=True) if id(w) not in whole]
+        summed = self._calls(self._direct.all_reduce, base.flat(own))
+        total = iter(base.unflat(summed, own))
+        return [
+            grad if id(w) in whole else next(total) for grad, w in zip(grads, weights, strict=True)
+        ], scores
+
+    def _applied(self, gradients: Sequence[tf.Tensor]) -> None:
+        self.optimizer.apply(gradients, self._split.trainable_variables)
+
+    def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        gradients, scores = self._gradients(x, y)
+        self._applied(gradients)
+        return scores
+
+    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        return self._step(x, y)
+
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+        """Train one step in parts; communicating is what exchanges take, in between computing."""
+        marks = [time.perf_counter()]
+        self.barrier()
+        marks.append(time.perf_counter())
+        before = self._direct.seconds
+        gradients, _ = self._compute(x, y)
+        marks.append(time.perf_counter())
+        self._apply(gradients)
+        marks.append(time.perf_counter())
+        wait, compute, apply = np.diff(marks).tolist()
+        communicate = self._direct.seconds - before
+        return base.StepTimes(compute - communicate, wait, communicate, apply)
+
+    def split_weights(self) -> list[np.ndarray]:
+        return self.weights()
+
+    def barrier(self) -> None:
+        self._direct.all_gather(np.zeros(1, np.float32))
+
+    def agree(self) -> None:
+        """Give every worker all weights, and the mean of all moving statistics."""
+        for name, part in self._parts.items():
+            whole, rows = self.model.get_layer(name), self._direct.all_gather(part.kernel.numpy())
+            whole.kernel.assign(np.concatenate(rows).reshape(whole.kernel.shape))
+            if part.bias is not None:
+                whole.bias.assign(part.bias.numpy())
+        for variable in base.moving_statistics(self.model):
+            total = self._direct.all_reduce(np.ravel(variable.numpy()))
+            variable.assign(total.reshape(variable.shape) / self._job.size)
+
+    def _variables(self) -> list[keras.Variable]:
+        return base.changing(self._split, self.optimizer)
+
+
+class Halves:
+    """A model that is given its examples in two halves.
+
+    While inputs of a split layer are on their way for one half, the other half is computed. Not for
+    batch normalisation, which looks at all examples together.
+    """
+
+    def __init__(self, model: keras.Model) -> None:
+        self._model = model
+        self.trainable_variables = model.trainable_variables
+
+    def __call__(self, x: tf.Tensor, *, training: bool) -> tf.Tensor:
+        """Return what the model makes of x."""
+        half = tf.shape(x)[0] // 2
+        return tf.concat(
+            [self._model(x[:half], training=training), self._model(x[half:], training=training)],
+            axis=0,
+        )
+
+
+def saves_bytes(layer: keras.Layer, job: base.Job) -> bool:
+    """Tell whether a layer can be split, and sends less then than its gradient would be.
+
+    A worker sends its examples' inputs instead of the layer's weights, and outputs to each other.
+    """
+    own = job.global_batch // job.size  # or one more
+    if not isinstance(layer, layers.Dense) or not layer.trainable or layer.kernel_constraint:
+        return False
+    once = len(layer._inbound_nodes) == 1 and len(layer.input.shape) == 2  # on rows of examples
+    if not once or layer.kernel.dtype != "float32" or job.size == 1 or own < 2:
+        return False
+    inputs, outputs = layer.kernel.shape
+    return bool(own * (inputs + job.size * outputs) < inputs * outputs)
+
+
+class Part(layers.Layer):  # type: ignore[misc]
+    """What one worker has of a dense layer: the weights of its `columns` of the inputs.
+
+    Each worker comes with inputs of its own examples, (own, inputs), and leaves with their outputs,
+    (own, outputs); in between it computes for the examples of all.
+    """
+
+    def __init__(self, whole: layers.Dense, direct: Direct, calls: Calls) -> None:
+        super().__init__(name=whole.name)
+        self._direct, self._calls = direct, calls
+        inputs, self._units = whole.kernel.shape
+        self._use_bias, self._activation = whole.use_bias, whole.activation
+        ends = np.cumsum([len(one) for one in np.array_split(np.arange(inputs), direct.size)])
+        self.columns = [slice(a, b) for a, b in pairwise([0, *ends.tolist()])]
+
+    def build(self, input_shape: Sequence[int | None]) -> None:
+        """Make the variables: as those of the whole layer, but for the kernel's rows."""
+        mine = self.columns[self._direct.rank]
+        self.kernel = self.add_weight(shape=(mine.stop - mine.start, self._units), name="kernel")
+        self.bias = self.add_weight(shape=(self._units,), name="bias") if self._use_bias else None
+
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple[int | None, ...]:
+        """Return the shape of the outputs of the worker's own examples."""
+        return input_shape[0], self._units
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Return the outputs of the worker's own examples."""
+        examples = _Examples(self._direct, self.columns)
+        mine = self._operation(examples.spread, examples.gather)(inputs)
+        outputs = self._operation(examples.add_up, examples.repeat)(mine @ self.kernel)
+        outputs = tf.ensure_shape(outputs, [None, self._units])
+        if self.bias is not None:
+            outputs += self.bias
+        return self._activation(outputs)
+
+    def _operation(self, forward: OnArrays, backward: OnArrays) -> Operation:
+        """Return an operation on matrices, and its gradient, made of two functions on arrays."""
+
+        def operation(values: tf.Tensor) -> tuple[tf.Tensor, Operation]:
+            def gradient(upstream: tf.Tensor) -> tf.Tensor:
+                return tf.ensure_shape(self._calls(backward, upstream), values.shape)
+
+            return tf.ensure_shape(self._calls(forward, values), [None, None]), gradient
+
+        return cast(Operation, tf.custom_gradient(operation))
+
+
+class _Examples:
+    """The examples that go through a split layer together: their ways between the workers.
+
+    `own` of them are this worker's, `all` are everybody's, in the order of ranks.
+    """
+
+    def __init__(self, direct: Direct, columns: Sequence[slice]) -> None:
+        self._direct, self._columns = direct, columns
+        self._ends: NDArray[np.int64]  # of each worker's examples, known when they have been spread
+
+    def spread(self, inputs: Floats) -> Floats:
+        """(own, inputs) -> (all, width): this worker's columns."""
+        mine = self._columns[self._direct.rank]
+        found = self._direct.all_to_all([inputs[:, columns] for columns in self._columns])
+        everybodys = np.concatenate(found).reshape(-1, mine.stop - mine.start)
+        self._ends = np.cumsum([one.size // everybodys.shape[1] for one in found])
+        return everybodys
+
+    def gather(self, gradient: Floats) -> Floats:
+        """(all, width) -> (own, inputs): all columns; the gradient of `spread`."""
+        found = self._direct.all_to_all(self._by_worker(gradient))
+        return np.concatenate(
+            [
+                one.reshape(-1, columns.stop - columns.start)
+                for one, columns in zip(found, self._columns, strict=True)
+            ],
+            axis=1,
+        )
+
+    def add_up(self, outputs: Floats) -> Floats:
+        """(all, units) -> (own, units): the sums of what all workers' columns make of them."""
+        return self._direct.reduce_scatter(self._by_worker(outputs))
+
+    def repeat(self, gradient: Floats) -> Floats:
+        """(own, units) -> (all, units): everybody's; the gradient of `add_up`."""
+        found = self._direct.all_gather(gradient)
+        return np.concatenate(found).reshape(-1, gradient.shape[1])
+
+    def _by_worker(self, rows: Floats) -> list[Floats]:
+        return np.split(rows, self._ends[:-1])
