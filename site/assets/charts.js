@@ -1,12 +1,20 @@
-/* Draws the charts of a page: each specification stands inline in its figure.
+/* Draws the charts of a page, those on the screen first, the others while the browser has nothing
+ * else to do. The specification of each is a script of its own: a page that is opened from a folder
+ * can load nothing else.
  *
  * The static picture stays until its chart is drawn, and for readers without scripts. A switch
- * between light and dark draws the charts again in the other theme.
+ * between light and dark, and whatever is chosen in the controls, draws the charts again.
  */
 "use strict";
 (() => {
+  const ROOT = new URL("..", document.currentScript.src);
   const NARROW = 520;
-  const AXIS = 64; // pixels left of the plot, where titles do not reach
+  const LEFT = 64; // pixels left of the plot, where titles of axes do not reach
+  const NAMES = 150; // the same where names stand there
+  const SCALES = {
+    log: { type: "log", nice: false, padding: 12 },
+    linear: { type: "linear", zero: true },
+  };
   const dark = () => document.body.dataset.mdColorScheme === "slate";
 
   /** Break a line of text into lines that fit `width` pixels at about `size` pixels a letter. */
@@ -23,39 +31,159 @@
     return lines;
   }
 
-  /** Return the specification as this page shows it: themed, its title wrapped if it is narrow. */
+  /** Draw the values of `spec` in the chosen view and on the chosen scale, if it has them. */
+  function look(spec) {
+    const { axis, views } = spec.usermeta;
+    const [name, scale] = window.nodewiseControls.look();
+    const own = views[0];
+    const view = views.find((one) => one.name === name) ?? own;
+    if (!own || (view === own && (!scale || scale === own.scale))) {
+      return;
+    }
+    const type = scale || view.scale;
+    if (view !== own) {
+      spec.title.text = view.heading;
+      // what belongs to the own view only, such as its intervals
+      const shared = ({ encoding }) => [own.field, undefined].includes(encoding[axis]?.field);
+      spec.layer = spec.layer.filter(shared);
+    }
+    for (const channel of spec.layer.map(({ encoding }) => encoding[axis])) {
+      if (channel?.field) {
+        channel.field = view === own ? channel.field : view.field;
+        channel.title = type === "log" ? `${view.title}, log scale` : view.title;
+        channel.scale = SCALES[type];
+        if (view !== own && channel.axis) {
+          delete channel.axis.format; // of the own view's numbers
+        }
+      }
+    }
+  }
+
+  /** Break the titles of a chart that has little room; its own begins at the very left. */
+  function narrow(spec, width) {
+    spec.title.frame = "bounds";
+    spec.title.text = wrap(spec.title.text, width, 9.6);
+    spec.title.subtitle = wrap(spec.title.subtitle, width, 7.2);
+    for (const { encoding } of spec.layer) {
+      if (encoding.x?.title) {
+        const left = encoding.y?.type === "nominal" ? NAMES : LEFT;
+        encoding.x.title = wrap(encoding.x.title, width - left, 7.2);
+      }
+    }
+  }
+
+  /** Return whether a layer has anything to draw: a scale of nothing is a fault to Vega. */
+  function draws({ data, encoding }, spec) {
+    const rows = spec.datasets[(data ?? spec.data).name];
+    const fields = ["x", "y"].map((axis) => encoding[axis]?.field).filter(Boolean);
+    return fields.every((field) => rows.some((row) => (row[field] ?? null) !== null));
+  }
+
+  /** Return the specification as this page shows it: filtered, themed, and as wide as there is. */
   function shown(specification, width) {
     const spec = structuredClone(specification);
+    for (const name of Object.keys(spec.datasets)) {
+      spec.datasets[name] = spec.datasets[name].filter(window.nodewiseControls.keeps);
+    }
+    look(spec);
+    spec.layer = spec.layer.filter((layer) => draws(layer, spec));
+    for (const { mark } of spec.layer) {
+      if (["point", "bar"].includes(mark.type)) {
+        mark.cursor = { expr: "datum.cell_id ? 'pointer' : null" };
+      }
+    }
     spec.config = window.nodewiseThemes[dark() ? "dark" : "light"];
     if (width < NARROW) {
-      spec.title.text = wrap(spec.title.text, width - AXIS, 9.6);
-      spec.title.subtitle = wrap(spec.title.subtitle, width - AXIS, 7.2);
+      narrow(spec, width);
     }
     return spec;
   }
 
-  async function draw(figure) {
-    const source = figure.querySelector('script[type="application/json"]');
-    figure.specification ??= JSON.parse(source.textContent);
-    figure.drawing = (figure.drawing ?? Promise.resolve()).then(async () => {
-      figure.drawn?.finalize();
-      const target = figure.querySelector(".nw-live");
-      target.hidden = false;
-      const spec = shown(figure.specification, target.clientWidth);
-      figure.drawn = await vegaEmbed(target, spec, { renderer: "svg", actions: false });
-      figure.classList.add("nw-figure--live");
-      figure.dataset.theme = dark() ? "dark" : "light";
-    });
-    return figure.drawing.catch((error) => {
-      figure.classList.remove("nw-figure--live"); // the static picture is there
-      figure.querySelector(".nw-live").hidden = true;
-      console.error(error);
+  /** Load the script of a figure; return the specification that it leaves under the figure's name. */
+  function load(figure) {
+    return new Promise((resolve, reject) => {
+      const script = document.createElement("script");
+      script.src = figure.dataset.script;
+      script.onload = () => resolve(window.nodewiseCharts[figure.dataset.name]);
+      script.onerror = () => reject(new Error(`${script.src} cannot be loaded`));
+      document.head.append(script);
     });
   }
 
+  let touched = null;
+
+  /** Go from a point or a bar to the page of its cell; of two touches the first one only tells. */
+  function follow(event, item) {
+    if (!item?.datum?.cell_id || !["symbol", "rect"].includes(item.mark.marktype)) {
+      return;
+    }
+    if (event.pointerType === "touch" && touched !== item) {
+      touched = item;
+      return;
+    }
+    const address = new URL(`cells/${item.datum.cell_id}.html`, ROOT);
+    if (event.ctrlKey || event.metaKey) {
+      window.open(address);
+    } else {
+      location.assign(address);
+    }
+  }
+
+  async function draw(figure) {
+    const target = figure.querySelector(".nw-live");
+    try {
+      figure.specification ??= await load(figure);
+      figure.drawn?.finalize();
+      target.hidden = false;
+      const spec = shown(figure.specification, target.clientWidth);
+      figure.drawn = await vegaEmbed(target, spec, { renderer: "svg", actions: false });
+      figure.drawn.view.addEventListener("click", follow);
+      figure.classList.add("nw-figure--live");
+      figure.dataset.theme = dark() ? "dark" : "light";
+      performance.mark("nodewise:chart", { detail: figure.dataset.name });
+    } catch (error) {
+      figure.classList.remove("nw-figure--live"); // the static picture is there
+      target.hidden = true;
+      console.error(error);
+    }
+    if (!waiting.has(figure)) {
+      figure.removeAttribute("aria-busy");
+    }
+  }
+
   const figures = [...document.querySelectorAll(".nw-figure")];
-  const drawAll = () => figures.forEach(draw);
+  const waiting = new Set();
+  const idle = () =>
+    new Promise((go) => (window.requestIdleCallback ?? window.setTimeout)(() => go()));
+  let drawing = false;
+
+  /** Return the waiting figure that is nearest to the screen; hidden ones go on waiting. */
+  function nearest() {
+    const away = ({ top, bottom }) => Math.max(top - innerHeight, -bottom, 0);
+    const shown = [...waiting].filter((figure) => figure.getClientRects().length);
+    const places = shown.map((figure) => [away(figure.getBoundingClientRect()), figure]);
+    return places.sort(([one], [other]) => one - other)[0]?.[1];
+  }
+
+  async function drawAll() {
+    for (const figure of figures) {
+      waiting.add(figure);
+      figure.setAttribute("aria-busy", "true");
+    }
+    if (drawing) {
+      return;
+    }
+    drawing = true;
+    await new Promise(requestAnimationFrame); // the page is where its address leads
+    for (let figure = nearest(); figure; figure = nearest()) {
+      waiting.delete(figure);
+      await draw(figure);
+      await idle();
+    }
+    drawing = false;
+  }
   drawAll();
+  document.addEventListener("nodewise:chosen", drawAll);
   new MutationObserver(drawAll).observe(document.body, {
     attributeFilter: ["data-md-color-scheme"],
   });

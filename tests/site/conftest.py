@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mkdocs.commands.build import build
-from mkdocs.config import load_config
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import make_architectures
@@ -20,6 +18,7 @@ import make_records as make
 from nodewise.calibration import calibration_json
 from nodewise.charts import draw_charts
 from nodewise.pages import render_pages
+from nodewise.site import build_site
 from nodewise.tables import write_tables
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -27,6 +26,8 @@ FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
+CELL = "cells/ntua_steps/fashion_cnn/multi_worker_mirrored/batch~64/nodes~2/repeat~0.html"
+ODD_CELL = "cells/odd/fashion_cnn/multi_worker_mirrored/batch~64/nodes~3/repeat~0.html"
 ODD_MODEL = "<script>alert(1)</script> `y` *z*"
 ODD_REASON = "`x` | **bold** <img src=x onerror=alert(2)> [go](javascript:alert(3)) {{ 7*7 }}"
 ODD_LOG = [
@@ -54,7 +55,7 @@ def site(tmp_path_factory) -> Path:
     calibration = folder / "calibration.json"
     calibration.write_text(calibration_json(make_calibration.calibration(noise=0.03)))
     models = make_architectures.write([make_architectures.fashion_cnn()], folder / "models")
-    draw_charts(folder / "tables", folder / "overhead", folder / "charts", calibration, models)
+    draw_charts(folder / "tables", folder / "overhead", folder / "charts", [calibration], models)
     render_pages(
         Path("config/study.yaml"),
         tables_dir=folder / "tables",
@@ -63,12 +64,11 @@ def site(tmp_path_factory) -> Path:
         records_dir=folder / "records",
         site_dir=Path("site"),
         out_dir=folder / "docs",
-        calibration_path=calibration,
+        calibration_paths=[calibration],
         models_dir=models,
     )
     started = time.perf_counter()
-    config = load_config("mkdocs.yml", docs_dir=str(folder / "docs"), site_dir=str(folder / "site"))
-    build(config)
+    build_site(folder / "docs", folder / "site")
     (folder / "seconds").write_text(str(time.perf_counter() - started))
     return folder / "site"
 
@@ -123,11 +123,17 @@ class Watched:
     def open(self, path: str) -> Page:
         """Open a page of the site and wait until its charts are drawn."""
         self.page.goto(f"{self.site.as_uri()}/{path}")
-        self.page.wait_for_function(
-            "document.querySelectorAll('.nw-figure').length"
-            " === document.querySelectorAll('.nw-figure--live').length"
-        )
+        wait_for_charts(self.page)
         return self.page
+
+
+def wait_for_charts(page: Page) -> None:
+    """Wait until every chart that a page shows is drawn as it is wanted now."""
+    page.wait_for_function(
+        """() => [...document.querySelectorAll('.nw-figure')]
+          .filter((figure) => figure.checkVisibility())
+          .every((figure) => figure.matches('.nw-figure--live:not([aria-busy])'))"""
+    )
 
 
 @pytest.fixture

@@ -9,13 +9,12 @@ from urllib.parse import unquote, urlsplit
 
 import pandas as pd
 import pytest
-from conftest import ODD_LOG, ODD_MODEL, ODD_REASON
+from conftest import CELL, ODD_CELL, ODD_LOG, ODD_MODEL, ODD_REASON, wait_for_charts
 
 from nodewise.tables import COLUMNS
+from nodewise.views import OVERHEAD
 
 RESULTS = "results/fashion-mnist.html"
-CELL = "cells/ntua_steps/fashion_cnn/multi_worker_mirrored/batch~64/nodes~2/repeat~0.html"
-ODD_CELL = "cells/odd/fashion_cnn/multi_worker_mirrored/batch~64/nodes~3/repeat~0.html"
 WITH_FIGURES = ["index.html", RESULTS, "fit.html", "studies/ntua.html", "calibration.html"]
 NARROW = {"viewport": {"width": 360, "height": 800}}
 
@@ -84,7 +83,7 @@ def test_a_chart_is_as_wide_as_its_card_on_a_telephone(browser, site):
     context = browser.new_context(**NARROW)
     page = context.new_page()
     page.goto(f"{site.as_uri()}/{RESULTS}")
-    page.wait_for_selector(".nw-figure--live svg")
+    wait_for_charts(page)
     for svg in page.locator(".nw-live svg").all():
         box = svg.bounding_box()
         assert 240 < box["width"] <= 330
@@ -315,4 +314,4 @@ def test_every_table_can_be_downloaded(site):
     links = Links((site / "data.html").read_text()).to
     names = {link.rsplit("/")[-1] for link in links if link.startswith("tables/")}
     expected = {f"{name}.{end}" for name in COLUMNS for end in ("csv", "parquet")}
-    assert names == expected | {"fits.csv", "predictions.csv", "judgement.csv"}
+    assert names == expected | {f"{name}.csv" for name in OVERHEAD}

@@ -4,6 +4,7 @@ import itertools
 import json
 from io import StringIO
 
+import altair as alt
 import pandas as pd
 import pytest
 import vl_convert
@@ -38,6 +39,15 @@ def figure_of(drawn, figure, **of):
     return found
 
 
+def test_every_specification_is_valid_vega_lite(study):
+    paths = sorted((study[0] / "charts").glob("*.vl.json"))
+    assert len(paths) > 5
+    for path in paths:
+        spec = json.loads(path.read_text())
+        del spec["config"]  # has settings that Vega knows and Vega-Lite's schema does not
+        alt.Chart.from_dict(spec, validate=True)  # raises if it is not
+
+
 def rows_of(spec):
     """Return the rows that each layer of a specification draws."""
     return [spec["datasets"][layer["data"]["name"]] for layer in spec["layer"]]
@@ -50,7 +60,8 @@ def test_every_figure_is_there_once(drawn):
     assert names.count("loss-by-epoch") == names.count("accuracy-by-epoch") == 1
     sources = sorted(f.of["source"] for f in drawn.values() if f.figure == "fit")
     assert sources == ["measured", "measured", "published"]
-    assert names.count("outlook") == len(sources)
+    assert names.count("outlook") == names.count("reach") == len(sources)
+    assert names.count("saved") == 1 and "rates" not in names  # nothing is emulated here
 
 
 def test_every_figure_says_its_kinds_its_units_and_its_numbers(drawn):
@@ -62,7 +73,8 @@ def test_every_figure_says_its_kinds_its_units_and_its_numbers(drawn):
         assert figure.caption.endswith(".")
         titles = json.dumps(spec, ensure_ascii=False)
         assert spec["width"] == "container"
-        assert any(unit in titles for unit in ("(s", "Speed-up", "accuracy", "loss", "Efficiency"))
+        units = ("(s", "Speed-up", "accuracy", "loss", "Efficiency", "Share")
+        assert any(unit in titles for unit in units)
         assert "tooltip" in titles
 
 
@@ -128,9 +140,56 @@ def test_a_fit_draws_lines_points_and_crosses_apart(drawn):
     marks = [layer["mark"]["type"] for layer in published.spec()["layer"]]
     assert marks[-3:] == ["line", "point", "point"]
     roles = published.data["role"].value_counts()
-    assert roles["observed"] == 15 and roles["held out"] > 0 and roles["predicted"] == 35
+    assert roles["observed"] == 15 and roles["predicted"] == 35
+    assert roles["held out"] == 5  # the largest node count of each batch, once
     assert "A cross" in published.caption
     assert "predicted, held out" in json.dumps(published.spec())
+
+
+def test_a_speed_up_is_told_up_to_64_nodes_with_its_interval(drawn):
+    figure = figure_of(drawn, "reach", source="published")
+    lines = figure.data[figure.data["role"] != "observed"]
+    assert lines["nodes"].max() == 64
+    assert (lines["low"] <= lines["high"]).all()
+    axes = [layer["encoding"]["x"]["scale"]["type"] for layer in figure.spec()["layer"]]
+    assert set(axes) == {"log"}
+    assert set(lines.loc[lines["nodes"] > 3, "role"]) == {"predicted"}
+
+
+def test_savings_stand_beside_what_the_study_foresaw(drawn):
+    figure = figure_of(drawn, "saved", study="ntua")
+    data = figure.data.set_index(["role", "nodes"])["saved"]
+    assert data["foreseen by the study", 6] == 0.67
+    assert set(data["observed"].index) == {2, 3} == set(data["fitted"].index)
+    assert set(data["predicted"].index) == set(range(4, 11))
+    assert figure.kinds == ["published", "fitted", "predicted"]
+    assert "Foreseen by the study: 67.0 % on 6 nodes." in figure.alt
+
+
+def emulated(rate, nodes, experiment):
+    """Return a cell of the emulated cluster with another link."""
+    cluster = {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": rate}}
+    cell = make.cell(experiment=experiment, n=nodes, cluster=cluster, batch=512)
+    return make.record(cell).model_copy(update={"kind": "emulated"})
+
+
+def test_links_are_drawn_by_their_rate_in_the_node_s_own_time(tmp_path):
+    points = [emulated(100, n, "steps") for n in (1, 2)]
+    points += [emulated(400, n, "link_400") for n in (1, 2)]
+    tables = make.write_study(tmp_path, points)
+    drawn = figures(tables, read_overhead(tmp_path / "overhead"))
+    (figure,) = [figure for figure in drawn if figure.figure == "rates"]
+    assert figure.kinds == ["emulated", "fitted", "predicted"]
+    data = figure.data
+    seen = data[data["role"] == "observed"].set_index("rate_bit_s")
+    assert sorted(seen.index) == [5e8, 2e9]  # 100 and 400 Mbit/s, five times as fast
+    assert seen["cell_id"].str.contains("nodes~2").all()
+    inside = data.loc[data["role"] == "within", ["rate_bit_s", "nodes"]]
+    assert inside["rate_bit_s"].between(5e8, 2e9).all() and set(inside["nodes"]) == {2}
+    line = pd.DataFrame(rows_of(figure.spec())[1]).query("nodes == 2")
+    ends = line.groupby("stretch")["rate_bit_s"].agg(["min", "max"])
+    assert ends.loc["below", "max"] == ends.loc["within", "min"] == 5e8
+    assert ends.loc["within", "max"] == ends.loc["above", "min"] == 2e9
 
 
 def test_crowded_points_are_hollow_and_not_on_the_line(drawn):
@@ -197,6 +256,80 @@ def test_names_of_figures_are_plain_whatever_the_tables_say(study):
     }
     for figure in figures(odd, overhead):
         assert set(figure.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-")
+
+
+def test_views_are_of_columns_that_are_drawn(drawn):
+    seen = set()
+    for figure in drawn.values():
+        for view in figure.views:
+            seen.add((figure.figure, view.name))
+            assert figure.data[view.field].notna().any(), figure.name
+            if view.scale == "log":
+                assert (figure.data[view.field].dropna() > 0).all(), figure.name
+        for own in figure.views[:1]:
+            spec = figure.spec()
+            axes = [layer["encoding"].get(figure.axis, {}) for layer in spec["layer"]]
+            (axis,) = {json.dumps(axis) for axis in axes if axis.get("field") == own.field}
+            told = json.loads(axis)
+            assert told["title"] == own.axis_title and own.heading == figure.title
+            assert told["scale"].get("type", "linear") == own.scale
+    both = {
+        (name, view) for name in ("time", "speedup", "outlook") for view in ("absolute", "speedup")
+    }
+    assert both <= seen and ("loss-by-epoch", "absolute") in seen
+
+
+def test_every_measured_point_knows_a_cell_of_its_own(study, drawn):
+    _, tables, _ = study
+    cells = tables["cells"].set_index("cell_id")
+    for figure in drawn.values():
+        published = "published" in figure.kinds[0]
+        of_cells = figure.data[figure.data["cell_id"] != ""]
+        assert len(of_cells) > 0 or published, figure.name
+        if "nodes" in figure.data:
+            its = cells.loc[of_cells["cell_id"]]
+            assert its["nodes"].tolist() == of_cells["nodes"].tolist()
+            if len(its):
+                assert its["batch_per_worker"].tolist() == of_cells["batch_per_worker"].tolist()
+            assert (its["status"] == "ok").all()
+    data = figure_of(drawn, "time").data
+    assert ((data["cell_id"] == "") == (data["kind"] == "published")).all()
+    fit = figure_of(drawn, "fit", experiment="ntua_steps").data
+    assert ((fit["cell_id"] != "") == fit["observed_s"].notna()).all()
+
+
+def test_speed_up_in_training_time_is_against_one_node(drawn):
+    rows = figure_of(drawn, "time").data
+    assert rows.loc[rows["nodes"] == 1, "speedup"].to_list() == pytest.approx(
+        [1] * (rows["nodes"] == 1).sum()
+    )
+    (theirs,) = rows.query("kind == 'published' and batch_per_worker == 512 and nodes == 3")[
+        "seconds"
+    ]
+    (alone,) = rows.query("kind == 'published' and batch_per_worker == 512 and nodes == 1")[
+        "seconds"
+    ]
+    told = rows.query("kind == 'published' and batch_per_worker == 512 and nodes == 3")["speedup"]
+    assert told.to_list() == pytest.approx([alone / theirs])
+
+
+def test_the_ideal_of_every_batch_starts_at_its_own_point(drawn):
+    figure = figure_of(drawn, "speedup", experiment="ntua_steps")
+    guide = pd.DataFrame(rows_of(figure.spec())[0]).set_index(["batch_per_worker", "nodes"])
+    ours = figure.data.set_index(["batch_per_worker", "nodes"])
+    for batch in ours.index.unique("batch_per_worker"):
+        one = ours.loc[(batch, 1), "examples_per_s"]
+        assert guide.loc[(batch, 1), "examples_per_s"] == pytest.approx(one, rel=1e-4)
+        assert guide.loc[(batch, 3), "examples_per_s"] == pytest.approx(3 * one, rel=1e-4)
+        assert guide.loc[(batch, 3), "speedup"] == 3
+
+
+def test_intervals_of_a_fit_are_drawn_as_far_as_the_frame(drawn):
+    figure = figure_of(drawn, "fit", experiment="ntua_steps")
+    drawn_ends = pd.DataFrame(rows_of(figure.spec())[0])[["low_s", "high_s"]]
+    values = figure.data[["observed_s", "fitted_s"]]
+    assert drawn_ends["high_s"].max() <= 1.41 * values.max().max()
+    assert drawn_ends["low_s"].min() >= values.min().min() / 1.41
 
 
 def test_every_kind_has_a_colour_and_a_shape():

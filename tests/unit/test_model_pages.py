@@ -220,7 +220,7 @@ def docs(tmp_path_factory):
 
 
 def render(folder, models):
-    draw_charts(folder / "tables", folder / "overhead", folder / "charts", None, models)
+    draw_charts(folder / "tables", folder / "overhead", folder / "charts", (), models)
     render_pages(
         Path("config/study.yaml"),
         tables_dir=folder / "tables",

@@ -253,7 +253,7 @@ def test_where_no_formula_can_be_told_there_is_a_dash(docs):
 
 def test_a_page_shows_the_split_of_its_own_cells(docs):
     text = section(page(docs, "multi_worker_mirrored"), "Where the time goes")
-    assert text.count('<figure class="nw-figure">') == 1
+    assert text.count('<figure class="nw-figure"') == 1
     assert text.count("<tr><td") > 4 and "nw-kind--measured" in text
     assert "async" not in text
     averaging = section(page(docs, "parameter_averaging"), "Where the time goes")
@@ -275,7 +275,7 @@ def test_cells_are_linked_by_what_the_study_calls_them(docs):
 
 
 def test_a_cell_leads_to_the_page_of_its_strategy(docs):
-    (cell,) = (docs / "cells/survey/fashion_cnn/rarely").rglob("*.md")
+    (cell,) = (docs / "cells/survey/fashion_cnn/rarely").rglob("*.html")
     leads = re.findall(r'<a href="([^"]+)">rarely</a>', cell.read_text())
     target = (cell.parent / leads[0]).resolve()
     assert target == (docs / page_of("parameter_averaging")).resolve()

@@ -6,7 +6,11 @@ import pytest
 import make_records as make
 from nodewise import views
 from nodewise.errors import UserError
-from nodewise.overhead.rows import ALL_POINTS, OVERSUBSCRIBED, PREDICTIONS
+from nodewise.overhead.judge import EACH, LARGEST, TRIALS
+from nodewise.overhead.questions import OPTIMA
+from nodewise.overhead.rates import RATES
+from nodewise.overhead.savings import SAVINGS
+from nodewise.overhead.study import ALL_POINTS, OVERSUBSCRIBED, PREDICTIONS
 from nodewise.tables import build_tables, typed
 
 
@@ -114,14 +118,28 @@ def test_the_parts_add_up_to_the_split_step(tables):
     assert total.to_dict() == pytest.approx(cells.reindex(total.index).to_dict(), rel=0.05)
 
 
+CURVE = dict.fromkeys(["study", "experiment", "model", "strategy"], "x") | {
+    "curve": "c",
+    "source": "measured",
+    "data_origin": "official",
+    "law": "ring",
+}
+
+
+def blank(columns):
+    """Return a row of a table, all its columns without a value."""
+    empty = {"str": "", "bool": False, "int64": 0}
+    return {name: empty.get(dtype) for name, dtype in columns.items()}
+
+
 def predictions(fitted, observed, *, batch=64, crowded=()):
-    """Return rows of one curve: fitted and observed seconds by node count."""
-    about = dict.fromkeys(["study", "experiment", "model", "strategy"], "x")
+    """Return the predictions of one curve: fitted and observed seconds by node count."""
+    last = max((n for n in observed if n not in crowded), default=0)
     rows = [
-        about
-        | {"curve": "c", "source": "measured", "batch_per_worker": batch, "nodes": n}
-        | {"fitted_s": seconds, "observed_s": seen.get(n), "held_out": scenario != ALL_POINTS}
-        | {"low_s": None, "high_s": None, "error": None, "scenario": scenario}
+        blank(PREDICTIONS)
+        | CURVE
+        | {"batch_per_worker": batch, "nodes": n, "scenario": scenario, "beyond": n > last}
+        | {"fitted_s": seconds, "observed_s": seen.get(n)}
         for scenario, seen in (
             (ALL_POINTS, {n: t for n, t in observed.items() if n not in crowded}),
             (OVERSUBSCRIBED, {n: t for n, t in observed.items() if n in crowded}),
@@ -132,41 +150,117 @@ def predictions(fitted, observed, *, batch=64, crowded=()):
     return typed(rows, PREDICTIONS)
 
 
+def trials(*rows):
+    """Return trials of the curve of `predictions`: nodes, scenario and whether of its own law."""
+    told = [
+        blank(TRIALS)
+        | {name: value for name, value in CURVE.items() if name in TRIALS}
+        | {"batch_per_worker": 64, "nodes": n, "scenario": scenario, "own": own}
+        | {"observed_s": 2.0, "predicted_s": 2.2, "error": 0.1}
+        for n, scenario, own in rows
+    ]
+    return typed(told, TRIALS)
+
+
+def roles(predicted, tried=()):
+    overhead = {"predictions": predicted, "trials": trials(*tried)}
+    return views.fit_roles(views.with_trials(overhead))
+
+
 def test_a_line_is_fitted_up_to_the_last_point_and_predicted_beyond():
     rows = predictions({1: 1.0, 2: 1.5, 3: 1.6, 4: 1.7}, {1: 1.0, 2: 1.4, 3: 3.0}, crowded=(3,))
-    roles = views.fit_roles(rows)
-    line = roles[roles["role"].isin(["fitted", "predicted"])]
+    told = roles(rows)
+    line = told[told["role"].isin(["fitted", "predicted"])]
     assert line.set_index("nodes")["role"].to_dict() == {
         1: "fitted",
         2: "fitted",
         3: "predicted",
         4: "predicted",
     }
-    points = roles[roles["role"] == "observed"].set_index("nodes")
+    points = told[told["role"] == "observed"].set_index("nodes")
     assert points["flags"].ne("").to_dict() == {1: False, 2: False, 3: True}
-    assert views.held_out(rows).empty  # a crowded point is not a trial of the law
+    assert "held out" not in set(told["role"])  # a crowded point is not a trial of the law
+
+
+def test_only_the_largest_node_count_left_out_of_a_way_s_own_law_is_drawn():
+    rows = predictions({1: 1.0, 2: 1.5, 3: 1.6}, {1: 1.0, 2: 1.4, 3: 2.0})
+    tried = [(3, LARGEST, True), (3, LARGEST, False), (2, EACH, True), (3, EACH, True)]
+    told = roles(rows, tried)
+    held = told[told["role"] == "held out"]
+    assert held["nodes"].tolist() == [3] and held["fitted_s"].tolist() == [2.2]
+    assert views.held_out(trials(*tried))["predicted_s"].tolist() == [2.2]
+
+
+def test_figures_reach_ten_nodes_or_to_the_last_point():
+    rows = predictions({1: 1.0, 10: 1.5, 24: 1.6, 64: 1.7}, {1: 1.0})
+    assert views.near(rows)["nodes"].max() == 10
+    rows = predictions({1: 1.0, 10: 1.5, 24: 1.6, 64: 1.7}, {1: 1.0, 24: 1.6})
+    assert views.near(rows)["nodes"].max() == 24
 
 
 def test_speedups_are_of_like_against_like():
     rows = predictions({1: 1.0, 2: 1.6, 3: 1.6}, {1: 1.2, 2: 1.5})
-    speed = views.speedup_roles(rows).set_index(["role", "nodes"])["speedup"]
+    told = views.with_trials({"predictions": rows, "trials": trials()})
+    speed = views.speedup_roles(told).set_index(["role", "nodes"])["speedup"]
     assert speed["fitted", 2] == pytest.approx(2 / 1.6)
     assert speed["observed", 2] == pytest.approx(2 * 1.2 / 1.5)
 
 
-@pytest.mark.parametrize(
-    ("fitted", "pays_from", "best"),
-    [
-        ({1: 1.0, 2: 2.1, 3: 2.5, 4: 2.9}, 3, 4),
-        ({1: 1.0, 2: 1.1, 3: 2.0, 4: 4.5}, 2, 2),
-        ({1: 1.0, 2: 2.5, 3: 3.5, 4: 4.5}, None, 4),
-    ],
-)
-def test_break_even_is_the_first_node_count_that_is_faster_than_one(fitted, pays_from, best):
-    row = views.break_even(predictions(fitted, {1: 1.0})).iloc[0]
-    assert (None if pd.isna(row["pays_from"]) else row["pays_from"]) == pays_from
-    assert (row["best"], row["reach"]) == (best, 4)
-    assert row["speedup"] == pytest.approx(best / fitted[best])
+def test_the_interval_of_a_speed_up_is_that_of_the_efficiency_times_nodes():
+    rows = predictions({1: 1.0, 2: 1.6}, {1: 1.2, 2: 1.5})
+    told = views.with_trials({"predictions": rows, "trials": trials()})
+    optima = typed(
+        [
+            blank(OPTIMA)
+            | CURVE
+            | {"objective": objective, "batch_per_worker": 64.0}
+            | {"global_batch": 128.0, "nodes": 2, "low": 0.5, "high": 0.7}
+            for objective in ("efficiency", "epoch_time")
+        ],
+        OPTIMA,
+    )
+    reached = views.reach(told, optima).set_index(["role", "nodes"])
+    assert tuple(reached.loc[("fitted", 2), ["low", "high"]]) == (1.0, 1.4)
+    assert reached.loc[("observed", 2), ["low", "high"]].isna().all()
+    assert len(reached) == 4
+
+
+def rate(curve, batch, rate_bit_s, *, observed=None, beyond=True):
+    return (
+        blank(RATES)
+        | CURVE
+        | {"curve": curve, "batch_per_worker": batch, "rate_bit_s": rate_bit_s, "nodes": 4}
+        | {"fitted_s": 2.0, "efficiency": 0.5, "efficiency_low": 0.4, "beyond": beyond}
+        | {"observed_s": observed, "observed_efficiency": 0.6 if observed else None}
+        | {"cell_id": "a/cell" if observed else ""}
+    )
+
+
+def test_links_are_shown_for_the_line_that_was_measured_over_most_of_them():
+    rows = [
+        *(
+            rate("one", 512, r, observed=1.7 if r == 2e8 else None, beyond=False)
+            for r in (1e8, 2e8)
+        ),
+        *(rate("two", batch, r, observed=1.7) for r in (1e8, 2e8) for batch in (32, 64)),
+    ]
+    shown = views.link_rates(typed(rows, RATES))
+    assert set(shown["curve"]) == {"two"} and set(shown["batch_per_worker"]) == {64}
+    points = shown[shown["role"] == "observed"]
+    assert points["fitted_s"].tolist() == [1.7, 1.7] and points["efficiency"].tolist() == [0.6, 0.6]
+    assert points["efficiency_low"].isna().all() and set(points["cell_id"]) == {"a/cell"}
+    law = shown[shown["role"] != "observed"]
+    assert set(law["role"]) == {"beyond"} and set(law["cell_id"]) == {""}
+
+
+def test_the_mean_of_savings_begins_at_two_nodes():
+    rows = [
+        blank(SAVINGS) | {"study": "ntua", "model": model, "nodes": n, "saved": 0.1 * n}
+        for model in ("", "fashion_cnn")
+        for n in (1, 2, 3)
+    ]
+    shown = views.mean_savings(typed(rows, SAVINGS))
+    assert shown["nodes"].tolist() == [2, 3] and set(shown["model"]) == {""}
 
 
 def test_nothing_measured_shows_nothing(empty):
@@ -174,9 +268,14 @@ def test_nothing_measured_shows_nothing(empty):
         assert view(empty).empty
     for view in (views.step_parts, views.speedups, views.scaling_lines):
         assert view(empty["curves"]).empty
-    none = typed((), PREDICTIONS)
-    for view in (views.fit_roles, views.speedup_roles, views.break_even, views.held_out):
+    overhead = {name: typed((), columns) for name, columns in views.OVERHEAD.items()}
+    none = views.with_trials(overhead)
+    for view in (views.fit_roles, views.speedup_roles, views.near):
         assert view(none).empty
+    assert views.held_out(overhead["trials"]).empty
+    assert views.reach(none, overhead["optima"]).empty
+    assert views.link_rates(overhead["rates"]).empty
+    assert views.mean_savings(overhead["savings"]).empty
 
 
 def test_fits_that_are_missing_or_misfit_stop_with_one_line(tmp_path):

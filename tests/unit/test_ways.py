@@ -69,6 +69,18 @@ def test_the_ideal_is_as_many_times_one_node_as_nodes(drawn):
     assert write_number(rows.loc[("mirrored", 3), "examples_per_s"], "") in figure.alt
 
 
+def test_intervals_of_throughput_hold_the_point_and_are_drawn(tmp_path):
+    records = [make.record(cell(way, 2, repeat=repeat)) for way in WAYS for repeat in range(3)]
+    tables = build_tables(make.write(records, tmp_path), None)
+    drawn = figures(tables, {name: typed((), columns) for name, columns in OVERHEAD.items()})
+    (figure,) = [figure for figure in drawn if figure.figure == "ways"]
+    data = figure.data
+    assert (data["low"] <= data["examples_per_s"]).all()
+    assert (data["examples_per_s"] <= data["high"]).all() and (data["low"] < data["high"]).all()
+    marks = [layer["mark"]["type"] for layer in figure.spec()["layer"]]
+    assert marks[-2:] == ["rule", "point"]
+
+
 def test_curves_of_several_ways_are_told_apart_by_colour(tmp_path):
     epochs = make.EPOCHS
     records = [make.record(cell(way, 2, extent=epochs)) for way in WAYS]

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -19,6 +19,8 @@ from nodewise.errors import UserError, what_to_mend
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from nodewise.config import Config
+
 app = typer.Typer(
     name="nodewise",
     help="How many nodes should train this model, in which way, and what does it cost?",
@@ -28,10 +30,32 @@ app = typer.Typer(
 )
 
 Out = Annotated[Path, typer.Option("--out", help="Folder that receives the result.")]
-Calibrated = Annotated[Path | None, typer.Option(help="What `nodewise calibrate` wrote, if any.")]
+Calibrated = Annotated[
+    list[Path] | None,
+    typer.Option("--calibration", help="What `nodewise calibrate` wrote; several for several."),
+]
+Records = Annotated[
+    Path | None, typer.Option(help="Folder of its records; results/STUDY/records if not given.")
+]
 Described = Annotated[
     Path | None, typer.Option("--models", help="Folder of what `nodewise describe-model` wrote.")
 ]
+FitFile = Annotated[Path, typer.Argument(help="What `nodewise fit` wrote.")]
+NodeNumbers = Annotated[str, typer.Option(help="Such as 64, 1-64 or 1,2,4,8-16.")]
+AskedBatch = Annotated[int | None, typer.Option(min=1, help="Examples per worker and step.")]
+AskedGlobalBatch = Annotated[
+    int | None, typer.Option(min=1, help="Examples per step of all workers together.")
+]
+Objective = Literal["epoch_time", "target_time", "epoch_cost", "target_cost", "efficiency"]
+EpochExamples = Annotated[int | None, typer.Option(min=1, help="Examples of an epoch.")]
+NodePrice = Annotated[
+    float | None, typer.Option(help="Of a node for an hour; costs are node-hours without.")
+]
+CriticalBatch = Annotated[
+    float | None,
+    typer.Option(help="Global batch that takes twice the fewest steps to a target."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")]
 
 
 @app.command()
@@ -45,8 +69,12 @@ def check_config(
     from nodewise.config import read_config
 
     study = read_config(config)
-    cells = study.cells()
-    typer.echo(f"{config}: {len(cells)} cells in {len(study.experiments)} experiments")
+    if study.records:
+        files = study.record_files(Path())
+        typer.echo(f"{config}: {len(files)} cells, measured before")
+    else:
+        cells = study.cells()
+        typer.echo(f"{config}: {len(cells)} cells in {len(study.experiments)} experiments")
 
 
 @app.command()
@@ -181,6 +209,49 @@ def measure_cell(
 
 
 @app.command()
+def measure_noise_scale(
+    model: Annotated[str, typer.Argument(help="A model that the study trains.")],
+    *,
+    config: Annotated[Path, typer.Option(help="The study that declares the model.")],
+    manifest: Annotated[Path, typer.Option(help="manifest.json of the prepared dataset.")],
+    out: Annotated[Path, typer.Option("--out", help="The result file to write.")],
+    weights: Annotated[
+        Path | None, typer.Option(help="manifest.json of pretrained weights, if the model has any.")
+    ] = None,
+) -> None:
+    """Measure a model's gradient noise scale: up to which batch further examples are worth it.
+
+    The model trains 200 steps on one node; its gradients are measured before, on the way and after.
+
+    Example: nodewise measure-noise-scale fashion_mlp --config config/study.yaml
+    --manifest results/datasets/fashion_mnist/manifest.json --out fashion_mlp.json
+    """
+    from nodewise.config import read_config
+    from nodewise.files import check_writable
+    from nodewise.runner import settle_environment
+
+    cells = {cell.model: cell for cell in read_config(config).cells()}
+    if model not in cells:
+        trained = ", ".join(sorted(cells)) or "none"
+        raise UserError(f"{config}: trains no model {model!r}; it trains {trained}")
+    check_writable(out)  # said before TensorFlow is waited for
+    settle_environment()
+    from nodewise.measure.noise_scale import measure_noise_scale as measure_model
+
+    with _bar(f"{model}: noise scale") as progress:
+        measure_model(
+            cells[model],
+            manifest,
+            weights,
+            output=out,
+            config=config,
+            progress=progress,
+            on_wait=lambda: typer.echo("a cell is measured on this machine; waiting for it"),
+        )
+    typer.echo(f"{out}: measured")
+
+
+@app.command()
 def prepare_own_dataset(
     spec: Annotated[str, typer.Argument(help="path/file.py:function or package.module:function.")],
     out: Out,
@@ -201,9 +272,7 @@ def prepare_own_dataset(
 @app.command()
 def plan(
     config: Annotated[Path, typer.Option(help="The study.")],
-    records: Annotated[
-        Path | None, typer.Option(help="Folder of its records; results/STUDY/records if not given.")
-    ] = None,
+    records: Records = None,
 ) -> None:
     """Estimate how long a study will take on this machine, and say how far to trust that.
 
@@ -219,7 +288,7 @@ def plan(
 
     study = read_config(config)
     machine = planning.Machine.here()
-    folder = records or Path("results") / study.name / "records"
+    folder = records or _records_of(study)
     typer.echo(planning.report(study, planning.plan(study, folder, machine), machine))
 
 
@@ -291,39 +360,67 @@ def measure(
 @app.command()
 def build_tables(
     config: Annotated[Path, typer.Option(help="The study whose cells are put into the tables.")],
-    records: Annotated[Path, typer.Option(help="Folder of the study's records.")],
     out: Out,
+    records: Records = None,
+    noise_scales: Annotated[
+        list[Path] | None,
+        typer.Option("--noise-scale", help="What `nodewise measure-noise-scale` wrote; repeat it."),
+    ] = None,
 ) -> None:
     """Put the records of a study into tidy tables, as CSV and Parquet.
 
-    Example: nodewise build-tables --config config/study.yaml --records results/study/records
-    --out results/study/tables
+    Example: nodewise build-tables --config config/study.yaml --out results/study/tables
     """
     from nodewise import published, tables
     from nodewise.config import read_config
 
     study = read_config(config)
-    files = [records / f"{cell.id}.json" for cell in study.cells()]
-    built = tables.build_tables(files, published.ntua(), study.watts_per_core, published.runs())
+    files = study.record_files(records or _records_of(study))
+    built = tables.build_tables(
+        files, published.ntua(), study.watts_per_core, published.runs(), noise_scales or ()
+    )
     tables.write_tables(built, out)
     typer.echo(f"{out}: " + ", ".join(f"{name} {len(table)}" for name, table in built.items()))
+
+
+@app.command("compare")
+def compare_runs(
+    old: Annotated[Path, typer.Argument(help="A folder of records or of tables.")],
+    new: Annotated[Path, typer.Argument(help="Another one, measured later.")],
+    out: Annotated[Path | None, typer.Option(help="A table to write (CSV), for the site.")] = None,
+) -> None:
+    """Say which points of two runs differ beyond the noise of launches.
+
+    Example: nodewise compare old/tables results/study/tables --out results/study/changes.csv
+    """
+    from nodewise import compare
+
+    changes = compare.compare(compare.read_cells(old), compare.read_cells(new))
+    _print_whole(compare.changes_table(changes))
+    if out is not None:
+        compare.write_changes(changes, out)
 
 
 @app.command()
 def fit_overhead(
     tables: Annotated[Path, typer.Option(help="Folder of the tables.")],
     out: Out,
+    calibrations: Calibrated = None,
 ) -> None:
     """Fit the overhead models to measured and published curves and judge them on held-out nodes.
 
     Example: nodewise fit-overhead --tables results/study/tables --out results/study/overhead
     """
+    from nodewise import views
     from nodewise.overhead import study
+    from nodewise.overhead.questions import known_steps
     from nodewise.tables import read_tables
 
     read = read_tables(tables)
-    fits, predictions, judgement = study.fit_study(read["curves"], read["cells"], read["published"])
-    study.write(fits, predictions, judgement, out)
+    curves, cells, published = (read[name] for name in ("curves", "cells", "published"))
+    known = views.read_calibrations(calibrations or ())
+    steps = known_steps(read["epochs"], cells, read["noise_scale"])
+    study.write(study.fit_study(curves, cells, published, known, steps=steps), out)
 
 
 @app.command()
@@ -331,7 +428,7 @@ def draw_charts(
     tables: Annotated[Path, typer.Option(help="Folder of the tables.")],
     overhead: Annotated[Path, typer.Option(help="Folder of the fits.")],
     out: Out,
-    calibration: Calibrated = None,
+    calibrations: Calibrated = None,
     models: Described = None,
 ) -> None:
     """Draw every chart: its Vega-Lite specification, a picture, its data and its text.
@@ -341,7 +438,7 @@ def draw_charts(
     """
     from nodewise import charts
 
-    charts.draw_charts(tables, overhead, out, calibration, models)
+    charts.draw_charts(tables, overhead, out, calibrations or (), models)
 
 
 @app.command()
@@ -349,10 +446,10 @@ def render_pages(
     config: Annotated[Path, typer.Option(help="The study that the site is about.")],
     results: Annotated[Path, typer.Option(help="Its results: records, tables, overhead, charts.")],
     out: Out,
-    calibration: Calibrated = None,
+    calibrations: Calibrated = None,
     models: Described = None,
 ) -> None:
-    """Write the site's pages as Markdown; `mkdocs build` makes the site of them.
+    """Write the site's pages; `nodewise build-site` makes the site of them.
 
     Example: nodewise render-pages --config config/study.yaml --results results/study
     --out build/docs
@@ -367,9 +464,40 @@ def render_pages(
         records_dir=results / "records",
         site_dir=Path("site"),
         out_dir=out,
-        calibration_path=calibration,
+        calibration_paths=calibrations or (),
         models_dir=models,
     )
+
+
+@app.command()
+def build_site(
+    pages: Annotated[Path, typer.Option(help="What `nodewise render-pages` wrote.")],
+    out: Out,
+) -> None:
+    """Build the site of the pages, as mkdocs.yml says; what is in its folder is removed first.
+
+    Example: nodewise build-site --pages build/docs --out build/site
+    """
+    from nodewise import site
+
+    cells = site.build_site(pages, out)
+    typer.echo(f"{out}: {cells} cells")
+
+
+@app.command()
+def serve(
+    folder: Annotated[Path, typer.Argument(help="The built site.")] = Path("build/site"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+) -> None:
+    """Serve the site to browsers on this machine, and to no other, until Ctrl+C.
+
+    Example: nodewise serve --port 8080
+    """
+    from nodewise.site import server
+
+    with server(folder, port) as serving, suppress(KeyboardInterrupt):
+        typer.echo(f"http://127.0.0.1:{serving.server_port}/")
+        serving.serve_forever()
 
 
 @app.command()
@@ -477,6 +605,133 @@ def list_strategies(
         typer.echo(json.dumps(rows, indent=1))
     else:
         _print_whole(catalogue.strategy_table(rows))
+
+
+def _records_of(study: "Config") -> Path:
+    """Return the folder in which the workflow puts the records of a study that it measures."""
+    return Path("results") / study.name / "records"
+
+
+@app.command("fit")
+def fit_measurements(
+    measurements: Annotated[Path, typer.Argument(help="Your measurements (CSV), see below.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The fit to write (JSON).")],
+) -> None:
+    """Fit overhead models to curves of your own, of any framework.
+
+    Columns of the CSV file: curve, nodes, batch_per_worker, and one of step_time_s, samples_per_s
+    (of all workers together) and epoch_time_s (with examples: of an epoch). Better with:
+    payload_bytes (of a gradient), compute_s, communicate_s, wait_s (parts of a step), collective
+    (ring, halving_doubling, tree, star, parameter_server or none; ring if not given), cluster
+    (curves of the same one share latency and bandwidth). Rows alike are repeats.
+
+    Exit code: 0 done, also where the points do not tell everything, which is then said; 2 the file
+    is wrong.
+
+    Example: nodewise fit measurements.csv -o fit.json
+    """
+    from nodewise.datasets.progress import progress
+    from nodewise.files import check_writable
+    from nodewise.overhead import fit_files, predictions
+    from nodewise.overhead.measurements import read_measurements
+
+    read = read_measurements(measurements)
+    check_writable(out)
+    with progress(str(measurements), len(read.curves)) as advance:
+        fitted = fit_files.fit_measurements(read, progress=advance)
+    fit_files.write_fit(out, fitted)
+    _print_whole(predictions.curves_table(fitted))
+    for note in predictions.told(fitted):
+        typer.echo(note)
+    typer.echo(f"{out}: {len(fitted.curves)} curves")
+
+
+@app.command("predict")
+def predict_nodes(
+    fit: FitFile,
+    *,
+    nodes: NodeNumbers = "1-64",
+    batch: AskedBatch = None,
+    global_batch: AskedGlobalBatch = None,
+    objective: Annotated[
+        Objective | None, typer.Option(help="Show this beside the step times.")
+    ] = None,
+    examples: EpochExamples = None,
+    price: NodePrice = None,
+    critical_batch: CriticalBatch = None,
+    as_json: AsJson = False,
+) -> None:
+    """Predict step times on other numbers of nodes, with 90 % intervals.
+
+    JSON is a list of rows with curve, nodes, batch_per_worker, step_time_s, samples_per_s, low and
+    high (of step_time_s), kind (fitted or predicted) and outside: what leaves the measured range.
+    What the measurements do not tell is then said on stderr.
+
+    Exit code: 0 predicted, 2 something is wrong with the file or an option.
+
+    Examples: nodewise predict fit.json --nodes 1-64
+
+    nodewise predict fit.json --nodes 1,2,4,8 --batch 128 --objective efficiency --json
+    """
+    import json
+
+    from nodewise.overhead import predictions
+    from nodewise.overhead.fit_files import read_fit
+
+    fitted, counts = read_fit(fit), predictions.parse_nodes(nodes)
+    asked = predictions.Asked(batch, global_batch, examples, price, critical_batch)
+    rows = predictions.prediction_rows(fitted, counts, asked, objective)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        _print_whole(predictions.predictions_table(rows))
+    for note in predictions.told(fitted):
+        typer.echo(note, err=as_json)
+
+
+@app.command("optimum")
+def best_nodes(
+    fit: FitFile,
+    *,
+    nodes: NodeNumbers = "1-64",
+    batch: AskedBatch = None,
+    global_batch: AskedGlobalBatch = None,
+    objective: Annotated[
+        Objective | None, typer.Option(help="All that can be told if it is not given.")
+    ] = None,
+    examples: EpochExamples = None,
+    price: NodePrice = None,
+    critical_batch: CriticalBatch = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which number of nodes is best, how probable that is, and from which on more pay.
+
+    Without --batch and --global-batch it is each batch per worker that was measured, or the global
+    batch if all points had the same. JSON is a list with best, probability, near (within 5 % of the
+    best), break_even, interior (false: fewer or more are never worse), answer in words, and nodes.
+
+    Exit code: 0 answered, also where the answer is that there is no best number; 2 something is
+    wrong with the file or an option.
+
+    Examples: nodewise optimum fit.json --global-batch 1024
+
+    nodewise optimum fit.json --objective epoch_cost --price 1.2 --examples 50000 --json
+    """
+    import json
+
+    from nodewise.overhead import predictions
+    from nodewise.overhead.fit_files import read_fit
+
+    fitted, counts = read_fit(fit), predictions.parse_nodes(nodes)
+    asked = predictions.Asked(batch, global_batch, examples, price, critical_batch)
+    rows = predictions.optimum_rows(fitted, counts, asked, (objective,) if objective else ())
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        for row in rows:
+            typer.echo(f"{row['curve']}, {row['objective']}: {row['answer']}")
+    for note in predictions.told(fitted):
+        typer.echo(note, err=as_json)
 
 
 def _print_whole(table: "Table") -> None:

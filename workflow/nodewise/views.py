@@ -1,13 +1,15 @@
 """Tables -> what charts and pages show of them. Frames in, frames out; nothing is drawn here."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from nodewise.calibration import Calibration, read_calibration
 from nodewise.errors import UserError
-from nodewise.overhead.judge import JUDGEMENT
-from nodewise.overhead.rows import ALL_POINTS, FITS, OVERSUBSCRIBED, PREDICTIONS
+from nodewise.overhead.judge import LARGEST
+from nodewise.overhead.study import ALL_POINTS, OVERHEAD, OVERSUBSCRIBED
 from nodewise.quantities import PROJECTED, kind_label
 from nodewise.tables import AXES, PARTS, typed
 from nodewise.tables import OVERSUBSCRIBED as TOO_MANY_WORKERS
@@ -17,20 +19,37 @@ Tables = dict[str, pd.DataFrame]
 SINGLE = "single"
 GROUP = ["study", "experiment", "model", "dataset"]
 MODEL = ["study", "model", "dataset"]
+NEAR = 10  # nodes that figures reach to, at least
 FEW_WAYS = 2  # besides training on one node
 POINT = ["batch_per_worker", "nodes"]
+LAUNCHES = ["repeats", "flags", "cell_id"]
+_COMPARED = [*GROUP, "kind", "batch_per_worker"]
 
-OVERHEAD = {"fits": FITS, "predictions": PREDICTIONS, "judgement": JUDGEMENT}
 CURVE = ["source", "study", "experiment", "model", "strategy", "curve"]
 
 
 def read_overhead(overhead_dir: Path) -> Tables:
-    """Read `fits.csv`, `predictions.csv` and `judgement.csv`.
+    """Read the tables that `nodewise.overhead.study` wrote, as CSV.
 
     Raises:
         UserError: a file is missing, is not CSV, lacks a column, or holds a misfit value.
     """
     return {name: _read_csv(overhead_dir / f"{name}.csv", OVERHEAD[name]) for name in OVERHEAD}
+
+
+def read_calibrations(paths: Sequence[Path]) -> list[Calibration]:
+    """Read what `nodewise calibrate` wrote, for one study or several.
+
+    Raises:
+        UserError: a file is missing or misfit, or two are of one study.
+    """
+    found: dict[str, Calibration] = {}
+    for path in paths:
+        calibration = read_calibration(path)
+        if calibration.study in found:
+            raise UserError(f"{path}: another one is of the study {calibration.study} too")
+        found[calibration.study] = calibration
+    return list(found.values())
 
 
 def _read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:
@@ -70,6 +89,8 @@ def scaling_lines(curves: pd.DataFrame) -> pd.DataFrame:
 def training_times(tables: Tables) -> pd.DataFrame:
     """Return training times, ours and published, of every model that was measured.
 
+    `speedup` is against one node of the same line and batch.
+
     Ours is over as many epochs as the study trained, or else over those of the cell (one, if it
     measured steps). Where a cell did not train just these epochs, its time is the measured step
     time multiplied by their steps, and its kind says so.
@@ -85,7 +106,11 @@ def training_times(tables: Tables) -> pd.DataFrame:
     for end in ("", "low_", "high_"):
         ours[f"{end}seconds"] = ours[f"epoch_time_{end}s"] * ours["epochs"]
     theirs = _published_of(ours, published).rename(columns={"training_time_s": "seconds"})
-    return _beside(ours, theirs, ["epochs", "seconds", "low_seconds", "high_seconds"])
+    rows = _beside(ours, theirs, ["epochs", "seconds", "low_seconds", "high_seconds"])
+    at = [*GROUP, "line", "kind", "batch_per_worker"]
+    one = rows.loc[rows["nodes"] == 1, [*at, "seconds"]].drop_duplicates(at)
+    alone = rows.merge(one, "left", at, suffixes=("", "_one"))["seconds_one"]
+    return rows.assign(speedup=alone / rows["seconds"])
 
 
 def accuracies(tables: Tables) -> pd.DataFrame:
@@ -168,12 +193,7 @@ def step_parts(curves: pd.DataFrame) -> pd.DataFrame:
     The wait for examples comes from the timed steps: split ones are fed beforehand.
     """
     rows = scaling_lines(curves)
-    rows["kind"] = _labels(rows)
-    rows = rows[rows["compute_s"].notna()]
-    parts = {f"{part}_s": part for part in ("input", *PARTS)}
-    keep = [*GROUP, "line", *POINT, "kind", "repeats", "flags"]
-    long = rows.rename(columns=parts).melt(keep, [*parts.values()], "part", "seconds")
-    return long.dropna(subset="seconds").reset_index(drop=True)
+    return _parts(rows.assign(kind=_labels(rows)), "line")
 
 
 def ways(curves: pd.DataFrame) -> pd.DataFrame:
@@ -182,10 +202,10 @@ def ways(curves: pd.DataFrame) -> pd.DataFrame:
     That is more than `FEW_WAYS` of them, at the same batch: each on a chart of its own would hide
     what is compared.
     """
-    at = [*GROUP, "kind", "batch_per_worker"]
-    several = curves[curves["strategy"] != SINGLE].groupby(at)["strategy"].transform("nunique")
-    compared = curves.loc[several[several > FEW_WAYS].index, at].drop_duplicates()
-    rows = curves.merge(compared, "inner", at)
+    others = curves[curves["strategy"] != SINGLE].groupby(_COMPARED)["strategy"]
+    several = others.transform("nunique")
+    compared = curves.loc[several[several > FEW_WAYS].index, _COMPARED].drop_duplicates()
+    rows = curves.merge(compared, "inner", _COMPARED)
     return rows.assign(kind=_labels(rows))
 
 
@@ -193,14 +213,20 @@ def way_parts(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the split steps of `ways` in long form, on as many nodes as most ways share."""
     rows = ways(curves)
     rows = rows[rows["compute_s"].notna() & (rows["nodes"] > 1)]
-    at = [*GROUP, "kind", "batch_per_worker"]
-    counts = rows.groupby([*at, "nodes"])["strategy"].nunique().rename("ways").reset_index()
-    shared = counts.sort_values(["ways", "nodes"]).groupby(at).tail(1)
-    rows = rows.merge(shared[[*at, "nodes"]], "inner", [*at, "nodes"])
+    at = [*_COMPARED, "nodes"]
+    counts = rows.groupby(at)["strategy"].nunique().rename("ways").reset_index()
+    shared = counts.sort_values(["ways", "nodes"]).groupby(_COMPARED).tail(1)
+    return _parts(rows.merge(shared[at], "inner", at), "strategy")
+
+
+def _parts(rows: pd.DataFrame, way: str) -> pd.DataFrame:
+    """Return curve points in long form, one row per part; `way` says which column names the way."""
     parts = {f"{part}_s": part for part in ("input", *PARTS)}
-    keep = [*GROUP, "strategy", *POINT, "kind", "repeats", "flags"]
-    long = rows.rename(columns=parts).melt(keep, [*parts.values()], "part", "seconds")
-    return long.dropna(subset="seconds").reset_index(drop=True)
+    rows = rows[rows["compute_s"].notna()].rename(columns=parts)
+    keep = [*GROUP, way, *POINT, "kind", *LAUNCHES]
+    return rows.melt(keep, [*parts.values()], "part", "seconds").dropna(
+        subset="seconds", ignore_index=True
+    )
 
 
 def settings(tables: Tables) -> pd.DataFrame:
@@ -246,12 +272,45 @@ def epochs(tables: Tables) -> pd.DataFrame:
     return rows.assign(kind=_labels(rows, of_accuracy=True))
 
 
+def with_launches(predictions: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the predictions; where a point of ours was observed, with its launches and a cell."""
+    lines = pd.concat([scaling_lines(curves), curves.assign(line=curves["strategy"])])
+    lines = lines.drop(columns="strategy").rename(columns={"line": "strategy", "kind": "source"})
+    at = ["source", "study", "experiment", "model", "strategy", *POINT]
+    values = ["repeats", "cell_id"]
+    rows = predictions.merge(lines.drop_duplicates(at)[[*at, *values]], "left", at)
+    observed = rows["observed_s"].notna()
+    return rows.assign(
+        repeats=rows["repeats"].where(observed).astype("Int64"),
+        cell_id=rows["cell_id"].where(observed).fillna(""),
+    )
+
+
+def with_trials(overhead: Tables) -> pd.DataFrame:
+    """Return the predictions, and `held_out` beside them: what laws gave for points not shown."""
+    predictions = overhead["predictions"]
+    held = held_out(overhead["trials"]).rename(columns={"predicted_s": "fitted_s"})
+    crowded = predictions["scenario"] == OVERSUBSCRIBED
+    trials = held.assign(beyond=True, held_out=True)
+    return pd.concat([predictions.assign(held_out=crowded), trials], ignore_index=True)
+
+
+def near(predictions: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of up to ten nodes, or up to the most that were measured of their curve."""
+    measured = predictions["nodes"].where(predictions["observed_s"].notna())
+    most = measured.groupby(predictions["curve"]).transform("max")
+    return predictions[predictions["nodes"] <= most.clip(lower=NEAR)]
+
+
 def fit_roles(predictions: pd.DataFrame) -> pd.DataFrame:
     """Return what the figure of a fit shows, told apart by `role`.
 
     `fitted` and `predicted` are points of the line, the latter on more nodes than any point it was
     fitted to; `observed` are the observed points, `held out` what a law gave for points that it
     was not shown. `flags` says of observed points that there were more workers than cores.
+
+    Args:
+        predictions: as `with_trials` returns them.
     """
     lines = full_fit(predictions)
     lines["role"] = lines["beyond"].map({True: "predicted", False: "fitted"})
@@ -263,21 +322,18 @@ def fit_roles(predictions: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([lines.assign(flags=""), points, held], ignore_index=True)
 
 
-def held_out(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return what laws gave for points that they were not shown, other than crowded machines'."""
-    return predictions[predictions["held_out"] & (predictions["scenario"] != OVERSUBSCRIBED)]
+def held_out(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return what a way's own law gave for the largest node counts, fitted to all smaller ones."""
+    return trials[trials["own"] & (trials["scenario"] == LARGEST)]
 
 
 def full_fit(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return the fits to all points; `beyond` tells rows on more nodes than any of the points."""
-    rows = predictions[predictions["scenario"] == ALL_POINTS]
-    observed = rows["nodes"].where(rows["observed_s"].notna())
-    last = observed.groupby([rows["curve"], rows["batch_per_worker"]]).transform("max")
-    return rows.assign(beyond=~(rows["nodes"] <= last))
+    """Return the fits to all points."""
+    return predictions[predictions["scenario"] == ALL_POINTS].copy()
 
 
 def speedup_roles(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return `fit_roles` without what was held out, with `speedup`: throughput against one node.
+    """Return `fit_roles` without what was held out, with `examples_per_s` and `speedup` by it.
 
     The speed-up of an observed point is against the observed point on one node, that of the line
     against the line. A curve without either has none.
@@ -290,22 +346,52 @@ def speedup_roles(predictions: pd.DataFrame) -> pd.DataFrame:
     one = rows.loc[rows["nodes"] == 1, [*at, "seconds"]]
     rows = rows.merge(one, "left", at, suffixes=("", "_one"))
     rows["speedup"] = rows["nodes"] * rows["seconds_one"] / rows["seconds"]
+    rows["examples_per_s"] = rows["nodes"] * rows["batch_per_worker"] / rows["seconds"]
     return rows.dropna(subset="speedup").reset_index(drop=True)
 
 
-def break_even(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return, per curve and batch, when more nodes are faster than one, by the full fit.
+def reach(predictions: pd.DataFrame, optima: pd.DataFrame) -> pd.DataFrame:
+    """Return `speedup_roles`, with the 90 % interval of the lines' speed-ups: `low`, `high`.
 
-    Columns: `pays_from` (the smallest such node count, empty if none of the range pays), `best`
-    (the node count of the highest throughput), its `speedup`, and `reach` (the end of the range).
+    Args:
+        predictions: as `with_trials` returns them.
+        optima: the table of that name.
     """
-    speed = speedup_roles(predictions)
-    speed = speed[(speed["role"] != "observed") & (speed["nodes"] > 1)]
-    key = [*CURVE, "batch_per_worker"]
-    fastest = speed.sort_values("speedup").groupby(key)[["nodes", "speedup"]].last()
-    pays = speed[speed["speedup"] > 1].groupby(key)["nodes"].min().rename("pays_from")
-    reach = speed.groupby(key)["nodes"].max().rename("reach")
-    return fastest.rename(columns={"nodes": "best"}).join([pays, reach]).reset_index()
+    rows = speedup_roles(predictions)
+    efficiency = optima[optima["objective"] == "efficiency"]
+    ends = efficiency.assign(
+        batch_per_worker=efficiency["batch_per_worker"].astype("int64"),
+        low=efficiency["nodes"] * efficiency["low"],
+        high=efficiency["nodes"] * efficiency["high"],
+    )[["curve", *POINT, "low", "high"]]
+    rows = rows.merge(ends, "left", ["curve", *POINT])
+    line = rows["role"] != "observed"
+    return rows.assign(low=rows["low"].where(line), high=rows["high"].where(line))
+
+
+def link_rates(rates: pd.DataFrame) -> pd.DataFrame:
+    """Return the line (one batch of one curve) that has most measured points, in long form.
+
+    Of lines with as many it is the one with the largest batch. `role` tells the points, `observed`,
+    from its law: `within` the rates and nodes that were measured, or `beyond`.
+    """
+    line = ["curve", "batch_per_worker"]
+    seen = rates[rates["observed_s"].notna()].groupby(line).size().reset_index(name="seen")
+    best = seen.sort_values(["seen", "batch_per_worker"], kind="stable").tail(1)
+    rows = rates.merge(best[line], "inner", line)
+    law = rows.assign(role=rows["beyond"].map({True: "beyond", False: "within"}), cell_id="")
+    points = rows[rows["observed_s"].notna()].assign(
+        role="observed",
+        fitted_s=rows["observed_s"],
+        efficiency=rows["observed_efficiency"],
+        **dict.fromkeys(["low_s", "high_s", "efficiency_low", "efficiency_high"], float("nan")),
+    )
+    return pd.concat([law, points], ignore_index=True)
+
+
+def mean_savings(savings: pd.DataFrame) -> pd.DataFrame:
+    """Return what more nodes save in the mean over the models of each published study."""
+    return savings[(savings["model"] == "") & (savings["nodes"] > 1)].reset_index(drop=True)
 
 
 def _with_epochs(tables: Tables) -> pd.DataFrame:
@@ -332,8 +418,8 @@ def _published_of(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 
 def _beside(ours: pd.DataFrame, theirs: pd.DataFrame, values: list[str]) -> pd.DataFrame:
-    theirs = theirs.assign(experiment="", line="published", flags="")
-    columns = [*GROUP, "line", *POINT, *values, "repeats", "flags", "kind"]
+    theirs = theirs.assign(experiment="", line="published", flags="", cell_id="")
+    columns = [*GROUP, "line", *POINT, *values, *LAUNCHES, "kind"]
     whole: dict[str, Any] = {"repeats": "Int64", "epochs": "int64"}
     frames = [part.reindex(columns=columns).astype(whole) for part in (ours, theirs) if len(part)]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)

@@ -1,19 +1,21 @@
 """The figures: tables -> Vega-Lite specifications, static pictures, data and words.
 
 One function per figure; `scaling` draws what was measured, `fits` the overhead formulas, `settings`
-how links, nodes and inputs compare, `ways` how strategies do, `models` what models compute and
-communicate. To add a figure, write its function and name it in `figures`.
+how links, nodes and inputs compare, `ways` how strategies do, `stacks` the bars of all three,
+`models` what models compute and communicate. To add a figure, write its function and name it in
+`figures`.
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 import vl_convert
+from altair.utils.schemapi import debug_mode
 
-from nodewise import views
+from nodewise import published, views
 from nodewise.architecture import read_architectures
-from nodewise.calibration import read_calibration
 from nodewise.charts import calibration, fits, models, scaling, settings, theme, ways
 from nodewise.charts.figure import VEGA_LITE, Figure, spec_json
 from nodewise.outputs import update_folder
@@ -33,7 +35,7 @@ def draw_charts(
     tables_dir: Path,
     overhead_dir: Path,
     out_dir: Path,
-    calibration_path: Path | None = None,
+    calibration_paths: Sequence[Path] = (),
     models_dir: Path | None = None,
 ) -> list[str]:
     """Draw every figure into `out_dir`; return their names.
@@ -50,13 +52,15 @@ def draw_charts(
         THEMES: _themes(),
     }
     tables = read_tables(tables_dir)
-    drawn = figures(tables, views.read_overhead(overhead_dir))
-    if calibration_path is not None:
-        drawn += calibration.figures(read_calibration(calibration_path))
-    if models_dir is not None:
-        drawn += models.figures(read_architectures(models_dir, set(tables["cells"]["model"])))
+    with debug_mode(False):  # see Figure.spec
+        drawn = figures(tables, views.read_overhead(overhead_dir))
+        for one in views.read_calibrations(calibration_paths):
+            drawn += calibration.figures(one)
+        if models_dir is not None:
+            drawn += models.figures(read_architectures(models_dir, set(tables["cells"]["model"])))
+        specs = {figure.name: spec_json(figure.spec()) for figure in drawn}
     for figure in drawn:
-        spec = spec_json(figure.spec())
+        spec = specs[figure.name]
         files[f"{figure.name}.vl.json"] = spec
         files[f"{figure.name}.csv"] = figure.csv()
         files[f"{figure.name}.svg"] = _picture(spec, out_dir / figure.name)
@@ -89,21 +93,34 @@ def figures(tables: views.Tables, overhead: views.Tables) -> list[Figure]:
         drawn += [scaling.by_epoch(*one, "loss"), scaling.by_epoch(*one, "accuracy")]
     for one in _each(views.settings(tables), ["model", "dataset", "line", "nodes"]):
         drawn.append(settings.settings(*one))
-    predictions = overhead["predictions"]
     kinds = {
         curve: kind_label(source, origin)
-        for curve, source, origin in overhead["fits"][["curve", "source", "data_origin"]].to_numpy()
+        for curve, source, origin in overhead["predictions"][
+            ["curve", "source", "data_origin"]
+        ].to_numpy()
     }
-    for rows, of in _each(views.fit_roles(predictions), views.CURVE):
+    told = _without(compared, views.with_trials(overhead))
+    told = views.with_launches(told, curves)
+    close = views.near(told)
+    for rows, of in _each(views.fit_roles(close), views.CURVE):
         drawn.append(fits.overhead_fit(rows, of, kinds[of["curve"]]))
-    for rows, of in _each(views.speedup_roles(predictions), views.CURVE):
+    for rows, of in _each(views.speedup_roles(close), views.CURVE):
         drawn.append(fits.outlook(rows, of, kinds[of["curve"]]))
+    for rows, of in _each(views.reach(told, overhead["optima"]), views.CURVE):
+        drawn.append(fits.reach(rows, of, kinds[of["curve"]]))
+    rates = views.link_rates(_without(compared, overhead["rates"]))
+    for rows, of in _each(rates, views.CURVE):
+        drawn.append(fits.link_rates(rows, of, kinds[of["curve"]]))
+    claims = published.read("ntua_figure28")
+    for rows, of in _each(views.mean_savings(overhead["savings"]), ["study"]):
+        drawn.append(fits.savings(rows, of, claims))
     return drawn
 
 
 def _without(compared: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return `rows` without those of experiments that have a chart of all their ways."""
-    known = rows.merge(compared.assign(known=True), "left", _EXPERIMENT)["known"]
+    at = ["experiment", "model"]
+    known = rows.merge(compared[at].drop_duplicates().assign(known=True), "left", at)["known"]
     return rows[known.isna().to_numpy()]
 
 

@@ -5,11 +5,18 @@ import pandas as pd
 
 from nodewise.calibration import Calibration
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, few, inline, layered, tooltip
+from nodewise.charts.figure import Figure, View, few, inline, layered, tooltip
 from nodewise.charts.fits import HELD_OUT, line_dash, nodes_axis
 from nodewise.overhead.calibration import examine
 from nodewise.quantities import write_number
 
+_VIEW = View(
+    "absolute",
+    "Time of a ring all-reduce by payload and nodes",
+    "seconds",
+    "Time of one all-reduce (s)",
+    "log",
+)
 _TOLD = ["payload_bytes", "nodes", "seconds", "low", "high", "wall_s", "launches"]
 
 
@@ -18,14 +25,16 @@ def figures(calibration: Calibration) -> list[Figure]:
     if calibration.status != "ok":
         return []
     times = examine(calibration).times
-    return [all_reduce(times, calibration.kind)] if len(times) else []
+    of = {"study": calibration.study, "collective": "ring"}
+    return [all_reduce(times, of, calibration.kind)] if len(times) else []
 
 
-def all_reduce(rows: pd.DataFrame, kind: str) -> Figure:
+def all_reduce(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     """Draw the times of all-reduces, the law fitted to them, and what it predicted.
 
     Args:
         rows: `times` of `overhead.calibration.examine`.
+        of: the study that was calibrated for, and the collective.
         kind: the kind of the observed times.
     """
     data = rows[["role", *_TOLD]]
@@ -38,10 +47,10 @@ def all_reduce(rows: pd.DataFrame, kind: str) -> Figure:
     )
     return Figure(
         figure="all-reduce",
-        of={"collective": "ring"},
+        of=of,
         chart=layered(*_layers(data, kind)),
         data=data,
-        title="Time of a ring all-reduce by payload and nodes",
+        title=_VIEW.heading,
         kinds=kinds,
         alt=f"Time of a ring all-reduce. {kind.capitalize()}: {_in_words(observed)}."
         + (f" Predicted: {_in_words(held)}." if len(held) else ""),
@@ -49,6 +58,7 @@ def all_reduce(rows: pd.DataFrame, kind: str) -> Figure:
             "In the node's own time; the data hold the wall time too. Points: median over launches "
             "with its 90 % interval. Solid lines: the law fitted to all points." + crosses
         ),
+        views=(_VIEW,),
     )
 
 
@@ -61,13 +71,12 @@ def _layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
     crosses = data[data["role"] == "held out"].assign(kind=HELD_OUT)
     scale = alt.Scale(domain=payloads, range=theme.batch_colours(len(payloads)))
     legend = alt.Legend(symbolOpacity=1, columns=few(3, 6))
-    y = alt.Y("seconds:Q", title="Time of one all-reduce (s, log scale)")
-    y = y.scale(type="log", nice=False, padding=12).axis(tickCount=6)
+    y = _VIEW.y().axis(tickCount=6)
     kinds = [kind, HELD_OUT] if len(crosses) else [kind]
     shape = alt.Shape(
         "kind:N", title=None, scale=alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
     ).legend(symbolFillColor=theme.NEUTRAL, symbolStrokeColor=theme.NEUTRAL)
-    faint = alt.condition("datum.role === 'fitted'", alt.value(0.5), alt.value(1))
+    faint = alt.OpacityValue(1, condition={"test": "datum.role === 'fitted'", "value": 0.5})
     line = alt.Chart(lines).mark_line(strokeWidth=1.6)
     bar = alt.Chart(points.dropna(subset="low")).mark_rule(strokeWidth=2)
     point = alt.Chart(points).mark_point(size=50, strokeWidth=1.5, opacity=1)
@@ -76,7 +85,7 @@ def _layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
         line.encode(
             y=y, strokeDash=line_dash(), opacity=faint, tooltip=tooltip(lines, ["role", *_TOLD])
         ),
-        bar.encode(y=alt.Y("low:Q"), y2="high:Q"),
+        bar.encode(y=_VIEW.y("low"), y2="high"),
         point.encode(
             y=y,
             shape=shape,

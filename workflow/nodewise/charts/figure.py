@@ -3,8 +3,8 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import altair as alt
 import pandas as pd
@@ -14,6 +14,8 @@ from nodewise.quantities import KINDS, base_kind, write_number
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
+LOG: dict[str, Any] = {"type": "log", "nice": False, "padding": 12}
+
 TITLES = {
     "batch_per_worker": "Batch per worker",
     "seconds": "Time (s)",
@@ -22,12 +24,43 @@ TITLES = {
     "repeats": "Launches",
     "line": "Strategy",
     "flags": "Caution",
-    "step_time_s": "Step time (s)",
+    "step_time_s": "Step time, median (s)",
+    "step_time_low_s": "90 % interval from (s)",
+    "step_time_high_s": "90 % interval to (s)",
     "observed_s": "Observed step time (s)",
     "fitted_s": "Step time by the formula (s)",
     "low_s": "Interval from (s)",
     "high_s": "Interval to (s)",
 }
+
+
+@dataclass(frozen=True)
+class View:
+    """One way to look at the values of a figure; in the browser readers switch between them.
+
+    Attributes:
+        name: what the switch calls it.
+        heading: the figure's title.
+        field: the column of the values.
+        title: the title of their axis, with the unit.
+        scale: of their axis; readers can switch that, too.
+    """
+
+    name: Literal["absolute", "speedup"]
+    heading: str
+    field: str
+    title: str
+    scale: Literal["linear", "log"] = "linear"
+
+    @property
+    def axis_title(self) -> str:
+        """The title of the axis on its own scale."""
+        return f"{self.title}, log scale" if self.scale == "log" else self.title
+
+    def y(self, field: str | None = None) -> alt.Y:
+        """Return the vertical axis of the values, or of another `field` that it shares."""
+        y = alt.Y(f"{field or self.field}:Q", title=self.axis_title)
+        return y.scale(**LOG) if self.scale == "log" else y.scale(zero=True)
 
 
 @dataclass(frozen=True)
@@ -43,6 +76,9 @@ class Figure:
         kinds: the kinds of the numbers shown; the chart's subtitle.
         alt: the picture in words, made from the data.
         caption: how to read it.
+        views: the ways to look at its values, the one that is drawn first; none if they cannot be
+            switched.
+        axis: where the values are drawn.
     """
 
     figure: str
@@ -53,6 +89,8 @@ class Figure:
     kinds: Sequence[str]
     alt: str
     caption: str
+    views: Sequence[View] = ()
+    axis: Literal["x", "y"] = "y"
 
     @property
     def name(self) -> str:
@@ -77,9 +115,12 @@ class Figure:
                 "of": self.of,
                 "kinds": [*self.kinds],
                 "caption": self.caption,
+                "axis": self.axis,
+                "views": [asdict(view) for view in self.views],
             },
         )
-        spec: dict[str, Any] = chart.to_dict()
+        # Altair's check of every piece would take most of the time; the tests check each whole
+        spec: dict[str, Any] = chart.to_dict(validate=False)
         return spec | {"config": theme.vega_config(dark=False)}
 
     def csv(self) -> str:
@@ -114,6 +155,13 @@ def kinds_of(data: pd.DataFrame) -> list[str]:
     """Return the kind labels that occur in `data`, in the order of `KINDS`."""
     order = list(KINDS)
     return sorted(data["kind"].unique(), key=lambda label: (order.index(base_kind(label)), label))
+
+
+def kind_shape(data: pd.DataFrame) -> alt.Shape:
+    """Return the shape of points of each kind; the kinds stand under the title, not in a legend."""
+    kinds = kinds_of(data)
+    scale = alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
+    return alt.Shape("kind:N", legend=None, scale=scale)
 
 
 def tooltip(data: pd.DataFrame, names: Sequence[str]) -> list[alt.Tooltip]:

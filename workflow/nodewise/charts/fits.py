@@ -1,4 +1,4 @@
-"""Figures of the overhead formulas: their fit to the points, and the speed-up that they tell."""
+"""Figures of the overhead formulas: their fit to the points, and what they say of more nodes."""
 
 from collections.abc import Callable
 
@@ -6,46 +6,72 @@ import altair as alt
 import pandas as pd
 
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, in_words, inline, layered, tooltip
+from nodewise.charts.figure import Figure, View, few, in_words, inline, layered, tooltip
 from nodewise.charts.scaling import HOLLOW, batch_colour, batch_fill
+from nodewise.quantities import write_number
+from nodewise.views import LAUNCHES
 
 _ALONG = "Along the line the formula is fitted; where the line is dashed, it predicts."
 HELD_OUT = "predicted, held out"
 _POINT = ["batch_per_worker", "nodes"]
+_FIT = View("absolute", "Step time: the formula and the points", "fitted_s", "Step time (s)", "log")
+_OUTLOOK = (
+    View(
+        "speedup",
+        "How much faster are more nodes?",
+        "speedup",
+        "Speed-up against one node",
+    ),
+    View(
+        "absolute",
+        "How many examples per second do more nodes train?",
+        "examples_per_s",
+        "Examples per second",
+    ),
+)
+_REACH = View(
+    "speedup",
+    "Speed-up as far as the formula is asked",
+    "speedup",
+    "Speed-up against one node",
+    "log",
+)
+_RATES = (
+    View("speedup", "Efficiency over slower and faster links", "efficiency", "Efficiency"),
+    View("absolute", "Step time over slower and faster links", "fitted_s", "Step time (s)", "log"),
+)
+_SAVED = "Training time saved by more nodes, mean over the models"
+_FORESEEN = "foreseen by the study"
+_ROOM = 1.4  # above and below the points; an interval may reach further out
 
 
 def overhead_fit(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     """Draw fitted step times, the observed ones, and the held-out predictions.
 
     Args:
-        rows: one curve of `views.fit_roles`.
+        rows: one curve of `views.fit_roles`, with launches.
         of: the axes that the rows share.
         kind: the kind of the observed points.
     """
     values = ["observed_s", "fitted_s", "low_s", "high_s", "error"]
-    data = rows[["role", "scenario", *_POINT, *values, "flags"]]
+    data = rows[["role", "scenario", *_POINT, *values, *LAUNCHES]]
     drawn = data["observed_s"].where(data["role"] == "observed", data["fitted_s"])
-    domain = [float(drawn.min()) / 1.4, float(drawn.max()) * 1.4]  # an interval may reach far out
-    scale = alt.Scale(type="log", nice=False, domain=domain)
-
-    def y(field: str) -> alt.Y:
-        return alt.Y(field, title="Step time (s, log scale)", scale=scale)
-
     kinds = _kinds(data, kind)
-    layers = _layers(data, kind, ("fitted_s", "observed_s"), y)
+    layers = _layers(data, kind, ("fitted_s", "observed_s"), _FIT.y)
     if data["low_s"].notna().any():
-        layers.insert(0, _interval(data, y))
+        layers.insert(0, _interval(data, drawn.min() / _ROOM, drawn.max() * _ROOM))
     crosses = " A cross is what the formula gave for a point that it was not shown."
     return Figure(
         figure="fit",
         of=of,
         chart=layered(*layers),
         data=data,
-        title="Step time: the formula and the points",
+        title=_FIT.heading,
         kinds=kinds,
         alt=f"Step time. {in_words(_told(data.assign(s=drawn), kind), 's', 's')}",
         caption=f"{_ALONG} Shaded: its interval. {HOLLOW}"
         + (crosses if (data["role"] == "held out").any() else ""),
+        views=(_FIT,),
     )
 
 
@@ -53,30 +79,215 @@ def outlook(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     """Draw the speed-up against one node, by the formula and of the points.
 
     Args:
-        rows: one curve of `views.speedup_roles`.
+        rows: one curve of `views.speedup_roles`, with launches.
         of: the axes that the rows share.
         kind: the kind of the observed points.
     """
-    data = rows[["role", *_POINT, "speedup", "flags"]]
-
-    def y(field: str) -> alt.Y:
-        return alt.Y(field, title="Speed-up against one node").scale(zero=True)
-
-    even = alt.Chart(pd.DataFrame({"speedup": [1]})).mark_rule(strokeDash=[3, 4])
-    layers = [even.encode(y=y("speedup:Q")), *_layers(data, kind, ("speedup", "speedup"), y)]
+    data = rows[["role", *_POINT, "speedup", "examples_per_s", *LAUNCHES]]
+    view = _OUTLOOK[0]
+    alone = data[(data["nodes"] == 1) & (data["role"] != "observed")]
+    even = alt.Chart(inline(alone[[*_POINT, "speedup", "examples_per_s"]]))
+    rule = even.mark_rule(strokeDash=[3, 4]).encode(y=view.y())
+    layers = [rule, *_layers(data, kind, ("speedup", "speedup"), view.y)]
     return Figure(
         figure="outlook",
         of=of,
         chart=layered(*layers),
         data=data,
-        title="How much faster are more nodes?",
+        title=view.heading,
         kinds=_kinds(data, kind),
         alt=f"Speed-up against one node. {in_words(_told(data, kind), 'speedup', '×')}",
         caption=(
             "Throughput against one node at the same batch per worker. Below the dashed rule, one "
             f"node is faster. {_ALONG} {HOLLOW}"
         ),
+        views=_OUTLOOK,
     )
+
+
+def reach(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
+    """Draw the speed-up up to the most nodes that the formula was asked about, with intervals.
+
+    Args:
+        rows: one curve of `views.reach`, with launches.
+        of: the axes that the rows share.
+        kind: the kind of the observed points.
+    """
+    data = rows[["role", *_POINT, "speedup", "low", "high", *LAUNCHES]]
+    ends = alt.Chart(inline(_joined(data).dropna(subset=["low", "high"])))
+    band = ends.mark_area(opacity=0.12).encode(
+        y=_REACH.y("low"), y2="high", x=log_nodes_axis(), detail="role:N", color=batch_colour(data)
+    )
+    layers = _layers(data, kind, ("speedup", "speedup"), _REACH.y, log_nodes_axis())
+    return Figure(
+        figure="reach",
+        of=of,
+        chart=layered(band, *layers),
+        data=data,
+        title=_REACH.heading,
+        kinds=_kinds(data, kind),
+        alt=f"Speed-up against one node. {in_words(_told(data, kind), 'speedup', '×')}",
+        caption=(
+            "At the same batch per worker. Shaded: the 90 % interval of the formula. Where the "
+            "line is dashed, it leaves the measured numbers of nodes: a prediction."
+        ),
+        views=(_REACH,),
+    )
+
+
+def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
+    """Draw efficiency by the rate of the link, one line per number of nodes.
+
+    Args:
+        rows: what `views.link_rates` returns, of one line.
+        of: the axes that the rows share.
+        kind: the kind of the observed points.
+    """
+    view = _RATES[0]
+    values = ["efficiency", "efficiency_low", "efficiency_high", "fitted_s", "low_s", "high_s"]
+    data = rows[["role", *_POINT, "rate_bit_s", *values, "cell_id"]]
+    counts = sorted(data["nodes"].unique())
+    colours = alt.Scale(domain=counts, range=theme.batch_colours(len(counts)))
+    colour = alt.Color("nodes:O", title="Nodes", scale=colours).legend(symbolOpacity=1)
+    x = alt.X("rate_bit_s:Q", title="Rate of the link in the node's own time, bit/s, log scale")
+    x = x.scale(type="log", nice=False, padding=12).axis(format="~s", tickCount=4, grid=False)
+    dash = alt.StrokeDash("role:N", title=None).legend(
+        symbolType="stroke", symbolStrokeColor=theme.NEUTRAL
+    )
+    dash = dash.scale(domain=["within", "beyond"], range=[[1, 0], [5, 4]])
+    lines, seen = _stretches(data), data[data["role"] == "observed"].assign(kind=kind)
+    told = ["nodes", "rate_bit_s", "efficiency", "efficiency_low", "efficiency_high", "fitted_s"]
+    line = alt.Chart(inline(lines)).mark_line(strokeWidth=1.8)
+    band = alt.Chart(inline(lines)).mark_area(opacity=0.12)
+    point = alt.Chart(inline(seen)).mark_point(size=64, strokeWidth=2, opacity=1, filled=True)
+    at = {"x": x, "color": colour}
+    shape = alt.Shape("kind:N", legend=None, scale=_shapes([kind]))
+    layers = [
+        band.encode(y=view.y("efficiency_low"), y2="efficiency_high", detail=["stretch:N"], **at),
+        line.encode(
+            y=view.y(), strokeDash=dash, detail=["stretch:N"], tooltip=tooltip(lines, told), **at
+        ),
+        point.encode(y=view.y(), shape=shape, tooltip=tooltip(seen, ["kind", *told]), **at),
+    ]
+    batch = data["batch_per_worker"].iloc[0]
+    return Figure(
+        figure="rates",
+        of=of,
+        chart=layered(*layers),
+        data=data,
+        title=view.heading,
+        kinds=[kind, "fitted", "predicted"],
+        alt=f"Efficiency at batch {batch} by the rate of the link. {_rates_in_words(data)}",
+        caption=(
+            f"At {batch} examples per worker, with the fitted bandwidth scaled to each rate. "
+            "Points are measured over links of that rate. Where a line is dashed, it leaves the "
+            "rates or the numbers of nodes that were measured. Shaded: 90 % interval."
+        ),
+        views=_RATES,
+    )
+
+
+def savings(rows: pd.DataFrame, of: dict[str, str], claims: pd.DataFrame) -> Figure:
+    """Draw the share of the training time that more nodes save, beside what a study claimed.
+
+    Args:
+        rows: one study of `views.mean_savings`.
+        of: the axes that the rows share.
+        claims: `nodes` and `time_saved` as the study foresaw them.
+    """
+    law = rows.assign(role=rows["kind"])
+    seen = rows.dropna(subset="observed").assign(role="observed", saved=rows["observed"])
+    said = claims.dropna(subset="time_saved").rename(columns={"time_saved": "saved"})
+    points = pd.concat([seen, said.assign(role=_FORESEEN)])[["role", "nodes", "saved"]]
+    data = pd.concat([law, points], ignore_index=True)
+    data = data[["role", "nodes", "saved", "low", "high"]].assign(cell_id="")
+    return Figure(
+        figure="saved",
+        of=of,
+        chart=layered(*_savings_layers(law, points)),
+        data=data,
+        title=_SAVED,
+        kinds=["published", "fitted", "predicted"],
+        alt=f"{_SAVED}. {_saved_in_words(data)}",
+        caption=(
+            "Each model at the batch at which it saved most. Dotted: what nodes that need not talk "
+            "would save. Solid: the formulas where they were fitted; dashed: where they predict. "
+            "Shaded: 90 % interval of the mean."
+        ),
+    )
+
+
+def _savings_layers(law: pd.DataFrame, points: pd.DataFrame) -> list[alt.Chart]:
+    """Return what nodes that need not talk would save, the law with its interval, and points."""
+    y = alt.Y("saved:Q", title="Share of the time on one node").axis(format=".0%")
+    lines = _joined(law.assign(batch_per_worker=0))[["role", "nodes", "saved", "low", "high"]]
+    ideal = pd.DataFrame({"nodes": law["nodes"], "saved": 1 - 1 / law["nodes"]})
+    kinds = ["observed", _FORESEEN]
+    shape = alt.Shape("role:N", title=None).scale(domain=kinds, range=["diamond", "circle"])
+    shape = shape.legend(columns=few(1, 2))
+    told = ["role", "nodes", "saved"]
+    colour = theme.KIND_COLOURS
+    at = {"x": nodes_axis()}
+    return [
+        alt.Chart(inline(ideal))
+        .mark_line(strokeDash=[2, 3], strokeWidth=1.2, color=theme.NEUTRAL)
+        .encode(y=y, **at),
+        alt.Chart(inline(lines))
+        .mark_area(opacity=0.14, color=colour["predicted"])
+        .encode(y=alt.Y("low:Q"), y2="high", detail="role:N", **at),
+        alt.Chart(inline(lines))
+        .mark_line(strokeWidth=1.8, color=colour["predicted"])
+        .encode(
+            y=y,
+            strokeDash=line_dash(),
+            tooltip=tooltip(lines, [*told, "low", "high"]),
+            **at,
+        ),
+        alt.Chart(inline(points))
+        .mark_point(size=80, strokeWidth=2, opacity=1, color=colour["published"])
+        .encode(y=y, shape=shape, tooltip=tooltip(points, told), **at),
+    ]
+
+
+def _stretches(data: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of the lines by rate; a dashed stretch begins where the solid one ends."""
+    parts = []
+    for _, of in data[data["role"] != "observed"].groupby("nodes"):
+        line = of.sort_values("rate_bit_s").assign(stretch="all")
+        inside = line.loc[line["role"] == "within", "rate_bit_s"]
+        if inside.empty:
+            parts.append(line)
+            continue
+        below, above = line["rate_bit_s"] <= inside.min(), line["rate_bit_s"] >= inside.max()
+        parts.append(line[below].assign(role="beyond", stretch="below"))
+        parts.append(line[line["role"] == "within"].assign(stretch="within"))
+        parts.append(line[above].assign(role="beyond", stretch="above"))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _rates_in_words(data: pd.DataFrame) -> str:
+    """Say the efficiencies by the law at the slowest and at the fastest link."""
+    law = data[data["role"] != "observed"].sort_values("rate_bit_s")
+    said = []
+    for nodes, line in law.groupby("nodes"):
+        ends = [
+            f"{write_number(row['efficiency'], 'share')} at "
+            f"{write_number(row['rate_bit_s'], 'bit/s')}"
+            for _, row in line.iloc[[0, -1]].iterrows()
+        ]
+        said.append(f"{nodes} nodes, {' and '.join(ends)}")
+    return f"Predicted: {'; '.join(said)}."
+
+
+def _saved_in_words(data: pd.DataFrame) -> str:
+    said = []
+    for role, rows in data.groupby("role", sort=False):
+        values = ", ".join(
+            f"{write_number(saved, 'share')} on {nodes}"
+            for nodes, saved in zip(rows["nodes"], rows["saved"], strict=True)
+        )
+        said.append(f"{str(role).capitalize()}: {values} nodes.")
+    return " ".join(said)
 
 
 def _told(data: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -92,52 +303,56 @@ def _kinds(data: pd.DataFrame, kind: str) -> list[str]:
 
 
 def _layers(
-    data: pd.DataFrame, kind: str, values: tuple[str, str], y: Callable[[str], alt.Y]
+    data: pd.DataFrame,
+    kind: str,
+    values: tuple[str, str],
+    y: Callable[[str], alt.Y],
+    x: alt.X | None = None,
 ) -> list[alt.Chart]:
     """Return lines (dashed where they predict), observed points, and crosses (held out).
 
     `values` are the columns of the line, which the crosses share, and of the observed points.
     """
+    x = x or nodes_axis()
     of_line, of_points = values
     lines = inline(_joined(data))
     points = inline(data[data["role"] == "observed"]).assign(kind=kind)
     held = inline(data[data["role"] == "held out"]).assign(kind=HELD_OUT)
     kinds = [kind, HELD_OUT] if len(held) else [kind]
-    shapes = alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
-    shape = alt.Shape("kind:N", title=None, scale=shapes).legend(
+    shape = alt.Shape("kind:N", title=None, scale=_shapes(kinds)).legend(
         symbolFillColor=theme.NEUTRAL, symbolStrokeColor=theme.NEUTRAL
     )
-    told = [str(name) for name in data.columns if name != "role"]
+    told = [str(name) for name in data.columns if name not in ("role", "cell_id")]
     line = alt.Chart(lines).mark_line(strokeWidth=1.8)
     point = alt.Chart(points).mark_point(size=64, strokeWidth=2, opacity=1)
     cross = alt.Chart(held).mark_point(size=90, strokeWidth=2, opacity=1)
     layers = [
-        line.encode(
-            y=y(f"{of_line}:Q"), strokeDash=line_dash(), tooltip=tooltip(lines, ["role", *told])
-        ),
+        line.encode(y=y(of_line), strokeDash=line_dash(), tooltip=tooltip(lines, ["role", *told])),
         point.encode(
-            y=y(f"{of_points}:Q"),
+            y=y(of_points),
             shape=shape,
             fill=batch_fill(data),
-            fillOpacity=alt.condition("datum.flags", alt.value(0), alt.value(1)),
+            fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
             tooltip=tooltip(points, ["kind", *told]),
         ),
-        cross.encode(y=y(f"{of_line}:Q"), shape=shape, tooltip=tooltip(held, ["kind", *told])),
+        cross.encode(y=y(of_line), shape=shape, tooltip=tooltip(held, ["kind", *told])),
     ]
     shown = layers if len(held) else layers[:2]
-    return [layer.encode(x=nodes_axis(), color=batch_colour(data)) for layer in shown]
+    return [layer.encode(x=x, color=batch_colour(data)) for layer in shown]
 
 
-def _interval(data: pd.DataFrame, y: Callable[[str], alt.Y]) -> alt.Chart:
-    rows = inline(_joined(data)).dropna(subset=["low_s", "high_s"])
-    area: alt.Chart = (
-        alt.Chart(rows)
-        .mark_area(opacity=0.12, clip=True)
-        .encode(
-            x=nodes_axis(), y=y("low_s:Q"), y2="high_s", color=batch_colour(data), detail="role:N"
-        )
-    )
-    return area
+def _shapes(kinds: list[str]) -> alt.Scale:
+    return alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
+
+
+def _interval(data: pd.DataFrame, bottom: float, top: float) -> alt.Chart:
+    """Return the intervals of the lines, as far as they are between `bottom` and `top`."""
+    rows = _joined(data).dropna(subset=["low_s", "high_s"])
+    ends = {end: rows[end].clip(bottom, top) for end in ("low_s", "high_s")}
+    area = alt.Chart(inline(rows.assign(**ends))).mark_area(opacity=0.12)
+    y = {"y": _FIT.y("low_s"), "y2": "high_s"}
+    encoded: alt.Chart = area.encode(x=nodes_axis(), color=batch_colour(data), detail="role:N", **y)
+    return encoded
 
 
 def line_dash() -> alt.StrokeDash:
@@ -155,6 +370,13 @@ def nodes_axis() -> alt.X:
         .axis(tickMinStep=1, format="d")
         .scale(zero=False, nice=False, padding=12)
     )
+
+
+def log_nodes_axis() -> alt.X:
+    """Return the axis of node counts that double from tick to tick."""
+    doubled = [2**power for power in range(7)]
+    x = alt.X("nodes:Q", title="Nodes, log scale").axis(values=doubled, format="d", grid=False)
+    return x.scale(type="log", base=2, nice=False, padding=12)
 
 
 def _joined(data: pd.DataFrame) -> pd.DataFrame:

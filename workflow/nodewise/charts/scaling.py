@@ -7,20 +7,38 @@ import altair as alt
 import pandas as pd
 
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, few, in_words, inline, kinds_of, layered, tooltip
+from nodewise.charts.figure import (
+    Figure,
+    View,
+    few,
+    in_words,
+    inline,
+    kind_shape,
+    kinds_of,
+    layered,
+    tooltip,
+)
+from nodewise.charts.stacks import stacked
 from nodewise.quantities import PROJECTED
+from nodewise.views import LAUNCHES
 
 HOLLOW = "Hollow points call for caution: more workers than cores, or a machine not at rest."
 BAR_GAP = 0.12
 MOST_LINES = 2  # strategies that need no colour each: one, and its beginning on one node
 _POINT = ["line", "batch_per_worker", "nodes"]
-_LAUNCHES = ["repeats", "flags"]
+_TIME = ["step_time_s", "step_time_low_s", "step_time_high_s"]
+_SPEEDUP = View("speedup", "Speed-up by nodes", "speedup", "Speed-up against one node")
+_THROUGHPUT = View(
+    "absolute", "Examples per second by nodes", "examples_per_s", "Examples per second"
+)
+_UNTOLD = ("experiment", "cell_id")
 
 
 def training_time(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw training time by batch and nodes, ours beside the published (`views.training_times`)."""
     data = rows.rename(columns={"low_seconds": "low", "high_seconds": "high"})
-    data = data[["kind", "experiment", *_POINT, "epochs", "seconds", "low", "high", *_LAUNCHES]]
+    values = ["epochs", "seconds", "low", "high", "speedup"]
+    data = data[["kind", "experiment", *_POINT, *values, *LAUNCHES]]
     epochs = _span(data["epochs"])
     caption = "Each group of points is one batch size, with its nodes counted below it. " + HOLLOW
     if data["low"].notna().any():
@@ -30,25 +48,33 @@ def training_time(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             " Where a cell measured some steps only, its training time is the median step time "
             "multiplied by the number of steps that training takes."
         )
-    scale = alt.Scale(
-        type="log", domain=[data["seconds"].min() * 0.8, data["seconds"].max() * 1.25], nice=False
+    time = f"Training time of {epochs}"
+    views = (
+        View("absolute", f"{time} by batch and nodes", "seconds", f"{time} (s)", "log"),
+        View(
+            "speedup",
+            f"Speed-up in {time.lower()} by batch and nodes",
+            "speedup",
+            "Speed-up against one node",
+        ),
     )
-    y = alt.Y("seconds:Q", title=f"Training time of {epochs} (s, log scale)", scale=scale)
     return Figure(
         figure="time",
         of=of,
-        chart=_nested_points(data, y.axis(tickCount=6), intervals=True),
+        chart=_nested_points(data, views[0].y().axis(tickCount=6), intervals=True),
         data=data,
-        title=f"Training time of {epochs} by batch and nodes",
+        title=views[0].heading,
         kinds=kinds_of(data),
-        alt=f"Training time of {epochs}. {in_words(data, 'seconds', 's')}",
+        alt=f"{time}. {in_words(data, 'seconds', 's')}",
         caption=caption,
+        views=views,
     )
 
 
 def accuracy(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw training accuracy by batch and nodes, ours beside the published (`views.accuracies`)."""
-    data = rows[["kind", "experiment", *_POINT, "epochs", "accuracy", "test_accuracy", *_LAUNCHES]]
+    values = ["epochs", "accuracy", "test_accuracy"]
+    data = rows[["kind", "experiment", *_POINT, *values, *LAUNCHES]]
     epochs = _span(data["epochs"])
     y = alt.Y("accuracy:Q", title=f"Training accuracy after {epochs}")
     return Figure(
@@ -68,23 +94,9 @@ def accuracy(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
 
 def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw the parts of a step, stacked, by batch and nodes (`views.step_parts`)."""
-    data = rows[["kind", *_POINT, "part", "seconds", *_LAUNCHES]]
-    parts = list(theme.PART_COLOURS)
-    colours = alt.Scale(domain=parts, range=list(theme.PART_COLOURS.values()))
-    bars = (
-        alt.Chart(inline(data))
-        .transform_calculate(rank=f"indexof({parts}, datum.part)")
-        .mark_bar()
-        .encode(
-            x=_batch_axis(data),
-            xOffset=_node_offset(data, BAR_GAP),
-            y=alt.Y("seconds:Q", title="Time of one step (s)").stack("zero"),
-            color=alt.Color("part:N", title=None, scale=colours).legend(columns=few(2, 5)),
-            order="rank:Q",
-            opacity=alt.condition("datum.flags", alt.value(0.6), alt.value(1)),
-            tooltip=tooltip(data, ["kind", "part", *_POINT, "seconds", *_LAUNCHES]),
-        )
-    )
+    data = rows[["kind", *_POINT, "part", "seconds", *LAUNCHES]]
+    told = ["kind", "part", *_POINT, "seconds", "repeats", "flags"]
+    bars = stacked(data, told, x=_batch_axis(data), xOffset=_node_offset(data, BAR_GAP))
     step = data.groupby(["batch_per_worker", "nodes"])["seconds"].transform("sum")
     shares = data.assign(share=data["seconds"] / step)[data["part"] == "communicate"]
     return Figure(
@@ -109,32 +121,41 @@ def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
 
 def speedup(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw throughput against one node (`views.speedups`)."""
-    data = rows[["kind", *_POINT, "speedup", "step_time_s", *_LAUNCHES]]
-    last = int(data["nodes"].max())
-    ideal = pd.DataFrame({"nodes": [1, last], "speedup": [1, last]})
+    data = rows[["kind", *_POINT, "speedup", "examples_per_s", *_TIME, *LAUNCHES]]
     return Figure(
         figure="speedup",
         of=of,
-        chart=_lines_over_nodes(data, "speedup", "Speed-up against one node", ideal),
+        chart=_lines_over_nodes(data, _SPEEDUP.y(), _ideal_speedup(data)),
         data=data,
-        title="Speed-up by nodes",
+        title=_SPEEDUP.heading,
         kinds=kinds_of(data),
         alt=f"Throughput against one node. {in_words(data, 'speedup', '×')}",
         caption=(
             "Examples per second against one node at the same batch per worker. Dashed: ideal "
             f"scaling. Below 1, one node is faster. {HOLLOW}"
         ),
+        views=(_SPEEDUP, _THROUGHPUT),
     )
+
+
+def _ideal_speedup(data: pd.DataFrame) -> pd.DataFrame:
+    """Return the ends of the ideal line of each batch: as many times one node as there are."""
+    one = (data["examples_per_s"] / data["speedup"]).groupby(data["batch_per_worker"]).median()
+    ends = pd.DataFrame({"nodes": [1, int(data["nodes"].max())]})
+    lines = one.rename("one").reset_index().merge(ends, "cross")
+    lines = lines.assign(speedup=lines["nodes"], examples_per_s=lines["nodes"] * lines["one"])
+    return lines.drop(columns="one")
 
 
 def efficiency(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw speed-up ÷ nodes (`views.speedups`)."""
-    data = rows[["kind", *_POINT, "efficiency", "step_time_s", *_LAUNCHES]]
+    data = rows[["kind", *_POINT, "efficiency", *_TIME, *LAUNCHES]]
     ideal = pd.DataFrame({"nodes": [1, int(data["nodes"].max())], "efficiency": [1, 1]})
+    y = alt.Y("efficiency:Q", title="Efficiency (speed-up ÷ nodes)").scale(zero=True)
     return Figure(
         figure="efficiency",
         of=of,
-        chart=_lines_over_nodes(data, "efficiency", "Efficiency (speed-up ÷ nodes)", ideal),
+        chart=_lines_over_nodes(data, y, ideal),
         data=data,
         title="Efficiency by nodes",
         kinds=kinds_of(data),
@@ -146,18 +167,21 @@ def efficiency(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
 def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
     """Draw training `loss` or `accuracy` (`value`) over the epochs (`views.epochs`)."""
     names = ["strategy", "batch_per_worker", "nodes", "repeat", "epoch"]
-    data = rows[["kind", *names, value]]
+    data = rows[["kind", *names, value, "cell_id"]]
+    heading, title = f"Training {value} by epoch", f"Training {value}"
+    views = (View("absolute", heading, value, title),) if value == "loss" else ()
     colour, fill = batch_colour(data), batch_fill(data)
     if data["strategy"].nunique() > MOST_LINES:
         legend = alt.Legend(symbolOpacity=1, columns=few(2, 5))
-        scale = alt.Scale(range=theme.CATEGORIES)
-        colour = alt.Color("strategy:N", title=None, legend=legend, scale=scale)
-        fill = alt.Fill("strategy:N", title=None, legend=legend, scale=scale)
+        strategies = sorted(data["strategy"].unique())
+        scale = alt.Scale(domain=strategies, range=theme.CATEGORIES[: len(strategies)])
+        colour = alt.Color("strategy:N", title="Strategy", legend=legend, scale=scale)
+        fill = alt.Fill("strategy:N", title="Strategy", legend=legend, scale=scale)
     base = alt.Chart(inline(data)).encode(
         x=alt.X("epoch:Q", title="Epoch")
-        .axis(values=sorted(map(int, data["nodes"].unique())), format="d")
+        .axis(tickMinStep=1, format="d")
         .scale(zero=False, nice=False, padding=12),
-        y=alt.Y(f"{value}:Q", title=f"Training {value}").scale(zero=False, padding=10),
+        y=alt.Y(f"{value}:Q", title=title).scale(zero=False, padding=10),
         color=colour,
         detail=["strategy:N", "repeat:N", "nodes:O"],
     )
@@ -166,7 +190,7 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
     )
     lines = base.mark_line(strokeWidth=1.8).encode(strokeDash=dash)
     points = base.mark_point(size=30, opacity=1).encode(
-        fill=fill, tooltip=tooltip(data, ["kind", *names, value])
+        fill=fill, shape=kind_shape(data), tooltip=tooltip(data, ["kind", *names, value])
     )
     last = data[data["epoch"] == data["epoch"].max()]
     return Figure(
@@ -174,10 +198,11 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
         of=of,
         chart=layered(lines, points),
         data=data,
-        title=f"Training {value} by epoch",
+        title=heading,
         kinds=kinds_of(data),
         alt=f"Training {value}, after the last epoch. {in_words(last, value, 'accuracy')}",
         caption=f"The mean {value} over the epoch, taken while the weights were still moving.",
+        views=views,
     )
 
 
@@ -201,17 +226,17 @@ def _batch_scale(data: pd.DataFrame) -> alt.Scale:
 def _batch_axis(data: pd.DataFrame) -> alt.X:
     batches = sorted(int(batch) for batch in data["batch_per_worker"].unique())
     return (
-        alt.X("batch_per_worker:O", title="Nodes (batch per worker below)")
+        alt.X("batch_per_worker:O", title="Nodes (batch per worker below)", sort=batches)
         .axis(labelAngle=0, labelPadding=19, ticks=False, labelFontSize=12, labelFontWeight=600)
-        .scale(domain=batches, paddingInner=0.25, paddingOuter=0.12)
+        .scale(paddingInner=0.25, paddingOuter=0.12)
     )
 
 
 def _node_offset(data: pd.DataFrame, gap: float | None = None) -> alt.XOffset:
     """Return the place of a node count within its batch; bars leave a `gap` between them."""
-    nodes = sorted(int(count) for count in data["nodes"].unique())
     inner = alt.Undefined if gap is None else gap
-    return alt.XOffset("nodes:O").scale(domain=nodes, paddingInner=inner)
+    nodes = sorted(int(count) for count in data["nodes"].unique())
+    return alt.XOffset("nodes:O", sort=nodes).scale(paddingInner=inner)
 
 
 def _node_numbers(data: pd.DataFrame, gap: float | None = None) -> alt.Chart:
@@ -243,40 +268,40 @@ def _nested_points(data: pd.DataFrame, y: alt.Y, *, intervals: bool = False) -> 
     lines = base.mark_line(strokeWidth=1.5, opacity=0.65).encode(
         y=y, detail=["batch_per_worker:O", "line:N", "experiment:N"]
     )
-    names = [str(name) for name in data.columns if name != "experiment"]
+    names = [str(name) for name in data.columns if name not in _UNTOLD]
     points = base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
         y=y,
         shape=shape,
         fill=fill,
-        fillOpacity=alt.condition("datum.flags", alt.value(0), alt.value(1)),
+        fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
         tooltip=tooltip(data, names),
     )
     layers = [lines, points, _node_numbers(data)]
-    if intervals:
+    if intervals and data["low"].notna().any():
         measured = base.transform_filter("isValid(datum.low)")
         layers.insert(1, measured.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2="high:Q"))
     return layered(*layers)
 
 
-def _lines_over_nodes(
-    data: pd.DataFrame, value: str, title: str, ideal: pd.DataFrame
-) -> alt.LayerChart:
+def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> alt.LayerChart:
     """Draw one line per batch over the nodes, and what would be ideal."""
     x = (
         alt.X("nodes:Q", title="Nodes")
         .axis(values=sorted(map(int, data["nodes"].unique())), format="d")
         .scale(zero=False, padding=12)
     )
-    y = alt.Y(f"{value}:Q", title=title).scale(zero=True)
     base = alt.Chart(inline(data)).encode(x=x, y=y, color=batch_colour(data))
-    guide = alt.Chart(ideal).mark_line(strokeDash=[3, 4], strokeWidth=1.5, color=theme.NEUTRAL)
+    guide = alt.Chart(inline(ideal))
+    guide = guide.mark_line(strokeDash=[3, 4], strokeWidth=1.5, color=theme.NEUTRAL)
+    of_batch = "batch_per_worker:O" if "batch_per_worker" in ideal else alt.Undefined
     return layered(
-        guide.encode(x=x, y=y),
+        guide.encode(x=x, y=y, detail=of_batch),
         base.mark_line(strokeWidth=1.8, opacity=0.75),
         base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
             fill=batch_fill(data),
-            fillOpacity=alt.condition("datum.flags", alt.value(0), alt.value(1)),
-            tooltip=tooltip(data, [str(name) for name in data.columns]),
+            shape=kind_shape(data),
+            fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+            tooltip=tooltip(data, [str(name) for name in data.columns if name not in _UNTOLD]),
         ),
     )
 

@@ -3,43 +3,25 @@
 import altair as alt
 import pandas as pd
 
-from nodewise.charts import theme
-from nodewise.charts.figure import Figure, few, inline, kinds_of, layered, tooltip
+from nodewise.charts.figure import Figure, inline, kinds_of, layered
+from nodewise.charts.stacks import PALE, stacked
 from nodewise.quantities import write_number
+from nodewise.views import LAUNCHES
 
 _ROW = ["setting", "batch_per_worker"]
 
 
 def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw the parts of a step, stacked, by setting and batch (`views.settings`)."""
-    names = ["kind", *_ROW, "nodes", "part", "seconds", "repeats", "flags"]
-    data = rows[names].reset_index(drop=True)
+    names = ["kind", *_ROW, "nodes", "part", "seconds"]
+    data = rows[[*names, *LAUNCHES]].reset_index(drop=True)
     total = data.groupby(_ROW)["seconds"].sum().rename("step").reset_index()
     order = total.groupby("setting")["step"].max().sort_values(ascending=False).index.tolist()
-    parts = list(theme.PART_COLOURS)
     y = alt.Y("setting:N", title=None, sort=order).axis(
         labelExpr="split(datum.label, ', ')", labelLimit=150, labelPadding=6, ticks=False
     )
     offset = alt.YOffset("batch_per_worker:O").scale(paddingInner=0.15)
-    x = alt.X("seconds:Q", title="Time of one step (s)")
-    bars = (
-        alt.Chart(inline(data))
-        .transform_calculate(rank=f"indexof({parts}, datum.part)")
-        .mark_bar()
-        .encode(
-            y=y,
-            yOffset=offset,
-            x=x.stack("zero"),
-            color=alt.Color(
-                "part:N",
-                title=None,
-                scale=alt.Scale(domain=parts, range=list(theme.PART_COLOURS.values())),
-            ).legend(columns=few(2, 5)),
-            order="rank:Q",
-            opacity=alt.condition("datum.flags", alt.value(0.6), alt.value(1)),
-            tooltip=tooltip(data, names),
-        )
-    )
+    bars = stacked(data, [*names, "repeats", "flags"], y=y, yOffset=offset)
     batches = (
         alt.Chart(inline(total))
         .mark_text(align="left", dx=4, fontSize=10)
@@ -62,6 +44,6 @@ def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             "Medians over steps and launches of steps whose parts are timed apart, and of the "
             "wait for examples (input). A setting is the share of a core and the link of each node "
             "on this machine, and how it is fed; times are the nodes' own. The number beside a bar "
-            "is the batch per worker. Pale bars call for caution."
+            f"is the batch per worker. {PALE}"
         ),
     )

@@ -4,74 +4,99 @@ import altair as alt
 import pandas as pd
 
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, few, inline, kinds_of, layered, tooltip
+from nodewise.charts.figure import (
+    LOG,
+    Figure,
+    View,
+    few,
+    inline,
+    kind_shape,
+    kinds_of,
+    layered,
+    tooltip,
+)
 from nodewise.charts.scaling import HOLLOW
+from nodewise.charts.stacks import PALE, stacked
 from nodewise.quantities import write_number
+from nodewise.views import LAUNCHES
 
-_LAUNCHES = ["repeats", "flags"]
+_VIEWS = (
+    View(
+        "absolute",
+        "Examples per second by strategy",
+        "examples_per_s",
+        "Examples per second",
+        "log",
+    ),
+    View("speedup", "Speed-up by strategy", "speedup", "Speed-up against one node"),
+)
 
 
 def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw examples per second by strategy and nodes (`views.ways`)."""
-    names = ["kind", "strategy", "nodes", "examples_per_s", "speedup", "efficiency", "step_time_s"]
-    data = rows[[*names, *_LAUNCHES]].assign(ideal=rows["examples_per_s"] / rows["efficiency"])
+    examples = rows["examples_per_s"] * rows["step_time_s"]
+    data = rows.assign(
+        low=examples / rows["step_time_high_s"],
+        high=examples / rows["step_time_low_s"],
+        ideal=rows["examples_per_s"] / rows["efficiency"],
+    )
+    values = ["examples_per_s", "low", "high", "speedup", "efficiency", "step_time_s"]
+    names = ["kind", "strategy", "nodes", *values]
+    data = data[[*names, *LAUNCHES, "ideal"]]
     nodes = sorted(map(int, data["nodes"].unique()))
     scale = alt.Scale(domain=nodes, range=theme.batch_colours(len(nodes)))
     legend = alt.Legend(symbolOpacity=1, columns=few(3, 8))
     rank = _strategies(data, "examples_per_s", "max")
     base = alt.Chart(inline(data)).encode(
-        x=alt.X("examples_per_s:Q", title="Examples per second (log scale)")
-        .scale(type="log", nice=False, padding=14)
-        .axis(tickCount=5, format="~s"),
+        x=alt.X("examples_per_s:Q", title=_VIEWS[0].axis_title)
+        .scale(**LOG)
+        .axis(tickCount=5, format="~s", labelSeparation=8),
         y=rank,
     )
     reach = base.mark_line(strokeWidth=1, color=theme.NEUTRAL).encode(detail="strategy:N")
-    several = data[data["nodes"] > 1].dropna(subset="ideal")
+    several = data[data["nodes"] > 1].dropna(subset="ideal")[["strategy", "nodes", "ideal"]]
+    several = several.rename(columns={"ideal": "examples_per_s"}).assign(speedup=several["nodes"])
     ideal = (
         alt.Chart(inline(several))
         .mark_tick(thickness=2, size=12, color=theme.NEUTRAL)
-        .encode(x="ideal:Q", y=rank, tooltip=tooltip(data, ["strategy", "nodes", "ideal"]))
+        .encode(x="examples_per_s:Q", y=rank, tooltip=tooltip(several, [str(n) for n in several]))
     )
+    colour = alt.Color("nodes:O", title="Nodes", scale=scale, legend=legend)
+    interval = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2)
     points = base.mark_point(size=70, strokeWidth=2, opacity=1).encode(
-        color=alt.Color("nodes:O", title="Nodes", scale=scale, legend=legend),
+        color=colour,
         fill=alt.Fill("nodes:O", title="Nodes", scale=scale, legend=legend),
-        fillOpacity=alt.condition("datum.flags", alt.value(0), alt.value(1)),
-        tooltip=tooltip(data, [*names, *_LAUNCHES]),
+        shape=kind_shape(data),
+        fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+        tooltip=tooltip(data, [*names, "repeats", "flags"]),
     )
+    layers = [reach, *([ideal] if len(several) else []), points]
+    if data["low"].notna().any():
+        layers.insert(-1, interval.encode(x=alt.X("low:Q"), x2="high", color=colour))
     return Figure(
         figure="ways",
         of=of,
-        chart=layered(reach, *([ideal] if len(several) else []), points),
+        chart=layered(*layers),
         data=data,
-        title="Examples per second by strategy",
+        title=_VIEWS[0].heading,
         kinds=kinds_of(data),
         alt=f"Examples per second on {nodes[-1]} nodes: {_ranked(data, 'examples_per_s', '')}.",
         caption=(
             "The batch per worker is the same everywhere: more nodes, larger steps. Ticks: "
-            f"theoretical scaling, as many times the examples of one node as nodes. {HOLLOW}"
+            f"theoretical scaling, as many times the examples of one node as nodes. Bars: 90 % "
+            f"interval of the median over launches, where there are several. {HOLLOW}"
         ),
+        views=_VIEWS,
+        axis="x",
     )
 
 
 def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw the parts of a step by strategy, stacked, on one number of nodes (`views.way_parts`)."""
-    names = ["kind", "strategy", "nodes", "part", "seconds", *_LAUNCHES]
-    data = rows[names]
-    order = list(theme.PART_COLOURS)
-    colours = alt.Scale(domain=order, range=list(theme.PART_COLOURS.values()))
-    bars = (
-        alt.Chart(inline(data))
-        .transform_calculate(rank=f"indexof({order}, datum.part)")
-        .mark_bar()
-        .encode(
-            x=alt.X("seconds:Q", title="Time of one step (s)").stack("zero"),
-            y=_strategies(data, "seconds", "sum", order="ascending"),
-            color=alt.Color("part:N", title=None, scale=colours).legend(columns=few(2, 5)),
-            order="rank:Q",
-            opacity=alt.condition("datum.flags", alt.value(0.6), alt.value(1)),
-            tooltip=tooltip(data, names),
-        )
-    )
+    names = ["kind", "strategy", "nodes", "part", "seconds"]
+    data = rows[[*names, *LAUNCHES]]
+    rank = _strategies(data, "seconds", "sum", order="ascending")
+    bars = stacked(data, [*names, "repeats", "flags"], y=rank)
     whole = data.groupby(["strategy", "nodes"])["seconds"].sum().reset_index()
     count = int(data["nodes"].max())
     return Figure(
@@ -84,7 +109,7 @@ def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         alt=f"The parts of a step, stacked. In all, {_ranked(whole, 'seconds', 's')}.",
         caption=(
             "The parts that are timed apart. What cannot be told apart is in compute; the page of "
-            "each strategy says what its parts are. Pale bars call for caution."
+            f"each strategy says what its parts are. {PALE}"
         ),
     )
 

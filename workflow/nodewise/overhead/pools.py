@@ -114,8 +114,10 @@ def law_of(rows: pd.DataFrame) -> Law | None:
     first = own.iloc[0]
     options = json.loads(first["options"] or "{}")
     make = _LAWS.get(first["exchange"])
-    cut = first["strategy"] == "tensor_parallel" or "groups" in options  # by no law of ours
-    if make is None or cut or options.get("period") == "epoch":
+    pipeline = "micro_batches" in options and "groups" not in options
+    if first["exchange"] == "activations" and not pipeline:
+        return None  # tensors that are cut, pipelines side by side
+    if make is None or options.get("period") == "epoch":
         return None
     return make(own, options)
 

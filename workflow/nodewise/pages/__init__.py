@@ -19,7 +19,11 @@ from nodewise.pages import (
     about,
     calibration,
     cells,
+    changes,
+    choosing,
+    findings,
     fit,
+    glossary,
     home,
     markup,
     models,
@@ -27,13 +31,14 @@ from nodewise.pages import (
     results,
     strategies,
     studies,
+    what_if,
 )
-from nodewise.pages.study import Page, Study, read_study
+from nodewise.pages.study import CHANGES, Page, Study, read_study, slug
 from nodewise.records import record_json
 
 _PARTS = (
-    *(home, results, fit, studies, models, strategies),
-    *(cells, calibration, own, about),
+    *(home, findings, choosing, glossary, results, fit, what_if, studies, models, strategies),
+    *(cells, calibration, own, about, changes),
 )
 
 
@@ -46,7 +51,7 @@ def render_pages(
     records_dir: Path,
     site_dir: Path,
     out_dir: Path,
-    calibration_path: Path | None = None,
+    calibration_paths: Sequence[Path] = (),
     models_dir: Path | None = None,
 ) -> int:
     """Render every page of a study, with its downloads and assets, into `out_dir`.
@@ -56,13 +61,13 @@ def render_pages(
 
     Args:
         config_path: the study's configuration.
-        tables_dir: what `write_tables` wrote.
-        overhead_dir: `fits.csv`, `predictions.csv` and `judgement.csv`.
+        tables_dir: what `write_tables` wrote; beside it `changes.csv`, if two runs were compared.
+        overhead_dir: what `nodewise fit-overhead` wrote.
         charts_dir: what `draw_charts` wrote.
-        records_dir: the record files, at any depth.
+        records_dir: the record files of what the study measures.
         site_dir: templates, assets and `columns.yaml`.
         out_dir: the folder that MkDocs reads.
-        calibration_path: what `nodewise calibrate` wrote, None if nothing is emulated.
+        calibration_paths: what `nodewise calibrate` wrote; none if nothing is emulated.
         models_dir: what `nodewise describe-model` wrote, None to leave models undescribed.
 
     Raises:
@@ -75,12 +80,13 @@ def render_pages(
         charts_dir=charts_dir,
         records_dir=records_dir,
         columns_path=site_dir / "columns.yaml",
-        calibration_path=calibration_path,
+        calibration_paths=calibration_paths,
         models_dir=models_dir,
     )
     files: dict[str, str | bytes] = {
         **_copies(tables_dir, "tables", [f"{name}.*" for name in study.tables]),
         **_copies(overhead_dir, "tables", [f"{name}.csv" for name in study.overhead]),
+        **_copies(tables_dir.parent, "tables", [CHANGES]),
         **_copies(charts_dir, "charts", ["*.vl.json", "*.svg", "*.csv", "*.js"]),
         **_copies(site_dir / "assets", "assets", ["*.*"]),
     }
@@ -88,14 +94,15 @@ def render_pages(
         files[f"cells/{cell_id}.json"] = record_json(record)
     for name, architecture in study.architectures.items():
         files[f"models/{name}.json"] = architecture_json(architecture)
-    if study.calibration is not None:
-        files["calibration.json"] = calibration_json(study.calibration)
+    for one in study.calibrations:
+        files[calibration.file_of(one)] = calibration_json(one)
     scripts = sorted(name for name in files if name.startswith("charts/") and name.endswith(".js"))
+    for shown in study.figures:
+        files[f"charts/{shown.name}.js"] = shown.script
     environment = _environment(site_dir / "templates")
     for part in _PARTS:
         for page in part.pages(study):
-            source = page.path.removesuffix(".html") + ".md"
-            files[source] = _render(environment, study, page, scripts)
+            files[page.source] = _render(environment, study, page, scripts)
     return update_folder(out_dir, files)
 
 
@@ -121,6 +128,7 @@ def _environment(templates: Path) -> jinja2.Environment:
         badge=markup.badge,
         number=markup.number,
         script_json=markup.script_json,
+        slug=slug,
         front_matter_text=markup.front_matter_text,
     )
     return environment

@@ -1,4 +1,4 @@
-"""How it was measured, and where the data are."""
+"""What the site is made of: how it was measured, and where the data are."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from nodewise.tables import INTERVAL
 
 
 def pages(study: Study) -> Iterator[Page]:
-    """Yield the method page and the data page."""
+    """Yield the page that leads to the pages about the site, the method and the data page."""
     method = {
         "interval": round(100 * INTERVAL),
         "kinds": list(KINDS.items()),
@@ -24,6 +24,7 @@ def pages(study: Study) -> Iterator[Page]:
         "cells": len(study.cells),
         "oversubscribed": int(study.cells["oversubscribed"].sum()),
     }
+    yield Page("about.html", "about.md.j2", "About", {}, contents=False)
     yield Page("method.html", "method.md.j2", "How this was measured", method)
     cells = study.tables["cells"]
     data = {

@@ -17,11 +17,12 @@ from nodewise.overhead.calibration import (
     examine,
 )
 from nodewise.pages.markup import Column, number, table
-from nodewise.pages.study import Page, Study
+from nodewise.pages.study import Page, Study, slug
 from nodewise.quantities import write_number
 from nodewise.tables import PARTS
 
 PARTS_WITHIN = 0.05
+SHOWN = 40  # cells whose parts add up worst
 
 _TITLES = {
     "software_s": ("A call of the software: s", "s"),
@@ -53,13 +54,20 @@ _SPLIT = [
 
 def pages(study: Study) -> Iterator[Page]:
     """Yield the calibration page, also for a study that has nothing to calibrate."""
-    calibration = study.calibration
-    context: dict[str, Any] = {"calibration": None, "found": None, "split": _split(study)}
-    if calibration is not None:
-        context["calibration"] = _about(calibration)
-    if calibration is not None and calibration.status == "ok":
-        context["found"] = _found(study, calibration, examine(calibration))
+    shown = [
+        {
+            "about": _about(one),
+            "found": _found(study, one, examine(one)) if one.status == "ok" else None,
+        }
+        for one in study.calibrations
+    ]
+    context = {"calibrations": shown, "split": _split(study)}
     yield Page("calibration.html", "calibration.md.j2", "Calibration", context, figures=True)
+
+
+def file_of(calibration: Calibration) -> str:
+    """Return where the site has a calibration, as it was written."""
+    return f"calibration/{slug(calibration.study)}.json"
 
 
 def _about(calibration: Calibration) -> dict[str, Any]:
@@ -70,6 +78,7 @@ def _about(calibration: Calibration) -> dict[str, Any]:
         if launch.conditions.outside
     ]
     facts = [
+        ("Study", calibration.study),
         ("A node", cluster.label),
         ("Wall seconds per second of a node", f"{1 / cluster.share:g}"),
         ("CPU limit", made.cpu_limit),
@@ -83,11 +92,13 @@ def _about(calibration: Calibration) -> dict[str, Any]:
         ("Commit", made.commit or "unknown"),
     ]
     return {
+        "cluster": cluster.label,
         "status": calibration.status,
         "failure": calibration.failure,
         "facts": facts,
         "outside": outside,
         "command": made.command,
+        "file": file_of(calibration),
     }
 
 
@@ -111,7 +122,7 @@ def _found(study: Study, calibration: Calibration, found: Findings) -> dict[str,
         "bytes_within": f"{BYTES_WITHIN:.0%}",
         "bytes_missed": int((found.traffic["verdict"] == "missed").sum()),
         "bytes_judged": int(judged.sum()),
-        "figures": study.pick("all-reduce"),
+        "figures": study.pick("all-reduce", study=calibration.study),
         "coefficients": table(found.coefficients, _COEFFICIENTS),
         "predictions": table(_labelled(found.predictions), _predictions(kind))
         if len(errors)
@@ -149,8 +160,10 @@ def _split(study: Study) -> dict[str, Any] | None:
         parts_error=error,
         verdict=np.where(error.abs() <= PARTS_WITHIN, "holds", "missed"),
     )
+    worst = rows.loc[error.abs().sort_values(ascending=False, kind="stable").index[:SHOWN]]
     return {
-        "table": table(rows, _SPLIT),
+        "table": table(worst.sort_index(), _SPLIT),
+        "shown": len(worst),
         "cells": len(rows),
         "missed": int((rows["verdict"] == "missed").sum()),
         "within": f"{PARTS_WITHIN:.0%}",

@@ -1,20 +1,22 @@
 """Cells: the list of all of them, and one page for each."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
 from nodewise.cells import Cell, Emulated
-from nodewise.pages.markup import Column, Table, number, table
+from nodewise.pages.markup import Column, Row, Table, number, table
 from nodewise.pages.strategies import page_of
 from nodewise.pages.study import Page, Study
 from nodewise.quantities import kind_label, write_number
 from nodewise.records import Conditions, Measurement, Record
+from nodewise.site import SHELL, SHELL_TITLE
 from nodewise.tables import PARTS
 
-Row = Mapping[Hashable, Any]
 Facts = list[tuple[str, object]]
 
 _FILTERS = {
@@ -26,22 +28,28 @@ _FILTERS = {
     "status": "Status",
     "label": "Kind",
 }
-_LAUNCHES_OF = ["experiment", "model", "strategy", "batch_per_worker", "nodes"]
+_LAUNCHES_OF = itemgetter("experiment", "model", "strategy", "batch_per_worker", "nodes")
+_OF_WORKERS = {
+    *("rank", "shard_examples", "elapsed_s", "cpu_s"),
+    *("bytes_sent", "bytes_received", "bytes_retransmitted"),
+}
 _PLOT_LEFT, _PLOT_RIGHT, _PLOT_TOP, _PLOT_BOTTOM = 56.0, 712.0, 10.0, 120.0
 
 
 def pages(study: Study) -> Iterator[Page]:
     """Yield the list of cells and the page of each."""
+    cells = study.cells.to_dict("records")
     listed = [
         row
         | {"batch": row["batch_per_worker"]}
         | {"step_time": number(row["step_time_s"], "s", row["label"])}
-        for row in study.cells.to_dict("records")
+        for row in cells
     ]
     context = {"cells": listed, "filters": list(_FILTERS.items())}
     yield Page("cells/index.html", "cells/index.md.j2", "Cells", context, contents=False)
-    for _, launches in study.cells.groupby(_LAUNCHES_OF):
-        rows = launches.to_dict("records")
+    yield Page(SHELL, "cells/shell.md.j2", SHELL_TITLE, {}, contents=False)
+    for _, launches in groupby(sorted(cells, key=_LAUNCHES_OF), key=_LAUNCHES_OF):
+        rows = list(launches)
         for row in rows:
             others = [other for other in rows if other["cell_id"] != row["cell_id"]]
             yield _cell(study, row, others)
@@ -69,7 +77,7 @@ def _cell(study: Study, row: Row, launches: list[dict[Hashable, Any]]) -> Page:
     }
     if record.result is not None:
         context |= _measured(study, row, record.result)
-    return Page(row["page"], "cells/cell.md.j2", title, context)
+    return Page(row["page"], "cells/cell.html.j2", title, context)
 
 
 def _measured(study: Study, row: Row, result: Measurement) -> dict[str, Any]:
@@ -105,10 +113,7 @@ def _measured(study: Study, row: Row, result: Measurement) -> dict[str, Any]:
         "whole_epochs": result.whole_epochs,
         "epochs": table(study.epochs[row["cell_id"]], _epochs(label, row["accuracy_label"])),
         "workers": table(
-            pd.DataFrame(
-                worker.model_dump(exclude={"split", "step_us", "input_us"})
-                for worker in result.workers
-            ),
+            [worker.model_dump(include=_OF_WORKERS) for worker in result.workers],
             _workers(clock),
         ),
         "start_up": [
@@ -134,12 +139,15 @@ def _nodes(seen: Conditions, clock: str) -> Table | None:
     """Return what each emulated node used, or None where none is emulated."""
     if not seen.nodes:
         return None
-    rows = pd.DataFrame(node.model_dump() for node in seen.nodes)
-    rows = rows.assign(
-        rank=rows.index,
-        share=rows["cpu_s"] / seen.window_s,
-        throttled=rows["throttled_periods"] / rows["periods"].where(rows["periods"] > 0),
-    )
+    rows = [
+        node.model_dump()
+        | {
+            "rank": rank,
+            "share": node.cpu_s / seen.window_s,
+            "throttled": node.throttled_periods / node.periods if node.periods else None,
+        }
+        for rank, node in enumerate(seen.nodes)
+    ]
     columns = [
         Column("rank", "Rank"),
         Column("share", "Share of a core used", "share", clock),
@@ -185,7 +193,7 @@ def _plot(row: Row, steps: pd.Series) -> dict[str, Any]:
     low, high = height(row["step_time_p10_s"]), height(row["step_time_p90_s"])
     median = write_number(row["step_time_median_s"], "s")
     return {
-        "points": Markup(" ").join(Markup(point) for point in points),  # noqa: S704 (numbers)
+        "points": Markup(" ".join(points)),  # noqa: S704 (numbers)
         "band_y": high,
         "band_height": round(low - high, 1),
         "median_y": height(row["step_time_median_s"]),

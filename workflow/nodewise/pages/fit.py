@@ -1,13 +1,22 @@
-"""How many nodes? The formulas against the points, their coefficients and their errors."""
+"""How many nodes? The answers, then what they rest on: the formulas, the points, the errors.
 
-from collections.abc import Iterator
+One page has the answers and the judgement of all laws. Behind it is a page for each source of
+points (emulated, measured, published) with the answers and errors of all its curves, and behind
+that one for each curve, with its coefficients and what bounds its points.
+"""
+
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
-from nodewise.pages.markup import Column, table
+from nodewise.overhead.bandwidth import LAW as BANDWIDTH
+from nodewise.overhead.baselines import BASELINES, LAWS
+from nodewise.overhead.judge import EACH, LARGEST, LARGEST_TOTALS
+from nodewise.pages.markup import Column, Table, badge, data, number, table
 from nodewise.pages.study import Page, Study, slug
-from nodewise.views import CURVE, break_even, held_out
+from nodewise.views import CURVE
 
 _TITLES = {
     "emulated": "Our emulated clusters",
@@ -15,93 +24,232 @@ _TITLES = {
     "measured": "Our processes on this machine",
     "published": "The published table",
 }
-_WHAT = [Column("model", "Model"), Column("experiment", "Experiment")]
-_BREAK_EVEN = [
-    *_WHAT,
-    Column("batch_per_worker", "Batch per worker"),
-    Column("pays_from", "Pays from nodes", "", "fitted"),
-    Column("best", "Fastest at nodes", "", "fitted"),
-    Column("speedup", "Speed-up there", "×", "fitted"),
-    Column("reach", "Asked up to nodes"),
+_OWN, _WHOLE = "own", "whole"
+_LINE = [*CURVE, "batch_per_worker"]
+_WHAT = [
+    Column("model", "Model"),
+    Column("strategy", "Strategy"),
+    Column("experiment", "Experiment"),
 ]
-_COEFFICIENTS = {
-    "compute_fixed_s": ("Computing, a step: c₀", "s"),
-    "compute_per_example_s": ("Computing, an example: c₁", "s"),
-    "latency_s": ("Latency: α", "s"),
-    "bandwidth_bytes_per_s": ("Bandwidth: 1/β", "B/s"),
+_BATCH = Column("batch_per_worker", "Batch per node")
+_NODES = {
+    "pays": "Quicker than one node from",
+    "efficiency": "Efficiency of a half or more up to",
+    "epoch_time": "Shortest epoch on",
+    "epoch_cost": "Cheapest epoch on",
+    "target_time": "Target accuracy soonest on",
 }
 _FITS = [
-    *_WHAT,
     Column("law", "Law"),
-    Column("points", "Points"),
-    *(
-        Column(name, title, unit, "fitted", low=f"{name}_low", high=f"{name}_high")
-        for name, (title, unit) in _COEFFICIENTS.items()
-    ),
+    Column("meaning", "Coefficient", wide=True),
+    Column("batch_per_worker", "Of batch"),
+    Column("written", "Value"),
     Column("note", "Notes", wide=True),
 ]
+_SHARED = [Column("link", "Shared by", wide=True), *(c for c in _FITS if c.name != _BATCH.name)]
+_DIAGNOSIS = [
+    _BATCH,
+    Column("nodes", "Nodes"),
+    Column("bound", "The step is"),
+    Column("overhead", "Its overhead is"),
+    Column("evidence", "Evidence, by the law", wide=True),
+]
+_TRIALS = [
+    Column(name, title, "share", "predicted")
+    for name, title in (
+        (_OWN, "Its own law"),
+        (_WHOLE, "Its own law, whole steps only"),
+        *((name, LAWS[name].title) for name in BASELINES),
+    )
+]
 _JUDGEMENT = [
+    Column("source", "Points"),
     Column("scenario", "What was left out", wide=True),
+    Column("trained", "Nodes"),
     Column("law", "Law"),
     Column("curves", "Curves"),
-    Column("points", "Points"),
+    Column("points", "Points asked"),
     Column("median_error", "Median error", "share", "predicted"),
     Column("mean_error", "Mean error", "share", "predicted"),
     Column("worst_error", "Worst error", "share", "predicted"),
+    Column("covered", "Inside of the interval", "share", "predicted"),
 ]
 
 
 def pages(study: Study) -> Iterator[Page]:
-    """Yield the page of the fits."""
-    fits = study.overhead["fits"]
+    """Yield the page of the answers, then one for each source of points and for each curve."""
+    predictions = study.overhead["predictions"]
+    sources = [name for name in _TITLES if (predictions["source"] == name).any()]
     context = {
-        "sources": [_source(study, name) for name in _TITLES if (fits["source"] == name).any()],
-        "judgement": table(study.overhead["judgement"], _JUDGEMENT),
+        "sources": [_overview(study, name) for name in sources],
+        "rates": study.pick("rates"),
+        "judgement": table(_judgement(study.overhead["judgement"]), _JUDGEMENT),
     }
     yield Page("fit.html", "fit.md.j2", "How many nodes?", context, figures=True)
+    for name in sources:
+        of_source = _source(study, name)
+        yield Page(_path(name), "fit/source.md.j2", _TITLES[name], of_source)
+        for curve in of_source["curves"]:
+            up = [("fit.html", "How many nodes?"), (_path(name), _TITLES[name])]
+            told = {"one": curve, "up": up, **_evidence(study, curve["curve"])}
+            yield Page(curve["page"], "fit/curve.md.j2", curve["title"], told, figures=True)
+
+
+def _path(name: str) -> str:
+    return f"fit/{slug(name)}.html"
+
+
+def _overview(study: Study, source: str) -> dict[str, Any]:
+    """Return what is said first of a source: the answers for the curve with the most points."""
+    predictions = study.overhead["predictions"]
+    mine = predictions[predictions["source"] == source]
+    points = mine["observed_s"].notna().groupby(mine["curve"]).sum()
+    return {
+        "title": _TITLES[source],
+        "anchor": slug(source),
+        "page": _path(source),
+        "curve": _curve(study, str(points.idxmax()), "outlook", "reach"),
+    }
 
 
 def _source(study: Study, source: str) -> dict[str, Any]:
-    fits, predictions = (
-        rows[rows["source"] == source]
-        for rows in (study.overhead["fits"], study.overhead["predictions"])
-    )
-    held = held_out(predictions)
+    of_source = {
+        name: rows[rows["source"] == source]
+        for name, rows in study.overhead.items()
+        if name in ("predictions", "optima", "trials", "fits")
+    }
+    trials = _named(study, of_source["trials"])
+    fits = of_source["fits"]
     return {
-        "title": _TITLES[source],
-        "anchor": source,
-        "curves": _curves(study, predictions),
-        "break_even": table(_titled(study, break_even(predictions)), _BREAK_EVEN),
-        "fits": table(_titled(study, fits), _FITS),
-        "held_out": table(_titled(study, held), _held_out(source)) if len(held) else None,
+        "heading": _TITLES[source],
+        "curves": [
+            _curve(study, str(curve), "outlook", "reach", "fit")
+            for curve in of_source["predictions"]["curve"].unique()
+        ],
+        "answers": _answers(_named(study, of_source["optima"])),
+        "shared": _coefficients(fits[fits["curve"] == ""], _SHARED),
+        "largest": _trials(trials, LARGEST, LARGEST_TOTALS),
+        "each": _trials(trials, EACH),
     }
 
 
-def _titled(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return `rows` with the title of each model; a fit that spans all models says so."""
-    return rows.assign(model=rows["model"].map(study.model_title).replace("", "all of them"))
+def _evidence(study: Study, curve: str) -> dict[str, Any]:
+    """Return the coefficients of a curve, those of its link among them, and what bounds it."""
+    fits, diagnosis = study.overhead["fits"], study.overhead["diagnosis"]
+    own = fits["curve"] == curve
+    shared = fits["link"].isin(fits.loc[own, "link"].unique()) & (fits["curve"] == "")
+    return {
+        "fits": _coefficients(fits[own | shared], _FITS),
+        "diagnosis": table(diagnosis[diagnosis["curve"] == curve], _DIAGNOSIS),
+    }
 
 
-def _curves(study: Study, predictions: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the figures of each curve of one source."""
-    return [
-        {
-            "title": study.model_title(of["model"]),
-            "curve": of["curve"],
-            "anchor": slug(of["curve"]),
-            "figures": study.pick("outlook", "fit", curve=of["curve"]),
+def _named(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(model=rows["model"].map(study.model_title))
+
+
+def _curve(study: Study, curve: str, *figures: str) -> dict[str, Any]:
+    """Return the figures of a curve, and the answers in words: for its largest batches."""
+    optima, predictions = study.overhead["optima"], study.overhead["predictions"]
+    best = optima[(optima["curve"] == curve) & optima["best"]]
+    of_batch = best["held"] == "batch_per_worker"
+    largest = best["batch_per_worker"] == best.loc[of_batch, "batch_per_worker"].max()
+    first = predictions[predictions["curve"] == curve].iloc[0]
+    return {
+        "title": study.model_title(first["model"]),
+        "curve": curve,
+        "page": _path(curve),
+        "answers": [
+            {"kind": badge(row["kind"]), "text": row["answer"]}
+            for row in best[~of_batch | largest].to_dict("records")
+        ],
+        "figures": study.pick(*figures, curve=curve),
+    }
+
+
+def _answers(optima: pd.DataFrame) -> Table | None:
+    """Return one row per curve and batch, with the numbers of nodes that answer each question."""
+    held = optima[optima["held"] == "batch_per_worker"]
+    if held.empty:
+        return None
+    rows = []
+    for _, line in held.groupby(_LINE, sort=False):
+        row = {name: line.iloc[0][name] for name in ("model", "strategy", "experiment")}
+        row |= {"batch_per_worker": int(line["batch_per_worker"].iloc[0])}
+        for objective, asked in line.groupby("objective"):
+            row[str(objective)] = _best(asked)
+        row["pays"] = _pays(line[line["objective"] == "efficiency"])
+        rows.append(row)
+    known = [name for name in _NODES if any(name in row for row in rows)]
+    columns = [*_what(optima), _BATCH, *(Column(name, _NODES[name]) for name in known)]
+    return table([dict.fromkeys(known) | row for row in rows], columns)
+
+
+def _what(rows: pd.DataFrame) -> list[Column]:
+    """Return the columns that name a curve, without those that are empty in all rows."""
+    return [column for column in _WHAT if (rows[column.name] != "").any()]
+
+
+def _best(asked: pd.DataFrame) -> Markup:
+    """Return the best number of nodes and its probability; `or more` if that is the last one."""
+    best = asked[asked["best"]].iloc[0]
+    more = " or more" if best["nodes"] > 1 and not best["interior"] else ""
+    return _nodes(best, best["probability"], more)
+
+
+def _pays(asked: pd.DataFrame) -> Markup:
+    """Return the break-even number of nodes, with the probability that it beats one."""
+    found = asked[asked["break_even"]]
+    if found.empty:
+        return Markup("none compared")
+    return _nodes(found.iloc[0], found.iloc[0]["beats_one"])
+
+
+def _nodes(row: "pd.Series[Any]", sure: float, more: str = "") -> Markup:
+    said = Markup('{}{}<span class="nw-range">probability {}</span>')
+    return said.format(number(row["nodes"], "", row["kind"]), more, data(sure, "share"))
+
+
+def _coefficients(fits: pd.DataFrame, columns: Sequence[Column]) -> Table:
+    rows = fits.to_dict("records")
+    for row in rows:
+        law = row["law"]
+        row |= {
+            "law": LAWS[law].title if law != BANDWIDTH else "One bandwidth",
+            "written": _written(row),
         }
-        for of in predictions[CURVE].drop_duplicates().to_dict("records")
-    ]
+    return table(rows, columns)
 
 
-def _held_out(source: str) -> list[Column]:
-    return [
-        *_WHAT,
-        Column("batch_per_worker", "Batch per worker"),
-        Column("nodes", "Nodes"),
-        Column("scenario", "What was left out", wide=True),
-        Column("observed_s", "Step time", "s", source),
-        Column("fitted_s", "By the law", "s", "predicted", low="low_s", high="high_s"),
-        Column("error", "Error", "share", "predicted"),
-    ]
+def _written(row: dict[Any, Any]) -> Markup:
+    """Return a coefficient and its interval, in its unit."""
+    factor, unit, per = _UNITS[row["unit"]]
+    value, low, high = (data(factor * row[end], unit) for end in ("value", "low", "high"))
+    said = Markup('{}{} {}<span class="nw-range">{} to {}</span>')
+    return said.format(value, per, badge("fitted"), low, high)
+
+
+# unit of a coefficient -> factor, unit that numbers are written in, and what they are per
+_UNITS = {
+    "s": (1, "s", ""),
+    "s/B": (1e6, "s", " per MB"),
+    "1": (1, "share", ""),
+    "B/s": (1, "B/s", ""),
+}
+
+
+def _trials(trials: pd.DataFrame, *scenarios: str) -> Table | None:
+    """Return the errors of every law for every line, the median where it was asked repeatedly."""
+    rows = trials[trials["scenario"].isin(scenarios)]
+    if rows.empty:
+        return None
+    whole = rows["scenario"] == LARGEST_TOTALS
+    law = rows["law"].where(~rows["own"], _OWN).where(~whole, _WHOLE)
+    errors = rows.assign(law=law).pivot_table("error", _LINE, "law", "median", sort=False)
+    known = [column for column in _TRIALS if column.name in errors]
+    return table(errors.reset_index(), [*_what(rows), _BATCH, *known])
+
+
+def _judgement(judgement: pd.DataFrame) -> pd.DataFrame:
+    titles = {name: LAWS[name].title for name in LAWS}
+    return judgement.assign(law=judgement["law"].replace(titles))

@@ -2,8 +2,10 @@
 
 import json
 import re
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
+from numbers import Number
 from typing import Any
 
 import pandas as pd
@@ -11,10 +13,12 @@ from markupsafe import Markup
 
 from nodewise.quantities import base_kind, write_number
 
+Row = Mapping[Any, Any]
+
 # control characters, lone surrogates, and marks that turn the direction of writing
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 \u00a0-\U0010ffff]")
-_RIGHT, _WIDE, _TEXT = Markup("nw-right"), Markup("nw-wide"), Markup("nw-text")
+_RIGHT, _WIDE, _PLAIN = Markup("nw-right"), Markup("nw-wide"), Markup("")
 
 
 def text(value: object) -> Markup:
@@ -24,12 +28,16 @@ def text(value: object) -> Markup:
     new line too, so that the text can neither open markup nor start a Markdown block. What is
     never shown (Markdown uses control characters as marks of its own) becomes U+FFFD.
     """
-    if isinstance(value, Markup):
-        return value
-    known = _CONTROL.sub("\ufffd", str(value))
+    return value if isinstance(value, Markup) else _escaped(str(value))
+
+
+@lru_cache(maxsize=4096)
+def _escaped(value: str) -> Markup:
+    known = _CONTROL.sub("\ufffd", value)
     return Markup(_NOT_PLAIN.sub(lambda found: f"&#{ord(found[0])};", known))  # noqa: S704
 
 
+@cache
 def badge(kind: str) -> Markup:
     """Return the mark of a kind of number; `kind` is a label of `quantities.kind_label`."""
     return Markup('<span class="nw-kind nw-kind--{}">{}</span>').format(base_kind(kind), text(kind))
@@ -37,14 +45,15 @@ def badge(kind: str) -> Markup:
 
 def number(value: float | None, unit: str, kind: str) -> Markup:
     """Return a number for running text, its kind beside it."""
-    return Markup("{} {}").format(_data(value, unit), badge(kind))
+    return data(value, unit) + Markup(" ") + badge(kind)
 
 
-def _data(value: float | None, unit: str) -> Markup:
+def data(value: float | None, unit: str) -> Markup:
+    """Return a number alone, for a place that says its kind once for several."""
     if value is None or pd.isna(value):
         return Markup("–")
     written = text(write_number(float(value), unit).replace(" ", "\u00a0"))
-    return Markup('<data value="{}">{}</data>').format(f"{value:.6g}", written)
+    return Markup(f'<data value="{value:.6g}">{written}</data>')  # noqa: S704 (both are safe)
 
 
 def script_json(value: object) -> Markup:
@@ -94,8 +103,8 @@ class Table:
     classes: Sequence[Markup]
 
 
-def table(rows: pd.DataFrame, columns: Sequence[Column]) -> Table:
-    """Return `rows` as a table with `columns`.
+def table(rows: pd.DataFrame | Sequence[Row], columns: Sequence[Column]) -> Table:
+    """Return `rows` as a table with `columns`. Small tables are faster from mappings.
 
     Raises:
         ValueError: the column that says the kinds of another one is not shown.
@@ -104,10 +113,11 @@ def table(rows: pd.DataFrame, columns: Sequence[Column]) -> Table:
     hidden = kinds - {column.name for column in columns}
     if hidden:
         raise ValueError(f"{', '.join(hidden)}: the kinds of a column must be shown beside it")
+    records = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
     return Table(
         heads=[_head(column) for column in columns],
-        rows=[[_cell(row, column, kinds) for column in columns] for row in rows.to_dict("records")],
-        classes=[_class(rows[column.name], column) for column in columns],
+        rows=[[_cell(row, column, kinds) for column in columns] for row in records],
+        classes=[_class([row[column.name] for row in records], column) for column in columns],
     )
 
 
@@ -120,13 +130,13 @@ def data_table(rows: pd.DataFrame) -> Table:
     return Table(plain.heads, plain.rows, [_class(rows[c.name], c) for c in columns])
 
 
-def _class(values: pd.Series, column: Column) -> Markup:
+def _class(values: Iterable[object], column: Column) -> Markup:
     """Return the class of a column: numbers align right, long texts get room."""
-    types = pd.api.types
-    numeric = types.is_numeric_dtype(values) and not types.is_bool_dtype(values)
-    if column.unit is not None or numeric:
+    known = [value for value in values if value is not pd.NA]
+    numbers = (isinstance(value, Number) and not isinstance(value, bool) for value in known)
+    if column.unit is not None or (known and all(numbers)):
         return _RIGHT
-    return _WIDE if column.wide else _TEXT
+    return _WIDE if column.wide else _PLAIN
 
 
 def _head(column: Column) -> Markup:
@@ -134,7 +144,7 @@ def _head(column: Column) -> Markup:
     return Markup("{} {}").format(title, badge(column.kind)) if column.kind else title
 
 
-def _cell(row: Mapping[Hashable, Any], column: Column, kinds: Collection[str]) -> Markup:
+def _cell(row: Row, column: Column, kinds: Collection[str]) -> Markup:
     value = row[column.name]
     if isinstance(value, bool):
         return text("yes" if value else "")
@@ -142,8 +152,8 @@ def _cell(row: Mapping[Hashable, Any], column: Column, kinds: Collection[str]) -
         return Markup("–")
     if column.unit is None:
         return badge(value) if column.name in kinds else text(value)
-    written = _data(value, column.unit)
+    written = data(value, column.unit)
     if column.low is None or column.high is None or pd.isna(row[column.low]):
         return written
-    low, high = _data(row[column.low], column.unit), _data(row[column.high], column.unit)
+    low, high = data(row[column.low], column.unit), data(row[column.high], column.unit)
     return Markup('{}<span class="nw-range">{} to {}</span>').format(written, low, high)

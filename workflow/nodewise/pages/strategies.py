@@ -83,7 +83,7 @@ def _strategy(study: Study, name: str, cells: pd.DataFrame) -> dict[str, Any]:
         "name": name,
         "cells": len(cells),
         "drawings": [draw(picture) for picture in WAYS[name].pictures],
-        "nodes": _nodes(name),
+        "nodes": STRATEGIES[name].nodes,
         "options": [
             (option, str(field.default).lower())  # as a configuration has it
             for option, field in STRATEGIES[name].options.model_fields.items()
@@ -93,11 +93,6 @@ def _strategy(study: Study, name: str, cells: pd.DataFrame) -> dict[str, Any]:
         "bytes": table(_titled(study, several), _BYTES) if len(several) else None,
         "observations": list(_observations(study, cells)),
     }
-
-
-def _nodes(name: str) -> str:
-    entry = STRATEGIES[name]
-    return f"1 to {entry.max_nodes}" if entry.max_nodes > 1 else "1"
 
 
 def _curves(study: Study, cells: pd.DataFrame) -> pd.DataFrame:

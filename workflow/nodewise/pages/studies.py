@@ -7,10 +7,11 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.pages.markup import Column, number, table
+from nodewise import published
+from nodewise.pages.markup import Column, data, number, table
 from nodewise.pages.study import Page, Shown, Study
 from nodewise.quantities import PROJECTED
-from nodewise.views import beside_published, beside_runs
+from nodewise.views import beside_published, beside_runs, mean_savings
 
 NTUA = "Multi-node Training with TensorFlow"
 
@@ -27,6 +28,20 @@ _TABLE_2 = [
     Column("accuracy_label", "Kind of our accuracy"),
     Column("flags", "Caution"),
 ]
+_SAVED = [
+    Column("nodes", "Nodes"),
+    Column("observed", "Saved", "share", "published"),
+    Column("foreseen", "Foreseen", "share", "published"),
+    Column("saved", "By the law", "share", kind_from="kind", low="low", high="high"),
+    Column("kind", "Kind"),
+]
+_SAVED_BY_MODEL = [
+    Column("model", "Model"),
+    Column("batch_per_worker", "Batch per worker"),
+    Column("saved", "Saved by the law", "share", kind_from="kind", low="low", high="high"),
+    Column("kind", "Kind"),
+]
+_SATURATED = 0.05  # a further node that shortens training by less hardly pays
 
 # the studies whose trainings are in `published_runs`: name -> title
 RUNS = {
@@ -108,8 +123,44 @@ def _ntua(study: Study, points: pd.DataFrame) -> dict[str, Any]:
         "figure_20": study.pick("time", **fashion),
         "figure_21": study.pick("accuracy", **fashion),
         "ratio": _ratio(points.dropna(subset="ratio")),
+        "figure_28": _figure_28(study),
         "relabelled": int((printed != read).sum()),
         "table": table(points.assign(model=points["model"].map(titles)), _TABLE_2),
+    }
+
+
+def _figure_28(study: Study) -> dict[str, Any] | None:
+    """Return what more nodes save by the laws beside what the study foresaw, and what holds."""
+    savings = study.overhead["savings"]
+    savings = savings[savings["study"] == "ntua"]
+    mean = {row["nodes"]: row for row in mean_savings(savings).to_dict("records")}
+    if not mean:
+        return None
+    claims = {row["claim"]: row for row in published.read("ntua_figure28").to_dict("records")}
+    best, last = claims["compromise"], claims["saturation"]
+    there = mean[best["nodes"]]
+    left = {nodes: 1 - row["saved"] for nodes, row in mean.items()}
+    shorter = 1 - left[last["nodes"]] / left[last["nodes"] - 1]
+    foreseen = {row["nodes"]: row["time_saved"] for row in claims.values()}
+    rows = [row | {"foreseen": foreseen.get(nodes)} for nodes, row in mean.items()]
+    models = savings[(savings["model"] != "") & (savings["nodes"] == best["nodes"])]
+    ends = [data(there[end], "share") for end in ("low", "high")]
+    return {
+        "figures": study.pick("saved", study="ntua"),
+        "table": table(rows, _SAVED),
+        "models": table(
+            models.assign(model=models["model"].map(study.model_title)), _SAVED_BY_MODEL
+        ),
+        "fitted_to": data(max(n for n, row in mean.items() if row["kind"] == "fitted"), ""),
+        "best": data(best["nodes"], ""),
+        "claimed": number(best["time_saved"], "share", "published"),
+        "predicted": number(there["saved"], "share", there["kind"]),
+        "interval": Markup("{} to {}").format(*ends),
+        "holds": bool(there["low"] <= best["time_saved"] <= there["high"]),
+        "last": data(last["nodes"], ""),
+        "shorter": number(shorter, "share", "predicted"),
+        "ideal": data(1 / last["nodes"], "share"),
+        "saturated": bool(shorter < _SATURATED),
     }
 
 

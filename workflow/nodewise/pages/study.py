@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
@@ -15,17 +15,28 @@ from markupsafe import Markup
 
 from nodewise import views
 from nodewise.architecture import Architecture, read_architectures
-from nodewise.calibration import Calibration, read_calibration
+from nodewise.calibration import Calibration
 from nodewise.cells import parse_id
+from nodewise.compare import read_changes
 from nodewise.config import Config, read_config
 from nodewise.datasets.registry import Entry, read_registry
 from nodewise.errors import UserError
 from nodewise.models import registry
-from nodewise.pages.markup import Table, data_table
+from nodewise.pages.markup import Row, Table, data_table, script_json
 from nodewise.records import Record, read_record
 from nodewise.tables import read_tables
 
 DATASETS = Path("data/datasets.yaml")
+CHANGES = "changes.csv"  # beside the folder of the tables
+
+# what readers filter a page's figures by: name -> the axes and columns that say it
+_FILTERS = {
+    "model": ("model",),
+    "strategy": ("strategy", "line"),
+    "batch": ("batch_per_worker",),
+    "nodes": ("nodes",),
+}
+_SIZE = re.compile(r'<svg [^>]*?width="(\d+)[\d.]*" height="(\d+)')
 
 
 @dataclass(frozen=True)
@@ -33,7 +44,7 @@ class Page:
     """One page: its path in the site (`….html`), its template, its title, and what it says.
 
     `figures` tells whether it needs the scripts of charts, `contents` whether it has a table of
-    contents.
+    contents. A template `….html.j2` makes the page itself, others what MkDocs renders.
     """
 
     path: str
@@ -43,14 +54,24 @@ class Page:
     figures: bool = False
     contents: bool = True
 
+    @property
+    def source(self) -> str:
+        """The file that is written for it."""
+        return self.path if ".html." in self.template else f"{self.path.removesuffix('.html')}.md"
+
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure as a page shows it; its specification holds all its words."""
+    """A figure as a page shows it; its specification holds all its words.
+
+    Attributes:
+        size: the width and the height of its picture, in pixels.
+    """
 
     name: str
     spec: dict[str, Any]
     csv: str
+    size: tuple[int, int]
 
     @property
     def figure(self) -> str:
@@ -78,14 +99,41 @@ class Shown:
         return str(self.spec["description"])
 
     @property
-    def inline(self) -> dict[str, Any]:
-        """Its specification for a page that brings settings and words of its own."""
-        return {key: self.spec[key] for key in self.spec if key not in ("config", "usermeta")}
+    def views(self) -> list[str]:
+        """The ways to look at its values, by name."""
+        return [view["name"] for view in self.spec["usermeta"]["views"]]
+
+    @property
+    def script(self) -> str:
+        """A script that hands its specification to a page that has settings and words already."""
+        about = {key: self.spec["usermeta"][key] for key in ("axis", "views")}
+        spec = {key: self.spec[key] for key in self.spec if key not in ("config", "description")}
+        spec |= {"usermeta": about}
+        return f"(window.nodewiseCharts ??= {{}})[{script_json(self.name)}]={script_json(spec)};\n"
+
+    @cached_property
+    def data(self) -> pd.DataFrame:
+        """What it draws."""
+        return pd.read_csv(StringIO(self.csv))
 
     @cached_property
     def table(self) -> Table:
-        """Its data."""
-        return data_table(pd.read_csv(StringIO(self.csv)))
+        """Its data, as far as they say something."""
+        shown = self.data.drop(columns="cell_id", errors="ignore")
+        return data_table(shown.dropna(axis=1, how="all"))
+
+    @cached_property
+    def filters(self) -> dict[str, str]:
+        """What it can be filtered by: name -> the values, separated by `|`."""
+        found = {name: self._values(axes) for name, axes in _FILTERS.items()}
+        return {name: "|".join(values) for name, values in found.items() if values}
+
+    def _values(self, axes: Iterable[str]) -> list[str]:
+        """Return the values of `axes`; what is published is compared with, whatever is chosen."""
+        shared = [self.of[axis] for axis in axes if axis in self.of]
+        rows = [self.data[axis].unique() for axis in axes if axis in self.data]
+        values = dict.fromkeys([*shared, *(str(value) for part in rows for value in part)])
+        return [value for value in values if value != "published"]
 
 
 @dataclass(frozen=True)
@@ -94,8 +142,9 @@ class Study:
 
     Attributes:
         columns: what the tables hold, for readers: table -> its `row` and its `columns`.
-        calibration: that of its emulated cluster, None if there is none.
+        calibrations: those of its emulated clusters.
         architectures: what its models are, by name; a user's own models are not described.
+        changes: what `nodewise compare` wrote of it; without rows if nothing was compared.
     """
 
     config: Config
@@ -105,8 +154,9 @@ class Study:
     records: dict[str, Record]
     datasets: dict[str, Entry]
     columns: dict[str, dict[str, Any]]
-    calibration: Calibration | None
+    calibrations: list[Calibration]
     architectures: dict[str, Architecture]
+    changes: pd.DataFrame
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -122,11 +172,14 @@ class Study:
         return {str(cell_id): seconds.reset_index(drop=True) for cell_id, seconds in grouped}
 
     @cached_property
-    def epochs(self) -> dict[str, pd.DataFrame]:
+    def epochs(self) -> dict[str, list[Row]]:
         """The epochs of each cell, by cell id."""
-        return {str(cell_id): rows for cell_id, rows in self.tables["epochs"].groupby("cell_id")}
+        epochs: dict[str, list[Row]] = {}
+        for row in self.tables["epochs"].to_dict("records"):
+            epochs.setdefault(row["cell_id"], []).append(row)
+        return epochs
 
-    @property
+    @cached_property
     def stand_in(self) -> bool:
         """Whether any cell trained on a generated stand-in."""
         return bool((self.tables["cells"]["data_origin"] == "generated").any())
@@ -160,7 +213,7 @@ def read_study(
     charts_dir: Path,
     records_dir: Path,
     columns_path: Path,
-    calibration_path: Path | None,
+    calibration_paths: Sequence[Path] = (),
     models_dir: Path | None = None,
 ) -> Study:
     """Read everything that pages are made from.
@@ -168,23 +221,38 @@ def read_study(
     Raises:
         UserError: a file is missing or misfit, or a cell has no record.
     """
-    tables = read_tables(tables_dir)
+    config, tables = read_config(config_path), read_tables(tables_dir)
     trained = set(tables["cells"]["model"])
-    study = Study(
-        config=read_config(config_path),
+    folders = [Path(folder) for folder in config.records] or [records_dir]
+    return Study(
+        config=config,
         tables=tables,
         overhead=views.read_overhead(overhead_dir),
-        figures=[_read_figure(path) for path in sorted(charts_dir.glob("*.vl.json"))],
-        records=_read_records(records_dir),
+        figures=[read_figure(path) for path in sorted(charts_dir.glob("*.vl.json"))],
+        records={cell: _read_record(cell, folders) for cell in tables["cells"]["cell_id"]},
         datasets=read_registry(DATASETS),
         columns=yaml.safe_load(columns_path.read_text(encoding="utf-8")),
-        calibration=read_calibration(calibration_path) if calibration_path else None,
+        calibrations=views.read_calibrations(calibration_paths),
         architectures=read_architectures(models_dir, trained) if models_dir else {},
+        changes=read_changes(tables_dir.parent / CHANGES),
     )
-    missing = sorted(set(study.cells["cell_id"]) - set(study.records))
-    if missing:
-        raise UserError(f"{records_dir}: there is no record of the cell {missing[0]}")
-    return study
+
+
+def read_figure(path: Path) -> Shown:
+    """Read a figure by its specification, which its data and its picture stand beside.
+
+    Raises:
+        UserError: the picture is not one.
+    """
+    name = path.name.removesuffix(".vl.json")
+    csv, svg = (
+        path.with_name(f"{name}.{end}").read_text(encoding="utf-8") for end in ("csv", "svg")
+    )
+    size = _SIZE.search(svg)
+    if size is None:
+        raise UserError(f"{path.with_name(name)}.svg: is not a picture of a chart; draw it again")
+    width, height = map(int, size.groups())
+    return Shown(name, json.loads(path.read_text(encoding="utf-8")), csv, (width, height))
 
 
 def slug(name: str) -> Markup:
@@ -193,15 +261,13 @@ def slug(name: str) -> Markup:
     return Markup(plain)  # noqa: S704 (no character of it means anything)
 
 
-def _read_figure(path: Path) -> Shown:
-    name = path.name.removesuffix(".vl.json")
-    csv = path.with_name(f"{name}.csv").read_text(encoding="utf-8")
-    return Shown(name, json.loads(path.read_text(encoding="utf-8")), csv)
-
-
-def _read_records(records_dir: Path) -> dict[str, Record]:
-    records = [read_record(path) for path in sorted(records_dir.rglob("*.json"))]
-    return {record.cell.id: record for record in records}
+def _read_record(cell_id: str, folders: Iterable[Path]) -> Record:
+    """Return the record of a cell, from the first of `folders` that has it."""
+    name = f"{_checked_id(cell_id)}.json"
+    for folder in folders:
+        if (folder / name).is_file():
+            return read_record(folder / name)
+    raise UserError(f"there is no record of the cell {cell_id}; make the tables again")
 
 
 def _checked_id(cell_id: str) -> str:

@@ -288,6 +288,33 @@ _SPLIT_LAYERS = Diagram(
         ),
     ),
 )
+_SPLIT_DENSE = Diagram(
+    "A step, one large dense layer",
+    tuple(Lane(f"Worker {n}", "its columns") for n in range(3)),
+    (
+        Row(
+            "Each computes the convolutions for its own examples.",
+            dict.fromkeys(_ALL, "forward"),
+        ),
+        Row("Each sends to each what it has of that one's columns.", arrows=_PAIRS),
+        Row(
+            "Each computes its columns of the dense layer, for all examples.",
+            dict.fromkeys(_ALL, "forward, a part"),
+        ),
+        Row("These go to the worker whose examples they are, and are added up.", arrows=_PAIRS),
+        Row(
+            "Backward in the same way, up to the convolutions.",
+            dict.fromkeys(_ALL, "backward"),
+            arrows=_PAIRS,
+        ),
+        Row("The gradients of what is not split are added up.", arrows=_PAIRS),
+        Row(
+            "Each updates its columns, and all what all have.",
+            dict.fromkeys(_ALL, "update"),
+            "apply",
+        ),
+    ),
+)
 _PIPELINES = Diagram(
     "A step, two groups",
     tuple(Lane(f"Node {n}", f"stage {n % 2 + 1} of 2") for n in range(4)),
@@ -418,6 +445,14 @@ WAYS = {
                 ),
             ),
         ),
+    ),
+    "split_dense": Way(
+        "yes, at every split layer",
+        "its columns of split layers each; every worker the others",
+        "2(n − 1)/n · (a + S), S without split layers",
+        "a dense layer with more outputs than a worker has examples",
+        _unknown,
+        (_SPLIT_DENSE,),
     ),
     "tensor_parallel": Way(
         "yes, at every split pair",

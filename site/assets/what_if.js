@@ -1,0 +1,279 @@
+/* The calculator of the page "What if?": begins with a fitted curve, keeps what is typed in the
+ * address, and says where it leaves what was measured.
+ */
+"use strict";
+(() => {
+  const { step } = window.nodewiseLaws;
+  const MOST = 64; // nodes of the chart and of the search for the best
+  const ROWS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
+  const PARTS = ["compute", "wait", "input", "communicate"];
+  const box = document.getElementById("calculator");
+  const form = box.querySelector("form");
+  const presets = JSON.parse(document.getElementById("nw-presets").textContent);
+  const MADE_UP = {
+    title: "made-up values",
+    kind: "predicted",
+    law: "ring",
+    settings: {},
+    values: {
+      compute_fixed_s: 0.005,
+      compute_per_example_s: 2e-4,
+      latency_s: 2e-4,
+      seconds_per_byte: 8e-8,
+    },
+    deviations: {},
+    payload: 5e6,
+    batches: [],
+    nodes: [],
+  };
+  const SETTINGS = { period: 10, density: 0.03, servers: 1, micro_batches: 4, full_duplex: true };
+  const all = presets.length ? presets : [MADE_UP];
+  const field = (name) => form.elements.namedItem(name);
+  const typed = (name) => Number(field(name).value);
+  const short = (value) => String(Number(value.toPrecision(6)));
+
+  /** What a preset puts into the form: the name of a field -> its value. */
+  function values(preset, batch) {
+    const p = preset.values;
+    const own = { ...SETTINGS, ...preset.settings };
+    return {
+      law: preset.law,
+      period: short(own.period),
+      density: short(own.density),
+      servers: short(own.servers),
+      micro_batches: short(own.micro_batches),
+      activation_kb: short((own.activation_bytes ?? 0) / 1e3),
+      payload_mb: short(preset.payload / 1e6),
+      fixed_ms: short(p.compute_fixed_s * 1e3),
+      example_us: short(p.compute_per_example_s * 1e6),
+      rate_mbit: short(8e-6 / Math.max(p.seconds_per_byte ?? 0, 1e-12)),
+      latency_ms: short((p.latency_s ?? 0) * 1e3),
+      jitter_ms: short((p.jitter_s ?? 0) * 1e3),
+      jitter_percent: short((p.jitter_share ?? 0) * 100),
+      batch: String(batch ?? 64),
+      nodes: String(preset.nodes.at(-1) ?? 4),
+      fixed: "batch",
+    };
+  }
+
+  const preset = () => all[field("preset").selectedIndex] ?? all[0];
+
+  /** The form as arguments of the law; what it does not show stays as it was fitted. */
+  function asked() {
+    const base = preset();
+    const batch = typed("batch");
+    return {
+      law: field("law").value,
+      batch,
+      nodes: Math.min(4096, Math.max(1, Math.round(typed("nodes")))),
+      payload: typed("payload_mb") * 1e6,
+      settings: {
+        ...SETTINGS,
+        ...base.settings,
+        period: typed("period"),
+        density: typed("density"),
+        servers: typed("servers"),
+        micro_batches: typed("micro_batches"),
+        activation_bytes: typed("activation_kb") * 1e3,
+      },
+      values: {
+        ...base.values,
+        compute_fixed_s: typed("fixed_ms") / 1e3,
+        compute_per_example_s: typed("example_us") / 1e6,
+        latency_s: typed("latency_ms") / 1e3,
+        seconds_per_byte: 8e-6 / typed("rate_mbit"),
+        jitter_s: typed("jitter_ms") / 1e3,
+        jitter_share: typed("jitter_percent") / 100,
+      },
+    };
+  }
+
+  /** Return what n nodes do: b of each, the parts of a step, examples a second, speed-up. */
+  function at(question, n) {
+    const { law, values: p, payload, settings, batch } = question;
+    const b = field("fixed").value === "global" ? (batch * question.nodes) / n : batch;
+    const deviation = preset().deviations[short(b)] ?? 0;
+    const parts = step(law, { ...p, compute_deviation_s: deviation }, n, b, payload, settings);
+    return { n, b, ...parts, rate: (n * b) / parts.step };
+  }
+
+  function outlook(question) {
+    const one = at(question, 1);
+    const most = Math.max(MOST, question.nodes);
+    const told = (n) => {
+      const point = at(question, n);
+      const speedup = point.rate / one.rate;
+      return { ...point, speedup, efficiency: speedup / n };
+    };
+    return Array.from({ length: most }, (_, i) => told(i + 1));
+  }
+
+  function duration(seconds) {
+    const [unit, factor] = seconds < 1e-3 ? ["µs", 1e6] : seconds < 1 ? ["ms", 1e3] : ["s", 1];
+    return `${number(seconds * factor)} ${unit}`;
+  }
+
+  const number = (value) =>
+    new Intl.NumberFormat("en", { maximumSignificantDigits: 4 }).format(value);
+
+  function element(tag, properties = {}, ...children) {
+    const made = Object.assign(document.createElement(tag), properties);
+    made.append(...children);
+    return made;
+  }
+
+  function sentence(question, points) {
+    const here = points[question.nodes - 1];
+    const best = points.reduce((a, b) => (b.rate > a.rate ? b : a));
+    const pays = points.find(({ n, speedup }) => n > 1 && speedup > 1);
+    const share = (part) => `${number((100 * here[part]) / here.step)} %`;
+    const lines = [
+      `A step on ${here.n} ${here.n === 1 ? "node" : "nodes"} takes ${duration(here.step)}: ` +
+        `${share("compute")} computing, ${share("wait")} waiting, ` +
+        `${share("communicate")} communicating.`,
+      `That is ${number(here.rate)} examples a second, ${number(here.speedup)} times one node, ` +
+        `an efficiency of ${number(here.efficiency)}.`,
+      pays
+        ? `More nodes pay from ${pays.n} on.`
+        : `Up to ${points.length} nodes, none are faster than one.`,
+      best.n === points.length
+        ? `There is no best number of nodes up to ${points.length}: each further one helps.`
+        : `Fastest on ${best.n} ${best.n === 1 ? "node" : "nodes"}, ` +
+          `${number(best.speedup)} times one node.`,
+    ];
+    return lines.map((line) => element("p", { textContent: line }));
+  }
+
+  function warning(question) {
+    const { batches, nodes, values: fitted, payload, law, title } = preset();
+    const said = [];
+    const outside = (value, range) => range.length && (value < range[0] || value > range.at(-1));
+    if (outside(question.nodes, nodes)) {
+      said.push(`nodes were measured from ${nodes[0]} to ${nodes.at(-1)}`);
+    }
+    if (outside(at(question, question.nodes).b, batches)) {
+      said.push(`batches were measured from ${batches[0]} to ${batches.at(-1)}`);
+    }
+    const moved = (now, then) => Math.abs(now / then - 1) > 0.01;
+    if (moved(question.values.seconds_per_byte, fitted.seconds_per_byte)) {
+      said.push("the link's rate is not the measured one");
+    }
+    if (moved(question.payload, payload)) {
+      said.push("the payload is not the measured one");
+    }
+    if (question.law !== law) {
+      said.push("this way of training was not what ran");
+    }
+    return said.length ? `Outside of what was measured (${title}): ${said.join("; ")}.` : "";
+  }
+
+  /** Draw the speed-up over the nodes; a thin line is what it would be at no cost. */
+  function chart(points, nodes) {
+    const [width, height, left, bottom] = [560, 240, 46, 34];
+    const top = Math.max(...points.map(({ speedup }) => speedup), 1.2);
+    const x = (n) => left + ((n - 1) / (points.length - 1)) * (width - left - 12);
+    const y = (s) => height - bottom - (Math.max(0, s) / top) * (height - bottom - 14);
+    const line = points.map(({ n, speedup }) => `${x(n).toFixed(1)},${y(speedup).toFixed(1)}`);
+    const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => {
+      const value = share * top;
+      return `<line class="grid" x1="${left}" x2="${width - 12}" y1="${y(value)}" y2="${y(value)}"/>
+<text x="${left - 6}" y="${y(value) + 4}" text-anchor="end">${number(Number(value.toPrecision(2)))}</text>`;
+    });
+    const counts = [1, 8, 16, 32, 64].filter((n) => n <= points.length);
+    const marks = counts.map(
+      (n) => `<text x="${x(n)}" y="${height - 16}" text-anchor="middle">${n}</text>`,
+    );
+    const here = points[nodes - 1];
+    const ends = Math.min(top, points.length);
+    return `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="Speed-up against one node, by nodes">
+${ticks.join("")}${marks.join("")}
+<text x="${width / 2}" y="${height - 2}" text-anchor="middle">Nodes</text>
+<text x="${left}" y="10">Speed-up against one node</text>
+<line class="ideal" x1="${x(1)}" y1="${y(1)}" x2="${x(ends)}" y2="${y(ends)}"/>
+<polyline class="line" points="${line.join(" ")}"/>
+<circle class="here" cx="${x(nodes)}" cy="${y(here.speedup)}" r="5"/></svg>`;
+  }
+
+  function row(point, chosen) {
+    const { n, b, compute, wait, input, communicate, rate, speedup, efficiency } = point;
+    const cells = [
+      ...[number(n), number(b), duration(point.step)],
+      ...[compute + input, wait, communicate].map(duration),
+      ...[rate, speedup, efficiency].map(number),
+    ];
+    const made = element("tr", {}, ...cells.map((text) => element("td", { textContent: text })));
+    [...made.children].forEach((cell) => cell.classList.add("nw-right"));
+    made.classList.toggle("nw-chosen", n === chosen);
+    return made;
+  }
+
+  function show() {
+    for (const label of form.querySelectorAll("[data-of]")) {
+      label.hidden = !label.dataset.of.split(" ").includes(field("law").value);
+    }
+    if (!form.checkValidity()) {
+      box.querySelector(".nw-what-if__warning").textContent = "A value is missing or not allowed.";
+      return;
+    }
+    const question = asked();
+    const points = outlook(question);
+    box.querySelector(".nw-what-if__warning").textContent = warning(question);
+    box.querySelector(".nw-what-if__answer").replaceChildren(...sentence(question, points));
+    box.querySelector(".nw-what-if__chart").innerHTML = chart(points, question.nodes);
+    const counts = new Set([...ROWS, question.nodes]);
+    const rows = points.filter(({ n }) => counts.has(n)).map((one) => row(one, question.nodes));
+    box.querySelector("tbody").replaceChildren(...rows);
+  }
+
+  function begin(chosen = {}) {
+    const batches = preset().batches;
+    const start = values(preset(), batches[Math.floor(batches.length / 2)]);
+    for (const [name, value] of Object.entries({ ...start, ...chosen })) {
+      if (field(name)) {
+        field(name).value = value;
+      }
+    }
+    show();
+  }
+
+  /** Keep in the address what differs from the preset. */
+  function keep() {
+    const batches = preset().batches;
+    const start = values(preset(), batches[Math.floor(batches.length / 2)]);
+    const state = new URLSearchParams();
+    if (field("preset").selectedIndex > 0) {
+      state.set("preset", preset().title);
+    }
+    for (const [name, value] of Object.entries(start)) {
+      if (field(name).value !== value) {
+        state.set(name, field(name).value);
+      }
+    }
+    const query = state.toString();
+    history.replaceState(null, "", `${location.pathname}${query ? `?${query}` : ""}`);
+  }
+
+  for (const { title } of all) {
+    field("preset").add(new Option(title));
+  }
+  form.addEventListener("input", (event) => {
+    if (event.target.name === "preset") {
+      begin();
+    } else {
+      show();
+    }
+    keep();
+  });
+  form.addEventListener("reset", (event) => {
+    event.preventDefault();
+    begin();
+    keep();
+  });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  const state = Object.fromEntries(new URLSearchParams(location.search));
+  const place = all.findIndex(({ title }) => title === state.preset);
+  field("preset").selectedIndex = Math.max(0, place);
+  delete state.preset;
+  begin(state);
+  box.hidden = false;
+})();

@@ -1,0 +1,104 @@
+"""Numbers in the prose of a page that no table, record or declared file gave.
+
+A number is given where it stands in `<data>`, in a table, in a drawing or in code, in what a
+record or a chart says of itself (`_GIVEN`), or in an element that names its source: `data-table`,
+tables of the site, or `data-file`, a file that declares it. All else was typed.
+"""
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+Attributes = dict[str, str]
+
+_VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source"}
+_NO_PROSE_TAGS, _NO_PROSE = {"code", "pre", "svg", "script", "style"}, {"nw-formula"}
+_GIVEN_TAGS = {"data", "table", "select", "figcaption"}
+_GIVEN = {
+    *("nw-data", "nw-facts", "nw-gaps", "nw-sub", "nw-kind"),  # of charts, records and cells
+    *("failure", "warning"),  # admonitions: reasons that records give
+}
+_GIVEN_IDS = {"cell"}  # the heading of a cell's page: its parameters
+
+# a number is a word of its own: Conv2D, CIFAR-10, Apache-2.0, n=2 and arXiv:1511.05950 have none
+_NUMBER = re.compile(r"(?<![\w.:,^~-])(?<!\w[-/])\d+(?:[.,:]\d+)*(?!\w)")
+_ALLOWED = {
+    "a figure, section, algorithm or worker by its number": re.compile(
+        r"\b(?:[Ff]igures?|[Ss]ection|[Aa]lgorithm|[Ww]orker) \d+(?:\.\d+)*(?![\w.]*\d)"
+    ),
+    "volume, issue and year of a citation": re.compile(r"\d+\(\d+\), (?:19|20)\d\d\b"),
+    "year of a conference": re.compile(r"\b[A-Z][A-Za-z]+ (?:19|20)\d\d\b"),
+    "version": re.compile(r"\b\d+\.\d+\.\d+\b"),
+    "constant of a formula": re.compile(
+        r"(?:[(=+−·/] ?)[0-2](?![\w.,]*\d)|(?<![\d.,])[0-2] ?[(/·]"
+    ),
+    "page not found": re.compile(r"404 - Not found"),
+}
+
+
+class _Prose(HTMLParser):
+    """The text of an article outside of whatever gives its numbers, block by block."""
+
+    def __init__(self, page: str, template: bool) -> None:
+        super().__init__()
+        self.open: list[tuple[str, bool]] = []  # tags, and whether they give what is in them
+        self.template = template  # all of the text is prose, wherever pages are given numbers
+        self.blocks = [""]
+        self.sources: list[Attributes] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        named = {key: value or "" for key, value in attributes}
+        if "data-table" in named or "data-file" in named:
+            self.sources.append(named)
+        if tag in ("p", "li", "h1", "h2", "h3", "h4", "td", "dd", "dt", "div", "summary"):
+            self.blocks.append("")
+        if tag not in _VOID:
+            given = _is_no_prose(tag, named) or (not self.template and _is_given(tag, named))
+            self.open.append((tag, given))
+
+    def handle_endtag(self, tag: str) -> None:
+        while any(one == tag for one, _ in self.open) and self.open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, text: str) -> None:
+        inside = self.template or any(tag == "article" for tag, _ in self.open)
+        if inside:
+            given = any(gives for _, gives in self.open)
+            self.blocks[-1] += "…" if given else text
+
+
+def _is_no_prose(tag: str, named: Attributes) -> bool:
+    return tag in _NO_PROSE_TAGS or bool(set(named.get("class", "").split()) & _NO_PROSE)
+
+
+def _is_given(tag: str, named: Attributes) -> bool:
+    """Return whether the numbers inside of an element come from what it shows or names."""
+    classes = set(named.get("class", "").split())
+    return bool(
+        tag in _GIVEN_TAGS
+        or classes & _GIVEN
+        or named.get("id") in _GIVEN_IDS
+        or named.keys() & {"data-table", "data-file"}
+    )
+
+
+def typed_numbers(page: str, *, template: bool = False) -> list[str]:
+    """Return every number of the article that nothing gave, with words around it.
+
+    Of a template, without what is substituted, it is every number that is not code or a formula.
+    """
+    return [found for block in _Prose(page, template).blocks for found in _in_block(block)]
+
+
+def sources(page: str) -> list[Attributes]:
+    """Return the attributes of the elements that name where their numbers come from."""
+    return _Prose(page, template=True).sources
+
+
+def _in_block(block: str) -> Iterator[str]:
+    text = " ".join(block.split())
+    for pattern in _ALLOWED.values():
+        text = pattern.sub("…", text)
+    for found in _NUMBER.finditer(text):
+        yield text[max(found.start() - 40, 0) : found.end() + 40]

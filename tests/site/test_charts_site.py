@@ -1,0 +1,292 @@
+"""What readers do with charts in a real browser: filter, switch, follow, print, wait."""
+
+import gzip
+import re
+from html.parser import HTMLParser
+from io import StringIO
+from urllib.parse import parse_qs, urlsplit
+
+import pandas as pd
+import pytest
+from conftest import ODD_MODEL, wait_for_charts
+
+RESULTS = "results/fashion-mnist.html"
+TIME = "ntua-fashion_cnn-fashion_mnist-time"
+LOSS = "ntua_epochs-fashion_cnn-fashion_mnist-measured-loss-by-epoch"
+POINTS = f"[id='{TIME}'] .nw-live .mark-symbol.role-mark path"
+MOST_BYTES = 250_000
+FIRST_CHART_MS = 1500
+LOADED = 4  # times slower than at rest, where tests run beside other work
+NARROW = {"viewport": {"width": 360, "height": 800}}
+
+
+def data_of(site, name):
+    """Return what a chart draws."""
+    return pd.read_csv(StringIO((site / "charts" / f"{name}.csv").read_text()))
+
+
+def expect_points(page, count):
+    page.wait_for_function(
+        "([where, count]) => document.querySelectorAll(where).length === count",
+        arg=[POINTS, count],
+    )
+
+
+def choose(page, name, value):
+    page.locator(f".nw-controls input[name={name}][value='{value}']").check()
+
+
+def chosen(page):
+    return parse_qs(page.evaluate("location.search").removeprefix("?"))
+
+
+def axis_titles(page, name):
+    return page.locator(f"[id='{name}'] .nw-live .role-axis-title text").all_text_contents()
+
+
+# --- filters ---
+
+
+def test_a_filter_acts_on_marks_tables_and_the_address_and_survives_a_reload(watched, site):
+    page = watched.open(RESULTS)
+    data = data_of(site, TIME)
+    expect_points(page, len(data))
+    choose(page, "batch", 64)
+    choose(page, "nodes", 2)
+    choose(page, "nodes", 3)
+    left = data[(data["batch_per_worker"] == 64) & data["nodes"].isin([2, 3])]
+    assert 0 < len(left) < len(data)
+    expect_points(page, len(left))
+    assert chosen(page) == {"batch": ["64"], "nodes": ["2", "3"]}
+    rows = page.locator(f"[id='{TIME}'] tbody tr:not([hidden])")
+    assert rows.count() == len(left)
+    page.reload()
+    wait_for_charts(page)
+    expect_points(page, len(left))
+    assert rows.count() == len(left)
+    assert page.locator(".nw-controls input:checked").count() == 3
+    page.get_by_role("button", name="Show everything").click()
+    expect_points(page, len(data))
+    assert chosen(page) == {} and "?" not in page.url
+    assert rows.count() == len(data)
+
+
+def test_charts_without_any_of_what_is_chosen_are_hidden_and_counted(watched):
+    page = watched.open(RESULTS)
+    cards = page.locator(".nw-card")
+    everything = cards.count()
+    choose(page, "model", ODD_MODEL)
+    shown = page.locator(".nw-card:visible")
+    models = shown.evaluate_all("(cards) => cards.map((card) => card.dataset.model)")
+    assert 0 < len(models) < everything and set(models) == {ODD_MODEL}
+    counted = f"{len(models)} of {everything} charts"
+    assert page.locator(".nw-controls output").inner_text() == counted
+    bare = page.evaluate(
+        """() => [...document.querySelectorAll('article h3')].filter((head) =>
+          head.checkVisibility() && head.nextElementSibling?.hidden).length"""
+    )
+    assert bare == 0, "headings of nothing"
+
+
+def test_only_what_makes_a_difference_is_offered(watched):
+    page = watched.open("index.html")  # one chart of one model
+    legends = page.locator(".nw-controls legend").all_inner_texts()
+    assert legends == ["Batch per worker", "Nodes"]
+    offered = page.locator(".nw-controls input[name=batch]").evaluate_all(
+        "(boxes) => boxes.map((box) => box.value)"
+    )
+    assert offered == ["32", "64", "128", "256", "512"]  # as numbers, not as text
+    page = watched.open("models/index.html")  # one chart of one point
+    assert page.locator(".nw-card").count() == 1
+    assert page.locator(".nw-controls").count() == 0
+
+
+def test_published_points_stay_beside_the_strategy_that_is_chosen(watched, site):
+    page = watched.open("studies/ntua.html")
+    data = data_of(site, TIME)
+    assert page.locator(".nw-controls input[value=published]").count() == 0
+    page.goto(f"{page.url}?strategy=multi_worker_mirrored")
+    wait_for_charts(page)
+    expect_points(page, len(data))
+
+
+def test_an_address_with_values_that_are_not_there_shows_everything(watched, site):
+    page = watched.open(f"{RESULTS}?batch=7&nodes=x&scale=cubic&views=&unknown=1")
+    expect_points(page, len(data_of(site, TIME)))
+    assert page.locator(".nw-controls output").inner_text() == ""
+
+
+def test_filters_leave_anchors_alone(watched):
+    page = watched.open(f"{RESULTS}?batch=64#{TIME}")
+    choose(page, "nodes", 2)
+    assert urlsplit(page.url).fragment == TIME
+    page.locator(".md-sidebar--secondary .md-nav__link").first.click()
+    assert chosen(page) == {"batch": ["64"], "nodes": ["2"]}
+    assert urlsplit(page.url).fragment not in ("", TIME)
+
+
+def test_the_keyboard_reaches_every_control(watched):
+    page = watched.open(RESULTS)
+    controls = page.locator(".nw-controls :is(summary, input, select, button)")
+    left = controls.count()
+    page.locator("article h1 .headerlink").focus()
+    for _ in range(left):
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.closest('.nw-controls') !== null")
+    page.locator(".nw-controls input[name=nodes]").first.focus()
+    page.keyboard.press("Space")
+    assert chosen(page) == {"nodes": ["1"]}
+
+
+@pytest.mark.parametrize("watched", [NARROW], indirect=True)
+def test_on_a_telephone_the_controls_fold(watched):
+    page = watched.open(RESULTS)
+    boxes = page.locator(".nw-controls input")
+    assert not boxes.first.is_visible()
+    page.locator(".nw-controls summary").click()
+    assert boxes.first.is_visible()
+    wider = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert wider <= 0
+
+
+# --- switches ---
+
+
+def test_the_axis_switches_between_logarithmic_and_linear(watched):
+    page = watched.open(RESULTS)
+    assert any("log scale" in title for title in axis_titles(page, TIME))
+    page.select_option(".nw-controls select[name=scale]", "linear")
+    page.wait_for_function(
+        "(name) => !document.getElementById(name).textContent.includes('log scale')", arg=TIME
+    )
+    assert chosen(page) == {"scale": ["linear"]}
+    page.select_option(".nw-controls select[name=scale]", "log")
+    wait_for_charts(page)
+    page.wait_for_function(
+        "(name) => document.getElementById(name).textContent.includes('log scale')", arg=LOSS
+    )
+    page.reload()
+    wait_for_charts(page)
+    assert any("log scale" in title for title in axis_titles(page, LOSS))
+
+
+def test_values_switch_between_absolute_and_speed_up(watched, site):
+    page = watched.open(RESULTS)
+    page.select_option(".nw-controls select[name=views]", "speedup")
+    page.wait_for_function(
+        """(name) => document.getElementById(name)
+          .querySelector('.nw-live').textContent.includes('Speed-up against one node')""",
+        arg=TIME,
+    )
+    assert chosen(page) == {"views": ["speedup"]}
+    speedups = data_of(site, TIME)["speedup"].notna()
+    expect_points(page, int(speedups.sum()))
+    assert page.locator(f"[id='{TIME}'] .nw-live .mark-rule.role-mark").count() == 0  # of seconds
+    page.select_option(".nw-controls select[name=views]", "absolute")
+    wait_for_charts(page)
+    page.wait_for_function(
+        """() => [...document.querySelectorAll('[id$=-speedup] .nw-figure--live')]
+          .some((one) => one.textContent.includes('Examples per second by nodes'))"""
+    )
+
+
+# --- cells ---
+
+
+def test_a_click_on_a_point_opens_its_cell(watched):
+    page = watched.open(RESULTS)
+    points = page.locator(POINTS)
+    ids = points.evaluate_all("(all) => all.map((one) => one.__data__.datum.cell_id)")
+    assert "" in ids, "what is published has no cell"
+    points.nth(ids.index("")).click(force=True)
+    assert urlsplit(page.url).path.endswith(RESULTS)
+    wanted = next(one for one in ids if "/nodes~2/" in one)
+    points.nth(ids.index(wanted)).click(force=True)
+    page.wait_for_url(f"**/cells/{wanted}.html")
+    assert "2 nodes" in page.locator("h1").inner_text()
+
+
+def test_a_click_on_a_bar_opens_its_cell(watched):
+    page = watched.open(RESULTS)
+    bar = page.locator("[id$='-split'] .nw-live .mark-rect.role-mark path").first
+    cell = bar.evaluate("(one) => one.__data__.datum.cell_id")
+    bar.click(force=True)
+    page.wait_for_url(f"**/cells/{cell}.html")
+
+
+# --- themes, paper, weight, time ---
+
+
+def test_the_switch_to_dark_keeps_what_is_chosen(watched, site):
+    page = watched.open(f"{RESULTS}?nodes=3")
+    count = int((data_of(site, TIME)["nodes"] == 3).sum())
+    expect_points(page, count)
+    page.locator("label[title='Switch to dark']").click()
+    page.wait_for_selector(f"[id='{TIME}'] .nw-figure[data-theme=dark]")
+    expect_points(page, count)
+    wait_for_charts(page)
+    themes = page.locator(".nw-figure:visible").evaluate_all(
+        "(all) => all.map((f) => f.dataset.theme)"
+    )
+    assert set(themes) == {"dark"}
+
+
+@pytest.mark.parametrize("watched", [{"color_scheme": "dark"}], indirect=True)
+def test_paper_is_light_even_if_the_screen_is_dark(watched):
+    page = watched.open(RESULTS)
+    page.emulate_media(media="print")
+    title = page.locator(".nw-live .role-title-text text").first
+    ink = title.evaluate("(text) => getComputedStyle(text).fill")
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert max(map(int, re.findall(r"\d+", ink)[:3])) < 80
+    assert min(map(int, re.findall(r"\d+", paper)[:3])) > 240
+    assert not page.locator(".nw-controls").is_visible()
+
+
+class Loads(HTMLParser):
+    """What a browser loads to show a page: its scripts, styles and pictures."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.addresses = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        named = dict(attributes)
+        if tag in ("script", "img") and "src" in named:
+            self.addresses.add(named["src"])
+        elif tag == "figure" and "data-script" in named:
+            self.addresses.add(named["data-script"])
+        elif tag == "link" and named.get("rel") in ("stylesheet", "icon"):
+            self.addresses.add(named["href"])
+
+
+def test_no_page_is_heavier_than_it_may_be(site, html):
+    for path in html:
+        page = site / path
+        assert page.stat().st_size <= MOST_BYTES, path
+        if path == "404.html":
+            continue
+        loads = [page.parent / address for address in Loads(page.read_text()).addresses]
+        sent = [
+            gzip.compress(one.read_bytes()) for one in [page, *loads] if "vega-" not in one.name
+        ]
+        assert sum(map(len, sent)) <= MOST_BYTES, f"{path}, as a server compresses it"
+
+
+def test_charts_on_the_screen_are_drawn_first(watched):
+    page = watched.open(RESULTS)
+    names = page.locator(".nw-figure").evaluate_all("(all) => all.map((one) => one.dataset.name)")
+    order = "performance.getEntriesByName('nodewise:chart').map((mark) => mark.detail)"
+    assert page.evaluate(order) == names
+    page = watched.open(f"{RESULTS}?nodes=1&nodes=2&nodes=3#{names[-2]}")
+    assert page.evaluate(order)[0] in names[-3:]
+
+
+@pytest.mark.parametrize("path", ["index.html", RESULTS])
+def test_the_first_chart_is_there_soon(watched, site, path):
+    page = watched.page
+    page.goto(f"{site.as_uri()}/{path}")
+    page.wait_for_selector(".nw-figure--live")
+    first = page.evaluate("performance.getEntriesByName('nodewise:chart')[0].startTime")
+    assert first < FIRST_CHART_MS * LOADED

@@ -1,0 +1,41 @@
+"""The pages that answer, in a real browser: kinds beside numbers, evidence, words explained."""
+
+import pytest
+
+
+@pytest.mark.parametrize("path", ["findings.html", "choosing.html"])
+def test_every_number_has_its_kind(watched, path):
+    page = watched.open(path)
+    bare = page.evaluate(
+        """() => [...document.querySelectorAll('article data')].filter((data) => {
+          if (data.nextElementSibling?.classList.contains('nw-kind')) return false;
+          const cell = data.closest('td');
+          const head = cell?.closest('table').rows[0].cells[cell.cellIndex];
+          return ![head, cell?.parentElement].some((one) => one?.querySelector('.nw-kind'));
+        }).map((data) => data.textContent)"""
+    )
+    assert page.locator("article data").count() >= 3
+    assert bare == []
+
+
+def test_findings_answer_with_charts_and_evidence(watched):
+    page = watched.open("findings.html")
+    assert page.locator(".nw-lead").count() == 6
+    assert page.locator(".nw-figure").count() >= 3
+    evidence = page.locator(".nw-links a[href^='cells/']")
+    assert evidence.count() >= 4
+    evidence.first.click()
+    assert page.locator("h1").count() == 1
+
+
+def test_a_word_leads_to_its_meaning(watched):
+    page = watched.open("choosing.html")
+    page.locator("a.nw-term").first.click()
+    page.wait_for_url("**/glossary.html#transfer-to-compute-ratio")
+    assert page.locator("dt:target").inner_text() == "Transfer-to-compute ratio"
+
+
+def test_without_a_comparison_the_page_of_changes_says_how_to_make_one(watched):
+    assert (
+        "nodewise compare OLD NEW" in watched.open("changes.html").locator("article").inner_text()
+    )

@@ -1,0 +1,161 @@
+"""What holds for the site as a whole: numbers, names, links, weight, servers, the search."""
+
+import re
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from conftest import CELL, ODD_CELL, ODD_MODEL
+
+import prose
+
+LEFT_OUT = {"404.html"}  # its addresses are those of a server's root
+CELLS = {"cells/index.html", CELL, ODD_CELL}  # one page stands for all of the same template
+ODD_TAG = "<script>alert(1)</script>"
+TEMPLATES = sorted(Path("site/templates").rglob("*.j2"))
+JINJA = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
+
+
+# --- numbers ---
+
+
+def test_every_number_in_prose_was_given_by_a_table_a_record_or_a_declared_file(site, html):
+    typed = {path: prose.typed_numbers((site / path).read_text()) for path in html}
+    assert {path: found for path, found in typed.items() if found} == {}
+
+
+def test_what_gives_a_number_is_there(site, html):
+    tables = {path.stem for path in (site / "tables").glob("*.csv")}
+    named = set()
+    for path in html:
+        for source in prose.sources((site / path).read_text()):
+            named |= set(source.get("data-table", "").split())
+            if "data-file" in source:
+                file = source["data-file"]
+                places = (Path(file), site / file, (site / path).parent / file)
+                assert any(place.exists() for place in places), f"{path}: {file}"
+    assert named <= tables
+    assert "cells" in named
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: str(path.name))
+def test_no_template_types_a_number_even_where_numbers_are_given(template):
+    source = JINJA.sub("", template.read_text())
+    source = re.sub(r"`[^`]*`|\{[:#][^}]*\}|^\d+\. |\*", "", source, flags=re.MULTILINE)
+    assert prose.typed_numbers(source, template=True) == []
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        *("Two nodes are 3.7 times as fast.", "It takes 12 ms.", "<b>40 %</b> is waiting"),
+        *("nodes: 3", "in 1978 seconds", "from 2 to 3 nodes", "a speed-up of 3,700"),
+        "<p>(2.7 times)</p>",
+    ],
+)
+def test_a_typed_result_is_found(typed):
+    assert len(prose.typed_numbers(f"<article><p>{typed}</p></article>")) >= 1
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        '<data value="3.7">3.7</data> times, <span data-table="cells">172</span> cells',
+        "Conv2D, CIFAR-10, ResNet50, Apache-2.0, arXiv:1805.09767, algorithm 1",
+        "a node sends 2(<em>n</em> − 1)/<em>n</em> · <em>S</em> bytes, Computing 69(2), 2009",
+        "<code>--nodes 1-64</code>",
+    ],
+)
+def test_names_formulas_and_marked_numbers_are_not_taken_for_typed_ones(fine):
+    assert prose.typed_numbers(f"<article><p>{fine}</p></article>") == []
+
+
+# --- text of others ---
+
+
+def test_no_page_has_the_odd_model_as_markup_and_some_show_it(site, html):
+    shown = []
+    for path in html:
+        page = (site / path).read_text()
+        assert ODD_TAG not in page, path
+        if "&lt;script&gt;alert(1)" in page or "&#60;script&#62;alert" in page:
+            shown.append(path)
+    assert len(shown) >= 5, shown
+
+
+# --- servers ---
+
+
+@pytest.fixture(scope="module")
+def served(site, tmp_path_factory):
+    """Serve the site below a prefix, as project pages are; yield its address."""
+    root = tmp_path_factory.mktemp("root")
+    (root / "some").mkdir()
+    (root / "some/prefix").symlink_to(site, target_is_directory=True)
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/some/prefix"
+    server.shutdown()
+    server.server_close()
+
+
+def test_every_page_works_below_any_prefix_of_a_server_and_asks_no_other_host(
+    browser, served, html
+):
+    page = browser.new_page()
+    asked, said = set(), []
+    page.on("request", lambda request: asked.add(request.url))
+    page.on("response", lambda got: said.append((got.status, got.url)))
+    page.on("pageerror", lambda error: said.append((0, str(error))))
+    page.on("console", lambda message: message.type == "error" and said.append((0, message.text)))
+    for path in html:
+        if path not in LEFT_OUT and (not path.startswith("cells/") or path in CELLS):
+            page.goto(f"{served}/{path}")
+            assert page.locator("h1").count() == 1, path
+    page.goto(f"{served}/index.html")
+    page.wait_for_selector(".nw-figure--live svg")
+    page.close()
+    elsewhere = {url for url in asked if not url.startswith((f"{served}/", "data:", "blob:"))}
+    assert elsewhere == set()
+    assert [one for one in said if not 200 <= one[0] < 400] == []
+
+
+@pytest.mark.parametrize("watched", [{"java_script_enabled": False}], indirect=True)
+def test_without_scripts_every_page_has_its_text_and_every_chart_its_picture(watched, site, html):
+    for path in html:
+        if path in LEFT_OUT or (path.startswith("cells/") and path not in CELLS):
+            continue
+        page = watched.page
+        page.goto((site / path).as_uri())
+        assert len(page.locator("article").inner_text()) > 100, path
+        stills = page.locator(".nw-still")
+        assert stills.count() == page.locator(".nw-figure").count(), path
+        assert all(stills.evaluate_all("(l) => l.map((one) => one.checkVisibility())")), path
+
+
+# --- search ---
+
+
+def test_search_finds_a_cell_by_its_model_and_batch(watched):
+    page = watched.open("index.html")
+    field = page.locator("input[name=query]")
+    field.click()
+    field.press_sequentially("Fashion CNN batch 128")
+    first = page.locator(".md-search-result__list a").first
+    first.wait_for()
+    page.wait_for_function(
+        """() => document.querySelector('.md-search-result__list a')
+          ?.textContent.includes('batch 128')"""
+    )
+    assert "/batch~128/" in first.get_attribute("href")
+    first.click()
+    page.wait_for_url("**/cells/**")
+    assert "batch 128" in page.locator("h1").inner_text()
+    assert ODD_MODEL not in page.locator("h1").inner_text()

@@ -1,0 +1,132 @@
+"""Changes between runs: noise is not called a change, and a change is not lost in noise."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import make_records as make
+from nodewise import compare
+from nodewise.cli import app
+from nodewise.errors import UserError
+from nodewise.pages import render_pages
+from nodewise.tables import CELLS, typed
+
+
+def cells(times, **changes):
+    """Return the table `cells` of one point, launched once for each time (seconds)."""
+    nothing = {"str": "", "int64": 1, "bool": False, "float64": np.nan, "Int64": pd.NA}
+    empty = {name: nothing.get(dtype, pd.Timestamp(0, tz="UTC")) for name, dtype in CELLS.items()}
+    told = {"status": "ok", "kind": "measured", "data_origin": "official"} | changes
+    rows = [empty | told | {"step_time_s": time, "repeat": at} for at, time in enumerate(times)]
+    return typed(rows, CELLS)
+
+
+def both(*points):
+    return pd.concat(points, ignore_index=True)
+
+
+def test_a_change_far_beyond_the_scatter_is_told_with_its_interval():
+    changes = compare.compare(cells([1.0, 1.02, 0.98]), cells([0.5, 0.51, 0.49]))
+    row = changes.iloc[0]
+    assert row["verdict"] == compare.FASTER
+    assert row["low"] < 0.5 < row["high"] < 1
+    assert compare.compare(cells([0.5, 0.51]), cells([1.0, 1.02]))["verdict"][0] == compare.SLOWER
+
+
+def test_a_change_within_the_scatter_is_none():
+    changes = compare.compare(cells([1.0, 1.3, 0.8]), cells([1.1, 1.4, 0.9]))
+    assert changes["verdict"].tolist() == [compare.NO_CHANGE]
+
+
+def test_one_launch_borrows_the_scatter_of_the_others():
+    old = both(cells([1.0, 1.01, 0.99], model="a"), cells([1.0], model="b"))
+    new = both(cells([1.0, 1.01, 0.99], model="a"), cells([2.0], model="b"))
+    verdicts = compare.compare(old, new).set_index("model")["verdict"]
+    assert verdicts.to_dict() == {"a": compare.NO_CHANGE, "b": compare.SLOWER}
+
+
+def test_without_repeated_launches_nothing_is_concluded():
+    changes = compare.compare(cells([1.0]), cells([2.0]))
+    assert changes["verdict"].tolist() == [compare.UNKNOWN]
+    assert changes["ratio"].tolist() == pytest.approx([2.0])
+
+
+def test_points_of_one_run_only_are_told():
+    changes = compare.compare(cells([1.0], model="a"), cells([1.0], model="b"))
+    verdicts = changes.set_index("model")["verdict"].to_dict()
+    assert verdicts == {"a": compare.ONLY_OLD, "b": compare.ONLY_NEW}
+
+
+def test_few_of_many_unchanged_points_are_called_changed():
+    rng = np.random.default_rng(7)
+    runs = [
+        both(*(cells(rng.lognormal(0, 0.1, 3), nodes=nodes) for nodes in range(1, 201)))
+        for _ in range(2)
+    ]
+    verdicts = compare.compare(*runs)["verdict"]
+    assert (verdicts != compare.NO_CHANGE).sum() <= 8  # two are expected
+
+
+def test_lost_launches_are_no_times():
+    old = cells([1.0, 1.01])
+    lost = both(cells([1.0, 1.01]), cells([np.nan], status="failed"))
+    assert compare.compare(old, lost)["new_launches"].tolist() == [2]
+
+
+def test_what_is_written_reads_back(tmp_path):
+    changes = compare.compare(cells([1.0, 1.1], model="a"), cells([2.0], model="b"))
+    compare.write_changes(changes, tmp_path / "changes.csv")
+    pd.testing.assert_frame_equal(compare.read_changes(tmp_path / "changes.csv"), changes)
+    assert compare.read_changes(tmp_path / "none.csv").empty
+
+
+def test_a_file_that_is_no_such_table_is_one_clear_line(tmp_path):
+    path = tmp_path / "changes.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(UserError, match="is not what"):
+        compare.read_changes(path)
+
+
+def test_the_command_compares_records_with_tables(tmp_path):
+    records = [make.record(make.cell(repeat=repeat)) for repeat in (0, 1)]
+    tables = make.write_study(tmp_path / "new", records)
+    make.write(records, tmp_path / "old")
+    out = tmp_path / "changes.csv"
+    arguments = ["compare", str(tmp_path / "old"), str(tmp_path / "new" / "tables")]
+    result = CliRunner().invoke(app, [*arguments, "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    read = compare.read_changes(out)
+    assert read["verdict"].tolist() == [compare.NO_CHANGE]
+    assert read["new_launches"].tolist() == [len(tables["cells"])]
+
+
+def test_the_page_shows_what_moved_and_else_how_to_compare(tmp_path):
+    make.write_study(tmp_path, [])
+    for folder in ("records", "charts"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+    assert "nodewise compare OLD NEW" in page(tmp_path)
+    old = both(cells([1.0, 1.01], model="<b>moved</b>"), cells([1.0, 1.01], model="still"))
+    new = both(cells([2.0, 2.01], model="<b>moved</b>"), cells([1.0, 1.01], model="still"))
+    compare.write_changes(compare.compare(old, new), tmp_path / "changes.csv")
+    shown = page(tmp_path)
+    assert "1 slower" in shown and "1 no change beyond noise" in shown
+    assert "moved" in shown and "<b>" not in shown and "still<" not in shown
+
+
+def page(folder):
+    """Return the page of the changes of the study in `folder`."""
+    render_pages(
+        Path("config/study.yaml"),
+        **{f"{name}_dir": folder / name for name in ("tables", "overhead", "charts", "records")},
+        site_dir=Path("site"),
+        out_dir=folder / "docs",
+    )
+    return (folder / "docs" / "changes.md").read_text()
+
+
+def test_a_folder_without_results_is_one_clear_line(tmp_path):
+    with pytest.raises(UserError, match="neither tables"):
+        compare.read_cells(tmp_path)

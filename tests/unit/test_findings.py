@@ -1,0 +1,226 @@
+"""Findings, choosing and the claims: every answer follows from the tables, whatever they hold."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import make_records as make
+from nodewise import claims, comparisons
+from nodewise.charts import draw_charts
+from nodewise.errors import UserError
+from nodewise.pages import render_pages
+from nodewise.tables import CURVES, typed
+from nodewise.views import read_overhead
+
+NEW = ("findings.md", "choosing.md", "glossary.md")
+
+
+class Text(HTMLParser):
+    """The text of a piece of HTML, and how its elements are called."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.text, self.tags = "", set()
+        self.feed(html)
+        self.close()
+
+    def handle_data(self, data):
+        self.text += data.replace("\u00a0", " ")
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+
+
+def render(folder):
+    """Render the study in `folder`; return the folder of pages."""
+    (folder / "records").mkdir(exist_ok=True)
+    (folder / "charts").mkdir(exist_ok=True)
+    render_pages(
+        Path("config/study.yaml"),
+        tables_dir=folder / "tables",
+        overhead_dir=folder / "overhead",
+        charts_dir=folder / "charts",
+        records_dir=folder / "records",
+        site_dir=Path("site"),
+        out_dir=folder / "docs",
+    )
+    return folder / "docs"
+
+
+def leads(page):
+    """Return the answers of a page, as text."""
+    found = re.findall(r'<p class="nw-lead"[^>]*>(.*?)</p>', page.read_text(), flags=re.DOTALL)
+    return [Text(answer).text for answer in found]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("findings")
+    whole = [make.record(make.cell(n=n, experiment="whole", extent=make.EPOCHS)) for n in (1, 2)]
+    tables = make.write_study(folder, [*make.grid(batches=(64, 512)), *whole], make.published())
+    draw_charts(folder / "tables", folder / "overhead", folder / "charts")
+    return tables, render(folder)
+
+
+def test_the_best_speed_up_is_that_of_the_table(study):
+    tables, docs = study
+    curves = tables["curves"]
+    fair = curves[(curves["nodes"] > 1) & (curves["flags"] == "")]
+    gains, best = int((fair["speedup"] > 1).sum()), fair["speedup"].max()
+    answer = leads(docs / "findings.md")[0]
+    assert answer.startswith(f"In {gains} of {len(fair)} comparisons")
+    assert f"{best:.2f}× measured" in answer
+
+
+def test_which_batch_compares_the_smallest_and_the_largest(study):
+    tables, docs = study
+    rows = comparisons.fair(comparisons.on_several_nodes(tables["curves"]))
+    lines = [line for _, line in rows.groupby(["experiment", "line", "nodes"])]
+    longest = max(lines, key=len).sort_values("batch_per_worker")
+    answer = leads(docs / "findings.md")[1]
+    for row in (longest.iloc[0], longest.iloc[-1]):
+        assert f"{row['speedup']:.2f}× measured" in answer
+        assert f"with {row['batch_per_worker']}" in answer
+
+
+def test_points_with_a_caution_are_counted_and_decide_nothing(study):
+    tables, docs = study
+    rows = comparisons.on_several_nodes(tables["curves"])
+    crowded = int((rows["flags"] != "").sum())
+    assert crowded  # three workers, two cores
+    told = f"{crowded} of {len(rows)} points have a caution"
+    assert told in Text((docs / "findings.md").read_text()).text
+    assert not any("on 3 nodes" in answer for answer in leads(docs / "findings.md"))
+
+
+def test_each_answer_links_the_cells_that_it_rests_on(study):
+    page = (study[1] / "findings.md").read_text()
+    cells = re.findall(r'href="(cells/[^"]+\.html)"', page)
+    assert cells and all((study[1] / cell).is_file() for cell in cells)
+
+
+def test_an_answer_that_turns_with_the_tables_is_told_the_other_way(tmp_path):
+    make.write_study(tmp_path, [make.record(make.cell(n=n)) for n in (1, 2)])
+    assert leads(render(tmp_path) / "findings.md")[0].startswith("In 1 of 1 comparisons")
+    path = tmp_path / "tables" / "curves.parquet"
+    curves = pd.read_parquet(path)
+    speed = curves["examples_per_s"].where(curves["nodes"] == 1, 1.0)
+    curves.assign(examples_per_s=speed).to_parquet(path)
+    answer = leads(render(tmp_path) / "findings.md")[0]
+    assert answer.startswith("In none of 1 comparisons")
+
+
+def test_without_a_record_every_question_says_that_nothing_was_measured(tmp_path):
+    make.write_study(tmp_path, [])
+    docs = render(tmp_path)
+    assert leads(docs / "findings.md") == ["Nothing that was measured so far answers this."] * 6
+    assert Text((docs / "findings.md").read_text()).text.count("not measured") >= 8
+    assert "No strategies were compared yet" in (docs / "choosing.md").read_text()
+
+
+def test_a_model_with_markup_in_its_name_is_shown_and_is_no_element(tmp_path):
+    make.write_study(tmp_path, [make.record(make.cell(n=n)) for n in (1, 2)])
+    for name in ("curves", "cells"):
+        path = tmp_path / "tables" / f"{name}.parquet"
+        pd.read_parquet(path).assign(model="<script>alert(1)</script>").to_parquet(path)
+    docs = render(tmp_path)
+    for page in NEW:
+        shown = Text((docs / page).read_text())
+        assert "script" not in shown.tags
+    assert "<script>alert(1)</script>" in Text((docs / "findings.md").read_text()).text
+
+
+# --- what is compared ---
+
+
+def test_a_way_is_compared_with_one_process_and_not_with_its_own_slow_start():
+    curves = make_curves(
+        [("single", 1, 1000.0), ("mpi", 1, 100.0), ("mpi", 2, 900.0), ("horovod", 2, 1500.0)]
+    )
+    rows = comparisons.on_several_nodes(curves).set_index("line")
+    assert rows.loc["mpi", "speedup"] == pytest.approx(0.9)
+    assert rows.loc["horovod", "speedup"] == pytest.approx(1.5)
+    assert rows.loc["horovod", "efficiency"] == pytest.approx(0.75)
+
+
+def test_without_a_single_process_it_is_the_way_on_one_node():
+    rows = comparisons.on_several_nodes(make_curves([("mpi", 1, 100.0), ("mpi", 2, 180.0)]))
+    assert rows["speedup"].tolist() == pytest.approx([1.8])
+
+
+def test_devices_of_one_machine_are_not_several_nodes():
+    curves = make_curves([("single", 1, 1000.0), ("mirrored", 2, 1900.0)], exchange="devices")
+    assert comparisons.on_several_nodes(curves).empty
+
+
+def make_curves(points, exchange="ring"):
+    """Return curves of (strategy, nodes, examples per second)."""
+    nothing = {"str": "", "int64": 0, "bool": False, "float64": float("nan"), "Int64": pd.NA}
+    empty = {name: nothing[dtype] for name, dtype in CURVES.items()}
+    told = {"kind": "measured", "flags": "", "batch_per_worker": 64, "cell_id": "a/cell"}
+    rows = [
+        told
+        | {"strategy": name, "nodes": nodes, "examples_per_s": rate}
+        | {"exchange": exchange if nodes > 1 else "none"}
+        for name, nodes, rate in points
+    ]
+    return typed([empty | row for row in rows], CURVES)
+
+
+# --- claims ---
+
+
+def judged(margins, near=0.05):
+    claim = claims.Claim(study="s", says="a", where="b", decided_by="c", rule="faster", near=near)
+    return claims.Judged(claim, pd.DataFrame({"margin": margins}, dtype="float64"))
+
+
+@pytest.mark.parametrize(
+    ("margins", "verdict"),
+    [
+        ([], "not measured"),
+        ([1.02, 0.98], "undecided"),
+        ([1.2, 1.01], "agrees"),
+        ([0.8, 0.99], "disagrees"),
+        ([1.2, 0.8], "mixed"),
+        ([float("inf")], "agrees"),
+    ],
+)
+def test_a_verdict_follows_from_the_margins_alone(margins, verdict):
+    assert judged(margins).verdict == verdict
+
+
+def test_every_claim_of_the_project_can_be_judged_by_any_tables(study):
+    tables, docs = study
+    found = claims.judged(tables, read_overhead(docs.parent / "overhead"))
+    assert len(found) == len(claims.read_claims())
+    by_rule = {one.claim.rule: one for one in found}
+    assert by_rule["more_nodes"].verdict == "not measured"  # three workers are too many there
+    assert by_rule["batch_decides"].comparisons["margin"].notna().all()
+
+
+def test_faster_is_the_ratio_of_throughputs_on_the_same_nodes():
+    curves = make_curves([("mpi", 2, 100.0), ("horovod", 2, 150.0), ("horovod", 3, 10.0)])
+    rows = claims.RULES["faster"]({"curves": curves}, {}, way="horovod", than="mpi")
+    assert rows["value"].tolist() == pytest.approx([1.5])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("- {study: a}", "required"),
+        ("- [", "not YAML"),
+        (
+            "- {study: a, says: b, where: c, decided_by: d, rule: guess}",
+            "unknown rule guess",
+        ),
+    ],
+)
+def test_a_misfit_claim_is_one_clear_line(tmp_path, text, told):
+    path = tmp_path / "claims.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=told):
+        claims.read_claims(path)

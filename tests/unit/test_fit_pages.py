@@ -1,0 +1,118 @@
+"""The pages of the fits: answers first, then what they rest on."""
+
+import re
+
+import pytest
+from test_pages import Texts, render
+
+import make_records as make
+from nodewise import published, views
+from nodewise.charts import draw_charts
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fits")
+    make.write_study(folder, make.grid(batches=(64, 512)), published.ntua())
+    draw_charts(folder / "tables", folder / "overhead", folder / "charts")
+    render(folder)
+    return folder
+
+
+def text_of(study, page):
+    text = Texts((study / "docs" / page).read_text()).text
+    return re.sub(r"\s+", " ", text)
+
+
+def test_the_answers_come_first_and_are_those_of_the_table(study):
+    page = text_of(study, "fit.md")
+    optima = views.read_overhead(study / "overhead")["optima"]
+    said = [answer for answer in optima.loc[optima["best"], "answer"] if answer in page]
+    assert len(said) >= 6  # of what was measured, and of what was published
+    assert any("No interior optimum" in answer for answer in said)
+    assert page.index(said[0]) < page.index(
+        "How is it calculated".replace("How is it", "How it is")
+    )
+
+
+def test_every_answer_says_whether_it_is_fitted_or_predicted(study):
+    html = (study / "docs" / "fit.md").read_text()
+    answers = re.findall(r"<li>(.*?)</li>", html)
+    assert answers
+    assert all("nw-kind--fitted" in one or "nw-kind--predicted" in one for one in answers)
+
+
+def test_every_law_is_judged_beside_the_baselines_with_its_coverage(study):
+    page = text_of(study, "fit.md")
+    judged = page[page.index("How wrong were the formulas?") :]
+    titles = ("Amdahl", "USL", "Ernest", "Pollux", "Power law", "Straight line")
+    for title in ("the way's own law", *titles):
+        assert title in judged
+    for head in ("Median error", "Mean error", "Worst error", "Inside of the interval"):
+        assert head in judged
+
+
+def test_there_is_a_page_for_each_source_and_each_curve_and_they_are_linked(study):
+    fits = views.read_overhead(study / "overhead")["predictions"]
+    pages = list((study / "docs" / "fit").glob("*.md"))
+    assert len(pages) == fits["source"].nunique() + fits["curve"].nunique()
+    for source in fits["source"].unique():
+        assert f'href="fit/{source}.html"' in (study / "docs" / "fit.md").read_text()
+        text = (study / "docs" / f"fit/{source}.md").read_text()
+        linked = set(re.findall(r'href="([^"/]+)\.html"', text))
+        assert linked and linked <= {page.stem for page in pages}
+
+
+def test_a_source_has_the_errors_of_every_law_for_every_line(study):
+    trials = views.read_overhead(study / "overhead")["trials"]
+    page = text_of(study, "fit/published.md")
+    largest = page[page.index("Errors on the largest") : page.index("Errors with each")]
+    errors = views.held_out(trials)
+    errors = errors[errors["source"] == "published"]
+    assert len(errors) == 12
+    html = (study / "docs/fit/published.md").read_text()
+    for error in errors["error"]:
+        assert f'<data value="{error:.6g}">' in html
+    assert largest.count("Fashion CNN") == 5
+
+
+def test_a_curve_has_its_coefficients_units_and_what_bounds_each_point(study):
+    fits = views.read_overhead(study / "overhead")["fits"]
+    name = "ntua-fashion-cnn-fashion-mnist-multi-worker-mirrored-published-whole-epochs"
+    page = text_of(study, f"fit/{name}.md")
+    assert "β: one over the bandwidth" in page and "per MB fitted" in page
+    own = fits[(fits["curve"].str.contains("fashion_cnn")) & (fits["source"] == "published")]
+    html = (study / f"docs/fit/{name}.md").read_text()
+    for value in own.loc[own["unit"] == "s", "value"]:
+        assert f'<data value="{value:.6g}">' in html
+    assert "bandwidth-bound" in page and "compute-bound" in page and "bytes on the link" in page
+
+
+def test_a_page_keeps_markup_of_its_own_apart_from_text(study):
+    for page in (study / "docs" / "fit").glob("*.md"):
+        assert "<data" not in Texts(page.read_text()).text, page.name
+
+
+def test_figure_28_is_done_again_with_a_verdict_on_each_claim(study):
+    page = text_of(study, "studies/ntua.md")
+    part = page[page.index("Figure 28") : page.index("Table II")]
+    savings = views.read_overhead(study / "overhead")["savings"]
+    mean = savings[savings["model"] == ""].set_index("nodes")
+    holds = mean.loc[6, "low"] <= 0.67 <= mean.loc[6, "high"]
+    assert "67.0\u00a0% published".replace("\u00a0", " ") in part
+    assert ("the claim holds" in part) == holds
+    assert ("the claim does not hold" in part) != holds
+    shorter = 1 - (1 - mean.loc[10, "saved"]) / (1 - mean.loc[9, "saved"])
+    html = (study / "docs/studies/ntua.md").read_text()
+    assert f'<data value="{shorter:.6g}">' in html
+    assert shorter > 0.05 and "that does not hold" in part
+    for model in ("BERT-base", "ResNet50", "DenseNet121", "CIFAR-10 CNN", "Fashion CNN"):
+        assert model in part
+
+
+def test_without_a_fit_the_pages_say_so(tmp_path):
+    make.write_study(tmp_path, [])
+    (tmp_path / "records").mkdir(exist_ok=True)
+    docs, _ = render(tmp_path)
+    assert "No curve has enough points yet" in (docs / "fit.md").read_text()
+    assert not (docs / "fit").exists()

@@ -1,0 +1,94 @@
+"""A figure as a page shows it: its script, its table, what it can be filtered by."""
+
+import json
+
+import pytest
+
+import make_records as make
+from nodewise.charts import draw_charts
+from nodewise.errors import UserError
+from nodewise.pages.study import Shown, read_figure
+
+TIME = "ntua-fashion_cnn-fashion_mnist-time"
+
+
+@pytest.fixture(scope="module")
+def charts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    make.write_study(folder, make.grid(batches=(64, 512)), make.published())
+    draw_charts(folder / "tables", folder / "overhead", folder / "charts")
+    return folder / "charts"
+
+
+@pytest.fixture(scope="module")
+def shown(charts):
+    return {one.name: one for one in map(read_figure, sorted(charts.glob("*.vl.json")))}
+
+
+def specification(figure):
+    """Return what the script of a figure hands over, and under which name."""
+    name, _, spec = figure.script.removeprefix("(window.nodewiseCharts ??= {})[").partition("]=")
+    return json.loads(name), json.loads(spec.removesuffix(";\n"))
+
+
+def test_a_script_hands_over_the_specification_without_what_the_page_has(shown):
+    for name, figure in shown.items():
+        told, spec = specification(figure)
+        assert told == name
+        assert spec["layer"] == figure.spec["layer"] and spec["datasets"] == figure.spec["datasets"]
+        assert "config" not in spec and set(spec["usermeta"]) == {"axis", "views"}
+
+
+def test_a_script_cannot_end_the_element_that_loads_it():
+    spec = {"title": "</script><script>alert(1)", "usermeta": {"axis": "y", "views": []}}
+    figure = Shown("odd", spec, "nodes\n1\n", (1, 1))
+    assert "<" not in figure.script
+    assert specification(figure)[1]["title"] == spec["title"]
+
+
+def test_figures_can_be_filtered_by_what_their_rows_and_axes_say(shown):
+    values = {name: set(told.split("|")) for name, told in shown[TIME].filters.items()}
+    assert values == {
+        "model": {"fashion_cnn"},
+        "strategy": {"multi_worker_mirrored"},  # what is published is nobody's choice
+        "batch": {"32", "64", "128", "256", "512"},
+        "nodes": {"1", "2", "3"},
+    }
+    (split,) = [one for one in shown.values() if one.figure == "split"]
+    assert split.filters["strategy"] == "multi_worker_mirrored"
+    assert set(split.filters["batch"].split("|")) == {"64", "512"}
+
+
+def test_the_table_has_every_row_and_no_column_without_a_value(shown):
+    for figure in shown.values():
+        heads = [str(head) for head in figure.table.heads]
+        assert len(figure.table.rows) == len(figure.data)
+        assert not any("cell" in head for head in heads)
+        assert len(heads) == figure.data.drop(columns="cell_id").notna().any().sum()
+
+
+def test_the_room_of_a_picture_is_known_before_it_is_loaded(shown, charts):
+    width, height = shown[TIME].size
+    assert width > 600 and height > 300
+    assert f'viewBox="0 0 {width}' in (charts / f"{TIME}.svg").read_text()
+
+
+def test_a_figure_without_a_picture_is_one_clear_line(charts, tmp_path):
+    for end in ("vl.json", "csv"):
+        (tmp_path / f"{TIME}.{end}").write_bytes((charts / f"{TIME}.{end}").read_bytes())
+    (tmp_path / f"{TIME}.svg").write_text("nothing")
+    with pytest.raises(UserError, match=r"time\.svg: is not a picture"):
+        read_figure(tmp_path / f"{TIME}.vl.json")
+
+
+def test_values_are_the_same_text_in_filters_tables_and_specifications(shown):
+    figure = shown[TIME]
+    column = [str(head) for head in figure.table.heads].index("batch&#95;per&#95;worker")
+    written = {str(row[column]) for row in figure.table.rows}
+    drawn = {
+        str(row["batch_per_worker"])
+        for rows in figure.spec["datasets"].values()
+        for row in rows
+        if "batch_per_worker" in row
+    }
+    assert written == drawn == set(figure.filters["batch"].split("|"))

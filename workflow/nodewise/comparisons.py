@@ -1,0 +1,175 @@
+"""Tables -> what findings rest on: which point is compared with which. Frames in, frames out.
+
+Ratios are against one node with the same batch per worker. Points with a caution (`flags`) stay in
+the frames; what is concluded rests on `fair` points alone.
+"""
+
+import pandas as pd
+
+from nodewise.tables import AXES, PARTS
+from nodewise.views import GROUP, SINGLE, Tables, scaling_lines, ways, with_labels
+
+DATA_PARALLEL = ("ring", "star", "all-gather")  # in step, and every step
+OVERHEADS = ("input", *(part for part in PARTS if part != "compute"))
+DEVICES = "devices"  # exchange between the devices of one machine: these are not several nodes
+
+_AT = [*GROUP, "cluster", "label", "whole_epochs", "batch_per_worker"]
+_LAUNCH = [*AXES, "kind", "data_origin", "whole_epochs"]
+
+
+def fair(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows without a caution."""
+    return rows[rows["flags"] == ""]
+
+
+def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of `views.scaling_lines` on several nodes that one node stands beside.
+
+    `speedup` is against `single` with the same batch per worker, or else the way's own one node: a
+    way may be slow on one node, and gains nothing by that. `cell_id_one` is a cell of that point.
+    """
+    rows = with_labels(scaling_lines(curves))
+    one = rows[rows["nodes"] == 1].sort_values("line", kind="stable")
+    names = ["examples_per_s", "cell_id"]
+    of_single = one.loc[one["strategy"] == SINGLE, [*_AT, *names]].drop_duplicates(_AT)
+    of_own = one[[*_AT, "line", *names]].drop_duplicates([*_AT, "line"])
+    several = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
+    several = several.merge(of_single, "left", _AT, suffixes=("", "_single"))
+    several = several.merge(of_own, "left", [*_AT, "line"], suffixes=("", "_one"))
+    for name in names:
+        several[f"{name}_one"] = several[f"{name}_single"].fillna(several[f"{name}_one"])
+    speedup = several["examples_per_s"] / several["examples_per_s_one"]
+    several = several.assign(speedup=speedup, efficiency=speedup / several["nodes"])
+    return several.dropna(subset="speedup").reset_index(drop=True)
+
+
+def compared_ways(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of experiments that compare several ways, on several nodes.
+
+    `against_one` is the throughput against `single` with the same batch per worker, whatever the
+    way itself does on one node; `node_s` are the seconds of nodes that a thousand examples take.
+    """
+    rows = ways(curves).rename(columns={"kind": "label"})
+    one = rows.loc[rows["strategy"] == SINGLE, [*_AT, "examples_per_s"]]
+    one = one.drop_duplicates(_AT)
+    rows = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
+    rows = rows.merge(one, "left", _AT, suffixes=("", "_one"))
+    return rows.assign(
+        against_one=rows["examples_per_s"] / rows["examples_per_s_one"],
+        node_s=1000 * rows["nodes"] / rows["examples_per_s"],
+    )
+
+
+def parts(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the points on several nodes that were split, with the share of each part of a step.
+
+    The columns are `…_share`; `largest` is the overhead (anything but computing) with the largest
+    one, `largest_share`, and `ratio` the time of communicating over that of computing.
+    """
+    rows = on_several_nodes(curves).dropna(subset="compute_s").reset_index(drop=True)
+    seconds = rows[[f"{part}_s" for part in ("compute", *OVERHEADS)]]
+    shares = seconds.div(seconds.sum(axis=1), axis=0).set_axis(
+        [f"{part}_share" for part in ("compute", *OVERHEADS)], axis=1
+    )
+    others = shares[[f"{part}_share" for part in OVERHEADS]]
+    return rows.join(shares).assign(
+        largest=others.idxmax(axis=1).astype("str").str.removesuffix("_share")
+        if len(others)
+        else "",
+        largest_share=others.max(axis=1),
+        ratio=rows["communicate_s"] / rows["compute_s"],
+    )
+
+
+def accuracies(tables: Tables) -> pd.DataFrame:
+    """Return trainings on several nodes beside the one on one node, ours and published.
+
+    Ours trained whole epochs, as many on one node, with the same batch per worker. `accuracy` is of
+    the test examples where both have it, else of training; `accuracy_one` that on one node and
+    `change` the difference. `label` says the kind; `cell_id` is empty of what is published.
+    """
+    found = [_our_accuracies(tables), _published_points(tables), _published_runs(tables)]
+    known = [rows.dropna(axis=1, how="all") for rows in found if len(rows)]
+    columns = [*_SCORED, "test_accuracy_one", "train_accuracy_one"]
+    rows = (pd.concat(known) if known else pd.DataFrame()).reindex(columns=columns)
+    tested = rows["test_accuracy"].notna() & rows["test_accuracy_one"].notna()
+    accuracy = rows["test_accuracy"].where(tested, rows["train_accuracy"])
+    one = rows["test_accuracy_one"].where(tested, rows["train_accuracy_one"])
+    scored = rows.assign(
+        accuracy=accuracy,
+        accuracy_one=one,
+        change=accuracy - one,
+        of=tested.map({True: "test", False: "training"}),
+        cell_id=rows["cell_id"].astype("str").fillna(""),
+        flags=rows["flags"].astype("str").fillna(""),
+    )
+    return scored.dropna(subset="change").reset_index(drop=True)
+
+
+_SCORED = [
+    *("study", "experiment", "model", "dataset", "strategy", "batch_per_worker", "nodes", "epochs"),
+    *("train_accuracy", "test_accuracy", "label", "flags", "cell_id"),
+]
+
+
+def _our_accuracies(tables: Tables) -> pd.DataFrame:
+    done = tables["cells"].loc[tables["cells"]["whole_epochs"], ["cell_id", "epochs"]]
+    rows = tables["curves"][tables["curves"]["whole_epochs"]].merge(done, "inner", "cell_id")
+    rows = with_labels(rows)
+    rows = rows.assign(label=rows["accuracy_label"])
+    at = [*GROUP, "cluster", "kind", "data_origin", "batch_per_worker", "epochs"]
+    return _beside_one(rows, at)
+
+
+def _published_points(tables: Tables) -> pd.DataFrame:
+    rows = tables["published"].rename(columns={"training_accuracy": "train_accuracy"})
+    rows = rows.assign(strategy="published", label=rows["kind"])
+    return _beside_one(rows, ["study", "model", "dataset", "batch_per_worker", "epochs"])
+
+
+def _published_runs(tables: Tables) -> pd.DataFrame:
+    rows = tables["published_runs"].rename(columns={"training_accuracy": "train_accuracy"})
+    return _beside_one(rows.assign(label=rows["kind"]), ["study", "model", "dataset", "epochs"])
+
+
+def _beside_one(rows: pd.DataFrame, at: list[str]) -> pd.DataFrame:
+    """Return the rows of several nodes, with the accuracies on one node under the same `at`.
+
+    That is `single`, or else the same strategy's own.
+    """
+    scores = ["train_accuracy", "test_accuracy"]
+    rows = rows.reindex(columns=list(dict.fromkeys([*rows.columns, *scores])))
+    one = rows[rows["nodes"] == 1]
+    one = one.sort_values("strategy", key=lambda names: names != SINGLE, kind="stable")
+    one = one.drop_duplicates(at)[[*at, *scores]]
+    return rows[rows["nodes"] > 1].merge(one, "inner", at, suffixes=("", "_one"))
+
+
+def energies(tables: Tables) -> pd.DataFrame:
+    """Return the energy of a thousand examples on several nodes beside that on one node.
+
+    One row per point, medians over its launches, with `energy_j`, `energy_one_j`, `ratio`, and
+    `label`: the kind of both, estimated unless both were metered.
+    """
+    cells = tables["cells"]
+    cells = cells[(cells["status"] == "ok") & cells["energy_j"].notna() & (cells["steps"] > 0)]
+    examples = (cells["steps"] * cells["global_batch"]).astype("float64")
+    cells = cells.assign(energy_j=1000 * cells["energy_j"] / examples)
+    points = cells.groupby(_LAUNCH, as_index=False).agg(
+        energy_j=("energy_j", "median"),
+        label=("energy_kind", "min"),  # estimated, if any is
+        flags=("flags", lambda told: "; ".join(filter(None, dict.fromkeys(told)))),
+        exchange=("exchange", "first"),
+        cell_id=("cell_id", "first"),
+    )
+    one = points[points["strategy"] == SINGLE]
+    one = one.drop(columns=["strategy", "nodes", "exchange", "cell_id", "flags"])
+    several = points[(points["nodes"] > 1) & (points["exchange"] != DEVICES)]
+    at = [name for name in _LAUNCH if name not in ("strategy", "nodes")]
+    rows = several.merge(one, "inner", at, suffixes=("", "_one"))
+    label = rows["label"].where(rows["label"] == rows["label_one"], "estimated")
+    return rows.assign(
+        label=label,
+        energy_one_j=rows["energy_j_one"],
+        ratio=rows["energy_j"] / rows["energy_j_one"],
+    )

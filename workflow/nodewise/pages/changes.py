@@ -1,0 +1,36 @@
+"""Changes: what moved beyond noise between two runs, if two were compared."""
+
+from collections.abc import Iterator
+
+from nodewise.compare import LEVEL, NO_CHANGE
+from nodewise.pages.markup import Column, table
+from nodewise.pages.study import Page, Study
+from nodewise.views import with_labels
+
+_COLUMNS = [
+    Column("experiment", "Experiment"),
+    Column("model", "Model"),
+    Column("strategy", "Strategy"),
+    Column("cluster", "Node"),
+    Column("batch_per_worker", "Batch per worker"),
+    Column("nodes", "Nodes"),
+    Column("verdict", "Verdict"),
+    Column("old_s", "Old step time", "s", kind_from="label"),
+    Column("new_s", "New step time", "s", kind_from="label"),
+    Column("ratio", "New ÷ old", "×", kind_from="label", low="low", high="high"),
+    Column("old_launches", "Old launches"),
+    Column("new_launches", "New launches"),
+    Column("label", "Kind"),
+]
+
+
+def pages(study: Study) -> Iterator[Page]:
+    """Yield the page; it says how to compare two runs if none were."""
+    rows = study.changes.assign(weights="")  # step times: what training began with is no matter
+    moved = rows[rows["verdict"] != NO_CHANGE]
+    context = {
+        "counts": rows["verdict"].value_counts().to_dict(),
+        "level": f"{100 * LEVEL:g}",
+        "moved": table(with_labels(moved), _COLUMNS) if len(moved) else None,
+    }
+    yield Page("changes.html", "changes.md.j2", "Changes between runs", context, contents=False)

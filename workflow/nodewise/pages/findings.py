@@ -1,0 +1,444 @@
+"""Findings: one question a section, answered in one sentence by what the tables hold."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from nodewise import comparisons
+from nodewise.claims import judged
+from nodewise.pages.markup import Column, Table, badge, data, number, table, text
+from nodewise.pages.study import Page, Shown, Study
+
+_PART = {
+    "input": "waiting for examples",
+    "wait": "waiting for the slowest worker",
+    "communicate": "communicating",
+    "apply": "updating the weights",
+}
+_POINT = [
+    Column("experiment", "Experiment"),
+    Column("model", "Model"),
+    Column("strategy", "Strategy"),
+    Column("batch_per_worker", "Batch per worker"),
+    Column("nodes", "Nodes"),
+]
+_CAUTION = [Column("label", "Kind"), Column("flags", "Caution", wide=True)]
+_PAYS = [
+    *_POINT,
+    Column("repeats", "Launches"),
+    Column("speedup", "Against one node", "×", kind_from="label"),
+    Column("efficiency", "Efficiency", "share", kind_from="label"),
+    *_CAUTION,
+]
+_WAYS = [
+    *_POINT,
+    Column("examples_per_s", "Examples/s", "", kind_from="label"),
+    Column("against_one", "Against one node", "×", kind_from="label"),
+    *_CAUTION,
+]
+_ACCURACY = [
+    *_POINT,
+    Column("epochs", "Epochs"),
+    Column("of", "Examples"),
+    Column("accuracy_one", "On one node", "accuracy", kind_from="label"),
+    Column("accuracy", "Accuracy", "accuracy", kind_from="label"),
+    *_CAUTION,
+]
+_PARTS = [
+    *_POINT,
+    Column("compute_share", "Computing", "share", kind_from="label"),
+    *(
+        Column(f"{part}_share", words.capitalize(), "share", kind_from="label")
+        for part, words in _PART.items()
+    ),
+    *_CAUTION,
+]
+_ENERGY = [
+    *_POINT,
+    Column("energy_one_j", "1,000 examples on one node", "J", kind_from="label"),
+    Column("energy_j", "1,000 examples", "J", kind_from="label"),
+    Column("ratio", "Against one node", "×", kind_from="label"),
+    *_CAUTION,
+]
+_CLAIMS = [
+    Column("study", "Study"),
+    Column("claim", "What it says", wide=True),
+    Column("rule", "What decides", wide=True),
+    Column("value", "Ours, median and range"),
+    Column("verdict", "Verdict"),
+    Column("counts", "Comparisons", wide=True),
+]
+_DEVICES = Markup("Devices of one machine are not several nodes, and are left out.")
+_NOTHING = Markup("Nothing that was measured so far answers this.")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A question, its answer in one sentence, and what the answer rests on.
+
+    Attributes:
+        anchor: of its section.
+        tables: the tables that the answer is from, by name.
+        cells: the cells behind the answer; their pages are the evidence.
+        limits: what the answer does not say, one sentence each.
+    """
+
+    anchor: str
+    question: str
+    tables: str
+    answer: Markup = _NOTHING
+    figures: list[Shown] = field(default_factory=list)
+    numbers: Table | None = None
+    cells: list[str] = field(default_factory=list)
+    limits: list[Markup] = field(default_factory=list)
+
+
+def pages(study: Study) -> Iterator[Page]:
+    """Yield the page of the findings."""
+    found = [
+        nodes_pay(study),
+        which_batch(study),
+        which_strategy(study),
+        accuracy_cost(study),
+        why_slower(study),
+        energy_cost(study),
+    ]
+    context = {"findings": found, "claims": _claims(study)}
+    yield Page("findings.html", "findings.md.j2", "Findings", context, figures=True)
+
+
+def nodes_pay(study: Study) -> Finding:
+    """Answer by the points on several nodes, without a caution, against their own one node."""
+    asked = Finding("nodes", "Does adding nodes pay?", "curves")
+    rows = comparisons.on_several_nodes(study.tables["curves"])
+    told = comparisons.fair(rows)
+    if told.empty:
+        return _with_numbers(study, asked, rows, _PAYS)
+    best = told.sort_values("speedup", kind="stable").iloc[-1]
+    gains = int((told["speedup"] > 1).sum())
+    speed = number(best["speedup"], "×", best["label"])
+    if gains:
+        answer = Markup(
+            "In {} of {} comparisons several nodes trained faster than one; the most was {}, of {}."
+        ).format(gains, len(told), speed, _point(study, best))
+    else:
+        answer = Markup(
+            "In none of {} comparisons did several nodes train faster than one; the nearest to it "
+            "was {}, of {}."
+        ).format(len(told), speed, _point(study, best))
+    limits = [
+        text(
+            "The batch per worker is the same on all nodes: the global batch grows with them, and "
+            "an epoch has fewer steps. What that costs in accuracy is another question."
+        ),
+        _DEVICES,
+        *_one_launch(told),
+    ]
+    shown = _figures(study, best, "speedup", "ways", "time")
+    cells = [best["cell_id"], best["cell_id_one"]]
+    told_of = replace(asked, answer=answer, figures=shown, cells=cells, limits=limits)
+    return _with_numbers(study, told_of, rows, _PAYS)
+
+
+def which_batch(study: Study) -> Finding:
+    """Answer by the line and number of nodes of which most batches were measured."""
+    asked = Finding("batch", "Which batch?", "curves")
+    rows = comparisons.on_several_nodes(study.tables["curves"])
+    told = comparisons.fair(rows)
+    at = ["experiment", "model", "cluster", "line", "label", "nodes"]
+    told = told[told.groupby(at)["batch_per_worker"].transform("nunique") > 1]
+    if told.empty:
+        several = rows.groupby(at)["batch_per_worker"].transform("nunique") > 1
+        return _with_numbers(study, asked, rows[several], _PAYS)
+    lines = [line.sort_values("batch_per_worker") for _, line in told.groupby(at)]
+    line = max(lines, key=lambda one: (len(one), one["nodes"].iloc[0]))
+    small, large = line.iloc[0], line.iloc[-1]
+    pays = line.loc[line["speedup"] > 1, "batch_per_worker"]
+    if line["speedup"].is_monotonic_increasing:
+        how = "The larger, the better"
+    else:
+        how = "Larger is not always better"
+    first = (
+        Markup("more nodes pay from {} on").format(int(pays.min()))
+        if len(pays) and line["speedup"].is_monotonic_increasing
+        else Markup("more nodes pay at {} of {} batches").format(len(pays), len(line))
+    )
+    answer = Markup(
+        "{}: {} on {} nodes by {} has {} the throughput of one node with {} examples per worker "
+        "and step, and {} with {}; {}."
+    ).format(
+        how,
+        text(study.model_title(large["model"])),
+        large["nodes"],
+        text(large["line"]),
+        number(small["speedup"], "×", small["label"]),
+        small["batch_per_worker"],
+        number(large["speedup"], "×", large["label"]),
+        large["batch_per_worker"],
+        first,
+    )
+    limits = [
+        text("This is of time alone: a larger batch means fewer updates of the weights an epoch."),
+        *_one_launch(line),
+    ]
+    figures = _figures(study, large, "time", "speedup")
+    cells = [small["cell_id"], large["cell_id"]]
+    told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
+    return _with_numbers(study, told_of, told, _PAYS)
+
+
+def which_strategy(study: Study) -> Finding:
+    """Answer by the experiment and number of nodes at which most strategies were measured."""
+    asked = Finding("strategy", "Which strategy?", "curves")
+    rows = comparisons.compared_ways(study.tables["curves"])
+    told = comparisons.fair(rows)
+    at = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
+    groups = [group for _, group in told.groupby(at) if group["strategy"].nunique() > 1]
+    if not groups:
+        return _with_numbers(study, asked, rows, _WAYS)
+    group = max(groups, key=lambda one: (one["strategy"].nunique(), one["nodes"].iloc[0]))
+    group = group.sort_values("examples_per_s", ascending=False)
+    best, last = group.iloc[0], group.iloc[-1]
+    answer = Markup(
+        "Of {} strategies for {} on {} nodes, {} was the fastest with {} examples/s{}"
+    ).format(
+        group["strategy"].nunique(),
+        *(text(study.model_title(best["model"])), best["nodes"], text(best["strategy"])),
+        number(best["examples_per_s"], "", best["label"]),
+        _first_ring(group),
+    )
+    limits = [
+        text(
+            "Throughput counts examples, not progress: asynchronous, averaging and compressing "
+            "strategies take other steps than one node with the global batch would."
+        ),
+        text(
+            "The order belongs to this model, batch and link; a larger model has more to exchange "
+            "and more to compute."
+        ),
+        _DEVICES,
+        *_one_launch(group),
+    ]
+    figures = _figures(study, best, "ways", "ways-parts")
+    cells = [best["cell_id"], last["cell_id"]]
+    told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
+    return _with_numbers(study, told_of, group, _WAYS)
+
+
+def _first_ring(group: pd.DataFrame) -> Markup:
+    """Return the fastest way that reduces all gradients in every step, if the first does not."""
+    ring = group[group["exchange"] == "ring"]
+    if ring.empty or group["exchange"].iloc[0] == "ring":
+        return Markup(".")
+    said = Markup("; the fastest that reduces every gradient in every step is {} with {}.")
+    first = ring.iloc[0]
+    return said.format(text(first["strategy"]), number(first["examples_per_s"], "", first["label"]))
+
+
+def accuracy_cost(study: Study) -> Finding:
+    """Answer by whole trainings on several nodes, against the same epochs on one node."""
+    asked = Finding(
+        "accuracy", "What does it cost in accuracy?", "curves cells published published_runs"
+    )
+    rows = comparisons.accuracies(study.tables)
+    told = comparisons.fair(rows)
+    ours, theirs = (told[(told["label"] == "published") == of] for of in (False, True))
+    said = [
+        _changes(part, who)
+        for part, who in ((ours, "our trainings"), (theirs, "the published ones"))
+        if len(part)
+    ]
+    if not said:
+        return _with_numbers(study, asked, rows, _ACCURACY)
+    answer = Markup("After the same number of epochs with the same batch per worker, {}.").format(
+        Markup(", and ").join(said)
+    )
+    limits = []
+    if ours.empty:
+        limits.append(text("None of our trainings on several nodes went through whole epochs."))
+    else:
+        limits.append(
+            text(
+                "How far two trainings with other seeds lie apart was not measured: small changes "
+                "may be chance."
+            )
+        )
+    worst = ours.sort_values("change", kind="stable").iloc[0] if len(ours) else None
+    figures = [] if worst is None else _figures(study, worst, "accuracy-by-epoch", "accuracy")
+    cells = sorted(set(ours["cell_id"]) - {""})[:4]
+    told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
+    return _with_numbers(study, told_of, rows, _ACCURACY)
+
+
+def _changes(rows: pd.DataFrame, who: str) -> Markup:
+    worse = int((rows["change"] < 0).sum())
+    worst = rows.sort_values("change", kind="stable").iloc[0]
+    said = Markup(
+        "{} of {} of {} on several nodes were less accurate than on one, at worst {}, not {}"
+    )
+    return said.format(
+        *(worse, len(rows), who),
+        *(number(worst[name], "accuracy", worst["label"]) for name in ("accuracy", "accuracy_one")),
+    )
+
+
+def why_slower(study: Study) -> Finding:
+    """Answer by the split steps of the points that trained no faster than one node."""
+    asked = Finding("slower", "Why was it slower?", "curves")
+    rows = comparisons.parts(study.tables["curves"])
+    slow = rows[rows["speedup"] <= 1]
+    told = comparisons.fair(slow)
+    if told.empty:
+        answer = (
+            _NOTHING
+            if comparisons.fair(rows).empty
+            else Markup(
+                "It was not: at every point that was split, several nodes trained faster than one."
+            )
+        )
+        return _with_numbers(study, replace(asked, answer=answer), slow, _PARTS)
+    counts = told["largest"].value_counts()
+    part = counts.index[0]
+    of_part = told[told["largest"] == part]
+    answer = Markup(
+        "At {} of the {} points that were slower than one node, {} was the largest part of a step "
+        "besides computing: {} of it in the median, where computing was {}."
+    ).format(
+        len(of_part),
+        len(told),
+        text(_PART[part]),
+        number(of_part["largest_share"].median(), "share", _kind(of_part)),
+        number(of_part["compute_share"].median(), "share", _kind(of_part)),
+    )
+    worst = told.sort_values("speedup", kind="stable").iloc[0]
+    limits = [
+        text(
+            "Split steps run their parts one after the other; a step that overlaps them is shorter "
+            "than their sum."
+        ),
+        text("Strategies that exchange within the computation itself show that time as computing."),
+    ]
+    figures = _figures(study, worst, "split", "ways-parts")
+    cells = [worst["cell_id"], worst["cell_id_one"]]
+    told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
+    return _with_numbers(study, told_of, slow, _PARTS)
+
+
+def energy_cost(study: Study) -> Finding:
+    """Answer by the energy of a thousand examples, against one node."""
+    asked = Finding("energy", "What does it cost in energy?", "cells")
+    rows = comparisons.energies(study.tables)
+    told = comparisons.fair(rows)
+    if told.empty:
+        return _with_numbers(study, asked, rows, _ENERGY)
+    least, most = (
+        told.sort_values("ratio", kind="stable").iloc[0],
+        told.sort_values("ratio", kind="stable").iloc[-1],
+    )
+    more = int((told["ratio"] > 1).sum())
+    answer = Markup(
+        "In {} of {} comparisons an example took more energy on several nodes than on one: {} in "
+        "the median, from {} ({}) to {} ({})."
+    ).format(
+        more,
+        len(told),
+        number(told["ratio"].median(), "×", _kind(told)),
+        number(least["ratio"], "×", least["label"]),
+        _point(study, least),
+        number(most["ratio"], "×", most["label"]),
+        _point(study, most),
+    )
+    limits = [text("This is of training steps alone: starting up and evaluating are left out.")]
+    if (told["label"] == "estimated").any():
+        limits.append(
+            Markup(
+                "Without a meter it is {}: CPU time × {:g} W per busy core. What idle cores, "
+                "memory and network draw is not in it."
+            ).format(badge("estimated"), study.config.watts_per_core)
+        )
+    cells = [least["cell_id"], most["cell_id"]]
+    told_of = replace(asked, answer=answer, figures=[], cells=cells, limits=limits)
+    return _with_numbers(study, told_of, rows, _ENERGY)
+
+
+def _with_numbers(
+    study: Study, asked: Finding, rows: pd.DataFrame, columns: list[Column]
+) -> Finding:
+    """Return the finding with its table; a limit says how many of its points have a caution."""
+    if rows.empty:
+        return asked
+    cautions = len(rows) - len(comparisons.fair(rows))
+    said = "{} of {} points have a caution: they are in the table, not in the answer."
+    limits = [*asked.limits, *([Markup(said).format(cautions, len(rows))] if cautions else [])]  # noqa: S704 (ours)
+    cells = list(dict.fromkeys(cell for cell in asked.cells if cell))
+    numbers = table(_shown(study, rows), columns)
+    return replace(asked, numbers=numbers, cells=cells, limits=limits)
+
+
+def _shown(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    strategy = rows["line"] if "line" in rows else rows["strategy"]
+    return rows.assign(model=rows["model"].map(study.model_title), strategy=strategy)
+
+
+def _point(study: Study, row: "pd.Series[Any]") -> Markup:
+    """Return a point in words."""
+    line = row["line"] if "line" in row else row["strategy"]
+    return Markup("{} on {} nodes by {} with {} examples per worker and step").format(
+        text(study.model_title(row["model"])), row["nodes"], text(line), row["batch_per_worker"]
+    )
+
+
+def _figures(study: Study, row: "pd.Series[Any]", *names: str) -> list[Shown]:
+    """Return the figures of a point's experiment and model: of the first name that has any.
+
+    Of several lines it is the point's own.
+    """
+    line = row["line"] if "line" in row else row["strategy"]
+    for name in names:
+        shown = study.pick(name, experiment=row["experiment"], model=row["model"])
+        own = [one for one in shown if one.of.get("line", line) == line]
+        if own:
+            return own[:1]
+    return []
+
+
+def _one_launch(rows: pd.DataFrame) -> list[Markup]:
+    single = int((rows["repeats"] < 2).sum())
+    said = Markup(
+        "{} of the {} points were launched once: how far launches differ is not told of them."
+    )
+    return [said.format(single, len(rows))] if single else []
+
+
+def _kind(rows: pd.DataFrame) -> str:
+    """Return the kind of a median: that of most of its rows."""
+    return str(rows["label"].mode().iloc[0])
+
+
+def _claims(study: Study) -> Table:
+    """Return what the studies say, and what our tables say of it."""
+    rows = []
+    for one in judged(study.tables, study.overhead):
+        found = one.comparisons
+        value: Any = "–"
+        if len(found):
+            low, high = found["value"].min(), found["value"].max()
+            value = number(found["value"].median(), one.claim.unit, _kind(found))
+            if low != high:
+                value += Markup('<span class="nw-range">{} to {}</span>').format(
+                    data(low, one.claim.unit), data(high, one.claim.unit)
+                )
+        rows.append(
+            {
+                "study": one.claim.study,
+                "claim": Markup("{} ({})").format(text(one.claim.says), text(one.claim.where)),
+                "rule": one.claim.decided_by,
+                "value": value,
+                "verdict": one.verdict,
+                "counts": "{} for, {} against, {} too near".format(*one.speaking),
+            }
+        )
+    return table(rows, _CLAIMS)

@@ -1,0 +1,72 @@
+"""What if: the laws in the reader's browser, beginning with what was fitted to a curve."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from nodewise.overhead.bandwidth import LAW as BANDWIDTH
+from nodewise.overhead.baselines import BASELINES, LAWS
+from nodewise.pages.markup import Column, table
+from nodewise.pages.study import Page, Study
+from nodewise.views import full_fit, with_trials
+
+_STILL = 4  # curves of the table below the calculator
+_SHOWN_NODES = (1, 2, 4, 8, 16, 32, 64)
+_COLUMNS = [
+    Column("curve", "Curve"),
+    Column("batch_per_worker", "Batch per worker"),
+    Column("nodes", "Nodes"),
+    Column("fitted_s", "Step time", "s", kind_from="told", low="low_s", high="high_s"),
+    Column("told", "Kind"),
+]
+
+
+def pages(study: Study) -> Iterator[Page]:
+    """Yield the page; without a fit it begins with made-up values, and says so."""
+    offered = presets(study.overhead["fits"], study.overhead["predictions"])
+    rows = full_fit(with_trials(study.overhead))
+    rows = rows[rows["curve"].isin([one["title"] for one in offered[:_STILL]])]
+    rows = rows[rows["nodes"].isin(_SHOWN_NODES)].dropna(subset="fitted_s")
+    told = rows["beyond"].map({True: "predicted", False: "fitted"})
+    context = {
+        "presets": offered,
+        "laws": [(name, law.title) for name, law in LAWS.items() if name not in BASELINES],
+        "still": table(rows.assign(told=told), _COLUMNS),
+    }
+    yield Page("what-if.html", "what_if.md.j2", "What if?", context)
+
+
+def presets(fits: pd.DataFrame, predictions: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return one preset per curve, the one measured at most points first, ready to be JSON.
+
+    `deviations` has, by batch, how far computing it is off the straight line.
+    """
+    known = fits[~fits["law"].isin([*BASELINES, BANDWIDTH])]
+    found = []
+    for curve, rows in predictions[predictions["observed_s"].notna()].groupby("curve"):
+        of_link = known[known["link"].isin(known.loc[known["curve"] == curve, "link"])]
+        mine = of_link[of_link["curve"].isin([curve, ""])]
+        if mine.empty:
+            continue
+        lines = mine[mine["batch_per_worker"].notna()]
+        values = mine[mine["batch_per_worker"].isna()]
+        first = mine.iloc[0]
+        found.append(
+            {
+                "title": curve,
+                "kind": first["source"],
+                "law": first["law"],
+                "settings": json.loads(first["settings"]),
+                "values": dict(zip(values["parameter"], values["value"], strict=True)),
+                "deviations": {
+                    str(batch): value
+                    for batch, value in zip(lines["batch_per_worker"], lines["value"], strict=True)
+                },
+                "payload": float(rows["payload_bytes"].median()),
+                "batches": sorted(int(batch) for batch in rows["batch_per_worker"].unique()),
+                "nodes": sorted(int(n) for n in rows["nodes"].unique()),
+            }
+        )
+    return sorted(found, key=lambda one: -len(one["nodes"]) * len(one["batches"]))
