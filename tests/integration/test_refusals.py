@@ -47,7 +47,7 @@ READING = {
 }
 LONG = {"measure-cell", "calibrate", "measure"}  # meet a full disk in the end: test_leftovers.py
 # what they write here fits on the smallest disk
-SMALL = {"build-horovod", "describe-model", "measure-noise-scale", "prepare-weights"}
+SMALL = {"build-horovod", "compare", "describe-model", "measure-noise-scale", "prepare-weights"}
 
 
 def test_no_command_is_forgotten():
