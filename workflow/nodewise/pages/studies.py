@@ -8,7 +8,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise import published
-from nodewise.pages.markup import Column, data, number, table
+from nodewise.pages.markup import Column, number, table
 from nodewise.pages.study import Page, Shown, Study
 from nodewise.quantities import PROJECTED
 from nodewise.views import beside_published, beside_runs, mean_savings
@@ -144,22 +144,23 @@ def _figure_28(study: Study) -> dict[str, Any] | None:
     foreseen = {row["nodes"]: row["time_saved"] for row in claims.values()}
     rows = [row | {"foreseen": foreseen.get(nodes)} for nodes, row in mean.items()]
     models = savings[(savings["model"] != "") & (savings["nodes"] == best["nodes"])]
-    ends = [data(there[end], "share") for end in ("low", "high")]
+    ends = [number(there[end], "share", there["kind"]) for end in ("low", "high")]
+    reach = max(n for n, row in mean.items() if row["kind"] == "fitted")
     return {
         "figures": study.pick("saved", study="ntua"),
         "table": table(rows, _SAVED),
         "models": table(
             models.assign(model=models["model"].map(study.model_title)), _SAVED_BY_MODEL
         ),
-        "fitted_to": data(max(n for n, row in mean.items() if row["kind"] == "fitted"), ""),
-        "best": data(best["nodes"], ""),
+        "fitted_to": number(reach, "", "published"),
+        "best": number(best["nodes"], "", "published"),
         "claimed": number(best["time_saved"], "share", "published"),
         "predicted": number(there["saved"], "share", there["kind"]),
         "interval": Markup("{} to {}").format(*ends),
         "holds": bool(there["low"] <= best["time_saved"] <= there["high"]),
-        "last": data(last["nodes"], ""),
+        "last": number(last["nodes"], "", "published"),
         "shorter": number(shorter, "share", "predicted"),
-        "ideal": data(1 / last["nodes"], "share"),
+        "ideal": number(1 / last["nodes"], "share", "predicted"),
         "saturated": bool(shorter < _SATURATED),
     }
 
