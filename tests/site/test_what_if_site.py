@@ -85,7 +85,7 @@ def test_typing_changes_the_answer_the_chart_and_the_address_and_a_reload_keeps_
     page.reload()
     page.wait_for_selector("#calculator:not([hidden])")
     assert answer(page) == told
-    page.click("text=As fitted")
+    page.click("#calculator [type=reset]")
     assert answer(page) == before
     assert "?" not in page.url
 
