@@ -17,9 +17,9 @@ import make_calibration
 import make_records as make
 from nodewise.calibration import calibration_json
 from nodewise.charts import draw_charts
-from nodewise.pages import render_pages
 from nodewise.site import build_site
 from nodewise.tables import write_tables
+from rendering import render
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
@@ -56,17 +56,7 @@ def site(tmp_path_factory) -> Path:
     calibration.write_text(calibration_json(make_calibration.calibration(noise=0.03)))
     models = make_architectures.write([make_architectures.fashion_cnn()], folder / "models")
     draw_charts(folder / "tables", folder / "overhead", folder / "charts", [calibration], models)
-    render_pages(
-        Path("config/study.yaml"),
-        tables_dir=folder / "tables",
-        overhead_dir=folder / "overhead",
-        charts_dir=folder / "charts",
-        records_dir=folder / "records",
-        site_dir=Path("site"),
-        out_dir=folder / "docs",
-        calibration_paths=[calibration],
-        models_dir=models,
-    )
+    render(folder, calibration_paths=[calibration], models_dir=models)
     started = time.perf_counter()
     build_site(folder / "docs", folder / "site")
     (folder / "seconds").write_text(str(time.perf_counter() - started))

@@ -12,8 +12,8 @@ from markdown import markdown
 import make_records as make
 from nodewise.errors import UserError
 from nodewise.markdown_tables import Tables
-from nodewise.pages import render_pages
 from nodewise.site import SHELL_TITLE, build_site, server
+from rendering import render
 
 ODD = "<b>no</b> memory & “more”"
 CELLS = [make.cell(batch=batch) for batch in (64, 128)]
@@ -23,17 +23,8 @@ CELLS = [make.cell(batch=batch) for batch in (64, 128)]
 def site(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     make.write_study(folder, [make.record(CELLS[0]), make.failed(CELLS[1], ODD)])
-    (folder / "charts").mkdir()
-    render_pages(
-        Path("config/study.yaml"),
-        tables_dir=folder / "tables",
-        overhead_dir=folder / "overhead",
-        charts_dir=folder / "charts",
-        records_dir=folder / "records",
-        site_dir=Path("site"),
-        out_dir=folder / "docs",
-    )
-    assert build_site(folder / "docs", folder / "site") == len(CELLS)
+    docs, _ = render(folder)
+    assert build_site(docs, folder / "site") == len(CELLS)
     return folder / "site"
 
 

@@ -1,7 +1,6 @@
 """The calibration page: verdicts and refusals are said, no number stands without its kind."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,7 @@ import make_records
 from nodewise.calibration import calibration_json
 from nodewise.charts import draw_charts
 from nodewise.errors import UserError
-from nodewise.pages import render_pages
+from rendering import render
 
 
 @pytest.fixture(scope="module")
@@ -27,17 +26,8 @@ def page_of(study, *calibrations) -> str:
         paths.append(study / f"{calibration.study}.json")
         paths[-1].write_text(calibration_json(calibration))
     draw_charts(study / "tables", study / "overhead", study / "charts", paths)
-    render_pages(
-        Path("config/study.yaml"),
-        tables_dir=study / "tables",
-        overhead_dir=study / "overhead",
-        charts_dir=study / "charts",
-        records_dir=study / "records",
-        site_dir=Path("site"),
-        out_dir=study / "docs",
-        calibration_paths=paths,
-    )
-    return (study / "docs/calibration.md").read_text()
+    docs, _ = render(study, calibration_paths=paths)
+    return (docs / "calibration.md").read_text()
 
 
 def without_elements(page: str) -> str:

@@ -1,7 +1,5 @@
 """Changes between runs: noise is not called a change, and a change is not lost in noise."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,8 +9,8 @@ import make_records as make
 from nodewise import compare
 from nodewise.cli import app
 from nodewise.errors import UserError
-from nodewise.pages import render_pages
 from nodewise.tables import CELLS, typed
+from rendering import render
 
 
 def cells(times, **changes):
@@ -105,8 +103,6 @@ def test_the_command_compares_records_with_tables(tmp_path):
 
 def test_the_page_shows_what_moved_and_else_how_to_compare(tmp_path):
     make.write_study(tmp_path, [])
-    for folder in ("records", "charts"):
-        (tmp_path / folder).mkdir(exist_ok=True)
     assert "nodewise compare OLD NEW" in page(tmp_path)
     old = both(cells([1.0, 1.01], model="<b>moved</b>"), cells([1.0, 1.01], model="still"))
     new = both(cells([2.0, 2.01], model="<b>moved</b>"), cells([1.0, 1.01], model="still"))
@@ -118,13 +114,8 @@ def test_the_page_shows_what_moved_and_else_how_to_compare(tmp_path):
 
 def page(folder):
     """Return the page of the changes of the study in `folder`."""
-    render_pages(
-        Path("config/study.yaml"),
-        **{f"{name}_dir": folder / name for name in ("tables", "overhead", "charts", "records")},
-        site_dir=Path("site"),
-        out_dir=folder / "docs",
-    )
-    return (folder / "docs" / "changes.md").read_text()
+    docs, _ = render(folder)
+    return (docs / "changes.md").read_text()
 
 
 def test_a_folder_without_results_is_one_clear_line(tmp_path):

@@ -2,7 +2,6 @@
 
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,9 +10,9 @@ import make_records as make
 from nodewise import claims, comparisons
 from nodewise.charts import draw_charts
 from nodewise.errors import UserError
-from nodewise.pages import render_pages
 from nodewise.tables import CURVES, typed
 from nodewise.views import read_overhead
+from rendering import render
 
 NEW = ("findings.md", "choosing.md", "glossary.md")
 
@@ -34,22 +33,6 @@ class Text(HTMLParser):
         self.tags.add(tag)
 
 
-def render(folder):
-    """Render the study in `folder`; return the folder of pages."""
-    (folder / "records").mkdir(exist_ok=True)
-    (folder / "charts").mkdir(exist_ok=True)
-    render_pages(
-        Path("config/study.yaml"),
-        tables_dir=folder / "tables",
-        overhead_dir=folder / "overhead",
-        charts_dir=folder / "charts",
-        records_dir=folder / "records",
-        site_dir=Path("site"),
-        out_dir=folder / "docs",
-    )
-    return folder / "docs"
-
-
 def leads(page):
     """Return the answers of a page, as text."""
     found = re.findall(r'<p class="nw-lead"[^>]*>(.*?)</p>', page.read_text(), flags=re.DOTALL)
@@ -62,7 +45,7 @@ def study(tmp_path_factory):
     whole = [make.record(make.cell(n=n, experiment="whole", extent=make.EPOCHS)) for n in (1, 2)]
     tables = make.write_study(folder, [*make.grid(batches=(64, 512)), *whole], make.published())
     draw_charts(folder / "tables", folder / "overhead", folder / "charts")
-    return tables, render(folder)
+    return tables, render(folder)[0]
 
 
 def test_the_best_speed_up_is_that_of_the_table(study):
@@ -104,18 +87,18 @@ def test_each_answer_links_the_cells_that_it_rests_on(study):
 
 def test_an_answer_that_turns_with_the_tables_is_told_the_other_way(tmp_path):
     make.write_study(tmp_path, [make.record(make.cell(n=n)) for n in (1, 2)])
-    assert leads(render(tmp_path) / "findings.md")[0].startswith("In 1 of 1 comparisons")
+    assert leads(render(tmp_path)[0] / "findings.md")[0].startswith("In 1 of 1 comparisons")
     path = tmp_path / "tables" / "curves.parquet"
     curves = pd.read_parquet(path)
     speed = curves["examples_per_s"].where(curves["nodes"] == 1, 1.0)
     curves.assign(examples_per_s=speed).to_parquet(path)
-    answer = leads(render(tmp_path) / "findings.md")[0]
+    answer = leads(render(tmp_path)[0] / "findings.md")[0]
     assert answer.startswith("In none of 1 comparisons")
 
 
 def test_without_a_record_every_question_says_that_nothing_was_measured(tmp_path):
     make.write_study(tmp_path, [])
-    docs = render(tmp_path)
+    docs, _ = render(tmp_path)
     assert leads(docs / "findings.md") == ["Nothing that was measured so far answers this."] * 6
     assert Text((docs / "findings.md").read_text()).text.count("not measured") >= 8
     assert "No strategies were compared yet" in (docs / "choosing.md").read_text()
@@ -126,7 +109,7 @@ def test_a_model_with_markup_in_its_name_is_shown_and_is_no_element(tmp_path):
     for name in ("curves", "cells"):
         path = tmp_path / "tables" / f"{name}.parquet"
         pd.read_parquet(path).assign(model="<script>alert(1)</script>").to_parquet(path)
-    docs = render(tmp_path)
+    docs, _ = render(tmp_path)
     for page in NEW:
         shown = Text((docs / page).read_text())
         assert "script" not in shown.tags

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import make_architectures as make
 import make_records
+import rendering
 from nodewise import catalogue
 from nodewise.charts import draw_charts
 from nodewise.charts.models import figures
 from nodewise.errors import UserError
 from nodewise.models import registry
-from nodewise.pages import render_pages
 from nodewise.pages.blocks import grouped
 from nodewise.pages.drawing import draw
 
@@ -221,16 +221,7 @@ def docs(tmp_path_factory):
 
 def render(folder, models):
     draw_charts(folder / "tables", folder / "overhead", folder / "charts", (), models)
-    render_pages(
-        Path("config/study.yaml"),
-        tables_dir=folder / "tables",
-        overhead_dir=folder / "overhead",
-        charts_dir=folder / "charts",
-        records_dir=folder / "records",
-        site_dir=Path("site"),
-        out_dir=folder / "docs",
-        models_dir=models,
-    )
+    rendering.render(folder, models_dir=models)
 
 
 def test_a_model_has_a_page_with_its_numbers_and_its_description(docs):

@@ -19,7 +19,7 @@ from nodewise.noise_scale import (
     noise_scale_json,
     read_noise_scale,
 )
-from nodewise.overhead.steps_to_accuracy import find_noise, steps_rows
+from nodewise.overhead.steps_to_accuracy import find_noise, find_steps, steps_row
 from nodewise.tables import COLUMNS, build_tables
 
 PROVENANCE = {
@@ -205,8 +205,8 @@ def test_the_critical_batch_is_the_median_of_the_points(table):
 
 def test_rows_of_steps_name_their_source_and_what_is_missing(table, tmp_path):
     none = build_tables([], None)
-    rows = steps_rows(none["epochs"], none["cells"], table)
-    assert [(row["model"], row["source"], row["kind"]) for row in rows] == [
+    rows = [steps_row(known) for known in find_steps(none["epochs"], none["cells"], table)]
+    assert [(row["model"], row["basis"], row["kind"]) for row in rows] == [
         ("cnn", "noise scale", "measured"),
         ("mlp", "noise scale", "measured"),
     ]

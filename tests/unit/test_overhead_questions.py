@@ -9,9 +9,9 @@ from nodewise.cells import Emulated, Link, Node, SlowNode
 from nodewise.overhead import rates
 from nodewise.overhead.formulas import RingAllReduce
 from nodewise.overhead.optima import best_at_global_batch
-from nodewise.overhead.questions import MOST_NODES, known_steps
+from nodewise.overhead.questions import MOST_NODES
 from nodewise.overhead.rates import wire_of
-from nodewise.overhead.steps_to_accuracy import StepsToAccuracy
+from nodewise.overhead.steps_to_accuracy import Known, StepsToAccuracy, find_steps, steps_row
 from nodewise.overhead.study import NODES, fit_study
 from nodewise.published import ntua
 from nodewise.tables import EPOCHS, NOISE_SCALE, PUBLISHED, typed
@@ -102,11 +102,11 @@ def test_one_number_of_nodes_answers_nothing():
 def test_time_to_an_accuracy_is_asked_where_steps_are_known():
     curves, cells = tables(launches())
     law = StepsToAccuracy(100.0, 50_000.0, np.array([[100.0, 50_000.0]] * 5), target=0.8)
-    steps = {("fashion_cnn", "fashion_mnist", "official"): law}
+    steps = [Known(("fashion_cnn", "fashion_mnist", "official"), "whole epochs", "fitted", law)]
     rows = fit_study(curves, cells, NO_PUBLISHED, steps=steps, draws=10)["optima"]
     known = rows[rows["objective"] == "target_time"]
     assert set(known["batch_per_worker"]) == {32, 128} and set(known["unit"]) == {"s"}
-    other = {("resnet50", "fashion_mnist", "official"): law}
+    other = [steps[0]._replace(key=("resnet50", "fashion_mnist", "official"))]
     rows = fit_study(curves, cells, NO_PUBLISHED, steps=other, draws=10)["optima"]
     assert "target_time" not in set(rows["objective"])
 
@@ -122,8 +122,8 @@ def test_steps_are_taken_from_runs_rather_than_from_the_noise_scale():
     ]
     noise = typed(groups, NOISE_SCALE)
     none = typed((), EPOCHS)
-    by_noise = known_steps(none, NO_CELLS, noise)
-    assert by_noise["m", "d", "official"].target is None
+    (by_noise,) = find_steps(none, NO_CELLS, noise)
+    assert by_noise.law.target is None
     cells = pd.concat([NO_CELLS, pd.DataFrame([whole_run(64, cell="a"), whole_run(256, cell="b")])])
     cells["whole_epochs"] = cells["whole_epochs"].astype(bool)
     epochs = pd.DataFrame(
@@ -133,8 +133,10 @@ def test_steps_are_taken_from_runs_rather_than_from_the_noise_scale():
         for cell, batch in (("a", 64), ("b", 256))
         for epoch, accuracy in ((1, 0.4), (2, 0.7), (3, 0.8))
     )
-    by_runs = known_steps(epochs, cells, noise)
-    assert by_runs["m", "d", "official"].target == 0.8
+    *_, by_runs = find_steps(epochs, cells, noise)
+    assert by_runs.key == by_noise.key and by_runs.law.target == 0.8
+    *_, too_few = find_steps(epochs[epochs["cell_id"] == "a"], cells, noise)
+    assert too_few.law is None and "measure another one as well" in steps_row(too_few)["missing"]
 
 
 def whole_run(batch, cell):

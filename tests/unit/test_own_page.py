@@ -11,24 +11,16 @@ import make_records as make
 from nodewise.by_hand import Options, cell_of
 from nodewise.charts import draw_charts
 from nodewise.config import Experiment
-from nodewise.pages import render_pages
 from nodewise.specs import parse_spec
+from rendering import render
 
 
 def blocks(tmp_path: Path) -> list[str]:
     """Return the texts of the page's code blocks, as a reader sees them."""
     make.write_study(tmp_path, [make.record(make.cell())])
     draw_charts(tmp_path / "tables", tmp_path / "overhead", tmp_path / "charts")
-    render_pages(
-        Path("config/study.yaml"),
-        tables_dir=tmp_path / "tables",
-        overhead_dir=tmp_path / "overhead",
-        charts_dir=tmp_path / "charts",
-        records_dir=tmp_path / "records",
-        site_dir=Path("site"),
-        out_dir=tmp_path / "docs",
-    )
-    page = markdown.markdown((tmp_path / "docs/own.md").read_text(), extensions=["attr_list"])
+    docs, _ = render(tmp_path)
+    page = markdown.markdown((docs / "own.md").read_text(), extensions=["attr_list"])
     found = re.findall(r"<pre><code>(.*?)</code></pre>", page, re.DOTALL)
     return [html.unescape(block) for block in found]
 

@@ -17,25 +17,12 @@ import make_records as make
 from nodewise import views
 from nodewise.charts import draw_charts
 from nodewise.errors import UserError
-from nodewise.pages import markup, render_pages
+from nodewise.pages import markup
 from nodewise.tables import COLUMNS
+from rendering import render
 
 CONFIG = Path("config/study.yaml")
 SITE = Path("site")
-
-
-def render(folder, **changes):
-    """Render the study in `folder`; return the folder of pages and how many were written."""
-    inputs = {
-        "tables_dir": folder / "tables",
-        "overhead_dir": folder / "overhead",
-        "charts_dir": folder / "charts",
-        "records_dir": folder / "records",
-        "site_dir": SITE,
-        "out_dir": folder / "docs",
-    }
-    written = render_pages(CONFIG, **(inputs | changes))
-    return folder / "docs", written
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from nodewise.cells import Frozen, Name
 from nodewise.errors import UserError
-from nodewise.misfits import first_misfit
+from nodewise.misfits import read_json
 from nodewise.models import registry
 from nodewise.records import Count
 
@@ -105,12 +105,7 @@ def read_architecture(path: Path) -> Architecture:
     Raises:
         UserError: the file is missing, is not JSON, or does not fit the schema.
     """
-    try:
-        return Architecture.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_misfit(error)}") from error
+    return read_json(Architecture, path)
 
 
 def read_architectures(folder: Path, trained: Collection[str]) -> dict[str, Architecture]:

@@ -9,11 +9,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from nodewise.cells import MAX_NODES, Emulated, Frozen
-from nodewise.errors import UserError
-from nodewise.misfits import first_misfit
+from nodewise.misfits import read_json
 from nodewise.records import Conditions, Count, Failure, Kind, Provenance, Seconds
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -132,12 +131,7 @@ def read_calibration(path: Path) -> Calibration:
     Raises:
         UserError: the file is missing, is not JSON, or does not fit the schema.
     """
-    try:
-        return Calibration.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_misfit(error)}") from error
+    return read_json(Calibration, path)
 
 
 def calibration_json(calibration: Calibration) -> str:

@@ -15,13 +15,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
-import yaml
-from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import Field, StringConstraints, TypeAdapter
 
 from nodewise import comparisons
 from nodewise.cells import Frozen
 from nodewise.errors import UserError
-from nodewise.misfits import first_misfit
+from nodewise.misfits import read_yaml
 from nodewise.published import FOLDER
 from nodewise.views import GROUP, Tables, scaling_lines, with_labels
 
@@ -91,15 +90,7 @@ def read_claims(path: Path = CLAIMS) -> list[Claim]:
     Raises:
         UserError: the file is missing, or a claim is misfit or names no rule.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-        claims = TypeAdapter(list[Claim]).validate_python(yaml.safe_load(text))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: is not YAML") from error
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_misfit(error)}") from error
+    claims = read_yaml(TypeAdapter(list[Claim]), path)
     unknown = sorted({claim.rule for claim in claims} - set(RULES))
     if unknown:
         raise UserError(f"{path}: unknown rule {unknown[0]}; rules: {', '.join(RULES)}")

@@ -17,9 +17,12 @@ import typer
 from nodewise.errors import UserError, what_to_mend
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from rich.table import Table
 
     from nodewise.config import Config
+    from nodewise.overhead.predictions import Row
 
 app = typer.Typer(
     name="nodewise",
@@ -413,13 +416,13 @@ def fit_overhead(
     """
     from nodewise import views
     from nodewise.overhead import study
-    from nodewise.overhead.questions import known_steps
+    from nodewise.overhead.steps_to_accuracy import find_steps
     from nodewise.tables import read_tables
 
     read = read_tables(tables)
     curves, cells, published = (read[name] for name in ("curves", "cells", "published"))
     known = views.read_calibrations(calibrations or ())
-    steps = known_steps(read["epochs"], cells, read["noise_scale"])
+    steps = find_steps(read["epochs"], cells, read["noise_scale"])
     study.write(study.fit_study(curves, cells, published, known, steps=steps), out)
 
 
@@ -673,20 +676,15 @@ def predict_nodes(
 
     nodewise predict fit.json --nodes 1,2,4,8 --batch 128 --objective efficiency --json
     """
-    import json
-
     from nodewise.overhead import predictions
     from nodewise.overhead.fit_files import read_fit
 
     fitted, counts = read_fit(fit), predictions.parse_nodes(nodes)
     asked = predictions.Asked(batch, global_batch, examples, price, critical_batch)
     rows = predictions.prediction_rows(fitted, counts, asked, objective)
-    if as_json:
-        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
-    else:
+    if not as_json:
         _print_whole(predictions.predictions_table(rows))
-    for note in predictions.told(fitted):
-        typer.echo(note, err=as_json)
+    _print_told(rows, predictions.told(fitted), as_json=as_json)
 
 
 @app.command("optimum")
@@ -717,20 +715,25 @@ def best_nodes(
 
     nodewise optimum fit.json --objective epoch_cost --price 1.2 --examples 50000 --json
     """
-    import json
-
     from nodewise.overhead import predictions
     from nodewise.overhead.fit_files import read_fit
 
     fitted, counts = read_fit(fit), predictions.parse_nodes(nodes)
     asked = predictions.Asked(batch, global_batch, examples, price, critical_batch)
     rows = predictions.optimum_rows(fitted, counts, asked, (objective,) if objective else ())
-    if as_json:
-        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
-    else:
+    if not as_json:
         for row in rows:
             typer.echo(f"{row['curve']}, {row['objective']}: {row['answer']}")
-    for note in predictions.told(fitted):
+    _print_told(rows, predictions.told(fitted), as_json=as_json)
+
+
+def _print_told(rows: "Sequence[Row]", notes: "Iterable[str]", *, as_json: bool) -> None:
+    """Print the rows if JSON is wanted; then the notes, beside the JSON."""
+    import json
+
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
+    for note in notes:
         typer.echo(note, err=as_json)
 
 

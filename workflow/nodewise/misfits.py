@@ -1,7 +1,48 @@
-"""One clear line out of what pydantic says about data that does not fit."""
+"""One clear line out of what pydantic says about data that does not fit; files read with it."""
 
-from pydantic import ValidationError
+import json
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
+
+from nodewise.errors import UserError
+
+Model = TypeVar("Model", bound=BaseModel)
+Tree = TypeVar("Tree")
+
+
+def read_json(model: type[Model], path: Path, advice: str = "") -> Model:
+    """Read and check a JSON file; `advice` says what to do about a misfit.
+
+    Raises:
+        UserError: the file is missing, is not JSON, or does not fit.
+    """
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValidationError as error:
+        raise UserError(f"{path}: {first_misfit(error)}{advice and '; ' + advice}") from error
+
+
+def read_yaml(adapter: TypeAdapter[Tree], path: Path) -> Tree:
+    """Read and check a YAML file, whose values must be those that JSON has.
+
+    Raises:
+        UserError: the file is missing, is not YAML, or does not fit.
+    """
+    try:
+        tree = yaml.safe_load(path.read_bytes())
+        return adapter.validate_json(json.dumps(tree, default=str))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    except ValidationError as error:
+        raise UserError(f"{path}: {first_misfit(error)}") from error
 
 
 def first_misfit(error: ValidationError) -> str:

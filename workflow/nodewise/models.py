@@ -16,12 +16,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated
 
-import yaml
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
 from nodewise.cells import Frozen, Name
 from nodewise.errors import UserError
-from nodewise.misfits import first_misfit
+from nodewise.misfits import read_yaml
 
 MODELS_DIR = Path("models")
 
@@ -65,14 +64,9 @@ def registry() -> dict[str, ModelEntry]:
         UserError: `models/registry.yaml` is missing or misfit; the line names the entry.
     """
     path = MODELS_DIR / "registry.yaml"
-    try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read; run this in the project's folder") from error
-    try:
-        entries = TypeAdapter(dict[Name, ModelEntry]).validate_python(tree)
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_misfit(error)}") from error
+    if not path.is_file():
+        raise UserError(f"{path}: cannot be read; run this in the project's folder")
+    entries = read_yaml(TypeAdapter(dict[Name, ModelEntry]), path)
     for name in entries:
         if not (MODELS_DIR / f"{name}.py").is_file():
             raise UserError(f"{path}: {name}: there is no {MODELS_DIR / name}.py")

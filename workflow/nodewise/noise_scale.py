@@ -18,11 +18,10 @@ from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from nodewise.cells import Frozen, Name
-from nodewise.errors import UserError
-from nodewise.misfits import first_misfit
+from nodewise.misfits import read_json
 from nodewise.models import ModelEntry
 from nodewise.records import Count, DataSource, Provenance, WeightsSource
 
@@ -112,12 +111,7 @@ def read_noise_scale(path: Path) -> NoiseScale:
     Raises:
         UserError: the file is missing, is not JSON, or does not fit the schema.
     """
-    try:
-        return NoiseScale.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_misfit(error)}") from error
+    return read_json(NoiseScale, path)
 
 
 def noise_scale_json(noise_scale: NoiseScale) -> str:

@@ -9,11 +9,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from nodewise.cells import Cell, Frozen, Name
-from nodewise.errors import UserError
-from nodewise.misfits import first_misfit
+from nodewise.misfits import read_json
 
 SCHEMA_VERSION = 4
 
@@ -257,12 +256,7 @@ def read_record(path: Path) -> Record:
     Raises:
         UserError: the file is missing, is not JSON, or does not fit the schema.
     """
-    try:
-        return Record.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_misfit(error)}") from error
+    return read_json(Record, path)
 
 
 def record_json(record: Record) -> str:

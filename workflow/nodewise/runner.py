@@ -17,10 +17,9 @@ from nodewise.cells import Cell
 from nodewise.clusters import base, cluster_of, machine, processes
 from nodewise.errors import RefusedError
 from nodewise.files import check_writable, write_text
-from nodewise.measure.provenance import provenance
+from nodewise.measure.provenance import data_source, provenance
 from nodewise.records import (
     Conditions,
-    DataSource,
     Epoch,
     Evaluation,
     Failure,
@@ -130,14 +129,7 @@ def measure(
             "status": status,
             "started_at": started,
             "finished_at": datetime.now(UTC),
-            "data": DataSource(
-                dataset=source.dataset,
-                origin=source.origin,
-                sha256=source.sha256,
-                train_examples=source.train_examples,
-                test_examples=source.test_examples,
-                note=source.note,
-            ),
+            "data": data_source(source),
             "weights": pretrained.source if pretrained else None,
             "provenance": provenance(
                 config=config,

@@ -8,15 +8,13 @@ beside it, a damaged one renamed to `<file>.bad`.
 """
 
 import hashlib
-import json
 import logging
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-import yaml
-from pydantic import Field, StringConstraints, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, StringConstraints, TypeAdapter, model_validator
 
 from nodewise.cells import Frozen, Name
 from nodewise.datasets.facts import FileName, RemoteFile, Sha256, Text, Url
@@ -24,7 +22,7 @@ from nodewise.datasets.fetching import Fetched, Fetcher, UnobtainableError, pars
 from nodewise.datasets.folders import exclusive
 from nodewise.errors import UserError
 from nodewise.files import atomic, write_json
-from nodewise.misfits import first_misfit
+from nodewise.misfits import read_json, read_yaml
 from nodewise.records import WeightsSource
 
 log = logging.getLogger(__name__)
@@ -96,15 +94,7 @@ def find(registry: Path, name: str) -> Entry:
     Raises:
         UserError: the file cannot be read or does not fit, or there are no such weights.
     """
-    try:
-        told = yaml.safe_load(registry.read_bytes())
-        entries = TypeAdapter(dict[Name, Entry]).validate_json(json.dumps(told, default=str))
-    except OSError as error:
-        raise UserError(f"{registry}: cannot be read ({error.strerror})") from error
-    except yaml.YAMLError as error:
-        raise UserError(f"{registry}: not YAML: {' '.join(str(error).split())}") from error
-    except ValidationError as error:
-        raise UserError(f"{registry}: {first_misfit(error)}") from error
+    entries = read_yaml(TypeAdapter(dict[Name, Entry]), registry)
     if name not in entries:
         allowed = ", ".join(sorted(entries))
         raise UserError(f"{name!r} are no weights of {registry}; allowed: {allowed}")
@@ -163,15 +153,13 @@ def read_weights(manifest: Path) -> Pretrained:
     Raises:
         UserError: the manifest or the file is missing, damaged, or does not fit the other.
     """
+    told = read_json(Manifest, manifest, "prepare the weights again")
+    file = manifest.parent / told.file if told.file else None
     try:
-        told = Manifest.model_validate_json(manifest.read_bytes())
-        file = manifest.parent / told.file if told.file else None
         if file and _sha256(file) != told.sha256:
             raise UserError(f"{file}: not what its manifest says; prepare the weights again")
     except OSError as error:
-        raise UserError(f"{error.filename}: cannot be read ({error.strerror})") from error
-    except ValidationError as error:
-        raise UserError(f"{manifest}: {first_misfit(error)}; prepare the weights again") from error
+        raise UserError(f"{file}: cannot be read ({error.strerror})") from error
     return Pretrained(WeightsSource(name=told.name, origin=told.origin, sha256=told.sha256), file)
 
 

@@ -15,7 +15,7 @@ from nodewise.datasets.facts import FileName, Sha256
 from nodewise.datasets.folders import exclusive
 from nodewise.errors import UserError
 from nodewise.files import atomic, write_json
-from nodewise.misfits import first_misfit
+from nodewise.misfits import first_misfit, read_json
 from nodewise.records import Origin
 
 MANIFEST = "manifest.json"
@@ -196,7 +196,7 @@ def load(manifest: Path) -> Dataset:
     Raises:
         UserError: the manifest or an array is missing, damaged, or does not fit the other.
     """
-    told = _read_manifest(manifest)
+    told = read_json(Manifest, manifest, "prepare the dataset again")
     examples = {"train": told.train_examples, "test": told.test_examples}
     arrays: dict[str, Any] = {}
     for name in Arrays._fields:
@@ -205,15 +205,6 @@ def load(manifest: Path) -> Dataset:
         kind = told.dtype if letter == "x" else "uint8"
         arrays[name] = _open_array(manifest.parent / f"{name}.npy", shape, np.dtype(kind))
     return Dataset(told, **arrays)
-
-
-def _read_manifest(path: Path) -> Manifest:
-    try:
-        return Manifest.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_misfit(error)}; prepare the dataset again") from error
 
 
 def _open_array(path: Path, shape: tuple[int, ...], kind: np.dtype[Any]) -> Array:

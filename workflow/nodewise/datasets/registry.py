@@ -1,17 +1,15 @@
 """The registry of datasets: what each one is, where its files are and how to know them."""
 
-import json
 from pathlib import Path
 from typing import Self
 
-import yaml
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
 from nodewise.cells import Name
 from nodewise.datasets.facts import Facts
 from nodewise.datasets.formats import Release
 from nodewise.errors import UserError
-from nodewise.misfits import first_misfit
+from nodewise.misfits import read_yaml
 
 
 class Entry(Facts):
@@ -38,15 +36,7 @@ def read_registry(path: Path) -> dict[str, Entry]:
     Raises:
         UserError: the file cannot be read, is not YAML, or does not fit (first misfit named).
     """
-    try:
-        told = yaml.safe_load(path.read_bytes())
-        return _REGISTRY.validate_json(json.dumps(told, default=str))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_misfit(error)}") from error
+    return read_yaml(_REGISTRY, path)
 
 
 def find(path: Path, name: str) -> Entry:

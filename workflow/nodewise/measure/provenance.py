@@ -11,7 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from nodewise.records import Provenance
+from nodewise.datasets.prepared import Manifest
+from nodewise.records import DataSource, Provenance
 
 _PACKAGES = ("tensorflow", "keras", "numpy", "nodewise")
 
@@ -43,6 +44,11 @@ def provenance(
         cpu_limit=cpu_limit,
         command=command,
     )
+
+
+def data_source(manifest: Manifest) -> DataSource:
+    """Return what a record says of the dataset that was trained on."""
+    return DataSource(**{name: getattr(manifest, name) for name in DataSource.model_fields})
 
 
 def _versions(*packages: str) -> dict[str, str]:

@@ -36,6 +36,14 @@ from nodewise.overhead.formulas import (
     Star,
     expected_maximum,
 )
+from nodewise.overhead.optima import (
+    best_at_global_batch,
+    best_at_worker_batch,
+    best_micro_batches,
+    best_to_accuracy,
+    break_even,
+    dense_sends_less_from,
+)
 from nodewise.overhead.optimum import Optimum, Question, find_optimum
 from nodewise.overhead.servers import ParameterServer, ParameterServerBound
 from nodewise.overhead.steps_to_accuracy import StepsToAccuracy, fit_steps, steps_by_noise
@@ -68,6 +76,12 @@ __all__ = [
     "Star",
     "StepsToAccuracy",
     "Usl",
+    "best_at_global_batch",
+    "best_at_worker_batch",
+    "best_micro_batches",
+    "best_to_accuracy",
+    "break_even",
+    "dense_sends_less_from",
     "expected_maximum",
     "find_optimum",
     "fit",

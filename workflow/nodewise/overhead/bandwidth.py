@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nodewise.overhead import judge
 from nodewise.overhead.fit import TAILS
 from nodewise.overhead.formulas import Floats
-from nodewise.overhead.judge import ABOUT, relative_error
 from nodewise.overhead.pools import Pool
 
 ONE_BANDWIDTH = "one bandwidth for the whole table, fitted to these points"
@@ -116,17 +116,6 @@ def _errors(rows: pd.DataFrame) -> Floats:
 
 
 def _told(rows: pd.DataFrame, scenario: str, bandwidth: float) -> list[dict[str, Any]]:
-    predicted = rows["base_s"] + rows["sent"] / bandwidth
-    about = rows[[*ABOUT, "kind", "batch_per_worker", "nodes"]].rename(columns={"kind": "source"})
-    told = about.assign(
-        scenario=scenario,
-        trained="",
-        law=LAW,
-        own=True,
-        observed_s=rows["step_time_s"],
-        predicted_s=predicted,
-        low_s=np.nan,
-        high_s=np.nan,
-        error=relative_error(predicted, rows["step_time_s"]),
-    )
-    return [dict(zip(told.columns, row, strict=True)) for row in told.to_numpy(object)]
+    predicted = (rows["base_s"] + rows["sent"] / bandwidth).to_numpy(float)
+    told = {"scenario": scenario, "trained": "", "law": LAW, "own": True}
+    return judge.trial_rows(rows, predicted, told | {"low_s": np.nan, "high_s": np.nan})

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from nodewise.overhead.fit import Fit
 from nodewise.overhead.formulas import At, Floats, PartsLaw
+from nodewise.overhead.pools import ABOUT
 
 BOUND = {
     "compute": "compute-bound",
@@ -18,11 +19,7 @@ BOUND = {
 }
 DIAGNOSIS = {
     "source": "str",
-    "curve": "str",
-    "study": "str",
-    "experiment": "str",
-    "model": "str",
-    "strategy": "str",
+    **dict.fromkeys(ABOUT, "str"),
     "batch_per_worker": "int64",
     "nodes": "int64",
     "bound": "str",

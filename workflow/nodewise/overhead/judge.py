@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from nodewise.overhead.baselines import BASELINES, LAWS
 from nodewise.overhead.fit import Fit, Priors, fit
 from nodewise.overhead.formulas import Floats
-from nodewise.overhead.pools import Pool
+from nodewise.overhead.pools import ABOUT, Pool
 from nodewise.tables import typed
 
 LARGEST = "largest node count left out"
@@ -23,11 +23,7 @@ EACH = "each node count left out in turn"
 
 TRIALS = {
     "source": "str",
-    "curve": "str",
-    "study": "str",
-    "experiment": "str",
-    "model": "str",
-    "strategy": "str",
+    **dict.fromkeys(ABOUT, "str"),
     "batch_per_worker": "int64",
     "nodes": "int64",
     "scenario": "str",
@@ -53,7 +49,6 @@ JUDGEMENT = {
     "worst_error": "float64",
     "covered": "float64",
 }
-ABOUT = [name for name in TRIALS if name in ("curve", "study", "experiment", "model", "strategy")]
 OWN = "the way's own law"
 
 _LEAST_NODE_COUNTS = 3  # the fewest that leave two to fit, and one to be right or wrong about
@@ -81,6 +76,26 @@ def try_held_out(pool: Pool, priors: Priors, draws: int) -> list[dict[str, Any]]
             rows += _ask(rest, asked, LARGEST_TOTALS, priors={}, draws=draws, parts=False)
         rows += _ask_baselines(rest, asked, scenario)
     return rows
+
+
+def trial_rows(
+    rows: pd.DataFrame, predicted_s: Floats, told: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Return rows of `TRIALS`.
+
+    Args:
+        rows: points of a pool.
+        predicted_s: seconds, shape (points,).
+        told: the other columns.
+    """
+    about = rows[[*ABOUT, "kind", "batch_per_worker", "nodes"]].rename(columns={"kind": "source"})
+    table = about.assign(
+        observed_s=rows["step_time_s"],
+        predicted_s=predicted_s,
+        error=relative_error(predicted_s, rows["step_time_s"]),
+        **told,
+    )
+    return [dict(zip(table.columns, row, strict=True)) for row in table.to_numpy(object)]
 
 
 def judge(trials: pd.DataFrame) -> pd.DataFrame:
@@ -143,19 +158,15 @@ def _rows(fitted: Fit, asked: Pool, scenario: str, *, own: bool) -> list[dict[st
     low = high = np.full_like(predicted, np.nan)
     if len(fitted.draws):
         low, high = fitted.observed_interval(points.at, points.model, points.link)
-    about = asked.rows[[*ABOUT, "kind", "batch_per_worker", "nodes"]]
-    told = about.rename(columns={"kind": "source"}).assign(
-        scenario=scenario,
-        trained=_trained(fitted, asked) if scenario != EACH else "",
-        law=fitted.law.name,
-        own=own,
-        observed_s=points.step_s,
-        predicted_s=predicted,
-        low_s=low,
-        high_s=high,
-        error=relative_error(predicted, points.step_s),
-    )
-    return [dict(zip(told.columns, row, strict=True)) for row in told.to_numpy(object)]
+    told = {
+        "scenario": scenario,
+        "trained": _trained(fitted, asked) if scenario != EACH else "",
+        "law": fitted.law.name,
+        "own": own,
+        "low_s": low,
+        "high_s": high,
+    }
+    return trial_rows(asked.rows, predicted, told)
 
 
 def _trained(fitted: Fit, asked: Pool) -> list[str]:

@@ -25,6 +25,8 @@ from nodewise.overhead.formulas import (
 from nodewise.overhead.servers import ParameterServer
 from nodewise.tables import AXES, CURVE_KEY
 
+ABOUT = ("curve", "study", "experiment", "model", "strategy")
+"""The columns by which every table says what a row is of."""
 SINGLE = "single"
 # The way of training of a published study, which its table does not spell out row by row.
 PUBLISHED_STRATEGY = {"ntua": "multi_worker_mirrored"}
@@ -61,6 +63,14 @@ class Pool:
     def fitted(self) -> "Pool":
         """The pool of the rows to fit."""
         return self.where(self.rows["fitted"])
+
+    def about(self, row: "pd.Series[Any]") -> dict[str, Any]:
+        """Return what every table says of the curve that `row` is one of."""
+        return {name: row[name] for name in ABOUT} | {
+            "source": row["kind"],
+            "data_origin": row["data_origin"],
+            "law": self.law.name,
+        }
 
     def where(self, mask: "pd.Series[bool]") -> "Pool":
         """Return the pool with the rows at which `mask` is true."""

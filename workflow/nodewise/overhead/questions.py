@@ -13,18 +13,9 @@ import pandas as pd
 from nodewise.overhead.answers import optimum_rows
 from nodewise.overhead.fit import Fit
 from nodewise.overhead.formulas import At
-from nodewise.overhead.judge import ABOUT
 from nodewise.overhead.optimum import Optimum, Question, find_optimum
-from nodewise.overhead.pools import Pool
-from nodewise.overhead.steps_to_accuracy import (
-    SYNCHRONOUS,
-    Key,
-    NotEnoughRunsError,
-    StepsToAccuracy,
-    find_noise,
-    find_runs,
-    fit_steps,
-)
+from nodewise.overhead.pools import ABOUT, Pool
+from nodewise.overhead.steps_to_accuracy import SYNCHRONOUS, Key, StepsToAccuracy
 
 OPTIMA = {
     "source": "str",
@@ -53,23 +44,6 @@ MOST_NODES = 64
 _PROBABLE = 0.01
 
 Steps = Mapping[Key, StepsToAccuracy]
-
-
-def known_steps(epochs: pd.DataFrame, cells: pd.DataFrame, noise_scale: pd.DataFrame) -> Steps:
-    """Return how steps to an accuracy depend on the batch: by whole runs, else by noise scales.
-
-    Args:
-        epochs: the table of that name.
-        cells: the table of that name.
-        noise_scale: the table of that name.
-    """
-    known = dict(find_noise(noise_scale))
-    for key, runs in find_runs(epochs, cells):
-        try:
-            known[key] = fit_steps(runs)
-        except NotEnoughRunsError:
-            continue
-    return known
 
 
 def tellable(pool: Pool, fitted: Fit) -> Pool:
@@ -104,12 +78,7 @@ def optima_rows(
     """
     rows: list[dict[str, Any]] = []
     for curve, of in pool.rows.groupby("curve"):
-        first = of.iloc[0]
-        about = {name: first[name] for name in ABOUT} | {
-            "source": first["kind"],
-            "data_origin": first["data_origin"],
-            "law": pool.law.name,
-        }
+        about = pool.about(of.iloc[0])
         for question in _questions(of, steps):
             try:
                 optimum = find_optimum(

@@ -14,8 +14,7 @@ import pandas as pd
 
 from nodewise.overhead.fit import TAILS, Fit
 from nodewise.overhead.formulas import At
-from nodewise.overhead.judge import ABOUT
-from nodewise.overhead.pools import Pool
+from nodewise.overhead.pools import ABOUT, Pool
 
 RATES = {
     "source": "str",
@@ -80,13 +79,7 @@ def rate_rows(pool: Pool, fitted: Fit, measured: pd.DataFrame) -> list[dict[str,
     rows: list[dict[str, Any]] = []
     for (_, batch), line in pool.rows.groupby(["curve", "batch_per_worker"]):
         seen = _seen(line, wire, measured)
-        first = line.iloc[0]
-        about = {name: first[name] for name in ABOUT} | {
-            "source": first["kind"],
-            "data_origin": first["data_origin"],
-            "batch_per_worker": batch,
-            "law": pool.law.name,
-        }
+        about = pool.about(line.iloc[0]) | {"batch_per_worker": batch}
         table = _asked(pool, fitted, line, wire, np.union1d(ASKED, seen["rate_bit_s"]))
         table = table.merge(seen, "left", ["rate_bit_s", "nodes"]).fillna({"cell_id": ""})
         known = (table["rate_bit_s"] == wire.rate_bit_s) & (table["nodes"] <= line["nodes"].max())
@@ -139,8 +132,10 @@ def _asked(
         scaled = replace(fitted, values=fitted.values * factor, draws=fitted.draws * factor)
         step_s = scaled.evaluate(at, curve, pool.link)
         drawn = scaled.draw(at, curve, pool.link)
-        low_s, high_s = np.quantile(drawn, TAILS, axis=0)
-        low, high = np.quantile(drawn[:, :1] / drawn, TAILS, axis=0)
+        # where a slow link alone explains a step, a quick one would take its whole time away
+        drawn = np.where((drawn > 0).all(axis=1, keepdims=True), drawn, np.nan)
+        low_s, high_s = np.nanquantile(drawn, TAILS, axis=0)
+        low, high = np.nanquantile(drawn[:, :1] / drawn, TAILS, axis=0)
         told = {
             "nodes": at.nodes.astype(int),
             "fitted_s": step_s,

@@ -11,7 +11,7 @@ gradient noise scale: then only ratios of steps mean anything.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +30,17 @@ Key = tuple[str, str, str]
 """What steps are of: the values of `KEY`."""
 KEY = ("model", "dataset", "data_origin")
 
+STEPS = {
+    **dict.fromkeys(KEY, "str"),
+    "basis": "str",
+    "kind": "str",
+    "target": "float64",
+    "minimum_steps": "float64",
+    "critical_batch": "float64",
+    "critical_batch_low": "float64",
+    "critical_batch_high": "float64",
+    "missing": "str",
+}
 _NOISE = ("noise", "signal")
 _SEED = 18120
 
@@ -71,6 +82,19 @@ class StepsToAccuracy:
         """Return `draws` equally likely steps of each batch, shape (draws, points)."""
         chosen = self.draws[np.arange(draws) % len(self.draws)]
         return chosen[:, :1] + chosen[:, 1:] / np.asarray(global_batch, dtype=np.float64)
+
+
+class Known(NamedTuple):
+    """The steps of a model on a dataset by batch: their law, or what is missing to tell it.
+
+    `basis` is what they are known by, `kind` of what kind that is.
+    """
+
+    key: Key
+    basis: str
+    kind: str
+    law: StepsToAccuracy | None
+    missing: str = ""
 
 
 @dataclass(frozen=True)
@@ -144,27 +168,39 @@ def find_noise(noise_scale: "pd.DataFrame") -> Iterator[tuple[Key, StepsToAccura
         yield key, steps_by_noise(noise, signal)
 
 
-def steps_rows(
+def find_steps(
     epochs: "pd.DataFrame", cells: "pd.DataFrame", noise_scale: "pd.DataFrame"
-) -> list[dict[str, object]]:
-    """Return what is known of steps by batch as rows of a table: by runs, then by noise scales.
-
-    `missing` says what runs lack to tell; it is empty where they do.
+) -> list[Known]:
+    """Return what is known by noise scales, then what is known by runs.
 
     Args:
         epochs: the table of that name.
         cells: the table of that name.
         noise_scale: the table of that name.
     """
-    rows = []
+    found = [Known(key, "noise scale", "measured", law) for key, law in find_noise(noise_scale)]
     for key, runs in find_runs(epochs, cells):
         try:
-            rows.append(_row(key, "whole epochs", "fitted", fit_steps(runs)))
+            found.append(Known(key, "whole epochs", "fitted", fit_steps(runs)))
         except NotEnoughRunsError as error:
-            rows.append(_row(key, "whole epochs", "fitted", None, str(error)))
-    return rows + [
-        _row(key, "noise scale", "measured", law) for key, law in find_noise(noise_scale)
-    ]
+            found.append(Known(key, "whole epochs", "fitted", None, str(error)))
+    return found
+
+
+def steps_row(known: Known) -> dict[str, object]:
+    """Return a row of `STEPS`; without a target, steps are known up to a factor only."""
+    key, basis, kind, law, missing = known
+    low, high = law.critical_batch_interval if law else (np.nan, np.nan)
+    return dict(zip(KEY, key, strict=True)) | {
+        "basis": basis,
+        "kind": kind,
+        "target": law.target if law and law.target else np.nan,
+        "minimum_steps": law.minimum_steps if law and law.target else np.nan,
+        "critical_batch": law.critical_batch if law else np.nan,
+        "critical_batch_low": low,
+        "critical_batch_high": high,
+        "missing": missing,
+    }
 
 
 def steps_by_noise(
@@ -195,22 +231,6 @@ def steps_by_noise(
 def _by_key(table: "pd.DataFrame") -> "Iterator[tuple[Key, pd.DataFrame]]":
     for (model, dataset, origin), rows in table.groupby([*KEY]):
         yield (str(model), str(dataset), str(origin)), rows
-
-
-def _row(
-    key: Key, source: str, kind: str, law: StepsToAccuracy | None, missing: str = ""
-) -> dict[str, object]:
-    low, high = law.critical_batch_interval if law else (np.nan, np.nan)
-    return dict(zip(KEY, key, strict=True)) | {
-        "source": source,
-        "kind": kind,
-        "target": law.target if law and law.target else np.nan,
-        "minimum_steps": law.minimum_steps if law and law.target else np.nan,
-        "critical_batch": law.critical_batch if law else np.nan,
-        "critical_batch_low": low,
-        "critical_batch_high": high,
-        "missing": missing,
-    }
 
 
 def _signal_share(noise: Floats, signal: Floats) -> Floats:

@@ -5,7 +5,7 @@ well they fit: three points fit anything.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,20 @@ import pandas as pd
 
 from nodewise.calibration import Calibration
 from nodewise.files import atomic
-from nodewise.overhead import bandwidth, diagnose, judge, questions, rates, savings
+from nodewise.overhead import (
+    bandwidth,
+    diagnose,
+    judge,
+    questions,
+    rates,
+    savings,
+    steps_to_accuracy,
+)
 from nodewise.overhead import calibration as of_calibration
 from nodewise.overhead.fit import DRAWS, Fit, Priors, fit
 from nodewise.overhead.formulas import At, Law, PartsLaw
-from nodewise.overhead.judge import ABOUT, TRIALS, relative_error
-from nodewise.overhead.pools import Pool, find_pools, published_curves
+from nodewise.overhead.judge import TRIALS, relative_error
+from nodewise.overhead.pools import ABOUT, Pool, find_pools, published_curves
 from nodewise.tables import typed
 
 ALL_POINTS = "all points"
@@ -51,11 +59,7 @@ FITS = {
 PREDICTIONS = {
     "source": "str",
     "data_origin": "str",
-    "curve": "str",
-    "study": "str",
-    "experiment": "str",
-    "model": "str",
-    "strategy": "str",
+    **dict.fromkeys(ABOUT, "str"),
     "batch_per_worker": "int64",
     "payload_bytes": "float64",
     "nodes": "int64",
@@ -78,6 +82,7 @@ OVERHEAD = {
     "optima": questions.OPTIMA,
     "rates": rates.RATES,
     "savings": savings.SAVINGS,
+    "steps_to_accuracy": steps_to_accuracy.STEPS,
 }
 
 
@@ -87,7 +92,7 @@ def fit_study(
     published: pd.DataFrame,
     calibrations: Iterable[Calibration] = (),
     *,
-    steps: questions.Steps | None = None,
+    steps: Sequence[steps_to_accuracy.Known] = (),
     draws: int = DRAWS,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `OVERHEAD`; the same input gives the same ones.
@@ -100,13 +105,18 @@ def fit_study(
         cells: one row per launch, for the noise; may be empty.
         published: the published step times; may be empty.
         calibrations: what is known of latency and bandwidth of clusters beforehand.
-        steps: what is known of steps to an accuracy (`questions.known_steps`).
+        steps: what is known of steps to an accuracy, of a key the best known last.
         draws: how many equally likely coefficients the intervals come from.
 
     Raises:
         UserError: a table lacks a column.
     """
-    calibrated = {one.cluster.label: one for one in calibrations if one.status == "ok"}
+    calibrated = {
+        one.cluster.label: of_calibration.examine(one).coefficients
+        for one in calibrations
+        if one.status == "ok"
+    }
+    laws = {known.key: known.law for known in steps if known.law is not None}
     ours = list(find_pools(curves, cells))
     theirs = list(find_pools(published_curves(published), cells))
     measured = pd.concat([pool.rows for pool in ours]) if ours else pd.DataFrame()
@@ -121,9 +131,10 @@ def fit_study(
         rows["diagnosis"] += diagnosis_rows(pool, fitted)
         rows["trials"] += judge.try_held_out(pool, priors, draws)
         told = questions.tellable(pool, fitted)
-        rows["optima"] += questions.optima_rows(told, fitted, steps or {}, NODES)
+        rows["optima"] += questions.optima_rows(told, fitted, laws, NODES)
         rows["rates"] += rates.rate_rows(told, fitted, measured)
         rows["savings"] += savings.saving_rows(pool, fitted)
+    rows["steps_to_accuracy"] = [steps_to_accuracy.steps_row(known) for known in steps]
     for pool in theirs:
         rows["fits"] += bandwidth.fit_rows(pool, draws)
         rows["trials"] += bandwidth.trial_rows(pool)
@@ -138,17 +149,21 @@ def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
             table.to_csv(path, index=False, lineterminator="\n")
 
 
-def known_priors(pool: Pool, calibrated: Mapping[str, Calibration]) -> Priors:
+def known_priors(pool: Pool, calibrated: Mapping[str, pd.DataFrame]) -> Priors:
     """Return what a calibration of the pool's cluster says of its link; nothing for other pools.
 
     It measured TensorFlow's ring alone, so only rings borrow from it. A step's all-reduce is not
     quite the calibration's: bandwidth is taken for known within a tenth, and as messages hide
     behind bytes, latency for somewhere between nothing and the calibrated one.
+
+    Args:
+        pool: curves over one link.
+        calibrated: α and β (`calibration.COEFFICIENTS`) by the label of a cluster.
     """
     first = pool.rows.iloc[0]
     if pool.law.name != "ring" or first["cluster"] not in calibrated:
         return {}
-    found = of_calibration.examine(calibrated[first["cluster"]]).coefficients
+    found = calibrated[first["cluster"]]
     if found.empty:
         return {}
     own = found[found["clock"] == of_calibration.OWN_TIME].iloc[0]
@@ -226,13 +241,7 @@ def prediction_rows(pool: Pool, fitted: Fit) -> list[dict[str, Any]]:
         nodes = np.union1d(np.array(NODES, float), line["nodes"].to_numpy(float))
         payload = float(line["payload_bytes"].median())
         at = At.of(nodes, batch, payload)
-        about = {name: line.iloc[0][name] for name in ABOUT} | {
-            "source": line.iloc[0]["kind"],
-            "data_origin": line.iloc[0]["data_origin"],
-            "batch_per_worker": batch,
-            "payload_bytes": payload,
-            "law": pool.law.name,
-        }
+        about = pool.about(line.iloc[0]) | {"batch_per_worker": batch, "payload_bytes": payload}
         table = _asked(pool, fitted, at, str(about["curve"]))
         table["beyond"] = ~(table["nodes"] <= (known.index.max() if len(known) else 0))
         for scenario, observed in ((ALL_POINTS, known), (OVERSUBSCRIBED, crowded)):

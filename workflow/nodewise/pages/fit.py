@@ -6,6 +6,7 @@ that one for each curve, with its coefficients and what bounds its points.
 """
 
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from typing import Any
 
 import pandas as pd
@@ -76,6 +77,16 @@ _JUDGEMENT = [
 ]
 
 
+_STEPS = [
+    Column("model", "Model"),
+    Column("basis", "Known by"),
+    Column("target", "Training accuracy", "share", "fitted"),
+    Column("minimum_steps", "Steps of the largest batch", "", "fitted"),
+    Column("critical", "Batch that takes twice as many"),
+    Column("missing", "What is missing", wide=True),
+]
+
+
 def pages(study: Study) -> Iterator[Page]:
     """Yield the page of the answers, then one for each source of points and for each curve."""
     predictions = study.overhead["predictions"]
@@ -83,6 +94,7 @@ def pages(study: Study) -> Iterator[Page]:
     context = {
         "sources": [_overview(study, name) for name in sources],
         "rates": study.pick("rates"),
+        "steps": _steps(_named(study, study.overhead["steps_to_accuracy"])),
         "judgement": table(_judgement(study.overhead["judgement"]), _JUDGEMENT),
     }
     yield Page("fit.html", "fit.md.j2", "How many nodes?", context, figures=True)
@@ -248,6 +260,23 @@ def _trials(trials: pd.DataFrame, *scenarios: str) -> Table | None:
     errors = rows.assign(law=law).pivot_table("error", _LINE, "law", "median", sort=False)
     known = [column for column in _TRIALS if column.name in errors]
     return table(errors.reset_index(), [*_what(rows), _BATCH, *known])
+
+
+def _steps(steps: pd.DataFrame) -> Table | None:
+    """Return what is known of the steps to an accuracy by batch, and what is missing to tell."""
+    rows = steps.to_dict("records")
+    for row in rows:
+        row["critical"] = _critical(row)
+    return table(rows, _STEPS) if rows else None
+
+
+def _critical(row: dict[Any, Any]) -> Markup:
+    if row["missing"]:
+        return Markup("–")
+    ends = [row[f"critical_batch{end}"] for end in ("", "_low", "_high")]
+    value, low, high = (data(end, "") if isfinite(end) else Markup("any number") for end in ends)
+    said = Markup('{} {}<span class="nw-range">{} to {}</span>')
+    return said.format(value, badge(row["kind"]), low, high)
 
 
 def _judgement(judgement: pd.DataFrame) -> pd.DataFrame:

@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import yaml
-from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import Field, StringConstraints, TypeAdapter
 
 from nodewise.cells import Frozen
 from nodewise.errors import UserError
-from nodewise.misfits import first_misfit
+from nodewise.misfits import read_yaml
 from nodewise.pages.study import Page, Study, slug
 
 GLOSSARY = Path("site/glossary.yaml")
@@ -46,15 +45,7 @@ def read_glossary(path: Path = GLOSSARY) -> list[Term]:
     Raises:
         UserError: it is missing or misfit, has a term twice, or refers to one that it lacks.
     """
-    try:
-        read = yaml.safe_load(path.read_text(encoding="utf-8"))
-        terms = TypeAdapter(list[Term]).validate_python(read)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: is not YAML") from error
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_misfit(error)}") from error
+    terms = read_yaml(TypeAdapter(list[Term]), path)
     known = [one.term for one in terms]
     for name in known:
         if [slug(other) for other in known].count(slug(name)) > 1:

@@ -19,10 +19,9 @@ from nodewise.clusters import machine
 from nodewise.datasets import Dataset
 from nodewise.errors import UserError
 from nodewise.files import check_writable, write_text
-from nodewise.measure.provenance import provenance
+from nodewise.measure.provenance import data_source, provenance
 from nodewise.noise_scale import NoiseScale, Point, group_squares, noise_scale_json
 from nodewise.recipes import Recipe, recipe_of
-from nodewise.records import DataSource
 from nodewise.strategies.base import Job, Replica
 from nodewise.weights import Pretrained, read_weights
 
@@ -77,14 +76,7 @@ def measure_noise_scale(
         model=cell.model,
         started_at=started,
         finished_at=datetime.now(UTC),
-        data=DataSource(
-            dataset=source.dataset,
-            origin=source.origin,
-            sha256=source.sha256,
-            train_examples=source.train_examples,
-            test_examples=source.test_examples,
-            note=source.note,
-        ),
+        data=data_source(source),
         weights=pretrained.source if pretrained else None,
         provenance=provenance(
             config=config,
