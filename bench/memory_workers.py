@@ -58,14 +58,7 @@ def main() -> None:
         cell = cell_of(nodes)
         with tempfile.TemporaryDirectory() as logs:
             without, having = (
-                processes.run(
-                    nodes,
-                    work(cell, with_data),
-                    logs=Path(logs),
-                    time_limit_s=600,
-                    on_message=lambda rank, message: None,
-                    on_meeting=lambda name, pids: False,
-                )
+                processes.run(nodes, work(cell, with_data), logs=Path(logs), time_limit_s=600)
                 for with_data in (False, True)
             )
         shard = max(seen["shard"] * seen["example"] for seen in having)

@@ -38,8 +38,6 @@ def main(model: str, rounds: int) -> None:
             lambda rank, channel: measure(cluster, channel, model, rounds),
             logs=Path(logs),
             time_limit_s=TIME_LIMIT_S,
-            on_message=lambda rank, message: None,
-            on_meeting=lambda name, pids: None,
         )
     print(json.dumps(rates))
 
@@ -88,15 +86,7 @@ def our_loop(module, data, model: str, addresses: list[str]):
         time_limit_s=TIME_LIMIT_S,
     )
     strategy = strategies.load(OURS).Strategy(
-        Job(
-            0,
-            1,
-            FIT_BATCH,
-            SEED,
-            module.build,
-            module.optimizer,
-            addresses=tuple(addresses),
-        )
+        Job(0, 1, FIT_BATCH, SEED, module.build, module.optimizer, addresses=tuple(addresses))
     )
     recipe = Recipe(module.build, module.optimizer)
     stream = batches.batches(cell, data, recipe, 0, warm_up=0)

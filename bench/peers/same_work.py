@@ -81,14 +81,7 @@ def train(cluster: Local, strategy: str, model: str, batch: int, out: Path) -> l
         trained.barrier()
         return {"losses": [float(loss_sum) / (nodes * batch) for loss_sum, _ in scores]}
 
-    return processes.run(
-        nodes,
-        work,
-        logs=out / strategy,
-        time_limit_s=TIME_LIMIT_S,
-        on_message=lambda rank, message: None,
-        on_meeting=lambda name, pids: None,
-    )
+    return processes.run(nodes, work, logs=out / strategy, time_limit_s=TIME_LIMIT_S)
 
 
 if __name__ == "__main__":

@@ -82,14 +82,7 @@ def run(cluster: Local, asked: Asked, out: Path, number: int) -> Any:
 
     places = asked.nodes + options.server_nodes
     try:
-        results = processes.run(
-            places,
-            work,
-            logs=out,
-            time_limit_s=60,
-            on_message=lambda rank, message: None,
-            on_meeting=met,
-        )
+        results = processes.run(places, work, logs=out, time_limit_s=60, on_meeting=met)
         return results[: asked.nodes]
     except (processes.WorkerError, RefusedError) as error:
         return {"error": str(error), "seconds": time.monotonic() - started}

@@ -46,14 +46,7 @@ def main(out: Path, cases: dict[str, tuple[str, dict[str, Any]]]) -> None:
                 np.savez(out / "single.npz", weights=one_process())
             return {}
 
-        processes.run(
-            NODES,
-            work,
-            logs=out,
-            time_limit_s=120,
-            on_message=lambda rank, message: None,
-            on_meeting=lambda name, pids: None,
-        )
+        processes.run(NODES, work, logs=out, time_limit_s=120)
 
 
 def build():

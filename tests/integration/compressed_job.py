@@ -48,14 +48,7 @@ def main(what: str, out: Path, options: dict[str, dict[str, Any]]) -> None:
                 np.savez(out / f"{label}~{rank}.npz", **saved)
             return {}
 
-        processes.run(
-            NODES,
-            work,
-            logs=out,
-            time_limit_s=120,
-            on_message=lambda rank, message: None,
-            on_meeting=lambda name, pids: None,
-        )
+        processes.run(NODES, work, logs=out, time_limit_s=120)
 
 
 def inputs() -> np.ndarray:

@@ -41,7 +41,6 @@ class Job:
                 self.work,
                 logs=Path(os.environ["LOGS"]),
                 time_limit_s=60,
-                on_message=lambda rank, message: None,
                 on_meeting=self.meet,
                 on_poll=self.poll,
             )

@@ -43,12 +43,7 @@ def main(what: str) -> None:
 
     with cluster.open():
         results = processes.run(
-            NODES,
-            work,
-            logs=Path(sys.argv[2]),
-            time_limit_s=60,
-            on_message=lambda rank, message: None,
-            on_meeting=met,
+            NODES, work, logs=Path(sys.argv[2]), time_limit_s=60, on_meeting=met
         )
     print(json.dumps(results))
 

@@ -49,14 +49,7 @@ def nodes(count, work, rate_mbit=100.0, latency_ms=0.0):
 
     network.enter_private_network()
     with tempfile.TemporaryDirectory() as logs:
-        results = processes.run(
-            count,
-            on_node,
-            logs=Path(logs),
-            time_limit_s=60,
-            on_message=lambda rank, message: None,
-            on_meeting=met,
-        )
+        results = processes.run(count, on_node, logs=Path(logs), time_limit_s=60, on_meeting=met)
     return {"results": results, "use": use}
 
 

@@ -99,14 +99,7 @@ def train(cluster: Local, out: Path) -> None:
         np.savez(out / f"loop~{rank}.npz", **saved)
         return {}
 
-    processes.run(
-        NODES,
-        work,
-        logs=out,
-        time_limit_s=120,
-        on_message=lambda rank, message: None,
-        on_meeting=lambda name, pids: None,
-    )
+    processes.run(NODES, work, logs=out, time_limit_s=120)
 
 
 if __name__ == "__main__":

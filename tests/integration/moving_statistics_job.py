@@ -64,14 +64,7 @@ def train(cluster: Local, strategy: str, out: Path) -> None:
         np.save(out / f"logits~{rank}.npy", logits.numpy())
         return {}
 
-    processes.run(
-        NODES,
-        work,
-        logs=out,
-        time_limit_s=120,
-        on_message=lambda rank, message: None,
-        on_meeting=lambda name, pids: None,
-    )
+    processes.run(NODES, work, logs=out, time_limit_s=120)
 
 
 if __name__ == "__main__":

@@ -89,14 +89,7 @@ def train(cluster: Local, logs: Path) -> list[dict[str, Any]]:
             return str(error)
         return "came"
 
-    return processes.run(
-        NODES,
-        work,
-        logs=logs,
-        time_limit_s=60,
-        on_message=lambda rank, message: None,
-        on_meeting=lambda name, pids: False,
-    )
+    return processes.run(NODES, work, logs=logs, time_limit_s=60)
 
 
 if __name__ == "__main__":

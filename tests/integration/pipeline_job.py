@@ -157,14 +157,7 @@ def train_on(cluster: Local, case: Case, out: Path) -> None:
         (out / f"seen~{rank}.json").write_text(json.dumps(seen))
         return {}
 
-    processes.run(
-        case.nodes,
-        work,
-        logs=out,
-        time_limit_s=60,
-        on_message=lambda rank, message: None,
-        on_meeting=lambda name, pids: None,
-    )
+    processes.run(case.nodes, work, logs=out, time_limit_s=60)
 
 
 if __name__ == "__main__":

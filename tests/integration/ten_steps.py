@@ -104,14 +104,7 @@ def train_on(
         (out / f"barrier~{rank}.json").write_text(json.dumps([came, time.monotonic()]))
         return {}
 
-    processes.run(
-        workers,
-        work,
-        logs=out,
-        time_limit_s=120,
-        on_message=lambda rank, message: None,
-        on_meeting=lambda name, pids: None,
-    )
+    processes.run(workers, work, logs=out, time_limit_s=120)
 
 
 if __name__ == "__main__":

@@ -1,54 +1,24 @@
-"""Cells that train with MPI, by the real command, and ranks of it by themselves (mpi_job.py).
-
-Each emulated node is in a network of its own, where nothing but its one interface leads to others.
-"""
+"""Cells that train with MPI, by the real command, and ranks of it by themselves (mpi_job.py)."""
 
 import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from mpi_job import LATE_S, STEPS
 
-import projects
-from nodewise.records import Record, read_record
-from traces import assert_gone, needs_emulated_nodes, traces, workers_in_timed_steps
+from rank_cells import (
+    assert_a_killed_worker_is_named,
+    assert_sent_as_in_a_ring,
+    finish,
+    project_of,
+    start,
+)
+from traces import needs_emulated_nodes
 
 SCRIPT = Path(__file__).with_name("mpi_job.py")
-NODES = 3
-CELL = f"{{}}/fashion_mlp/mpi/batch~32/nodes~{NODES}/repeat~0"
-DATASET = "results/datasets/fashion_mnist/manifest.json"
-EXTENT = {"warmup_steps": 1, "steps": 3, "split_steps": 2}
-ENDLESS = EXTENT | {"steps": 1_000_000}
-EMULATED = {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": 200}}
-
-
-def experiment(extent: dict, cluster: dict) -> dict:
-    return {
-        "title": "MPI",
-        "study": "nodewise",
-        "models": ["fashion_mlp"],
-        "strategies": {"mpi": {"nodes": [NODES]}},
-        "batches": [32],
-        "extent": extent,
-        "cluster": cluster,
-    }
-
-
-STUDY = {
-    "name": "mpi",
-    "title": "MPI",
-    "cluster": {"kind": "local"},
-    "cell_time_limit_s": 60,
-    "experiments": {
-        "local": experiment(EXTENT, {"kind": "local"}),
-        "emulated": experiment(EXTENT, EMULATED),
-        "endless": experiment(ENDLESS, EMULATED),
-    },
-}
 
 
 @pytest.fixture(scope="module")
@@ -93,47 +63,18 @@ def test_the_mean_of_the_ranks_step_times_is_told_once(ranks):
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     """A copy of the project with its dataset in place."""
-    project = projects.copy(tmp_path_factory.mktemp("mpi") / "project")
-    projects.write_study(project, STUDY)
-    projects.snakemake(project, DATASET)
-    return project
-
-
-def start(project: Path, experiment: str) -> subprocess.Popen[str]:
-    cell = CELL.format(experiment)
-    command = ("nodewise", "measure-cell", cell, "--config", projects.CONFIG)
-    made = ("--manifest", DATASET, "--out", f"{experiment}.json", "--logs", f"logs/{experiment}")
-    return projects.start(project, *command, *made)
-
-
-def finish(project: Path, experiment: str, run: subprocess.Popen[str]) -> Record:
-    said = projects.finish(run)
-    assert run.returncode == 0, said
-    return read_record(project / f"{experiment}.json")
+    return project_of("mpi", tmp_path_factory.mktemp("mpi"))
 
 
 @pytest.mark.parametrize("nodes", ["local", pytest.param("emulated", marks=needs_emulated_nodes)])
 def test_it_trains_and_sends_what_a_ring_sends_over_the_network(project, nodes):
     """Over memory that ranks share, as MPI prefers it on one machine, nothing would be sent."""
-    record = finish(project, nodes, start(project, nodes))
-    assert record.status == "ok", record.failure
+    record = finish(project, nodes, start(project, "mpi", nodes))
+    assert_sent_as_in_a_ring(record)
     assert {"mpi4py", "mpich"} <= record.provenance.versions.keys()
-    ring = 2 * (NODES - 1) / NODES * record.result.payload_bytes * record.result.steps
-    for worker in record.result.workers:
-        assert ring <= worker.bytes_sent <= 1.02 * ring
     assert len(record.result.workers[0].observed["mean_step_s"]) == record.result.steps
 
 
 @needs_emulated_nodes
 def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project):
-    before = traces(str(project))
-    run = start(project, "endless")
-    killed = workers_in_timed_steps(str(project), NODES, projects.TIMEOUT_S)[2]
-    killed.kill()
-    began = time.monotonic()
-    record = finish(project, "endless", run)
-    assert time.monotonic() - began < 15
-    assert record.status == "failed"
-    assert record.failure.rank == 2
-    assert record.failure.reason == "rank 2: killed by SIGKILL"
-    assert_gone(before, str(project))
+    assert_a_killed_worker_is_named(project, "mpi")

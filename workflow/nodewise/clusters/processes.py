@@ -102,8 +102,8 @@ def run(
     *,
     logs: Path,
     time_limit_s: float,
-    on_message: Callable[[int, Message], None],
-    on_meeting: Callable[[str, list[int]], bool],
+    on_message: Callable[[int, Message], None] = lambda rank, message: None,
+    on_meeting: Callable[[str, list[int]], bool] = lambda name, pids: False,
     on_poll: Callable[[], None] = lambda: None,
 ) -> list[Message]:
     """Fork `size` workers that call `work(rank, channel)`; return what each returned, by rank.
