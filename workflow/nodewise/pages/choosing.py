@@ -7,33 +7,25 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise import comparisons
-from nodewise.pages.markup import Column, Table, data, number, table, text
+from nodewise.pages.markup import CAUTION, POINT, Column, Table, data, number, table, text
 from nodewise.pages.study import Page, Study
 
 _WHERE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
-_WAY = [
-    Column("experiment", "Experiment"),
-    Column("model", "Model"),
-    Column("strategy", "Strategy"),
-    Column("batch_per_worker", "Batch per worker"),
-    Column("nodes", "Nodes"),
-]
-_END = [Column("label", "Kind"), Column("flags", "Caution", wide=True)]
 _SPEEDS = [
-    *_WAY,
+    *POINT,
     Column("examples_per_s", "Examples/s", "", kind_from="label"),
     Column("against_one", "Against one node", "×", kind_from="label"),
     Column("node_s", "Node time of 1,000 examples", "s", kind_from="label"),
-    *_END,
+    *CAUTION,
 ]
 _TRAININGS = [
-    *_WAY,
+    *POINT,
     Column("epochs", "Epochs"),
     Column("train_time_s", "Training time", "s", kind_from="label"),
     Column("in_time", "In the shortest time", "accuracy", kind_from="label"),
     Column("in_epochs", "In as many epochs", "accuracy", kind_from="label"),
     Column("test_accuracy", "Test, at the end", "accuracy", kind_from="label"),
-    *_END,
+    *CAUTION,
 ]
 _BINS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)  # from, each up to the next
 _RATIOS = [

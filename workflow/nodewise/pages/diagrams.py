@@ -12,6 +12,8 @@ from typing import Literal
 
 from markupsafe import Markup
 
+from nodewise.pages.drawing import Rectangle
+
 WIDTH = 340
 _LEFT = 24  # of the lanes; numbers stand before them
 _LETTERS = 46  # that fit beside a number
@@ -65,17 +67,6 @@ class Text:
     x: int
     y: int
     words: str
-    style: Markup
-
-
-@dataclass(frozen=True)
-class Rectangle:
-    """A box, a number's frame or a node; `style` is a class of the style sheet."""
-
-    x: int
-    y: int
-    width: int
-    height: int
     style: Markup
 
 

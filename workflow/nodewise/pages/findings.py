@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from nodewise import comparisons
 from nodewise.claims import judged
-from nodewise.pages.markup import Column, Table, badge, data, number, table, text
+from nodewise.pages.markup import CAUTION, POINT, Column, Table, badge, data, number, table, text
 from nodewise.pages.study import Page, Shown, Study
 
 _PART = {
@@ -18,50 +18,42 @@ _PART = {
     "communicate": "communicating",
     "apply": "updating the weights",
 }
-_POINT = [
-    Column("experiment", "Experiment"),
-    Column("model", "Model"),
-    Column("strategy", "Strategy"),
-    Column("batch_per_worker", "Batch per worker"),
-    Column("nodes", "Nodes"),
-]
-_CAUTION = [Column("label", "Kind"), Column("flags", "Caution", wide=True)]
 _PAYS = [
-    *_POINT,
+    *POINT,
     Column("repeats", "Launches"),
     Column("speedup", "Against one node", "×", kind_from="label"),
     Column("efficiency", "Efficiency", "share", kind_from="label"),
-    *_CAUTION,
+    *CAUTION,
 ]
 _WAYS = [
-    *_POINT,
+    *POINT,
     Column("examples_per_s", "Examples/s", "", kind_from="label"),
     Column("against_one", "Against one node", "×", kind_from="label"),
-    *_CAUTION,
+    *CAUTION,
 ]
 _ACCURACY = [
-    *_POINT,
+    *POINT,
     Column("epochs", "Epochs"),
     Column("of", "Examples"),
     Column("accuracy_one", "On one node", "accuracy", kind_from="label"),
     Column("accuracy", "Accuracy", "accuracy", kind_from="label"),
-    *_CAUTION,
+    *CAUTION,
 ]
 _PARTS = [
-    *_POINT,
+    *POINT,
     Column("compute_share", "Computing", "share", kind_from="label"),
     *(
         Column(f"{part}_share", words.capitalize(), "share", kind_from="label")
         for part, words in _PART.items()
     ),
-    *_CAUTION,
+    *CAUTION,
 ]
 _ENERGY = [
-    *_POINT,
+    *POINT,
     Column("energy_one_j", "1,000 examples on one node", "J", kind_from="label"),
     Column("energy_j", "1,000 examples", "J", kind_from="label"),
     Column("ratio", "Against one node", "×", kind_from="label"),
-    *_CAUTION,
+    *CAUTION,
 ]
 _CLAIMS = [
     Column("study", "Study"),

@@ -94,6 +94,22 @@ class Column:
             raise ValueError(f"column {self.name}: numbers need either kind or kind_from")
 
 
+POINT = [
+    Column("experiment", "Experiment"),
+    Column("model", "Model"),
+    Column("strategy", "Strategy"),
+    Column("batch_per_worker", "Batch per worker"),
+    Column("nodes", "Nodes"),
+]
+CAUTION = [Column("label", "Kind"), Column("flags", "Caution", wide=True)]
+STEP_TIME = Column(
+    *("step_time_s", "Step time", "s"),
+    kind_from="label",
+    low="step_time_low_s",
+    high="step_time_high_s",
+)
+
+
 @dataclass(frozen=True)
 class Table:
     """A table on a page: heads and rows of markup, and a class for each column."""

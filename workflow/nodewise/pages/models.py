@@ -8,7 +8,7 @@ import pandas as pd
 from nodewise.architecture import Architecture
 from nodewise.models import registry
 from nodewise.pages.drawing import draw
-from nodewise.pages.markup import Column, number, table
+from nodewise.pages.markup import STEP_TIME, Column, number, table
 from nodewise.pages.study import Page, Study, slug
 from nodewise.views import with_labels
 
@@ -47,12 +47,7 @@ _MEASURED = [
     Column("nodes", "Nodes"),
     Column("label", "Kind"),
     Column("repeats", "Launches"),
-    Column(
-        *("step_time_s", "Step time", "s"),
-        kind_from="label",
-        low="step_time_low_s",
-        high="step_time_high_s",
-    ),
+    STEP_TIME,
     Column("examples_per_s", "Examples/s", "", kind_from="label"),
     Column("flags", "Caution"),
 ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from nodewise.pages.markup import Column, table
+from nodewise.pages.markup import STEP_TIME, Column, table
 from nodewise.pages.study import Page, Study, slug
 from nodewise.views import with_labels
 
@@ -26,12 +26,7 @@ _CURVES = [
     Column("label", "Kind"),
     Column("repeats", "Launches"),
     Column("failed", "Failed"),
-    Column(
-        *("step_time_s", "Step time", "s"),
-        kind_from="label",
-        low="step_time_low_s",
-        high="step_time_high_s",
-    ),
+    STEP_TIME,
     Column("examples_per_s", "Examples/s", "", kind_from="label"),
     Column("speedup", "Speed-up", "×", kind_from="label"),
     Column("efficiency", "Efficiency", "share", kind_from="label"),
