@@ -9,7 +9,8 @@ per second as Keras' `fit`.
 
 All train the same model with the same optimizer on the same kind of nodes, a launch each, by turns
 in a random order, round after round. Before that, ten steps from the same weights on the same
-examples must give everybody the same loss. What was found is one JSON file: `results.Results`.
+examples must give everybody the same loss. What was found is one JSON file (`nodewise.peers`); as
+`data/bench/peers.json` it is what the site shows.
 """
 
 import argparse
@@ -21,13 +22,13 @@ from pathlib import Path
 
 from contest import DDP, HERE, Contest, call, nodewise
 from keras_fit import FIT_BATCH, OURS
-from results import Findings, Fit, Results, fit_ratios
 from same_work import manifest_of
 
 from nodewise import horovod_build
 from nodewise.cells import Emulated, Extent, Link, Node
 from nodewise.files import check_writable, write_text
 from nodewise.measure.provenance import provenance
+from nodewise.peers import Findings, Fit, Results, fit_ratios
 from nodewise.records import Provenance
 from nodewise.strategies import STRATEGIES
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from results import Run, SameWork
 from same_work import manifest_of
 
 from nodewise.cells import Cell, Emulated, Extent, Local
 from nodewise.config import read_config
+from nodewise.peers import Run, SameWork
 from nodewise.records import read_record
 from nodewise.strategies import STRATEGIES
 

@@ -1,52 +1,37 @@
 """What the comparison with the peers makes of its launches."""
 
-import importlib.util
-import sys
-from pathlib import Path
+import html
+import re
+from functools import partial
 
 import pytest
 
-PEERS = Path(__file__).parents[2] / "bench" / "peers"
+import make_calibration
+import make_records
+from nodewise import peers
+from nodewise.pages.peers import pages
+from rendering import render
 
 
-@pytest.fixture(scope="module")
-def results():
-    spec = importlib.util.spec_from_file_location("bench_peers_results", PEERS / "results.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+def run(number, way, step_s, nodes=2, **other):
+    return peers.Run(
+        round=number,
+        model="fashion_cnn",
+        way=way,
+        nodes=nodes,
+        batch=64,
+        kind="emulated",
+        step_s=step_s,
+        **{"all_reduce_s": None, "payload_bytes": 5_000_000, "sent_bytes": None, "outside": []}
+        | other,
+    )
 
 
-@pytest.fixture
-def run(results):
-    def made(number, way, step_s, nodes=2, **other):
-        return results.Run(
-            round=number,
-            model="fashion_cnn",
-            way=way,
-            nodes=nodes,
-            batch=64,
-            kind="emulated",
-            step_s=step_s,
-            **{
-                "all_reduce_s": None,
-                "payload_bytes": 5_000_000,
-                "sent_bytes": None,
-                "outside": [],
-            }
-            | other,
-        )
-
-    return made
-
-
-def test_a_ratio_is_taken_within_a_round(results, run):
+def test_a_ratio_is_taken_within_a_round():
     """The machine is twice as slow in every round: the ratio is the same in all of them."""
     runs = [run(n, "custom_loop", 0.8 * 2**n) for n in range(4)]
     runs += [run(n, "horovod", 1.0 * 2**n) for n in range(4)]
-    (ratio,) = results.ratios(runs)
+    (ratio,) = peers.ratios(runs)
     assert (ratio.way, ratio.peer, ratio.nodes, ratio.kind) == (
         "custom_loop",
         "horovod",
@@ -58,30 +43,90 @@ def test_a_ratio_is_taken_within_a_round(results, run):
     assert ratio.ratio.rounds == 4
 
 
-def test_only_rounds_that_have_both_and_places_that_have_both_count(results, run):
+def test_only_rounds_that_have_both_and_places_that_have_both_count():
     runs = [run(0, "mpi", 1.0), run(1, "mpi", 3.0), run(1, "ddp", 2.0), run(0, "mpi", 1.0, nodes=3)]
-    (ratio,) = results.ratios(runs)
+    (ratio,) = peers.ratios(runs)
     assert (ratio.nodes, ratio.ratio.median, ratio.ratio.rounds) == (2, 1.5, 1)
     assert ratio.ratio.low is None and str(ratio.ratio) == "1.500 (one round)"
 
 
-def test_an_interval_holds_its_median_and_gets_wider_with_the_spread(results):
-    narrow, wide = (results.interval([1 - s, 1, 1 + s, 1 - s / 2, 1 + s / 2]) for s in (0.01, 0.3))
+def test_an_interval_holds_its_median_and_gets_wider_with_the_spread():
+    narrow, wide = (peers.interval([1 - s, 1, 1 + s, 1 - s / 2, 1 + s / 2]) for s in (0.01, 0.3))
     for one in (narrow, wide):
         assert one.low <= one.median == 1 <= one.high
     assert wide.high - wide.low > 10 * (narrow.high - narrow.low)
 
 
 @pytest.mark.parametrize(("nodes", "wire_s"), [(2, 0.4), (8, 0.7)])
-def test_all_reduces_are_told_in_units_of_the_wire_time(results, run, nodes, wire_s):
+def test_all_reduces_are_told_in_units_of_the_wire_time(nodes, wire_s):
     runs = [run(0, "custom_loop", 1.0, nodes, all_reduce_s=1.1 * wire_s)]
     runs += [run(0, "split_dense", 1.0, nodes)]  # has none
-    (found,) = results.all_reduces(runs, rate_mbit=100)
+    (found,) = peers.all_reduces(runs, rate_mbit=100)
     assert found.way == "custom_loop"
     assert found.wire_s == pytest.approx(wire_s)
     assert found.ratio.median == pytest.approx(1.1)
 
 
-def test_a_rate_is_better_the_higher_it_is(results):
+def test_a_rate_is_better_the_higher_it_is():
     rates = {"custom_loop": [200.0, 400.0], "fit": [100.0, 100.0]}
-    assert results.fit_ratios(rates, "custom_loop")["fit"].median == 3
+    assert peers.fit_ratios(rates, "custom_loop")["fit"].median == 3
+
+
+# --- the page ---
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """The page of a comparison, as Markdown; everybody's step took as long as its way's name."""
+    folder = tmp_path_factory.mktemp("study")
+    make_records.write_study(folder, make_records.grid(batches=(64,)), make_records.published())
+    steps = {"split_dense": 0.8, "custom_loop": 0.95, "horovod": 1.0, "ddp": 0.84}
+    runs = [
+        run(n, way, step_s * 1.1**n, all_reduce_s=0.42 if way == "horovod" else None)
+        for n in range(3)
+        for way, step_s in steps.items()
+    ]
+    work = [peers.SameWork(model="fashion_cnn", way="ddp", nodes=2, losses=[2.3], off=2e-4)]
+    rates = {"custom_loop": [300.0], "fit": [100.0]}
+    ratios = peers.fit_ratios(rates, "custom_loop")
+    fits = [peers.Fit(model="fashion_mlp", batch=64, rates=rates, ratios=ratios)]
+    results = peers.Results.of(
+        peers.Findings(same_work=work, fits=fits, runs=runs),
+        cluster=make_calibration.calibration().cluster,
+        started_at=make_records.START,
+        finished_at=make_records.START,
+        batch=64,
+        provenance=make_records.record(make_records.cell()).provenance,
+    )
+    file = folder / "peers.json"
+    file.write_text(results.model_dump_json())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nodewise.pages.peers.pages", partial(pages, file=file))
+        docs, _ = render(folder)
+    return html.unescape((docs / "peers.md").read_text())
+
+
+def rows_of(page, heading):
+    """Return the rows of the table below a heading, cell by cell."""
+    part = page.split(f"## {heading}")[1].split("\n## ")[0]
+    rows = re.findall(r"<tr>(<td.*?)</tr>", part)
+    tags = re.compile(r"<[^>]+>")
+    return [[tags.sub(" ", cell).split() for cell in row.split("</td>")[:-1]] for row in rows]
+
+
+def test_the_fastest_of_ours_is_held_against_each_peer(page):
+    horovod, ddp = rows_of(page, "Our fastest against theirs")
+    assert horovod[2] == ["split_dense"] and horovod[4][0] == "0.8" and horovod[6] == ["yes"]
+    assert ddp[3][0] == "PyTorch" and ddp[4][0] == "0.952" and ddp[6] == ["no"]
+
+
+def test_every_way_is_listed_the_fastest_first_and_a_peer_is_not_held_against_itself(page):
+    ways = rows_of(page, "Every way")
+    assert [row[2][0] for row in ways] == ["split_dense", "PyTorch", "custom_loop", "Horovod"]
+    assert ways[3][4] == ["–"] and ways[2][4][0] == "0.95"
+
+
+def test_all_reduces_and_loops_have_levels_of_their_own(page):
+    assert rows_of(page, "The all-reduce")[0][5] == ["yes"]
+    assert rows_of(page, "The loop on one node")[0][3] == ["yes"]
+    assert "2e-04" in page or "0.0002" in page

@@ -21,11 +21,13 @@ rule render_pages:
         site=SITE_SOURCES,
         claims="data/published/claims.yaml",
         foreseen="data/published/ntua_figure28.csv",
+        peers=[path for path in ["data/bench/peers.json"] if Path(path).is_file()],
         changes=[path for path in [f"{RESULTS}/changes.csv"] if Path(path).is_file()],
         sources=sources(
             "pages/*.py",
             "claims.py",
             "compare.py",
+            "peers.py",
             "comparisons.py",
             "site.py",
             "views.py",

@@ -28,17 +28,19 @@ from nodewise.pages import (
     markup,
     models,
     own,
+    peers,
     results,
     strategies,
     studies,
     what_if,
 )
 from nodewise.pages.study import CHANGES, Page, Study, read_study, slug
+from nodewise.peers import FILE as PEERS
 from nodewise.records import record_json
 
 _PARTS = (
     *(home, findings, choosing, glossary, results, fit, what_if, studies, models, strategies),
-    *(cells, calibration, own, about, changes),
+    *(cells, calibration, own, about, changes, peers),
 )
 
 
@@ -87,6 +89,7 @@ def render_pages(
         **_copies(tables_dir, "tables", [f"{name}.*" for name in study.tables]),
         **_copies(overhead_dir, "tables", [f"{name}.csv" for name in study.overhead]),
         **_copies(tables_dir.parent, "tables", [CHANGES]),
+        **_copies(PEERS.parent, "tables", [PEERS.name]),
         **_copies(charts_dir, "charts", ["*.vl.json", "*.svg", "*.csv", "*.js"]),
         **_copies(site_dir / "assets", "assets", ["*.*"]),
     }

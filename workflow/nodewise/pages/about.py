@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from nodewise import __version__, gates, views
+from nodewise import __version__, gates, peers, views
 from nodewise.pages.study import Page, Study, slug
 from nodewise.quantities import GENERATED, KINDS, PROJECTED, base_kind, write_number
 from nodewise.tables import INTERVAL
@@ -24,7 +24,8 @@ def pages(study: Study) -> Iterator[Page]:
         "cells": len(study.cells),
         "oversubscribed": int(study.cells["oversubscribed"].sum()),
     }
-    yield Page("about.html", "about.md.j2", "About", {}, contents=False)
+    compared = {"peers": peers.FILE.is_file()}
+    yield Page("about.html", "about.md.j2", "About", compared, contents=False)
     yield Page("method.html", "method.md.j2", "How this was measured", method)
     cells = study.tables["cells"]
     data = {

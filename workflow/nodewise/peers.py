@@ -1,4 +1,4 @@
-"""What the comparison found: one JSON file, `Results`. Numbers that follow from runs are made here.
+"""What `bench/peers` found: one JSON file, `Results`. Numbers that follow from runs are made here.
 
 Every interval is a 90 % percentile bootstrap over rounds: a round, in which all ways were measured
 one right after the other, is the unit of repetition, and a ratio is taken within a round.
@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import product
-from typing import Literal, Self
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import pandas as pd
 from pydantic import Field
@@ -19,6 +20,7 @@ from nodewise.records import Kind, Provenance
 from nodewise.tables import median_interval
 
 PEERS = ("horovod", "ddp")
+FILE = Path("data/bench/peers.json")  # of the comparison that is published
 LEVELS = {"step": 0.9, "all_reduce": 1.08, "fit": 2.0}
 
 
@@ -149,8 +151,8 @@ class Results(Frozen):
     all_reduces: list[AllReduce]
 
     @classmethod
-    def of(cls, findings: "Findings", *, cluster: Emulated, **about: object) -> Self:
-        """Return the results of what was found."""
+    def of(cls, findings: "Findings", *, cluster: Emulated, **about: Any) -> Self:  # noqa: ANN401
+        """Return the results of what was found; `about` are the other fields."""
         runs = findings.runs
         return cls(
             **vars(findings),
@@ -257,9 +259,9 @@ def all_reduces(runs: Sequence[Run], rate_mbit: float) -> list[AllReduce]:
     return found
 
 
-def places(runs: Sequence[Run]) -> list[tuple[dict, dict[str, dict[int, Run]]]]:
+def places(runs: Sequence[Run]) -> list[tuple[dict[str, Any], dict[str, dict[int, Run]]]]:
     """Return each place that ways were measured in, with its runs: way -> round -> run."""
-    found: dict[tuple, dict[str, dict[int, Run]]] = {}
+    found: dict[tuple[Any, ...], dict[str, dict[int, Run]]] = {}
     for run in runs:
         key = run.model, run.nodes, run.batch, run.kind
         found.setdefault(key, {}).setdefault(run.way, {})[run.round] = run

@@ -1,0 +1,170 @@
+"""Against Horovod and PyTorch: the same work on the same nodes, as `bench/peers` found it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nodewise.misfits import read_json
+from nodewise.pages.markup import Column, data, table
+from nodewise.pages.study import Page, Study
+from nodewise.peers import FILE, PEERS, Interval, Results
+from nodewise.quantities import kind_label
+
+PATH = "peers.html"
+NAMES = {"horovod": "Horovod", "ddp": "PyTorch DistributedDataParallel"}
+
+_PLACE = [Column("model", "Model"), Column("nodes", "Nodes")]
+_KIND = Column("kind", "Kind")
+
+
+def _ends(name: str, title: str, unit: str) -> Column:
+    """Return the column of an `Interval` that `_spread` has written."""
+    return Column(name, title, unit, kind_from="kind", low=f"{name}_low", high=f"{name}_high")
+
+
+_FASTEST = [
+    *_PLACE,
+    Column("way", "Our fastest"),
+    Column("peer", "Against"),
+    _ends("ratio", "Its step ÷ theirs", "×"),
+    Column("rounds", "Rounds"),
+    Column("reached", "At most the level"),
+    _KIND,
+]
+_STEPS = [
+    *_PLACE,
+    Column("way", "Way of training"),
+    _ends("step", "Wall time of a step", "s"),
+    *(_ends(peer, f"÷ {NAMES[peer]}", "×") for peer in PEERS),
+    _KIND,
+]
+_ALL_REDUCES = [
+    Column("way", "Way of training"),
+    Column("nodes", "Nodes"),
+    Column("payload", "Payload", "B", kind_from="kind"),
+    Column("wire_s", "On the wire", "s", "predicted"),
+    _ends("ratio", "All-reduce ÷ wire", "×"),
+    Column("reached", "At most the level"),
+    _KIND,
+]
+_FITS = [
+    Column("model", "Model"),
+    Column("way", "Against"),
+    _ends("ratio", "Our loop's examples/s ÷ theirs", "×"),
+    Column("reached", "At least the level"),
+    _KIND,
+]
+
+
+def pages(study: Study, file: Path = FILE) -> Iterator[Page]:
+    """Yield the page, if there is a comparison to show."""
+    if not file.is_file():
+        return
+    found = read_json(Results, file)
+    context = {
+        "file": file.as_posix(),
+        "fastest": table(_fastest(study, found), _FASTEST),
+        "steps": table(_steps(study, found), _STEPS),
+        "all_reduces": table(_all_reduces(found), _ALL_REDUCES),
+        "fits": table(_fits(study, found), _FITS) if found.fits else None,
+        "levels": {name: data(level, "") for name, level in found.levels.items()},
+        "off": data(max((work.off for work in found.same_work), default=None), ""),
+        "cluster": found.cluster.label,
+        "batch": found.batch,
+        "restless": sum(bool(run.outside) for run in found.runs),
+        "launches": len(found.runs),
+        "facts": [
+            ("Measured", f"{found.started_at:%Y-%m-%d}"),
+            ("Processor", found.provenance.cpu),
+            ("Commit", (found.provenance.commit or "unknown")[:12]),
+            *found.provenance.versions.items(),
+        ],
+    }
+    yield Page(PATH, "peers.md.j2", "Against Horovod and PyTorch", context)
+
+
+def _spread(name: str, interval: Interval) -> dict[str, float | None]:
+    return {name: interval.median, f"{name}_low": interval.low, f"{name}_high": interval.high}
+
+
+def _reached(within: bool) -> str:
+    return "yes" if within else "no"
+
+
+def _fastest(study: Study, found: Results) -> list[dict[str, Any]]:
+    """Return the ratios of the fastest of our ways in each place."""
+    rows = []
+    for place, steps in _places(found).items():
+        ours = [step for step in steps if step.way not in PEERS]
+        best = min(ours, key=lambda step: step.step_s.median, default=None)
+        for one in found.ratios:
+            if best is not None and (one.model, one.nodes, one.way) == (*place, best.way):
+                rows.append(
+                    {
+                        "model": study.model_title(one.model),
+                        "nodes": one.nodes,
+                        "way": one.way,
+                        "peer": NAMES[one.peer],
+                        **_spread("ratio", one.ratio),
+                        "rounds": one.ratio.rounds,
+                        "reached": _reached(one.ratio.median <= found.levels["step"]),
+                        "kind": kind_label(one.kind),
+                    }
+                )
+    return rows
+
+
+def _steps(study: Study, found: Results) -> list[dict[str, Any]]:
+    """Return every way in every place, the fastest first."""
+    against = {(one.model, one.nodes, one.way, one.peer): one.ratio for one in found.ratios}
+    nothing = Interval(median=float("nan"), low=None, high=None, rounds=0)
+    rows = []
+    for place, steps in _places(found).items():
+        for step in sorted(steps, key=lambda step: step.step_s.median):
+            row = {
+                "model": study.model_title(step.model),
+                "nodes": step.nodes,
+                "way": NAMES.get(step.way, step.way),
+                **_spread("step", step.step_s),
+                "kind": kind_label(step.kind),
+            }
+            for peer in PEERS:
+                row |= _spread(peer, against.get((*place, step.way, peer), nothing))
+            rows.append(row)
+    return rows
+
+
+def _places(found: Results) -> Mapping[tuple[str, int], Sequence[Any]]:
+    places: dict[tuple[str, int], list[Any]] = {}
+    for step in found.step_times:
+        places.setdefault((step.model, step.nodes), []).append(step)
+    return places
+
+
+def _all_reduces(found: Results) -> list[dict[str, Any]]:
+    return [
+        {
+            "way": NAMES.get(one.way, one.way),
+            "nodes": one.nodes,
+            "payload": one.payload_bytes,
+            "wire_s": one.wire_s,
+            **_spread("ratio", one.ratio),
+            "reached": _reached(one.ratio.median <= found.levels["all_reduce"]),
+            "kind": kind_label(one.kind),
+        }
+        for one in sorted(found.all_reduces, key=lambda one: (one.payload_bytes, one.nodes))
+    ]
+
+
+def _fits(study: Study, found: Results) -> list[dict[str, Any]]:
+    return [
+        {
+            "model": study.model_title(one.model),
+            "way": f"Keras {name}" if name == "fit" else name,
+            **_spread("ratio", ratio),
+            "reached": _reached(ratio.median >= found.levels["fit"]),
+            "kind": one.kind,
+        }
+        for one in found.fits
+        for name, ratio in one.ratios.items()
+    ]
