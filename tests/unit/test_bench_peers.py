@@ -116,14 +116,14 @@ def rows_of(page, heading):
 
 def test_the_fastest_of_ours_is_held_against_each_peer(page):
     horovod, ddp = rows_of(page, "Our fastest against theirs")
-    assert horovod[2] == ["split_dense"] and horovod[4][0] == "0.8" and horovod[6] == ["yes"]
-    assert ddp[3][0] == "PyTorch" and ddp[4][0] == "0.952" and ddp[6] == ["no"]
+    assert horovod[2] == ["split_dense"] and horovod[4][0] == "0.800×" and horovod[6] == ["yes"]
+    assert ddp[3][0] == "PyTorch" and ddp[4][0] == "0.952×" and ddp[6] == ["no"]
 
 
 def test_every_way_is_listed_the_fastest_first_and_a_peer_is_not_held_against_itself(page):
     ways = rows_of(page, "Every way")
     assert [row[2][0] for row in ways] == ["split_dense", "PyTorch", "custom_loop", "Horovod"]
-    assert ways[3][4] == ["–"] and ways[2][4][0] == "0.95"
+    assert ways[3][4] == ["–"] and ways[2][4][0] == "0.950×"
 
 
 def test_all_reduces_and_loops_have_levels_of_their_own(page):
