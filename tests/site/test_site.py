@@ -215,6 +215,33 @@ def test_search_finds_pages_without_a_server_and_runs_nothing(watched):
     page.get_by_role("heading", name=ODD_MODEL).first.wait_for()
 
 
+# Remembers the index that is searched. Its tokens must be the words that it lists: nodewise.site.
+SPY = """() => {
+  const query = lunr.Index.prototype.query;
+  lunr.Index.prototype.query = function (...all) {
+    window.index = this;
+    return query.apply(this, all);
+  };
+}"""
+NOT_IN_BOTH = """() => {
+  const listed = new Set(Object.keys(index.invertedIndex));
+  const found = new Set(index.tokenSet.toArray());
+  return [...found, ...listed].filter((word) => !listed.has(word) || !found.has(word));
+}"""
+
+
+def test_the_search_knows_all_words_and_no_others(watched):
+    page = watched.open("index.html")
+    page.locator("input[name=query]").press_sequentially("boot")
+    page.wait_for_selector(".md-search-result__item")
+    worker = next(frame for frame in page.frames if frame.evaluate("'lunr' in window"))
+    worker.evaluate(SPY)
+    page.locator("input[name=query]").press_sequentially("strap")
+    worker.wait_for_function("() => 'index' in window")
+    assert worker.evaluate(NOT_IN_BOTH) == []
+    assert not worker.evaluate("Object.keys(index.invertedIndex).filter((w) => /&#\\d/.test(w))")
+
+
 # --- cells ---
 
 

@@ -5,7 +5,7 @@ import re
 from markdown import Extension, Markdown  # type: ignore[import-untyped]
 from markdown.preprocessors import Preprocessor  # type: ignore[import-untyped]
 
-_TABLE = re.compile(r'<table class="nw-table">.*?</table>', re.DOTALL)
+_TABLE = re.compile(r'<table class="nw-table".*?</table>', re.DOTALL)
 _BEFORE_HTML = 25  # the priority of Markdown's own reader of HTML is 20
 
 

@@ -25,6 +25,8 @@ SHELL_TITLE = "TheTitleOfACell"  # only letters: the same in HTML
 _HEADING = re.compile(r'<h1 id="cell">.*?</h1>', re.DOTALL)
 _SUMMARY = re.compile(r'<p class="nw-sub">(.*?)</p>', re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
+_STATE, _MENDED = "e=e+s+o.id}", 'e=e+s+o.id+","}'
+_ENTITY = re.compile(r"&#\d+;")
 
 
 def build_site(pages: Path, out: Path) -> int:
@@ -46,6 +48,7 @@ def build_site(pages: Path, out: Path) -> int:
         build(config)
         entries = _fill(out)
         _add_to_search(out / "search", entries)
+        _mend_search(out / "assets/javascripts/workers")
     except MkDocsException as error:
         raise UserError(f"{pages}: {error}") from error
     except OSError as error:  # a full disk names no file, and a copy its source first
@@ -82,10 +85,32 @@ def _add_to_search(folder: Path, entries: list[dict[str, str]]) -> None:
     path = folder / "search_index.json"
     index = json.loads(path.read_text(encoding="utf-8"))
     pages = [page for page in index["docs"] if not page["location"].startswith(SHELL)]
+    for page in pages:  # a word with an entity in it is none that is searched for
+        page |= {name: _ENTITY.sub(_sign, page[name]) for name in ("title", "text")}
     index["docs"] = [*pages, *entries]
     text = json.dumps(index, ensure_ascii=False, separators=(",", ":"))
     path.write_text(text, encoding="utf-8")
     path.with_suffix(".js").write_text(f"var __index = {text}", encoding="utf-8")
+
+
+def _sign(entity: re.Match[str]) -> str:
+    return html.escape(html.unescape(entity[0]))
+
+
+def _mend_search(folder: Path) -> None:
+    """Let the theme's search (Lunr 2.3.9) tell apart states that it takes for the same.
+
+    It names a state by its edges, a letter and a number each, run together: where letters are
+    digits, as in our numbers, two names may be alike. Words then get lost, and searches fail.
+
+    Raises:
+        UserError: the search is another one.
+    """
+    (path,) = folder.glob("search.*.min.js")
+    script = path.read_text(encoding="utf-8")
+    if script.count(_STATE) != 1:
+        raise UserError(f"{path.name}: not the search that is known to need mending")
+    path.write_text(script.replace(_STATE, _MENDED), encoding="utf-8")
 
 
 def server(folder: Path, port: int) -> ThreadingHTTPServer:
