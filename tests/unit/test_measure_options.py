@@ -148,3 +148,9 @@ def test_a_mistake_is_one_line_and_exit_code_2_and_leaves_no_record():
     assert done.stderr.startswith("nodewise: --model no_such: unknown; allowed:")
     assert done.stderr.count("\n") == 1
     assert sorted(BY_HAND.rglob("*.json")) == before
+
+
+def test_numpy_and_its_threads_come_after_the_environment_is_settled():
+    """A process with several threads can neither enter a node nor fork workers."""
+    code = "import nodewise.runner, sys; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

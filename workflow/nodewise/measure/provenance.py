@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
-from nodewise.datasets.prepared import Manifest
 from nodewise.records import DataSource, Provenance
+
+if TYPE_CHECKING:  # else NumPy, and its threads, would be there before the environment is settled
+    from nodewise.datasets.prepared import Manifest
 
 _PACKAGES = ("tensorflow", "keras", "numpy", "nodewise")
 
@@ -46,7 +49,7 @@ def provenance(
     )
 
 
-def data_source(manifest: Manifest) -> DataSource:
+def data_source(manifest: "Manifest") -> DataSource:
     """Return what a record says of the dataset that was trained on."""
     return DataSource(**{name: getattr(manifest, name) for name in DataSource.model_fields})
 
