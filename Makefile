@@ -4,7 +4,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: study site test lint setup clean
+.PHONY: study site test lint setup bayes clean
 
 study: $(READY)
 	snakemake --cores all
@@ -22,6 +22,10 @@ lint: $(READY)
 	mypy
 
 setup: $(READY)
+
+# The Bayesian fit is an extra: it brings JAX along.
+bayes: $(READY)
+	$(VENV)/bin/uv pip install --python $(VENV)/bin/python --require-hashes --quiet --requirement requirements-bayes.lock
 
 # uv is many times faster than pip; pip fetches it, checked against the lock like everything else.
 # Byte code is compiled once here: without it every cell would wait seconds longer for TensorFlow.

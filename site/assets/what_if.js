@@ -167,9 +167,9 @@
     return said.length ? `Outside of what was measured (${title}): ${said.join("; ")}.` : "";
   }
 
-  /** Draw the speed-up over the nodes; a thin line is what it would be at no cost. */
-  function chart(points, nodes) {
-    const [width, height, left, bottom] = [560, 240, 46, 34];
+  /** Draw the speed-up over the nodes, as wide as there is room; a thin line: at no cost. */
+  function chart(points, nodes, room) {
+    const [width, height, left, bottom] = [Math.max(260, Math.min(560, room)), 240, 46, 34];
     const top = Math.max(...points.map(({ speedup }) => speedup), 1.2);
     const x = (n) => left + ((n - 1) / (points.length - 1)) * (width - left - 12);
     const y = (s) => height - bottom - (Math.max(0, s) / top) * (height - bottom - 14);
@@ -219,7 +219,8 @@ ${ticks.join("")}${marks.join("")}
     const points = outlook(question);
     box.querySelector(".nw-what-if__warning").textContent = warning(question);
     box.querySelector(".nw-what-if__answer").replaceChildren(...sentence(question, points));
-    box.querySelector(".nw-what-if__chart").innerHTML = chart(points, question.nodes);
+    const drawing = box.querySelector(".nw-what-if__chart");
+    drawing.innerHTML = chart(points, question.nodes, drawing.clientWidth);
     const counts = new Set([...ROWS, question.nodes]);
     const rows = points.filter(({ n }) => counts.has(n)).map((one) => row(one, question.nodes));
     box.querySelector("tbody").replaceChildren(...rows);
@@ -274,6 +275,7 @@ ${ticks.join("")}${marks.join("")}
   const place = all.findIndex(({ title }) => title === state.preset);
   field("preset").selectedIndex = Math.max(0, place);
   delete state.preset;
-  begin(state);
   box.hidden = false;
+  begin(state);
+  addEventListener("resize", show);
 })();

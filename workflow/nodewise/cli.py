@@ -619,6 +619,10 @@ def _records_of(study: "Config") -> Path:
 def fit_measurements(
     measurements: Annotated[Path, typer.Argument(help="Your measurements (CSV), see below.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The fit to write (JSON).")],
+    method: Annotated[
+        Literal["quick", "bayes"],
+        typer.Option(help="Least squares, or draws from the posterior (an extra: make bayes)."),
+    ] = "quick",
 ) -> None:
     """Fit overhead models to curves of your own, of any framework.
 
@@ -641,7 +645,7 @@ def fit_measurements(
     read = read_measurements(measurements)
     check_writable(out)
     with progress(str(measurements), len(read.curves)) as advance:
-        fitted = fit_files.fit_measurements(read, progress=advance)
+        fitted = fit_files.fit_measurements(read, progress=advance, method=method)
     fit_files.write_fit(out, fitted)
     _print_whole(predictions.curves_table(fitted))
     for note in predictions.told(fitted):

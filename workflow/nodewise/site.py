@@ -26,6 +26,8 @@ _HEADING = re.compile(r'<h1 id="cell">.*?</h1>', re.DOTALL)
 _SUMMARY = re.compile(r'<p class="nw-sub">(.*?)</p>', re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 _STATE, _MENDED = "e=e+s+o.id}", 'e=e+s+o.id+","}'
+_TABLE = re.compile(r'<table class="nw-table.*?</table>', re.DOTALL)
+_END_OF_CELL = re.compile(r"</t[dr]>\s*")
 _ENTITY = re.compile(r"&#\d+;")
 
 
@@ -47,6 +49,7 @@ def build_site(pages: Path, out: Path) -> int:
         )
         build(config)
         entries = _fill(out)
+        _shorten(out)
         _add_to_search(out / "search", entries)
         _mend_search(out / "assets/javascripts/workers")
     except MkDocsException as error:
@@ -71,6 +74,20 @@ def _fill(out: Path) -> list[dict[str, str]]:
         where = page.relative_to(out).as_posix()
         entries.append({"location": where, "title": title, "text": _text(_SUMMARY, cell)})
     return entries
+
+
+def _shorten(out: Path) -> None:
+    """Take from the tables of all pages what browsers do not need: a third of a large page."""
+    for path in out.rglob("*.html"):
+        page = path.read_text(encoding="utf-8")
+        if _TABLE.search(page):
+            path.write_text(_TABLE.sub(_shorter, page), encoding="utf-8")
+
+
+def _shorter(table: re.Match[str]) -> str:
+    """Return a table without end tags that HTML lets one leave out, and with signs as they are."""
+    plain = _ENTITY.sub(_sign, _END_OF_CELL.sub("", table[0]))
+    return plain.replace('class="nw-right"', "class=nw-right")
 
 
 def _text(of: re.Pattern[str], page: str) -> str:

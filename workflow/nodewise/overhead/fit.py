@@ -18,6 +18,7 @@ law that is linear in its coefficients and without bounds these are draws of the
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,7 +39,7 @@ Priors = Mapping[Coefficient, tuple[float, float]]
 PARTS = ("compute", "wait", "communicate")
 _PART_FLOOR = 0.05  # of the step: parts below it are told apart from 0 by as much
 _PART_NOISE = 2.0  # expected of parts, as they come from fewer steps than the whole
-_TAILED = 4.0  # degrees of freedom of the t distribution of residuals
+TAILED = 4.0  # degrees of freedom of the t distribution of residuals
 _NOISE, _NOISE_FREEDOM = 0.05, 3.0  # what noise is expected to be, and the weight of that
 _OPEN = 1.0  # each term may be as large as the step: keeps what is not identified finite
 _SIGNED_REACH = 6.0  # standard deviations below 0 that a signed coefficient may go
@@ -195,7 +196,7 @@ class Fit:
     ) -> tuple[Floats, Floats]:
         """Return both ends of the 90 % interval of one more measurement, shape (points,) each."""
         drawn = self.draw(at, model, link)
-        chance = np.random.default_rng(len(self.points)).standard_t(_TAILED, drawn.shape)
+        chance = np.random.default_rng(len(self.points)).standard_t(TAILED, drawn.shape)
         low, high = np.quantile(drawn * np.exp(self.noise * chance), TAILS, axis=0)
         return low, high
 
@@ -248,14 +249,14 @@ def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = 
     """
     if not len(points):
         raise ValueError("nothing to fit")
-    problem = _Problem(law, points, priors or {})
+    problem = Problem(law, points, priors or {})
     theta, noise, weights = problem.solve()
     rng = np.random.default_rng([30917, len(points)])
     drawn = problem.draw(theta, noise, weights, draws, rng)
     return Fit(law, problem.coefficients, theta, drawn, float(noise[0]), problem.sizes, points)
 
 
-class _Problem:
+class Problem:
     """Rows of the least squares problem: whole steps, then parts, then priors."""
 
     def __init__(self, law: Law, points: Points, priors: Priors) -> None:
@@ -278,15 +279,20 @@ class _Problem:
         self.given = {self.index[c]: prior for c, prior in priors.items() if c in self.index}
         self._set_priors()
 
-    def model(self, theta: Floats) -> Floats:
-        """Return the law's times for the observations: shape (observations,)."""
-        return self._times(_gather(theta, self.rows))
+    def model(self, theta: Floats, xp: Any = np) -> Floats:  # noqa: ANN401
+        """Return the law's times for the observations: shape (observations,).
 
-    def _times(self, values: Mapping[str, Floats]) -> Floats:
+        `xp` is the library of the array `theta`: NumPy, or one with its interface.
+        """
+        return self._times(_gather(theta, self.rows, xp), xp)
+
+    def _times(self, values: Mapping[str, Floats], xp: Any = np) -> Floats:  # noqa: ANN401
         """Return the times of the observations, shape (…, observations)."""
         times = ((getattr(self.law, name)(values, self.at), known) for name, known in self.asked)
         shape = np.broadcast_shapes(*(value.shape for value in values.values()))
-        return np.concatenate([np.broadcast_to(t, shape)[..., known] for t, known in times], -1)
+        whole = [xp.broadcast_to(time, shape)[..., known] for time, known in times]
+        found: Floats = xp.concatenate(whole, -1)
+        return found
 
     def _moved(self, theta: Floats) -> tuple[dict[str, Floats], Floats]:
         """Return the values of the points, as they are and with one parameter after another moved.
@@ -337,7 +343,7 @@ class _Problem:
         mean: Floats = total / np.maximum(touched, 1)
         return mean
 
-    def _expected_share(self, name: str) -> float:
+    def expected_share(self, name: str) -> float:
         """Return the share of a step that the term of a coefficient is expected to take."""
         shrink = self.parameters[name].shrink
         return _OPEN if shrink is None else shrink
@@ -345,7 +351,7 @@ class _Problem:
     def _set_priors(self) -> None:
         """Set lower bounds, and means and precisions of one prior row per coefficient."""
         names = [name for name, _ in self.coefficients]
-        self.precision = self.sizes / np.array([self._expected_share(name) for name in names])
+        self.precision = self.sizes / np.array([self.expected_share(name) for name in names])
         self.prior_mean = np.zeros(len(names))
         for i, (mean, spread) in self.given.items():
             self.prior_mean[i], self.precision[i] = mean, 1 / spread
@@ -383,7 +389,7 @@ class _Problem:
         """Return coefficients, the noise of each kind, and the weight of each observation."""
         theta = self._start()
         weights = np.ones_like(self.observed)
-        expected = self._expected_noise()
+        expected = self.expected_noise()
         noise, spare = expected, self._spare()
         for _ in range(_OUTER):
             before = theta
@@ -392,12 +398,12 @@ class _Problem:
             found = np.bincount(self.kind, weights * squares, len(noise))
             noise = np.sqrt((found + _NOISE_FREEDOM * expected**2) / (spare + _NOISE_FREEDOM))
             if spare.any():
-                weights = (_TAILED + 1) / (_TAILED + squares / noise[self.kind] ** 2)
+                weights = (TAILED + 1) / (TAILED + squares / noise[self.kind] ** 2)
             if np.max(np.abs(theta - before) * self.sizes) < _CONVERGED:
                 break
         return theta, noise, weights
 
-    def _expected_noise(self) -> Floats:
+    def expected_noise(self) -> Floats:
         """Return what the noise of each kind of observation is expected to be."""
         known = self.points.noise[np.isfinite(self.points.noise)]
         whole = float(max(np.median(known), 0.002)) if len(known) else _NOISE
@@ -437,7 +443,7 @@ class _Problem:
 
         An observation of a t distribution tells (ν+1)/(ν+3) of what its weight says.
         """
-        tailed = ((_TAILED + 3) / (_TAILED + 1)) ** 0.5 if self._spare().any() else 1.0
+        tailed = ((TAILED + 3) / (TAILED + 1)) ** 0.5 if self._spare().any() else 1.0
         matrix, right = self._linearised(theta, weights, tailed * noise)
         freedom = self._spare() + _NOISE_FREEDOM
         drawn = np.empty((draws, len(theta)))
@@ -483,6 +489,10 @@ def _rows(
     }
 
 
-def _gather(theta: Floats, rows: Mapping[str, NDArray[np.intp]]) -> dict[str, Floats]:
-    padded = np.concatenate([theta, np.zeros((*theta.shape[:-1], 1))], axis=-1)
+def _gather(
+    theta: Floats,
+    rows: Mapping[str, NDArray[np.intp]],
+    xp: Any = np,  # noqa: ANN401 (a library)
+) -> dict[str, Floats]:
+    padded = xp.concatenate([theta, xp.zeros((*theta.shape[:-1], 1))], axis=-1)
     return {name: padded[..., row] for name, row in rows.items()}

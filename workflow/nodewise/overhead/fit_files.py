@@ -6,7 +6,7 @@ values of each, from which intervals come. Draws have five digits.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, Self
@@ -19,12 +19,14 @@ from nodewise.cells import Frozen
 from nodewise.errors import UserError
 from nodewise.files import write_text
 from nodewise.misfits import first_misfit
+from nodewise.overhead import bayes
 from nodewise.overhead.curves import COLLECTIVES, Collective, Curve, Measurements, Text, points_of
 from nodewise.overhead.fit import DRAWS, Fit, fit
 from nodewise.overhead.formulas import Floats, Parameter
 from nodewise.records import Count, Finite
 
 VERSION: Literal[1] = 1
+Method = Literal["quick", "bayes"]
 _DIGITS = 5
 _COMPUTE = ("compute_fixed_s", "compute_per_example_s", "compute_deviation_s")
 
@@ -49,13 +51,19 @@ class Coefficient(Frozen):
 
 
 class FittedCurves(Frozen):
-    """Curves that were fitted together. `noise` is relative, of a step around the law."""
+    """Curves that were fitted together. `noise` is relative, of a step around the law.
+
+    Of a Bayesian fit `r_hat` is the largest of all coefficients; `divergences` are those of the
+    sampler.
+    """
 
     curves: tuple[Text, ...] = Field(min_length=1)
     collective: Collective
     law: str
     noise: Finite
     coefficients: tuple[Coefficient, ...]
+    r_hat: Finite | None = None
+    divergences: int | None = None
 
 
 class FitFile(Frozen):
@@ -64,6 +72,7 @@ class FitFile(Frozen):
     version: Literal[1] = VERSION
     made_by: str
     kind: Literal["fitted"] = "fitted"
+    method: Method = "quick"
     source: str
     source_sha256: str
     notes: tuple[str, ...]
@@ -102,6 +111,7 @@ def fit_measurements(
     measured: Measurements,
     draws: int = DRAWS,
     progress: Callable[[int], None] = lambda curves: None,
+    method: Method = "quick",
 ) -> FitFile:
     """Fit to each curve the law of its collective; curves of one cluster together.
 
@@ -109,12 +119,17 @@ def fit_measurements(
         measured: the curves.
         draws: equally likely coefficients, from which intervals come; 1 or more.
         progress: is called with the number of curves that were just fitted.
+        method: `quick` is least squares, `bayes` draws from the posterior (see `bayes`).
+
+    Raises:
+        UserError: what `bayes` needs is not installed.
     """
+    way = bayes.fit if method == "bayes" else fit
     groups: list[FittedCurves] = []
     told: dict[str, Curve] = {}
     for curves in measured.groups():
         law = COLLECTIVES[curves[0].collective]
-        fitted = fit(law, points_of(curves), draws=draws)
+        fitted = way(law, points_of(curves), draws=draws)
         groups.append(_group(fitted, curves))
         told |= {curve.name: _with_untold(curve, fitted) for curve in curves}
         progress(len(curves))
@@ -122,7 +137,8 @@ def fit_measurements(
         made_by=f"nodewise {__version__}",
         source=measured.source,
         source_sha256=measured.sha256,
-        notes=measured.notes,
+        method=method,
+        notes=(*measured.notes, *_sampled(groups)),
         curves=tuple(told[curve.name] for curve in measured.curves),
         fits=tuple(groups),
     )
@@ -187,7 +203,20 @@ def _group(fitted: Fit, curves: list[Curve]) -> FittedCurves:
             )
             for i, (name, label) in enumerate(fitted.coefficients)
         ),
+        r_hat=float(np.max(fitted.r_hat)) if isinstance(fitted, bayes.BayesFit) else None,
+        divergences=fitted.divergences if isinstance(fitted, bayes.BayesFit) else None,
     )
+
+
+def _sampled(groups: Sequence[FittedCurves]) -> Iterator[str]:
+    """Yield, for what was sampled, whether its chains agree."""
+    for group in groups:
+        if group.r_hat is None or group.divergences is None:
+            continue
+        settled = group.r_hat <= bayes.SETTLED and not group.divergences
+        named = f"{', '.join(group.curves[:3])}{' and others' if len(group.curves) > 3 else ''}"
+        told = f"R-hat at most {group.r_hat:.3f}, divergences: {group.divergences}"
+        yield f"{named}: {told}" + ("" if settled else "; the chains have not settled")
 
 
 def _rounded(draws: Floats) -> list[tuple[float, ...]]:
