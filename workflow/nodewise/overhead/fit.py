@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import nnls
 
+from nodewise.overhead import nonnegative
 from nodewise.overhead.formulas import At, Floats, Law, Mask, PartsLaw
 
 INTERVAL = 0.90
@@ -288,10 +288,15 @@ class Problem:
 
     def _times(self, values: Mapping[str, Floats], xp: Any = np) -> Floats:  # noqa: ANN401
         """Return the times of the observations, shape (…, observations)."""
-        times = ((getattr(self.law, name)(values, self.at), known) for name, known in self.asked)
-        shape = np.broadcast_shapes(*(value.shape for value in values.values()))
-        whole = [xp.broadcast_to(time, shape)[..., known] for time, known in times]
-        found: Floats = xp.concatenate(whole, -1)
+        shape = next(iter(values.values())).shape
+        found: Floats = xp.concatenate(
+            [
+                xp.broadcast_to(getattr(self.law, name)(values, self.at), shape)[..., known]
+                for name, known in self.asked
+                if known.any()
+            ],
+            -1,
+        )
         return found
 
     def _moved(self, theta: Floats) -> tuple[dict[str, Floats], Floats]:
@@ -423,7 +428,7 @@ class Problem:
         cost = self._cost(theta, weights, noise)
         for _ in range(_INNER):
             matrix, right = self._linearised(theta, weights, noise)
-            towards = _bounded(matrix, right, self.sizes) + self.lower - theta
+            towards = self._bounded(matrix, right[:, None], theta)[0] - theta
             for halving in range(_HALVINGS):
                 step = theta + towards / 2**halving
                 lower = self._cost(step, weights, noise)
@@ -446,19 +451,21 @@ class Problem:
         tailed = ((TAILED + 3) / (TAILED + 1)) ** 0.5 if self._spare().any() else 1.0
         matrix, right = self._linearised(theta, weights, tailed * noise)
         freedom = self._spare() + _NOISE_FREEDOM
-        drawn = np.empty((draws, len(theta)))
+        chance = np.empty((len(right), draws))
         for i in range(draws):
             wider = np.sqrt(freedom / rng.chisquare(freedom))
-            chance = rng.standard_normal(len(right))
-            chance[: len(self.observed)] *= wider[self.kind]
-            drawn[i] = _bounded(matrix, right + chance, self.sizes) + self.lower
-        return drawn
+            chance[:, i] = rng.standard_normal(len(right))
+            chance[: len(self.observed), i] *= wider[self.kind]
+        return self._bounded(matrix, right[:, None] + chance, theta)
 
+    def _bounded(self, matrix: Floats, right: Floats, near: Floats) -> Floats:
+        """Return the coefficients above their bounds that solve each column, (columns, …).
 
-def _bounded(matrix: Floats, right: Floats, sizes: Floats) -> Floats:
-    """Return the least squares solution that is nowhere below 0."""
-    solution: Floats = nnls(matrix / sizes, right)[0] / sizes
-    return solution
+        `right` is for θ − lower, and `near` a θ that is not far from them.
+        """
+        found = nonnegative.solve(matrix / self.sizes, right, near > self.lower)
+        bounded: Floats = found.T / self.sizes + self.lower
+        return bounded
 
 
 def _asked(law: Law, points: Points) -> list[tuple[str, Mask]]:
