@@ -2,8 +2,8 @@
 
     python ten_steps.py STRATEGY OPTIONS OUT NODES OPTIMIZER [NODES OPTIMIZER]...
 
-OPTIONS are those of the strategy, as JSON. OPTIMIZER is sgd_momentum or adam; with -still added,
-its learning rate is 0. Each worker saves its weights in the folder OUT/NODES-OPTIMIZER, as
+OPTIONS are those of the strategy, as JSON. OPTIMIZER is sgd_momentum, adam or sgd_clipped; with
+-still added, its learning rate is 0. Each worker saves its weights in OUT/NODES-OPTIMIZER, as
 split~RANK.npz and fused~RANK.npz. Every worker takes its `np.array_split` part of the same global
 batches of 50 examples (with three workers the parts are 17, 17 and 16), or all of them if the
 strategy does not cut batches.
@@ -24,6 +24,7 @@ from nodewise.strategies.options import Options
 STEPS = 10
 GLOBAL_BATCH = 50
 LATE_S = 0.3
+CLIPPED_AT = 0.1  # far below the norm of the whole gradient
 
 
 def main(strategy: str, given: dict[str, Any], out: Path, cases: list[str]) -> None:
@@ -58,6 +59,8 @@ def train_on(
         if name == "adam":
             # the default epsilon, 1e-7, blows the rounding of gradients near zero up to whole steps
             return keras.optimizers.Adam(rate / 10, epsilon=1e-4)
+        if name == "sgd_clipped":
+            return keras.optimizers.SGD(10 * rate, global_clipnorm=CLIPPED_AT)
         return keras.optimizers.SGD(rate, momentum=0.9)
 
     entry = strategies.STRATEGIES[strategy]

@@ -19,6 +19,7 @@ SCRIPT = Path(__file__).with_name("ten_steps.py")
 TOLERANCE = 1e-5
 FORMS = ("fused", "split")
 OPTIMIZERS = ("sgd_momentum", "adam")
+CLIPPED = "sgd_clipped"
 
 
 def ten_steps(out: Path, strategy: str, options: dict[str, object], *cases: tuple[int, str]):
@@ -51,7 +52,8 @@ def largest_difference(mine, reference):
 @pytest.fixture(scope="module")
 def one_process(tmp_path_factory):
     """What one process trains: optimizer -> form -> weights, as a list of one."""
-    optimizers = [*OPTIMIZERS, *(f"{optimizer}-still" for optimizer in OPTIMIZERS)]
+    still = [f"{optimizer}-still" for optimizer in OPTIMIZERS]
+    optimizers = [*OPTIMIZERS, *still, CLIPPED]
     cases = [(1, optimizer) for optimizer in optimizers]
     trained = ten_steps(tmp_path_factory.mktemp("one"), "single", {}, *cases)
     return {optimizer: forms for (_, optimizer), forms in trained.items()}
@@ -93,6 +95,18 @@ def test_n_workers_equal_one_process(tmp_path, one_process, strategy, options, c
         barriers = (tmp_path / f"{nodes}-{optimizer}").glob("barrier~*.json")
         came, left = zip(*(json.loads(file.read_text()) for file in barriers), strict=True)
         assert max(came) <= min(left)  # nobody passes a barrier before the last is there
+
+
+def test_the_gradient_of_all_workers_is_clipped_not_each_one_s(tmp_path, one_process):
+    (trained,) = ten_steps(tmp_path, "multi_worker_mirrored", {}, (2, CLIPPED)).values()
+    for form in FORMS:
+        for worker in trained[form]:
+            assert largest_difference(worker, one_process[CLIPPED]["fused"][0]) <= TOLERANCE
+
+
+def test_what_would_clip_the_gradient_of_each_device_is_refused(tmp_path):
+    with pytest.raises(AssertionError, match="clip each device's gradient, not their sum"):
+        ten_steps(tmp_path, "mirrored", {}, (2, CLIPPED))
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

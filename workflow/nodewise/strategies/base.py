@@ -231,6 +231,12 @@ def assign(variables: Sequence[keras.Variable], buffer: tf.Tensor) -> None:
         variable.assign(value)
 
 
+def clips(optimizer: keras.optimizers.Optimizer) -> bool:
+    """Tell whether an optimizer clips gradients: those of all workers together, it must be."""
+    limits = (optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue)
+    return any(limit is not None for limit in limits)
+
+
 def optimizer_of_parts(job: Job) -> keras.optimizers.Optimizer:
     """Return the job's optimizer for nodes of which each has parts of the variables.
 

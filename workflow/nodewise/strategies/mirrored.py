@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from nodewise.errors import RefusedError
 from nodewise.strategies import base
 
 
@@ -27,6 +28,11 @@ class Strategy(base.Strategy):
             self.model = job.build()
             self.optimizer = job.optimizer()
             self.optimizer.build(self.model.trainable_variables)
+        if job.size > 1 and base.clips(self.optimizer):
+            raise RefusedError(
+                "MirroredStrategy has the optimizer clip each device's gradient, not their sum; "
+                "custom_loop clips the sum"
+            )
         self._copies: list[base.Replica] = []
         self._step = tf.function(self._fused, autograph=False)
         self._gradients = tf.function(self._copies_gradients, autograph=False)

@@ -71,20 +71,21 @@ class Strategy(base.Strategy):
         self._replica: base.Replica | None = None
         self._all_reduce = star.all_reduce if star else self._ring.all_reduce
         self._sum = tf.function(self._all_reduce, autograph=False)
-        self._step = tf.function(self._fused_star if star else self._fused, autograph=False)
+        sum_first = star is not None or base.clips(self.optimizer)
+        self._step = tf.function(self._fused_summed if sum_first else self._fused, autograph=False)
         if star:
             self._sum, self._step = star.telling()(self._sum), star.telling()(self._step)
 
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         def replica_step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
             grads, scores = base.gradients(self.model, self._job, x, y)
-            # in a replica context a Keras optimizer sums the gradients over workers itself
+            # in a replica context a Keras optimizer sums the gradients over workers itself, clipped
             self.optimizer.apply(grads, self.model.trainable_variables)
             return scores
 
         return self._ring.workers.run(replica_step, args=(x, y))
 
-    def _fused_star(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    def _fused_summed(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         def replica_gradients(x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
             return base.gradients(self.model, self._job, x, y)
 
