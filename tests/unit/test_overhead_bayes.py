@@ -16,6 +16,8 @@ PAYLOAD = 5e6
 TRUTH = dict.fromkeys((p.name for p in RingAllReduce.parameters), 0.0) | {
     "compute_fixed_s": 0.01,
     "compute_per_example_s": 5e-4,
+    "jitter_share": 0.05,
+    "latency_s": 5e-4,
     "seconds_per_byte": 1 / 60e6,
 }
 ASKED = At.of([8, 16], 64, PAYLOAD)

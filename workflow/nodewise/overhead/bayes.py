@@ -14,6 +14,9 @@ is learned from all of them.
 - Draws are by NUTS (M. D. Hoffman and A. Gelman, JMLR 15, 2014) in four chains. R̂ compares them
   (A. Vehtari et al., Bayesian Analysis 16(2), 2021): above 1.01 they have not settled.
 
+A term can be next to nothing, but never 0: where a step has none of several terms, predictions far
+beyond the points lie somewhat above it. The quick fit knows terms of 0.
+
 Needs NumPyro, an extra: `make bayes` installs it.
 """
 
@@ -33,7 +36,7 @@ SETTLED = 1.01
 
 _WARM_UP = 500  # steps of a chain that only tune the sampler
 _DEPTHS = (6, 10)  # of trees in warm-up and after: at first, long ways are not worth it
-_KEPT = 250  # the fewest draws of a chain: R̂ of fewer says little
+_KEPT = 600  # the fewest draws of a chain: R̂ of fewer says little
 _ACCEPTED = 0.9  # short steps, as bounds at 0 bend the posterior
 _NOISE_SPREAD = 0.6  # of ln σ around what is expected: as wide as in `fit`
 _ABSOLUTE = 0.01  # σ₀ as a share of the model's median step
