@@ -86,12 +86,15 @@ def figures(tables: views.Tables, overhead: views.Tables) -> list[Figure]:
     drawn += [scaling.accuracy(*one) for one in _each(accuracies, _MODEL)]
     drawn += [ways.throughput(*one) for one in _each(views.ways(curves), _WAYS)]
     drawn += [ways.parts(*one) for one in _each(views.way_parts(curves), _WAYS)]
-    drawn += [scaling.step_split(*one) for one in _each(views.step_parts(curves), _LINE)]
-    for one in _each(speedups, _LINE):
+    varied = views.settings(tables)
+    beside = _short(curves, varied)
+    splits = _without(beside, views.step_parts(curves))
+    drawn += [scaling.step_split(*one) for one in _each(splits, _LINE)]
+    for one in _each(_without(beside, speedups), _LINE):
         drawn += [scaling.speedup(*one), scaling.efficiency(*one)]
     for one in _each(views.epochs(tables), ["experiment", "model", "dataset", "kind"]):
         drawn += [scaling.by_epoch(*one, "loss"), scaling.by_epoch(*one, "accuracy")]
-    for one in _each(views.settings(tables), ["model", "dataset", "line", "nodes"]):
+    for one in _each(varied, ["model", "dataset", "line", "nodes"]):
         drawn.append(settings.settings(*one))
     kinds = {
         curve: kind_label(source, origin)
@@ -117,8 +120,15 @@ def figures(tables: views.Tables, overhead: views.Tables) -> list[Figure]:
     return drawn
 
 
+def _short(curves: pd.DataFrame, varied: pd.DataFrame) -> pd.DataFrame:
+    """Return the experiments of `varied` on two numbers of nodes at most: no lines of their own."""
+    counts = curves.groupby(_EXPERIMENT)["nodes"].nunique()
+    short = counts[counts <= 2].reset_index()[_EXPERIMENT]
+    return short.merge(varied[_EXPERIMENT].drop_duplicates())
+
+
 def _without(compared: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return `rows` without those of experiments that have a chart of all their ways."""
+    """Return `rows` without those of experiments that another chart compares."""
     at = ["experiment", "model"]
     known = rows.merge(compared[at].drop_duplicates().assign(known=True), "left", at)["known"]
     return rows[known.isna().to_numpy()]
