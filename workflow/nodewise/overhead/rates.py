@@ -101,13 +101,13 @@ def _seen(line: pd.DataFrame, wire: Wire, measured: pd.DataFrame) -> pd.DataFram
         for known in wires
     ]
     points = pd.concat([line, alike[others]])
-    one = points.loc[points["nodes"] == 1, "step_time_s"].median()  # it uses no link
+    one = points[points["nodes"] == 1].groupby("curve")["step_time_s"].first()
     return pd.DataFrame(
         {
             "rate_bit_s": [_rate_bit_s(str(cluster)) for cluster in points["cluster"]],
             "nodes": points["nodes"],
             "observed_s": points["step_time_s"],
-            "observed_efficiency": one / points["step_time_s"],
+            "observed_efficiency": points["curve"].map(one) / points["step_time_s"],
             "cell_id": points["cell_id"],
         }
     ).drop_duplicates(["rate_bit_s", "nodes"])
