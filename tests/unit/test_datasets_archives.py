@@ -184,6 +184,14 @@ FILES = {"a/1": bytes(range(200)), "a/2": b"text " * 30, "b": b""}
 ZIP, TAR = make.zipped(FILES), make.tarred(FILES)
 
 
+def test_a_zip_of_a_later_version_is_a_value_error(tmp_path):
+    content = bytearray(ZIP)
+    content[ZIP.rindex(b"PK\x01\x02") + 6] = 64  # needs version 6.4 to be unpacked
+    (tmp_path / "later.zip").write_bytes(content)
+    with pytest.raises(ValueError, match=r"version 6\.4"):
+        read_zip(tmp_path / "later.zip")
+
+
 @given(st.data())
 def test_any_damage_gives_the_files_or_a_value_error(tmp_path_factory, data):
     good, read = data.draw(st.sampled_from([(ZIP, read_zip), (TAR, read_tar)]))

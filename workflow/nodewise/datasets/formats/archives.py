@@ -18,7 +18,10 @@ from nodewise.datasets.facts import MAX_CONTENT_BYTES
 
 MAX_RATIO = 100  # unpacked over packed; text and images stay far below
 _SLACK = 2**16  # bytes that may be packed as densely as they like
-_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError)
+_DAMAGED = (
+    *(zipfile.BadZipFile, NotImplementedError),  # a later version of the format, or so it says
+    *(tarfile.TarError, zlib.error, EOFError, OSError),
+)
 
 Read = Callable[[str], bytes]
 
