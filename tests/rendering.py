@@ -1,11 +1,17 @@
-"""The pages of a study that a test wrote, rendered as the workflow does."""
+"""The charts and pages of a study that a test wrote, made as the workflow does."""
 
 from pathlib import Path
 from typing import Any
 
+from nodewise.charts import draw_charts
 from nodewise.pages import render_pages
 
 CONFIG = Path("config/study.yaml")
+
+
+def draw_all(folder: Path, *more: Any) -> list[str]:
+    """Draw the charts of the study in `folder`; return their names."""
+    return draw_charts(folder / "tables", folder / "overhead", folder / "charts", *more)
 
 
 def render(folder: Path, **changes: Any) -> tuple[Path, int]:

@@ -16,10 +16,9 @@ import make_architectures
 import make_calibration
 import make_records as make
 from nodewise.calibration import calibration_json
-from nodewise.charts import draw_charts
 from nodewise.site import build_site
 from nodewise.tables import write_tables
-from rendering import render
+from rendering import draw_all, render
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
@@ -55,7 +54,7 @@ def site(tmp_path_factory) -> Path:
     calibration = folder / "calibration.json"
     calibration.write_text(calibration_json(make_calibration.calibration(noise=0.03)))
     models = make_architectures.write([make_architectures.fashion_cnn()], folder / "models")
-    draw_charts(folder / "tables", folder / "overhead", folder / "charts", [calibration], models)
+    draw_all(folder, [calibration], models)
     render(folder, calibration_paths=[calibration], models_dir=models)
     started = time.perf_counter()
     build_site(folder / "docs", folder / "site")

@@ -7,9 +7,8 @@ import pytest
 import make_calibration as make
 import make_records
 from nodewise.calibration import calibration_json
-from nodewise.charts import draw_charts
 from nodewise.errors import UserError
-from rendering import render
+from rendering import draw_all, render
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +24,7 @@ def page_of(study, *calibrations) -> str:
     for calibration in calibrations:
         paths.append(study / f"{calibration.study}.json")
         paths[-1].write_text(calibration_json(calibration))
-    draw_charts(study / "tables", study / "overhead", study / "charts", paths)
+    draw_all(study, paths)
     docs, _ = render(study, calibration_paths=paths)
     return (docs / "calibration.md").read_text()
 

@@ -16,6 +16,7 @@ from nodewise.charts.figure import VEGA_LITE
 from nodewise.quantities import KINDS, kind_label
 from nodewise.tables import build_tables, typed
 from nodewise.views import OVERHEAD, read_overhead
+from rendering import draw_all
 
 MEASURED = "ntua_steps-fashion_cnn-fashion_mnist-multi_worker_mirrored-measured"
 LIGHT_PAGE, LIGHT_CARD, DARK_PAGE, DARK_CARD = "#fbfaf8", "#ffffff", "#14181f", "#1b2028"
@@ -25,7 +26,7 @@ LIGHT_PAGE, LIGHT_CARD, DARK_PAGE, DARK_CARD = "#fbfaf8", "#ffffff", "#14181f", 
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     tables = make.write_study(folder, make.grid(), make.published())
-    draw_charts(folder / "tables", folder / "overhead", folder / "charts")
+    draw_all(folder)
     return folder, tables, read_overhead(folder / "overhead")
 
 
@@ -219,7 +220,7 @@ def test_a_generated_stand_in_shows_in_legend_and_words(tmp_path):
 
 def test_without_results_there_is_no_figure_but_what_draws_them(tmp_path):
     make.write_study(tmp_path, [])
-    assert draw_charts(tmp_path / "tables", tmp_path / "overhead", tmp_path / "charts") == []
+    assert draw_all(tmp_path) == []
     names = {path.name for path in (tmp_path / "charts").iterdir()}
     assert names == {f"vega-{VEGA_LITE}.js", "themes.js", ".written"}
 
@@ -233,7 +234,7 @@ def test_what_did_not_change_is_not_drawn_again(study, monkeypatch):
 
     monkeypatch.setattr(vl_convert, "vegalite_to_svg", refuse)
     monkeypatch.setattr(vl_convert, "javascript_bundle", refuse)
-    draw_charts(folder / "tables", folder / "overhead", folder / "charts")
+    draw_all(folder)
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 

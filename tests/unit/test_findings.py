@@ -8,11 +8,10 @@ import pytest
 
 import make_records as make
 from nodewise import claims, comparisons
-from nodewise.charts import draw_charts
 from nodewise.errors import UserError
 from nodewise.tables import CURVES, typed
 from nodewise.views import read_overhead
-from rendering import render
+from rendering import draw_all, render
 
 NEW = ("findings.md", "choosing.md", "glossary.md")
 
@@ -44,7 +43,7 @@ def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("findings")
     whole = [make.record(make.cell(n=n, experiment="whole", extent=make.EPOCHS)) for n in (1, 2)]
     tables = make.write_study(folder, [*make.grid(batches=(64, 512)), *whole], make.published())
-    draw_charts(folder / "tables", folder / "overhead", folder / "charts")
+    draw_all(folder)
     return tables, render(folder)[0]
 
 

@@ -7,14 +7,14 @@ from test_pages import Texts, render
 
 import make_records as make
 from nodewise import published, views
-from nodewise.charts import draw_charts
+from rendering import draw_all
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fits")
     make.write_study(folder, make.grid(batches=(64, 512)), published.ntua())
-    draw_charts(folder / "tables", folder / "overhead", folder / "charts")
+    draw_all(folder)
     render(folder)
     return folder
 

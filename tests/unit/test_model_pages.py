@@ -16,7 +16,6 @@ import make_architectures as make
 import make_records
 import rendering
 from nodewise import catalogue
-from nodewise.charts import draw_charts
 from nodewise.charts.models import figures
 from nodewise.errors import UserError
 from nodewise.models import registry
@@ -220,7 +219,7 @@ def docs(tmp_path_factory):
 
 
 def render(folder, models):
-    draw_charts(folder / "tables", folder / "overhead", folder / "charts", (), models)
+    rendering.draw_all(folder, (), models)
     rendering.render(folder, models_dir=models)
 
 

@@ -9,16 +9,15 @@ import yaml
 
 import make_records as make
 from nodewise.by_hand import Options, cell_of
-from nodewise.charts import draw_charts
 from nodewise.config import Experiment
 from nodewise.specs import parse_spec
-from rendering import render
+from rendering import draw_all, render
 
 
 def blocks(tmp_path: Path) -> list[str]:
     """Return the texts of the page's code blocks, as a reader sees them."""
     make.write_study(tmp_path, [make.record(make.cell())])
-    draw_charts(tmp_path / "tables", tmp_path / "overhead", tmp_path / "charts")
+    draw_all(tmp_path)
     docs, _ = render(tmp_path)
     page = markdown.markdown((docs / "own.md").read_text(), extensions=["attr_list"])
     found = re.findall(r"<pre><code>(.*?)</code></pre>", page, re.DOTALL)

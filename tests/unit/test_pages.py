@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 import make_records as make
 from nodewise import views
-from nodewise.charts import draw_charts
 from nodewise.errors import UserError
 from nodewise.pages import markup
 from nodewise.tables import COLUMNS
-from rendering import render
+from rendering import draw_all, render
 
 CONFIG = Path("config/study.yaml")
 SITE = Path("site")
@@ -29,7 +28,7 @@ SITE = Path("site")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     make.write_study(folder, make.grid(batches=(64, 512)), make.published())
-    draw_charts(folder / "tables", folder / "overhead", folder / "charts")
+    draw_all(folder)
     render(folder)
     return folder
 
@@ -251,7 +250,7 @@ def test_the_figure_of_the_home_page_is_of_what_was_measured_most(tmp_path):
     cells = [make.cell(n=n, **others) for n in (1, 2)]
     aside = [make.record(cell) for cell in cells]
     make.write_study(tmp_path, [*make.grid(batches=(64, 512)), *aside], make.published())
-    draw_charts(tmp_path / "tables", tmp_path / "overhead", tmp_path / "charts")
+    draw_all(tmp_path)
     docs, _ = render(tmp_path)
     home = (docs / "index.md").read_text()
     assert home.count("<figure") == 1

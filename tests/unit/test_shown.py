@@ -5,9 +5,9 @@ import json
 import pytest
 
 import make_records as make
-from nodewise.charts import draw_charts
 from nodewise.errors import UserError
 from nodewise.pages.study import Shown, read_figure
+from rendering import draw_all
 
 TIME = "ntua-fashion_cnn-fashion_mnist-time"
 
@@ -16,7 +16,7 @@ TIME = "ntua-fashion_cnn-fashion_mnist-time"
 def charts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     make.write_study(folder, make.grid(batches=(64, 512)), make.published())
-    draw_charts(folder / "tables", folder / "overhead", folder / "charts")
+    draw_all(folder)
     return folder / "charts"
 
 

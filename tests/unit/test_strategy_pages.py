@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from test_pages import Texts, render
 
 import make_records as make
-from nodewise.charts import draw_charts
 from nodewise.pages import diagrams, ways
 from nodewise.pages.diagrams import Diagram, Lane, Row, draw
 from nodewise.pages.strategies import page_of
 from nodewise.records import Record
 from nodewise.strategies import STRATEGIES
 from nodewise.tables import build_tables
+from rendering import draw_all
 
 TEMPLATES = Path("site/templates/strategies")
 LETTER, SMALL_LETTER = 6.8, 5.9  # units of the drawing: what a letter takes on average, at most
@@ -61,7 +61,7 @@ def records():
 def docs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     make.write_study(folder, records(), make.published())
-    draw_charts(folder / "tables", folder / "overhead", folder / "charts")
+    draw_all(folder)
     return render(folder)[0]
 
 

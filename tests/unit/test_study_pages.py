@@ -5,8 +5,8 @@ from test_pages import Texts, render
 
 import make_records as make
 from nodewise import published, views
-from nodewise.charts import draw_charts
 from nodewise.tables import build_tables
+from rendering import draw_all
 
 STUDY = {"study": "asu", "model": "mnist_cnn", "dataset": "mnist", "experiment": "asu_epochs"}
 
@@ -25,7 +25,7 @@ def records(**changes):
 def docs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("studies")
     make.write_study(folder, records(), make.published(), published.runs())
-    draw_charts(folder / "tables", folder / "overhead", folder / "charts")
+    draw_all(folder)
     return render(folder)[0] / "studies"
 
 
@@ -74,7 +74,7 @@ def test_a_study_page_shows_table_scaling_curves_and_energy(docs):
 def test_an_accuracy_is_of_whole_epochs_only(tmp_path):
     steps = make.cell().extent
     make.write_study(tmp_path, records(extent=steps), make.published(), published.runs())
-    draw_charts(tmp_path / "tables", tmp_path / "overhead", tmp_path / "charts")
+    draw_all(tmp_path)
     page = (render(tmp_path)[0] / "studies" / "asu.md").read_text()
     accuracy = page[page.index("## Accuracy") : page.index("## Energy")]
     assert "0.995" in Texts(accuracy).text  # what the study printed

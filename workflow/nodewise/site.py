@@ -49,7 +49,7 @@ def build_site(pages: Path, out: Path) -> int:
         )
         build(config)
         entries = _fill(out)
-        _shorten(out)
+        _shorten(out, {entry["location"] for entry in entries})
         _add_to_search(out / "search", entries)
         _mend_search(out / "assets/javascripts/workers")
     except MkDocsException as error:
@@ -70,23 +70,26 @@ def _fill(out: Path) -> list[dict[str, str]]:
         cell = page.read_text(encoding="utf-8")
         title = _text(_HEADING, cell)
         around = [part.replace(SHELL_TITLE, title) for part in (before, after)]
-        page.write_text(cell.join(around), encoding="utf-8")
+        page.write_text(_short(cell.join(around)), encoding="utf-8")
         where = page.relative_to(out).as_posix()
         entries.append({"location": where, "title": title, "text": _text(_SUMMARY, cell)})
     return entries
 
 
-def _shorten(out: Path) -> None:
-    """Take from all pages what browsers do not need: a third of a large one.
+def _shorten(out: Path, done: set[str]) -> None:
+    """Shorten all pages but those that are."""
+    for path in out.rglob("*.html"):
+        if path.relative_to(out).as_posix() not in done:
+            path.write_text(_short(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _short(page: str) -> str:
+    """Return a page without what browsers do not need: a third of a large one.
 
     Signs were written as entities to mean nothing to Markdown, which is behind us here; those that
     mean something to HTML stay.
     """
-    for path in out.rglob("*.html"):
-        page = path.read_text(encoding="utf-8")
-        shorter = _ENTITY.sub(_sign, _TABLE.sub(_shorter, page))
-        if shorter != page:
-            path.write_text(shorter, encoding="utf-8")
+    return _ENTITY.sub(_sign, _TABLE.sub(_shorter, page))
 
 
 def _shorter(table: re.Match[str]) -> str:

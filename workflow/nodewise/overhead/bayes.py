@@ -32,7 +32,7 @@ from nodewise.overhead.fit import DRAWS, TAILED, Fit, Points, Priors, Problem
 from nodewise.overhead.formulas import Floats, Law, Value
 
 CHAINS = 4
-SETTLED = 1.01
+_SETTLED = 1.01
 
 _WARM_UP = 500  # steps of a chain that only tune the sampler
 _DEPTHS = (6, 10)  # of trees in warm-up and after: at first, long ways are not worth it
@@ -55,9 +55,12 @@ class BayesFit(Fit):
     divergences: int
 
     @property
-    def settled(self) -> bool:
-        """Whether all chains agree, with no divergence: R̂ ≤ 1.01."""
-        return bool(np.max(self.r_hat) <= SETTLED) and not self.divergences
+    def note(self) -> str:
+        """R̂ and the divergences in words; chains have settled at R̂ ≤ 1.01 with no divergence."""
+        largest = float(np.max(self.r_hat))
+        told = f"R-hat at most {largest:.3f}, divergences: {self.divergences}"
+        settled = largest <= _SETTLED and not self.divergences
+        return told if settled else f"{told}; the chains have not settled"
 
 
 def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = DRAWS) -> BayesFit:
@@ -75,7 +78,7 @@ def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = 
     """
     if not len(points):
         raise ValueError("nothing to fit")
-    problem = Problem(law, points, dict(priors or {}))
+    problem = Problem(law, points, priors or {})
     mcmc = _sample(problem, max(_KEPT, -(-draws // CHAINS)))
     chains = np.asarray(mcmc.get_samples(group_by_chain=True)["theta"], dtype=np.float64)
     noise = np.asarray(mcmc.get_samples()["noise"], dtype=np.float64)[:, 0]

@@ -6,7 +6,7 @@ values of each, from which intervals come. Draws have five digits.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, Self
@@ -138,7 +138,7 @@ def fit_measurements(
         source=measured.source,
         source_sha256=measured.sha256,
         method=method,
-        notes=(*measured.notes, *_sampled(groups)),
+        notes=measured.notes,
         curves=tuple(told[curve.name] for curve in measured.curves),
         fits=tuple(groups),
     )
@@ -183,6 +183,7 @@ class _Versioned(BaseModel):
 def _group(fitted: Fit, curves: list[Curve]) -> FittedCurves:
     parameters = {p.name: p for p in fitted.law.parameters}
     of_draws = _rounded(fitted.draws)
+    sampled = fitted if isinstance(fitted, bayes.BayesFit) else None
     return FittedCurves(
         curves=tuple(curve.name for curve in curves),
         collective=curves[0].collective,
@@ -203,20 +204,9 @@ def _group(fitted: Fit, curves: list[Curve]) -> FittedCurves:
             )
             for i, (name, label) in enumerate(fitted.coefficients)
         ),
-        r_hat=float(np.max(fitted.r_hat)) if isinstance(fitted, bayes.BayesFit) else None,
-        divergences=fitted.divergences if isinstance(fitted, bayes.BayesFit) else None,
+        r_hat=float(np.max(sampled.r_hat)) if sampled else None,
+        divergences=sampled.divergences if sampled else None,
     )
-
-
-def _sampled(groups: Sequence[FittedCurves]) -> Iterator[str]:
-    """Yield, for what was sampled, whether its chains agree."""
-    for group in groups:
-        if group.r_hat is None or group.divergences is None:
-            continue
-        settled = group.r_hat <= bayes.SETTLED and not group.divergences
-        named = f"{', '.join(group.curves[:3])}{' and others' if len(group.curves) > 3 else ''}"
-        told = f"R-hat at most {group.r_hat:.3f}, divergences: {group.divergences}"
-        yield f"{named}: {told}" + ("" if settled else "; the chains have not settled")
 
 
 def _rounded(draws: Floats) -> list[tuple[float, ...]]:
@@ -233,7 +223,7 @@ def _unit(parameter: Parameter, curve: Curve) -> str:
 
 
 def _with_untold(curve: Curve, fitted: Fit) -> Curve:
-    """Return the curve with notes on what its points do not tell."""
+    """Return the curve with notes on what its points do not tell, and on how it was sampled."""
     labels = {"model": curve.name, "link": curve.link}
     untold = [
         parameter.name
@@ -247,6 +237,8 @@ def _with_untold(curve: Curve, fitted: Fit) -> Curve:
         untold = [name for name in untold if name not in _COMPUTE]
     if untold:
         notes.append(f"not told by the points, so intervals are wider: {', '.join(untold)}")
+    if isinstance(fitted, bayes.BayesFit):
+        notes.append(fitted.note)
     return curve.model_copy(update={"notes": (*curve.notes, *notes)})
 
 
