@@ -22,6 +22,7 @@ try:
     RESULTS = f"results/{STUDY.name}"
     # One by one: a deleted one is measured again although tables are newer.
     RECORDS = [str(path) for path in STUDY.record_files(Path(RESULTS, "records"))]
+    COMPARED = [str(path) for path in STUDY.changes_files()]
 except UserError as error:
     sys.exit(f"nodewise: {error}")
 ALIVE = runs.enter(Path(".snakemake"))  # open, and so in force, until this run ends

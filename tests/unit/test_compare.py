@@ -1,5 +1,7 @@
 """Changes between runs: noise is not called a change, and a change is not lost in noise."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -110,6 +112,8 @@ def test_the_page_shows_what_moved_and_else_how_to_compare(tmp_path):
     shown = page(tmp_path)
     assert "1 slower" in shown and "1 no change beyond noise" in shown
     assert "moved" in shown and "<b>" not in shown and "still<" not in shown
+    half = re.findall(r"lies between <data[^>]*>(\S+)</data> and <data[^>]*>(\S+)</data>", shown)
+    assert half == [("1&#46;25×", "1&#46;75×")]
 
 
 def page(folder):

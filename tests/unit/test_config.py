@@ -106,7 +106,7 @@ def test_repeats_interleave_over_nodes(tmp_path):
 @pytest.mark.parametrize(
     ("where", "value", "said"),
     [
-        ("sed", 1, "sed: unknown key; allowed here: cell_time_limit_s, cluster, data"),
+        ("sed", 1, "sed: unknown key; allowed here: cell_time_limit_s, changes, cluster, data"),
         ("experiments.steps.batchs", [1], "experiments.steps.batchs: unknown key; allowed here"),
         ("experiments.steps.extent.step", 1, "extent.step: unknown key; allowed here: epochs"),
         ("experiments.steps.batches", [0], "batches.0: must be greater than or equal to 1, not 0"),
@@ -237,6 +237,24 @@ def test_records_of_earlier_studies_leave_nothing_to_measure(tmp_path, changes, 
     with pytest.raises(UserError) as raised:
         read(tmp_path, RECORDS | changes)
     assert said in str(raised.value)
+
+
+def test_two_runs_to_compare_are_folders_inside_the_project_with_records(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runs = {"old": "data/records/here/one", "new": "data/records/here/two"}
+    study = read(tmp_path, RECORDS | {"changes": runs})
+    name = "steps/mlp/single/batch~8/nodes~1/repeat~0.json"
+    files = [tmp_path / folder / name for folder in runs.values()]
+    files[0].parent.mkdir(parents=True)
+    files[0].touch()
+    with pytest.raises(UserError, match=r"^data/records/here/two: holds no record of a cell"):
+        study.changes_files()
+    files[1].parent.mkdir(parents=True)
+    files[1].touch()
+    assert [tmp_path / file for file in study.changes_files()] == files
+    with pytest.raises(UserError, match=r"changes\.new: must be a folder inside the project"):
+        read(tmp_path, RECORDS | {"changes": runs | {"new": "../elsewhere"}})
+    assert read(tmp_path, RECORDS).changes_files() == []
 
 
 def test_a_study_needs_something_to_show(tmp_path):

@@ -153,6 +153,16 @@ def _inside_the_project(folder: str) -> str:
     return folder
 
 
+Folder = Annotated[str, AfterValidator(_inside_the_project)]
+
+
+class Runs(Frozen):
+    """Folders with the records of two runs of one study, to tell what changed between them."""
+
+    old: Folder
+    new: Folder
+
+
 class Config(Frozen):
     """A whole study: either `experiments` to measure, or `records` of studies measured before.
 
@@ -167,9 +177,8 @@ class Config(Frozen):
     cell_time_limit_s: float = Field(default=900, gt=0, le=86_400)
     watts_per_core: float = Field(default=WATTS_PER_CORE, gt=0, le=10_000)
     experiments: dict[Name, Experiment] = Field(default_factory=dict, min_length=1)
-    records: list[Annotated[str, AfterValidator(_inside_the_project)]] = Field(
-        default_factory=list, min_length=1
-    )
+    records: list[Folder] = Field(default_factory=list, min_length=1)
+    changes: Runs | None = None
 
     @model_validator(mode="after")
     def _measured_now_or_before(self) -> Self:
@@ -189,13 +198,16 @@ class Config(Frozen):
         """
         if not self.records:
             return [measured / f"{cell.id}.json" for cell in self.cells()]
-        files = []
-        for folder in self.records:
-            found = sorted(Path(folder).glob(RECORDS))
-            if not found:
-                raise UserError(f"{folder}: holds no record of a cell ({RECORDS})")
-            files += found
-        return files
+        return [file for folder in self.records for file in _records_in(folder)]
+
+    def changes_files(self) -> list[Path]:
+        """Return the records of both runs of `changes`, none if no two are compared.
+
+        Raises:
+            UserError: a folder holds none.
+        """
+        runs = (self.changes.old, self.changes.new) if self.changes else ()
+        return [file for folder in runs for file in _records_in(folder)]
 
     def calibration_files(self) -> list[Path]:
         """Return the calibrations that lie beside `records`."""
@@ -246,6 +258,13 @@ class Config(Frozen):
     def datasets(self) -> list[str]:
         """Return the names of the datasets that the cells train on, sorted."""
         return sorted({cell.dataset for cell in self.cells()})
+
+
+def _records_in(folder: str) -> list[Path]:
+    found = sorted(Path(folder).glob(RECORDS))
+    if not found:
+        raise UserError(f"{folder}: holds no record of a cell ({RECORDS})")
+    return found
 
 
 def read_config(path: Path) -> Config:

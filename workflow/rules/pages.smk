@@ -1,12 +1,29 @@
-"""Pages and site.
+"""Changes between two runs, pages and site.
 
 in:    tables, fits, charts, records, the models' descriptions, the calibration if any; templates and
        assets
 out:   build/docs (the pages) and build/site (the site; open build/site/index.html)
-steps: render_pages, build_site
+steps: compare_runs (if the study names two runs), render_pages, build_site
 """
 
 SITE_SOURCES = [str(path) for path in sorted(Path("site").rglob("*")) if path.is_file()]
+CHANGES = f"{RESULTS}/changes.csv"
+
+if STUDY.changes:
+
+    rule compare_runs:
+        input:
+            records=COMPARED,
+            sources=sources("compare.py", "tables.py", "records.py", "cells.py"),
+        output:
+            CHANGES,
+        log:
+            f"{RESULTS}/logs/compare_runs.log",
+        params:
+            old=STUDY.changes.old,
+            new=STUDY.changes.new,
+        shell:
+            "exec nodewise compare {params.old:q} {params.new:q} --out {output} > {log} 2>&1"
 
 
 rule render_pages:
@@ -22,7 +39,7 @@ rule render_pages:
         claims="data/published/claims.yaml",
         foreseen="data/published/ntua_figure28.csv",
         peers=[path for path in ["data/bench/peers.json"] if Path(path).is_file()],
-        changes=[path for path in [f"{RESULTS}/changes.csv"] if Path(path).is_file()],
+        changes=[CHANGES] if STUDY.changes or Path(CHANGES).is_file() else [],
         sources=sources(
             "pages/*.py",
             "claims.py",

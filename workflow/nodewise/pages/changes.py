@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from nodewise.compare import LEVEL, NO_CHANGE
-from nodewise.pages.markup import Column, table
+from nodewise.pages.markup import Column, data, table
 from nodewise.pages.study import Page, Study
 from nodewise.views import with_labels
 
@@ -26,11 +26,16 @@ _COLUMNS = [
 
 def pages(study: Study) -> Iterator[Page]:
     """Yield the page; it says how to compare two runs if none were."""
-    rows = study.changes.assign(weights="")  # step times: what training began with is no matter
+    # step times: what training began with is no matter
+    rows = with_labels(study.changes.assign(weights=""))
     moved = rows[rows["verdict"] != NO_CHANGE]
+    in_both = rows[rows["ratio"].notna()]
     context = {
+        "runs": study.config.changes,
+        "middle_half": [data(value, "×") for value in in_both["ratio"].quantile([0.25, 0.75])],
+        "kinds": sorted(in_both["label"].unique()),
         "counts": rows["verdict"].value_counts().to_dict(),
         "level": f"{100 * LEVEL:g}",
-        "moved": table(with_labels(moved), _COLUMNS) if len(moved) else None,
+        "moved": table(moved, _COLUMNS) if len(moved) else None,
     }
     yield Page("changes.html", "changes.md.j2", "Changes between runs", context, contents=False)
