@@ -14,7 +14,7 @@ from rendering import draw_all, render
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
-    make_records.write_study(folder, make_records.grid(batches=(64,)), make_records.published())
+    make_records.write_study(folder, [make_records.record(make_records.cell())])
     return folder
 
 

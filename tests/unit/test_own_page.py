@@ -7,31 +7,26 @@ from pathlib import Path
 import markdown
 import yaml
 
-import make_records as make
 from nodewise.by_hand import Options, cell_of
 from nodewise.config import Experiment
 from nodewise.specs import parse_spec
-from rendering import draw_all, render
 
 
-def blocks(tmp_path: Path) -> list[str]:
+def blocks(study: Path) -> list[str]:
     """Return the texts of the page's code blocks, as a reader sees them."""
-    make.write_study(tmp_path, [make.record(make.cell())])
-    draw_all(tmp_path)
-    docs, _ = render(tmp_path)
-    page = markdown.markdown((docs / "own.md").read_text(), extensions=["attr_list"])
+    page = markdown.markdown((study / "docs/own.md").read_text(), extensions=["attr_list"])
     found = re.findall(r"<pre><code>(.*?)</code></pre>", page, re.DOTALL)
     return [html.unescape(block) for block in found]
 
 
-def test_the_templates_are_shown_as_they_are(tmp_path):
-    shown = blocks(tmp_path)
+def test_the_templates_are_shown_as_they_are(study):
+    shown = blocks(study)
     for path in ("models/templates/own_model.py", "data/templates/own_data.py"):
         assert Path(path).read_text() in shown
 
 
-def test_what_the_page_says_to_write_is_valid(tmp_path):
-    command, experiment = blocks(tmp_path)[:2]
+def test_what_the_page_says_to_write_is_valid(study):
+    command, experiment = blocks(study)[:2]
     read = yaml.safe_load(experiment)["experiments"]["mine"]
     declared = Experiment.model_validate(read).own_models["my_model"]
     parse_spec(declared.build)

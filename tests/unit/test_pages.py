@@ -24,15 +24,6 @@ CONFIG = Path("config/study.yaml")
 SITE = Path("site")
 
 
-@pytest.fixture(scope="module")
-def study(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("study")
-    make.write_study(folder, make.grid(batches=(64, 512)), make.published())
-    draw_all(folder)
-    render(folder)
-    return folder
-
-
 def front_matter(page):
     return yaml.safe_load(page.read_text().split("---\n")[1])
 

@@ -4,25 +4,15 @@ import json
 
 import pytest
 
-import make_records as make
 from nodewise.errors import UserError
 from nodewise.pages.study import Shown, read_figure
-from rendering import draw_all
 
 TIME = "ntua-fashion_cnn-fashion_mnist-time"
 
 
 @pytest.fixture(scope="module")
-def charts(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("study")
-    make.write_study(folder, make.grid(batches=(64, 512)), make.published())
-    draw_all(folder)
-    return folder / "charts"
-
-
-@pytest.fixture(scope="module")
-def shown(charts):
-    return {one.name: one for one in map(read_figure, sorted(charts.glob("*.vl.json")))}
+def shown(study):
+    return {one.name: one for one in map(read_figure, sorted(study.glob("charts/*.vl.json")))}
 
 
 def specification(figure):
@@ -67,15 +57,15 @@ def test_the_table_has_every_row_and_no_column_without_a_value(shown):
         assert len(heads) == figure.data.drop(columns="cell_id").notna().any().sum()
 
 
-def test_the_room_of_a_picture_is_known_before_it_is_loaded(shown, charts):
+def test_the_room_of_a_picture_is_known_before_it_is_loaded(shown, study):
     width, height = shown[TIME].size
     assert width > 600 and height > 300
-    assert f'viewBox="0 0 {width}' in (charts / f"{TIME}.svg").read_text()
+    assert f'viewBox="0 0 {width}' in (study / f"charts/{TIME}.svg").read_text()
 
 
-def test_a_figure_without_a_picture_is_one_clear_line(charts, tmp_path):
+def test_a_figure_without_a_picture_is_one_clear_line(study, tmp_path):
     for end in ("vl.json", "csv"):
-        (tmp_path / f"{TIME}.{end}").write_bytes((charts / f"{TIME}.{end}").read_bytes())
+        (tmp_path / f"{TIME}.{end}").write_bytes((study / f"charts/{TIME}.{end}").read_bytes())
     (tmp_path / f"{TIME}.svg").write_text("nothing")
     with pytest.raises(UserError, match=r"time\.svg: is not a picture"):
         read_figure(tmp_path / f"{TIME}.vl.json")
