@@ -37,7 +37,18 @@ def test_everybody_gets_what_is_meant_for_it(sizes):
 
 
 @pytest.mark.parametrize(
-    ("workers", "entries"), [(1, 5), (2, 1), (3, 100), (4, 2), (5, 0), (2, 60_000), (7, 300_001)]
+    ("workers", "entries"),
+    [
+        (1, 5),
+        (2, 1),
+        (3, 100),
+        (4, 2),
+        (5, 0),
+        (2, 60_000),
+        (1, 200_000),
+        (2, 200_000),
+        (7, 300_001),
+    ],
 )
 def test_the_sum_is_that_of_all_and_the_same_everywhere(workers, entries):
     values = np.random.default_rng(1).normal(size=(workers, entries)).astype(np.float32)

@@ -1,7 +1,8 @@
 """Collectives without a detour: every worker sends to every other what is meant for it.
 
 As many bytes as with rings, but fewer messages that wait for another: two for an all-reduce, where
-a ring has 2(n−1).
+a ring has 2(n−1). What is long takes the ring all the same: there nobody's link is shared by
+several senders, and what is sent on has been there for longer than a worker pauses.
 """
 
 import time
@@ -20,10 +21,12 @@ Floats = NDArray[np.float32]
 # all at once would meet those of others before one receiver, more than the queue there holds.
 _ON_THE_WAY = 4
 
-# An all-reduce is cut into so many pieces, of which one is summed while the next is on the way; but
-# not into pieces so short that messages cost more than their bytes.
+# What is summed is cut into so many pieces, of which one is summed while the next is on the way;
+# but not into pieces so short that messages cost more than their bytes.
 _PIECES = 4
 _SHORTEST = 20_000  # entries
+
+_LONG = 200_000  # entries, from which on a ring is quicker (`bench/all_reduce.py`)
 
 
 class Direct:
@@ -55,7 +58,9 @@ class Direct:
 
     def all_reduce(self, values: Floats) -> Floats:
         """Return the sum of `values`, (entries,) on every worker, over the workers."""
-        count = max(1, min(_PIECES, len(values) // _SHORTEST))
+        if self.size > 1 and len(values) >= _LONG:
+            return self._ring(values)
+        count = _pieces(len(values))
         pieces = [np.array_split(piece, self.size) for piece in np.array_split(values, count)]
         total = np.empty_like(values)
         places = iter(np.array_split(total, count))
@@ -69,6 +74,31 @@ class Direct:
                 if len(gathered) > 1:
                     np.concatenate(self._taken(gathered.popleft()), out=next(places))
             np.concatenate(self._taken(gathered.popleft()), out=next(places))
+        return total
+
+    def _ring(self, values: Floats) -> Floats:
+        """Return the sum, by a ring all-reduce (Patarasuk and Yuan, 2009) in pieces.
+
+        What is being sent is overwritten by the whole sum only, which nobody has before it arrived.
+        """
+        total = values.copy()
+        count = _pieces(len(values) // self.size)
+        parts = [np.array_split(part, count) for part in np.array_split(total, self.size)]
+        found = np.empty_like(parts[0][0])  # as long as any other
+        left, right = (self.rank - 1) % self.size, (self.rank + 1) % self.size
+        last = 2 * (self.size - 1)
+        with self._timed():
+            for piece in parts[self.rank]:
+                self._peers.send(right, piece.data)
+            for step in range(1, last + 1):
+                for piece in parts[(self.rank - step) % self.size]:
+                    if step < self.size:
+                        self._peers.receive_into(left, found[: len(piece)])
+                        np.add(piece, found[: len(piece)], out=piece)
+                    else:
+                        self._peers.receive_into(left, piece)
+                    if step < last:
+                        self._peers.send(right, piece.data)
         return total
 
     def _give(self, parts: Sequence[Floats]) -> Floats:
@@ -102,6 +132,10 @@ class Direct:
         yield
         self._peers.flush()
         self.seconds += time.perf_counter() - started
+
+
+def _pieces(entries: int) -> int:
+    return max(1, min(_PIECES, entries // _SHORTEST))
 
 
 def _sum(parts: Sequence[Floats]) -> Floats:

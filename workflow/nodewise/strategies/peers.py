@@ -18,6 +18,7 @@ from typing_extensions import Buffer
 STUCK_PEER_S = 60  # a peer that is silent for longer is an error, not a wait without end
 LONGEST = 2**32  # bytes of a message
 _RETRY_S = 0.02
+_AT_ONCE = 1 << 18  # bytes of a long message that are waited for before they are read
 _LENGTH = struct.Struct(">Q")
 LENGTH_BYTES = _LENGTH.size  # are sent before each message
 _RANK = struct.Struct(">I")
@@ -59,7 +60,7 @@ class Peers:
             for _ in range(rank + 1, self.size):
                 other, _ = listener.accept()
                 other.settimeout(timeout_s)
-                self._keep(_RANK.unpack(_read(other, bytearray(_RANK.size)))[0], other)
+                self._keep(_RANK.unpack(_read(other, _RANK.size))[0], other)
         self._senders = {peer: ThreadPoolExecutor(1) for peer in self._sockets}
         self.exchange(b"")  # when all have come nobody listens any more
 
@@ -96,11 +97,25 @@ class Peers:
             ConnectionError: the peer is gone.
             TimeoutError: it sent nothing in time.
         """
-        connection = self._sockets[peer]
-        (length,) = _LENGTH.unpack(_read(connection, bytearray(_LENGTH.size)))
+        length = self._announced(peer)
         if length > LONGEST:
             raise ConnectionError(f"peer {peer} announces {length:,} bytes")
-        return _read(connection, bytearray(length))
+        return _read(self._sockets[peer], length)
+
+    def receive_into(self, peer: int, array: NDArray[np.float32]) -> None:
+        """Fill `array`, contiguous, with the next message of `peer`: no new memory is asked for.
+
+        Raises:
+            ConnectionError: the peer is gone, or sends more or less.
+            TimeoutError: it sent nothing in time.
+        """
+        length = self._announced(peer)
+        if length != array.nbytes:
+            raise ConnectionError(f"peer {peer} announces {length:,} bytes, not {array.nbytes:,}")
+        _fill(self._sockets[peer], array.data.cast("B"))
+
+    def _announced(self, peer: int) -> int:
+        return int(_LENGTH.unpack(_read(self._sockets[peer], LENGTH_BYTES))[0])
 
     def receive_array(self, peer: int) -> NDArray[np.float32]:
         """Return the next message of `peer` as float32 values."""
@@ -148,11 +163,22 @@ def _connected(address: tuple[str, int], deadline: float) -> socket.socket:
             time.sleep(_RETRY_S)
 
 
-def _read(connection: socket.socket, into: bytearray) -> bytearray:
-    view = memoryview(into)
+def _read(connection: socket.socket, length: int) -> bytearray:
+    octets = bytearray(length)
+    _fill(connection, memoryview(octets))
+    return octets
+
+
+def _fill(connection: socket.socket, view: memoryview) -> None:
+    """Fill `view`. Who would look at every packet of a long message spends more on it than TCP."""
     while view:
+        _wake_at(connection, min(len(view), _AT_ONCE))
         received = connection.recv_into(view)
         if not received:
             raise ConnectionError("the peer has closed its connection")
         view = view[received:]
-    return into
+    _wake_at(connection, 1)
+
+
+def _wake_at(connection: socket.socket, octets: int) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, octets)
