@@ -69,7 +69,7 @@ def test_it_agrees_with_the_quick_fit_and_keeps_what_is_known_beforehand():
 
 def sample():
     """Print what a sampled fit finds."""
-    bayes._WARM_UP, bayes._KEPT = 300, 200  # enough for four points, and quicker
+    bayes._WARM_UP, bayes._KEPT, bayes._MOST = 250, 100, 200  # enough for four points, and quicker
     full = bayes.fit(RingAllReduce(), measured(), priors=KNOWN, draws=100)
     low, high = full.evaluate_interval(ASKED)
     found = {

@@ -12,7 +12,7 @@ is learned from all of them.
 - An observation is Student-t with ν = 4 around the law, with the scale √((σ·t)² + σ₀²): σ relative,
   one for whole steps and one for each part; σ₀ absolute, a share of the model's median step.
 - Draws are by NUTS (M. D. Hoffman and A. Gelman, JMLR 15, 2014) in four chains. R̂ compares them
-  (A. Vehtari et al., Bayesian Analysis 16(2), 2021): above 1.01 they have not settled.
+  (A. Vehtari et al., Bayesian Analysis 16(2), 2021): above 1.01 they have not settled, and go on.
 
 A term can be next to nothing, but never 0: where a step has none of several terms, predictions far
 beyond the points lie somewhat above it. The quick fit knows terms of 0.
@@ -37,6 +37,7 @@ _SETTLED = 1.01
 _WARM_UP = 500  # steps of a chain that only tune the sampler
 _DEPTHS = (6, 10)  # of trees in warm-up and after: at first, long ways are not worth it
 _KEPT = 600  # the fewest draws of a chain: R̂ of fewer says little
+_MOST = 3000  # where chains that do not settle end, after minutes
 _ACCEPTED = 0.9  # short steps, as bounds at 0 bend the posterior
 _NOISE_SPREAD = 0.6  # of ln σ around what is expected: as wide as in `fit`
 _ABSOLUTE = 0.01  # σ₀ as a share of the model's median step
@@ -64,7 +65,7 @@ class BayesFit(Fit):
 
 
 def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = DRAWS) -> BayesFit:
-    """Fit a law to points of any number of models and links; takes tens of seconds.
+    """Fit a law to points of any number of models and links; takes a minute or some.
 
     Args:
         law: the law of all of them.
@@ -79,9 +80,7 @@ def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = 
     if not len(points):
         raise ValueError("nothing to fit")
     problem = Problem(law, points, priors or {})
-    mcmc = _sample(problem, max(_KEPT, -(-draws // CHAINS)))
-    chains = np.asarray(mcmc.get_samples(group_by_chain=True)["theta"], dtype=np.float64)
-    noise = np.asarray(mcmc.get_samples()["noise"], dtype=np.float64)[:, 0]
+    chains, noise, divergences = _sample(problem, max(_KEPT, -(-draws // CHAINS)))
     samples = chains.reshape(-1, chains.shape[-1])
     chosen = np.linspace(0, len(samples) - 1, draws).round().astype(int)
     return BayesFit(
@@ -93,30 +92,44 @@ def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = 
         sizes=problem.sizes,
         points=points,
         r_hat=_r_hat(chains),
-        divergences=int(np.sum(mcmc.get_extra_fields()["diverging"])),
+        divergences=divergences,
     )
 
 
-def _sample(problem: Problem, kept: int) -> Value:
-    """Return the finished run of the sampler, in double precision as everywhere else."""
+def _sample(problem: Problem, kept: int) -> tuple[Floats, Floats, int]:
+    """Return coefficients, (chains, draws, coefficients), noise of whole steps, and divergences.
+
+    Chains are `kept` draws long, or several times that if they have not settled before.
+    """
     jax, numpyro = _extra()
-    with jax.enable_x64(True):
-        mcmc = numpyro.infer.MCMC(
-            numpyro.infer.NUTS(
-                _model(problem),
-                target_accept_prob=_ACCEPTED,
-                dense_mass=True,  # what totals do not tell apart is strongly correlated
-                max_tree_depth=_DEPTHS,
-                init_strategy=numpyro.infer.init_to_median(num_samples=20),
-            ),
-            num_warmup=_WARM_UP,
-            num_samples=kept,
-            num_chains=CHAINS,
-            chain_method="sequential",
-            progress_bar=False,
-        )
-        mcmc.run(jax.random.key(_SEED))
-    return mcmc
+    sampler = numpyro.infer.NUTS(
+        _model(problem),
+        target_accept_prob=_ACCEPTED,
+        dense_mass=True,  # what totals do not tell apart is strongly correlated
+        max_tree_depth=_DEPTHS,
+        init_strategy=numpyro.infer.init_to_median(num_samples=20),
+    )
+    mcmc = numpyro.infer.MCMC(
+        sampler,
+        num_warmup=_WARM_UP,
+        num_samples=kept,
+        num_chains=CHAINS,
+        chain_method="sequential",
+        progress_bar=False,
+    )
+    chains, noise, divergences = np.empty((CHAINS, 0, len(problem.coefficients))), [], 0
+    with jax.enable_x64(True):  # double precision, as everywhere else
+        key = jax.random.key(_SEED)
+        while True:
+            mcmc.run(key)
+            drawn = mcmc.get_samples(group_by_chain=True)["theta"]
+            chains = np.concatenate([chains, np.asarray(drawn, dtype=np.float64)], axis=1)
+            noise.append(np.asarray(mcmc.get_samples()["noise"], dtype=np.float64)[:, 0])
+            divergences += int(np.sum(mcmc.get_extra_fields()["diverging"]))
+            if np.max(_r_hat(chains)) <= _SETTLED or chains.shape[1] + kept > _MOST:
+                return chains, np.concatenate(noise), divergences
+            mcmc.post_warmup_state = mcmc.last_state
+            key = mcmc.last_state.rng_key
 
 
 def _model(problem: Problem) -> Callable[[], None]:
