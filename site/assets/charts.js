@@ -129,6 +129,21 @@
     }
   }
 
+  /** Offer the chart as it is drawn at the time, in twice the screen's pixels. */
+  function offerPicture(figure) {
+    const link = document.createElement("a");
+    link.href = `#${figure.dataset.name}`;
+    link.textContent = "PNG";
+    link.addEventListener("click", async (event) => {
+      event.preventDefault();
+      const picture = document.createElement("a");
+      picture.href = await figure.drawn.view.toImageURL("png", 2);
+      picture.download = `${figure.dataset.name}.png`;
+      picture.click();
+    });
+    figure.closest(".nw-card").querySelector(".nw-links").append(" ", link);
+  }
+
   async function draw(figure) {
     const target = figure.querySelector(".nw-live");
     try {
@@ -138,6 +153,9 @@
       const spec = shown(figure.specification, target.clientWidth);
       figure.drawn = await vegaEmbed(target, spec, { renderer: "svg", actions: false });
       figure.drawn.view.addEventListener("click", follow);
+      if (!figure.dataset.theme) {
+        offerPicture(figure);
+      }
       figure.classList.add("nw-figure--live");
       figure.dataset.theme = dark() ? "dark" : "light";
       performance.mark("nodewise:chart", { detail: figure.dataset.name });

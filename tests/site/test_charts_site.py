@@ -2,8 +2,10 @@
 
 import gzip
 import re
+import struct
 from html.parser import HTMLParser
 from io import StringIO
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pandas as pd
@@ -42,6 +44,23 @@ def chosen(page):
 
 def axis_titles(page, name):
     return page.locator(f"[id='{name}'] .nw-live .role-axis-title text").all_text_contents()
+
+
+# --- downloads ---
+
+
+def test_a_chart_is_saved_as_it_is_drawn_in_twice_the_pixels(watched):
+    page = watched.open(RESULTS)
+    wait_for_charts(page)
+    card = page.locator(f"[id='{TIME}']")
+    with page.expect_download() as saving:
+        card.get_by_role("link", name="PNG").click()
+    assert saving.value.suggested_filename == f"{TIME}.png"
+    picture = Path(saving.value.path()).read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    drawn = card.locator(".nw-live svg").first.bounding_box()
+    width, height = struct.unpack(">II", picture[16:24])
+    assert (width, height) == pytest.approx((2 * drawn["width"], 2 * drawn["height"]), abs=4)
 
 
 # --- filters ---
