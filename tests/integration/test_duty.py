@@ -114,11 +114,7 @@ def test_busy_nodes_get_their_share_and_no_more(work, nodes):
     assert got == pytest.approx([0.2 + stopping] * nodes, rel=TOLERANCE)
     for share in report["shares"]:
         assert share["got"] == pytest.approx(0.2, rel=TOLERANCE)
-
-
-def test_the_controller_uses_little_cpu_itself():
-    used = [attempt("busy", 4, 0.2, 4)[1]["controller"] for _ in range(2)]
-    assert min(used) < 0.05
+    assert report["controller"] < 0.05
 
 
 def test_nodes_that_sleep_by_turns_are_not_called_held_back():

@@ -31,6 +31,14 @@ STUDY = {
             "batches": [32],
             "extent": EXTENT,
         },
+        "whole": {
+            "title": "A whole epoch",
+            "study": "strategies",
+            "models": ["fashion_mlp"],
+            "strategies": {"single": {"nodes": [1]}},
+            "batches": [512],
+            "extent": {"warmup_steps": 1, "epochs": 1, "split_steps": 2},
+        },
         "impossible": {
             "title": "A batch larger than the dataset",
             "study": "ntua",
@@ -46,6 +54,7 @@ STEPS_CELLS = {
     for model in ("fashion_cnn", "fashion_mlp")
     for strategy, nodes in (("single", 1), ("multi_worker_mirrored", 2))
 }
+WHOLE = "whole/fashion_mlp/single/batch~512/nodes~1/repeat~0"
 IMPOSSIBLE = "impossible/fashion_mlp/single/batch~70000/nodes~1/repeat~0"
 FOLLOWING = {"build_tables", "fit_overhead", "draw_charts", "render_pages", "build_site", "all"}
 
@@ -88,6 +97,13 @@ def test_every_cell_has_a_sound_record_and_the_site_is_there(finished):
         assert record.status == "ok", record.failure
         assert all(len(worker.step_us) == 4 for worker in record.result.workers)
     assert (finished / "build/site/index.html").is_file()
+
+
+def test_a_whole_epoch_is_judged_by_its_accuracy_on_a_page(finished):
+    result = read_record(finished / f"results/small/records/{WHOLE}.json").result
+    assert [epoch.epoch for epoch in result.epochs] == [1]
+    assert 0.5 < result.test.accuracy < 1
+    assert (finished / f"build/site/cells/{WHOLE}.html").is_file()
 
 
 def test_the_bytes_on_the_wire_are_those_of_the_ring(finished):
