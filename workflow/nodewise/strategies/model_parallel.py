@@ -77,7 +77,6 @@ class Strategy(base.Strategy):
         self._forward = tf.function(self._stage_forward, autograph=False)
         self._add = tf.function(_sums, autograph=False)
         self._apply = tf.function(self._stage_apply, autograph=False)
-        self._rehearsed = False
         self._bubbles: list[float] = []
         self._peers = Peers(job.rank, job.addresses[: job.size])
 
@@ -94,33 +93,7 @@ class Strategy(base.Strategy):
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
         self.optimizer.apply(dense, self._stage.trainable_variables)
 
-    @property
-    def _passes_back(self) -> bool:
-        """Whether anybody needs a gradient of this stage."""
-        return bool(self._trained) or self._before_trains
-
-    def _rehearse(self, x: tf.Tensor, y: tf.Tensor) -> None:
-        """Run both passes of each size of micro-batch, then forget what they changed.
-
-        TensorFlow traces and optimises what runs for the first time. All stages do so at once here;
-        in the first step each would wait until the one before it is done.
-        """
-        before = [(variable, variable.numpy()) for variable in self._stage.variables]
-        sizes = {part.stop - part.start: part for part in self._micro_batches}
-        for size, part in sizes.items():
-            given = x[part]
-            if self._place > 0:
-                given = tf.zeros((size, *self._stage.input_shape[1:]))
-            kept, _ = self._run_forward(given, y[part])
-            if self._passes_back:
-                self._run_backward(kept, None if self._last else tf.zeros_like(kept.made))
-        for variable, value in before:
-            variable.assign(value)
-        self._rehearsed = True
-
     def _train(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, base.StepTimes]:
-        if not self._rehearsed:
-            self._rehearse(x, y)
         laps = Laps()
         scores = tf.zeros(2)
         passes = []
@@ -129,7 +102,7 @@ class Strategy(base.Strategy):
             passes.append(kept)
             scores += scored
         gradients: list[tf.Tensor] = []
-        if self._passes_back:
+        if self._trained or self._before_trains:  # else nobody needs a gradient of this stage
             while passes:
                 own = self._pass_backward(passes.pop(), laps)
                 gradients = self._add(gradients, own) if gradients else own
@@ -145,33 +118,25 @@ class Strategy(base.Strategy):
     def _pass_forward(self, x: tf.Tensor, y: tf.Tensor, laps: Laps) -> tuple[_Pass, tf.Tensor]:
         if self._place > 0:
             x = self._receive(self._job.rank - 1, (len(x), *self._stage.input_shape[1:]), laps)
-        kept, scores = self._run_forward(x, y)
-        if not self._last:
-            self._peers.send(self._job.rank + 1, kept.made.numpy())
-        laps.end("compute")
-        return kept, scores
-
-    def _run_forward(self, x: tf.Tensor, y: tf.Tensor) -> tuple[_Pass, tf.Tensor]:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self._trained)
             if self._before_trains:
                 tape.watch(x)
             made, scores = self._forward(x, y)
+        if not self._last:
+            self._peers.send(self._job.rank + 1, made.numpy())
+        laps.end("compute")
         return _Pass(tape, x, made), scores
 
     def _pass_backward(self, kept: _Pass, laps: Laps) -> list[tf.Tensor]:
         """Return the gradients of the stage's weights; send that of what it was given."""
         gradient = None if self._last else self._receive(self._job.rank + 1, kept.made.shape, laps)
-        gradients = self._run_backward(kept, gradient)
+        sources = [*self._trained, kept.given] if self._before_trains else self._trained
+        gradients = list(kept.tape.gradient(kept.made, sources, gradient))
         if self._before_trains:
             self._peers.send(self._job.rank - 1, gradients.pop().numpy())
         laps.end("compute")
         return gradients
-
-    def _run_backward(self, kept: _Pass, gradient: tf.Tensor | None) -> list[tf.Tensor]:
-        """Return the gradients of the weights, and at last of what the stage was given."""
-        sources = [*self._trained, kept.given] if self._before_trains else self._trained
-        return list(kept.tape.gradient(kept.made, sources, gradient))
 
     def _receive(self, peer: int, shape: tuple[int, ...], laps: Laps) -> tf.Tensor:
         laps.end("compute")
