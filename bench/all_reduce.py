@@ -2,7 +2,7 @@
 
 Level: at most 1.08, on 2, 3 and 8 nodes of 0.2 of a core. `direct` is what the workers of
 `split_dense` send each other, `ring` TensorFlow's, of the other strategies; both by turns in the
-same workers. `sent` is what left a node, headers included.
+same workers. `sent` is the TCP payload that left a node, in units of what a ring sends.
 
     python bench/all_reduce.py [NODES]...
 """

@@ -131,17 +131,16 @@
 
   /** Offer the chart as it is drawn at the time, in twice the screen's pixels. */
   function offerPicture(figure) {
-    const link = document.createElement("a");
-    link.href = `#${figure.dataset.name}`;
-    link.textContent = "PNG";
-    link.addEventListener("click", async (event) => {
-      event.preventDefault();
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "PNG";
+    button.addEventListener("click", async () => {
       const picture = document.createElement("a");
       picture.href = await figure.drawn.view.toImageURL("png", 2);
       picture.download = `${figure.dataset.name}.png`;
       picture.click();
     });
-    figure.closest(".nw-card").querySelector(".nw-links").append(" ", link);
+    figure.closest(".nw-card").querySelector(".nw-links").append(" ", button);
   }
 
   async function draw(figure) {

@@ -1,4 +1,4 @@
-"""However a cell ends, its record says so in time and nothing of it stays; the next one succeeds.
+"""However a cell ends, its record says so in time, nothing of it stays, and the next one succeeds.
 
 Cells on emulated nodes, run by the real commands in a copy of the project.
 """
@@ -80,11 +80,17 @@ def prepared(tmp_path_factory):
 
 @pytest.fixture
 def project(prepared, tmp_path):
-    """A fresh copy with an endless cell; afterwards nothing of it is left."""
+    """A fresh copy with an endless cell; afterwards nothing is left, and the next run succeeds."""
     project = Path(shutil.copytree(prepared, tmp_path / "project", symlinks=True))
     declare(project, ENDLESS)
     before = traces(str(project))
     yield project
+    assert_gone(before, str(project))
+    assert hidden(project) <= {".lock"}
+    shutil.copy(prepared / "models/fashion_mlp.py", project / "models/fashion_mlp.py")
+    declare(project, SHORT)
+    projects.snakemake(project, RECORD)
+    assert read_record(project / RECORD).status == "ok"
     assert_gone(before, str(project))
     assert hidden(project) <= {".lock"}
     assert not [path for path in temporary(project).iterdir() if not is_snakemakes(path)]
@@ -119,12 +125,6 @@ def start_snakemake(project: Path):
     return projects.start_snakemake(project, RECORD, TMPDIR=str(temporary(project)))
 
 
-def assert_the_next_run_succeeds(project: Path) -> None:
-    declare(project, SHORT)
-    projects.snakemake(project, "--force", RECORD)
-    assert read_record(project / RECORD).status == "ok"
-
-
 def workers(project: Path) -> list[psutil.Process]:
     return workers_in_timed_steps(str(project), NODES, projects.TIMEOUT_S)
 
@@ -137,7 +137,7 @@ def test_a_cell_that_succeeds_leaves_nothing(project):
     assert read_record(project / RECORD).status == "ok", said
 
 
-def test_a_worker_that_raises_is_named_and_the_next_run_succeeds(project, prepared):
+def test_a_worker_that_raises_is_named_with_its_last_lines(project):
     model = project / "models/fashion_mlp.py"
     model.write_text(model.read_text() + TELLING.format(failing=1))
     run = start(project, *BY_HAND)
@@ -148,8 +148,6 @@ def test_a_worker_that_raises_is_named_and_the_next_run_succeeds(project, prepar
     assert failure.reason == "rank 1: RuntimeError: no such layer"
     assert "building on node 1" in failure.log_tail
     assert failure.log_tail[-1] == "RuntimeError: no such layer"
-    shutil.copy(prepared / "models/fashion_mlp.py", model)
-    assert_the_next_run_succeeds(project)
 
 
 def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project):
@@ -167,7 +165,6 @@ def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project):
     assert record.failure.rank == 2
     assert record.failure.reason == "rank 2: killed by SIGKILL"
     assert "building on node 2" in record.failure.log_tail
-    assert_the_next_run_succeeds(project)
 
 
 def test_a_stopped_worker_does_not_stop_the_clock(project):
@@ -193,7 +190,6 @@ def test_a_killed_launcher_takes_everything_along(project):
     run.kill()
     run.communicate(timeout=GONE_WITHIN_S)  # the workers held its output open
     assert not (project / RECORD).exists()
-    assert_the_next_run_succeeds(project)
 
 
 def test_a_killed_snakemake_takes_everything_along_and_locks_nobody_out(project):
@@ -201,9 +197,8 @@ def test_a_killed_snakemake_takes_everything_along_and_locks_nobody_out(project)
     workers(project)
     run.kill()
     run.communicate(timeout=GONE_WITHIN_S)
-    assert list((project / ".snakemake/locks").iterdir())
+    assert list((project / ".snakemake/locks").iterdir())  # the next run has to get past them
     assert not (project / RECORD).exists()
-    assert_the_next_run_succeeds(project)
 
 
 def test_a_full_disk_is_one_clear_line(project):
@@ -213,7 +208,6 @@ def test_a_full_disk_is_one_clear_line(project):
     assert run.returncode == 2, said
     assert said.splitlines()[-2:] == [f"nodewise: {RECORD}: No space left on device", FILLING]
     assert "Traceback" not in said
-    assert_the_next_run_succeeds(project)
 
 
 def test_a_full_disk_for_record_and_log_fails_the_run_and_leaves_no_record(project):

@@ -39,7 +39,7 @@ def ranks():
 
 def test_waiting_a_second_for_a_peer_takes_hardly_any_cpu_time(ranks):
     """A rank that waited as MPI does by itself would take the whole second."""
-    assert max(rank["waiting_cpu_s"] for rank in ranks) <= 0.1
+    assert all(rank["waiting_cpu_s"] <= 0.05 for rank in ranks)
 
 
 def test_a_collective_that_a_peer_does_not_come_to_is_an_error(ranks):

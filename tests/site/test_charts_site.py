@@ -54,7 +54,7 @@ def test_a_chart_is_saved_as_it_is_drawn_in_twice_the_pixels(watched):
     wait_for_charts(page)
     card = page.locator(f"[id='{TIME}']")
     with page.expect_download() as saving:
-        card.get_by_role("link", name="PNG").click()
+        card.get_by_role("button", name="PNG").click()
     assert saving.value.suggested_filename == f"{TIME}.png"
     picture = Path(saving.value.path()).read_bytes()
     assert picture.startswith(b"\x89PNG")

@@ -170,8 +170,7 @@ def test_every_figure_has_words_a_table_and_its_files(watched, site):
             assert len(card.locator("img").get_attribute("alt")) > 60
             assert card.locator("figcaption .nw-kind").count() >= 1
             assert card.locator("details tbody tr").count() > 0
-            files = card.locator(".nw-links a[download]").all()
-            links = [link.get_attribute("href") for link in files]
+            links = [link.get_attribute("href") for link in card.locator(".nw-links a").all()]
             assert [link.rpartition("/")[2].partition(".")[2] for link in links] == [
                 *("csv", "vl.json", "svg")
             ]
