@@ -12,8 +12,10 @@ study: $(READY)
 site: $(READY)
 	snakemake --cores all --configfile config/published.yaml
 
+# Integration tests train on all cores and time it: one after the other, and nothing beside them.
 test: $(READY)
-	pytest
+	pytest -n logical --dist loadfile tests/unit tests/site
+	pytest tests/integration
 
 lint: $(READY)
 	ruff check .

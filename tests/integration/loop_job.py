@@ -60,6 +60,7 @@ def train(cluster: Local, out: Path) -> None:
         x[:, 0, 0] = np.arange(STEPS + 1) / STEPS
         y = random.integers(0, 4, (STEPS + 1, BATCH))
 
+        @tf.autograph.experimental.do_not_convert
         def come(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             waited = tf.numpy_function(lambda: time.sleep(wait_s), [], [])
             with tf.control_dependencies([waited]):

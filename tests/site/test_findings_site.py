@@ -25,6 +25,7 @@ def test_findings_answer_with_charts_and_evidence(watched):
     evidence = page.locator(".nw-links a[href^='cells/']")
     assert evidence.count() >= 4
     evidence.first.click()
+    page.wait_for_url("**/cells/**")
     assert page.locator("h1").count() == 1
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.quantities import KINDS, base_kind, kind_label, write_number
+from nodewise.quantities import KINDS, base_kind, kind_label, write_number, write_plain
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,14 @@ def test_a_written_time_is_within_half_a_percent(seconds):
     number, unit = write_number(seconds, "s").split(" ")
     size = {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit]
     assert float(number.replace(",", "")) * size == pytest.approx(seconds, rel=0.006)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(0.01234, "0.01234"), (8838.6, "8,839"), (9999.7, "10,000"), (-12_345.6, "-12,346"), (0, "0")],
+)
+def test_numbers_of_a_chart_are_written_without_an_exponent(value, written):
+    assert write_plain(value) == written
 
 
 def test_an_unknown_unit_is_refused():

@@ -71,6 +71,16 @@ def write_number(value: float | None, unit: str) -> str:
     return "–" if value is None or not math.isfinite(value) else _WRITERS[unit](value)
 
 
+def write_plain(value: float) -> str:
+    """Return `value` to four significant digits, or all those before its point if they are more.
+
+    Example:
+        >>> write_plain(0.01234), write_plain(12345.67), write_plain(9999.7)
+        ('0.01234', '12,346', '10,000')
+    """
+    return f"{value:,.4g}" if abs(value) < 9999.5 else f"{value:,.0f}"
+
+
 def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
     if value == 0:
         return f"0 {next(name for size, name in steps if size == 1)}"

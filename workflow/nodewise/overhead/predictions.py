@@ -17,7 +17,7 @@ from nodewise.overhead.fit_files import FitFile
 from nodewise.overhead.formulas import At, Floats
 from nodewise.overhead.optimum import Objective, Optimum, Question, find_optimum
 from nodewise.overhead.steps_to_accuracy import StepsToAccuracy
-from nodewise.quantities import write_number
+from nodewise.quantities import write_number, write_plain
 
 MOST_NUMBERS = 1_000
 _LISTED = 8  # numbers in a line of a table
@@ -295,11 +295,11 @@ def predictions_table(rows: Sequence[Row]) -> Table:
             write_number(row["step_time_s"], "s"),
             *([write_number(row["epoch_time_s"], "s")] if epochs else []),
             f"{write_number(row['low'], 's')} – {write_number(row['high'], 's')}",
-            f"{row['samples_per_s']:,.4g}" if row["samples_per_s"] else "–",
+            write_plain(row["samples_per_s"]) if row["samples_per_s"] else "–",
         ]
         if asked:
-            ends = f"{row['value_low']:,.4g} – {row['value_high']:,.4g}"
-            values += [f"{row['value']:,.4g} {row['unit']}".rstrip(), ends]
+            ends = f"{write_plain(row['value_low'])} – {write_plain(row['value_high'])}"
+            values += [f"{write_plain(row['value'])} {row['unit']}".rstrip(), ends]
         shown.add_row(*values, row["kind"], ", ".join(row["outside"]))
     return shown
 

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.quantities import base_kind, write_number
+from nodewise.quantities import base_kind, write_number, write_plain
 
 Row = Mapping[Any, Any]
 
@@ -140,7 +140,7 @@ def table(rows: pd.DataFrame | Sequence[Row], columns: Sequence[Column]) -> Tabl
 def data_table(rows: pd.DataFrame) -> Table:
     """Return the data of a chart as a table, each column under its own name."""
     floats = rows.select_dtypes("float64").columns
-    written = rows.assign(**{str(name): rows[name].map("{:,.4g}".format) for name in floats})
+    written = rows.assign(**{str(name): rows[name].map(write_plain) for name in floats})
     columns = [Column(str(name), str(name)) for name in rows.columns]
     plain = table(written.where(rows.notna()), columns)
     return Table(plain.heads, plain.rows, [_class(rows[c.name], c) for c in columns])

@@ -24,9 +24,10 @@ from nodewise.strategies.peers import STUCK_PEER_S, Peers, interface
 mpi4py.rc.initialize = False  # a rank must know its peers first
 from mpi4py import MPI  # noqa: E402
 
-_PAUSE = 0.02  # of the time since something last moved
-_LONGEST_PAUSE_S = 0.001
+_PAUSE = 0.02  # of the quiet time
+_LONGEST_PAUSE_S = 0.005
 _MOVED_S = 50e-6  # asking takes a tenth of it where there is nothing to do, else several times it
+_QUIET_LEFT = 0.25  # of the quiet time when something moved: the kernel can make asking slow, too
 
 
 class Strategy(base.Strategy):
@@ -78,21 +79,21 @@ class Strategy(base.Strategy):
 
 
 def finish(request: MPI.Request, timeout_s: float = STUCK_PEER_S) -> None:
-    """Return when `request` is done; sleeps between asking, the longer the longer nothing moves.
+    """Return when `request` is done; sleeps between asking, the longer the longer it was quiet.
 
     Asking is also what sends and receives.
 
     Raises:
         TimeoutError: a peer did not do its part in time.
     """
-    started = moved = asked = time.perf_counter()
+    started = quiet_since = asked = time.perf_counter()
     while not request.Test():
         now = time.perf_counter()
         if now - started > timeout_s:
             raise TimeoutError(f"a collective of MPI is not done after {timeout_s:g} s")
         if now - asked > _MOVED_S:
-            moved = now
-        time.sleep(min(_PAUSE * (now - moved), _LONGEST_PAUSE_S))
+            quiet_since = now - _QUIET_LEFT * (now - quiet_since)
+        time.sleep(min(_PAUSE * (now - quiet_since), _LONGEST_PAUSE_S))
         asked = time.perf_counter()
 
 
