@@ -80,26 +80,29 @@ class Direct:
         """Return the sum, by a ring all-reduce (Patarasuk and Yuan, 2009) in pieces.
 
         What is being sent is overwritten by the whole sum only, which nobody has before it arrived.
+        New memory is touched first while the link is busy: a node has little CPU time for it.
         """
-        total = values.copy()
-        count = _pieces(len(values) // self.size)
-        parts = [np.array_split(part, count) for part in np.array_split(total, self.size)]
-        found = np.empty_like(parts[0][0])  # as long as any other
+        total = np.empty_like(values)
+        own, sums = self._parts(values), self._parts(total)
         left, right = (self.rank - 1) % self.size, (self.rank + 1) % self.size
         last = 2 * (self.size - 1)
         with self._timed():
-            for piece in parts[self.rank]:
+            for piece in own[self.rank]:
                 self._peers.send(right, piece.data)
             for step in range(1, last + 1):
-                for piece in parts[(self.rank - step) % self.size]:
+                part = (self.rank - step) % self.size
+                for piece, place in zip(own[part], sums[part], strict=True):
+                    self._peers.receive_into(left, place)
                     if step < self.size:
-                        self._peers.receive_into(left, found[: len(piece)])
-                        np.add(piece, found[: len(piece)], out=piece)
-                    else:
-                        self._peers.receive_into(left, piece)
+                        place += piece
                     if step < last:
-                        self._peers.send(right, piece.data)
+                        self._peers.send(right, place.data)
         return total
+
+    def _parts(self, values: Floats) -> list[list[Floats]]:
+        """Return the pieces of each worker's part of `values`."""
+        count = _pieces(len(values) // self.size)
+        return [np.array_split(part, count) for part in np.array_split(values, self.size)]
 
     def _give(self, parts: Sequence[Floats]) -> Floats:
         """Send each worker its part; return the one that is for this worker itself."""
