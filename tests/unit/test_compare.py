@@ -1,5 +1,6 @@
 """Changes between runs: noise is not called a change, and a change is not lost in noise."""
 
+import html
 import re
 
 import numpy as np
@@ -114,6 +115,15 @@ def test_the_page_shows_what_moved_and_else_how_to_compare(tmp_path):
     assert "moved" in shown and "<b>" not in shown and "still<" not in shown
     half = re.findall(r"lies between <data[^>]*>(\S+)</data> and <data[^>]*>(\S+)</data>", shown)
     assert half == [("1&#46;25×", "1&#46;75×")]
+
+
+def test_the_page_tells_how_far_the_machine_itself_changed(tmp_path):
+    make.write_study(tmp_path, [])
+    changes = compare.compare(cells([1.0], reference_s=0.006), cells([1.5], reference_s=0.009))
+    compare.write_changes(changes, tmp_path / "changes.csv")
+    told = re.search(r"The reference step.*?as long", page(tmp_path), re.DOTALL)
+    numbers = re.findall(r"<data[^>]*>(.+?)</data>", html.unescape(told[0]))
+    assert numbers == ["6.00\xa0ms", "9.00\xa0ms", "1.50×"]
 
 
 def page(folder):

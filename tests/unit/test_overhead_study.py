@@ -13,6 +13,7 @@ from nodewise.errors import UserError
 from nodewise.overhead.formulas import RingAllReduce
 from nodewise.overhead.judge import EACH, LARGEST, OWN
 from nodewise.overhead.pools import find_pools, law_of
+from nodewise.overhead.servers import ParameterServer
 from nodewise.overhead.study import ALL_POINTS, NODES, OVERHEAD, OVERSUBSCRIBED, fit_study, write
 from nodewise.published import ntua
 from nodewise.tables import CELLS, CURVE_KEY, CURVES, PUBLISHED, typed
@@ -39,6 +40,7 @@ def launches(
     payload=PAYLOAD,
     cores=64,
     seed=0,
+    law=RING,
     **names,
 ):
     """Return rows of `cells`, one per launch: the truth times a factor of the launch."""
@@ -57,7 +59,7 @@ def launches(
             "whole_epochs": False,
             "status": "ok",
         } | names
-        seconds = RING.evaluate(truth, n, batch, payload) * np.exp(noise * rng.standard_normal())
+        seconds = law.evaluate(truth, n, batch, payload) * np.exp(noise * rng.standard_normal())
         rows.append(
             about
             | {"batch_per_worker": batch, "nodes": n, "repeat": repeat, "global_batch": batch * n}
@@ -231,6 +233,25 @@ def test_a_server_is_not_left_alone():
     pools = {pool.rows["strategy"].iloc[0]: pool for pool in find_pools(*tables(alone, server))}
     assert sorted(pools) == ["async_sgd", "single"]
     assert set(pools["async_sgd"].rows["nodes"]) == {2, 3}
+
+
+def test_few_workers_of_a_server_foretell_many_by_the_rate_of_its_link():
+    law = ParameterServer()
+    truth = dict.fromkeys((p.name for p in law.parameters), 0.0)
+    truth |= {"compute_fixed_s": 0.02, "seconds_per_byte": 8 / 480e6}
+    ran = {"strategy": "parameter_server", "kind": "emulated", "payload": 400_000}
+    ran |= {"nodes": (2, 3, 4, 8), "batches": (64,), "repeats": 2, "noise": 0.08}
+
+    def error(cluster, seed):
+        rows = launches(**ran, law=law, truth=truth, cluster=cluster, seed=seed)
+        judged = fit_all(rows.assign(exchange="server"), draws=2)["judgement"]
+        own = judged[(judged["law"] == OWN) & (judged["scenario"] == LARGEST)]
+        return only(own)["worst_error"]
+
+    known = [error("0.2 core, 100 Mbit/s", seed) for seed in range(6)]
+    unknown = [error("of an unknown rate", seed) for seed in range(6)]
+    assert np.mean(known) < 0.7 * np.mean(unknown)
+    assert max(known) < 0.2
 
 
 def test_own_single_node_comes_first_and_single_alone_is_a_curve():

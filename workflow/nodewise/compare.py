@@ -26,6 +26,8 @@ CHANGES = {
     "new_launches": "int64",
     "old_s": "float64",
     "new_s": "float64",
+    "old_reference_s": "float64",
+    "new_reference_s": "float64",
     "ratio": "float64",
     "low": "float64",
     "high": "float64",
@@ -60,6 +62,8 @@ def compare(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
 
     `old_s` and `new_s` are geometric means over the launches, in seconds; `ratio` is new over old,
     with its interval `low` to `high`. Where no point was launched twice the noise is unknown.
+    `old_reference_s` and `new_reference_s` are medians of the reference step, the same work in both
+    runs: they tell how far the machine itself changed.
     """
     sides = {"old": _points(old), "new": _points(new)}
     noise, freedom = _noise(list(sides.values()))
@@ -72,6 +76,8 @@ def compare(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
         new_launches=rows["launches_new"].fillna(0),
         old_s=np.exp(rows["mean_old"]),
         new_s=np.exp(rows["mean_new"]),
+        old_reference_s=rows["reference_old"],
+        new_reference_s=rows["reference_new"],
         ratio=np.exp(change),
         low=np.exp(change - wide),
         high=np.exp(change + wide),
@@ -130,6 +136,7 @@ def _points(cells: pd.DataFrame) -> pd.DataFrame:
         mean=("log_s", "mean"),
         squares=("log_s", lambda logs: float(((logs - logs.mean()) ** 2).sum())),
         launches=("log_s", "size"),
+        reference=("reference_s", "median"),
         cell_id=("cell_id", "first"),
     )
 

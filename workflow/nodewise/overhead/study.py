@@ -33,6 +33,7 @@ from nodewise.tables import typed
 ALL_POINTS = "all points"
 OVERSUBSCRIBED = "oversubscribed, not fitted"
 NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
+_PAYLOAD_SHARE = 1448 / 1514  # of a full Ethernet frame, beside headers of Ethernet, IP and TCP
 
 FITS = {
     "source": "str",
@@ -150,20 +151,26 @@ def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
 
 
 def known_priors(pool: Pool, calibrated: Mapping[str, pd.DataFrame]) -> Priors:
-    """Return what a calibration of the pool's cluster says of its link; nothing for other pools.
+    """Return what is known beforehand of the pool's link: of rings and servers on emulated nodes.
 
-    It measured TensorFlow's ring alone, so only rings borrow from it. A step's all-reduce is not
-    quite the calibration's: bandwidth is taken for known within a tenth, and as messages hide
-    behind bytes, latency for somewhere between nothing and the calibrated one.
+    A calibration measured TensorFlow's ring alone, so only rings borrow from it. A step's
+    all-reduce is not quite the calibration's: bandwidth is taken for known within a tenth, and as
+    messages hide behind bytes, latency for somewhere between nothing and the calibrated one.
+
+    Servers have all bytes pass one link, which few workers do not fill yet: they do not show what
+    it bears. It is taken for the configured rate less headers, within a tenth.
 
     Args:
         pool: curves over one link.
         calibrated: α and β (`calibration.COEFFICIENTS`) by the label of a cluster.
     """
-    first = pool.rows.iloc[0]
-    if pool.law.name != "ring" or first["cluster"] not in calibrated:
+    cluster = pool.rows.iloc[0]["cluster"]
+    if pool.law.name == "server" and (wire := rates.wire_of(cluster)) is not None:
+        beta = 8 / (wire.rate_bit_s * _PAYLOAD_SHARE)
+        return {("seconds_per_byte", pool.link): (beta, beta / 10)}
+    if pool.law.name != "ring" or cluster not in calibrated:
         return {}
-    found = calibrated[first["cluster"]]
+    found = calibrated[cluster]
     if found.empty:
         return {}
     own = found[found["clock"] == of_calibration.OWN_TIME].iloc[0]

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 
+import pandas as pd
+from markupsafe import Markup
+
 from nodewise.compare import LEVEL, NO_CHANGE
-from nodewise.pages.markup import Column, data, table
+from nodewise.pages.markup import Column, data, number, table
 from nodewise.pages.study import Page, Study
 from nodewise.views import with_labels
 
@@ -33,9 +36,23 @@ def pages(study: Study) -> Iterator[Page]:
     context = {
         "runs": study.config.changes,
         "middle_half": [data(value, "×") for value in in_both["ratio"].quantile([0.25, 0.75])],
+        "machine": _machine(in_both),
         "kinds": sorted(in_both["label"].unique()),
         "counts": rows["verdict"].value_counts().to_dict(),
         "level": f"{100 * LEVEL:g}",
         "moved": table(moved, _COLUMNS) if len(moved) else None,
     }
     yield Page("changes.html", "changes.md.j2", "Changes between runs", context, contents=False)
+
+
+def _machine(rows: pd.DataFrame) -> dict[str, Markup]:
+    """Return the reference step of both runs and what the new one is of the old; {} of no point."""
+    old, new = rows["old_reference_s"].median(), rows["new_reference_s"].median()
+    if pd.isna(old) or pd.isna(new):
+        return {}
+    kind = "measured"
+    return {
+        "old": number(old, "s", kind),
+        "new": number(new, "s", kind),
+        "ratio": number(new / old, "×", kind),
+    }

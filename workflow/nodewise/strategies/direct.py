@@ -94,7 +94,7 @@ class Direct:
                 for piece, place in zip(own[part], sums[part], strict=True):
                     self._peers.receive_into(left, place)
                     if step < self.size:
-                        place += piece
+                        np.add(piece, place, out=place)
                     if step < last:
                         self._peers.send(right, place.data)
         return total
