@@ -6,14 +6,15 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 import make_records as make
+import rendering
 from nodewise import compare
 from nodewise.cli import app
 from nodewise.errors import UserError
 from nodewise.tables import CELLS, typed
-from rendering import render
 
 
 def cells(times, **changes):
@@ -126,9 +127,20 @@ def test_the_page_tells_how_far_the_machine_itself_changed(tmp_path):
     assert numbers == ["6.00\xa0ms", "9.00\xa0ms", "1.50×"]
 
 
+def test_the_page_names_the_folders_of_both_runs(tmp_path, monkeypatch):
+    config = tmp_path / "study.yaml"
+    runs = {"changes": {"old": "records/a-b", "new": "records/c_d"}}
+    config.write_text(rendering.CONFIG.read_text() + yaml.safe_dump(runs))
+    monkeypatch.setattr(rendering, "CONFIG", config)
+    make.write_study(tmp_path, [])
+    compare.write_changes(compare.compare(cells([1.0]), cells([1.5])), tmp_path / "changes.csv")
+    named = re.findall(r"<code>(.+?)</code>", page(tmp_path))
+    assert [html.unescape(name) for name in named] == ["records/a-b", "records/c_d"]
+
+
 def page(folder):
     """Return the page of the changes of the study in `folder`."""
-    docs, _ = render(folder)
+    docs, _ = rendering.render(folder)
     return (docs / "changes.md").read_text()
 
 

@@ -14,7 +14,7 @@ _COLUMNS = [
     Column("experiment", "Experiment"),
     Column("model", "Model"),
     Column("strategy", "Strategy"),
-    Column("cluster", "Node"),
+    Column("cluster", "Node", wide=True),
     Column("batch_per_worker", "Batch per worker"),
     Column("nodes", "Nodes"),
     Column("verdict", "Verdict"),
