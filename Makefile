@@ -14,7 +14,7 @@ site: $(READY)
 
 # Integration tests train on all cores and time it: one after the other, and nothing beside them.
 test: $(READY)
-	pytest -n logical --dist loadfile tests/unit tests/site
+	pytest -n logical --dist loadfile tests/unit tests/models tests/site
 	pytest tests/integration
 
 lint: $(READY)
