@@ -40,6 +40,7 @@ ASKED = np.geomspace(10e6, 10e9, 13)
 """Bit per second: four rates for each factor of ten."""
 NODES = (2, 4, 8, 16)
 
+_PAYLOAD_SHARE = 1448 / 1514  # of a full Ethernet frame, beside headers of Ethernet, IP and TCP
 _LABEL = re.compile(r"(?P<share>[\d.]+) core, (?P<rate>[\d.]+) Mbit/s(?P<rest>.*)")
 _SAME = ["model", "dataset", "strategy", "kind", "data_origin", "whole_epochs", "batch_per_worker"]
 
@@ -49,6 +50,11 @@ class Wire(NamedTuple):
 
     rate_bit_s: float
     others: str
+
+    @property
+    def seconds_per_byte(self) -> float:
+        """Seconds that a byte of payload takes: frames are full, headers pass with it."""
+        return 8 / (self.rate_bit_s * _PAYLOAD_SHARE)
 
 
 def wire_of(cluster: str) -> Wire | None:

@@ -33,7 +33,6 @@ from nodewise.tables import typed
 ALL_POINTS = "all points"
 OVERSUBSCRIBED = "oversubscribed, not fitted"
 NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
-_PAYLOAD_SHARE = 1448 / 1514  # of a full Ethernet frame, beside headers of Ethernet, IP and TCP
 
 FITS = {
     "source": "str",
@@ -166,7 +165,7 @@ def known_priors(pool: Pool, calibrated: Mapping[str, pd.DataFrame]) -> Priors:
     """
     cluster = pool.rows.iloc[0]["cluster"]
     if pool.law.name == "server" and (wire := rates.wire_of(cluster)) is not None:
-        beta = 8 / (wire.rate_bit_s * _PAYLOAD_SHARE)
+        beta = wire.seconds_per_byte
         return {("seconds_per_byte", pool.link): (beta, beta / 10)}
     if pool.law.name != "ring" or cluster not in calibrated:
         return {}
