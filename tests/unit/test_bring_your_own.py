@@ -379,6 +379,34 @@ def test_what_the_points_do_not_tell_is_said(tmp_path, rows, said):
     assert any(said in note for note in curve.notes)
 
 
+def tree_rows(curve: str, *more: str) -> list[str]:
+    """Return a curve whose gradients go up a binomial tree, and the sums down again."""
+    law, nodes = COLLECTIVES["tree"], (1, 2, 3, 4, 8)
+    truth = dict.fromkeys((p.name for p in law.parameters), 0.0)
+    truth |= {"compute_fixed_s": 0.064, "latency_s": LATENCY, "seconds_per_byte": BETA}
+    steps = law.evaluate(truth, nodes, 64, PAYLOAD)
+    rows = zip(nodes, steps, strict=True)
+    return [",".join([curve, f"{n}", "64", f"{t}", f"{PAYLOAD:.0f}", *more]) for n, t in rows]
+
+
+def test_a_collective_that_nobody_said_is_told_by_what_it_foretells(tmp_path):
+    file = fitted(tmp_path, csv_of(*tree_rows("a"), header=f"{HEADER},payload_bytes"))
+    (curve,) = file.curves
+    assert (curve.collective, curve.assumed, file.fits[0].collective) == ("tree", True, "tree")
+    (note,) = (note for note in curve.notes if "collective" in note)
+    assert note.startswith("no collective given: a tree is assumed, by errors about node counts")
+    (row,) = prediction_rows(file, [16], Asked())
+    assert row["step_time_s"] == pytest.approx(0.064 + 8 * (LATENCY + PAYLOAD * BETA), rel=0.05)
+
+
+def test_a_collective_that_somebody_said_counts_for_the_link(tmp_path):
+    rows = [*tree_rows("a", "ring", "c"), *tree_rows("b", "", "c"), *tree_rows("d", "", "e")]
+    file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},payload_bytes,collective,cluster"))
+    assert [curve.collective for curve in file.curves] == ["ring", "ring", "tree"]
+    assert [group.curves for group in file.fits] == [("a", "b"), ("d",)]
+    assert "no collective given: a ring is assumed" in file.curves[1].notes
+
+
 def test_gaps_repeats_and_efficiencies_over_100_percent_are_fitted(tmp_path):
     gaps = [f"gaps,{n},64,{ring_s(n, 64)!r}" for n in (1, 8, 16, 32, 64)]
     repeats = [f"repeats,{n},64,{ring_s(n, 64) * x!r}" for n in (1, 2, 3) for x in (0.96, 1, 1.05)]
@@ -469,6 +497,16 @@ EXTREME = st.lists(
 
 
 @settings(max_examples=25, deadline=None)
+@example(
+    rows=[
+        ("a", 1, 1, 2.0, 1.0),
+        ("a", 1, 2, 1.0, 1.0),
+        ("a", 2, 1, 8.0, 1.0),
+        ("a", 11, 3, 1e-9, 1.0),
+    ],
+    collective="parameter_server",
+    cluster="",
+)
 @given(
     rows=EXTREME, collective=st.sampled_from(list(COLLECTIVES)), cluster=st.sampled_from(["", "x"])
 )

@@ -629,8 +629,9 @@ def fit_measurements(
     Columns of the CSV file: curve, nodes, batch_per_worker, and one of step_time_s, samples_per_s
     (of all workers together) and epoch_time_s (with examples: of an epoch). Better with:
     payload_bytes (of a gradient), compute_s, communicate_s, wait_s (parts of a step), collective
-    (ring, halving_doubling, tree, star, parameter_server or none; ring if not given), cluster
-    (curves of the same one share latency and bandwidth). Rows alike are repeats.
+    (ring, halving_doubling, tree, star, parameter_server or none; if not given, ring or
+    tree, whichever foretells numbers of nodes that are left out), cluster (curves of the same one
+    share latency and bandwidth). Rows alike are repeats.
 
     Exit code: 0 done, also where the points do not tell everything, which is then said; 2 the file
     is wrong.

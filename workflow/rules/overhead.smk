@@ -2,8 +2,8 @@
 
 in:    the tables of curves, cells, epochs, noise scales and published points; calibrations if
        anything is emulated
-out:   results/<study>/overhead/{fits,predictions,trials,judgement,diagnosis,optima,rates,savings,
-       steps_to_accuracy}.csv
+out:   results/<study>/overhead/{choices,fits,predictions,trials,judgement,diagnosis,optima,rates,
+       savings,steps_to_accuracy}.csv
 steps: fit_overhead
 """
 
@@ -20,7 +20,7 @@ rule fit_overhead:
         expand(
             RESULTS + "/overhead/{table}.csv",
             table=[
-                *("fits", "predictions", "trials", "judgement", "diagnosis"),
+                *("choices", "fits", "predictions", "trials", "judgement", "diagnosis"),
                 *("optima", "rates", "savings", "steps_to_accuracy"),
             ],
         ),

@@ -147,11 +147,10 @@ def _model(problem: Problem) -> Callable[[], None]:
         for name in dict.fromkeys(names.tolist()):
             (places,) = np.nonzero(names == name)
             signed = problem.parameters[name].signed
-            unit = dist.Normal(0, 1) if signed else dist.HalfNormal(1)
             scale = problem.expected_share(name)
             if len(places) > 1:
                 scale = numpyro.sample(f"{name} scale", dist.HalfNormal(scale))
-            drawn = numpyro.sample(name, unit.expand([len(places)]).to_event(1))
+            drawn = numpyro.sample(name, dist.Normal(0, 1).expand([len(places)]).to_event(1))
             u = u.at[places].set(scale * (drawn if signed else drawn**2))
         return u
 

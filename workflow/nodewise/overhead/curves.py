@@ -30,7 +30,12 @@ COLLECTIVES: Mapping[Collective, Law] = {
     "none": NoExchange(),
 }
 """The law of each value of the column `collective`."""
-DEFAULT_COLLECTIVE: Collective = "ring"
+POSSIBLE: tuple[Collective, ...] = ("ring", "tree")
+"""What may have run where nobody says, likeliest first: workers that step together.
+
+Steps of a star grow like those of a ring with long messages, and halving-doubling's hardly differ
+from a ring's: step times cannot tell them apart.
+"""
 
 Clock = Literal["step_time_s", "samples_per_s", "epoch_time_s"]
 TEXT_LENGTH = 200
@@ -67,11 +72,13 @@ class Curve(Frozen):
 
     `clock` is the column that its times came from. Times are in seconds, but where only epochs were
     timed and nobody said how many `examples` one has: there they are for an epoch of one example.
-    `cluster` is what it shares latency and bandwidth with; None: with no other curve.
+    `cluster` is what it shares latency and bandwidth with; None: with no other curve. If the
+    collective is `assumed`, nobody said which it was.
     """
 
     name: Text
     collective: Collective
+    assumed: bool = False
     clock: Clock
     measured: tuple[Measured, ...] = Field(min_length=1)
     cluster: Text | None = None

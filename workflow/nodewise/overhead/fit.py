@@ -44,7 +44,8 @@ _NOISE, _NOISE_FREEDOM = 0.05, 3.0  # what noise is expected to be, and the weig
 _OPEN = 1.0  # each term may be as large as the step: keeps what is not identified finite
 _SIGNED_REACH = 6.0  # standard deviations below 0 that a signed coefficient may go
 _OUTER, _INNER, _HALVINGS = 12, 12, 8
-_CONVERGED = 1e-9
+_CONVERGED = 1e-6
+_LEAST = 1e-3  # of what was observed: a law's time below it counts as that
 _UNCLEAR = 0.15  # a term that is known to no better than this share of the step is not identified
 
 
@@ -312,15 +313,15 @@ class Problem:
             values[name][i + 1] += step[self.rows[name]]
         return values, step
 
-    def _jacobian(self, theta: Floats) -> Floats:
-        """Return d model / d θ, shape (observations, coefficients), by differences."""
+    def _jacobian(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return the model and, by differences, d model / d θ: (observations, coefficients)."""
         values, step = self._moved(theta)
         times, places = self._times(values), np.arange(len(self.observed))
         jacobian = np.zeros((len(self.observed), len(self.coefficients)))
         for row, moved in zip(self.rows.values(), times[1:], strict=True):
             column = row[self.point]
             jacobian[places, column] = (moved - times[0]) / step[column]
-        return jacobian
+        return times[0], jacobian
 
     def _set_sizes(self) -> None:
         """Set, per coefficient, 1 over the value at which its term would be a whole step.
@@ -365,7 +366,10 @@ class Problem:
 
     def residuals(self, theta: Floats) -> Floats:
         """Return log residuals of the observations."""
-        times = np.maximum(self.model(theta), 1e-3 * self.observed)
+        return self._residuals(self.model(theta))
+
+    def _residuals(self, times: Floats) -> Floats:
+        times = np.maximum(times, _LEAST * self.observed)
         return np.asarray(np.log((times + self.floor) / (self.observed + self.floor)))
 
     def _cost(self, theta: Floats, weights: Floats, noise: Floats) -> float:
@@ -375,10 +379,11 @@ class Problem:
 
     def _linearised(self, theta: Floats, weights: Floats, noise: Floats) -> tuple[Floats, Floats]:
         """Return matrix and right-hand side of least squares for θ − lower, at θ."""
-        times = np.maximum(self.model(theta), 1e-3 * self.observed)
+        modelled, slopes = self._jacobian(theta)
+        times = np.maximum(modelled, _LEAST * self.observed)
         sharpness = np.sqrt(weights) / noise[self.kind]
-        jacobian = self._jacobian(theta) * (sharpness / (times + self.floor))[:, None]
-        wanted = jacobian @ theta - sharpness * self.residuals(theta)
+        jacobian = slopes * (sharpness / (times + self.floor))[:, None]
+        wanted = jacobian @ theta - sharpness * self._residuals(modelled)
         matrix = np.vstack([jacobian, np.diag(self.precision)])
         right = np.concatenate([wanted, self.precision * self.prior_mean])
         return matrix, right - matrix @ self.lower

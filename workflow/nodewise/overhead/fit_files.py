@@ -20,7 +20,16 @@ from nodewise.errors import UserError
 from nodewise.files import write_text
 from nodewise.misfits import first_misfit
 from nodewise.overhead import bayes
-from nodewise.overhead.curves import COLLECTIVES, Collective, Curve, Measurements, Text, points_of
+from nodewise.overhead.choice import Choice, choose
+from nodewise.overhead.curves import (
+    COLLECTIVES,
+    POSSIBLE,
+    Collective,
+    Curve,
+    Measurements,
+    Text,
+    points_of,
+)
 from nodewise.overhead.fit import DRAWS, Fit, fit
 from nodewise.overhead.formulas import Floats, Parameter
 from nodewise.records import Count, Finite
@@ -115,6 +124,8 @@ def fit_measurements(
 ) -> FitFile:
     """Fit to each curve the law of its collective; curves of one cluster together.
 
+    Where nobody said which it was, it is the one that best tells node counts that were left out.
+
     Args:
         measured: the curves.
         draws: equally likely coefficients, from which intervals come; 1 or more.
@@ -127,7 +138,8 @@ def fit_measurements(
     way = bayes.fit if method == "bayes" else fit
     groups: list[FittedCurves] = []
     told: dict[str, Curve] = {}
-    for curves in measured.groups():
+    for together in measured.groups():
+        curves = _with_collective(together)
         law = COLLECTIVES[curves[0].collective]
         fitted = way(law, points_of(curves), draws=draws)
         groups.append(_group(fitted, curves))
@@ -178,6 +190,37 @@ def read_fit(path: Path) -> FitFile:
 class _Versioned(BaseModel):
     version: Count
     made_by: str
+
+
+def _with_collective(curves: list[Curve]) -> list[Curve]:
+    """Return the curves of one link, those of which nobody said it with a collective and a note.
+
+    If nobody said it of any of them, it is the one that is least wrong.
+    """
+    given = [curve.collective for curve in curves if not curve.assumed]
+    names = given[:1] or POSSIBLE
+    choice = choose([COLLECTIVES[name] for name in names], points_of(curves))
+    collective = names[choice.laws.index(choice.law)]
+    return [
+        curve.model_copy(
+            update={
+                "collective": collective,
+                "notes": (*curve.notes, *_about_collective(collective, choice, curve)),
+            }
+        )
+        if curve.assumed
+        else curve
+        for curve in curves
+    ]
+
+
+def _about_collective(collective: Collective, choice: Choice, curve: Curve) -> tuple[str, ...]:
+    if max(curve.nodes) == 1:
+        return ()
+    note = f"no collective given: a {collective} is assumed"
+    if choice.errors:
+        note += f", by errors about node counts that were left out: {choice}"
+    return (note,)
 
 
 def _group(fitted: Fit, curves: list[Curve]) -> FittedCurves:

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from nodewise.overhead.baselines import BASELINES, LAWS
+from nodewise.overhead.choice import alternatives, choose
 from nodewise.overhead.fit import Fit, Priors, fit
 from nodewise.overhead.formulas import Floats
 from nodewise.overhead.pools import ABOUT, Pool
@@ -64,8 +65,8 @@ def try_held_out(pool: Pool, priors: Priors, draws: int) -> list[dict[str, Any]]
     """Return rows of `TRIALS`: the pool's law, and the baselines, asked about what was left out.
 
     Lines (one batch of one curve) with three node counts or more take part. The pool's law is
-    fitted to all that is left of the pool at once; once more to whole steps alone, if parts were
-    measured. A baseline is a law of one line and of whole steps.
+    chosen by, and fitted to, all that is left of the pool at once; once more to whole steps alone,
+    if parts were measured. A baseline is a law of one line and of whole steps.
     """
     pool = pool.fitted
     rows: list[dict[str, Any]] = []
@@ -136,7 +137,9 @@ def _left_out(rows: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[bool]"]]:
 def _ask(
     rest: Pool, asked: Pool, scenario: str, *, priors: Priors, draws: int, parts: bool = True
 ) -> list[dict[str, Any]]:
-    fitted = fit(rest.law, rest.points(parts=parts), priors=priors, draws=draws)
+    points = rest.points(parts=parts)
+    law = choose(alternatives(rest.law), points, priors).law
+    fitted = fit(law, points, priors=priors, draws=draws)
     return _rows(fitted, asked, scenario, own=True)
 
 

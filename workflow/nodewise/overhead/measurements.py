@@ -21,8 +21,8 @@ import numpy as np
 from nodewise.errors import UserError
 from nodewise.overhead.curves import (
     COLLECTIVES,
-    DEFAULT_COLLECTIVE,
     MOST_NODES,
+    POSSIBLE,
     TEXT_LENGTH,
     Clock,
     Collective,
@@ -101,7 +101,8 @@ def read_measurements(path: Path) -> Measurements:
         step_time_s, or samples_per_s (of all workers together), or epoch_time_s: at least one value
             in each row; of several the first in this order counts.
         examples: of an epoch, which makes seconds of a step out of epoch_time_s.
-        payload_bytes: of one gradient. collective: one of `COLLECTIVES`; ring if not given.
+        payload_bytes: of one gradient. collective: one of `COLLECTIVES`; if not given, which of
+            `POSSIBLE` it was is left to the fit.
         cluster: curves with the same value share latency and bandwidth; without one, none do.
         compute_s, wait_s, communicate_s: parts of a step, where they were measured.
         repeat: anything; it is not needed to tell repeats.
@@ -283,8 +284,6 @@ def _curve(name: str, rows: Sequence[_Row]) -> Curve:
             f"of curve {name!r} tell seconds of a step"
         )
     measured, notes = _measured(rows)
-    if given is None and any(point.nodes > 1 for point in measured):
-        notes.append(f"no collective given: a {DEFAULT_COLLECTIVE} is assumed")
     if relative:
         notes.append("no examples given: epochs can be told, but neither steps nor examples/s")
     if cluster and (relative or payload is None):
@@ -293,7 +292,8 @@ def _curve(name: str, rows: Sequence[_Row]) -> Curve:
         cluster = None
     return Curve(
         name=name,
-        collective=given or DEFAULT_COLLECTIVE,
+        collective=given or POSSIBLE[0],
+        assumed=given is None,
         cluster=cluster,
         payload_bytes=payload,
         examples=examples,

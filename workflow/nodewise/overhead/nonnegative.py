@@ -18,15 +18,12 @@ def solve(matrix: Floats, right: Floats, free: Mask | None = None) -> Floats:
     """Return x ≥ 0 that minimises |matrix·x − right|², for each column of `right`.
 
     Args:
-        matrix: (rows, coefficients), its columns linearly independent.
+        matrix: (rows, coefficients).
         right: (rows, columns).
         free: (coefficients,), where x is probably above 0; a good guess saves time.
 
     Returns:
-        x, (coefficients, columns).
-
-    Raises:
-        LinAlgError: columns of the matrix are not independent.
+        x, (coefficients, columns); if columns of the matrix depend on each other, one of many.
     """
     gram, wanted = matrix.T @ matrix, matrix.T @ right
     above = np.zeros(wanted.shape, bool)
@@ -68,7 +65,9 @@ def _unbounded(gram: Floats, wanted: Floats, above: Mask) -> Floats:
             _, found, singular = dposv(
                 gram[chosen[:, None], chosen], wanted[chosen[:, None], columns]
             )
-            if singular:
-                raise np.linalg.LinAlgError("columns of the matrix depend on each other")
+            if singular:  # to rounding, where columns are of very different sizes
+                found = np.linalg.lstsq(
+                    gram[chosen[:, None], chosen], wanted[chosen[:, None], columns]
+                )[0]
             x[chosen[:, None], columns] = found
     return x

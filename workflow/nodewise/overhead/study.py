@@ -1,11 +1,12 @@
 """Tables in, tables out: the overhead of every way of training that was measured, or published.
 
-Curves over one link are fitted together; see `pools`. Laws are chosen by what ran, never by how
-well they fit: three points fit anything.
+Curves over one link are fitted together; see `pools`. Laws are chosen by what ran, and where that
+leaves several, by what they foretell; see `choice`.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from nodewise.calibration import Calibration
 from nodewise.files import atomic
 from nodewise.overhead import (
     bandwidth,
+    choice,
     diagnose,
     judge,
     questions,
@@ -73,7 +75,19 @@ PREDICTIONS = {
     "error": "float64",
     "beyond": "bool",
 }
+CHOICES = {
+    "source": "str",
+    "data_origin": "str",
+    "link": "str",
+    "strategy": "str",
+    "law": "str",
+    "settings": "str",
+    "title": "str",
+    "error": "float64",
+    "chosen": "bool",
+}
 OVERHEAD = {
+    "choices": CHOICES,
     "fits": FITS,
     "predictions": PREDICTIONS,
     "trials": TRIALS,
@@ -121,15 +135,18 @@ def fit_study(
     theirs = list(find_pools(published_curves(published), cells))
     measured = pd.concat([pool.rows for pool in ours]) if ours else pd.DataFrame()
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in OVERHEAD}
-    for pool in [*ours, *theirs]:
-        if not pool.rows["fitted"].any():
+    for ran in [*ours, *theirs]:
+        if not ran.rows["fitted"].any():
             continue
-        priors = known_priors(pool, calibrated)
+        priors = known_priors(ran, calibrated)
+        rows["trials"] += judge.try_held_out(ran, priors, draws)
+        chosen = choice.choose(choice.alternatives(ran.law), ran.fitted.points(), priors)
+        rows["choices"] += choice_rows(ran, chosen)
+        pool = replace(ran, law=chosen.law)
         fitted = fit(pool.law, pool.fitted.points(), priors=priors, draws=draws)
         rows["fits"] += fit_rows(pool, fitted)
         rows["predictions"] += prediction_rows(pool, fitted)
         rows["diagnosis"] += diagnosis_rows(pool, fitted)
-        rows["trials"] += judge.try_held_out(pool, priors, draws)
         told = questions.tellable(pool, fitted)
         rows["optima"] += questions.optima_rows(told, fitted, laws, NODES)
         rows["rates"] += rates.rate_rows(told, fitted, measured)
@@ -180,6 +197,25 @@ def known_priors(pool: Pool, calibrated: Mapping[str, pd.DataFrame]) -> Priors:
         beta = 1 / own["bandwidth_bytes_per_s"]
         priors["seconds_per_byte", pool.link] = (beta, beta / 10)
     return priors
+
+
+def choice_rows(pool: Pool, chosen: choice.Choice) -> list[dict[str, Any]]:
+    """Return rows of `CHOICES`: one for each law that may be, if its points tell them apart."""
+    first = pool.rows.iloc[0]
+    return [
+        {
+            "source": first["kind"],
+            "data_origin": first["data_origin"],
+            "link": pool.link,
+            "strategy": first["strategy"],
+            "law": law.name,
+            "settings": law_settings(law),
+            "title": choice.named(law),
+            "error": error,
+            "chosen": law == chosen.law,
+        }
+        for law, error in zip(chosen.laws, chosen.errors, strict=False)
+    ]
 
 
 def fit_rows(pool: Pool, fitted: Fit) -> list[dict[str, Any]]:

@@ -48,6 +48,12 @@ _FITS = [
     Column("note", "Notes", wide=True),
 ]
 _SHARED = [Column("link", "Shared by", wide=True), *(c for c in _FITS if c.name != _BATCH.name)]
+_CHOICES = [
+    Column("link", "Link", wide=True),
+    Column("title", "Law"),
+    Column("error", "Mean error", "share", "predicted"),
+    Column("verdict", "Chosen"),
+]
 _DIAGNOSIS = [
     _BATCH,
     Column("nodes", "Nodes"),
@@ -128,7 +134,7 @@ def _source(study: Study, source: str) -> dict[str, Any]:
     of_source = {
         name: rows[rows["source"] == source]
         for name, rows in study.overhead.items()
-        if name in ("predictions", "optima", "trials", "fits")
+        if name in ("predictions", "optima", "trials", "fits", "choices")
     }
     trials = _named(study, of_source["trials"])
     fits = of_source["fits"]
@@ -140,9 +146,17 @@ def _source(study: Study, source: str) -> dict[str, Any]:
         ],
         "answers": _answers(_named(study, of_source["optima"])),
         "shared": _coefficients(fits[fits["curve"] == ""], _SHARED),
+        "choices": _choices(of_source["choices"]),
         "largest": _trials(trials, LARGEST, LARGEST_TOTALS),
         "each": _trials(trials, EACH),
     }
+
+
+def _choices(choices: pd.DataFrame) -> Table | None:
+    """Return the laws that may be with their errors, if there are any."""
+    if choices.empty:
+        return None
+    return table(choices.assign(verdict=choices["chosen"].map({True: "yes", False: ""})), _CHOICES)
 
 
 def _evidence(study: Study, curve: str) -> dict[str, Any]:
