@@ -378,7 +378,7 @@ def test_the_answer_in_words_has_its_probability_and_its_set():
     text = in_words(found)
     best = found.best
     assert text.startswith(
-        "Of up to 64 nodes that share 1024 examples per step, an epoch is shortest on "
+        "Of up to 64 nodes that share 1,024 examples per step, an epoch is shortest on "
         f"{best} nodes (probability 1.00)."
     )
     assert f"Within 5 % of the shortest: {found.near[0]}–{found.near[-1]} nodes." in text

@@ -110,8 +110,8 @@ def ranges(nodes: Counts, mask: NDArray[np.bool_]) -> str:
 def _compared(optimum: Optimum) -> str:
     question, last = optimum.question, _nodes(int(optimum.nodes[-1]))
     if question.batch is not None:
-        return f"Of up to {last} with {question.batch:g} examples each,"
-    return f"Of up to {last} that share {question.global_batch:g} examples per step,"
+        return f"Of up to {last} with {question.batch:,.0f} examples each,"
+    return f"Of up to {last} that share {question.global_batch:,.0f} examples per step,"
 
 
 def _sure(optimum: Optimum) -> str:
