@@ -20,8 +20,8 @@ rule fit_overhead:
         expand(
             RESULTS + "/overhead/{table}.csv",
             table=[
-                *("choices", "fits", "predictions", "trials", "judgement", "diagnosis"),
-                *("optima", "rates", "savings", "steps_to_accuracy"),
+                *("choices", "fits", "predictions", "trials", "judgement"),
+                *("diagnosis", "optima", "rates", "savings", "steps_to_accuracy"),
             ],
         ),
     log:
