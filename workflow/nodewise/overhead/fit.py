@@ -206,7 +206,7 @@ class Fit:
     ) -> dict[str, Floats]:
         """Return the values of each parameter at points: shape (points,), or (draws, points)."""
         rows = _rows(self.law, self._index, *_labels(at, model, link), at)
-        return _gather(theta, rows)
+        return _gather(self.law, theta, rows)
 
     def _steps_s(self, values: Mapping[str, Floats], at: At) -> Floats:
         """Return step times: never below 0, however far a batch is off the straight line."""
@@ -285,7 +285,7 @@ class Problem:
 
         `xp` is the library of the array `theta`: NumPy, or one with its interface.
         """
-        return self._times(_gather(theta, self.rows, xp), xp)
+        return self._times(_gather(self.law, theta, self.rows, xp), xp)
 
     def _times(self, values: Mapping[str, Floats], xp: Any = np) -> Floats:  # noqa: ANN401
         """Return the times of the observations, shape (…, observations)."""
@@ -307,20 +307,17 @@ class Problem:
         shape (1 + parameters, points), and the steps by coefficient.
         """
         step = 1e-6 / self.sizes
-        values = {}
-        for i, (name, value) in enumerate(_gather(theta, self.rows).items()):
-            values[name] = np.tile(value, (len(self.rows) + 1, 1))
-            values[name][i + 1] += step[self.rows[name]]
-        return values, step
+        count = len(self.rows)
+        moved = np.tile(theta[self.rows], (count + 1, 1, 1))
+        moved[np.arange(count) + 1, np.arange(count)] += step[self.rows]
+        return _by_name(self.law, moved), step
 
     def _jacobian(self, theta: Floats) -> tuple[Floats, Floats]:
         """Return the model and, by differences, d model / d θ: (observations, coefficients)."""
         values, step = self._moved(theta)
-        times, places = self._times(values), np.arange(len(self.observed))
+        times, columns = self._times(values), self.rows[:, self.point]
         jacobian = np.zeros((len(self.observed), len(self.coefficients)))
-        for row, moved in zip(self.rows.values(), times[1:], strict=True):
-            column = row[self.point]
-            jacobian[places, column] = (moved - times[0]) / step[column]
+        jacobian[np.arange(len(self.observed)), columns] = (times[1:] - times[0]) / step[columns]
         return times[0], jacobian
 
     def _set_sizes(self) -> None:
@@ -341,11 +338,11 @@ class Problem:
         """Return d step / d θ as a share of the step, the mean of the points where it is not 0."""
         values, step = self._moved(0.3 / self.sizes)
         steps = np.asarray(self.law.step_s(values, at))
-        total, touched = np.zeros((2, len(self.sizes)))
-        for row, moved in zip(self.rows.values(), steps[1:], strict=True):
-            share = np.abs(moved - steps[0]) / step[row] / self.points.step_s
-            np.add.at(total, row, share)
-            np.add.at(touched, row, share > 0)
+        shares = np.abs(steps[1:] - steps[0]) / step[self.rows] / self.points.step_s
+        total, touched = (
+            np.bincount(self.rows.ravel(), each.ravel(), len(self.sizes))
+            for each in (shares, shares > 0)
+        )
         mean: Floats = total / np.maximum(touched, 1)
         return mean
 
@@ -492,19 +489,29 @@ def _labels(at: At, model: ArrayLike, link: ArrayLike) -> tuple[Labels, Labels]:
 
 def _rows(
     law: Law, index: Mapping[Coefficient, int], model: Labels, link: Labels, at: At
-) -> dict[str, NDArray[np.intp]]:
-    """Return, per parameter, the coefficient of each point; −1: none, which counts as 0."""
+) -> NDArray[np.intp]:
+    """Return the coefficient of each parameter and point; −1: none, which counts as 0."""
     scopes = {"model": model, "link": link, "line": line_labels(model, link, at.batch)}
-    return {
-        p.name: np.array([index.get((p.name, str(label)), -1) for label in scopes[p.scope]], int)
-        for p in law.parameters
-    }
+    return np.array(
+        [
+            [index.get((p.name, str(label)), -1) for label in scopes[p.scope]]
+            for p in law.parameters
+        ],
+        dtype=np.intp,
+    )
 
 
 def _gather(
+    law: Law,
     theta: Floats,
-    rows: Mapping[str, NDArray[np.intp]],
+    rows: NDArray[np.intp],
     xp: Any = np,  # noqa: ANN401 (a library)
 ) -> dict[str, Floats]:
+    """Return the values of each parameter, shape (…, points), of coefficients (…, coefficients)."""
     padded = xp.concatenate([theta, xp.zeros((*theta.shape[:-1], 1))], axis=-1)
-    return {name: padded[..., row] for name, row in rows.items()}
+    return _by_name(law, padded[..., rows])
+
+
+def _by_name(law: Law, values: Floats) -> dict[str, Floats]:
+    """Return values of shape (…, parameters, points) by the names of the parameters."""
+    return {p.name: values[..., i, :] for i, p in enumerate(law.parameters)}
