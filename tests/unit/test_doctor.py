@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -228,15 +227,16 @@ def test_the_command_looks_without_tensorflow_in_two_seconds_and_is_readable_whe
         "import json, sys; from nodewise.cli import app; app(['doctor'], standalone_mode=False);"
         "print(json.dumps([m for m in sys.modules if m.split('.')[0] in ('tensorflow', 'keras')]))"
     )
-    started = time.monotonic()
+    before = os.times()
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
     )
-    took = time.monotonic() - started
+    after = os.times()  # CPU time: tests run beside this one
+    took_s = sum(after[2:4]) - sum(before[2:4])
     assert done.returncode == 0, done.stderr
     *text, modules = done.stdout.splitlines()
     assert json.loads(modules) == []
-    assert took < 2
+    assert took_s < 2
     assert all(len(line) <= 80 for line in text if not line.startswith("    "))
     assert "\x1b" not in done.stdout
     assert rows("\n".join(text))  # whatever they say here

@@ -9,7 +9,7 @@ import pytest
 import make_records as make
 from nodewise import claims, comparisons
 from nodewise.errors import UserError
-from nodewise.tables import CURVES, typed
+from nodewise.tables import CURVE_KEY, CURVES, typed
 from nodewise.views import read_overhead
 from rendering import draw_all, render
 
@@ -66,6 +66,45 @@ def test_which_batch_compares_the_smallest_and_the_largest(study):
     for row in (longest.iloc[0], longest.iloc[-1]):
         assert f"{row['speedup']:.2f}× measured" in answer
         assert f"with {row['batch_per_worker']}" in answer
+
+
+def test_a_speed_up_has_the_interval_that_its_launches_leave(study):
+    rows = comparisons.on_several_nodes(study[0]["curves"])
+    told = rows[rows["speedup_low"].notna()]
+    assert len(told)
+    assert (told["speedup_low"] <= told["speedup"]).all()
+    assert (told["speedup"] <= told["speedup_high"]).all()
+    once = rows[rows["repeats"] == 1]
+    assert len(once)
+    assert once["speedup_low"].isna().all()
+
+
+def test_parts_that_take_far_longer_than_the_step_are_a_caution(study):
+    curves = study[0]["curves"]
+    assert not comparisons.parts(curves)["flags"].str.contains("far longer").any()
+    slow = comparisons.parts(curves.assign(communicate_s=curves["step_time_s"]))
+    assert slow["flags"].str.contains("its parts take far longer than the step").all()
+
+
+def test_points_of_two_runs_are_compared_with_one_node_of_the_same_run(study):
+    curves = study[0]["curves"]
+    both = curves.assign(old_s=curves["step_time_s"], new_s=2 * curves["step_time_s"])
+    faster = both["new_s"].where(both["nodes"] > 1, 10 * both["new_s"])
+    rows = comparisons.in_two_runs(
+        curves, both.assign(new_s=faster)[[*CURVE_KEY, "old_s", "new_s"]]
+    )
+    assert len(rows)
+    assert (rows["nodes"] > 1).all()
+    assert rows["speedup_new"].to_numpy() == pytest.approx(10 * rows["speedup_old"].to_numpy())
+
+
+def test_the_home_page_has_the_best_speed_up_of_whole_gradients(study):
+    tables, docs = study
+    rows = comparisons.fair(comparisons.on_several_nodes(tables["curves"]))
+    best = rows[rows["exchange"].isin(("ring", "star"))]["speedup"].max()
+    home = Text((docs / "index.md").read_text()).text
+    assert f"{best:.2f}× measured" in home.replace("\n", " ")
+    assert " by the launches): the best speed-up" in home or "launched once: the best" in home
 
 
 def test_points_with_a_caution_are_counted_and_decide_nothing(study):

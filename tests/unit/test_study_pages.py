@@ -90,3 +90,24 @@ def test_every_study_is_listed_with_what_is_measured_of_it(docs):
     text = Texts((docs / "index.md").read_text()).text
     assert "2 published points, 2 of them measured here" in text
     assert "3 published points, 0 of them measured here" in text
+
+
+def test_the_survey_has_a_page_of_its_trade_offs(tmp_path):
+    survey = {"study": "survey", "model": "fashion_mlp", "experiment": "trade_offs", "n": 2}
+    ways = [
+        {"strategy": "custom_loop"},
+        {"strategy": "parameter_averaging", "options": {"period": 10}},
+        {"strategy": "async_sgd", "options": {"bound": 2}},
+        {"strategy": "compressed_sgd", "options": {"method": "top_k", "share": 0.02}},
+    ]
+    make.write_study(tmp_path, [make.record(make.cell(**survey, **way)) for way in ways])
+    draw_all(tmp_path)
+    docs = render(tmp_path)[0] / "studies"
+    text = Texts((docs / "survey.md").read_text()).text
+    for said in ("every 10 steps", "the largest 2% of the entries", "What it says"):
+        assert said in text
+    assert "survey.html" in (docs / "index.md").read_text()
+
+
+def test_without_points_of_the_survey_it_has_no_page(docs):
+    assert not (docs / "survey.md").exists()

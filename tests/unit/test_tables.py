@@ -175,6 +175,17 @@ def test_speedup_is_against_the_single_strategy(tables):
     assert two["efficiency"] == pytest.approx(expected / 2)
 
 
+def test_a_way_that_is_slow_on_one_node_gains_no_speedup_by_that(tmp_path):
+    slow = make.record(make.cell(n=1, strategy="mpi", repeat=3))
+    records = [make.record(make.cell(n=1)), slow, make.record(make.cell(n=2, strategy="mpi"))]
+    curves = tables_of(records, tmp_path)["curves"].set_index(["strategy", "nodes"])
+    per_s = curves["examples_per_s"]
+    for nodes in (1, 2):
+        expected = per_s["mpi", nodes] / per_s["single", 1]
+        assert curves.loc[("mpi", nodes), "speedup"] == pytest.approx(expected)
+    assert curves.loc[("mpi", 1), "speedup"] != pytest.approx(1, abs=1e-6)
+
+
 def test_without_the_single_strategy_speedup_is_against_the_own_point_on_one_node(tmp_path):
     several = "multi_worker_mirrored"
     records = [make.record(make.cell(n=n, strategy=several)) for n in (1, 2)]

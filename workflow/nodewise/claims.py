@@ -174,13 +174,13 @@ def _faster_than_one(tables: Tables, _: Tables, *, study: str, way: str) -> pd.D
 
 
 def _staleness(tables: Tables, _: Tables, *, strategy: str, tolerance: float) -> pd.DataFrame:
-    """The mean staleness over the number of workers, which must be one, within `tolerance`."""
+    """The mean staleness over the number of other workers: one, within `tolerance`."""
     noted = tables["observations"]
     noted = noted[noted["observation"] == "staleness"]
     cells = with_labels(comparisons.fair(tables["cells"]))
     cells = cells[(cells["strategy"] == strategy) & (cells["nodes"] > 1)]
     rows = noted.merge(cells, "inner", "cell_id")
-    ratio = rows["mean"] / rows["nodes"]
+    ratio = rows["mean"] / (rows["nodes"] - 1)
     return rows.assign(value=ratio, margin=1 + tolerance - (ratio - 1).abs())
 
 

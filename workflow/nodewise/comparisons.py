@@ -6,12 +6,15 @@ the frames; what is concluded rests on `fair` points alone.
 
 import pandas as pd
 
-from nodewise.tables import AXES, PARTS
+from nodewise.tables import AXES, CURVE_KEY, PARTS
 from nodewise.views import GROUP, SINGLE, Tables, scaling_lines, ways, with_labels
 
-DATA_PARALLEL = ("ring", "star", "all-gather")  # in step, and every step
+WHOLE_GRADIENTS = ("ring", "star")  # of all nodes, summed in every step
+DATA_PARALLEL = (*WHOLE_GRADIENTS, "all-gather")  # in step, and every step
 OVERHEADS = ("input", *(part for part in PARTS if part != "compute"))
 DEVICES = "devices"  # exchange between the devices of one machine: these are not several nodes
+
+SPLIT_LONGER = 0.25
 
 _AT = [*GROUP, "cluster", "label", "whole_epochs", "batch_per_worker"]
 _LAUNCH = [*AXES, "kind", "data_origin", "whole_epochs"]
@@ -27,20 +30,54 @@ def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
 
     `speedup` is against `single` with the same batch per worker, or else the way's own one node: a
     way may be slow on one node, and gains nothing by that. `cell_id_one` is a cell of that point.
+    `speedup_low` and `speedup_high` are what the intervals of both step times leave possible, NaN
+    where one was launched once.
     """
     rows = with_labels(scaling_lines(curves))
     one = rows[rows["nodes"] == 1].sort_values("line", kind="stable")
-    names = ["examples_per_s", "cell_id"]
+    times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
+    names = ["examples_per_s", "cell_id", *times]
     of_single = one.loc[one["strategy"] == SINGLE, [*_AT, *names]].drop_duplicates(_AT)
     of_own = one[[*_AT, "line", *names]].drop_duplicates([*_AT, "line"])
     several = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
     several = several.merge(of_single, "left", _AT, suffixes=("", "_single"))
     several = several.merge(of_own, "left", [*_AT, "line"], suffixes=("", "_one"))
+    by_single = several["cell_id_single"].notna()
     for name in names:
-        several[f"{name}_one"] = several[f"{name}_single"].fillna(several[f"{name}_one"])
+        several[f"{name}_one"] = several[f"{name}_single"].where(by_single, several[f"{name}_one"])
     speedup = several["examples_per_s"] / several["examples_per_s_one"]
-    several = several.assign(speedup=speedup, efficiency=speedup / several["nodes"])
+    ends = {
+        end: speedup
+        * (several[f"step_time_{end}_s_one"] / several["step_time_s_one"])
+        * (several["step_time_s"] / several[f"step_time_{other}_s"])
+        for end, other in (("low", "high"), ("high", "low"))
+    }
+    several = several.assign(
+        speedup=speedup,
+        speedup_low=ends["low"],
+        speedup_high=ends["high"],
+        efficiency=speedup / several["nodes"],
+    )
     return several.dropna(subset="speedup").reset_index(drop=True)
+
+
+def in_two_runs(curves: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of `on_several_nodes` that two runs measured, as their `single` was.
+
+    `speedup_old` and `speedup_new` are against `single` of the same run. `changes` is the table of
+    that name.
+    """
+    several = on_several_nodes(curves)[CURVE_KEY]
+    at = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
+    single = changes.loc[changes["strategy"] == SINGLE, [*at, "old_s", "new_s"]]
+    rows = changes.merge(several, "inner", CURVE_KEY).merge(
+        single, "inner", at, suffixes=("", "_one")
+    )
+    rows = rows.assign(
+        speedup_old=rows["nodes"] * rows["old_s_one"] / rows["old_s"],
+        speedup_new=rows["nodes"] * rows["new_s_one"] / rows["new_s"],
+    )
+    return rows.dropna(subset=["speedup_old", "speedup_new"]).reset_index(drop=True)
 
 
 def compared_ways(curves: pd.DataFrame) -> pd.DataFrame:
@@ -64,10 +101,14 @@ def parts(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the points on several nodes that were split, with the share of each part of a step.
 
     The columns are `…_share`; `largest` is the overhead (anything but computing) with the largest
-    one, `largest_share`, and `ratio` the time of communicating over that of computing.
+    one, `largest_share`, and `ratio` the time of communicating over that of computing. Where the
+    parts, one after the other, take longer than the whole step by more than `SPLIT_LONGER`, they
+    say little about it, which is a caution.
     """
     rows = on_several_nodes(curves).dropna(subset="compute_s").reset_index(drop=True)
     seconds = rows[[f"{part}_s" for part in ("compute", *OVERHEADS)]]
+    longer = seconds.sum(axis=1) / rows["step_time_s"] > 1 + SPLIT_LONGER
+    rows = rows.assign(flags=rows["flags"].where(~longer, rows["flags"].map(_with_split)))
     shares = seconds.div(seconds.sum(axis=1), axis=0).set_axis(
         [f"{part}_share" for part in ("compute", *OVERHEADS)], axis=1
     )
@@ -79,6 +120,10 @@ def parts(curves: pd.DataFrame) -> pd.DataFrame:
         largest_share=others.max(axis=1),
         ratio=rows["communicate_s"] / rows["compute_s"],
     )
+
+
+def _with_split(flags: str) -> str:
+    return "; ".join(filter(None, [flags, "its parts take far longer than the step"]))
 
 
 def accuracies(tables: Tables) -> pd.DataFrame:

@@ -587,8 +587,8 @@ def median_interval(launches: pd.Series) -> tuple[float, float]:
 def _with_speedup(curves: pd.DataFrame) -> pd.DataFrame:
     """Fill speed-up and efficiency against one node: the same loop without communication.
 
-    That is the curve's own point on one node, or else `single`. With servers one node communicates
-    already: `single` it is, if there is one.
+    That is `single`, whatever a way itself does on one node: it may be slow there, and gains
+    nothing by that. Without `single` it is the curve's own point on one node.
     """
     key = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
     one_node = curves[curves["nodes"] == 1].rename(columns={"examples_per_s": "base"})
@@ -596,6 +596,5 @@ def _with_speedup(curves: pd.DataFrame) -> pd.DataFrame:
     own = one_node[[*key, "strategy", "base"]]
     of_single = curves.merge(single, "left", key)["base"]
     of_own = curves.merge(own, "left", [*key, "strategy"])["base"]
-    base = of_own.where(curves["exchange"] != "server", of_single).fillna(of_single).fillna(of_own)
-    speedup = curves["examples_per_s"] / base
+    speedup = curves["examples_per_s"] / of_single.fillna(of_own)
     return curves.assign(speedup=speedup, efficiency=speedup / curves["nodes"])

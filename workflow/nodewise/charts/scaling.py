@@ -112,9 +112,10 @@ def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         ),
         caption=(
             "Waiting for the examples of a timed step (input); then steps whose parts are timed "
-            "apart: the gradient (compute), waiting for the slowest worker (wait), the all-reduce "
+            "apart: the gradient (compute), waiting for the slowest worker (wait), the exchange "
             "(communicate), the update of the weights (apply). Each is a median over steps and "
-            "launches. Pale bars call for caution, as hollow points do."
+            "launches. A way that was not measured on one node has the bar of training there "
+            "without any exchange. Pale bars call for caution, as hollow points do."
         ),
     )
 

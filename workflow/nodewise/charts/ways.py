@@ -44,6 +44,9 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     names = ["kind", "strategy", "nodes", *values]
     data = data[[*names, *LAUNCHES, "ideal"]]
     nodes = sorted(map(int, data["nodes"].unique()))
+    counts = data[data["nodes"].gt(1) | (nodes == [1])].groupby("nodes")["strategy"].nunique()
+    shared = int(counts[counts == counts.max()].index.max())
+    at_shared = data[data["nodes"] == shared]
     scale = alt.Scale(domain=nodes, range=theme.batch_colours(len(nodes)))
     legend = alt.Legend(symbolOpacity=1, columns=few(3, 8))
     rank = _strategies(data, "examples_per_s", "max")
@@ -80,11 +83,12 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         data=data,
         title=_VIEWS[0].heading,
         kinds=kinds_of(data),
-        alt=f"Examples per second on {nodes[-1]} nodes: {_ranked(data, 'examples_per_s', '')}.",
+        alt=f"Examples per second on {shared} nodes: {_ranked(at_shared, 'examples_per_s', '')}.",
         caption=(
             "The batch per worker is the same everywhere: more nodes, larger steps. Ticks: "
             f"theoretical scaling, as many times the examples of one node as nodes. Bars: 90 % "
-            f"interval of the median over launches, where there are several. {HOLLOW}"
+            f"interval of the median over launches, where there are several. "
+            f"{_devices(rows)}{HOLLOW}"
         ),
         views=_VIEWS,
         axis="x",
@@ -112,6 +116,13 @@ def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             f"each strategy says what its parts are. {PALE}"
         ),
     )
+
+
+def _devices(rows: pd.DataFrame) -> str:
+    """Say which strategies use devices of one process instead of nodes, if any."""
+    names = sorted(rows.loc[rows["exchange"] == "devices", "strategy"].unique())
+    said = f"{' and '.join(names)}: devices of one process, no link between them. "
+    return said if names else ""
 
 
 def _strategies(data: pd.DataFrame, by: str, how: str, order: str = "descending") -> alt.Y:

@@ -56,7 +56,7 @@ def in_words(optimum: Optimum) -> str:
     words = _WORDS[optimum.question.objective]
     near = ranges(optimum.nodes, np.isin(optimum.nodes, optimum.near))
     said = [
-        f"{_compared(optimum)} {words.goal} {_nodes(optimum.best)} ({_sure(optimum)}).",
+        f"{_compared(optimum)} {_goal(optimum, words)} {_nodes(optimum.best)} ({_sure(optimum)}).",
         f"Within {100 * NEAR:g} % of {words.best}: {near} nodes." if len(optimum.near) > 1 else "",
         _break_even(optimum, words),
         _limits(optimum, words),
@@ -105,6 +105,18 @@ def ranges(nodes: Counts, mask: NDArray[np.bool_]) -> str:
     edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(int), [0]])))
     runs = [(nodes[first], nodes[after - 1]) for first, after in edges.reshape(-1, 2)]
     return ", ".join(f"{a:,}" if a == b else f"{a:,}–{b:,}" for a, b in runs)
+
+
+def _goal(optimum: Optimum, words: _Words) -> str:
+    """Return the goal in words; of a target accuracy, which one and what its steps rest on."""
+    steps = optimum.question.steps
+    if steps is None or not optimum.question.to_target:
+        return words.goal
+    if steps.target is None:
+        target = "an accuracy (steps by the gradient noise scale)"
+    else:
+        target = f"a training accuracy of {steps.target:.3g}"
+    return words.goal.replace("the target accuracy", target)
 
 
 def _compared(optimum: Optimum) -> str:

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from nodewise import __version__, gates, peers, views
+from nodewise.pages.markup import number
 from nodewise.pages.study import Page, Study, slug
 from nodewise.quantities import GENERATED, KINDS, PROJECTED, base_kind, write_number
-from nodewise.tables import INTERVAL
+from nodewise.tables import CURVE_KEY, INTERVAL
 
 
 def pages(study: Study) -> Iterator[Page]:
@@ -22,6 +23,7 @@ def pages(study: Study) -> Iterator[Page]:
         "blocks": gates.MAX_BLOCKS,
         "flagged": int((study.cells["flags"] != "").sum()),
         "cells": len(study.cells),
+        "spread": _spread_of_launches(study),
         "oversubscribed": int(study.cells["oversubscribed"].sum()),
     }
     compared = {"peers": peers.FILE.is_file()}
@@ -37,6 +39,21 @@ def pages(study: Study) -> Iterator[Page]:
         "commits": sorted(set(cells["commit"]) - {""}),
     }
     yield Page("data.html", "data.md.j2", "Data", data)
+
+
+def _spread_of_launches(study: Study) -> dict[str, Any] | None:
+    """Return how much longer the slowest launch of a point took than its quickest."""
+    cells = study.cells[study.cells["step_time_s"] > 0]
+    times = cells.groupby(CURVE_KEY)["step_time_s"]
+    ratios = (times.max() / times.min())[times.size() > 1]
+    if ratios.empty:
+        return None
+    kind = str(cells["kind"].mode().iloc[0])
+    return {
+        "points": len(ratios),
+        "median": number(ratios.median(), "×", kind),
+        "most": number(ratios.max(), "×", kind),
+    }
 
 
 def _machines(study: Study) -> list[list[tuple[str, object]]]:

@@ -61,7 +61,14 @@ def pages(study: Study) -> Iterator[Page]:
         }
         for one in study.calibrations
     ]
-    context = {"calibrations": shown, "split": _split(study)}
+    emulated = study.cells[study.cells["kind"].str.startswith("emulated")]
+    labels = [one.cluster.label for one in study.calibrations if one.status == "ok"]
+    context = {
+        "calibrations": shown,
+        "split": _split(study),
+        "emulated": len(emulated),
+        "like_these": int(emulated["cluster"].isin(labels).sum()),
+    }
     yield Page("calibration.html", "calibration.md.j2", "Calibration", context, figures=True)
 
 

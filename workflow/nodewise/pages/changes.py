@@ -39,6 +39,7 @@ def pages(study: Study) -> Iterator[Page]:
         "machine": _machine(in_both),
         "kinds": sorted(in_both["label"].unique()),
         "counts": rows["verdict"].value_counts().to_dict(),
+        "noise_known": bool(in_both["low"].notna().any()),
         "level": f"{100 * LEVEL:g}",
         "moved": table(moved, _COLUMNS) if len(moved) else None,
     }

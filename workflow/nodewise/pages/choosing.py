@@ -61,7 +61,9 @@ def _by_speed(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
     fastest = group.sort_values("examples_per_s", kind="stable").iloc[-1]
     yield {
         "criterion": Markup("Fastest"),
-        "answer": Markup("{}: {} examples/s, the most of {} strategies").format(
+        "answer": Markup(
+            "{}: {} examples/s, the most of {} strategies measured beside each other"
+        ).format(
             text(fastest["strategy"]),
             number(fastest["examples_per_s"], "", fastest["label"]),
             group["strategy"].nunique(),
@@ -97,21 +99,22 @@ def _by_accuracy(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
     if not groups:
         return
     group = max(groups, key=len)
-    for name, criterion in (
-        ("test_accuracy", "Most accurate"),
-        ("in_time", "Most accurate in a given time"),
-        ("in_epochs", "Most accurate in given epochs"),
+    for name, criterion, examples in (
+        ("test_accuracy", "Most accurate", "test"),
+        ("in_time", "Most accurate in a given time", "training"),
+        ("in_epochs", "Most accurate in given epochs", "training"),
     ):
         known = group.dropna(subset=name)
         if known.empty:
             continue
         best = known.sort_values(name, kind="stable").iloc[-1]
-        told_of = Markup("{}: {}, {} to {} of {} trainings")
+        told_of = Markup("{}: {} of the {} examples; {} to {} in {} trainings, each of one seed")
         yield {
             "criterion": Markup(criterion),  # noqa: S704 (of this module)
             "answer": told_of.format(
                 text(best["strategy"]),
                 number(best[name], "accuracy", best["label"]),
+                examples,
                 data(known[name].min(), "accuracy"),
                 data(known[name].max(), "accuracy"),
                 len(known),
@@ -204,5 +207,5 @@ def _titled(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
 def _point(study: Study, row: "pd.Series[Any]") -> Markup:
     nodes = "1 node" if row["nodes"] == 1 else f"{row['nodes']} nodes"
     model = text(study.model_title(row["model"]))
-    said = Markup("{}, {}, {} examples per worker and step")
-    return said.format(model, text(nodes), row["batch_per_worker"])
+    said = Markup("{}, {}, {} examples per worker and step, in {}")
+    return said.format(model, text(nodes), row["batch_per_worker"], text(row["experiment"]))

@@ -21,7 +21,12 @@ _PART = {
 _PAYS = [
     *POINT,
     Column("repeats", "Launches"),
-    Column("speedup", "Against one node", "×", kind_from="label"),
+    Column(
+        *("speedup", "Against one node", "×"),
+        kind_from="label",
+        low="speedup_low",
+        high="speedup_high",
+    ),
     Column("efficiency", "Efficiency", "share", kind_from="label"),
     *CAUTION,
 ]
@@ -98,7 +103,7 @@ def pages(study: Study) -> Iterator[Page]:
         why_slower(study),
         energy_cost(study),
     ]
-    context = {"findings": found, "claims": _claims(study)}
+    context = {"findings": found, "claims": claims_table(study)}
     yield Page("findings.html", "findings.md.j2", "Findings", context, figures=True)
 
 
@@ -115,12 +120,12 @@ def nodes_pay(study: Study) -> Finding:
     if gains:
         answer = Markup(
             "In {} of {} comparisons several nodes trained faster than one; the most was {}, of {}."
-        ).format(gains, len(told), speed, _point(study, best))
+        ).format(gains, len(told), speed, study.point(best))
     else:
         answer = Markup(
             "In none of {} comparisons did several nodes train faster than one; the nearest to it "
             "was {}, of {}."
-        ).format(len(told), speed, _point(study, best))
+        ).format(len(told), speed, study.point(best))
     limits = [
         text(
             "The batch per worker is the same on all nodes: the global batch grows with them, and "
@@ -128,6 +133,7 @@ def nodes_pay(study: Study) -> Finding:
         ),
         _DEVICES,
         *_one_launch(told),
+        *_two_runs(study),
     ]
     shown = _figures(study, best, "speedup", "ways", "time")
     cells = [best["cell_id"], best["cell_id_one"]]
@@ -149,14 +155,10 @@ def which_batch(study: Study) -> Finding:
     line = max(lines, key=lambda one: (len(one), one["nodes"].iloc[0]))
     small, large = line.iloc[0], line.iloc[-1]
     pays = line.loc[line["speedup"] > 1, "batch_per_worker"]
-    if line["speedup"].is_monotonic_increasing:
-        how = "The larger, the better"
-    else:
-        how = "Larger is not always better"
-    first = (
-        Markup("more nodes pay from {} on").format(int(pays.min()))
-        if len(pays) and line["speedup"].is_monotonic_increasing
-        else Markup("more nodes pay at {} of {} batches").format(len(pays), len(line))
+    rising = line["speedup"].is_monotonic_increasing
+    how = "The larger, the better" if rising else "Larger is not always better"
+    first = Markup("of the batches {} it pays at {}").format(
+        _listed(line["batch_per_worker"]), _listed(pays) if len(pays) else "none"
     )
     answer = Markup(
         "{}: {} on {} nodes by {} has {} the throughput of one node with {} examples per worker "
@@ -339,9 +341,9 @@ def energy_cost(study: Study) -> Finding:
         len(told),
         number(told["ratio"].median(), "×", _kind(told)),
         number(least["ratio"], "×", least["label"]),
-        _point(study, least),
+        study.point(least),
         number(most["ratio"], "×", most["label"]),
-        _point(study, most),
+        study.point(most),
     )
     limits = [text("This is of training steps alone: starting up and evaluating are left out.")]
     if (told["label"] == "estimated").any():
@@ -375,14 +377,6 @@ def _shown(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(model=rows["model"].map(study.model_title), strategy=strategy)
 
 
-def _point(study: Study, row: "pd.Series[Any]") -> Markup:
-    """Return a point in words."""
-    line = row["line"] if "line" in row else row["strategy"]
-    return Markup("{} on {} nodes by {} with {} examples per worker and step").format(
-        text(study.model_title(row["model"])), row["nodes"], text(line), row["batch_per_worker"]
-    )
-
-
 def _figures(study: Study, row: "pd.Series[Any]", *names: str) -> list[Shown]:
     """Return the figures of a point's experiment and model: of the first name that has any.
 
@@ -395,6 +389,24 @@ def _figures(study: Study, row: "pd.Series[Any]", *names: str) -> list[Shown]:
         if own:
             return own[:1]
     return []
+
+
+def _listed(values: "pd.Series[int]") -> str:
+    return ", ".join(f"{value:,}" for value in values)
+
+
+def _two_runs(study: Study) -> list[Markup]:
+    """Return how many points pay in each of two runs, if two were compared."""
+    rows = comparisons.in_two_runs(study.tables["curves"], study.changes)
+    if rows.empty:
+        return []
+    said = Markup(
+        "{} of the points were measured in two runs, with one node beside them: several nodes were "
+        "faster than one at {} of them in the one run and at {} in the other. What pays narrowly "
+        'depends on the day: <a href="changes.html">Changes between runs</a>.'
+    )
+    gains = [int((rows[f"speedup_{run}"] > 1).sum()) for run in ("old", "new")]
+    return [said.format(len(rows), *gains)]
 
 
 def _one_launch(rows: pd.DataFrame) -> list[Markup]:
@@ -410,10 +422,12 @@ def _kind(rows: pd.DataFrame) -> str:
     return str(rows["label"].mode().iloc[0])
 
 
-def _claims(study: Study) -> Table:
-    """Return what the studies say, and what our tables say of it."""
+def claims_table(study: Study, of: str | None = None) -> Table:
+    """Return what the studies say, or one `of` them, and what our tables say of it."""
     rows = []
     for one in judged(study.tables, study.overhead):
+        if of not in (None, one.claim.study):
+            continue
         found = one.comparisons
         value: Any = "–"
         if len(found):

@@ -34,8 +34,8 @@ _WHAT = [
 ]
 _BATCH = Column("batch_per_worker", "Batch per node")
 _NODES = {
-    "pays": "Quicker than one node from",
-    "efficiency": "Efficiency of a half or more up to",
+    "pays": "Quicker than its own one node from",
+    "efficiency": "Efficiency of a half or more, by its own one node, up to",
     "epoch_time": "Shortest epoch on",
     "epoch_cost": "Cheapest epoch on",
     "target_time": "Target accuracy soonest on",
@@ -69,6 +69,7 @@ _TRIALS = [
         *((name, LAWS[name].title) for name in BASELINES),
     )
 ]
+_LIKELY, _FEW = 0.5, 2
 _JUDGEMENT = [
     Column("source", "Points"),
     Column("scenario", "What was left out", wide=True),
@@ -217,10 +218,23 @@ def _what(rows: pd.DataFrame) -> list[Column]:
 
 
 def _best(asked: pd.DataFrame) -> Markup:
-    """Return the best number of nodes and its probability; `or more` if that is the last one."""
+    """Return the best number of nodes and its probability; `or more` if that is the last one.
+
+    Where that one is hardly likelier than others, it is the numbers that are nearly as good.
+    """
     best = asked[asked["best"]].iloc[0]
+    if best["objective"] == "efficiency":
+        further = asked["nodes"] >= best["nodes"]
+        return _nodes(best, asked.loc[further, "probability"].sum())
     more = " or more" if best["nodes"] > 1 and not best["interior"] else ""
-    return _nodes(best, best["probability"], more)
+    if best["probability"] >= _LIKELY or asked["near"].sum() < _FEW:
+        return _nodes(best, best["probability"], more)
+    near = asked.loc[asked["near"], "nodes"]
+    said = Markup(
+        '{} to {}{}<span class="nw-range">within 5 % of the best; no single one is likely</span>'
+    )
+    ends = (number(end, "", best["kind"]) for end in (near.min(), near.max()))
+    return said.format(*ends, more)
 
 
 def _pays(asked: pd.DataFrame) -> Markup:

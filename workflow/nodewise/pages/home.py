@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from nodewise import views
-from nodewise.pages.markup import badge, number
+import pandas as pd
+from markupsafe import Markup
+
+from nodewise import comparisons, views
+from nodewise.pages.markup import badge, data, number
 from nodewise.pages.study import Page, Study
 
 
@@ -21,32 +24,45 @@ def pages(study: Study) -> Iterator[Page]:
 
 
 def _measured(study: Study) -> list[dict[str, Any]]:
-    """Return the best speed-up and the smallest batch that pays, of nodes and without a caution."""
-    speed = views.speedups(study.tables["curves"])
-    speed = speed[(speed["nodes"] > 1) & (speed["flags"] == "")]
-    speed = speed[speed["exchange"] != "devices"]  # of one machine
+    """Return the best speed-up and the smallest batch that pays, of nodes and without a caution.
+
+    Only ways that sum the gradients of all nodes in every step: others count examples that help
+    less.
+    """
+    rows = comparisons.fair(comparisons.on_several_nodes(study.tables["curves"]))
+    speed = rows[rows["exchange"].isin(comparisons.WHOLE_GRADIENTS)]
     if speed.empty:
         return []
-    best = speed.sort_values("speedup").iloc[-1]
+    best = speed.sort_values("speedup", kind="stable").iloc[-1]
     headlines = [
         {
-            "number": number(best["speedup"], "×", best["kind"]),
-            "text": f"the throughput of one node: the best speed-up, of "
-            f"{study.model_title(best['model'])} on {best['nodes']} nodes by {best['line']} with "
-            f"{best['batch_per_worker']} examples per worker and step",
+            "number": number(best["speedup"], "×", best["label"]),
+            "text": Markup("the throughput of one node{}: the best speed-up, of {}").format(
+                _interval(best), study.point(best)
+            ),
         }
     ]
-    pays = speed[speed["speedup"] > 1]
+    at = ["experiment", "model", "cluster", "line", "label", "nodes"]
+    lines = speed[speed.groupby(at)["batch_per_worker"].transform("nunique") > 1]
+    pays = lines[lines["speedup"] > 1]
     if pays.empty:
-        text = "At no batch size did more nodes train faster than one."
-        return [*headlines, {"number": badge(best["kind"]), "text": text}]
-    first = pays.sort_values(["batch_per_worker", "nodes"]).iloc[0]
-    text = (
-        f"examples per worker and step: the smallest batch at which {first['nodes']} nodes train "
-        f"{study.model_title(first['model'])} faster than one"
+        gains = int((speed["speedup"] > 1).sum())
+        said = f"of {len(speed)} points on several nodes, {gains} were faster than one node"
+        return [*headlines, {"number": badge(best["label"]), "text": said}]
+    first = pays.sort_values(["batch_per_worker", "nodes"], kind="stable").iloc[0]
+    said = Markup("examples per worker and step: the smallest batch that paid, of {}").format(
+        study.point(first, batch=False)
     )
-    value = number(first["batch_per_worker"], "", first["kind"])
-    return [*headlines, {"number": value, "text": text}]
+    value = number(first["batch_per_worker"], "", first["label"])
+    return [*headlines, {"number": value, "text": said}]
+
+
+def _interval(row: "pd.Series[Any]") -> Markup:
+    """Return what the launches of both points leave possible, if both were launched twice."""
+    if pd.isna(row["speedup_low"]):
+        return Markup(", launched once")
+    ends = (data(row[f"speedup_{end}"], "×") for end in ("low", "high"))
+    return Markup(" ({} to {} by the launches)").format(*ends)
 
 
 def _predicted(study: Study) -> list[dict[str, Any]]:
@@ -55,9 +71,9 @@ def _predicted(study: Study) -> list[dict[str, Any]]:
     for source in ("emulated", "emulated soft", "measured", "published"):
         errors = held.loc[held["source"] == source, "error"]
         if len(errors):
-            text = (
-                f"median error of the formulas on {len(errors)} {source} points on more nodes than "
-                "any that they were fitted to"
-            )
-            return [{"number": number(errors.median(), "share", "predicted"), "text": text}]
+            said = Markup(
+                "median error of the formulas, {} at worst, on {} {} points on more nodes than any "
+                "that they were fitted to, those with a caution included"
+            ).format(data(errors.max(), "share"), len(errors), source)
+            return [{"number": number(errors.median(), "share", "predicted"), "text": said}]
     return []

@@ -17,6 +17,9 @@ _PLACE = [Column("model", "Model"), Column("nodes", "Nodes")]
 _KIND = Column("kind", "Kind")
 
 
+_NARROWLY = 0.005  # of a level: less than the digits that are written show
+
+
 def _ends(name: str, title: str, unit: str) -> Column:
     """Return the column of an `Interval` that `_spread` has written."""
     return Column(name, title, unit, kind_from="kind", low=f"{name}_low", high=f"{name}_high")
@@ -87,8 +90,10 @@ def _spread(name: str, interval: Interval) -> dict[str, float | None]:
     return {name: interval.median, f"{name}_low": interval.low, f"{name}_high": interval.high}
 
 
-def _reached(within: bool) -> str:
-    return "yes" if within else "no"
+def _reached(ratio: float, level: float, *, at_least: bool = False) -> str:
+    within = ratio >= level if at_least else ratio <= level
+    narrowly = not within and abs(ratio / level - 1) < _NARROWLY
+    return "yes" if within else "no, narrowly" if narrowly else "no"
 
 
 def _fastest(study: Study, found: Results) -> list[dict[str, Any]]:
@@ -107,7 +112,7 @@ def _fastest(study: Study, found: Results) -> list[dict[str, Any]]:
                         "peer": NAMES[one.peer],
                         **_spread("ratio", one.ratio),
                         "rounds": one.ratio.rounds,
-                        "reached": _reached(one.ratio.median <= found.levels["step"]),
+                        "reached": _reached(one.ratio.median, found.levels["step"]),
                         "kind": kind_label(one.kind),
                     }
                 )
@@ -149,7 +154,7 @@ def _all_reduces(found: Results) -> list[dict[str, Any]]:
             "payload": one.payload_bytes,
             "wire_s": one.wire_s,
             **_spread("ratio", one.ratio),
-            "reached": _reached(one.ratio.median <= found.levels["all_reduce"]),
+            "reached": _reached(one.ratio.median, found.levels["all_reduce"]),
             "kind": kind_label(one.kind),
         }
         for one in sorted(found.all_reduces, key=lambda one: (one.payload_bytes, one.nodes))
@@ -162,7 +167,7 @@ def _fits(study: Study, found: Results) -> list[dict[str, Any]]:
             "model": study.model_title(one.model),
             "way": f"Keras {name}" if name == "fit" else name,
             **_spread("ratio", ratio),
-            "reached": _reached(ratio.median >= found.levels["fit"]),
+            "reached": _reached(ratio.median, found.levels["fit"], at_least=True),
             "kind": one.kind,
         }
         for one in found.fits

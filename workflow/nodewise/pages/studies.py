@@ -8,6 +8,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise import published
+from nodewise.pages import survey
 from nodewise.pages.markup import Column, number, table
 from nodewise.pages.study import Page, Shown, Study
 from nodewise.quantities import PROJECTED
@@ -51,6 +52,7 @@ RUNS = {
 }
 _WAY = [
     Column("strategy", "Strategy"),
+    Column("experiment", "Our experiment"),
     Column("nodes", "Nodes"),
     Column("batch_per_worker", "Our batch per worker"),
 ]
@@ -111,6 +113,12 @@ def pages(study: Study) -> Iterator[Page]:
         measured = int((printed["seconds_ours"].notna()).sum())
         listed.append({"page": path, "title": title, "points": len(printed), "measured": measured})
         yield Page(path, "studies/runs.md.j2", title, _runs(study, name, rows), figures=True)
+    told = survey.context(study)
+    if told is not None:
+        path = "studies/survey.html"
+        listed.append({"page": path, "title": survey.TITLE, "points": None})
+        told["figures"] = _of_study(study, survey.NAME, "ways")
+        yield Page(path, "studies/survey.md.j2", survey.TITLE, told, bool(told["figures"]))
     context = {"studies": listed}
     yield Page("studies/index.html", "studies/index.md.j2", "Studies", context, contents=False)
 
@@ -189,6 +197,7 @@ def _runs(study: Study, name: str, rows: pd.DataFrame) -> dict[str, Any]:
         "speed": table(rows, _SPEED),
         "time": table(rows, _TIME),
         "accuracy": table(rows[scored], _ACCURACY) if scored.any() else None,
+        "trained": bool(rows["train_accuracy"].notna().any()),
         "scaling": _of_study(study, name, "ways", "ways-parts", "speedup", "efficiency"),
         "curves": _of_study(study, name, "loss-by-epoch", "accuracy-by-epoch"),
         "energy": table(energy, _ENERGY) if len(energy) else None,

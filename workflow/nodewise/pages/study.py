@@ -22,7 +22,7 @@ from nodewise.config import Config, read_config
 from nodewise.datasets.registry import Entry, read_registry
 from nodewise.errors import UserError
 from nodewise.models import registry
-from nodewise.pages.markup import Row, Table, data_table, script_json
+from nodewise.pages.markup import Row, Table, data_table, script_json, text
 from nodewise.records import Record, read_record
 from nodewise.tables import read_tables
 
@@ -196,6 +196,16 @@ class Study:
     def model_title(self, model: str) -> str:
         """Return the title of a model, or its name if it is not one of ours."""
         return registry()[model].title if model in registry() else model
+
+    def point(self, row: "pd.Series[Any]", *, batch: bool = True) -> Markup:
+        """Return a point on several nodes in words, with its batch if asked to."""
+        line = row["line"] if "line" in row else row["strategy"]
+        model = text(self.model_title(row["model"]))
+        said = Markup("{} on {} nodes by {}").format(model, row["nodes"], text(line))
+        if not batch:
+            return said
+        examples = Markup(" with {} examples per worker and step")
+        return said + examples.format(row["batch_per_worker"])
 
     def dataset_title(self, dataset: str) -> str:
         """Return the title of a dataset; where a user's own comes from."""

@@ -1,0 +1,100 @@
+"""The survey: it prints no measurements; what it says stands beside ours of the same trade-offs."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from nodewise.pages.findings import claims_table
+from nodewise.pages.markup import CAUTION, POINT, Column, Table, table
+from nodewise.pages.study import Study
+from nodewise.views import with_labels
+
+NAME = "survey"
+TITLE = "Survey of averaging, staleness and compression"
+
+_WAY = [*POINT, Column("setting", "Setting", wide=True)]
+_SPEED = [
+    Column("examples_per_s", "Examples/s", "", kind_from="label"),
+    Column("speedup", "Against one node", "×", kind_from="label"),
+]
+_SENT = [
+    Column("bytes_sent_per_step", "Sent by a worker in a step", "B", kind_from="label"),
+    Column("less", "Less than a ring", "×", kind_from="label"),
+]
+_EXCHANGED = [*_WAY, *_SPEED, *_SENT, *CAUTION]
+_STALENESS = [
+    *_WAY,
+    Column("mean", "Mean staleness", "mean", kind_from="label"),
+    Column("largest", "Largest", "", kind_from="label"),
+    *_SPEED,
+    *CAUTION,
+]
+_RING = "custom_loop"  # sums every gradient in every step, the fewest bytes that this takes
+
+
+def context(study: Study) -> dict[str, Any] | None:
+    """Return what the page of the survey shows; None if nothing of it was measured."""
+    rows = _points(study)
+    if rows.empty:
+        return None
+    return {
+        "claims": claims_table(study, TITLE),
+        "averaging": _told(study, rows, rows["exchange"] == "averaging", _EXCHANGED, _period),
+        "staleness": _told(study, rows, rows["mean"].notna(), _STALENESS, _control),
+        "compression": _told(study, rows, rows["exchange"] == "all-gather", _EXCHANGED, _codec),
+        "whole_epochs": bool(rows["whole_epochs"].any()),
+    }
+
+
+def _points(study: Study) -> pd.DataFrame:
+    """Return the study's points on several nodes, with the staleness of a cell of theirs.
+
+    `less` is how many times as many bytes a ring sends in a step, on the same nodes.
+    """
+    curves = study.tables["curves"]
+    rows = with_labels(curves[(curves["study"] == NAME) & (curves["nodes"] > 1)])
+    at = ["model", "dataset", "cluster", "label", "batch_per_worker", "nodes"]
+    ring = rows.loc[rows["strategy"] == _RING, [*at, "bytes_sent_per_step"]].drop_duplicates(at)
+    rows = rows.merge(ring, "left", at, suffixes=("", "_ring"))
+    noted = study.tables["observations"]
+    stale = noted.loc[noted["observation"] == "staleness", ["cell_id", "mean", "largest"]]
+    sent = rows["bytes_sent_per_step"].where(rows["bytes_sent_per_step"] > 0)
+    return rows.assign(less=rows["bytes_sent_per_step_ring"] / sent).merge(stale, "left", "cell_id")
+
+
+def _told(
+    study: Study,
+    rows: pd.DataFrame,
+    which: "pd.Series[bool]",
+    columns: list[Column],
+    setting: Callable[[dict[str, Any]], str],
+) -> Table | None:
+    """Return the points of one trade-off as a table, with the setting that it is about."""
+    told = rows[which].sort_values(["cluster", "nodes", "strategy"], kind="stable")
+    if told.empty:
+        return None
+    said = [setting(json.loads(options or "{}")) for options in told["options"]]
+    return table(told.assign(setting=said, model=told["model"].map(study.model_title)), columns)
+
+
+def _period(options: dict[str, Any]) -> str:
+    return "every step" if options["period"] == 1 else f"every {options['period']} steps"
+
+
+def _control(options: dict[str, Any]) -> str:
+    said = [
+        f"no worker more than {options['bound']} steps ahead" if options.get("bound") else "",
+        f"{options['updates']} gradients make an update" if options.get("updates") else "",
+        "stale gradients count less" if options.get("scale_by_staleness") else "",
+    ]
+    return ", ".join(filter(None, said)) or "none"
+
+
+def _codec(options: dict[str, Any]) -> str:
+    if options["method"] == "threshold":
+        return f"entries beyond ±{options['threshold']:g}, by their sign"
+    if options["method"] == "top_k":
+        return f"the largest {options['share']:.0%} of the entries"
+    return str(options["method"])
