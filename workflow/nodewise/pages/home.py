@@ -7,7 +7,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise import comparisons, views
-from nodewise.pages.markup import badge, data, number
+from nodewise.pages.markup import badge, number
 from nodewise.pages.study import Page, Study
 
 
@@ -61,7 +61,7 @@ def _interval(row: "pd.Series[Any]") -> Markup:
     """Return what the launches of both points leave possible, if both were launched twice."""
     if pd.isna(row["speedup_low"]):
         return Markup(", launched once")
-    ends = (data(row[f"speedup_{end}"], "×") for end in ("low", "high"))
+    ends = (number(row[f"speedup_{end}"], "×", row["label"]) for end in ("low", "high"))
     return Markup(" ({} to {} by the launches)").format(*ends)
 
 
@@ -74,6 +74,6 @@ def _predicted(study: Study) -> list[dict[str, Any]]:
             said = Markup(
                 "median error of the formulas, {} at worst, on {} {} points on more nodes than any "
                 "that they were fitted to, those with a caution included"
-            ).format(data(errors.max(), "share"), len(errors), source)
+            ).format(number(errors.max(), "share", "predicted"), len(errors), source)
             return [{"number": number(errors.median(), "share", "predicted"), "text": said}]
     return []
