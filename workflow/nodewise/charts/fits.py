@@ -179,7 +179,8 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         kinds=[kind, "fitted", "predicted"],
         alt=f"Efficiency at batch {batch} by the rate of the link. {_rates_in_words(data)}",
         caption=(
-            f"At {batch} examples per worker, with the fitted bandwidth scaled to each rate. "
+            f"At {batch} examples per worker, with the fitted bandwidth scaled to each rate, which "
+            "is in the node's own time. "
             "Points are measured over links of that rate. Where a line is dashed, it leaves the "
             "rates or the numbers of nodes that were measured. Shaded: 90 % interval."
         ),

@@ -169,7 +169,7 @@ def _split(study: Study) -> dict[str, Any] | None:
     )
     worst = rows.loc[error.abs().sort_values(ascending=False, kind="stable").index[:SHOWN]]
     return {
-        "table": table(worst.sort_index(), _SPLIT),
+        "table": table(worst, _SPLIT),
         "shown": len(worst),
         "cells": len(rows),
         "missed": int((rows["verdict"] == "missed").sum()),

@@ -102,6 +102,7 @@ def pages(study: Study) -> Iterator[Page]:
         "sources": [_overview(study, name) for name in sources],
         "rates": study.pick("rates"),
         "steps": _steps(_named(study, study.overhead["steps_to_accuracy"])),
+        "baselines": [LAWS[name] for name in BASELINES],
         "judgement": table(_judgement(study.overhead["judgement"]), _JUDGEMENT),
     }
     yield Page("fit.html", "fit.md.j2", "How many nodes?", context, figures=True)
