@@ -14,6 +14,8 @@ DATA_PARALLEL = (*WHOLE_GRADIENTS, "all-gather")  # in step, and every step
 OVERHEADS = ("input", *(part for part in PARTS if part != "compute"))
 DEVICES = "devices"  # exchange between the devices of one machine: these are not several nodes
 
+OVER_BATCHES = ["experiment", "model", "cluster", "line", "label", "nodes"]
+"""What points have in common that differ in their batch."""
 SPLIT_LONGER = 0.25
 
 _AT = [*GROUP, "cluster", "label", "whole_epochs", "batch_per_worker"]

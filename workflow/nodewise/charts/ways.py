@@ -17,6 +17,7 @@ from nodewise.charts.figure import (
 )
 from nodewise.charts.scaling import HOLLOW
 from nodewise.charts.stacks import PALE, stacked
+from nodewise.comparisons import DEVICES
 from nodewise.quantities import write_number
 from nodewise.views import LAUNCHES
 
@@ -120,7 +121,7 @@ def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
 
 def _devices(rows: pd.DataFrame) -> str:
     """Say which strategies use devices of one process instead of nodes, if any."""
-    names = sorted(rows.loc[rows["exchange"] == "devices", "strategy"].unique())
+    names = sorted(rows.loc[rows["exchange"] == DEVICES, "strategy"].unique())
     said = f"{' and '.join(names)}: devices of one process, no link between them. "
     return said if names else ""
 

@@ -146,7 +146,7 @@ def which_batch(study: Study) -> Finding:
     asked = Finding("batch", "Which batch?", "curves")
     rows = comparisons.on_several_nodes(study.tables["curves"])
     told = comparisons.fair(rows)
-    at = ["experiment", "model", "cluster", "line", "label", "nodes"]
+    at = comparisons.OVER_BATCHES
     told = told[told.groupby(at)["batch_per_worker"].transform("nunique") > 1]
     if told.empty:
         several = rows.groupby(at)["batch_per_worker"].transform("nunique") > 1

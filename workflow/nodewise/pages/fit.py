@@ -52,7 +52,7 @@ _CHOICES = [
     Column("link", "Link", wide=True),
     Column("title", "Law"),
     Column("error", "Mean error", "share", "predicted"),
-    Column("verdict", "Chosen"),
+    Column("chosen", "Chosen"),
 ]
 _DIAGNOSIS = [
     _BATCH,
@@ -148,17 +148,10 @@ def _source(study: Study, source: str) -> dict[str, Any]:
         ],
         "answers": _answers(_named(study, of_source["optima"])),
         "shared": _coefficients(fits[fits["curve"] == ""], _SHARED),
-        "choices": _choices(of_source["choices"]),
+        "choices": table(of_source["choices"], _CHOICES) if len(of_source["choices"]) else None,
         "largest": _trials(trials, LARGEST, LARGEST_TOTALS),
         "each": _trials(trials, EACH),
     }
-
-
-def _choices(choices: pd.DataFrame) -> Table | None:
-    """Return the laws that may be with their errors, if there are any."""
-    if choices.empty:
-        return None
-    return table(choices.assign(verdict=choices["chosen"].map({True: "yes", False: ""})), _CHOICES)
 
 
 def _evidence(study: Study, curve: str) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def _measured(study: Study) -> list[dict[str, Any]]:
             ),
         }
     ]
-    at = ["experiment", "model", "cluster", "line", "label", "nodes"]
+    at = comparisons.OVER_BATCHES
     lines = speed[speed.groupby(at)["batch_per_worker"].transform("nunique") > 1]
     pays = lines[lines["speedup"] > 1]
     if pays.empty:
