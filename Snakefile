@@ -26,6 +26,7 @@ try:
 except UserError as error:
     sys.exit(f"nodewise: {error}")
 ALIVE = runs.enter(Path(".snakemake"))  # open, and so in force, until this run ends
+runs.take_jobs_along()
 
 
 def sources(*patterns):
@@ -54,7 +55,7 @@ include: "workflow/rules/pages.smk"
 
 onstart:
     if CELLS:
-        shell("nodewise plan --config {CONFIG:q}")
+        shell("exec nodewise plan --config {CONFIG:q}")
 
 
 localrules:

@@ -8,8 +8,10 @@ import psutil
 import pytest
 
 from nodewise.clusters import cgroups
+from nodewise.plan import Machine
 
 GONE_WITHIN_S = 10
+_REFERENCE_S = 0.0064  # the reference step of the core that bounds of CPU time were set on, at rest
 _COUNTS = {"nf_conntrack_count"}  # a state of the kernel, no setting
 
 
@@ -27,6 +29,14 @@ _MUST_RUN = "CI" in os.environ and os.getuid() == 0
 needs_emulated_nodes = pytest.mark.skipif(
     _REASON is not None and not _MUST_RUN, reason=str(_REASON)
 )
+
+
+def slower() -> float:
+    """Return how many times longer this core takes than the one that bounds of CPU time are of.
+
+    At least 1: on a faster core the bound stays as it is.
+    """
+    return max(1.0, Machine.here().reference_s / _REFERENCE_S)
 
 
 def processes(marker: str) -> list[psutil.Process]:

@@ -27,6 +27,7 @@ NODES = 3
 CELL = f"leftovers/fashion_mlp/multi_worker_mirrored/batch~32/nodes~{NODES}/repeat~0"
 RECORD = f"results/leftovers/records/{CELL}.json"
 LOGS = f"results/leftovers/logs/{CELL}"
+CALIBRATION = "results/leftovers/calibration/calibration.json"
 DATASET = "results/datasets/fashion_mnist/manifest.json"
 ENDLESS, SHORT = 1_000_000, 3
 BY_HAND = (
@@ -199,6 +200,17 @@ def test_a_killed_snakemake_takes_everything_along_and_locks_nobody_out(project)
     run.communicate(timeout=GONE_WITHIN_S)
     assert list((project / ".snakemake/locks").iterdir())  # the next run has to get past them
     assert not (project / RECORD).exists()
+
+
+def test_a_killed_snakemake_takes_its_calibration_along(project):
+    run = projects.start_snakemake(project, CALIBRATION, TMPDIR=str(temporary(project)))
+    deadline = time.monotonic() + projects.TIMEOUT_S
+    while not list((project / "results/leftovers/logs/calibration").rglob("rank~0.log")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    run.kill()
+    run.communicate(timeout=GONE_WITHIN_S)
+    assert not (project / CALIBRATION).exists()
 
 
 def test_a_full_disk_is_one_clear_line(project):

@@ -16,7 +16,7 @@ from rank_cells import (
     project_of,
     start,
 )
-from traces import needs_emulated_nodes
+from traces import needs_emulated_nodes, slower
 
 SCRIPT = Path(__file__).with_name("mpi_job.py")
 
@@ -39,7 +39,7 @@ def ranks():
 
 def test_waiting_a_second_for_a_peer_takes_hardly_any_cpu_time(ranks):
     """A rank that waited as MPI does by itself would take the whole second."""
-    assert all(rank["waiting_cpu_s"] <= 0.05 for rank in ranks)
+    assert max(rank["waiting_cpu_s"] for rank in ranks) <= 0.05 * slower()
 
 
 def test_a_collective_that_a_peer_does_not_come_to_is_an_error(ranks):

@@ -1,8 +1,9 @@
-"""A killed run of the workflow locks nobody out; one that is alive does."""
+"""A killed run of the workflow locks nobody out, and takes its jobs along."""
 
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 from nodewise import runs
@@ -69,3 +70,52 @@ def test_the_locks_of_a_live_run_stay_whoever_came_and_went_meanwhile(folder):
 def test_a_first_run_makes_the_folder(tmp_path):
     runs.enter(tmp_path / ".snakemake").close()
     assert (tmp_path / ".snakemake").is_dir()
+
+
+JOB = """
+import time
+from nodewise import runs
+
+runs.end_with_workflow()
+print("working", flush=True)
+time.sleep(60)
+"""
+WORKFLOW = """
+import subprocess, sys
+from nodewise import runs
+
+if sys.argv[2:]:
+    runs.take_jobs_along()
+subprocess.run([sys.executable, "-c", sys.argv[1]])
+"""
+
+
+def start_workflow(*arguments):
+    command = [sys.executable, "-c", WORKFLOW, JOB, *arguments]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert run.stdout.readline() == b"working\n"
+    (job,) = psutil.Process(run.pid).children()
+    return run, job
+
+
+def test_a_job_ends_with_the_workflow_that_takes_it_along():
+    run, job = start_workflow("along")
+    run.kill()
+    run.communicate(timeout=10)  # the job held its output open
+    assert not job.is_running() or job.status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_command_that_no_workflow_started_goes_on():
+    run, job = start_workflow()
+    run.kill()
+    run.wait()
+    with pytest.raises(psutil.TimeoutExpired):
+        job.wait(0.5)
+    job.kill()
+    run.communicate(timeout=10)
+
+
+def test_a_job_whose_workflow_is_gone_already_does_not_begin(monkeypatch):
+    monkeypatch.setenv(runs._STARTED_BY, "1")
+    with pytest.raises(SystemExit, match="is gone"):
+        runs.end_with_workflow()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from nodewise import runs
 from nodewise.errors import UserError, what_to_mend
 
 if TYPE_CHECKING:
@@ -770,6 +771,7 @@ def _bar(title: str) -> Iterator[Callable[[float], None]]:
 def main() -> None:
     """Run the command line; what the user can mend is one line on stderr and exit code 2."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    runs.end_with_workflow()
     try:
         app()
     except UserError as error:

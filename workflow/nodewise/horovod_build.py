@@ -14,6 +14,8 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -140,20 +142,38 @@ class _Steps:
             UserError: it failed; the text says at what.
         """
         command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
-        with subprocess.Popen(
-            command,
-            env=self.environment,
-            stdout=self._log,
-            stderr=self._log,
-            start_new_session=True,
-        ) as running:
-            try:
-                code = running.wait()
-            except BaseException:  # the compilers, too
-                os.killpg(running.pid, signal.SIGKILL)
-                raise
+        with (
+            subprocess.Popen(
+                command,
+                env=self.environment,
+                stdout=self._log,
+                stderr=self._log,
+                start_new_session=True,
+            ) as running,
+            _ended_with_us(running.pid),
+        ):
+            code = running.wait()
         if code:
             raise UserError(f"Horovod: {what} failed; see {self._path}")
+
+
+@contextmanager
+def _ended_with_us(group: int) -> Iterator[None]:
+    """Kill a group of processes if the block raises, or if this process ends, however."""
+    # a pipe of ours that nobody writes to ends when we do
+    with subprocess.Popen(
+        ["sh", "-c", 'read -r _; kill -KILL "-$1"', "sh", str(group)],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as guard:
+        try:
+            yield
+        except BaseException:  # the compilers, too
+            os.killpg(group, signal.SIGKILL)
+            raise
+        finally:
+            guard.kill()
 
 
 def _built(folder: Path, steps: _Steps) -> Path:

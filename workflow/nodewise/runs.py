@@ -1,9 +1,15 @@
-"""Which runs of the workflow are alive in this folder: Snakemake's own locks do not tell."""
+"""Which runs of the workflow are alive: Snakemake's own locks and its jobs do not know."""
 
+import ctypes
 import fcntl
+import os
+import signal
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
+
+_STARTED_BY = "NODEWISE_STARTED_BY"  # a process's number
+_PR_SET_PDEATHSIG = 1
 
 
 def enter(folder: Path) -> BinaryIO:
@@ -21,3 +27,24 @@ def enter(folder: Path) -> BinaryIO:
     with suppress(OSError):
         fcntl.flock(alive, fcntl.LOCK_SH)
     return alive
+
+
+def take_jobs_along() -> None:
+    """Have every command that this process runs end with it; to be called by the workflow."""
+    os.environ[_STARTED_BY] = str(os.getpid())
+
+
+def end_with_workflow() -> None:
+    """Have the kernel end this process, by SIGTERM, when the workflow that started it is gone.
+
+    Does nothing to one that no workflow started.
+
+    Raises:
+        SystemExit: it is gone already.
+    """
+    workflow = os.environ.pop(_STARTED_BY, None)
+    if workflow is None:
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != int(workflow):
+        raise SystemExit("the workflow that started this command is gone")

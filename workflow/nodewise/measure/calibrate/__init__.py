@@ -18,7 +18,6 @@ from typing import IO, Any, cast
 
 from nodewise.calibration import Calibration, Launch, calibration_json
 from nodewise.cells import Emulated
-from nodewise.clusters.processes import end_with_parent
 from nodewise.config import Config, read_config
 from nodewise.errors import UserError
 from nodewise.files import check_writable, write_text
@@ -191,7 +190,6 @@ def _run(plan: Plan, logs: Path) -> Iterator[dict[str, Any]]:
             with suppress(BrokenPipeError), stdin:  # it may have ended already
                 stdin.write(plan.model_dump_json())
             for line in stdout:
-                end_with_parent()
                 said = json.loads(line)
                 yield said
         finally:
