@@ -30,6 +30,7 @@ from nodewise.records import (
     record_json,
 )
 from nodewise.strategies import STRATEGIES
+from nodewise.tensorflow_import import import_tensorflow
 
 if TYPE_CHECKING:
     from nodewise.weights import Pretrained
@@ -158,7 +159,8 @@ def _train(
     began: float,
 ) -> Measurement:
     gc.disable()
-    from nodewise import data_service, strategies, train  # TensorFlow, once, for all workers
+    import_tensorflow()  # once, for all workers
+    from nodewise import data_service, strategies, train
     from nodewise.measure import guards
 
     strategies.load(cell.strategy)

@@ -8,6 +8,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,24 +64,25 @@ def train_cell(
     service = data_service.address(cell, cluster)
     tell = channel.send if rank == 0 else lambda message: None
     initial = strategy.state()
-    first = batches(cell, data, recipe, rank, warm_up=_FIRST_STEPS, service=service)
-    for _ in strategy.train(first, _FIRST_STEPS):  # trace, allocate and connect, at full speed
+    warm_up = cell.extent.warmup_steps
+    stream_after = partial(batches, cell, data, recipe, rank, service=service)
+    stream = stream_after(warm_up=_FIRST_STEPS + warm_up)
+    for _ in strategy.train(stream, _FIRST_STEPS):  # trace, allocate and connect, at full speed
         pass
     strategy.barrier()
     if strategy.replicas_agree:
         channel.send({"replica": strategy.weights_sha256()})
     cluster.limit_link(rank)
-    again = True
-    while again:
+    while True:
         channel.meet("warm")
-        warm_up = cell.extent.warmup_steps
-        stream = batches(cell, data, recipe, rank, warm_up=warm_up, service=service)
         for _ in strategy.train(stream, warm_up):
             pass
         strategy.restore(initial)
         strategy.observations()  # those of steps that are not timed are nobody's
         result = _block(cell, strategy, stream, steps, tell)
-        again = channel.meet("timed")
+        if not channel.meet("timed"):
+            break
+        stream = stream_after(warm_up=warm_up)
     strategy.agree()
     return result | {
         "weights_sha256": strategy.weights_sha256(),

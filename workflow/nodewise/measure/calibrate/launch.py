@@ -18,6 +18,7 @@ from nodewise.clusters import base, machine, processes
 from nodewise.clusters.emulated import Emulated
 from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.records import Conditions, Failure
+from nodewise.tensorflow_import import import_tensorflow
 
 
 def main() -> None:
@@ -39,8 +40,9 @@ def main() -> None:
 
 
 def _measure(plan: Plan, cluster: base.Cluster, logs: Path) -> Launch:
+    import_tensorflow()  # once, for all
     from nodewise.measure import guards
-    from nodewise.measure.calibrate.node import measure_node  # imports TensorFlow, once, for all
+    from nodewise.measure.calibrate.node import measure_node
 
     started = datetime.now(UTC)
     watches: list[guards.Watch] = []
