@@ -1,4 +1,4 @@
-# Every target needs Python 3.11 or later, make and git; everything else is set up here.
+# Every target needs Linux, Python 3.11 to 3.13, make and git; everything else is set up here.
 PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
@@ -32,8 +32,8 @@ bayes: $(READY)
 # uv is many times faster than pip; pip fetches it, checked against the lock like everything else.
 # Byte code is compiled once here: without it every cell would wait seconds longer for TensorFlow.
 $(READY): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo 'nodewise needs Python 3.11 or later: make PYTHON=python3.12 ...'; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+		|| { echo 'nodewise needs Python 3.11 to 3.13: make PYTHON=python3.12 ...'; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	awk '/^[a-z]/ { wanted = /^uv==/ } wanted' requirements.lock > $(VENV)/uv.lock
 	$(VENV)/bin/python -m pip install --quiet --require-hashes --requirement $(VENV)/uv.lock

@@ -10,9 +10,12 @@ import shlex
 import sys
 from pathlib import Path
 
+import yaml
+
 from nodewise import runs
 from nodewise.config import read_config
 from nodewise.errors import UserError
+from nodewise.imports import imported
 from nodewise.models import registry
 
 # One file is one study: read and checked here, whole, before any job starts; never merged.
@@ -30,9 +33,14 @@ runs.take_jobs_along()
 
 
 def sources(*patterns):
-    """Return the package's files that a rule's result depends on."""
+    """Return the package's files that decide what is measured: only those, it takes long."""
     package = Path("workflow/nodewise")
     return sorted(str(path) for pattern in patterns for path in package.glob(pattern))
+
+
+def needed(*files):
+    """Return files of the package and all that they import from it."""
+    return [os.path.relpath(path) for path in imported(*files)]
 
 
 CELLS = {cell.id: cell for cell in STUDY.cells()}

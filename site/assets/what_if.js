@@ -88,12 +88,23 @@
     };
   }
 
+  /** How far computing a batch is off the straight line: between measured ones per example, by the
+   * logarithm, as the fit has it. */
+  function deviation(b) {
+    const known = Object.entries(preset().deviations)
+      .map(([batch, seconds]) => [Math.log(batch), seconds / batch])
+      .sort(([one], [other]) => one - other);
+    const next = known.findIndex(([batch]) => batch >= Math.log(b));
+    if (next <= 0) return b * (known.at(next)?.[1] ?? 0); // none, or beyond the last or the first
+    const [[from, low], [to, high]] = known.slice(next - 1, next + 1);
+    return b * (low + ((high - low) * (Math.log(b) - from)) / (to - from));
+  }
+
   /** Return what n nodes do: b of each, the parts of a step, examples a second, speed-up. */
   function at(question, n) {
     const { law, values: p, payload, settings, batch } = question;
     const b = field("fixed").value === "global" ? (batch * question.nodes) / n : batch;
-    const deviation = preset().deviations[short(b)] ?? 0;
-    const parts = step(law, { ...p, compute_deviation_s: deviation }, n, b, payload, settings);
+    const parts = step(law, { ...p, compute_deviation_s: deviation(b) }, n, b, payload, settings);
     return { n, b, ...parts, rate: (n * b) / parts.step };
   }
 

@@ -17,7 +17,13 @@ from nodewise.overhead.curves import COLLECTIVES, Measurements, points_of
 from nodewise.overhead.fit_files import FitFile, fit_measurements, read_fit, write_fit
 from nodewise.overhead.measurements import read_measurements
 from nodewise.overhead.optimum import OBJECTIVES
-from nodewise.overhead.predictions import Asked, optimum_rows, parse_nodes, prediction_rows
+from nodewise.overhead.predictions import (
+    Asked,
+    optimum_rows,
+    parse_nodes,
+    prediction_rows,
+    predictions_table,
+)
 
 HEADER = "curve,nodes,batch_per_worker,step_time_s"
 TEMPLATE = Path("data/templates/measurements.csv")
@@ -137,12 +143,27 @@ def test_collectives_by_the_names_that_people_write(tmp_path, said, meant):
 
 def test_curves_share_a_link_only_if_they_say_so(tmp_path):
     header = f"{HEADER},payload_bytes,cluster,collective"
-    rows = ["a,1,8,1,5,x,", "b,1,8,1,5,x,", "c,1,8,1,5,x,star", "d,1,8,1,5,,", "x,1,8,1,5,,"]
-    found = read(tmp_path, csv_of(*rows, header=header))
+    rows = ["a,1,8,1,5,x,ring", "b,1,8,1,5,x,ring", "c,1,8,1,5,x,star", "d,1,8,1,5,,"]
+    found = read(tmp_path, csv_of(*rows, "x,1,8,1,5,,", header=header))
     together = [[curve.name for curve in group] for group in found.groups()]
     assert together == [["a", "b"], ["c"], ["d"], ["x"]]
     points = points_of(found.groups()[0])
     assert (points.model.tolist(), points.link.tolist()) == (["a", "b"], ["x", "x"])
+
+
+@pytest.mark.parametrize(
+    ("said", "together"),
+    [
+        (["", "star"], [["a", "b"]]),  # somebody said what the cluster does
+        (["", ""], [["a", "b"]]),
+        (["", "star", "ring"], [["a", "c"], ["b"]]),  # two things: what is usual, then
+    ],
+)
+def test_who_did_not_say_its_collective_has_that_of_its_cluster(tmp_path, said, together):
+    header = f"{HEADER},payload_bytes,cluster,collective"
+    rows = [f"{name},1,8,1,5,x,{each}" for name, each in zip("abc", said, strict=False)]
+    found = read(tmp_path, csv_of(*rows, header=header))
+    assert [[curve.name for curve in group] for group in found.groups()] == together
 
 
 def test_without_a_payload_nothing_is_shared(tmp_path):
@@ -301,6 +322,20 @@ def test_any_text_is_measurements_or_one_clear_line(tmp_path, text):
 
 
 # what is fitted and predicted
+
+
+@pytest.mark.parametrize("rows", [["a,4,64,1.0"], ["a,2,64,1", "a,4,64,10"], ["a,1,64,1"]])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_few_points_have_an_answer_or_are_said_to_have_none(tmp_path, rows, objective):
+    fitted = fit_measurements(read(tmp_path, csv_of(*rows)), draws=100)
+    asked = Asked(critical_batch=1000.0)
+    (answer,) = optimum_rows(fitted, [1, 2, 4, 8, 64], asked, [objective])
+    json.dumps(answer, allow_nan=False)
+    assert answer["best"] or answer["answer"].startswith("not told: ")
+    assert answer["nodes"] or answer["best"] is None
+    predicted = prediction_rows(fitted, [1, 2, 64], asked, objective)
+    json.dumps(predicted, allow_nan=False)
+    assert predictions_table(predicted).row_count == 3
 
 
 def test_a_ring_is_found_again_far_beyond_what_was_measured(ring):

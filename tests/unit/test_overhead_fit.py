@@ -189,3 +189,24 @@ def test_points_that_cannot_be(wrong):
 def test_nothing_to_fit():
     with pytest.raises(ValueError, match="nothing to fit"):
         fit(RingAllReduce(), points().where(np.zeros(12, bool)))
+
+
+def test_a_batch_beside_a_measured_one_is_off_the_straight_line_like_it():
+    """Else a best number of nodes would be the one whose batch happened to be measured."""
+    nodes, batch = (axis.ravel() for axis in np.meshgrid([1.0, 2, 4], [64.0, 128, 256, 512]))
+    step_s = 1e-3 + 1e-4 * batch * np.where(batch == 128, 0.8, 1.0) + 1e-3 * (nodes - 1)
+    fitted = fit(RingAllReduce(), Points.of(nodes, batch, 1e6, step_s), draws=50)
+    asked = np.array([127.0, 128, 129, 181, 255.9, 256, 700, 5000])
+    per_example = fitted.evaluate(At.of(np.ones(len(asked)), asked, 1e6)) / asked
+    beside, between, whole = per_example[[0, 2]], per_example[3], per_example[5]
+    assert beside == pytest.approx(per_example[1], rel=0.01)
+    assert per_example[1] < 0.9 * whole
+    assert per_example[1] < between < whole
+    assert per_example[4] == pytest.approx(whole, rel=0.01)
+    assert per_example[6:] == pytest.approx(whole, rel=0.05)
+    spread = np.std(np.log(fitted.draw(At.of(np.ones(len(asked)), asked, 1e6))), axis=0)
+    assert spread[0] < 1.5 * spread[1]  # hardly less is known of 127 than of 128
+    assert spread[3] > 2 * spread[1]
+    # neighbours are off together: none of them is faster by chance
+    near = fitted.draw(At.of(np.ones(2), np.array([180.0, 181.0]), 1e6))
+    assert np.corrcoef(np.log(near.T))[0, 1] > 0.99

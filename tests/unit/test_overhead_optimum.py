@@ -219,7 +219,7 @@ def test_a_law_of_one_batch_is_not_asked_about_another():
     held = Question("epoch_time", batch=64, examples=EXAMPLES)
     assert find_optimum(fitted, held, [2, 4, 8], payload=PAYLOAD).best == 8
     shared = Question("epoch_time", global_batch=64, examples=EXAMPLES)
-    with pytest.raises(ValueError, match="amdahl: says nothing of batches"):
+    with pytest.raises(ValueError, match="amdahl: says nothing of one node, or of such batches"):
         find_optimum(fitted, shared, [2, 4], payload=PAYLOAD)
 
 
@@ -269,6 +269,52 @@ def test_one_node_is_the_best_of_few_where_many_are_better():
     text = in_words(found)
     assert "None of them are quicker than one." in text
     assert "ever shorter with more nodes, up to 4,096 at least" in text
+
+
+def test_numbers_between_those_compared_are_looked_at_too():
+    """1, 2 and 64 nodes: the best is between the last two, so that 64 are no interior optimum."""
+    asked = {"global_batch": 1024, "values": VALUES | {"latency_s": 2e-3}}
+    best = ask(**asked).best
+    assert 2 < best < 64
+    few = ask(nodes=[1, 2, 64], **asked)
+    assert not few.interior
+    assert few.anywhere == pytest.approx(best, abs=1)
+    said = in_words(few)
+    assert said.startswith("Of 1, 2, 64 nodes up to 64 that share 1,024 examples per step,")
+    assert "do better than all compared" in said
+
+
+def test_what_only_rounding_tells_apart_is_equal():
+    """Without communication an epoch costs the same on any number of nodes: the fewest, then."""
+    found = ask(
+        "epoch_cost", values={"compute_per_example_s": 0.87 / 64}, law=NoExchange(), examples=1
+    )
+    assert found.best == 1
+    assert found.probability[0] == 1
+    assert found.break_even is None
+    assert found.beats_one.max() == 0
+
+
+def test_an_efficiency_that_few_nodes_miss_is_not_said_to_be_missed_by_all():
+    found = ask("efficiency", values=VALUES | {"latency_s": 1.0})
+    assert (found.best, found.anywhere) == (1, 1)
+    assert "None of them are quicker than one." in in_words(found)
+    assert "no interior optimum" not in in_words(found)
+
+
+def test_draws_in_which_a_step_takes_no_time_are_left_out_and_most_of_them_refused():
+    nothing = dict.fromkeys(VALUES, 0.0)
+    question = Question("efficiency", batch=64)
+
+    def found(draws):
+        fitted = known(RingAllReduce(), VALUES, draws)
+        return find_optimum(fitted, question, [1, 2, 4], payload=PAYLOAD)
+
+    some = found([VALUES, VALUES, nothing])
+    assert np.isfinite([some.low, some.high]).all()
+    assert some.probability.sum() == pytest.approx(1)
+    with pytest.raises(ValueError, match="say too little of one node"):
+        found([VALUES, nothing, nothing])
 
 
 def test_one_node_is_the_cheapest_of_a_ring():

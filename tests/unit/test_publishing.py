@@ -70,7 +70,7 @@ def test_only_the_deployment_may_write_and_only_pages():
 
 def test_it_runs_the_commands_of_the_readme():
     readme = Path("README.md").read_text()
-    assert MAKE == ["make lint", "make test", "make site"]
+    assert MAKE == ["make lint", "make bayes", "make test", "make site"]
     assert all(command in readme for command in MAKE)
 
 

@@ -186,7 +186,7 @@ def measure_cell(
 ) -> None:
     """Train one cell of a study and write its record.
 
-    Example: nodewise measure-cell ntua_steps/fashion_cnn/single/batch~64/nodes~1/repeat~0
+    Example: nodewise measure-cell ntua_steps/fashion_cnn/single/batch~32/nodes~1/repeat~0
     --config config/study.yaml --manifest results/datasets/fashion_mnist/manifest.json
     --out record.json --logs logs
     """

@@ -33,12 +33,12 @@ def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
     `speedup` is against `single` with the same batch per worker, or else the way's own one node: a
     way may be slow on one node, and gains nothing by that. `cell_id_one` is a cell of that point.
     `speedup_low` and `speedup_high` are what the intervals of both step times leave possible, NaN
-    where one was launched once.
+    where one was launched once. A caution about that one node is one about the point, too.
     """
     rows = with_labels(scaling_lines(curves))
     one = rows[rows["nodes"] == 1].sort_values("line", kind="stable")
     times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
-    names = ["examples_per_s", "cell_id", *times]
+    names = ["examples_per_s", "cell_id", "flags", *times]
     of_single = one.loc[one["strategy"] == SINGLE, [*_AT, *names]].drop_duplicates(_AT)
     of_own = one[[*_AT, "line", *names]].drop_duplicates([*_AT, "line"])
     several = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
@@ -55,12 +55,19 @@ def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
         for end, other in (("low", "high"), ("high", "low"))
     }
     several = several.assign(
+        flags=_with_flags_of_one(several),
         speedup=speedup,
         speedup_low=ends["low"],
         speedup_high=ends["high"],
         efficiency=speedup / several["nodes"],
     )
     return several.dropna(subset="speedup").reset_index(drop=True)
+
+
+def _with_flags_of_one(rows: pd.DataFrame) -> list[str]:
+    """Return the cautions of points, those of the one node beside them included."""
+    both = zip(rows["flags"], rows["flags_one"].fillna(""), strict=True)
+    return ["; ".join(filter(None, [own, one and f"on one node: {one}"])) for own, one in both]
 
 
 def in_two_runs(curves: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
@@ -89,11 +96,12 @@ def compared_ways(curves: pd.DataFrame) -> pd.DataFrame:
     way itself does on one node; `node_s` are the seconds of nodes that a thousand examples take.
     """
     rows = ways(curves).rename(columns={"kind": "label"})
-    one = rows.loc[rows["strategy"] == SINGLE, [*_AT, "examples_per_s"]]
+    one = rows.loc[rows["strategy"] == SINGLE, [*_AT, "examples_per_s", "flags"]]
     one = one.drop_duplicates(_AT)
     rows = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
     rows = rows.merge(one, "left", _AT, suffixes=("", "_one"))
     return rows.assign(
+        flags=_with_flags_of_one(rows),
         against_one=rows["examples_per_s"] / rows["examples_per_s_one"],
         node_s=1000 * rows["nodes"] / rows["examples_per_s"],
     )
@@ -210,13 +218,14 @@ def energies(tables: Tables) -> pd.DataFrame:
         cell_id=("cell_id", "first"),
     )
     one = points[points["strategy"] == SINGLE]
-    one = one.drop(columns=["strategy", "nodes", "exchange", "cell_id", "flags"])
+    one = one.drop(columns=["strategy", "nodes", "exchange", "cell_id"])
     several = points[(points["nodes"] > 1) & (points["exchange"] != DEVICES)]
     at = [name for name in _LAUNCH if name not in ("strategy", "nodes")]
     rows = several.merge(one, "inner", at, suffixes=("", "_one"))
     label = rows["label"].where(rows["label"] == rows["label_one"], "estimated")
     return rows.assign(
         label=label,
+        flags=_with_flags_of_one(rows),
         energy_one_j=rows["energy_j_one"],
         ratio=rows["energy_j"] / rows["energy_j_one"],
     )

@@ -332,6 +332,18 @@ def full_fit(predictions: pd.DataFrame) -> pd.DataFrame:
     return predictions[predictions["scenario"] == ALL_POINTS].copy()
 
 
+def coefficients_of(fits: pd.DataFrame, curve: str) -> pd.DataFrame:
+    """Return the coefficients of a curve, and those that it shares with others of its fits.
+
+    Curves of one link have different fits where what their law takes for known differs.
+    """
+    of_fit = ["link", "law", "settings"]
+    own = fits["curve"] == curve
+    mine = fits.loc[own, of_fit].drop_duplicates()
+    shared = fits[of_fit].merge(mine, "left", indicator=True)["_merge"] == "both"
+    return fits[own | (shared.to_numpy() & (fits["curve"] == ""))]
+
+
 def speedup_roles(predictions: pd.DataFrame) -> pd.DataFrame:
     """Return `fit_roles` without what was held out, with `examples_per_s` and `speedup` by it.
 

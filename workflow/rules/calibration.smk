@@ -20,11 +20,13 @@ rule calibrate:
             "calibration.py",
             "cells.py",
             "train.py",
-            "strategies/multi_worker_mirrored.py",
+            "places.py",
+            "gates.py",
             "clusters/*.py",
             "measure/*.py",
             "measure/calibrate/*.py",
         ),
+        strategy=strategy_files("multi_worker_mirrored"),
     output:
         RESULTS + "/calibration/calibration.json",
     log:

@@ -16,10 +16,27 @@ SHARED_SOURCES = sources(
     "data_service.py",
     "places.py",
     "recipes.py",
+    "own.py",
+    "gates.py",
+    "tensorflow_import.py",
     "strategies/base.py",
     "clusters/*.py",
     "measure/*.py",
 )
+
+
+# Of the folder of strategies, these say which there are, for all of them.
+REGISTRY = sources("strategies/__init__.py", "strategies/options.py")
+
+
+def strategy_files(strategy):
+    """Return the file of a strategy and those beside it that it needs."""
+    folder = "workflow/nodewise/strategies/"
+    return [
+        file
+        for file in needed(f"strategies/{strategy}.py")
+        if file.startswith(folder) and file not in REGISTRY
+    ]
 
 
 def model_file(wildcards):
@@ -47,7 +64,7 @@ rule measure_cell:
         weights=weights_manifest,
         library=library,
         model=model_file,
-        strategy=lambda w: f"workflow/nodewise/strategies/{CELLS[w.cell].strategy}.py",
+        strategy=lambda w: strategy_files(CELLS[w.cell].strategy),
         shared=SHARED_SOURCES,
     output:
         RESULTS + "/records/{cell}.json",

@@ -13,14 +13,8 @@ rule draw_charts:
         calibrations=CALIBRATIONS,
         models=DESCRIPTIONS,
         foreseen="data/published/ntua_figure28.csv",
-        sources=sources(
-            "charts/*.py",
-            "views.py",
-            "published.py",
-            "quantities.py",
-            "calibration.py",
-            "architecture.py",
-        ),
+        registry="models/registry.yaml",
+        sources=needed("charts/__init__.py"),
     output:
         # stands for the folder: charts that did not change are not drawn again
         RESULTS + "/charts/themes.js",

@@ -15,9 +15,12 @@ def own_file(spec):
     return [file] if file.endswith(".py") else []
 
 
+# Another entry is no reason to prepare this one anew, and to measure all that trains on it.
+DATASETS = yaml.safe_load(Path("data/datasets.yaml").read_text(encoding="utf-8"))
+
+
 rule prepare_dataset:
     input:
-        registry="data/datasets.yaml",
         sources=sources("datasets/**/*.py"),
     output:
         manifest="results/datasets/{dataset}/manifest.json",
@@ -30,8 +33,7 @@ rule prepare_dataset:
     params:
         source=STUDY.data.source,
         seed=STUDY.seed,
-        # a mirror that appears or goes away is worth another look; which one it is, is not
-        mirrored="NODEWISE_DATASETS" in os.environ,
+        entry=lambda w: DATASETS.get(w.dataset),
     shell:
         "exec nodewise prepare-dataset {wildcards.dataset} --source {params.source}"
         " --seed {params.seed} --out results/datasets/{wildcards.dataset} > {log} 2>&1"

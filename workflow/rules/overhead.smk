@@ -15,7 +15,7 @@ rule fit_overhead:
             table=["curves", "cells", "epochs", "noise_scale", "published"],
         ),
         calibrations=CALIBRATIONS,
-        sources=sources("overhead/*.py", "calibration.py"),
+        sources=needed("overhead/study.py", "overhead/steps_to_accuracy.py", "views.py"),
     output:
         expand(
             RESULTS + "/overhead/{table}.csv",

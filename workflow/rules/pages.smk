@@ -14,7 +14,7 @@ if STUDY.changes:
     rule compare_runs:
         input:
             records=COMPARED,
-            sources=sources("compare.py", "tables.py", "records.py", "cells.py"),
+            sources=needed("compare.py"),
         output:
             CHANGES,
         log:
@@ -40,21 +40,9 @@ rule render_pages:
         foreseen="data/published/ntua_figure28.csv",
         peers=[path for path in ["data/bench/peers.json"] if Path(path).is_file()],
         changes=[CHANGES] if STUDY.changes or Path(CHANGES).is_file() else [],
-        sources=sources(
-            "pages/*.py",
-            "claims.py",
-            "compare.py",
-            "peers.py",
-            "comparisons.py",
-            "site.py",
-            "views.py",
-            "published.py",
-            "quantities.py",
-            "calibration.py",
-            "architecture.py",
-            "strategies/__init__.py",
-            "strategies/options.py",
-        ),
+        registries=["models/registry.yaml", "data/datasets.yaml"],
+        templates=["models/templates/own_model.py", "data/templates/own_data.py"],
+        sources=needed("pages/__init__.py"),
     output:
         # stands for the folder: pages that did not change are not written again
         "build/docs/index.md",
@@ -75,7 +63,7 @@ rule build_site:
         docs=rules.render_pages.output,
         mkdocs="mkdocs.yml",
         overrides=[path for path in SITE_SOURCES if path.startswith("site/overrides")],
-        sources=sources("site.py", "markdown_tables.py"),
+        sources=needed("site.py", "markdown_tables.py"),
     output:
         "build/site/index.html",
     log:

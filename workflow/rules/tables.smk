@@ -17,9 +17,7 @@ rule build_tables:
         records=RECORDS,
         noise_scales=NOISE_SCALES,
         published=[str(path) for path in sorted(Path("data/published").glob("*.csv"))],
-        sources=sources(
-            "tables.py", "published.py", "records.py", "cells.py", "noise_scale.py"
-        ),
+        sources=needed("tables.py", "published.py"),
     output:
         expand(
             RESULTS + "/tables/{table}.{format}",
@@ -31,6 +29,7 @@ rule build_tables:
     params:
         tables=f"{RESULTS}/tables",
         config=CONFIG,
+        watts_per_core=STUDY.watts_per_core,  # all that it takes from the configuration
         noise_scales=NOISE_SCALE_OPTIONS,
     shell:
         "exec nodewise build-tables --config {params.config:q} --out {params.tables}"

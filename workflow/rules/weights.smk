@@ -5,10 +5,12 @@ out:   results/weights/<name>/manifest.json, and the file of the weights beside 
 steps: prepare_weights
 """
 
+# Another entry is no reason to prepare this one anew.
+WEIGHTS = yaml.safe_load(Path("data/weights.yaml").read_text(encoding="utf-8"))
+
 
 rule prepare_weights:
     input:
-        registry="data/weights.yaml",
         sources=sources("weights.py", "datasets/fetching.py", "datasets/web.py"),
     output:
         "results/weights/{weights}/manifest.json",
@@ -16,8 +18,7 @@ rule prepare_weights:
         "results/logs/weights/{weights}.log",
     params:
         source=STUDY.data.source,
-        # a mirror that appears or goes away is worth another look; which one it is, is not
-        mirrored="NODEWISE_DATASETS" in os.environ,
+        entry=lambda w: WEIGHTS.get(w.weights),
     shell:
         "exec nodewise prepare-weights {wildcards.weights} --source {params.source}"
         " --out results/weights/{wildcards.weights} > {log} 2>&1"

@@ -17,6 +17,7 @@ class _Words(NamedTuple):
     better: str
 
 
+_LISTED = 4
 _WORDS = {
     "epoch_time": _Words(
         "an epoch is shortest on",
@@ -89,6 +90,7 @@ def optimum_rows(optimum: Optimum, **about: object) -> list[dict[str, object]]:
             "unit": question.unit,
             "probability": float(optimum.probability[i]),
             "beats_one": float(optimum.beats_one[i]),
+            "sure": _probability(optimum) if nodes == optimum.best else np.nan,
             "best": nodes == optimum.best,
             "near": nodes in optimum.near,
             "break_even": nodes == optimum.break_even,
@@ -120,21 +122,22 @@ def _goal(optimum: Optimum, words: _Words) -> str:
 
 
 def _compared(optimum: Optimum) -> str:
-    question, last = optimum.question, _nodes(int(optimum.nodes[-1]))
+    question, last = optimum.question, int(optimum.nodes[-1])
+    these = f"up to {_nodes(last)}"
+    if len(optimum.nodes) < last:  # not all of them were asked about
+        some = ", ".join(f"{n:,}" for n in optimum.nodes[:_LISTED])
+        these = f"{some}{', …' * (len(optimum.nodes) > _LISTED)} nodes up to {last:,}"
     if question.batch is not None:
-        return f"Of up to {last} with {question.batch:,.0f} examples each,"
-    return f"Of up to {last} that share {question.global_batch:,.0f} examples per step,"
+        return f"Of {these} with {question.batch:,.0f} examples each,"
+    return f"Of {these} that share {question.global_batch:,.0f} examples per step,"
 
 
 def _sure(optimum: Optimum) -> str:
-    """Say how probable the best number is, and which one is more so.
-
-    Efficiency: that this many nodes reach 0.5, whether further ones do or not.
-    """
+    """Say how probable the best number is, and which one is more so."""
     at = optimum.at(optimum.best)
+    sure = f"probability {_probability(optimum):.2f}"
     if optimum.question.objective == "efficiency":
-        return f"probability {optimum.probability[at:].sum():.2f}"
-    sure = f"probability {optimum.probability[at]:.2f}"
+        return sure
     mode = int(np.argmax(optimum.probability))
     if optimum.probability[mode] == optimum.probability[at]:
         return sure
@@ -142,11 +145,19 @@ def _sure(optimum: Optimum) -> str:
     return f"{sure}; most probable: {likely}, {optimum.probability[mode]:.2f}"
 
 
+def _probability(optimum: Optimum) -> float:
+    """Return how probable the best number is; of efficiency, that it or more nodes reach 0.5."""
+    at = optimum.at(optimum.best)
+    if optimum.question.objective == "efficiency":
+        return float(optimum.probability[at:].sum())
+    return float(optimum.probability[at])
+
+
 def _break_even(optimum: Optimum, words: _Words) -> str:
     if optimum.break_even is None:
         if len(optimum.nodes) == 1:
             return ""
-        if optimum.anywhere == 1:
+        if optimum.anywhere == 1 and optimum.question.objective != "efficiency":
             return f"No more nodes are {words.better} than one: there is no interior optimum."
         return f"None of them are {words.better} than one."
     sure = optimum.beats_one[optimum.at(optimum.break_even)]

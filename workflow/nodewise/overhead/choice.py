@@ -14,6 +14,7 @@ import numpy as np
 from nodewise.overhead.fit import Points, Priors, fit
 from nodewise.overhead.formulas import AllReduce, Law, Mask, RingAllReduce
 from nodewise.overhead.servers import ParameterServer, ParameterServerBound
+from nodewise.quantities import write_number
 
 LEAST_NODE_COUNTS = 4
 """Fewer leave less than two held-out points of a line: too few to tell laws apart."""
@@ -35,7 +36,7 @@ class Choice:
     def __str__(self) -> str:
         """Return the held-out errors in words: "ring 2.1 %, star 9 %"; empty if there are none."""
         told = zip(self.laws, self.errors, strict=False)
-        return ", ".join(f"{named(law)} {100 * error:.2g} %" for law, error in told)
+        return ", ".join(f"{named(law)} {write_number(error, 'share')}" for law, error in told)
 
 
 def alternatives(law: Law) -> tuple[Law, ...]:

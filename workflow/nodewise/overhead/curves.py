@@ -128,10 +128,19 @@ class Measurements:
     notes: tuple[str, ...]
 
     def groups(self) -> list[list[Curve]]:
-        """Return the curves that are fitted together: of one law, and of one link."""
+        """Return the curves that are fitted together: of one law, and of one link.
+
+        Where nobody said a curve's collective, it is taken for that of its cluster, if it has one.
+        """
+        said: dict[tuple[bool, str], set[Collective]] = defaultdict(set)
+        for curve in self.curves:
+            if not curve.assumed:
+                said[curve.cluster is None, curve.link].add(curve.collective)
         together: dict[tuple[str, bool, str], list[Curve]] = defaultdict(list)
         for curve in self.curves:
-            together[curve.collective, curve.cluster is None, curve.link].append(curve)
+            link = (curve.cluster is None, curve.link)
+            known = said[link] if curve.assumed and len(said[link]) == 1 else {curve.collective}
+            together[next(iter(known)), *link].append(curve)
         return list(together.values())
 
 

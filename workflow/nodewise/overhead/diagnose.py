@@ -1,5 +1,6 @@
 """What bounds a step: the largest of its parts, with the evidence."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from nodewise.overhead.fit import Fit
-from nodewise.overhead.formulas import At, Floats, PartsLaw
+from nodewise.overhead.formulas import At, Floats, GPipe, Law, PartsLaw
 from nodewise.overhead.pools import ABOUT
 
 BOUND = {
@@ -31,16 +32,19 @@ _NOTHING = 0.005  # of the step
 _WORDS = {
     "compute": "computing",
     "wait": "waiting for the slowest node",
-    "input": "examples of other nodes",
+    "input": "input",
     "latency": "messages",
     "bandwidth": "bytes on the link",
 }
+# What stages of a pipeline wait for is no slow node: the law has equal ones.
+_PIPELINE_BOUND, _PIPELINE_WORDS = {"wait": "bubble-bound"}, {"wait": "idle in the pipeline"}
 
 
 def law_parts(fitted: Fit, at: At, model: ArrayLike, link: ArrayLike) -> dict[str, Floats]:
     """Return the seconds of each part of `BOUND` at points, by a law of parts.
 
-    Latency is what a law says of a gradient without bytes, bandwidth is the rest of communication.
+    Bandwidth is what communication takes because of its bytes, latency because of its messages
+    (and of serving them); the rest of it, coding and decoding, is computing.
 
     Raises:
         TypeError: the law does not tell parts.
@@ -49,29 +53,43 @@ def law_parts(fitted: Fit, at: At, model: ArrayLike, link: ArrayLike) -> dict[st
     if not isinstance(law, PartsLaw):
         raise TypeError(f"{law.name}: tells no parts")
     values = fitted.values_at(fitted.values, at, model, link)
-    no_bytes = values | {"seconds_per_byte": np.zeros(at.nodes.shape)}
-    latency = law.communicate_s(no_bytes, at)
+    nothing = np.zeros(at.nodes.shape)
+    no_bytes = values | {"seconds_per_byte": nothing}
+    of_messages = {name: nothing for name in ("latency_s", "service_s") if name in values}
+    unbytes = law.communicate_s(no_bytes, at)
+    coding = law.communicate_s(no_bytes | of_messages, at)
     parts = {
-        "compute": law.compute_s(values, at),
+        "compute": np.maximum(law.compute_s(values, at) + coding, 0.0),
         "wait": law.wait_s(values, at),
         "input": law.input_s(values, at),
-        "latency": latency,
-        "bandwidth": law.communicate_s(values, at) - latency,
+        "latency": unbytes - coding,
+        "bandwidth": law.communicate_s(values, at) - unbytes,
     }
     return {
         name: np.broadcast_to(part, at.nodes.shape).astype(float) for name, part in parts.items()
     }
 
 
-def diagnose(rows: pd.DataFrame, parts: dict[str, Floats]) -> list[dict[str, Any]]:
+def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dict[str, Any]]:
     """Return rows of `DIAGNOSIS`.
+
+    A law has a worker's own examples among its computing: what it was seen to wait for them is
+    taken from there.
 
     Args:
         rows: points with the columns of a pool.
         parts: what `law_parts` gave for them, shape (points,).
+        law: their law.
     """
     table = pd.DataFrame(parts, index=rows.index)
     shares = table.div(table.sum(axis=1), axis=0)
+    waited = (rows["input_s"] / rows["step_time_s"]).astype(float).fillna(0.0)
+    waited = waited.clip(0.0, shares["compute"])
+    shares["compute"] -= waited
+    shares["input"] += waited
+    bubble = isinstance(law, GPipe)
+    bound = BOUND | (_PIPELINE_BOUND if bubble else {})
+    words = _WORDS | (_PIPELINE_WORDS if bubble else {})
     overhead = shares.drop(columns="compute")
     told = []
     for (_, row), (_, share), (_, extra) in zip(
@@ -82,17 +100,17 @@ def diagnose(rows: pd.DataFrame, parts: dict[str, Floats]) -> list[dict[str, Any
             {
                 **{name: row[name] for name in DIAGNOSIS if name in row},
                 "source": row["kind"],
-                "bound": BOUND[largest],
-                "overhead": BOUND[first] if extra[first] > _NOTHING else "",
+                "bound": bound[largest],
+                "overhead": bound[first] if extra[first] > _NOTHING else "",
                 **{f"{name}_share": value for name, value in share.items()},
-                "evidence": _evidence(share, row["step_time_s"]),
+                "evidence": _evidence(share, row["step_time_s"], words),
             }
         )
     return told
 
 
-def _evidence(shares: "pd.Series[float]", step_s: float) -> str:
+def _evidence(shares: "pd.Series[float]", step_s: float, words: Mapping[str, str]) -> str:
     """Return in words what a step's time goes into, the largest parts first."""
     parts = shares[shares > _NOTHING].sort_values(ascending=False)
-    words = [f"{share:.0%} {_WORDS[str(name)]}" for name, share in parts.items()]
-    return f"of {step_s:.3g} s: {', '.join(words)}"
+    told = [f"{share:.0%} {words[str(name)]}" for name, share in parts.items()]
+    return f"of {step_s:.3g} s: {', '.join(told)}"

@@ -15,7 +15,7 @@ priors to which their noise was added (J. M. Bardsley et al., SIAM J. Sci. Compu
 law that is linear in its coefficients and without bounds these are draws of the exact posterior.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -46,6 +46,7 @@ _SIGNED_REACH = 6.0  # standard deviations below 0 that a signed coefficient may
 _OUTER, _INNER, _HALVINGS = 12, 12, 8
 _CONVERGED = 1e-6
 _LEAST = 1e-3  # of what was observed: a law's time below it counts as that
+_FAR_OCTAVES = 0.5  # from here on a batch tells nothing of how far another is off the straight line
 _UNCLEAR = 0.15  # a term that is known to no better than this share of the step is not identified
 
 
@@ -173,13 +174,12 @@ class Fit:
     def draw(self, at: At, model: ArrayLike = "", link: ArrayLike = "") -> Floats:
         """Return equally likely step times in seconds, shape (draws, points).
 
-        A batch that was not measured is off the straight line by as much as those that were.
+        A batch that was not measured is off the straight line by as much as those that were, unless
+        it is near one of them.
         """
         values = self.values_at(self.draws, at, model, link)
-        for parameter in self.law.parameters:
-            if parameter.signed:
-                unknown = self._deviations(parameter.name, at, model, link)
-                values[parameter.name] = values[parameter.name] + unknown
+        for name in self._signed:
+            values[name] = values[name] + self._unknown(name, at, model, link)
         return self._steps_s(values, at)
 
     def evaluate_interval(
@@ -204,30 +204,81 @@ class Fit:
     def values_at(
         self, theta: Floats, at: At, model: ArrayLike = "", link: ArrayLike = ""
     ) -> dict[str, Floats]:
-        """Return the values of each parameter at points: shape (points,), or (draws, points)."""
+        """Return the values of each parameter at points: shape (points,), or (draws, points).
+
+        How far a batch that was not measured is off the straight line, per example, lies between
+        what was found of the batches around it, by the logarithm; beyond them it is as at the last.
+        """
         rows = _rows(self.law, self._index, *_labels(at, model, link), at)
-        return _gather(self.law, theta, rows)
+        values = _gather(self.law, theta, rows)
+        for name in self._signed:
+            values[name] = values[name] + theta @ self._between(name, at, model, link)
+        return values
 
     def _steps_s(self, values: Mapping[str, Floats], at: At) -> Floats:
         """Return step times: never below 0, however far a batch is off the straight line."""
         return np.maximum(np.asarray(self.law.step_s(values, at), dtype=np.float64), 0.0)
 
-    def _deviations(self, name: str, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
-        """Return random deviations where none were fitted, else 0: shape (draws, points).
+    @property
+    def _signed(self) -> list[str]:
+        return [p.name for p in self.law.parameters if p.signed]
 
-        They spread by the share of a step that the fitted ones take. Equal lines get equal ones.
+    def _measured_batches(self, name: str, curve: str) -> tuple[NDArray[np.intp], Floats]:
+        """Return the coefficients of a curve's batches, and these batches, in their order."""
+        lines = (
+            (label.rsplit("|", 1), i)
+            for i, (parameter, label) in enumerate(self.coefficients)
+            if parameter == name
+        )
+        found = sorted((float(batch), i) for (of, batch), i in lines if of == curve)
+        batches = np.array([batch for batch, _ in found], dtype=np.float64)
+        return np.array([i for _, i in found], dtype=np.intp), batches
+
+    def _curves(
+        self, name: str, at: At, model: ArrayLike, link: ArrayLike
+    ) -> Iterator[tuple[str, NDArray[np.intp]]]:
+        """Yield the curves of points, with those of their points whose batch was not measured."""
+        models, links = _labels(at, model, link)
+        lines = line_labels(models, links, at.batch)
+        unknown = np.array([(name, str(line)) not in self._index for line in lines])
+        curves = np.array([f"{m}|{k}" for m, k in zip(models, links, strict=True)])
+        for curve in np.unique(curves[unknown]):
+            yield str(curve), np.flatnonzero(unknown & (curves == curve))
+
+    def _between(self, name: str, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
+        """Return what each coefficient counts at batches that were not measured.
+
+        Of shape (coefficients, points), 0 for those that were.
         """
-        lines = line_labels(*_labels(at, model, link), at.batch)
+        counts = np.zeros((len(self.coefficients), len(at.nodes)))
+        for curve, points in self._curves(name, at, model, link):
+            coefficients, batches = self._measured_batches(name, curve)
+            asked = at.batch[points]
+            for i, one in zip(coefficients, np.eye(len(batches)), strict=True):
+                shares = np.interp(np.log(asked), np.log(batches), one / batches)
+                counts[i, points] = shares * asked
+        return counts
+
+    def _unknown(self, name: str, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
+        """Return random deviations of batches that were not measured: shape (draws, points).
+
+        They spread by the share of a step that the fitted ones take, by less within half an octave
+        of one of them. All batches of a curve are off together: that none of them is fastest by
+        chance.
+        """
         known = [i for i, coefficient in enumerate(self.coefficients) if coefficient[0] == name]
-        found = np.zeros((len(self.draws), len(lines)))
+        found = np.zeros((len(self.draws), len(at.nodes)))
         if not (known and len(self.draws)):
             return found
         spread = np.sqrt(np.mean((self.draws[:, known] * self.sizes[known]) ** 2))
         alone = self.evaluate(At(np.ones_like(at.nodes), at.batch, at.payload), model, link)
-        for line in {str(line) for line in lines if (name, str(line)) not in self._index}:
-            rng = np.random.default_rng(list(line.encode()))
+        for curve, points in self._curves(name, at, model, link):
+            _, batches = self._measured_batches(name, curve)
+            apart = np.abs(np.log2(at.batch[points][:, None] / batches))
+            octaves = apart.min(axis=1, initial=_FAR_OCTAVES)
+            rng = np.random.default_rng(list(curve.encode()))
             chance = rng.standard_normal((len(self.draws), 1))
-            found += np.where(lines == line, spread * chance * alone, 0.0)
+            found[:, points] = spread * chance * alone[points] * octaves / _FAR_OCTAVES
         return found
 
 

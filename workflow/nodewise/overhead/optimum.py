@@ -28,6 +28,8 @@ LEAST_EFFICIENCY = 0.5
 FARTHEST = 4096
 """How many nodes a law is asked about when it says whether there is a best number at all."""
 _FAR_POINTS = 300
+_ALIKE = 1e-9  # values that differ by less are equal: the rest is rounding
+_TIMED = 0.5  # of the draws, at least, must have a step on every number of nodes
 _HOUR_S = 3600.0
 
 
@@ -119,13 +121,14 @@ class Question:
         if self.objective == "efficiency":
             enough = values >= LEAST_EFFICIENCY  # one node always is
             return np.asarray(values.shape[-1] - 1 - np.argmax(enough[..., ::-1], axis=-1))
-        return np.asarray(np.argmin(values, axis=-1))
+        least = values.min(axis=-1, keepdims=True)
+        return np.asarray(np.argmax(values <= (1 + _ALIKE) * least, axis=-1))  # the fewest nodes
 
     def beats_one(self, nodes: Counts, values: Floats) -> NDArray[np.bool_]:
         """Return where nodes do better than one: of efficiency, do as much in less time."""
         if self.objective == "efficiency":
-            return np.asarray(values * nodes > 1)
-        return np.asarray(values < values[..., :1])
+            return np.asarray(values * nodes > 1 + _ALIKE)
+        return np.asarray(values < (1 - _ALIKE) * values[..., :1])
 
     def near(self, values: Floats) -> NDArray[np.bool_]:
         """Return which of `values`, (points,), are within 5 % of the best: of efficiency, of 0.5.
@@ -156,7 +159,7 @@ class Optimum:
         measured: whether the fit has points of this model and link around so many nodes, and
             around the batch that they would have.
         anywhere: the best number by the fit up to 4096 nodes, or where a node has one example left;
-            from a coarse search where it is beyond those compared. None: there is no best
+            from a coarse search where it is none of those compared. None: there is no best
             number, the last of all is the best.
     """
 
@@ -209,8 +212,8 @@ def find_optimum(
         link: the label of the link in the fit.
 
     Raises:
-        ValueError: the fit has no draws, or no such model or link; its law says nothing of the
-            batches; or a number of nodes is below 1.
+        ValueError: the fit has no draws, or no such model or link; its points say too little of
+            one node or of the batches; or a number of nodes is below 1.
 
     Example:
         >>> from nodewise.overhead.fit import Points, fit
@@ -229,14 +232,17 @@ def find_optimum(
 
     at = asked(counts)
     step_s = fitted.evaluate(at, model, link)
-    if not (step_s > 0).all():
-        raise ValueError(f"{fitted.law.name}: says nothing of batches that it was not fitted to")
-    value = question.values(counts, step_s, _steps(question, at))
     drawn_s = fitted.draw(at, model, link)
-    drawn = question.values(counts, drawn_s, _steps(question, at, len(drawn_s)))
+    timed = (drawn_s > 0).all(axis=1)  # in the others a step takes no time at all somewhere
+    if not (step_s > 0).all():
+        raise ValueError(f"{fitted.law.name}: says nothing of one node, or of such batches")
+    if timed.mean() < _TIMED:
+        raise ValueError("the points say too little of one node, or of such batches, to compare")
+    value = question.values(counts, step_s, _steps(question, at))
+    steps = np.broadcast_to(_steps(question, at, len(drawn_s)), drawn_s.shape)
+    drawn = question.values(counts, drawn_s[timed], steps[timed])
     low, high = np.quantile(drawn, TAILS, axis=0)
-    far = _far(question, int(counts[-1]))
-    everywhere = np.concatenate([counts, far])
+    everywhere = _everywhere(question, counts)
     at_all = asked(everywhere)
     all_s = fitted.evaluate(at_all, model, link)
     last = int(question.best(question.values(everywhere, all_s, _steps(question, at_all))))
@@ -286,13 +292,12 @@ def _steps(question: Question, at: At, draws: int | None = None) -> Floats:
     return question.steps.draw(global_batch, draws)
 
 
-def _far(question: Question, last: int) -> Counts:
-    """Return numbers of nodes after `last`: the next one, then ever further apart."""
-    end = question.most(FARTHEST)
-    if last >= end:
-        return np.array([], dtype=np.int64)
-    far = np.geomspace(last + 1, end, _FAR_POINTS).round().astype(np.int64)
-    return np.unique(far)
+def _everywhere(question: Question, counts: Counts) -> Counts:
+    """Return the compared numbers of nodes, those between, and further ones, ever further apart."""
+    last, end = int(counts[-1]), question.most(FARTHEST)
+    between = np.geomspace(1, last, _FAR_POINTS)
+    far = np.geomspace(last + 1, end, _FAR_POINTS if last < end else 0)
+    return np.unique(np.concatenate([counts, between, far]).round().astype(np.int64))
 
 
 def _measured(fitted: Fit, at: At, model: str, link: str) -> NDArray[np.bool_]:

@@ -31,7 +31,8 @@ SINGLE = "single"
 # The way of training of a published study, which its table does not spell out row by row.
 PUBLISHED_STRATEGY = {"ntua": "multi_worker_mirrored"}
 
-# With these one node talks to a server, or codes its gradient: `single` is not their one node.
+# With these one node talks to a server, or codes its gradient: `single` is not their one node. Nor
+# is it that of a pipeline, which computes in micro-batches.
 _NEVER_ALONE = ("server", "all-gather")
 PARTS_AGREE = 0.10
 """Parts that add up to another time than the step's are not parts of it: some overlap there."""
@@ -41,7 +42,7 @@ _NEEDED = [
     *CURVE_KEY,
     *("exchange", "options", "oversubscribed", "step_time_s", "payload_bytes"),
     *("compute_s", "wait_s", "communicate_s", "apply_s", "bytes_sent_per_step"),
-    *("steps_per_epoch", "cell_id"),
+    *("input_s", "steps_per_epoch", "cell_id"),
 ]
 
 
@@ -168,7 +169,7 @@ def published_curves(published: pd.DataFrame) -> pd.DataFrame:
     columns = ["study", "model", "dataset", "batch_per_worker", "nodes", "step_time_s"]
     rows = require(published, [*columns, "kind", "payload_bytes", "steps", "epochs"], "published")
     strategies = rows["study"].map(PUBLISHED_STRATEGY).fillna("").astype("str")
-    parts = ("compute_s", "wait_s", "communicate_s", "apply_s", "bytes_sent_per_step")
+    parts = ("compute_s", "wait_s", "communicate_s", "apply_s", "bytes_sent_per_step", "input_s")
     return rows.assign(
         experiment="",
         strategy=strategies,
@@ -211,7 +212,9 @@ def _with_borrowed(curves: pd.DataFrame) -> pd.DataFrame:
     is_single = (rows["strategy"] == SINGLE) & (rows["nodes"] == 1)
     rest, single = rows[~is_single], rows[is_single].drop(columns="strategy")
     at = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
-    alike = rest[(rest["strategy"] != SINGLE) & ~rest["exchange"].isin(_NEVER_ALONE)]
+    cut = np.array([_in_micro_batches(options) for options in rest["options"]], bool)
+    other = rest["exchange"].isin(_NEVER_ALONE) | cut
+    alike = rest[(rest["strategy"] != SINGLE) & ~other]
     strategies = alike[[*at, "strategy"]].drop_duplicates()
     lent = single.merge(strategies, "left", at)
     lent["borrowed"] = lent["strategy"].notna()
@@ -226,6 +229,10 @@ def _with_borrowed(curves: pd.DataFrame) -> pd.DataFrame:
         timed=timed,
         fitted=timed & ~together["oversubscribed"].astype(bool),
     ).sort_values(CURVE_KEY, ignore_index=True)
+
+
+def _in_micro_batches(options: str) -> bool:
+    return bool(json.loads(options or "{}").get("micro_batches", 1) > 1)
 
 
 def _name(names: dict[str, Any]) -> str:

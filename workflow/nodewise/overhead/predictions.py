@@ -139,7 +139,8 @@ def prediction_rows(
     `low` and `high` are the ends of the 90 % interval of `step_time_s`, or of `epoch_time_s` where
     a step's seconds are unknown, as `interval_of` says. `kind` is fitted where there was such a
     point, else predicted; `outside` tells of `nodes` and `batch` which leave the measured range.
-    With an objective there are `value`, `value_low`, `value_high` and `unit`, too.
+    With an objective there are `value`, `value_low`, `value_high` and `unit`, too; the first three
+    are None where the points do not tell.
     """
     rows: list[Row] = []
     for curve in file.curves:
@@ -147,14 +148,20 @@ def prediction_rows(
             counts = each.nodes_of(nodes)
             rows += _of_line(file, curve, each, counts)
             if objective is not None:
-                found = _optimum(file, curve, each, objective, counts)
-                unit = each.unit(found.question, curve)
+                question = each.question(objective, curve)
+                found = _optimum(file, curve, question, counts)
+                about = {"objective": objective, "unit": each.unit(question, curve)}
                 for row in rows[-len(counts) :]:
-                    i = found.at(row["nodes"])
-                    row |= {"objective": objective, "value": float(found.value[i])}
-                    row |= {"value_low": float(found.low[i]), "value_high": float(found.high[i])}
-                    row["unit"] = unit
+                    row.update(about, **_value(found, row["nodes"]))
     return rows
+
+
+def _value(found: Optimum | str, nodes: int) -> Row:
+    names = ("value", "value_low", "value_high")
+    if isinstance(found, str):
+        return dict.fromkeys(names)
+    three = (found.value, found.low, found.high)
+    return {name: float(each[found.at(nodes)]) for name, each in zip(names, three, strict=True)}
 
 
 def _of_line(file: FitFile, curve: Curve, asked: Asked, nodes: Sequence[int]) -> Iterator[Row]:
@@ -198,16 +205,20 @@ def _outside(curve: Curve, nodes: float, batch: float) -> list[str]:
 
 
 def _optimum(
-    file: FitFile, curve: Curve, asked: Asked, objective: Objective, nodes: Iterable[int]
-) -> Optimum:
-    return find_optimum(
-        file.fit_of(curve),
-        asked.question(objective, curve),
-        nodes,
-        payload=curve.payload,
-        model=curve.name,
-        link=curve.link,
-    )
+    file: FitFile, curve: Curve, question: Question, nodes: Iterable[int]
+) -> Optimum | str:
+    """Return the answer to a question, or in words why the curve's points do not tell."""
+    try:
+        return find_optimum(
+            file.fit_of(curve),
+            question,
+            nodes,
+            payload=curve.payload,
+            model=curve.name,
+            link=curve.link,
+        )
+    except ValueError as error:
+        return str(error)
 
 
 def optimum_rows(
@@ -215,7 +226,8 @@ def optimum_rows(
 ) -> list[Row]:
     """Return a row per curve, batch and objective: the best number of nodes, and how sure it is.
 
-    Without objectives there are those that what is `asked` suffices for.
+    Without objectives there are those that what is `asked` suffices for. Where a curve's points do
+    not tell, `answer` says so, and what else would be in the row is None or empty.
     """
     if not objectives:
         costs: list[Objective] = ["epoch_cost"] if asked.price else []
@@ -225,19 +237,32 @@ def optimum_rows(
     for curve in file.curves:
         for each in asked.batches_of(curve):
             for objective in objectives:
-                found = _optimum(file, curve, each, objective, each.nodes_of(nodes))
+                question = each.question(objective, curve)
+                found = _optimum(file, curve, question, each.nodes_of(nodes))
                 rows.append(
-                    {"curve": curve.name} | _answer(found, each.unit(found.question, curve))
+                    {
+                        "curve": curve.name,
+                        "objective": objective,
+                        "batch_per_worker": question.batch,
+                        "global_batch": question.global_batch,
+                        **_answer(found, each.unit(question, curve)),
+                    }
                 )
     return rows
 
 
-def _answer(found: Optimum, unit: str) -> Row:
+_ANSWER = (
+    *("best", "probability", "value", "low", "high", "unit", "near", "break_even", "interior"),
+    *("best_up_to_4096", "outside", "answer", "nodes"),
+)
+
+
+def _answer(found: Optimum | str, unit: str) -> Row:
+    if isinstance(found, str):
+        untold: Row = {"near": [], "answer": f"not told: {found}.", "nodes": []}
+        return dict.fromkeys(_ANSWER) | untold
     at_best = found.at(found.best)
     return {
-        "objective": found.question.objective,
-        "batch_per_worker": found.question.batch,
-        "global_batch": found.question.global_batch,
         "best": found.best,
         "probability": float(found.probability[at_best]),
         "value": float(found.value[at_best]),
@@ -298,10 +323,17 @@ def predictions_table(rows: Sequence[Row]) -> Table:
             write_plain(row["samples_per_s"]) if row["samples_per_s"] else "–",
         ]
         if asked:
-            ends = f"{write_plain(row['value_low'])} – {write_plain(row['value_high'])}"
-            values += [f"{write_plain(row['value'])} {row['unit']}".rstrip(), ends]
+            values += _objective(row)
         shown.add_row(*values, row["kind"], ", ".join(row["outside"]))
     return shown
+
+
+def _objective(row: Row) -> list[str]:
+    """Return the value of an objective and its interval in words."""
+    if row["value"] is None:
+        return ["not told", ""]
+    ends = f"{write_plain(row['value_low'])} – {write_plain(row['value_high'])}"
+    return [f"{write_plain(row['value'])} {row['unit']}".rstrip(), ends]
 
 
 def told(file: FitFile) -> Iterator[str]:

@@ -33,6 +33,7 @@ OPTIMA = {
     "unit": "str",
     "probability": "float64",
     "beats_one": "float64",
+    "sure": "float64",
     "best": "bool",
     "near": "bool",
     "break_even": "bool",

@@ -321,4 +321,4 @@ def diagnosis_rows(pool: Pool, fitted: Fit) -> list[dict[str, Any]]:
     """Return rows of `diagnose.DIAGNOSIS` for the points that were fitted."""
     points = pool.fitted.points(parts=False)
     parts = diagnose.law_parts(fitted, points.at, points.model, points.link)
-    return diagnose.diagnose(pool.fitted.rows, parts)
+    return diagnose.diagnose(pool.fitted.rows, parts, pool.law)

@@ -17,7 +17,7 @@ from nodewise.overhead.baselines import BASELINES, LAWS
 from nodewise.overhead.judge import EACH, LARGEST, LARGEST_TOTALS
 from nodewise.pages.markup import Column, Table, badge, data, number, table
 from nodewise.pages.study import Page, Study, slug
-from nodewise.views import CURVE
+from nodewise.views import CURVE, coefficients_of
 
 _TITLES = {
     "emulated": "Our emulated clusters",
@@ -157,10 +157,8 @@ def _source(study: Study, source: str) -> dict[str, Any]:
 def _evidence(study: Study, curve: str) -> dict[str, Any]:
     """Return the coefficients of a curve, those of its link among them, and what bounds it."""
     fits, diagnosis = study.overhead["fits"], study.overhead["diagnosis"]
-    own = fits["curve"] == curve
-    shared = fits["link"].isin(fits.loc[own, "link"].unique()) & (fits["curve"] == "")
     return {
-        "fits": _coefficients(fits[own | shared], _FITS),
+        "fits": _coefficients(coefficients_of(fits, curve), _FITS),
         "diagnosis": table(diagnosis[diagnosis["curve"] == curve], _DIAGNOSIS),
     }
 
@@ -218,8 +216,7 @@ def _best(asked: pd.DataFrame) -> Markup:
     """
     best = asked[asked["best"]].iloc[0]
     if best["objective"] == "efficiency":
-        further = asked["nodes"] >= best["nodes"]
-        return _nodes(best, asked.loc[further, "probability"].sum())
+        return _nodes(best, best["sure"])
     more = " or more" if best["nodes"] > 1 and not best["interior"] else ""
     if best["probability"] >= _LIKELY or asked["near"].sum() < _FEW:
         return _nodes(best, best["probability"], more)

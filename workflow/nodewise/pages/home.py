@@ -73,7 +73,7 @@ def _predicted(study: Study) -> list[dict[str, Any]]:
         if len(errors):
             said = Markup(
                 "median error of the formulas, {} at worst, on {} {} points on more nodes than any "
-                "that they were fitted to, those with a caution included"
+                "of their curve that they were fitted to, those with a caution included"
             ).format(number(errors.max(), "share", "predicted"), len(errors), source)
             return [{"number": number(errors.median(), "share", "predicted"), "text": said}]
     return []

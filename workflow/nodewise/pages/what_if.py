@@ -10,7 +10,7 @@ from nodewise.overhead.bandwidth import LAW as BANDWIDTH
 from nodewise.overhead.baselines import BASELINES, LAWS
 from nodewise.pages.markup import Column, table
 from nodewise.pages.study import Page, Study
-from nodewise.views import full_fit, with_trials
+from nodewise.views import coefficients_of, full_fit, with_trials
 
 _STILL = 4  # curves of the table below the calculator
 _SHOWN_NODES = (1, 2, 4, 8, 16, 32, 64)
@@ -46,8 +46,7 @@ def presets(fits: pd.DataFrame, predictions: pd.DataFrame) -> list[dict[str, Any
     known = fits[~fits["law"].isin([*BASELINES, BANDWIDTH])]
     found = []
     for curve, rows in predictions[predictions["observed_s"].notna()].groupby("curve"):
-        of_link = known[known["link"].isin(known.loc[known["curve"] == curve, "link"])]
-        mine = of_link[of_link["curve"].isin([curve, ""])]
+        mine = coefficients_of(known, str(curve))
         if mine.empty:
             continue
         lines = mine[mine["batch_per_worker"].notna()]
