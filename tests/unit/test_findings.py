@@ -172,6 +172,13 @@ def test_without_a_single_process_it_is_the_way_on_one_node():
     assert rows["speedup"].tolist() == pytest.approx([1.8])
 
 
+def test_a_caution_about_the_one_node_is_one_about_the_speed_up():
+    curves = make_curves([("single", 1, 1000.0), ("mpi", 2, 900.0)])
+    curves.loc[curves["nodes"] == 1, "flags"] = "another process ran"
+    (told,) = comparisons.on_several_nodes(curves)["flags"]
+    assert told == "on one node: another process ran"
+
+
 def test_devices_of_one_machine_are_not_several_nodes():
     curves = make_curves([("single", 1, 1000.0), ("mirrored", 2, 1900.0)], exchange="devices")
     assert comparisons.on_several_nodes(curves).empty

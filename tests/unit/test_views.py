@@ -167,6 +167,24 @@ def roles(predicted, tried=()):
     return views.fit_roles(views.with_trials(overhead))
 
 
+def test_the_coefficients_of_a_curve_are_those_of_its_own_fit():
+    """One link has a fit for each thing that a law takes for known."""
+    fits = pd.DataFrame(
+        [
+            ("a", "lan", "gpipe", '{"activation_bytes": 1}', "compute_fixed_s"),
+            ("", "lan", "gpipe", '{"activation_bytes": 1}', "latency_s"),
+            ("", "lan", "gpipe", '{"activation_bytes": 2}', "latency_s"),
+            ("b", "lan", "gpipe", '{"activation_bytes": 2}', "compute_fixed_s"),
+            ("", "wan", "gpipe", '{"activation_bytes": 1}', "latency_s"),
+            ("", "lan", "ring", "{}", "latency_s"),
+        ],
+        columns=["curve", "link", "law", "settings", "parameter"],
+    )
+    assert views.coefficients_of(fits, "a").index.tolist() == [0, 1]
+    assert views.coefficients_of(fits, "b").index.tolist() == [2, 3]
+    assert views.coefficients_of(fits, "none").empty
+
+
 def test_a_line_is_fitted_up_to_the_last_point_and_predicted_beyond():
     rows = predictions({1: 1.0, 2: 1.5, 3: 1.6, 4: 1.7}, {1: 1.0, 2: 1.4, 3: 3.0}, crowded=(3,))
     told = roles(rows)

@@ -32,10 +32,11 @@ _NOTHING = 0.005  # of the step
 _WORDS = {
     "compute": "computing",
     "wait": "waiting for the slowest node",
-    "input": "input",
+    "input": "examples of other nodes",
     "latency": "messages",
     "bandwidth": "bytes on the link",
 }
+_OWN_INPUT = {"input": "waiting for its own examples"}
 # What stages of a pipeline wait for is no slow node: the law has equal ones.
 _PIPELINE_BOUND, _PIPELINE_WORDS = {"wait": "bubble-bound"}, {"wait": "idle in the pipeline"}
 
@@ -85,6 +86,7 @@ def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dic
     shares = table.div(table.sum(axis=1), axis=0)
     waited = (rows["input_s"] / rows["step_time_s"]).astype(float).fillna(0.0)
     waited = waited.clip(0.0, shares["compute"])
+    own = waited > shares["input"]
     shares["compute"] -= waited
     shares["input"] += waited
     bubble = isinstance(law, GPipe)
@@ -92,9 +94,10 @@ def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dic
     words = _WORDS | (_PIPELINE_WORDS if bubble else {})
     overhead = shares.drop(columns="compute")
     told = []
-    for (_, row), (_, share), (_, extra) in zip(
+    for (at, row), (_, share), (_, extra) in zip(
         rows.iterrows(), shares.iterrows(), overhead.iterrows(), strict=True
     ):
+        of_input = _OWN_INPUT if own[at] else {}
         largest, first = str(share.idxmax()), str(extra.idxmax())
         told.append(
             {
@@ -103,7 +106,7 @@ def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dic
                 "bound": bound[largest],
                 "overhead": bound[first] if extra[first] > _NOTHING else "",
                 **{f"{name}_share": value for name, value in share.items()},
-                "evidence": _evidence(share, row["step_time_s"], words),
+                "evidence": _evidence(share, row["step_time_s"], words | of_input),
             }
         )
     return told
