@@ -32,8 +32,9 @@ def told(law, nodes, *, input_s=np.nan, **values):
     theta = np.array([(VALUES | values)[name] for name, _ in names])
     fitted = Fit(law, names, theta, theta[None], 0.05, np.ones(len(names)), points)
     step_s = float(fitted.evaluate(points.at)[0])
-    row = dict.fromkeys(DIAGNOSIS, "") | {"batch_per_worker": 64, "nodes": nodes, "kind": "measured"}
-    rows = pd.DataFrame([row | {"step_time_s": step_s, "input_s": input_s * step_s}])
+    row = dict.fromkeys(DIAGNOSIS, "") | {"batch_per_worker": 64, "nodes": nodes}
+    row |= {"kind": "measured", "step_time_s": step_s, "input_s": input_s * step_s}
+    rows = pd.DataFrame([row])
     (found,) = diagnose(rows, law_parts(fitted, points.at, points.model, points.link), law)
     shares = [value for name, value in found.items() if name.endswith("_share")]
     assert sum(shares) == pytest.approx(1)
