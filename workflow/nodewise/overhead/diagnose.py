@@ -94,10 +94,10 @@ def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dic
     words = _WORDS | (_PIPELINE_WORDS if bubble else {})
     overhead = shares.drop(columns="compute")
     told = []
-    for (at, row), (_, share), (_, extra) in zip(
-        rows.iterrows(), shares.iterrows(), overhead.iterrows(), strict=True
+    for (_, row), (_, share), (_, extra), waits in zip(
+        rows.iterrows(), shares.iterrows(), overhead.iterrows(), own, strict=True
     ):
-        of_input = _OWN_INPUT if own[at] else {}
+        of_input = _OWN_INPUT if waits else {}
         largest, first = str(share.idxmax()), str(extra.idxmax())
         told.append(
             {
