@@ -230,6 +230,18 @@ def test_every_claim_of_the_project_can_be_judged_by_any_tables(study):
     assert by_rule["batch_decides"].comparisons["margin"].notna().all()
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [(0.63, 0.68, "agrees"), (0.3, 0.9, "undecided"), (0.7, 0.75, "disagrees")],
+)
+def test_a_saving_agrees_with_an_interval_that_says_something(low, high, verdict):
+    row = {"study": "s", "model": "", "nodes": 6, "saved": 0.66, "low": low, "high": high}
+    overhead = {"savings": pd.DataFrame([row | {"kind": "predicted"}])}
+    claim = claims.Claim(study="s", says="a", where="b", decided_by="c", rule="saves")
+    found = claims._saves({}, overhead, study="s", nodes=6, share=0.67)
+    assert claims.Judged(claim, found).verdict == verdict
+
+
 def test_faster_is_the_ratio_of_throughputs_on_the_same_nodes():
     curves = make_curves([("mpi", 2, 100.0), ("horovod", 2, 150.0), ("horovod", 3, 10.0)])
     rows = claims.RULES["faster"]({"curves": curves}, {}, way="horovod", than="mpi")

@@ -674,7 +674,9 @@ def predict_nodes(
     critical_batch: CriticalBatch = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict step times on other numbers of nodes, with 90 % intervals.
+    """Predict step times on other numbers of nodes, with 90 % intervals of what the law says.
+
+    One more measurement scatters around that, by the noise that `fit` tells.
 
     JSON is a list of rows with curve, nodes, batch_per_worker, step_time_s, samples_per_s, low and
     high (of step_time_s), kind (fitted or predicted) and outside: what leaves the measured range.

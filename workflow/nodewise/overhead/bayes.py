@@ -11,8 +11,9 @@ is learned from all of them.
   half-normal itself around it (A. Gelman, Bayesian Analysis 1(3), 2006).
 - An observation is Student-t with ν = 4 around the law, with the scale √((σ·t)² + σ₀²): σ relative,
   one for whole steps and one for each part; σ₀ absolute, a share of the model's median step.
-- Draws are by NUTS (M. D. Hoffman and A. Gelman, JMLR 15, 2014) in four chains. R̂ compares them
-  (A. Vehtari et al., Bayesian Analysis 16(2), 2021): above 1.01 they have not settled, and go on.
+- Draws are by NUTS (M. D. Hoffman and A. Gelman, JMLR 15, 2014) in four chains. Split R̂ compares
+  their halves (A. Gelman et al., Bayesian Data Analysis, 3rd ed., section 11.4, 2013): above 1.01
+  they have not settled, and go on.
 
 A term can be next to nothing, but never 0: where a step has none of several terms, predictions far
 beyond the points lie somewhat above it. The quick fit knows terms of 0.

@@ -209,8 +209,8 @@ def steps_by_noise(
     """Return the law up to a factor, from the gradient noise scale B_simple = tr Σ/|G|² for B_c.
 
     B_c is the median over the points of a training. Draws take points, and at each of them groups
-    of batches, anew: they spread as far as B_c changes while it trains. Steps are relative to those
-    of a batch of one example.
+    of batches, anew: they spread as far as that median would with other points. Steps are relative
+    to those of a batch of one example.
 
     Args:
         noise: tr Σ of each point and group, (points, groups); see `nodewise.noise_scale`.
