@@ -1,6 +1,5 @@
 """Which runs of the workflow are alive: Snakemake's own locks and its jobs do not know."""
 
-import ctypes
 import fcntl
 import os
 import signal
@@ -8,8 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from nodewise.parents import end_with
+
 _STARTED_BY = "NODEWISE_STARTED_BY"  # a process's number
-_PR_SET_PDEATHSIG = 1
 
 
 def enter(folder: Path) -> BinaryIO:
@@ -45,6 +45,5 @@ def end_with_workflow() -> None:
     workflow = os.environ.pop(_STARTED_BY, None)
     if workflow is None:
         return
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != int(workflow):
+    if not end_with(int(workflow), signal.SIGTERM):
         raise SystemExit("the workflow that started this command is gone")

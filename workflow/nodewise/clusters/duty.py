@@ -6,7 +6,6 @@ period. Unlike a quota this can fail: a core may be taken by others, or the cont
 So the controller also counts what each node got and what was withheld from it, and `check` says so.
 """
 
-import ctypes
 import gc
 import json
 import os
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple
 
 from nodewise.clusters.base import NotPermittedError
 from nodewise.clusters.cgroups import Throttled
+from nodewise.parents import end_with
 
 PERIOD_S = 0.010  # as in cgroups: longer periods let short steps run unthrottled
 TOLERANCE = 0.1
@@ -38,7 +38,6 @@ _STOP_NS = 20_000
 _SPAN_PERIODS = 10
 _ANSWER_WITHIN_S = 5.0
 _MESSAGE_BYTES = 1 << 16
-_PR_SET_PDEATHSIG = 1
 _CPUCLOCK_SCHED = 2
 
 
@@ -196,9 +195,7 @@ def why_not_held(shares: Sequence[Share]) -> str | None:
 def _be_controller(launcher: int, line: socket.socket) -> None:
     code = 1
     try:
-        # The kernel ends this process if the launcher ends; it may have done so just now.
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == launcher:
+        if end_with(launcher):
             os.setsid()  # a signal to the launcher's group is not for the controller
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             gc.disable()  # it would walk through all that the launcher imported

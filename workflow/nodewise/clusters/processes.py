@@ -4,7 +4,6 @@ Importing TensorFlow costs seconds; forking a process that has done so and touch
 costs milliseconds. A worker dies with its launcher, whatever ends that.
 """
 
-import ctypes
 import json
 import os
 import selectors
@@ -21,12 +20,12 @@ from typing import Any
 import psutil
 
 from nodewise.errors import RefusedError
+from nodewise.parents import end_with
 
 Message = dict[str, Any]
 
 # Read when this module is loaded: later it may be another process already.
 _PARENT = os.getppid()
-_PR_SET_PDEATHSIG = 1
 _POLL_S = 0.2
 # When one worker dies the others fail too, within this time, for want of a peer.
 _GRACE_S = 2.0
@@ -146,9 +145,7 @@ def _fork(
         return _Worker(rank, pid, reading, release, log)
     code = 1
     try:
-        # The kernel ends this process if its launcher ends; it may have done so just now.
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != launcher:
+        if not end_with(launcher):
             os._exit(1)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
