@@ -51,22 +51,43 @@ def answer(page):
     return page.locator(".nw-what-if__answer").inner_text()
 
 
-def test_it_begins_with_a_fitted_curve_and_says_what_the_fit_says(watched, site):
-    page = watched.open(PAGE)
-    presets = json.loads(page.locator("#nw-presets").inner_text())
-    assert presets
-    first = presets[0]
-    batch = first["batches"][len(first["batches"]) // 2]
-    values = first["values"] | {"compute_deviation_s": first["deviations"].get(str(batch), 0.0)}
-    law = LAWS[first["law"]](**first["settings"])
-    n = first["nodes"][-1]
-    expected = float(law.evaluate(values, n, batch, first["payload"]))
+def preset(page):
+    """Return what the page begins with."""
+    return json.loads(page.locator("#nw-presets").inner_text())[0]
+
+
+def told_s(page):
+    """Return the step time (s) that the page tells of the chosen number of nodes."""
     row = page.locator(".nw-what-if__table .nw-chosen td").all_inner_texts()
     number, unit = row[2].split()
-    assert float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit] == pytest.approx(
-        expected, rel=0.005
-    )
+    return float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit]
+
+
+def expected_s(first, batch, deviation_s):
+    law = LAWS[first["law"]](**first["settings"])
+    values = first["values"] | {"compute_deviation_s": deviation_s}
+    return float(law.evaluate(values, first["nodes"][-1], batch, first["payload"]))
+
+
+def test_it_begins_with_a_fitted_curve_and_says_what_the_fit_says(watched, site):
+    page = watched.open(PAGE)
+    first = preset(page)
+    batch = first["batches"][len(first["batches"]) // 2]
+    expected = expected_s(first, batch, first["deviations"].get(str(batch), 0.0))
+    assert told_s(page) == pytest.approx(expected, rel=0.005)
     assert page.locator(".nw-what-if__warning").inner_text() == ""
+
+
+def test_batches_that_were_not_measured_are_off_the_straight_line_as_the_fit_has_it(watched):
+    page = watched.open(PAGE)
+    first = preset(page)
+    known = sorted((int(batch), seconds) for batch, seconds in first["deviations"].items())
+    batches, deviations = map(np.array, zip(*known, strict=True))
+    assert len(batches) > 1
+    for batch in (batches[0] // 2, round(np.sqrt(batches[0] * batches[1])), 2 * batches[-1]):
+        page.fill("[name=batch]", str(batch))
+        share = np.interp(np.log(batch), np.log(batches), deviations / batches)
+        assert told_s(page) == pytest.approx(expected_s(first, batch, batch * share), rel=0.005)
 
 
 def test_typing_changes_the_answer_the_chart_and_the_address_and_a_reload_keeps_it(watched):
