@@ -8,9 +8,9 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from mkdocs.config import load_config
 from test_pages import Texts, render
 
 import make_records as make
@@ -93,7 +93,7 @@ def test_the_index_has_a_row_for_every_strategy_and_is_in_the_navigation(docs):
     for name in STRATEGIES:
         address = page_of(name).removeprefix("strategies/")
         assert f'<a href="{address}">' in index
-    navigation = yaml.safe_load(Path("mkdocs.yml").read_text())["nav"]
+    navigation = load_config("mkdocs.yml", docs_dir=str(docs)).nav
     assert {"Strategies": "strategies/index.md"} in navigation
 
 
