@@ -10,11 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodewise.errors import UserError
-from nodewise.overhead.formulas import RingAllReduce
+from nodewise.overhead.fit import Points, fit
+from nodewise.overhead.formulas import GPipe, RingAllReduce
 from nodewise.overhead.judge import EACH, LARGEST, OWN
-from nodewise.overhead.pools import find_pools, law_of
+from nodewise.overhead.pools import Pool, find_pools, law_of
 from nodewise.overhead.servers import ParameterServer
-from nodewise.overhead.study import ALL_POINTS, NODES, OVERHEAD, OVERSUBSCRIBED, fit_study, write
+from nodewise.overhead.study import (
+    ALL_POINTS,
+    NODES,
+    OVERHEAD,
+    OVERSUBSCRIBED,
+    fit_study,
+    learned_priors,
+    write,
+)
 from nodewise.published import ntua
 from nodewise.tables import CELLS, CURVE_KEY, CURVES, PUBLISHED, typed
 from nodewise.views import read_overhead
@@ -398,3 +407,27 @@ def test_any_table_of_points_is_coped_with(drawn):
     assert (found["fits"]["points"] > 0).all()
     timed = set(curves.loc[curves["step_time_s"].notna(), "step_time_s"])
     assert timed >= set(found["predictions"]["observed_s"].dropna())
+
+
+def test_fits_of_one_link_share_what_the_link_is():
+    """Pipelines of other activations have laws of their own, on the same link all the same."""
+    values = dict.fromkeys((p.name for p in GPipe.parameters), 0.0)
+    values |= {"compute_per_example_s": 1e-4, "latency_s": 2e-3, "seconds_per_byte": 1e-8}
+    rich, poor = GPipe(1, 1e5), GPipe(1, 4e5)
+
+    def pool(law, nodes):
+        batch = np.tile([64.0, 128.0, 256.0], len(nodes))
+        n = np.repeat(np.array(nodes, float), 3)
+        step_s = [law.evaluate(values, *at, 1.0) for at in zip(n, batch, strict=True)]
+        points = Points.of(n, batch, 1.0, step_s, model="m", link="lan")
+        return points, Pool(law, "lan", pd.DataFrame())
+
+    points, of_rich = pool(rich, [1, 2, 3, 4])
+    learned = learned_priors(of_rich, fit(rich, points))
+    few, of_poor = pool(poor, [2])
+    assert learned_priors(of_poor, fit(poor, few, draws=0)) == {}
+    alone, shared = fit(poor, few), fit(poor, few, priors=learned)
+    for name in ("latency_s", "seconds_per_byte"):
+        low, high = shared.interval(name, "lan")
+        assert low < values[name] < high
+        assert high - low < 0.7 * np.subtract(*reversed(alone.interval(name, "lan")))

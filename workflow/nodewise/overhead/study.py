@@ -35,6 +35,7 @@ from nodewise.tables import typed
 ALL_POINTS = "all points"
 OVERSUBSCRIBED = "oversubscribed, not fitted"
 NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
+_TAILS_APART = 3.29  # standard deviations from end to end of a 90 % interval
 
 FITS = {
     "source": "str",
@@ -135,15 +136,18 @@ def fit_study(
     theirs = list(find_pools(published_curves(published), cells))
     measured = pd.concat([pool.rows for pool in ours]) if ours else pd.DataFrame()
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in OVERHEAD}
-    for ran in [*ours, *theirs]:
+    learned: dict[tuple[str, str], Priors] = {}
+    for ran in [*_richest_first(ours), *_richest_first(theirs)]:
         if not ran.rows["fitted"].any():
             continue
         priors = known_priors(ran, calibrated)
-        rows["trials"] += judge.try_held_out(ran, priors, draws)
+        rows["trials"] += judge.try_held_out(ran, priors, draws)  # they see their own points alone
+        priors = learned.get((ran.link, ran.law.name), priors)
         chosen = choice.choose(choice.alternatives(ran.law), ran.fitted.points(), priors)
         rows["choices"] += choice_rows(ran, chosen)
         pool = replace(ran, law=chosen.law)
         fitted = fit(pool.law, pool.fitted.points(), priors=priors, draws=draws)
+        learned.setdefault((ran.link, ran.law.name), learned_priors(pool, fitted))
         rows["fits"] += fit_rows(pool, fitted)
         rows["predictions"] += prediction_rows(pool, fitted)
         rows["diagnosis"] += diagnosis_rows(pool, fitted)
@@ -197,6 +201,26 @@ def known_priors(pool: Pool, calibrated: Mapping[str, pd.DataFrame]) -> Priors:
         beta = 1 / own["bandwidth_bytes_per_s"]
         priors["seconds_per_byte", pool.link] = (beta, beta / 10)
     return priors
+
+
+def learned_priors(pool: Pool, fitted: Fit) -> Priors:
+    """Return what a fit tells of its link, within a tenth at best, for other fits of that link.
+
+    Curves of one link have fits of their own where their laws take different things for known, such
+    as the bytes of an activation; latency and bandwidth are the link's all the same.
+    """
+    found: dict[tuple[str, str], tuple[float, float]] = {}
+    for name in ("latency_s", "seconds_per_byte"):
+        value, (low, high) = fitted.value(name, pool.link), fitted.interval(name, pool.link)
+        spread = float(np.hypot((high - low) / _TAILS_APART, value / 10))
+        if spread > 0:  # false of NaN: the law has none, or there are no draws
+            found[name, pool.link] = (value, spread)
+    return found
+
+
+def _richest_first(pools: Iterable[Pool]) -> list[Pool]:
+    """Return pools by link and law, of each the one with the most points first."""
+    return sorted(pools, key=lambda pool: (pool.link, pool.law.name, -pool.rows["fitted"].sum()))
 
 
 def choice_rows(pool: Pool, chosen: choice.Choice) -> list[dict[str, Any]]:
