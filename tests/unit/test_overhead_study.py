@@ -244,6 +244,17 @@ def test_a_server_is_not_left_alone():
     assert set(pools["async_sgd"].rows["nodes"]) == {2, 3}
 
 
+@pytest.mark.parametrize(("micro_batches", "nodes"), [(1, {1, 2, 3}), (4, {2, 3})])
+def test_a_pipeline_in_micro_batches_is_not_left_alone(micro_batches, nodes):
+    """On one node it would take as many steps as it has micro-batches: `single` takes one."""
+    alone = launches(nodes=(1,), strategy="single")
+    options = json.dumps({"micro_batches": micro_batches})
+    stages = launches(nodes=(2, 3), strategy="model_parallel")
+    stages = stages.assign(exchange="activations", options=options)
+    pools = {pool.rows["strategy"].iloc[0]: pool for pool in find_pools(*tables(alone, stages))}
+    assert set(pools["model_parallel"].rows["nodes"]) == nodes
+
+
 def test_few_workers_of_a_server_foretell_many_by_the_rate_of_its_link():
     law = ParameterServer()
     truth = dict.fromkeys((p.name for p in law.parameters), 0.0)
