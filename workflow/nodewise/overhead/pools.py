@@ -142,10 +142,14 @@ def _density(rows: pd.DataFrame) -> float:
 
 
 def _activation_bytes(rows: pd.DataFrame) -> float:
-    """Return the bytes of an example's activations between two stages, by what was sent."""
+    """Return the bytes of an example's activations between two stages, by what was sent.
+
+    Nothing if that is not known.
+    """
     n = rows["nodes"]
     sent = rows["bytes_sent_per_step"] * n / (2 * (n - 1) * n * rows["batch_per_worker"])
-    return float(sent[n > 1].median()) if (n > 1).any() else 0.0
+    median = sent[n > 1].median()
+    return float(median) if median > 0 else 0.0
 
 
 _LAWS: dict[str, Callable[[pd.DataFrame, dict[str, Any]], Law]] = {
