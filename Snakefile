@@ -8,6 +8,7 @@ snakemake --cores all --configfile config/published.yaml the site of the committ
 import os
 import shlex
 import sys
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -38,9 +39,16 @@ def sources(*patterns):
     return sorted(str(path) for pattern in patterns for path in package.glob(pattern))
 
 
+@cache  # each of a thousand cells asks
 def needed(*files):
     """Return files of the package and all that they import from it."""
     return [os.path.relpath(path) for path in imported(*files)]
+
+
+@cache
+def entries(registry):
+    """Return the entries of a registry (YAML)."""
+    return yaml.safe_load(Path(registry).read_text(encoding="utf-8"))
 
 
 CELLS = {cell.id: cell for cell in STUDY.cells()}

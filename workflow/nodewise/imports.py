@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
@@ -25,7 +26,12 @@ def imported(*files: str) -> list[Path]:
     return sorted(found)
 
 
-def _imports(file: Path) -> Iterator[Path]:
+@cache  # many ask about the same files
+def _imports(file: Path) -> tuple[Path, ...]:
+    return tuple(_found_in(file))
+
+
+def _found_in(file: Path) -> Iterator[Path]:
     for dotted, several, one in _IMPORT.findall(file.read_text(encoding="utf-8")):
         folder = _PACKAGE.joinpath(*dotted.split("."))
         names = [name.split()[0] for name in (several or one).split(",") if name.strip()]

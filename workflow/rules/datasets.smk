@@ -15,10 +15,6 @@ def own_file(spec):
     return [file] if file.endswith(".py") else []
 
 
-# Another entry is no reason to prepare this one anew, and to measure all that trains on it.
-DATASETS = yaml.safe_load(Path("data/datasets.yaml").read_text(encoding="utf-8"))
-
-
 rule prepare_dataset:
     input:
         sources=sources("datasets/**/*.py"),
@@ -33,7 +29,8 @@ rule prepare_dataset:
     params:
         source=STUDY.data.source,
         seed=STUDY.seed,
-        entry=lambda w: DATASETS.get(w.dataset),
+        # another entry is no reason to prepare this one anew, and to measure all that trains on it
+        entry=lambda w: entries("data/datasets.yaml").get(w.dataset),
     shell:
         "exec nodewise prepare-dataset {wildcards.dataset} --source {params.source}"
         " --seed {params.seed} --out results/datasets/{wildcards.dataset} > {log} 2>&1"

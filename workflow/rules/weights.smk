@@ -5,9 +5,6 @@ out:   results/weights/<name>/manifest.json, and the file of the weights beside 
 steps: prepare_weights
 """
 
-# Another entry is no reason to prepare this one anew.
-WEIGHTS = yaml.safe_load(Path("data/weights.yaml").read_text(encoding="utf-8"))
-
 
 rule prepare_weights:
     input:
@@ -18,7 +15,8 @@ rule prepare_weights:
         "results/logs/weights/{weights}.log",
     params:
         source=STUDY.data.source,
-        entry=lambda w: WEIGHTS.get(w.weights),
+        # another entry is no reason to prepare this one anew
+        entry=lambda w: entries("data/weights.yaml").get(w.weights),
     shell:
         "exec nodewise prepare-weights {wildcards.weights} --source {params.source}"
         " --out results/weights/{wildcards.weights} > {log} 2>&1"
