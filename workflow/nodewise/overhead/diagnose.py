@@ -57,14 +57,14 @@ def law_parts(fitted: Fit, at: At, model: ArrayLike, link: ArrayLike) -> dict[st
     nothing = np.zeros(at.nodes.shape)
     no_bytes = values | {"seconds_per_byte": nothing}
     of_messages = {name: nothing for name in ("latency_s", "service_s") if name in values}
-    unbytes = law.communicate_s(no_bytes, at)
+    without_bytes = law.communicate_s(no_bytes, at)
     coding = law.communicate_s(no_bytes | of_messages, at)
     parts = {
         "compute": np.maximum(law.compute_s(values, at) + coding, 0.0),
         "wait": law.wait_s(values, at),
         "input": law.input_s(values, at),
-        "latency": unbytes - coding,
-        "bandwidth": law.communicate_s(values, at) - unbytes,
+        "latency": without_bytes - coding,
+        "bandwidth": law.communicate_s(values, at) - without_bytes,
     }
     return {
         name: np.broadcast_to(part, at.nodes.shape).astype(float) for name, part in parts.items()

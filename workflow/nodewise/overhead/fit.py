@@ -223,27 +223,30 @@ class Fit:
     def _signed(self) -> list[str]:
         return [p.name for p in self.law.parameters if p.signed]
 
-    def _measured_batches(self, name: str, curve: str) -> tuple[NDArray[np.intp], Floats]:
-        """Return the coefficients of a curve's batches, and these batches, in their order."""
-        lines = (
+    def _unmeasured(
+        self, name: str, at: At, model: ArrayLike, link: ArrayLike
+    ) -> Iterator[tuple[str, NDArray[np.intp], list[int], Floats]]:
+        """Yield the curves that have points whose batch was not measured.
+
+        Each with these points, and with the coefficients and the batches that were measured of it,
+        in the order of the batches.
+        """
+        models, links = _labels(at, model, link)
+        lines = line_labels(models, links, at.batch)
+        unknown = np.array([(name, str(line)) not in self._index for line in lines], bool)
+        if not unknown.any():
+            return
+        curves = np.array([f"{m}|{k}" for m, k in zip(models, links, strict=True)])
+        measured = [
             (label.rsplit("|", 1), i)
             for i, (parameter, label) in enumerate(self.coefficients)
             if parameter == name
-        )
-        found = sorted((float(batch), i) for (of, batch), i in lines if of == curve)
-        batches = np.array([batch for batch, _ in found], dtype=np.float64)
-        return np.array([i for _, i in found], dtype=np.intp), batches
-
-    def _curves(
-        self, name: str, at: At, model: ArrayLike, link: ArrayLike
-    ) -> Iterator[tuple[str, NDArray[np.intp]]]:
-        """Yield the curves of points, with those of their points whose batch was not measured."""
-        models, links = _labels(at, model, link)
-        lines = line_labels(models, links, at.batch)
-        unknown = np.array([(name, str(line)) not in self._index for line in lines])
-        curves = np.array([f"{m}|{k}" for m, k in zip(models, links, strict=True)])
+        ]
         for curve in np.unique(curves[unknown]):
-            yield str(curve), np.flatnonzero(unknown & (curves == curve))
+            found = sorted((float(batch), i) for (of, batch), i in measured if of == curve)
+            batches = np.array([batch for batch, _ in found], dtype=np.float64)
+            points = np.flatnonzero(unknown & (curves == curve))
+            yield str(curve), points, [i for _, i in found], batches
 
     def _between(self, name: str, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
         """Return what each coefficient counts at batches that were not measured.
@@ -251,8 +254,7 @@ class Fit:
         Of shape (coefficients, points), 0 for those that were.
         """
         counts = np.zeros((len(self.coefficients), len(at.nodes)))
-        for curve, points in self._curves(name, at, model, link):
-            coefficients, batches = self._measured_batches(name, curve)
+        for _, points, coefficients, batches in self._unmeasured(name, at, model, link):
             asked = at.batch[points]
             for i, one in zip(coefficients, np.eye(len(batches)), strict=True):
                 shares = np.interp(np.log(asked), np.log(batches), one / batches)
@@ -272,8 +274,7 @@ class Fit:
             return found
         spread = np.sqrt(np.mean((self.draws[:, known] * self.sizes[known]) ** 2))
         alone = self.evaluate(At(np.ones_like(at.nodes), at.batch, at.payload), model, link)
-        for curve, points in self._curves(name, at, model, link):
-            _, batches = self._measured_batches(name, curve)
+        for curve, points, _, batches in self._unmeasured(name, at, model, link):
             apart = np.abs(np.log2(at.batch[points][:, None] / batches))
             octaves = apart.min(axis=1, initial=_FAR_OCTAVES)
             rng = np.random.default_rng(list(curve.encode()))

@@ -232,10 +232,10 @@ def find_optimum(
 
     at = asked(counts)
     step_s = fitted.evaluate(at, model, link)
-    drawn_s = fitted.draw(at, model, link)
-    timed = (drawn_s > 0).all(axis=1)  # in the others a step takes no time at all somewhere
     if not (step_s > 0).all():
         raise ValueError(f"{fitted.law.name}: says nothing of one node, or of such batches")
+    drawn_s = fitted.draw(at, model, link)
+    timed = (drawn_s > 0).all(axis=1)  # in the others a step takes no time at all somewhere
     if timed.mean() < _TIMED:
         raise ValueError("the points say too little of one node, or of such batches, to compare")
     value = question.values(counts, step_s, _steps(question, at))
