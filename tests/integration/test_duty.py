@@ -104,8 +104,8 @@ def attempt(*arguments):
 def held(*arguments):
     """Run a job until its nodes are held; return as `attempt` does, without the error.
 
-    None if that was refused every time and rightly so: the host took more time from the cores of
-    this machine than is said to be withheld from the nodes.
+    None if that was refused every time, the last time rightly so: the host took more time from the
+    cores of this machine than is said to be withheld from the nodes.
     """
     for _ in range(ATTEMPTS):
         before = psutil.cpu_times().steal
@@ -113,8 +113,8 @@ def held(*arguments):
         taken = psutil.cpu_times().steal - before
         if not err:
             return got, report
-        withheld = sum(share["withheld"] * share["seconds"] for share in report["shares"])
-        assert withheld < taken, err
+    withheld = sum(share["withheld"] * share["seconds"] for share in report["shares"])
+    assert withheld < taken, err
     warnings.warn(f"the host took {taken:.1f} s of the cores: nodes were refused", stacklevel=2)
     return None
 

@@ -67,7 +67,11 @@ def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
 def _with_flags_of_one(rows: pd.DataFrame) -> list[str]:
     """Return the cautions of points, those of the one node beside them included."""
     both = zip(rows["flags"], rows["flags_one"].fillna(""), strict=True)
-    return ["; ".join(filter(None, [own, one and f"on one node: {one}"])) for own, one in both]
+    return [_together(own, one and f"on one node: {one}") for own, one in both]
+
+
+def _together(*cautions: str) -> str:
+    return "; ".join(filter(None, dict.fromkeys(cautions)))
 
 
 def in_two_runs(curves: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
@@ -133,7 +137,7 @@ def parts(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_split(flags: str) -> str:
-    return "; ".join(filter(None, [flags, "its parts take far longer than the step"]))
+    return _together(flags, "its parts take far longer than the step")
 
 
 def accuracies(tables: Tables) -> pd.DataFrame:
@@ -213,7 +217,7 @@ def energies(tables: Tables) -> pd.DataFrame:
     points = cells.groupby(_LAUNCH, as_index=False).agg(
         energy_j=("energy_j", "median"),
         label=("energy_kind", "min"),  # estimated, if any is
-        flags=("flags", lambda told: "; ".join(filter(None, dict.fromkeys(told)))),
+        flags=("flags", lambda told: _together(*told)),
         exchange=("exchange", "first"),
         cell_id=("cell_id", "first"),
     )
