@@ -4,13 +4,14 @@ import subprocess
 import sys
 
 JOB = """
-import gc, sys
+import gc, sys, typing
 from nodewise.tensorflow_import import import_tensorflow
 
 import_tensorflow()
 assert {"tensorflow", "keras"} <= set(sys.modules)
-assert not {"jax", "pandas", "pyarrow"} & set(sys.modules)
+assert not {"jax", "pandas", "pyarrow", "scipy"} & set(sys.modules)
 assert gc.isenabled()
+assert not hasattr(typing, "compile")
 import pandas
 
 assert pandas.DataFrame({"there": [1]}).there.sum() == 1
