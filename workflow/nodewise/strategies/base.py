@@ -4,7 +4,7 @@ import hashlib
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -47,6 +47,9 @@ class Job:
     options: Options = NO_OPTIONS
     addresses: tuple[str, ...] = ()
     steps_per_epoch: int = 1
+
+
+Gradients = Callable[[keras.Model, Job, tf.Tensor, tf.Tensor], tuple[list[tf.Tensor], tf.Tensor]]
 
 
 class StepTimes(NamedTuple):
@@ -253,19 +256,31 @@ def optimizer_of_parts(job: Job) -> keras.optimizers.Optimizer:
     return optimizer
 
 
+def refuse_constraints(variables: Iterable[keras.Variable]) -> None:
+    """Check that variables of which a node has other ones, or parts, are under no constraint.
+
+    Raises:
+        RefusedError: one is.
+    """
+    for variable in variables:
+        if variable.constraint is not None:
+            raise RefusedError(f"{variable.path} has a constraint, which needs all of it")
+
+
 class Replica:
     """A model and its optimizer on plain variables of this process, gradient and update apart.
 
     Gradients are one flat float32 buffer, in the order of `model.trainable_variables`: what a
-    collective sends.
+    collective sends. `gradients` is the function that finds them.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, gradients: Gradients = gradients) -> None:
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
         self.optimizer = job.optimizer()
         self.optimizer.build(self.model.trainable_variables)
         self._job = job
+        self._gradients = gradients
         # AutoGraph would leave a file per function: workers do not exit, they are ended
         self.gradient = tf.function(self._gradient, autograph=False)
         self.scored_gradient = tf.function(self._scored_gradient, autograph=False)
@@ -301,7 +316,7 @@ class Replica:
         return self._scored_gradient(x, y)[0]
 
     def _scored_gradient(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        grads, scores = gradients(self.model, self._job, x, y)
+        grads, scores = self._gradients(self.model, self._job, x, y)
         return flat(grads), scores
 
     def _apply(self, gradient: tf.Tensor) -> None:
@@ -309,6 +324,6 @@ class Replica:
         self.optimizer.apply(unflat(gradient, weights), weights)
 
     def _step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        grads, scores = gradients(self.model, self._job, x, y)
+        grads, scores = self._gradients(self.model, self._job, x, y)
         self.optimizer.apply(grads, self.model.trainable_variables)
         return scores

@@ -1,8 +1,9 @@
 """A training loop of our own: data parallelism with as little around it as there can be.
 
 Synchronous like MultiWorkerMirroredStrategy and on its ring, but with plain variables and the
-gradient in one buffer. Steps follow each other inside TensorFlow, which takes their batches from
-the input pipeline itself; Python is back only after `_AT_ONCE` of them.
+gradient in one buffer, and that of max pooling compiled. Steps follow each other inside TensorFlow,
+which takes their batches from the input pipeline itself; Python is back only after `_AT_ONCE` of
+them.
 """
 
 import time
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
-from nodewise.strategies import base
+from nodewise.strategies import base, max_pooling
 from nodewise.strategies.multi_worker_mirrored import Ring
 
 # More would gain less than measurements scatter. The same on all workers: messages of a loop carry
@@ -25,14 +26,14 @@ class Strategy(base.Strategy):
     def __init__(self, job: base.Job) -> None:
         self._job = job
         self._ring = Ring()
-        self._replica = base.Replica(job)
+        self._replica = base.Replica(job, max_pooling.gradients)
         self.model = self._replica.model
         self.optimizer = self._replica.optimizer
         self._step = tf.function(self._fused, autograph=False)
         self._loop = tf.function(self._steps, autograph=False)
 
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        grads, scores = base.gradients(self.model, self._job, x, y)
+        grads, scores = max_pooling.gradients(self.model, self._job, x, y)
         self._replica.apply(self._ring.all_reduce(base.flat(grads)))
         return scores
 
