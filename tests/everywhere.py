@@ -16,13 +16,13 @@ def addresses(count: int) -> list[str]:
     return found
 
 
-def everywhere(count: int, work: Callable[[Peers], Any]) -> list[Any]:
+def everywhere(count: int, work: Callable[[Peers], Any], timeout_s: float = 5) -> list[Any]:
     """Run `work(peers)` at every place; return what each returned, by rank."""
     where, results, errors = addresses(count), [None] * count, []
 
     def run(rank: int) -> None:
         try:
-            results[rank] = work(Peers(rank, where, timeout_s=5))
+            results[rank] = work(Peers(rank, where, timeout_s=timeout_s))
         except Exception as error:  # shown to the test, whose thread this is not
             errors.append(error)
 

@@ -7,8 +7,8 @@ its fields. Prints a JSON list of what the workers of each saw, or of how the jo
 
 The model `clock` is one whose weights tell their age: they begin at 0, and every update takes 1
 from each. `net` is a small network with batch normalisation, on random examples, `wide` a larger
-one; their jobs also save weights and moving statistics as OUT/JOB~FORM~RANK.npz, JOB counting from
-0.
+one, `words` one with an embedding; their jobs also save weights and moving statistics as
+OUT/JOB~FORM~RANK.npz, JOB counting from 0.
 """
 
 import json
@@ -138,12 +138,13 @@ def train(
     strategy.observations()
     channel.meet("go")
     strategy.barrier()
-    begun, ages = [], [0.0]
+    begun, ages, last_ages = [], [0.0], [0.0]
     for batch in batches:
         time.sleep(asked.sleep_s[rank] if asked.sleep_s else 0)
         begun.append(time.monotonic())
         strategy.step(*batch)
         ages.append(age(strategy))
+        last_ages.append(age(strategy, -1))
     ended = time.monotonic()
     strategy.barrier()
     observed = strategy.observations()
@@ -154,6 +155,7 @@ def train(
         "begun": begun,
         "ended": ended,
         "ages": ages,
+        "last_ages": last_ages,
         "final_age": age(strategy),
         "observed": observed,
         "sha256": strategy.weights_sha256(),
@@ -174,9 +176,9 @@ def held(strategy: Any) -> dict[str, int]:
     return counted
 
 
-def age(strategy: Any) -> float:
-    """Return the age of the clock model's weights, but for the rounding of sums of 1/24."""
-    return round(-float(strategy.weights()[0].flat[0]), 3)
+def age(strategy: Any, weight: int = 0) -> float:
+    """Return the age of a weight of the clock model, but for the rounding of sums of 1/24."""
+    return round(-float(strategy.weights()[0].flat[weight]), 3)
 
 
 def clock(asked: Asked) -> Made:
@@ -236,7 +238,27 @@ def net(asked: Asked) -> Made:
     return Made(build, optimizer, cross_entropy, batches)
 
 
-MODELS = {"clock": clock, "net": net, "wide": net}
+def words(asked: Asked) -> Made:
+    """Like `net`, of words that come several times in an example."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    def build() -> keras.Model:
+        layers = keras.layers
+        known = [layers.Embedding(4, 3), layers.Flatten(), layers.BatchNormalization()]
+        return keras.Sequential([keras.Input((FEATURES,), dtype="int32"), *known, layers.Dense(3)])
+
+    def batches(rank: int) -> list[Any]:
+        random = np.random.default_rng(rank)
+        x = random.integers(0, 4, (asked.steps, BATCH, FEATURES)).astype(np.int32)
+        y = random.integers(0, 3, (asked.steps, BATCH))
+        return [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
+
+    return net(asked)._replace(build=build, batches=batches)
+
+
+MODELS = {"clock": clock, "net": net, "wide": net, "words": words}
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), [Asked.model_validate(job) for job in json.loads(sys.argv[2])])

@@ -89,6 +89,11 @@ def test_a_bound_is_reached_and_never_exceeded(clocked, name, bound):
             assert min(others) >= done - bound
 
 
+def test_in_lockstep_the_parts_of_all_servers_have_all_gradients(clocked):
+    for worker in clocked["lockstep"]:
+        assert worker["ages"] == worker["last_ages"] == [3 * step for step in range(STEPS + 1)]
+
+
 def test_waits_are_counted_where_they_happen(clocked):
     *quick, slow = clocked["bound"]
     for worker in quick:

@@ -1,5 +1,10 @@
 """Cells that train with Horovod, by the real command, on nodes that it could get wrong."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from make_horovod import make_horovod
@@ -50,3 +55,12 @@ def test_it_trains_sends_what_a_ring_sends_and_tells_what_it_is(project, nodes):
 @needs_emulated_nodes
 def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project):
     assert_a_killed_worker_is_named(project, "horovod")
+
+
+def test_who_fails_of_itself_is_named_not_who_lost_it(tmp_path):
+    make_horovod()
+    cases = {"failed": ("horovod", 2, "wide", {}, None, None, 1)}
+    job = Path(__file__).with_name("pipeline_job.py")
+    command = [sys.executable, job, tmp_path, json.dumps(cases)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    assert (tmp_path / "failed/failure.txt").read_text() == "rank 1: ArithmeticError: of itself"

@@ -19,6 +19,7 @@ from nodewise.strategies.base import Job, Replica, cross_entropy
 
 HEAD = "import keras\nfrom keras import layers, losses, optimizers\n\n"
 TRUNK = "keras.Input((4, 4, 1), dtype='uint8'), layers.Rescaling(1 / 255), layers.Flatten()"
+EXCLUDING = "(o := optimizers.AdamW(), o.exclude_from_weight_decay(var_names=['bias']))[0]"
 LOGITS = f"keras.Sequential([{TRUNK}, layers.Dense(3)])"
 PROBABILITIES = f"keras.Sequential([{TRUNK}, layers.Dense(3, activation='softmax')])"
 
@@ -212,6 +213,23 @@ def test_the_same_seed_gives_the_same_first_weights(recipe):
             "gives probabilities (a softmax), but its loss has from_logits=True",
         ),
         (compiled(LOGITS, "loss={'dense': 'mse'}"), "must have one loss, not several"),
+        (compiled(LOGITS, "optimizers.SGD(loss_scale_factor=8)"), "optimizer scales the loss"),
+        (
+            compiled(LOGITS, "optimizers.LossScaleOptimizer(optimizers.SGD())"),
+            "optimizer scales the loss",
+        ),
+        (
+            compiled(
+                LOGITS, "(o := optimizers.AdamW(), o.exclude_from_weight_decay(None, ['bias']))[0]"
+            ),
+            "excludes weights from weight decay",
+        ),
+        (
+            SUBCLASSED.format(built="pass").replace(
+                "    def call", "    def train_step(self, data):\n        return {}\n\n    def call"
+            ),
+            "has a train_step of its own",
+        ),
         (compiled(LOGITS, "loss='no_such_loss'"), "Could not interpret loss"),
         ("keras.Sequential([layers.Dense(3)]).missing", "AttributeError"),
         (

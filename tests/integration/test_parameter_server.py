@@ -15,6 +15,7 @@ STEPS = 20
 ONE_WORKER = {  # servers, model, optimizer; what float32 may round, more in sums of 30,000
     "one server": (1, "net", "sgd_momentum", 1e-6),
     "two servers": (2, "net", "adam", 1e-6),
+    "embedding": (1, "words", "adam", 1e-6),
     "cut variables": (2, "wide", "sgd_momentum", 1e-5),
 }
 STRAGGLER = [0.0, 0.0, 0.05]

@@ -44,6 +44,15 @@ def test_stages_compute_what_the_model_computes(build, count):
     assert sorted(ours) == sorted(id(one) for one in model.trainable_variables)
 
 
+def test_an_activation_of_the_user_s_own_is_not_taken_to_work_unit_by_unit():
+    def own(x):
+        return x - keras.ops.mean(x, axis=-1, keepdims=True)
+
+    pair = [keras.Input((4,)), layers.Dense(4, activation=own), layers.Dense(3)]
+    with pytest.raises(RefusedError, match="no two dense layers in a row that could be split"):
+        pairs(keras.Sequential(pair))
+
+
 @pytest.mark.parametrize("name", models.registry())
 def test_the_registry_knows_what_can_be_cut_and_split(name):
     model, entry = models.load(name).build(), models.registry()[name]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from everywhere import addresses, everywhere
-from nodewise.strategies.peers import Peers
+from nodewise.strategies.peers import LENGTH_BYTES, Peers
 
 
 def test_everybody_can_send_large_messages_to_everybody_at_once():
@@ -102,3 +102,24 @@ def test_a_peer_that_never_comes_is_an_error():
         Peers(0, addresses(2), timeout_s=0.3)
     with pytest.raises(TimeoutError, match="did not come"):
         Peers(1, addresses(2), timeout_s=0.3)
+
+
+def test_a_slow_link_is_no_stuck_peer():
+    """The message takes longer than a peer may be silent for, and comes bit by bit."""
+    size, silence_s = 12_000_000, 1.0
+
+    def work(peers):
+        (other,) = {0, 1} - {peers.rank}
+        if peers.rank == 0:
+            peers.send(other, bytes(size))
+            peers.flush()
+            return True
+        connection, got = peers._sockets[other], bytearray()
+        while len(got) < size + LENGTH_BYTES:
+            time.sleep(0.02)
+            got += connection.recv(100_000)
+        return True
+
+    began = time.monotonic()
+    assert everywhere(2, work, timeout_s=silence_s) == [True, True]
+    assert time.monotonic() - began > 2 * silence_s

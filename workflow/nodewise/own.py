@@ -59,6 +59,7 @@ class OwnModel:
         if not isinstance(model, keras.Model):
             came = "nothing" if model is None else f"a {type(model).__name__}"
             raise UserError(f"{self._name}: must return a keras.Model, not {came}")
+        _check_training(model, self._name)
         _check_inputs(model, self._data, self._name)
         labels = int(max(self._data.y_train.max(), self._data.y_test.max()))
         x = tf.constant(self._data.x_train[:_EXAMPLES])
@@ -92,6 +93,28 @@ class OwnModel:
         if self._loss is None:
             raise RuntimeError("the loss is the built model's")
         return self._loss(y, outputs)
+
+
+def _check_training(model: keras.Model, name: str) -> None:
+    """Check that nothing is asked of training that a loop of this project would leave out."""
+    for method in ("train_step", "compute_loss"):
+        if getattr(type(model), method) is not getattr(keras.Model, method):
+            raise UserError(f"{name}: has a {method} of its own, which nothing here would call")
+    optimizer = getattr(model, "optimizer", None) if model.compiled else None
+    if optimizer is None:
+        return
+    scales = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+    if scales or optimizer.loss_scale_factor is not None:
+        raise UserError(
+            f"{name}: its optimizer scales the loss, which is not done here; train in float32, or "
+            "with the policy mixed_bfloat16"
+        )
+    excluded = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern")
+    if any(getattr(optimizer, names, None) for names in excluded):
+        raise UserError(
+            f"{name}: its optimizer excludes weights from weight decay, which is lost where every "
+            "replica gets an optimizer of its own"
+        )
 
 
 def _check_inputs(model: keras.Model, data: Dataset, name: str) -> None:

@@ -3,7 +3,8 @@
 A worker computes a gradient on the weights it has, pushes it to the servers and gets the weights
 back as they are by then; it waits for no other worker, unless staleness is bounded. Servers are
 nodes of their own; with several, each has a part of the flat parameters and updates it for itself.
-The first one also counts the workers' steps and holds their meetings.
+Each counts the workers' steps, and holds back who is too far ahead: a worker trains on when all let
+it. Meetings are held by all, values are brought to the first.
 
 A request is two messages, what is asked and a payload; so is its answer, a note and a payload. An
 empty note means: not yet, but others make progress.
@@ -105,7 +106,8 @@ class Strategy(base.Strategy):
         """Send each server its part; return the new weights, and how long they were held back."""
         parts = [part.data for part in np.array_split(gradient, len(self._servers))]
         answers = self._ask(Request.PUSH, dict(zip(self._servers, parts, strict=True)))
-        note = answers[0][0]
+        # of each the most: who is held back by one server waits for all
+        note = Note(*map(max, zip(*(note for note, _ in answers), strict=True)))
         self._note("staleness", note.staleness)
         if self._bounded:
             self._note("lead", note.lead)
@@ -122,8 +124,9 @@ class Strategy(base.Strategy):
 
     def _meet(self, values: Flat) -> Flat:
         """Return, when every worker has come, the mean of their values."""
-        ((_, mean),) = self._ask(Request.MEET, {self._servers[0]: values.tobytes()})
-        return np.frombuffer(mean, np.float32)
+        nothing = dict.fromkeys(self._servers, b"")
+        answers = self._ask(Request.MEET, nothing | {self._servers[0]: values.tobytes()})
+        return np.frombuffer(answers[0][1], np.float32)
 
     def _ask(
         self, request: Request, payloads: Mapping[int, Buffer]
@@ -194,8 +197,7 @@ class Server:
     def __init__(self, job: base.Job) -> None:
         options, number = _options(job), job.rank - job.size
         self._part = Part(job, number, options.servers)
-        # only the first server holds workers back
-        self._ledger = Ledger(job.size, options.bound if number == 0 else None)
+        self._ledger = Ledger(job.size, options.bound)
         self._gathering = Gathering(options.updates or 1, scaled=options.scale_by_staleness)
         self._held: dict[int, tuple[int, float]] = {}  # worker: its gradient's staleness, since
         self._last_sign: dict[int, float] = {}  # worker: when it asked, or was told to wait on

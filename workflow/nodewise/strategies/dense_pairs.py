@@ -36,7 +36,8 @@ def pairs(model: keras.Model) -> list[tuple[layers.Dense, layers.Dense]]:
                 found.append((first, layer))
                 first = None
             else:
-                by_unit = keras.activations.serialize(layer.activation) in _ACTIVATIONS
+                name = keras.activations.serialize(layer.activation)
+                by_unit = isinstance(name, str) and name in _ACTIVATIONS
                 first = layer if by_unit else None
         elif not isinstance(layer, _BETWEEN):
             first = None

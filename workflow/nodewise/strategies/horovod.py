@@ -9,6 +9,8 @@ import os
 import socketserver
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import tensorflow as tf
@@ -52,17 +54,20 @@ class Strategy(base.Strategy):
         return scores
 
     def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        return self._step(x, y)
+        with _with_peers():
+            return self._step(x, y)
 
     def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
-        return self._replica.split_step(x, y, self.barrier, self._total)
+        with _with_peers():
+            return self._replica.split_step(x, y, self.barrier, self._total)
 
     def split_weights(self) -> list[np.ndarray]:
         return self.weights()
 
     def barrier(self) -> None:
-        # a constant inside would be summed once, when TensorFlow simplifies the function
-        self._barrier(tf.zeros([1]))
+        with _with_peers():
+            # a constant inside would be summed once, when TensorFlow simplifies the function
+            self._barrier(tf.zeros([1]))
 
     def agree(self) -> None:
         statistics = base.moving_statistics(self.model)
@@ -70,6 +75,21 @@ class Strategy(base.Strategy):
             total = _sum([tf.convert_to_tensor(v.numpy()) for v in statistics], "statistics")
             for variable, value in zip(statistics, total, strict=True):
                 variable.assign(value / self._job.size)
+
+
+@contextmanager
+def _with_peers() -> Iterator[None]:
+    """Say of what Horovod could not do for want of a peer that it is that.
+
+    Raises:
+        ConnectionError: a peer is gone.
+    """
+    try:
+        yield
+    except tf.errors.UnknownError as error:
+        if "Horovod has been shut down" not in str(error):
+            raise
+        raise ConnectionError("Horovod has been shut down: a peer is gone") from None
 
 
 def _sum(tensors: list[tf.Tensor], name: str) -> list[tf.Tensor]:

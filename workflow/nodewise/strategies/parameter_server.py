@@ -152,6 +152,13 @@ class _Coordinator:
             self.model = job.build()
             self.optimizer = base.optimizer_of_parts(job) if servers > 1 else job.optimizer()
             self._pieces = [_pieces(variable) for variable in self.model.trainable_variables]
+            base.refuse_constraints(
+                variable
+                for variable, pieces in zip(
+                    self.model.trainable_variables, self._pieces, strict=True
+                )
+                if len(pieces) > 1
+            )
             self.optimizer.build([*itertools.chain(*self._pieces)])
 
     def employ(self, desk: _Desk) -> None:
@@ -222,7 +229,8 @@ class _Coordinator:
             loss_sum = tf.reduce_sum(self._job.loss(y, logits))
             # a part of the global batch's mean; an update of its own takes a whole one
             loss = loss_sum * (self._job.size / self._job.global_batch)
-        gradients = tape.gradient(loss, weights)
+        # an embedding's is sparse, with which Adam does other steps than with the same as a tensor
+        gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, weights)]
         with tf.control_dependencies(gradients):
             computed = desk.mark()
         with tf.control_dependencies([computed]):

@@ -20,7 +20,7 @@ class Part:
     one. Optimizers that treat each parameter for itself, such as SGD and Adam, do not notice.
 
     Raises:
-        RefusedError: the optimizer would notice.
+        RefusedError: the optimizer would notice, or a constraint would.
     """
 
     def __init__(self, job: base.Job, number: int, parts: int) -> None:
@@ -36,7 +36,8 @@ class Part:
 
     def apply(self, gradient: NDArray[np.float32], factor: float) -> None:
         """Update `weights`, (parameters of this part,), with the learning rate times `factor`."""
-        self.weights = self._update(gradient, factor).numpy()
+        # a number of Python would have each of its values traced
+        self.weights = self._update(gradient, tf.constant(factor, tf.float32)).numpy()
 
     def _apply(self, gradient: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
         self._factor.assign(factor)
@@ -77,6 +78,7 @@ def _pieces(variables: list[keras.Variable], number: int, parts: int) -> list[ke
         if high - low == size:
             pieces.append(variable)
         elif low < high:
+            base.refuse_constraints([variable])
             pieces.append(keras.Variable(flat[low:high]))
         offset += size
     return pieces

@@ -78,7 +78,8 @@ class Peers:
     def _send(self, to: int, message: Buffer) -> None:
         view = memoryview(message).cast("B")
         self._sockets[to].sendall(_LENGTH.pack(len(view)))
-        self._sockets[to].sendall(view)
+        for start in range(0, len(view), _AT_ONCE):  # the time that is allowed is for each piece
+            self._sockets[to].sendall(view[start : start + _AT_ONCE])
 
     def flush(self) -> None:
         """Return when all that was sent has been handed over.

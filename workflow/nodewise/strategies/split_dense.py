@@ -158,10 +158,12 @@ def saves_bytes(layer: keras.Layer, job: base.Job) -> bool:
     A worker sends its examples' inputs instead of the layer's weights, and outputs to each other.
     """
     own = job.global_batch // job.size  # or one more
-    if not isinstance(layer, layers.Dense) or not layer.trainable or layer.kernel_constraint:
+    if not isinstance(layer, layers.Dense) or not layer.trainable:
+        return False
+    if layer.kernel_constraint or layer.bias_constraint:
         return False
     once = len(layer._inbound_nodes) == 1 and len(layer.input.shape) == 2  # on rows of examples
-    if not once or layer.kernel.dtype != "float32" or job.size == 1 or own < 2:
+    if not once or layer.dtype_policy.name != "float32" or job.size == 1 or own < 2:
         return False
     inputs, outputs = layer.kernel.shape
     return bool(own * (inputs + job.size * outputs) < inputs * outputs)

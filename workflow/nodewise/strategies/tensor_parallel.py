@@ -42,6 +42,7 @@ class Strategy(base.Strategy):
         self._mesh = _mesh(job)
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
+        base.refuse_constraints(self.model.trainable_variables)
         self._split = widened(self.model, job.size)  # the model whose parts are equally large
         self._widened = self._split is not self.model
         for own, wide in zip(_all(self.model), _all(self._split), strict=True):
