@@ -29,6 +29,7 @@ RUNS = 5
 DATASET = Path("results/datasets/fashion_mnist")
 MILESTONES = ("imported_s", "workers_ready_s", "first_timed_step_s")
 FRESH_NODES = 3
+TIME_LIMIT_S = 120
 PLACE = "NODEWISE_BENCH_PLACE"  # what a fresh worker is told: its cell, rank and so on
 EXTENT = {"warmup_steps": 2, "steps": 2, "split_steps": 0}
 
@@ -156,7 +157,7 @@ def launch(name: str, config: str, logs: str) -> None:
         if name == "placed":
             cluster.connect(pids)
         elif name == "warm":
-            guards.Blocks(cluster, repeatable=False).begin()
+            guards.Blocks(cluster, repeatable=False, time_limit_s=TIME_LIMIT_S).begin()
         return False
 
     with machine.to_itself(lambda: None) as waited_s, cluster.open():
@@ -166,7 +167,7 @@ def launch(name: str, config: str, logs: str) -> None:
                 cell.nodes,
                 work,
                 logs=Path(logs),
-                time_limit_s=120,
+                time_limit_s=TIME_LIMIT_S,
                 on_message=hear,
                 on_meeting=meet,
             )

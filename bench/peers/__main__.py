@@ -119,10 +119,10 @@ def provenance_of(asked: argparse.Namespace) -> Provenance:
         packages=[
             package for way in asked.ways if way != DDP for package in STRATEGIES[way].packages
         ],
-        network="a namespace per node on one bridge",
-        cpu_limit="a quota per node",
         command="python bench/peers",
     )
+    nodes = {"network": "a namespace per node on one bridge", "cpu_limit": "a quota per node"}
+    found = found.model_copy(update=nodes)
     if DDP not in asked.ways:
         return found
     torch = call([asked.torch_python, "-c", "import torch; print(torch.__version__)"]).strip()

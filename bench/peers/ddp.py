@@ -69,7 +69,7 @@ def run(job: Job) -> dict:
     ):
         from nodewise.measure import guards
 
-        blocks = guards.Blocks(cluster, repeatable=True)
+        blocks = guards.Blocks(cluster, repeatable=True, time_limit_s=job.time_limit_s)
         replicas = []
 
         def met(name: str, pids: list[int]) -> bool:

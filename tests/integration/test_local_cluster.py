@@ -212,3 +212,35 @@ def wait_until(condition, seconds):
     while not condition():
         assert time.monotonic() < deadline, "not within the time"
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize("dying", [0, 2])
+def test_a_worker_that_dies_while_it_waits_for_the_others_is_named(tmp_path, dying):
+    """Until the launcher is done with a meeting, all workers wait in it."""
+
+    def work(rank, channel):
+        channel.meet("warm")
+        time.sleep(60)
+        return {}
+
+    def kill(name, pids):
+        os.kill(pids[dying], signal.SIGKILL)
+        return False
+
+    with pytest.raises(processes.WorkerError, match="killed by SIGKILL") as raised:
+        run(work, tmp_path, on_meeting=kill)
+    assert raised.value.rank == dying
+
+
+def test_what_a_meeting_needs_of_a_dead_worker_is_no_error_of_the_meeting(tmp_path):
+    def work(rank, channel):
+        channel.meet("placed")
+        return {}
+
+    def place(name, pids):
+        os.kill(pids[1], signal.SIGKILL)
+        raise ProcessLookupError
+
+    with pytest.raises(processes.WorkerError, match="killed by SIGKILL") as raised:
+        run(work, tmp_path, on_meeting=place)
+    assert raised.value.rank == 1

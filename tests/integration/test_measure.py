@@ -88,3 +88,21 @@ def test_a_batch_larger_than_the_data_is_the_user_s_mistake(project):
     code, said = measure(project, f"{OWN} {how}")
     assert code == 2
     assert "--batch 2000: a step of 2 nodes takes 4000 examples" in said
+
+
+def test_a_training_that_diverges_is_recorded_as_failed(project):
+    (project / "hot.py").write_text(
+        "import keras\n\ndef build():\n"
+        "    net = [keras.Input((12, 12, 1)), keras.layers.Flatten(), keras.layers.Dense(9)]\n"
+        "    model = keras.Sequential([*net, keras.layers.Dense(3)])\n"
+        "    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)\n"
+        "    model.compile(keras.optimizers.SGD(1e20), loss)\n"
+        "    return model\n"
+    )
+    what = f"--model hot.py:build --dataset {DATA} --out hot.json"
+    code, said = measure(project, f"{what} --strategy single --nodes 1 --batch 8 --steps 9")
+    assert code == 1, said
+    record = read_record(project / "hot.json")
+    assert (record.status, record.failure.rank) == ("failed", None)
+    assert record.failure.reason == "the training diverged: a loss of nan"
+    assert "Traceback" not in said

@@ -58,3 +58,27 @@ def test_the_network_is_private_and_its_bytes_are_counted():
 def test_an_ordinary_user_gets_one_too():
     done = run_as("65534")
     assert done.stdout == "fine 65534\n", done.stderr
+
+
+HALF_WAY = """
+import os
+from nodewise.clusters import network
+
+def half_way():
+    enter()
+    raise PermissionError(1, "the rest is forbidden")
+
+enter, network._enter = network._enter, half_way
+os.environ[network.SHARED_NETWORK] = "yes"
+outside = os.readlink("/proc/self/ns/net"), os.readlink("/proc/self/ns/user")
+assert not network.enter_network()
+assert (os.readlink("/proc/self/ns/net"), os.readlink("/proc/self/ns/user")) == outside
+print("fine")
+"""
+
+
+def test_a_network_that_cannot_be_set_up_is_not_entered():
+    done = subprocess.run(
+        [sys.executable, "-c", HALF_WAY], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "fine\n", done.stderr

@@ -43,7 +43,7 @@ def write_study(folder: Path, most=8, cluster=CLUSTER, straggler=False) -> Path:
 
 @pytest.fixture
 def two_cores(monkeypatch):
-    monkeypatch.setattr(measuring.os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(measuring.cgroups, "cores", lambda: 2)
 
 
 def calibrate(tmp_path, monkeypatch, answer, **options):

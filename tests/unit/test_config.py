@@ -145,6 +145,11 @@ def test_repeats_interleave_over_nodes(tmp_path):
         ),
         (
             "cluster",
+            {"kind": "emulated", "slow_node": {"cpu": 0.1, "rank": 3}},
+            "experiments.steps.cluster.slow_node.rank: must be less than 3, the most nodes",
+        ),
+        (
+            "cluster",
             {"kind": "emulated", "slow_node": {"cpu": 0.4}},
             "slow_node.cpu: must be less than 0.2, the others' cpu",
         ),
@@ -320,4 +325,12 @@ def test_what_is_not_known_of_an_own_model_is_left_to_its_workers(tmp_path):
     assert len(read(tmp_path, tree).cells()) == 8
     experiment["strategies"]["model_parallel"]["options"] = {"micro_batches": 257}
     with pytest.raises(UserError, match="micro_batches: at most 256,"):
+        read(tmp_path, tree)
+
+
+@pytest.mark.parametrize("where", ["cluster", "experiments.steps.cluster"])
+def test_devices_of_one_process_have_no_slow_node(tmp_path, where):
+    tree = changed(where, {"kind": "emulated", "slow_node": {"cpu": 0.1}})
+    tree["experiments"]["steps"]["strategies"] = {"devices": {"strategy": "mirrored", "nodes": [2]}}
+    with pytest.raises(UserError, match=r"steps\.cluster\.slow_node: devices is one process"):
         read(tmp_path, tree)

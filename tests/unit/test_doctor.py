@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from nodewise import doctor
-from nodewise.clusters import network, permits
-from nodewise.clusters.cgroups import Hierarchy, has_cpu, parse_hierarchies
+from nodewise.clusters import cgroups, network, permits
+from nodewise.clusters.cgroups import Hierarchy, has_cpu, parse_hierarchies, quota_of
 from nodewise.clusters.permits import Machine, Permit
 
 YES = Permit(True, "so it is")
@@ -240,3 +240,30 @@ def test_the_command_looks_without_tensorflow_in_two_seconds_and_is_readable_whe
     assert all(len(line) <= 80 for line in text if not line.startswith("    "))
     assert "\x1b" not in done.stdout
     assert rows("\n".join(text))  # whatever they say here
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({"cpu.max": "150000 100000\n"}, 1.5),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu.cfs_quota_us": "50000\n", "cpu.cfs_period_us": "100000\n"}, 0.5),
+        ({"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n"}, None),
+        ({}, None),
+    ],
+)
+def test_the_quota_of_a_group_is_read_in_cores(tmp_path, files, cores):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert quota_of(tmp_path) == cores
+
+
+def test_a_container_has_as_many_cores_as_the_tightest_quota_above_it(tmp_path, monkeypatch):
+    own = tmp_path / "container/job"
+    own.mkdir(parents=True)
+    (own / "cpu.max").write_text("max 100000\n")
+    (own.parent / "cpu.max").write_text("40000 100000\n")
+    monkeypatch.setattr(cgroups, "hierarchies", lambda: [Hierarchy(2, tmp_path, own)])
+    assert cgroups.cores() == 0.4
+    (own.parent / "cpu.max").write_text("max 100000\n")
+    assert cgroups.cores() == len(os.sched_getaffinity(0))

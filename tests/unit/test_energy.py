@@ -10,20 +10,24 @@ from nodewise.measure import energy
 from nodewise.tables import build_tables
 
 
-def meter(folder, name, microjoules, turns_at=262_143_328_850):
+def meter(folder, name, microjoules, turns_at=262_143_328_850, of="package-0"):
     package = folder / name
     package.mkdir(exist_ok=True)
+    (package / "name").write_text(f"{of}\n")
     (package / "energy_uj").write_text(f"{microjoules}\n")
     (package / "max_energy_range_uj").write_text(f"{turns_at}\n")
 
 
-def test_processors_are_read_and_their_parts_are_not_counted_twice(tmp_path):
-    for name in ("intel-rapl:0", "intel-rapl:1", "intel-rapl:0:0"):
-        meter(tmp_path, name, 1_000_000)
+def test_processors_are_read_and_neither_their_parts_nor_the_computer_counts_them_again(tmp_path):
+    def show(package_0, package_1, core, computer):
+        meter(tmp_path, "intel-rapl:0", package_0)
+        meter(tmp_path, "intel-rapl:0:0", core, of="core")
+        meter(tmp_path, "intel-rapl:1", package_1, of="package-1")
+        meter(tmp_path, "intel-rapl:2", computer, of="psys")
+
+    show(1_000_000, 1_000_000, 1_000_000, 1_000_000)
     before = energy.readings(tmp_path)
-    meter(tmp_path, "intel-rapl:0", 3_500_000)
-    meter(tmp_path, "intel-rapl:0:0", 2_000_000)
-    meter(tmp_path, "intel-rapl:1", 1_250_000)
+    show(3_500_000, 1_250_000, 2_000_000, 9_000_000)
     assert energy.spent(before, energy.readings(tmp_path)) == pytest.approx(2.75)
 
 
@@ -32,6 +36,21 @@ def test_a_meter_may_start_again_from_nothing(tmp_path):
     before = energy.readings(tmp_path)
     meter(tmp_path, "intel-rapl:0", 500_000, turns_at=10_000_000)
     assert energy.spent(before, energy.readings(tmp_path)) == pytest.approx(1.5)
+
+
+def test_a_meter_that_is_asked_often_enough_may_turn_over_more_than_once(tmp_path):
+    meter(tmp_path, "intel-rapl:0", 9_000_000, turns_at=10_000_000)
+    meters = energy.Meters(tmp_path)
+    for microjoules in (3_000_000, 8_000_000, 2_000_000):
+        meter(tmp_path, "intel-rapl:0", microjoules, turns_at=10_000_000)
+        joules = meters.joules()
+    assert joules == pytest.approx(4 + 5 + 4)
+
+
+def test_without_meters_nothing_is_known_of_them(tmp_path):
+    meters = energy.Meters(tmp_path)
+    meter(tmp_path, "intel-rapl:0", 1)
+    assert (meters.joules(), meters.joules()) == (None, None)
 
 
 def test_what_cannot_be_read_is_no_meter(tmp_path):

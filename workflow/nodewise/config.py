@@ -101,13 +101,25 @@ class Experiment(Feeding):
                 except ValueError as error:
                     raise ValueError(f"strategies.{variant}.{error}") from error
             _no_duplicates(f"strategies.{variant}.nodes", axes.nodes)
-        most = max(max(axes.nodes) for axes in self.strategies.values()) + self.preprocessing_nodes
-        slow = getattr(self.cluster, "slow_node", None)
-        if slow is not None and slow.rank >= most:
-            raise ValueError(f"cluster.slow_node.rank: must be less than {most}, the most nodes")
         _no_duplicates("models", self.models)
         _no_duplicates("batches", self.batches)
         return self
+
+    def check_slow_node(self, cluster: Cluster) -> None:
+        """Check that `cluster`, on which this is measured, has a place for its slow node, if any.
+
+        Raises:
+            ValueError: it has none.
+        """
+        slow = getattr(cluster, "slow_node", None)
+        if slow is None:
+            return
+        most = max(max(axes.nodes) for axes in self.strategies.values()) + self.preprocessing_nodes
+        if slow.rank >= most:
+            raise ValueError(f"cluster.slow_node.rank: must be less than {most}, the most nodes")
+        for variant, axes in self.strategies.items():
+            if STRATEGIES[axes.strategy or variant].one_process:
+                raise ValueError(f"cluster.slow_node: {variant} is one process, with equal devices")
 
     def trained(self) -> list["Trained"]:
         """Return what the models are and what they train on."""
@@ -188,6 +200,11 @@ class Config(Frozen):
         if self.records and measuring:
             raise ValueError(f"{min(measuring)}: nothing is measured here; leave it out")
         _no_duplicates("records", self.records)
+        for name, experiment in self.experiments.items():
+            try:
+                experiment.check_slow_node(experiment.cluster or self.cluster)
+            except ValueError as error:
+                raise ValueError(f"experiments.{name}.{error}") from error
         return self
 
     def record_files(self, measured: Path) -> list[Path]:

@@ -8,7 +8,6 @@ that training reaches. What the processor does takes `1 / share` longer on an em
 longer by as much as there are more nodes than cores.
 """
 
-import os
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -45,9 +44,10 @@ class Machine(NamedTuple):
     @classmethod
     def here(cls) -> "Machine":
         """Measure this machine."""
+        from nodewise.clusters import cgroups
         from nodewise.measure.guards import reference_us
 
-        return cls(reference_us() / 1e6, len(os.sched_getaffinity(0)))
+        return cls(reference_us() / 1e6, max(1, int(cgroups.cores())))
 
     @property
     def slowness(self) -> float:

@@ -4,6 +4,7 @@ Imports TensorFlow, but only inside `measure`, after the process has moved into 
 """
 
 import gc
+import math
 import os
 import time
 from collections.abc import Callable
@@ -12,12 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
+from pydantic import ValidationError
 
 from nodewise.cells import Cell
-from nodewise.clusters import base, cluster_of, machine, processes
+from nodewise.clusters import base, cgroups, cluster_of, machine, processes
 from nodewise.errors import RefusedError
 from nodewise.files import check_writable, write_text
 from nodewise.measure.provenance import data_source, provenance
+from nodewise.misfits import first_misfit
 from nodewise.records import (
     Conditions,
     Epoch,
@@ -103,6 +106,12 @@ def measure(
     pretrained = read_weights(weights) if weights else None
     check_writable(output)
     started = datetime.now(UTC)
+    made = provenance(
+        config=config,
+        lock=Path("requirements.lock"),
+        command=command,
+        packages=STRATEGIES[cell.strategy].packages,
+    )
     result: Measurement | None = None
     failure: Failure | None = None
     status = "ok"
@@ -123,6 +132,9 @@ def measure(
     except processes.WorkerError as error:
         status = "failed"
         failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
+    if status != "refused":
+        nodes = {"network": cluster.network, "cpu_limit": cluster.cpu_limit}
+        made = made.model_copy(update=nodes)
     record = Record.model_validate(
         {
             "cell": cell,
@@ -132,14 +144,7 @@ def measure(
             "finished_at": datetime.now(UTC),
             "data": data_source(source),
             "weights": pretrained.source if pretrained else None,
-            "provenance": provenance(
-                config=config,
-                lock=Path("requirements.lock"),
-                packages=STRATEGIES[cell.strategy].packages,
-                network="none" if status == "refused" else cluster.network,
-                cpu_limit="none" if status == "refused" else cluster.cpu_limit,
-                command=command,
-            ),
+            "provenance": made,
             "result": result,
             "failure": failure,
         }
@@ -169,7 +174,8 @@ def _train(
     imported = datetime.now(UTC).timestamp()
     milestones: dict[str, float] = {}
     replicas: set[str] = set()
-    blocks = guards.Blocks(cluster, repeatable=cell.extent.epochs is None)
+    repeatable = cell.extent.epochs is None
+    blocks = guards.Blocks(cluster, repeatable=repeatable, time_limit_s=cell.time_limit_s)
 
     def heard(rank: int, message: processes.Message) -> None:
         if "progress" in message:
@@ -213,7 +219,11 @@ def _train(
         workers_ready_s=milestones["ready"],
         first_timed_step_s=milestones["first_step"],
     )
-    return _together(cell, parts, start_up, blocks.seen)
+    try:
+        return _together(cell, parts, start_up, blocks.seen)
+    except ValidationError as error:
+        reason = f"what was measured fits no record: {first_misfit(error)}"
+        raise processes.WorkerError(reason, None, []) from error
 
 
 def _together(
@@ -227,12 +237,15 @@ def _together(
     epochs = []
     for number, of_workers in enumerate(zip(*(part["epochs"] for part in parts), strict=True), 1):
         examples = of_workers[0]["steps"] * cell.global_batch
+        loss = sum(part["loss_sum"] for part in of_workers) / examples
+        if not math.isfinite(loss):
+            raise processes.WorkerError(f"the training diverged: a loss of {loss}", None, [])
         epochs.append(
             Epoch(
                 epoch=number,
                 steps=of_workers[0]["steps"],
                 seconds=max(part["seconds"] for part in of_workers),
-                loss=sum(part["loss_sum"] for part in of_workers) / examples,
+                loss=loss,
                 accuracy=sum(part["right"] for part in of_workers) / examples,
             )
         )
@@ -250,7 +263,7 @@ def _together(
         workers=workers,
         epochs=epochs,
         test=_evaluation([part["test"] for part in parts if part["test"]]),
-        oversubscribed=cell.cores > len(os.sched_getaffinity(0)),
+        oversubscribed=cell.cores > cgroups.cores(),
         # a meter counts the whole machine, for which time passes otherwise than for emulated nodes
         energy_j=first["energy_j"] if cell.cluster.kind == "local" else None,
         others_cpu_s=sum(part["cpu_s"] for part in others),

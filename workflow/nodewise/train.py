@@ -32,6 +32,7 @@ EVALUATION_BATCH = 256
 IDLE_BARRIERS = 20
 _FIRST_STEPS = 2  # are enough to see whether replicas stay equal
 _PROGRESS_S = 0.5
+_METERS_S = 20.0
 
 
 def train_cell(
@@ -163,7 +164,12 @@ class Clock:
         self.input_us: list[int] = []
         self._send = send
         self._expected = expected_steps
-        self._told = time.perf_counter()
+        self._meters = energy.Meters()
+        self._told = self._metered = time.perf_counter()
+
+    def joules(self) -> float | None:
+        """Return what the machine has used since this was made; None if it has no meters."""
+        return self._meters.joules()
 
     def train(self, strategy: Strategy, stream: Iterator[Batch], steps: int) -> dict[str, Any]:
         """Run `steps` steps; return their seconds and the summed scores of this worker."""
@@ -179,6 +185,9 @@ class Clock:
             if now - self._told > _PROGRESS_S:
                 self._told = now
                 self._send({"progress": len(self.step_us) / self._expected})
+            if now - self._metered > _METERS_S:
+                self._metered = now
+                self.joules()  # else a meter may turn over twice
         elapsed = time.perf_counter() - started
         loss_sum, right = scores.tolist()
         return {"steps": steps, "seconds": elapsed, "loss_sum": loss_sum, "right": right}
@@ -196,18 +205,22 @@ def _block(
     tell: Callable[[Message], None],
 ) -> dict[str, Any]:
     """Train the timed steps, then those whose parts are timed apart."""
-    clock = Clock(tell, _timed_steps(cell, steps_per_epoch))
-    result = _timed(cell, strategy, stream, steps_per_epoch, clock)
+    result = _timed(cell, strategy, stream, steps_per_epoch, tell)
     result["observed"] = strategy.observations()
     result["split"] = _split(strategy, stream, cell.extent.split_steps)
     return result
 
 
 def _timed(
-    cell: Cell, strategy: Strategy, stream: Iterator[Batch], steps_per_epoch: int, clock: Clock
+    cell: Cell,
+    strategy: Strategy,
+    stream: Iterator[Batch],
+    steps_per_epoch: int,
+    tell: Callable[[Message], None],
 ) -> dict[str, Any]:
     wire = _wire(strategy)
-    meters, cpu, started = energy.readings(), time.process_time(), time.perf_counter()
+    clock = Clock(tell, _timed_steps(cell, steps_per_epoch))
+    cpu, started = time.process_time(), time.perf_counter()
     if cell.extent.steps:
         epochs = [clock.train(strategy, stream, cell.extent.steps)]
     else:
@@ -215,7 +228,7 @@ def _timed(
             clock.train(strategy, stream, steps_per_epoch) for _ in range(cell.extent.epochs or 0)
         ]
     elapsed, spent = time.perf_counter() - started, time.process_time() - cpu
-    energy_j = energy.spent(meters, energy.readings())
+    energy_j = clock.joules()
     after = _wire(strategy)
     return {
         "epochs": epochs,

@@ -131,6 +131,35 @@ def hierarchies() -> list[Hierarchy]:
     return [tree for tree in trees if tree.version == 1 or has_cpu(tree.mount)]
 
 
+def cores() -> float:
+    """Return how many cores this process has.
+
+    Those it may run on, or what the quotas leave of them that its group and those above it have,
+    as in a container.
+    """
+    quotas = [
+        quota
+        for tree in hierarchies()
+        for group in (tree.own, *tree.own.parents)
+        if group.is_relative_to(tree.mount) and (quota := quota_of(group)) is not None
+    ]
+    return min([len(os.sched_getaffinity(0)), *quotas])
+
+
+def quota_of(group: Path) -> float | None:
+    """Return how many cores a group may use at most; None if it has no quota."""
+    try:
+        if (group / "cpu.max").exists():
+            quota, period = (group / "cpu.max").read_text().split()
+        else:
+            quota, period = (
+                (group / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period")
+            )
+    except OSError:  # the root has none
+        return None
+    return None if quota in ("max", "-1") else int(quota) / int(period)
+
+
 def has_cpu(group: Path) -> bool:
     """Return whether a group of version 2 has the controller for CPU time."""
     try:

@@ -1,8 +1,10 @@
 """Nodes that are processes: one core each, loopback between them, no emulation."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from nodewise.clusters import base, network
 
@@ -32,7 +34,21 @@ class Local(base.Cluster):
 
     def enter_node(self, rank: int) -> None:
         """Take its cores, so that a node is the same machine for every number of nodes."""
-        cores = sorted(os.sched_getaffinity(0))
+        cores = _cores()
         first = rank * self._cores
         mine = {cores[core % len(cores)] for core in range(first, first + self._cores)}
         os.sched_setaffinity(0, mine)
+
+
+def _cores() -> list[int]:
+    """Return the cores that this process may use; second threads of one come last."""
+
+    def place(core: int) -> tuple[int, int]:
+        threads = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
+        try:
+            first = re.split("[-,]", threads.read_text(encoding="utf-8").strip())[0]
+        except OSError:  # a machine that does not tell
+            return 0, core
+        return int(int(first) != core), core
+
+    return sorted(os.sched_getaffinity(0), key=place)

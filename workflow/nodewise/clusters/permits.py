@@ -60,7 +60,7 @@ def look() -> Machine:
     """Try everything; this process must have one thread."""
     private, links, latency = _networks()
     return Machine(
-        cores=len(os.sched_getaffinity(0)),
+        cores=max(1, int(cgroups.cores())),
         quota=_quota(),
         soft=_soft(),
         private=private,

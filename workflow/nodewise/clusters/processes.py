@@ -13,6 +13,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ _GRACE_S = 2.0
 _LOG_LINES = 30
 _LOG_LINE_LENGTH = 500
 _ON, _AGAIN = b"n", b"a"
+_SAYING_NOTHING = ("", "Graph execution error:")  # first lines of errors
 
 
 class WorkerError(Exception):
@@ -166,7 +168,8 @@ def _work(rank: int, work: Callable[[int, Channel], Message], channel: Channel) 
         return 0
     except BaseException as error:
         traceback.print_exc()
-        first_line = (str(error).strip().splitlines() or [""])[0]
+        lines = [line.strip() for line in str(error).splitlines()]
+        first_line = next((line for line in lines if line not in _SAYING_NOTHING), "")
         # names, not classes: this module must not import TensorFlow
         peer_error = isinstance(error, (ConnectionError, TimeoutError)) or type(error).__name__ in (
             "UnavailableError",
@@ -248,11 +251,18 @@ class _Ear:
             self._waiting[message["meet"]] += 1
             if self._waiting[message["meet"]] == len(self._workers):
                 del self._waiting[message["meet"]]  # the same name may be met at again
-                again = self._on_meeting(message["meet"], [other.pid for other in self._workers])
-                for other in self._workers:
-                    os.write(other.release, _AGAIN if again else _ON)
+                self._hold(message["meet"])
         else:
             self._on_message(worker.rank, message)
+
+    def _hold(self, meeting: str) -> None:
+        """Hold a meeting; one of which somebody died while it waited is left to the listener."""
+        if any(worker.failed for worker in self._workers):
+            return
+        with suppress(ProcessLookupError, BrokenPipeError):
+            again = self._on_meeting(meeting, [worker.pid for worker in self._workers])
+            for worker in self._workers:
+                os.write(worker.release, _AGAIN if again else _ON)
 
 
 def _tail(log: Path) -> list[str]:

@@ -57,6 +57,7 @@ def lay(pids: Sequence[int]) -> None:
 
     Raises:
         NotPermittedError: the kernel lacks something for it, or forbids it.
+        ProcessLookupError: one of `pids` has ended.
     """
     with IPRoute() as links:
         with _needing("bridge", "CONFIG_BRIDGE", "bridge"):
@@ -168,6 +169,8 @@ def _needing(what: str, option: str, module: str) -> Iterator[None]:
             reason = f"the kernel lacks {option}"
         elif error.code in (errno.EPERM, errno.EACCES):
             reason = os.strerror(error.code)
+        elif error.code == errno.ESRCH:
+            raise ProcessLookupError(error.code, os.strerror(error.code)) from error
         else:
             raise
         raise NotPermittedError(f"no {what}: {reason}", _loading(module)) from error

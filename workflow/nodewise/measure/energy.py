@@ -26,10 +26,30 @@ def readings(powercap: Path = _POWERCAP) -> dict[str, Reading]:
     return _processors(powercap) | _graphics()
 
 
+class Meters:
+    """All meters of the machine together, from now on."""
+
+    def __init__(self, powercap: Path = _POWERCAP) -> None:
+        self._powercap = powercap
+        self._seen = readings(powercap)
+        self._joules: float | None = 0.0
+
+    def joules(self) -> float | None:
+        """Return the joules since this was made; None if there are no meters.
+
+        To be asked at least once a minute: meters that turned over are taken to have done so once.
+        """
+        now = readings(self._powercap)
+        more = spent(self._seen, now)
+        self._seen = now
+        self._joules = None if self._joules is None or more is None else self._joules + more
+        return self._joules
+
+
 def spent(before: dict[str, Reading], after: dict[str, Reading]) -> float | None:
     """Return the joules between two readings of the same meters; None if there are no meters.
 
-    A meter that turned over did so once: the larger ones take minutes at full load.
+    A meter that turned over did so once.
     """
     if not before or before.keys() != after.keys():
         return None
@@ -39,9 +59,10 @@ def spent(before: dict[str, Reading], after: dict[str, Reading]) -> float | None
 def _processors(powercap: Path) -> dict[str, Reading]:
     found = {}
     for package in sorted(powercap.glob("intel-rapl:*")):
-        if package.name.count(":") > 1:
-            continue  # a part of a processor that is counted already
         with suppress(OSError, ValueError):
+            # not its parts, nor a whole computer, of which it is a part
+            if not (package / "name").read_text().startswith("package"):
+                continue
             microjoules, most = (
                 int((package / name).read_text()) for name in ("energy_uj", "max_energy_range_uj")
             )

@@ -16,6 +16,7 @@ from nodewise.records import Conditions
 _REFERENCE_RUNS = 9
 _REFERENCE_SIZE = 512
 _REFERENCE_PRODUCTS = 4
+_ROOM = 2  # what a repeated block may take at most, with its warm-up, by what the last one took
 
 
 class Watch:
@@ -47,16 +48,19 @@ class Watch:
 class Blocks:
     """The blocks of one launch: one, or up to `gates.MAX_BLOCKS` while the machine is not quiet.
 
-    Whole epochs are not repeated: they are long, and their accuracy needs no quiet machine.
+    Whole epochs are not repeated: they are long, and their accuracy needs no quiet machine. Nor is
+    a block for which the rest of `time_limit_s`, from now on, may be too short: it would be lost.
     """
 
-    def __init__(self, cluster: Cluster, *, repeatable: bool) -> None:
+    def __init__(self, cluster: Cluster, *, repeatable: bool, time_limit_s: float) -> None:
         self.seen: list[Conditions] = []
         self._cluster = cluster
         self._limit = gates.MAX_BLOCKS if repeatable else 1
+        self._ends = time.monotonic() + time_limit_s
 
     def begin(self) -> None:
         """Hold the nodes to their share from now on, and watch."""
+        self._began = time.monotonic()
         self._watch = Watch(self._cluster)
         self._cluster.throttle()
 
@@ -64,7 +68,9 @@ class Blocks:
         """Let the nodes run freely; return whether the block is to be repeated."""
         self.seen.append(self._watch.conditions())
         self._cluster.unleash()
-        return bool(self.seen[-1].outside) and len(self.seen) < self._limit
+        now = time.monotonic()
+        fits = now + _ROOM * (now - self._began) < self._ends
+        return bool(self.seen[-1].outside) and len(self.seen) < self._limit and fits
 
 
 def reference_us() -> int:
@@ -105,7 +111,7 @@ def _busy_s() -> float:
     """
     spent = 0.0
     for process in psutil.process_iter():
-        with suppress(psutil.NoSuchProcess):
+        with suppress(psutil.Error):  # gone, or not ours to look at
             spent += sum(process.cpu_times()[:4])
     return spent
 

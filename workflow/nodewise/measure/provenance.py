@@ -1,7 +1,6 @@
 """What it takes to trust or repeat a measurement: code, configuration, versions, machine."""
 
 import hashlib
-import os
 import platform
 import subprocess
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from nodewise.clusters import cgroups
 from nodewise.records import DataSource, Provenance
 
 if TYPE_CHECKING:  # else NumPy, and its threads, would be there before the environment is settled
@@ -24,14 +24,19 @@ def provenance(
     *,
     config: Path | None,
     lock: Path,
-    network: str,
-    cpu_limit: str,
     command: str,
     packages: Sequence[str] = (),
 ) -> Provenance:
     """Describe this process's surroundings; nothing that names a person, host or folder.
 
-    `packages` are those of the strategy, if it has any of its own.
+    To be asked before anything is measured: by the end of it somebody may have changed the code or
+    the configuration. What nodes have of network and CPU is "none" as long as there are none.
+
+    Args:
+        config: the study, if there is one.
+        lock: the versions that are asked for.
+        command: what repeats the measurement.
+        packages: those of the strategy, if it has any of its own.
     """
     return Provenance(
         commit=_git("rev-parse", "HEAD"),
@@ -40,11 +45,11 @@ def provenance(
         lock_sha256=_sha256(lock),
         versions={"python": platform.python_version()} | _versions(*_PACKAGES, *packages),
         cpu=_cpu(),
-        cores=len(os.sched_getaffinity(0)),
+        cores=max(1, int(cgroups.cores())),
         memory_bytes=psutil.virtual_memory().total,
         kernel=f"{platform.system()} {platform.release()}",
-        network=network,
-        cpu_limit=cpu_limit,
+        network="none",
+        cpu_limit="none",
         command=command,
     )
 

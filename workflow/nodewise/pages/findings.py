@@ -14,7 +14,7 @@ from nodewise.pages.study import Page, Shown, Study
 
 _PART = {
     "input": "waiting for examples",
-    "wait": "waiting for the slowest worker",
+    "wait": "waiting for other workers",
     "communicate": "communicating",
     "apply": "updating the weights",
 }

@@ -5,7 +5,6 @@ one never imports TensorFlow.
 """
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from typing import IO, Any, cast
 
 from nodewise.calibration import Calibration, Launch, calibration_json
 from nodewise.cells import Emulated
+from nodewise.clusters import cgroups
 from nodewise.config import Config, read_config
 from nodewise.errors import UserError
 from nodewise.files import check_writable, write_text
@@ -64,6 +64,11 @@ def calibrate(
     check_writable(output)
     settle_environment()
     started = datetime.now(UTC)
+    made = provenance(
+        config=config,
+        lock=Path("requirements.lock"),
+        command=f"nodewise calibrate --config {config} --out {output} --logs {logs}",
+    )
     about = {"kind": "emulated", "network": "none", "cpu_limit": "none"}
     launches: list[Launch] = []
     failure, status = None, "ok"
@@ -80,12 +85,7 @@ def calibrate(
             "status": status,
             "started_at": started,
             "finished_at": datetime.now(UTC),
-            "provenance": provenance(
-                config=config,
-                lock=Path("requirements.lock"),
-                command=f"nodewise calibrate --config {config} --out {output} --logs {logs}",
-                **about,
-            ),
+            "provenance": made.model_copy(update=about),
             "launches": launches,
             "failure": failure,
         }
@@ -115,7 +115,7 @@ def emulated_cluster(study: Config) -> tuple[Emulated, int]:
 
 def _plans(cluster: Emulated, most: int, repeats: int, study: Config) -> list[Plan]:
     """Return the launches in their order: every node count once before any is repeated."""
-    cores = len(os.sched_getaffinity(0))
+    cores = cgroups.cores()
     counts = [n for n in range(1, min(most, MOST_NODES) + 1) if cluster.cores(n) <= cores]
     chance = random.Random(study.seed)  # noqa: S311 (an order, not a secret)
     return [

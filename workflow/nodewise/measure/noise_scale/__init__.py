@@ -69,6 +69,11 @@ def measure_noise_scale(
             f"{source.dataset}: has {source.train_examples} examples; measuring the noise scale "
             f"takes {BIG_BATCH}"
         )
+    made = provenance(
+        config=config,
+        lock=Path("requirements.lock"),
+        command=f"snakemake --cores all --force {output} --configfile {config}",
+    )
     with machine.to_itself(on_wait):
         started = datetime.now(UTC)
         points = list(_points(cell, data, pretrained, progress))
@@ -78,13 +83,7 @@ def measure_noise_scale(
         finished_at=datetime.now(UTC),
         data=data_source(source),
         weights=pretrained.source if pretrained else None,
-        provenance=provenance(
-            config=config,
-            lock=Path("requirements.lock"),
-            network="none",
-            cpu_limit="none",
-            command=f"snakemake --cores all --force {output} --configfile {config}",
-        ),
+        provenance=made,
         seed=cell.seed,
         small_batch=SMALL_BATCH,
         big_batch=BIG_BATCH,
