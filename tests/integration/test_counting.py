@@ -67,9 +67,8 @@ def stream():
 
 
 def test_bytes_still_queued_when_the_last_step_returns_are_counted():
-    clock = train.Clock(lambda message: None, STEPS)
     with connection() as wire:
-        seen = train._timed(cell(), Late(wire), stream(), 4, clock)
+        seen = train._timed(cell(), Late(wire), stream(), 4, lambda message: None)
     assert seen["bytes_sent"] == STEPS * SENT_PER_STEP
     assert len(seen["input_us"]) == len(seen["step_us"]) == STEPS
 
@@ -102,8 +101,8 @@ def test_a_worker_that_looks_late_counts_just_the_bytes_of_its_steps(monkeypatch
     def work(rank):
         me.rank = rank
         strategy = Hasty(meeting, received, 1 - rank)
-        clock = train.Clock(lambda message: None, STEPS)
-        counted[rank] = train._timed(cell(), strategy, stream(), 4, clock)["bytes_received"]
+        timed = train._timed(cell(), strategy, stream(), 4, lambda message: None)
+        counted[rank] = timed["bytes_received"]
         strategy.step(None, None)
 
     monkeypatch.setattr(train, "traffic", traffic)
