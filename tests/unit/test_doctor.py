@@ -102,6 +102,12 @@ def test_what_no_command_permits_is_said_too():
     assert "no such module" in text
 
 
+def test_whoever_sees_only_a_container_is_told_what_that_means():
+    told = "cannot be seen from here"
+    assert told in doctor.report(machine(sees_all=False), 0.2)
+    assert told not in doctor.report(machine(), 0.2)
+
+
 def test_without_a_private_network_only_who_accepts_open_ports_gets_nodes(monkeypatch):
     nothing = machine(private=NO, links=NO, latency=NO)
     monkeypatch.delenv(network.SHARED_NETWORK, raising=False)

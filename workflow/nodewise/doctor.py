@@ -13,6 +13,11 @@ from nodewise.clusters.permits import Machine, Permit
 WIDTH = 80
 _KIND, _YES_NO = 21, 5  # columns
 _INDENT = "    "
+_UNSEEN = (
+    "What else runs on this machine cannot be seen from here, as in a container: the guards of a"
+    " measurement do not notice it, nor does another study outside wait for its end. Measure while"
+    " nothing else runs."
+)
 
 
 def report(machine: Machine, cpu: float) -> str:
@@ -30,6 +35,8 @@ def report(machine: Machine, cpu: float) -> str:
     lines += _remedies({name: kind for name, kind in kinds.items() if not kind.permitted})
     if not machine.private.permitted:
         lines += ["", *textwrap.wrap(_open_ports(), WIDTH)]
+    if not machine.sees_all:
+        lines += ["", *textwrap.wrap(_UNSEEN, WIDTH)]
     return "\n".join(lines)
 
 

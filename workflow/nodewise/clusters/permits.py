@@ -11,6 +11,7 @@ from nodewise.clusters.base import NotPermittedError
 
 # What emulated nodes leave of every core to the launcher, the links between them and the machine.
 _LEFT_FREE = 0.1
+_FIRST_PIDS = "pid:[4026531836]"  # the kernel's own number of the namespace it begins with
 
 _SYSTEMD = Path("/run/systemd/system")  # there while it runs
 _MANAGER = "/etc/systemd/system/user@.service.d"
@@ -46,6 +47,7 @@ class Machine:
     private: Permit  # a network that only the cell's own processes see
     links: Permit  # in it, a rate-limited link for each node
     latency: Permit  # on these links
+    sees_all: bool = True  # all processes that run on the machine
 
     def most_nodes(self, cpu: float) -> int:
         """Return how many nodes find a place, each with the share `cpu` of a core, at most 1.
@@ -66,7 +68,17 @@ def look() -> Machine:
         private=private,
         links=links,
         latency=latency,
+        sees_all=_sees_all(),
     )
+
+
+def _sees_all() -> bool:
+    """Tell whether /proc shows the processes of the whole machine, whoever they belong to."""
+    try:
+        Path("/proc/1/stat").read_bytes()
+        return str(Path("/proc/self/ns/pid").readlink()) == _FIRST_PIDS
+    except OSError:
+        return False
 
 
 def _quota() -> Permit:
