@@ -1,16 +1,18 @@
 """What it takes to trust or repeat a measurement: code, configuration, versions, machine."""
 
 import hashlib
+import itertools
 import platform
 import subprocess
+import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 
+from nodewise import horovod_build
 from nodewise.clusters import cgroups
 from nodewise.records import DataSource, Provenance
 
@@ -60,11 +62,13 @@ def data_source(manifest: "Manifest") -> DataSource:
 
 
 def _versions(*packages: str) -> dict[str, str]:
-    found = {}
-    for package in packages:
-        with suppress(PackageNotFoundError):  # a cell that is refused for want of it
-            found[package] = version(package)
-    return found
+    """Return the versions of those that are there: a cell may be refused for want of one."""
+    places = [*sys.path, str(horovod_build.FOLDER / "site")]
+    return {
+        package: found.version
+        for package in packages
+        for found in itertools.islice(distributions(name=package, path=places), 1)
+    }
 
 
 def _git(*arguments: str) -> str | None:
