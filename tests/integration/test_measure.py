@@ -3,7 +3,7 @@
 import pytest
 
 import projects
-from nodewise.records import read_record
+from nodewise.records import Failure, read_record
 
 MODEL, DATA = "models/templates/own_model.py:build", "data/templates/own_data.py:load"
 OWN = f"--model {MODEL} --dataset {DATA}"
@@ -47,19 +47,25 @@ def test_measuring_again_keeps_the_earlier_record(project):
     assert read_record(folder / "repeat~1.json").cell.repeat == 1
 
 
+def failure_of(project, name: str) -> tuple[Failure, str]:
+    """Train the model of `name`.py, which fails; return what its record and the command say."""
+    what = f"--model {name}.py:build --dataset {DATA} --out {name}.json"
+    code, said = measure(project, f"{what} --strategy single --nodes 1 --batch 8 --steps 9")
+    assert code == 1, said
+    record = read_record(project / f"{name}.json")
+    assert record.status == "failed"
+    assert record.failure is not None
+    return record.failure, said
+
+
 def test_a_cell_that_fails_is_recorded_and_exit_code_1(project):
     (project / "wrong.py").write_text(
         "import keras\n\ndef build():\n"
         "    return keras.Sequential([keras.Input((9, 9, 3)), keras.layers.Flatten()])\n"
     )
-    what = f"--model wrong.py:build --dataset {DATA} --out failed.json"
-    code, said = measure(project, f"{what} --strategy single --nodes 1 --batch 8 --steps 4")
-    assert code == 1, said
-    record = read_record(project / "failed.json")
-    assert record.status == "failed"
-    assert record.failure is not None
-    assert "takes examples of shape 9×9×3" in record.failure.reason
-    assert record.failure.reason in said
+    failure, said = failure_of(project, "wrong")
+    assert "takes examples of shape 9×9×3" in failure.reason
+    assert failure.reason in said
 
 
 def test_a_model_that_the_strategy_cannot_train_is_refused_with_the_reason(project):
@@ -99,10 +105,7 @@ def test_a_training_that_diverges_is_recorded_as_failed(project):
         "    model.compile(keras.optimizers.SGD(1e20), loss)\n"
         "    return model\n"
     )
-    what = f"--model hot.py:build --dataset {DATA} --out hot.json"
-    code, said = measure(project, f"{what} --strategy single --nodes 1 --batch 8 --steps 9")
-    assert code == 1, said
-    record = read_record(project / "hot.json")
-    assert (record.status, record.failure.rank) == ("failed", None)
-    assert record.failure.reason == "the training diverged: a loss of nan"
+    failure, said = failure_of(project, "hot")
+    assert failure.rank is None
+    assert failure.reason == "the training diverged: a loss of nan"
     assert "Traceback" not in said

@@ -200,6 +200,10 @@ class Config(Frozen):
         if self.records and measuring:
             raise ValueError(f"{min(measuring)}: nothing is measured here; leave it out")
         _no_duplicates("records", self.records)
+        return self
+
+    @model_validator(mode="after")
+    def _slow_nodes_have_places(self) -> Self:
         for name, experiment in self.experiments.items():
             try:
                 experiment.check_slow_node(experiment.cluster or self.cluster)

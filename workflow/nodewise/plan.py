@@ -47,7 +47,7 @@ class Machine(NamedTuple):
         from nodewise.clusters import cgroups
         from nodewise.measure.guards import reference_us
 
-        return cls(reference_us() / 1e6, max(1, int(cgroups.cores())))
+        return cls(reference_us() / 1e6, cgroups.whole_cores())
 
     @property
     def slowness(self) -> float:

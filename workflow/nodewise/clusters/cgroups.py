@@ -146,6 +146,11 @@ def cores() -> float:
     return min([len(os.sched_getaffinity(0)), *quotas])
 
 
+def whole_cores() -> int:
+    """Return how many cores this process has, rounded down, but at least one."""
+    return max(1, int(cores()))
+
+
 def quota_of(group: Path) -> float | None:
     """Return how many cores a group may use at most; None if it has no quota."""
     try:

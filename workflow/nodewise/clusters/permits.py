@@ -62,7 +62,7 @@ def look() -> Machine:
     """Try everything; this process must have one thread."""
     private, links, latency = _networks()
     return Machine(
-        cores=max(1, int(cgroups.cores())),
+        cores=cgroups.whole_cores(),
         quota=_quota(),
         soft=_soft(),
         private=private,

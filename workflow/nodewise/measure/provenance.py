@@ -47,7 +47,7 @@ def provenance(
         lock_sha256=_sha256(lock),
         versions={"python": platform.python_version()} | _versions(*_PACKAGES, *packages),
         cpu=_cpu(),
-        cores=max(1, int(cgroups.cores())),
+        cores=cgroups.whole_cores(),
         memory_bytes=psutil.virtual_memory().total,
         kernel=f"{platform.system()} {platform.release()}",
         network="none",

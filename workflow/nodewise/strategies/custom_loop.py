@@ -24,7 +24,6 @@ class Strategy(base.Strategy):
     """Train on `job.size` workers that find each other through TF_CONFIG."""
 
     def __init__(self, job: base.Job) -> None:
-        self._job = job
         self._ring = Ring()
         self._replica = base.Replica(job, max_pooling.gradients)
         self.model = self._replica.model
@@ -33,8 +32,8 @@ class Strategy(base.Strategy):
         self._loop = tf.function(self._steps, autograph=False)
 
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        grads, scores = max_pooling.gradients(self.model, self._job, x, y)
-        self._replica.apply(self._ring.all_reduce(base.flat(grads)))
+        gradient, scores = self._replica.scored_gradient(x, y)
+        self._replica.apply(self._ring.all_reduce(gradient))
         return scores
 
     def _steps(
