@@ -96,12 +96,13 @@ def trained(rank, optimizer, options):
     for batch in mine[:WARM_UP]:
         strategy.step(*batch)
     strategy.restore(initial)
-    saved: dict[str, list[np.ndarray]] = {"weights": [], "memory": [], "steps": [], "sent": []}
+    saved: dict[str, list[np.ndarray]] = {"weights": [], "memory": [], "steps": []}
+    strategy.barrier()
+    sent = [traffic().sent]
     for batch in mine:
-        strategy.barrier()
-        before = traffic().sent
         strategy.step(*batch)
-        saved["sent"].append(traffic().sent - before)
+        strategy.barrier()  # a worker's last bytes may leave a moment after its own step
+        sent.append(traffic().sent)
         saved["weights"].append(flat(strategy.weights()))
         memory = parameter_averaging.memory(strategy.optimizer)
         saved["memory"].append(flat([variable.numpy() for variable in memory]))
@@ -111,6 +112,7 @@ def trained(rank, optimizer, options):
     strategy.restore(initial)
     times = [strategy.split_step(*batch) for batch in mine]
     return saved | {
+        "sent": np.diff(sent),
         "agreed": agreed,
         "split": flat(strategy.split_weights()),
         "times": times,
