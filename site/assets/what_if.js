@@ -147,7 +147,7 @@
       pays
         ? `More nodes pay from ${pays.n} on.`
         : `Up to ${points.length} nodes, none are faster than one.`,
-      best.n === points.length
+      best.n === points.length && points.every(({ rate }, i) => !i || rate > points[i - 1].rate)
         ? `There is no best number of nodes up to ${points.length}: each further one helps.`
         : `Fastest on ${best.n} ${best.n === 1 ? "node" : "nodes"}, ` +
           `${number(best.speedup)} times one node.`,

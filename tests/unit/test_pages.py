@@ -222,7 +222,9 @@ def test_headlines_never_come_from_crowded_machines(tmp_path):
     records = [make.record(make.cell(n=n)) for n in (1, 3)]  # three workers, two cores
     make.write_study(tmp_path, records)
     docs, _ = render(tmp_path)
-    assert "No cell of this study has a result yet" in (docs / "index.md").read_text()
+    home = (docs / "index.md").read_text()
+    assert "No point of this study stands on several nodes" in home
+    assert "No cell of this study has a result yet" not in home
 
 
 def test_headlines_are_those_of_the_tables(study):

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 import make_records as make
 from nodewise import views
 from nodewise.errors import UserError
+from nodewise.intervals import median_interval, with_intervals
 from nodewise.records import Record, record_json
-from nodewise.tables import COLUMNS, build_tables, median_interval, read_tables, write_tables
+from nodewise.tables import COLUMNS, build_tables, read_tables, write_tables
 
 
 def tables_of(records, folder, published=None):
@@ -152,8 +153,8 @@ def test_a_curve_is_the_median_over_launches(tmp_path):
     seconds, curve = tables["cells"]["step_time_s"], tables["curves"].iloc[0]
     assert (curve["repeats"], curve["cells"], curve["failed"]) == (3, 3, 0)
     assert curve["step_time_s"] == pytest.approx(sorted(seconds)[1])
-    assert seconds.min() <= curve["step_time_low_s"] <= curve["step_time_s"]
-    assert curve["step_time_s"] <= curve["step_time_high_s"] <= seconds.max()
+    assert curve["step_time_low_s"] < curve["step_time_s"]
+    assert curve["step_time_s"] < curve["step_time_high_s"]
     assert curve["epoch_time_s"] == pytest.approx(curve["step_time_s"] * (60_000 // 64))
     assert curve["examples_per_s"] == pytest.approx(64 / curve["step_time_s"])
 
@@ -272,6 +273,39 @@ def test_the_interval_lies_within_the_launches_and_ignores_their_order(seconds, 
     assert min(seconds) - tiny <= low <= high <= max(seconds) + tiny
     random.shuffle(seconds)
     assert median_interval(pd.Series(seconds)) == (low, high)
+
+
+@pytest.mark.parametrize("launches", [2, 3, 5])
+def test_intervals_of_a_few_launches_hold_the_truth_as_often_as_they_say(launches):
+    random, points = np.random.default_rng(3), 2000
+    times = np.exp(random.normal(0, 0.1, (points, launches)))
+    cells = pd.DataFrame({"point": np.repeat(np.arange(points), launches), "kind": "measured"})
+    cells["step_time_s"] = times.ravel()
+    curves = pd.DataFrame({"point": np.arange(points), "kind": "measured", "flags": ""})
+    curves = curves.assign(repeats=launches, step_time_s=np.median(times, axis=1), epoch_time_s=1.0)
+    ends = with_intervals(curves, cells, ["point", "kind"])
+    held = ((ends["step_time_low_s"] < 1) & (ends["step_time_high_s"] > 1)).mean()
+    assert 0.87 < held < 0.95
+
+
+def test_one_launch_has_no_interval_and_cautions_do_not_widen_the_others(tmp_path):
+    def three(nodes, flagged):
+        for repeat, factor in enumerate((1.0, 1.02, 3.0 if flagged else 1.04)):
+            yield nodes, repeat, factor, "foreign load" if flagged else ""
+
+    cells = pd.DataFrame(
+        [*three(1, flagged=False), *three(2, flagged=True), (3, 0, 1.0, "")],
+        columns=["nodes", "repeat", "step_time_s", "flags"],
+    ).assign(kind="measured")
+    curves = cells.groupby("nodes", as_index=False).agg(
+        kind=("kind", "first"), flags=("flags", "max"), repeats=("repeat", "size"),
+        step_time_s=("step_time_s", "median"),
+    )  # fmt: skip
+    ends = with_intervals(curves.assign(epoch_time_s=1.0), cells, ["nodes", "kind"])
+    calm, restless, alone = (ends["step_time_high_s"] / ends["step_time_s"]).tolist()
+    assert calm < 1.06
+    assert restless > 2
+    assert math.isnan(alone)
 
 
 def test_the_interval_of_many_launches_holds_the_median_and_excludes_the_tails():

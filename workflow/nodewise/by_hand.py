@@ -266,7 +266,7 @@ def table(record: Path) -> "Table":
         "trained": f"{epochs} of {row['global_batch']} examples",
         "step time, median": f"{write_number(row['step_time_median_s'], 's')} "
         f"(10 % to 90 % of the steps: {low} to {high})",
-        "examples per second": write_number(row["examples_per_s"], ""),
+        "examples per second": write_number(row["examples_per_s"], "/s"),
         "split of a step": ", ".join(parts),
         "test accuracy": write_number(row["test_accuracy"], "accuracy"),
         "flags": row["flags"] or "none",

@@ -39,7 +39,8 @@ def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
     one = rows[rows["nodes"] == 1].sort_values("line", kind="stable")
     times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
     names = ["examples_per_s", "cell_id", "flags", *times]
-    of_single = one.loc[one["strategy"] == SINGLE, [*_AT, *names]].drop_duplicates(_AT)
+    alone = curves[(curves["strategy"] == SINGLE) & (curves["nodes"] == 1)]
+    of_single = with_labels(alone)[[*_AT, *names]].drop_duplicates(_AT)
     of_own = one[[*_AT, "line", *names]].drop_duplicates([*_AT, "line"])
     several = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
     several = several.merge(of_single, "left", _AT, suffixes=("", "_single"))
@@ -174,7 +175,7 @@ _SCORED = [
 def _our_accuracies(tables: Tables) -> pd.DataFrame:
     done = tables["cells"].loc[tables["cells"]["whole_epochs"], ["cell_id", "epochs"]]
     rows = tables["curves"][tables["curves"]["whole_epochs"]].merge(done, "inner", "cell_id")
-    rows = with_labels(rows)
+    rows = with_labels(rows[rows["exchange"] != DEVICES])
     rows = rows.assign(label=rows["accuracy_label"])
     at = [*GROUP, "cluster", "kind", "data_origin", "batch_per_worker", "epochs"]
     return _beside_one(rows, at)
@@ -199,9 +200,16 @@ def _beside_one(rows: pd.DataFrame, at: list[str]) -> pd.DataFrame:
     scores = ["train_accuracy", "test_accuracy"]
     rows = rows.reindex(columns=list(dict.fromkeys([*rows.columns, *scores])))
     one = rows[rows["nodes"] == 1]
-    one = one.sort_values("strategy", key=lambda names: names != SINGLE, kind="stable")
-    one = one.drop_duplicates(at)[[*at, *scores]]
-    return rows[rows["nodes"] > 1].merge(one, "inner", at, suffixes=("", "_one"))
+    single = one[one["strategy"] == SINGLE].drop_duplicates(at)
+    own = one.drop_duplicates([*at, "strategy"])
+    several = rows[rows["nodes"] > 1]
+    several = several.merge(single[[*at, *scores]], "left", at, suffixes=("", "_one"))
+    several = several.merge(
+        own[[*at, "strategy", *scores]], "left", [*at, "strategy"], suffixes=("", "_own")
+    )
+    for score in scores:
+        several[f"{score}_one"] = several[f"{score}_one"].fillna(several.pop(f"{score}_own"))
+    return several
 
 
 def energies(tables: Tables) -> pd.DataFrame:

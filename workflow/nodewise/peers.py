@@ -16,8 +16,8 @@ import pandas as pd
 from pydantic import Field
 
 from nodewise.cells import Emulated, Frozen
+from nodewise.intervals import median_interval
 from nodewise.records import Kind, Provenance
-from nodewise.tables import median_interval
 
 PEERS = ("horovod", "ddp")
 FILE = Path("data/bench/peers.json")  # of the comparison that is published

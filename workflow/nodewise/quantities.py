@@ -57,7 +57,7 @@ def write_number(value: float | None, unit: str) -> str:
         value: seconds, joules, bytes, bytes or bits per second, operations, operations per byte,
             a share, a ratio or a count.
         unit: `s`, `J`, `B`, `B/s`, `bit/s`, `FLOP`, `FLOP/B`, `share` (as a percentage),
-            `accuracy`, `×`, `` (a count) or `mean` (of counts: three digits).
+            `accuracy`, `×`, `` (a count), `/s` (a rate of counts) or `mean` (of counts).
 
     Raises:
         ValueError: `unit` is none of these.
@@ -69,6 +69,16 @@ def write_number(value: float | None, unit: str) -> str:
     if unit not in _WRITERS:
         raise ValueError(f"{unit!r} is not a unit that numbers are written in")
     return "–" if value is None or not math.isfinite(value) else _WRITERS[unit](value)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things in words.
+
+    Example:
+        >>> counted(1, "cell"), counted(1200, "cell")
+        ('1 cell', '1,200 cells')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def write_plain(value: float) -> str:
@@ -115,5 +125,6 @@ _WRITERS: dict[str, Callable[[float], str]] = {
     "accuracy": lambda value: f"{value:.3f}",
     "×": lambda value: f"{_digits(value)}×",
     "": lambda value: f"{value:,.0f}",
+    "/s": _digits,
     "mean": _digits,
 }

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from nodewise.cells import WATTS_PER_CORE, Cell
 from nodewise.errors import UserError
 from nodewise.files import atomic
+from nodewise.intervals import with_intervals
 from nodewise.noise_scale import NoiseScale, read_noise_scale
 from nodewise.records import Measurement, Record, read_record
 from nodewise.strategies import STRATEGIES
@@ -201,10 +202,6 @@ COLUMNS = {
 
 OVERSUBSCRIBED = "more workers than cores"
 NO_LINKS = "no network emulation"
-
-INTERVAL = 0.90
-RESAMPLES = 2000
-BOOTSTRAP_SEED = 20201
 
 
 def build_tables(
@@ -530,19 +527,19 @@ def _noise_rows(measured: NoiseScale) -> Iterator[dict[str, Any]]:
 def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
     """One row per curve point: the launches of a cell that ran to their end, together."""
     failed = cells[cells["status"] != "ok"].groupby([*AXES]).size()
+    done = cells[cells["status"] == "ok"]
     rows = []
-    for key, launches in cells[cells["status"] == "ok"].groupby(CURVE_KEY):
+    for key, launches in done.groupby(CURVE_KEY):
         axes = dict(zip(CURVE_KEY, key, strict=True))
         lost = int(failed.get(key[: len(AXES)], 0))
         rows.append(axes | _curve_point(launches) | {"failed": lost, "cells": len(launches) + lost})
-    return _with_speedup(typed(rows, CURVES))
+    return with_intervals(_with_speedup(typed(rows, CURVES)), done, CURVE_KEY)
 
 
 def _curve_point(launches: pd.DataFrame) -> dict[str, Any]:
     """Medians over the launches; rates and epoch times follow from the median step time."""
     first = launches.iloc[0]
     step_time = launches["step_time_s"].median()
-    low, high = median_interval(launches["step_time_s"])
     middles = (
         *("step_time_normalised_s", "input_s", "train_time_s", "train_accuracy", "test_accuracy"),
         *(*SPLIT, "compute_normalised_s", "bytes_sent_per_step"),
@@ -556,32 +553,13 @@ def _curve_point(launches: pd.DataFrame) -> dict[str, Any]:
         "flags": "; ".join(filter(None, flags)),
         "weights": launches["weights"].max(),  # "random" if one launch had to
         "step_time_s": step_time,
-        "step_time_low_s": low,
-        "step_time_high_s": high,
         "examples_per_s": first["global_batch"] / step_time if step_time else np.nan,
         "epoch_time_s": step_time * first["steps_per_epoch"],
-        "epoch_time_low_s": low * first["steps_per_epoch"],
-        "epoch_time_high_s": high * first["steps_per_epoch"],
         **{name: launches[name].median() for name in middles},
         "payload_bytes": first["payload_bytes"],
         "steps_per_epoch": first["steps_per_epoch"],
         "cell_id": first["cell_id"],
     }
-
-
-def median_interval(launches: pd.Series) -> tuple[float, float]:
-    """Return the 90 % percentile-bootstrap interval of the median over launches.
-
-    A launch is the unit of repetition: steps within one launch are not independent. One launch has
-    no spread, so both ends are NaN. The seed is fixed: the same launches give the same interval.
-    """
-    values = np.sort(launches.to_numpy(dtype=float))
-    if len(values) < 2:
-        return np.nan, np.nan
-    draws = np.random.default_rng(BOOTSTRAP_SEED).choice(values, size=(RESAMPLES, len(values)))
-    tail = (1 - INTERVAL) / 2
-    low, high = np.quantile(np.median(draws, axis=1), [tail, 1 - tail])
-    return float(low), float(high)
 
 
 def _with_speedup(curves: pd.DataFrame) -> pd.DataFrame:

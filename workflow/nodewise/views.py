@@ -17,6 +17,7 @@ from nodewise.tables import OVERSUBSCRIBED as TOO_MANY_WORKERS
 Tables = dict[str, pd.DataFrame]
 
 SINGLE = "single"
+PUBLISHED_WAY = "multi_worker_mirrored"  # of the points of the table `published`
 GROUP = ["study", "experiment", "model", "dataset"]
 MODEL = ["study", "model", "dataset"]
 NEAR = 10  # nodes that figures reach to, at least
@@ -89,7 +90,7 @@ def scaling_lines(curves: pd.DataFrame) -> pd.DataFrame:
 def training_times(tables: Tables) -> pd.DataFrame:
     """Return training times, ours and published, of every model that was measured.
 
-    `speedup` is against one node of the same line and batch.
+    `speedup` of ours is the one of the curves; of what is published, against its own one node.
 
     Ours is over as many epochs as the study trained, or else over those of the cell (one, if it
     measured steps). Where a cell did not train just these epochs, its time is the measured step
@@ -106,11 +107,11 @@ def training_times(tables: Tables) -> pd.DataFrame:
     for end in ("", "low_", "high_"):
         ours[f"{end}seconds"] = ours[f"epoch_time_{end}s"] * ours["epochs"]
     theirs = _published_of(ours, published).rename(columns={"training_time_s": "seconds"})
-    rows = _beside(ours, theirs, ["epochs", "seconds", "low_seconds", "high_seconds"])
-    at = [*GROUP, "line", "kind", "batch_per_worker"]
-    one = rows.loc[rows["nodes"] == 1, [*at, "seconds"]].drop_duplicates(at)
-    alone = rows.merge(one, "left", at, suffixes=("", "_one"))["seconds_one"]
-    return rows.assign(speedup=alone / rows["seconds"])
+    at = [*MODEL, "batch_per_worker"]
+    one = theirs.loc[theirs["nodes"] == 1, [*at, "seconds"]]
+    alone = theirs.merge(one, "left", at, suffixes=("", "_one"))["seconds_one"]
+    theirs = theirs.assign(speedup=alone / theirs["seconds"])
+    return _beside(ours, theirs, ["epochs", "seconds", "low_seconds", "high_seconds", "speedup"])
 
 
 def accuracies(tables: Tables) -> pd.DataFrame:
@@ -136,17 +137,21 @@ def beside_published(tables: Tables) -> pd.DataFrame:
     """Return every published point: time and accuracy, theirs and ours, and the ratio of times.
 
     `label` and `accuracy_label` say the kinds of our numbers; both are empty where we have none.
-    Of several measured times of a point the one that needs no projection is taken.
+    Ours are of the way that the study trained. Of several times of a point one that needs no
+    projection is taken, or else one without a caution.
     """
     where = [*MODEL, *POINT]
-    times, scores = training_times(tables), accuracies(tables)
-    times = times[times["kind"] != "published"]
-    times = times.assign(projected=times["kind"].str.contains(PROJECTED, regex=False))
-    times = times.sort_values("projected").drop_duplicates(where)
-    ours = times[[*where, "seconds", "kind", "flags"]].rename(
+    times, scores = (
+        rows[rows["line"] == PUBLISHED_WAY] for rows in (training_times(tables), accuracies(tables))
+    )
+    times = times.assign(
+        projected=times["kind"].str.contains(PROJECTED, regex=False), caution=times["flags"] != ""
+    )
+    times = times.sort_values(["projected", "caution"], kind="stable").drop_duplicates(where)
+    ours = times[[*where, "experiment", "seconds", "kind", "flags"]].rename(
         columns={"seconds": "seconds_ours", "kind": "label"}
     )
-    scores = scores[scores["kind"] != "published"].drop_duplicates(where)
+    scores = scores.drop_duplicates(where)
     scores = scores[[*where, "accuracy", "kind"]].rename(
         columns={"accuracy": "accuracy_ours", "kind": "accuracy_label"}
     )
@@ -156,6 +161,7 @@ def beside_published(tables: Tables) -> pd.DataFrame:
     rows = rows.merge(ours, "left", where).merge(scores, "left", where)
     return rows.assign(
         ratio=rows["seconds_ours"] / rows["seconds_published"],
+        experiment=rows["experiment"].fillna(""),
         flags=rows["flags"].fillna(""),
     )
 
@@ -240,8 +246,12 @@ def settings(tables: Tables) -> pd.DataFrame:
     rows = tables["curves"].assign(
         setting=lambda rows: rows["cluster"] + rows["experiment"].map(inputs).fillna("")
     )
-    rows = rows[(rows["nodes"] > 1) & ~rows["whole_epochs"]]
+    rows = rows[(rows["nodes"] > 1) & ~rows["whole_epochs"] & rows["compute_s"].notna()]
     at = ["model", "dataset", "strategy", "nodes"]
+    # what several experiments measured is shown once: without a caution, of the most launches
+    rows = rows.assign(caution=rows["flags"] != "", fewer=-rows["repeats"])
+    rows = rows.sort_values(["caution", "fewer"], kind="stable")
+    rows = rows.drop_duplicates([*at, "setting", "batch_per_worker"])
     known = rows.groupby(at)["setting"].transform("nunique")
     shared = rows.groupby([*at, "batch_per_worker"])["setting"].transform("nunique")
     parts = step_parts(rows[(known > 1) & (shared == known)])

@@ -178,7 +178,10 @@ def tooltip(data: pd.DataFrame, names: Sequence[str]) -> list[alt.Tooltip]:
 
 
 def in_words(data: pd.DataFrame, value: str, unit: str) -> str:
-    """Say, kind by kind, the values over the nodes at the smallest and at the largest batch."""
+    """Say, kind by kind, the values over the nodes at the smallest and at the largest batch.
+
+    Where several lines have such a point it is the least and the greatest of them.
+    """
     sentences = []
     for kind in kinds_of(data):
         rows = data[data["kind"] == kind]
@@ -192,10 +195,10 @@ def in_words(data: pd.DataFrame, value: str, unit: str) -> str:
 
 
 def _over_nodes(rows: pd.DataFrame, batch: int, value: str, unit: str) -> str:
-    points = rows.drop_duplicates("nodes").sort_values("nodes")
+    points = rows.groupby("nodes")[value].agg(["min", "max"]).reset_index()
     values = [
-        f"{write_number(number, unit)} on {nodes}"
-        for nodes, number in zip(points["nodes"], points[value], strict=True)
+        f"{' to '.join(dict.fromkeys(write_number(end, unit) for end in ends))} on {nodes}"
+        for nodes, *ends in points.itertuples(index=False)
     ]
     plural = "s" if points["nodes"].max() > 1 else ""
     return f"batch {batch}, {', '.join(values)} node{plural}"

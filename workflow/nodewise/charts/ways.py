@@ -84,7 +84,7 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         data=data,
         title=_VIEWS[0].heading,
         kinds=kinds_of(data),
-        alt=f"Examples per second on {shared} nodes: {_ranked(at_shared, 'examples_per_s', '')}.",
+        alt=f"Examples per second on {shared} nodes: {_ranked(at_shared, 'examples_per_s', '/s')}.",
         caption=(
             "The batch per worker is the same everywhere: more nodes, larger steps. Ticks: "
             f"theoretical scaling, as many times the examples of one node as nodes. Bars: 90 % "

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.calibration import Calibration
+from nodewise.intervals import median_interval
 from nodewise.overhead.fit import Fit, Points, fit
 from nodewise.overhead.formulas import (
     LINK,
@@ -22,7 +23,7 @@ from nodewise.overhead.formulas import (
     Values,
 )
 from nodewise.overhead.judge import relative_error
-from nodewise.tables import median_interval, typed
+from nodewise.tables import typed
 
 SHARE_WITHIN = 0.03
 BYTES_WITHIN = 0.01

@@ -36,6 +36,7 @@ from nodewise.pages import (
 )
 from nodewise.pages.study import CHANGES, Page, Study, read_study, slug
 from nodewise.peers import FILE as PEERS
+from nodewise.quantities import counted
 from nodewise.records import record_json
 
 _PARTS = (
@@ -129,6 +130,7 @@ def _environment(templates: Path) -> jinja2.Environment:
     )
     environment.globals.update(
         badge=markup.badge,
+        counted=counted,
         number=markup.number,
         script_json=markup.script_json,
         slug=slug,

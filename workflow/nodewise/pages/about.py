@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from nodewise import __version__, gates, peers, views
+from nodewise.intervals import INTERVAL
 from nodewise.pages.markup import number
 from nodewise.pages.study import Page, Study, slug
 from nodewise.quantities import GENERATED, KINDS, PROJECTED, base_kind, write_number
-from nodewise.tables import CURVE_KEY, INTERVAL
+from nodewise.tables import CURVE_KEY
 
 
 def pages(study: Study) -> Iterator[Page]:
@@ -18,7 +19,7 @@ def pages(study: Study) -> Iterator[Page]:
         "projected": f"measured {PROJECTED}",
         "generated": f"measured, {GENERATED}",
         "machines": _machines(study),
-        "cell_kinds": {base_kind(kind) for kind in study.cells["kind"]},
+        "cell_kinds": {base_kind(kind).removesuffix(" soft") for kind in study.cells["kind"]},
         "gates": gates.IN_WORDS,
         "blocks": gates.MAX_BLOCKS,
         "flagged": int((study.cells["flags"] != "").sum()),

@@ -90,7 +90,7 @@ def _measured(study: Study, row: Row, result: Measurement) -> dict[str, Any]:
 
     facts: Facts = [
         ("Step time", measured("step_time_s", "s")),
-        ("Examples per second", measured("examples_per_s", "")),
+        ("Examples per second", measured("examples_per_s", "/s")),
         ("Time of an epoch", measured("epoch_time_s", "s")),
         ("Timed training", measured("train_time_s", "s")),
         ("Timed steps", f"{result.steps:,}"),
@@ -216,6 +216,7 @@ def _split(row: Row, result: Measurement) -> dict[str, Any] | None:
     written = ", ".join(f"{part} {write_number(times[part], 's')}" for part in PARTS)
     return {
         "steps": len(split.compute_us),
+        "middle": "Mean" if row["exchange"] == "averaging" else "Median",  # see tables
         "words": f"Parts of a step, {row['label']}: {written}.",
         "parts": [
             {

@@ -13,7 +13,7 @@ from nodewise.pages.study import Page, Study
 _WHERE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
 _SPEEDS = [
     *POINT,
-    Column("examples_per_s", "Examples/s", "", kind_from="label"),
+    Column("examples_per_s", "Examples/s", "/s", kind_from="label"),
     Column("against_one", "Against one node", "×", kind_from="label"),
     Column("node_s", "Node time of 1,000 examples", "s", kind_from="label"),
     *CAUTION,
@@ -65,7 +65,7 @@ def _by_speed(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
             "{}: {} examples/s, the most of {} strategies measured beside each other"
         ).format(
             text(fastest["strategy"]),
-            number(fastest["examples_per_s"], "", fastest["label"]),
+            number(fastest["examples_per_s"], "/s", fastest["label"]),
             group["strategy"].nunique(),
         ),
         "where": _point(study, fastest),

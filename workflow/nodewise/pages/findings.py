@@ -11,6 +11,7 @@ from nodewise import comparisons
 from nodewise.claims import judged
 from nodewise.pages.markup import CAUTION, POINT, Column, Table, badge, data, number, table, text
 from nodewise.pages.study import Page, Shown, Study
+from nodewise.quantities import counted
 
 _PART = {
     "input": "waiting for examples",
@@ -32,7 +33,7 @@ _PAYS = [
 ]
 _WAYS = [
     *POINT,
-    Column("examples_per_s", "Examples/s", "", kind_from="label"),
+    Column("examples_per_s", "Examples/s", "/s", kind_from="label"),
     Column("against_one", "Against one node", "×", kind_from="label"),
     *CAUTION,
 ]
@@ -201,8 +202,8 @@ def which_strategy(study: Study) -> Finding:
     ).format(
         group["strategy"].nunique(),
         *(text(study.model_title(best["model"])), best["nodes"], text(best["strategy"])),
-        number(best["examples_per_s"], "", best["label"]),
-        _first_ring(group),
+        number(best["examples_per_s"], "/s", best["label"]),
+        _first_of_whole_gradients(group),
     )
     limits = [
         text(
@@ -222,14 +223,16 @@ def which_strategy(study: Study) -> Finding:
     return _with_numbers(study, told_of, group, _WAYS)
 
 
-def _first_ring(group: pd.DataFrame) -> Markup:
+def _first_of_whole_gradients(group: pd.DataFrame) -> Markup:
     """Return the fastest way that reduces all gradients in every step, if the first does not."""
-    ring = group[group["exchange"] == "ring"]
-    if ring.empty or group["exchange"].iloc[0] == "ring":
+    whole = group["exchange"].isin(comparisons.WHOLE_GRADIENTS)
+    if not whole.any() or whole.iloc[0]:
         return Markup(".")
     said = Markup("; the fastest that reduces every gradient in every step is {} with {}.")
-    first = ring.iloc[0]
-    return said.format(text(first["strategy"]), number(first["examples_per_s"], "", first["label"]))
+    first = group[whole].iloc[0]
+    return said.format(
+        text(first["strategy"]), number(first["examples_per_s"], "/s", first["label"])
+    )
 
 
 def accuracy_cost(study: Study) -> Finding:
@@ -380,12 +383,15 @@ def _shown(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
 def _figures(study: Study, row: "pd.Series[Any]", *names: str) -> list[Shown]:
     """Return the figures of a point's experiment and model: of the first name that has any.
 
-    Of several lines it is the point's own.
+    Of several lines or experiments it is the point's own.
     """
     line = row["line"] if "line" in row else row["strategy"]
+    point = {"experiment": row["experiment"], "line": line}
     for name in names:
-        shown = study.pick(name, experiment=row["experiment"], model=row["model"])
-        own = [one for one in shown if one.of.get("line", line) == line]
+        shown = study.pick(name, model=row["model"], dataset=row["dataset"])
+        own = [
+            one for one in shown if all(one.of.get(axis, at) == at for axis, at in point.items())
+        ]
         if own:
             return own[:1]
     return []
@@ -411,10 +417,8 @@ def _two_runs(study: Study) -> list[Markup]:
 
 def _one_launch(rows: pd.DataFrame) -> list[Markup]:
     single = int((rows["repeats"] < 2).sum())
-    said = Markup(
-        "{} of the {} points were launched once: how far launches differ is not told of them."
-    )
-    return [said.format(single, len(rows))] if single else []
+    said = Markup("Launched once: {} of {}. How far launches differ is not told of them.")
+    return [said.format(single, counted(len(rows), "point"))] if single else []
 
 
 def _kind(rows: pd.DataFrame) -> str:

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from nodewise import comparisons, views
 from nodewise.pages.markup import badge, number
 from nodewise.pages.study import Page, Study
+from nodewise.quantities import counted
 
 
 def pages(study: Study) -> Iterator[Page]:
@@ -47,7 +48,8 @@ def _measured(study: Study) -> list[dict[str, Any]]:
     pays = lines[lines["speedup"] > 1]
     if pays.empty:
         gains = int((speed["speedup"] > 1).sum())
-        said = f"of {len(speed)} points on several nodes, {gains} were faster than one node"
+        points = counted(len(speed), "point")
+        said = f"{gains} of {points} on several nodes: so many were faster than one node"
         return [*headlines, {"number": badge(best["label"]), "text": said}]
     first = pays.sort_values(["batch_per_worker", "nodes"], kind="stable").iloc[0]
     said = Markup("examples per worker and step: the smallest batch that paid, of {}").format(

@@ -48,7 +48,7 @@ _MEASURED = [
     Column("label", "Kind"),
     Column("repeats", "Launches"),
     STEP_TIME,
-    Column("examples_per_s", "Examples/s", "", kind_from="label"),
+    Column("examples_per_s", "Examples/s", "/s", kind_from="label"),
     Column("flags", "Caution"),
 ]
 

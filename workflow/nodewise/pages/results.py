@@ -27,7 +27,7 @@ _CURVES = [
     Column("repeats", "Launches"),
     Column("failed", "Failed"),
     STEP_TIME,
-    Column("examples_per_s", "Examples/s", "", kind_from="label"),
+    Column("examples_per_s", "Examples/s", "/s", kind_from="label"),
     Column("speedup", "Speed-up", "×", kind_from="label"),
     Column("efficiency", "Efficiency", "share", kind_from="label"),
     Column("bytes_sent_per_step", "Sent per step", "B", kind_from="label"),
@@ -51,21 +51,24 @@ def pages(study: Study) -> Iterator[Page]:
                 "lost": int((cells["status"] != "ok").sum()),
             }
         )
-        sections = [_model(study, model, cells[cells["model"] == model]) for model in models]
+        sections = [
+            _model(study, model, str(dataset), cells[cells["model"] == model]) for model in models
+        ]
         context = {"models": sections}
         yield Page(path, "results/dataset.md.j2", title, context, figures=True)
     context = {"datasets": listed}
     yield Page("results/index.html", "results/index.md.j2", "Results", context, contents=False)
 
 
-def _model(study: Study, model: str, cells: pd.DataFrame) -> dict[str, Any]:
+def _model(study: Study, model: str, dataset: str, cells: pd.DataFrame) -> dict[str, Any]:
     anchor, done = slug(model), cells[cells["status"] == "ok"]
-    compared = {one.of["experiment"] for one in study.pick("ways", model=model)}
+    own = {"model": model, "dataset": dataset}
+    compared = {one.of["experiment"] for one in study.pick("ways", **own)}
     sections = []
     for title, figures in _SECTIONS.items():
         shown = [
             one
-            for one in study.pick(*figures, model=model)
+            for one in study.pick(*figures, **own)
             if one.kinds != ["published"]
             and not (one.figure == "split" and one.of["experiment"] in compared)
         ]
@@ -73,6 +76,7 @@ def _model(study: Study, model: str, cells: pd.DataFrame) -> dict[str, Any]:
         if shown:
             sections.append({"title": title, "anchor": slug(f"{model} {title}"), "figures": shown})
     curves = with_labels(study.tables["curves"])
+    curves = curves[(curves["model"] == model) & (curves["dataset"] == dataset)]
     return {
         "title": study.model_title(model),
         "anchor": anchor,
@@ -80,5 +84,5 @@ def _model(study: Study, model: str, cells: pd.DataFrame) -> dict[str, Any]:
         "size": done.iloc[0] if len(done) else None,
         "gaps": cells[cells["status"] != "ok"].to_dict("records"),
         "sections": sections,
-        "curves": table(curves[curves["model"] == model], _CURVES),
+        "curves": table(curves, _CURVES),
     }

@@ -27,6 +27,7 @@ _TABLE_2 = [
     Column("accuracy_published", "Accuracy", "accuracy", "published"),
     Column("accuracy_ours", "Our accuracy", "accuracy", kind_from="accuracy_label"),
     Column("accuracy_label", "Kind of our accuracy"),
+    Column("experiment", "Our experiment"),
     Column("flags", "Caution"),
 ]
 _SAVED = [
@@ -59,10 +60,10 @@ _WAY = [
 _SPEED = [
     *_WAY,
     Column("printed_name", "In the study"),
-    Column("examples_per_s_published", "Examples/s", "", "published"),
+    Column("examples_per_s_published", "Examples/s", "/s", "published"),
     Column("speedup_published", "Speed-up", "×", "published"),
     Column("efficiency_published", "Efficiency", "share", "published"),
-    Column("examples_per_s", "Our examples/s", "", kind_from="speed_label"),
+    Column("examples_per_s", "Our examples/s", "/s", kind_from="speed_label"),
     Column("speedup", "Our speed-up", "×", kind_from="speed_label"),
     Column("efficiency", "Our efficiency", "share", kind_from="speed_label"),
     Column("speed_label", "Kind of ours"),

@@ -16,7 +16,7 @@ TITLE = "Survey of averaging, staleness and compression"
 
 _WAY = [*POINT, Column("setting", "Setting", wide=True)]
 _SPEED = [
-    Column("examples_per_s", "Examples/s", "", kind_from="label"),
+    Column("examples_per_s", "Examples/s", "/s", kind_from="label"),
     Column("speedup", "Against one node", "×", kind_from="label"),
 ]
 _SENT = [
@@ -80,7 +80,8 @@ def _told(
 
 
 def _period(options: dict[str, Any]) -> str:
-    return "every step" if options["period"] == 1 else f"every {options['period']} steps"
+    period = options["period"]
+    return {1: "every step", "epoch": "every epoch"}.get(period, f"every {period} steps")
 
 
 def _control(options: dict[str, Any]) -> str:

@@ -1,0 +1,108 @@
+"""What is compared with what: the same base everywhere, and nodes only with nodes."""
+
+import pytest
+
+import make_records as make
+from nodewise import comparisons, views
+from nodewise.records import Record
+from nodewise.tables import build_tables
+from rendering import draw_all, render
+
+
+def slower(record, factor):
+    """Return a record whose workers took `factor` times as long."""
+    tree = record.model_dump()
+    for worker in tree["result"]["workers"]:
+        worker["step_us"] = [round(us * factor) for us in worker["step_us"]]
+        worker["elapsed_s"] *= factor
+    return Record.model_validate(tree)
+
+
+def scored(cell, accuracy):
+    """Return a record of a training with this accuracy of the test examples."""
+    tree = make.record(cell).model_dump()
+    tree["result"]["test"]["accuracy"] = accuracy
+    return Record.model_validate(tree)
+
+
+def tables_of(records, folder, published=None):
+    return build_tables(make.write(records, folder), published)
+
+
+def test_speed_ups_are_against_single_also_where_the_way_has_a_slow_node_of_its_own(tmp_path):
+    way = {"strategy": "custom_loop"}
+    records = [
+        make.record(make.cell()),
+        slower(make.record(make.cell(n=1, **way)), 2),
+        make.record(make.cell(n=2, **way)),
+    ]
+    tables = tables_of(records, tmp_path)
+    curve = tables["curves"].query("strategy == 'custom_loop'").set_index("nodes")["speedup"]
+    (point,) = comparisons.on_several_nodes(tables["curves"])["speedup"]
+    assert point == pytest.approx(curve[2])
+    assert curve[1] == pytest.approx(0.5, rel=0.1)
+    times = views.training_times(tables).set_index(["line", "nodes"])["speedup"]
+    assert times["custom_loop", 2] == pytest.approx(curve[2])
+
+
+def test_of_points_measured_twice_the_one_without_a_caution_stands_beside_the_published(tmp_path):
+    calm = [make.record(make.cell(experiment="z", n=n)) for n in (1, 2)]
+    crowded = [make.record(make.cell(experiment="a", n=n)).model_dump() for n in (1, 2)]
+    for tree in crowded:
+        tree["result"]["conditions"]["outside"] = ["foreign load"]
+    records = [*calm, *map(Record.model_validate, crowded)]
+    other = make.record(make.cell(experiment="z", n=2, strategy="mpi"))
+    tables = tables_of([*records, slower(other, 0.5)], tmp_path, make.published())
+    beside = views.beside_published(tables).dropna(subset="ratio")
+    assert set(beside["experiment"]) == {"z"}
+    assert set(beside["flags"]) == {""}
+    mine = tables["curves"].query("experiment == 'z' and strategy == 'multi_worker_mirrored'")
+    (ours,) = beside.loc[beside["nodes"] == 2, "seconds_ours"]
+    assert ours == pytest.approx(5 * mine["epoch_time_s"].item())
+
+
+def test_what_two_experiments_measured_is_one_bar_among_the_settings(tmp_path):
+    fast = {"kind": "emulated"}
+    slow = {"kind": "emulated", "link": {"rate_mbit": 25}}
+    records = [
+        make.record(make.cell(experiment=name, n=n, cluster=cluster))
+        for name, cluster in (("one", fast), ("two", fast), ("link", slow))
+        for n in (1, 3)
+    ]
+    rows = views.settings(tables_of(records, tmp_path))
+    assert len(rows) == 2 * 5
+    assert set(rows["experiment"]) == {"one", "link"}
+
+
+def test_accuracies_compare_nodes_with_the_same_way_and_leave_devices_out(tmp_path):
+    def cell(n, strategy):
+        return make.cell(experiment="whole", extent=make.EPOCHS, n=n, strategy=strategy)
+
+    records = [
+        scored(cell(1, "custom_loop"), 0.95),
+        scored(cell(1, "parameter_averaging"), 0.80),
+        scored(cell(2, "parameter_averaging"), 0.79),
+        scored(cell(2, "mirrored"), 0.10),
+        scored(cell(2, "mpi"), 0.50),
+    ]
+    found = comparisons.accuracies(tables_of(records, tmp_path))
+    assert found["strategy"].tolist() == ["parameter_averaging"]
+    assert found["change"].tolist() == pytest.approx([-0.01])
+
+
+def test_a_model_of_the_same_name_on_other_data_has_its_own_page(tmp_path):
+    records = [
+        make.record(make.cell(experiment=name, dataset=data, n=n))
+        for name, data in (("firsttry", "fashion_mnist"), ("otherdata", "mnist"))
+        for n in (1, 2)
+    ]
+    make.write_study(tmp_path, records)
+    draw_all(tmp_path)
+    docs, _ = render(tmp_path)
+    for data, mine, other in (
+        ("fashion-mnist", "firsttry", "otherdata"),
+        ("mnist", "otherdata", "firsttry"),
+    ):
+        page = (docs / f"results/{data}.md").read_text()
+        assert f">{mine}<" in page
+        assert other not in page
