@@ -15,14 +15,22 @@ import yaml
 
 from nodewise import runs
 from nodewise.config import read_config
+from nodewise.declared import check_declared
 from nodewise.errors import UserError
 from nodewise.imports import imported
 from nodewise.models import registry
+from nodewise.specs import source_files
 
 # One file is one study: read and checked here, whole, before any job starts; never merged.
+if len(workflow.configfiles) > 1 or workflow.config_settings.config:
+    sys.exit(
+        "nodewise: one --configfile is a whole study: give no second one and no --config, "
+        "and name files to make before it; to change a value, change the file"
+    )
 CONFIG = os.path.relpath(next(iter(workflow.configfiles), "config/study.yaml"))
 try:
     STUDY = read_config(Path(CONFIG))
+    check_declared(STUDY)
     RESULTS = f"results/{STUDY.name}"
     # One by one: a deleted one is measured again although tables are newer.
     RECORDS = [str(path) for path in STUDY.record_files(Path(RESULTS, "records"))]
@@ -72,6 +80,17 @@ include: "workflow/rules/pages.smk"
 onstart:
     if CELLS:
         shell("exec nodewise plan --config {CONFIG:q}")
+
+
+# What has no result is no failure of the workflow: said at its end, whatever else happened.
+onsuccess:
+    if CELLS:
+        shell("exec nodewise gaps --config {CONFIG:q}")
+
+
+onerror:
+    if CELLS:
+        shell("exec nodewise gaps --config {CONFIG:q}")
 
 
 localrules:

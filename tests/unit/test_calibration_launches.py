@@ -97,14 +97,18 @@ def test_no_more_nodes_than_the_study_has_or_the_cores_carry(
 
 def test_a_straggler_is_calibrated_as_the_cluster_that_it_disturbs(tmp_path):
     study = read_config(write_study(tmp_path, most=4, straggler=True))
-    cluster, most = measuring.emulated_cluster(study)
+    cluster, most = study.emulated_cluster()
     assert cluster.slow_node is None and most == 5
 
 
 def test_a_study_without_emulated_cells_is_told_so(tmp_path):
-    study = read_config(write_study(tmp_path, cluster={"kind": "local"}))
+    config = write_study(tmp_path, cluster={"kind": "local"})
+    assert read_config(config).emulated_cluster() is None
     with pytest.raises(UserError, match="none of its cells is emulated"):
-        measuring.emulated_cluster(study)
+        measuring.calibrate(
+            config, output=tmp_path / "c.json", logs=tmp_path, repeats=1,
+            progress=lambda share: None, on_wait=lambda: None,
+        )  # fmt: skip
 
 
 def test_a_refusal_is_a_result_with_its_reason(tmp_path, monkeypatch):

@@ -113,18 +113,26 @@ def test_repeats_interleave_over_nodes(tmp_path):
         ("experiments.steps.batches", ["64"], "batches.0: must be a valid integer, not '64'"),
         ("experiments.steps.batches", [True], "batches.0: must be a valid integer, not True"),
         ("experiments.steps.batches", [64, 64], "batches: [64, 64] names a value twice"),
-        ("experiments.steps.batches", [], "batches: List must have at least 1 item"),
+        ("experiments.steps.batches", [], "batches: must have at least one"),
         ("experiments.steps.models", ["vgg"], "'vgg'; allowed: bert_base, cifar10_cnn"),
         ("experiments.steps.strategies", {"magic": {"nodes": [1]}}, "'magic'; allowed: "),
         ("experiments.steps.strategies.single.nodes", [2], "single.nodes: allowed for this"),
-        ("experiments.steps.strategies.single.options", {"x": 1}, "single.options.x: Extra inputs"),
-        ("experiments.steps.strategies.single.nodes", 1, "nodes: must be a valid list, not 1"),
+        (
+            "experiments.steps.strategies.single.options",
+            {"x": 1},
+            "single.options.x: unknown; allowed: none",
+        ),
+        (
+            "experiments.steps.strategies.single.nodes",
+            1,
+            "nodes: must be a list, such as [1, 2], not 1",
+        ),
         ("experiments.steps.input", "whole", "input: must be 'sharded', 'unsharded' or 'service'"),
         ("experiments.steps.study", "other", "study: must be 'ntua', "),
         ("experiments.steps.extent", {"steps": 5, "epochs": 1}, "extent: give either steps or"),
         ("experiments.steps.repeats", 0, "repeats: must be greater than or equal to 1, not 0"),
         ("experiments.Steps One", {}, "experiments.Steps One: "),
-        ("experiments", {}, "experiments: Dictionary must have at least 1 item"),
+        ("experiments", {}, "experiments: must have at least one"),
         ("data", {"source": "web"}, "data.source: must be 'any' or 'official', not 'web'"),
         ("cluster", {"kind": "moon"}, "cluster: kind must be 'local', 'emulated', not 'moon'"),
         (
@@ -191,7 +199,12 @@ def test_repeats_interleave_over_nodes(tmp_path):
             "strategies.hybrid.options.micro_batches: at most 32, what a pipeline has of a step "
             "with batch 32 on 4 nodes; not 33",
         ),
-        ("name", "../up", "name: String must match pattern"),
+        ("name", "../up", "name: must be small letters, digits and _"),
+        (
+            "experiments.steps.strategies",
+            {"mpi": {"strategy": "horovod", "nodes": [2]}},
+            "strategies.mpi: is the name of another strategy than horovod",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_key(tmp_path, where, value, said):
@@ -229,7 +242,7 @@ RECORDS = {"name": "tiny", "title": "Measured before", "records": ["data/records
     ("changes", "said"),
     [
         ({"experiments": GOOD["experiments"]}, "give either experiments or records, and not both"),
-        ({"records": []}, "records: List must have at least 1 item"),
+        ({"records": []}, "records: must have at least one"),
         ({"records": ["../elsewhere"]}, "records.0: must be a folder inside the project"),
         ({"records": ["/elsewhere"]}, "records.0: must be a folder inside the project"),
         ({"records": ["a", "a"]}, "records: ['a', 'a'] names a value twice"),

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from nodewise.cells import Spec
 from nodewise.errors import UserError
-from nodewise.specs import Function, parse_spec
+from nodewise.specs import Function, parse_spec, source_files
 
 
 @pytest.fixture(autouse=True)
@@ -125,6 +125,20 @@ def test_a_mistake_in_a_file_beside_it_is_told_with_that_file():
     write("mine/helper_e.py", "def f():\n    pass\n\nthis is not python\n")
     write("mine/some.py", "import helper_e\n\ndef build(): ...\n")
     assert f"(mine{os.sep}helper_e.py:4)" in misfit("mine/some.py:build")
+
+
+def test_the_files_of_a_spec_are_its_own_and_those_beside_it_that_it_imports():
+    write("mine/nets.py", "import layers_f\nimport numpy\nfrom mine.blocks_f import block\n")
+    write("mine/layers_f.py", "from .deep_f import deeper\n")
+    write("mine/blocks_f.py", "import nets\n")
+    write("mine/deep_f.py", "not python")
+    write("mine/other_f.py", "")
+    files = {f"mine/{name}.py" for name in ("nets", "layers_f", "blocks_f", "deep_f")}
+    assert set(source_files("mine/nets.py:build")) == files
+    assert set(source_files("mine.nets:build")) == files
+    assert source_files("nowhere_f.nets:build") == []
+    assert source_files("mine/lost.py:build") == ["mine/lost.py"]  # Snakemake says so
+    assert source_files("json.decoder:JSONDecoder")[0].endswith("json/decoder.py")
 
 
 @given(st.text(max_size=40) | st.text(max_size=20).map(lambda text: f"{text}.py:build"))

@@ -5,6 +5,7 @@ TensorFlow when it forks its workers.
 """
 
 import itertools
+import re
 import shlex
 import subprocess
 import sys
@@ -15,9 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 from pydantic import ValidationError
 
+from nodewise import runs
 from nodewise.cells import Cell
 from nodewise.config import own_dataset_name
 from nodewise.errors import UserError
+from nodewise.files import check_writable
 from nodewise.misfits import first_misfit
 from nodewise.models import registry
 from nodewise.records import Record
@@ -91,6 +94,7 @@ def cell_of(options: Options) -> Cell:
                 "study": "nodewise",
                 "experiment": "by_hand",
                 "strategy": options.strategy,
+                "variant": _variant(options),
                 **entry.fields(chosen, "sharded"),
                 "cluster": _cluster(options),
                 "batch": options.batch,
@@ -122,6 +126,14 @@ def _chosen(pairs: tuple[str, ...]) -> dict[str, Any]:
         except yaml.YAMLError as error:
             raise UserError(f"--option {pair}: the value is no YAML") from error
     return chosen
+
+
+def _variant(options: Options) -> str | None:
+    """Return a name for the strategy with these options: with others it is another cell."""
+    if not options.option:
+        return None
+    words = re.sub(r"[^a-z0-9]+", "_", "_".join(sorted(options.option)).lower())
+    return f"{options.strategy}_{words}".strip("_")[:60]
 
 
 def _cluster(options: Options) -> dict[str, Any]:
@@ -160,19 +172,28 @@ def _model(options: Options) -> dict[str, str]:
     return fields | {"dataset": own_dataset_name(load), "load": load}
 
 
-def _prepared(cell: Cell) -> Path:
-    """Return the manifest of the cell's dataset, prepared if it is not; own data always anew.
+def _prepare(cell: Cell) -> None:
+    """Prepare the cell's dataset and weights if they are not; own data always anew.
+
+    Raises:
+        SystemExit: one cannot be had; what prepares it has said why.
+    """
+    data, weights = _data(cell), _weights(cell)
+    if cell.load is not None:
+        _nodewise("prepare-own-dataset", cell.load, "--out", data.parent)
+    elif not data.is_file():
+        _nodewise("prepare-dataset", cell.dataset, "--out", data.parent)
+    if weights and not weights.is_file():
+        _nodewise("prepare-weights", weights.parent.name, "--out", weights.parent)
+
+
+def _manifests(cell: Cell) -> tuple[Path, Path | None]:
+    """Return the manifests of the cell's dataset and of its weights, if it has any.
 
     Raises:
         UserError: the dataset has fewer examples than a step takes.
-        SystemExit: it cannot be had; what prepares it has said why.
     """
-    folder = RESULTS / "datasets" / cell.dataset
-    manifest = folder / "manifest.json"
-    if cell.load is not None:
-        _nodewise("prepare-own-dataset", cell.load, "--out", folder)
-    elif not manifest.is_file():
-        _nodewise("prepare-dataset", cell.dataset, "--out", folder)
+    manifest = _data(cell)
     from nodewise import datasets  # NumPy, which reads the settled environment
 
     examples = datasets.load(manifest).manifest.train_examples
@@ -181,22 +202,21 @@ def _prepared(cell: Cell) -> Path:
             f"--batch {cell.batch}: a step of {cell.nodes} nodes takes {cell.global_batch} "
             f"examples; {cell.dataset} has {examples}"
         )
-    return manifest
+    return manifest, _weights(cell)
+
+
+def _data(cell: Cell) -> Path:
+    return RESULTS / "datasets" / cell.dataset / "manifest.json"
 
 
 def _weights(cell: Cell) -> Path | None:
-    """Return the manifest of the model's pretrained weights, prepared; None if it has none."""
     name = registry()[cell.model].weights if cell.build is None else None
-    if name is None:
-        return None
-    folder = RESULTS / "weights" / name
-    if not (folder / "manifest.json").is_file():
-        _nodewise("prepare-weights", name, "--out", folder)
-    return folder / "manifest.json"
+    return RESULTS / "weights" / name / "manifest.json" if name else None
 
 
 def _nodewise(*arguments: str | Path) -> None:
-    """Run another command of this one's, which speaks for itself if it fails."""
+    """Run another command of this one's, which speaks for itself if it fails, and ends with it."""
+    runs.take_jobs_along()
     done = subprocess.run(
         [sys.executable, "-m", "nodewise", *arguments], stdout=subprocess.DEVNULL, check=False
     )
@@ -219,17 +239,20 @@ def measure_by_hand(
         SystemExit: data or weights cannot be had; what prepares them has said why.
     """
     cell = cell_of(options)
+    _prepare(cell)  # with the user's proxies; workers have none
     settle_environment()
-    manifest, weights = _prepared(cell), _weights(cell)
-    while out is None and _place(cell).exists():
-        cell = cell.model_copy(update={"repeat": cell.repeat + 1})
+    manifest, weights = _manifests(cell)
+    if out is None:
+        cell = _first_free(cell)
+    else:
+        check_writable(out)
     path = out or _place(cell)
     record = measure(
         cell,
         manifest,
         weights,
         output=path,
-        logs=BY_HAND / "logs" / cell.id,
+        logs=_logs(cell),
         config=None,
         command=options.command(),
         progress=progress,
@@ -238,8 +261,28 @@ def measure_by_hand(
     return record, path
 
 
+def _first_free(cell: Cell) -> Cell:
+    """Return the first repeat of the cell that nobody has measured or is measuring.
+
+    The folder of its logs is what it is taken by: of two commands only one can make it.
+    """
+    while True:
+        try:
+            _logs(cell).mkdir(parents=True)
+        except FileExistsError:
+            pass
+        else:
+            if not _place(cell).exists():
+                return cell
+        cell = cell.model_copy(update={"repeat": cell.repeat + 1})
+
+
 def _place(cell: Cell) -> Path:
     return BY_HAND / "records" / f"{cell.id}.json"
+
+
+def _logs(cell: Cell) -> Path:
+    return BY_HAND / "logs" / cell.id
 
 
 def table(record: Path) -> "Table":

@@ -16,7 +16,8 @@ from pydantic import (
     model_validator,
 )
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
+NAME = r"^[a-z][a-z0-9_]*$"
+Name = Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
 
 MAX_NODES = 64
 MAX_BATCH = 1_000_000
@@ -44,7 +45,7 @@ class Extent(Frozen):
     @model_validator(mode="after")
     def _one_of_steps_and_epochs(self) -> Self:
         if (self.steps is None) == (self.epochs is None):
-            raise ValueError("give either steps or epochs, and not both")
+            raise ValueError("give either steps or epochs, one of them")
         return self
 
 

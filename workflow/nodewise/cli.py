@@ -71,8 +71,10 @@ def check_config(
     Example: nodewise check-config config/study.yaml
     """
     from nodewise.config import read_config
+    from nodewise.declared import check_declared
 
     study = read_config(config)
+    check_declared(study)
     if study.records:
         files = study.record_files(Path())
         typer.echo(f"{config}: {len(files)} cells, measured before")
@@ -87,7 +89,7 @@ def check_record(
 ) -> None:
     """Check record files against the schema.
 
-    Example: nodewise check-record results/records/*/*/*/*/*/*.json
+    Example: nodewise check-record results/study/records/*/*/*/*/*/*.json
     """
     from nodewise.records import read_record
 
@@ -277,7 +279,7 @@ def prepare_own_dataset(
 
 @app.command()
 def plan(
-    config: Annotated[Path, typer.Option(help="The study.")],
+    config: Annotated[Path, typer.Option(help="The study.")] = Path("config/study.yaml"),
     records: Records = None,
 ) -> None:
     """Estimate how long a study will take on this machine, and say how far to trust that.
@@ -291,11 +293,47 @@ def plan(
     settle_environment()  # before NumPy: the reference step is one of a single thread
     from nodewise import plan as planning
     from nodewise.config import read_config
+    from nodewise.declared import check_declared
 
     study = read_config(config)
+    if study.records:
+        raise UserError(f"{config}: nothing to measure: its records were measured before")
+    check_declared(study)
     machine = planning.Machine.here()
     folder = records or _records_of(study)
     typer.echo(planning.report(study, planning.plan(study, folder, machine), machine))
+
+
+@app.command()
+def gaps(
+    config: Annotated[Path, typer.Option(help="The study.")] = Path("config/study.yaml"),
+    *,
+    records: Records = None,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Remove their records: the next run tries them again.")
+    ] = False,
+) -> None:
+    """Say which cells of a study have no result, failed or refused, and why.
+
+    They count as measured until their records are removed: after a machine was permitted more, or a
+    compiler was installed, for instance. A calibration and a build of Horovod that were in vain are
+    removed along with them.
+
+    Example: nodewise gaps --forget
+    """
+    from nodewise import gaps as missing
+    from nodewise.config import read_config
+
+    study = read_config(config)
+    folder = records or _records_of(study)
+    found = missing.gaps(study, folder)
+    for line in missing.lines(found):
+        typer.echo(line)
+    if forget:
+        for path in missing.forget(found):
+            typer.echo(f"{path}: removed")
+    elif found:
+        typer.echo(f"They stay so until: nodewise gaps --config {config} --forget")
 
 
 @app.command()
@@ -320,8 +358,12 @@ def measure(
     cluster: Annotated[
         Literal["local", "emulated"], typer.Option(help="What a node is, see README.md.")
     ] = "local",
-    cpu: Annotated[float | None, typer.Option(help="Share of a core of an emulated node.")] = None,
-    rate: Annotated[float | None, typer.Option(help="Mbit/s of an emulated link.")] = None,
+    cpu: Annotated[
+        float | None, typer.Option(help="Share of a core of an emulated node; 0.2 if not given.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Mbit/s of an emulated link; 100 if not given.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The record file; in results/by_hand if not given.")
     ] = None,
@@ -622,7 +664,7 @@ def _records_of(study: "Config") -> Path:
 
 @app.command("fit")
 def fit_measurements(
-    measurements: Annotated[Path, typer.Argument(help="Your measurements (CSV), see below.")],
+    measurements: Annotated[Path, typer.Argument(help="Your measurements (CSV), see above.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The fit to write (JSON).")],
     method: Annotated[
         Literal["quick", "bayes"],

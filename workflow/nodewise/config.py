@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import random
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
 from types import UnionType
@@ -89,7 +90,17 @@ class Experiment(Feeding):
         if not self.models and not self.own_models:
             raise ValueError("models: name at least one, or give own_models")
         for variant, axes in self.strategies.items():
-            _known("strategies", axes.strategy or variant, STRATEGIES)
+            if axes.strategy is None and variant not in STRATEGIES:
+                allowed = ", ".join(sorted(STRATEGIES))
+                raise ValueError(
+                    f"strategies: unknown name {variant!r}; allowed: {allowed}, or a name of your "
+                    "own with strategy: one of them"
+                )
+            _known(f"strategies.{variant}.strategy", axes.strategy or variant, STRATEGIES)
+            if axes.strategy not in (None, variant) and variant in STRATEGIES:
+                raise ValueError(
+                    f"strategies.{variant}: is the name of another strategy than {axes.strategy}"
+                )
             entry = STRATEGIES[axes.strategy or variant]
             if self.input != "sharded" and entry.whole_batches:
                 raise ValueError(f"input: must be sharded for {variant}, which cuts no batch")
@@ -276,6 +287,21 @@ class Config(Frozen):
         random.Random(self.seed).shuffle(cells)  # noqa: S311 (an order, not a secret)
         return sorted(cells, key=lambda cell: cell.repeat)
 
+    def emulated_cluster(self) -> tuple[Emulated, int] | None:
+        """Return the settings that most emulated cells have, and their most nodes; None of none.
+
+        A straggler counts as a cell of the cluster that it would be without its slow node.
+        """
+        cells = [
+            (cell.cluster.model_copy(update={"slow_node": None}), cell.nodes)
+            for cell in self.cells()
+            if isinstance(cell.cluster, Emulated)
+        ]
+        if not cells:
+            return None
+        ((cluster, _),) = Counter(settings for settings, _ in cells).most_common(1)
+        return cluster, max(nodes for settings, nodes in cells if settings == cluster)
+
     def datasets(self) -> list[str]:
         """Return the names of the datasets that the cells train on, sorted."""
         return sorted({cell.dataset for cell in self.cells()})
@@ -310,15 +336,19 @@ def read_config(path: Path) -> Config:
         raise UserError(f"{path}: {_said(error)}") from error
 
 
+_MERGE = "tag:yaml.org,2002:merge"  # of the key <<
+
+
 class _UniqueKeys(yaml.SafeLoader):
     """YAML keeps the last of two equal keys in silence; an experiment would vanish that way."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        written = [key for key, _ in node.value if key.tag != _MERGE]
+        keys = [self.construct_object(key, deep=True) for key in written]
         for index, key in enumerate(keys):
             if key in keys[:index]:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} is there twice", node.value[index][0].start_mark
+                    None, None, f"the key {key!r} is there twice", written[index].start_mark
                 )
         return super().construct_mapping(node, deep)
 

@@ -43,6 +43,8 @@ def check_writable(path: Path) -> None:
     Raises:
         OSError: it cannot; it names `path`.
     """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     with _temporary(path):
         pass
 

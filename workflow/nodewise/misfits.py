@@ -8,7 +8,16 @@ import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from nodewise.cells import NAME
 from nodewise.errors import UserError
+
+_WORDS = {
+    "extra_forbidden": "unknown key",
+    "model_type": "must be keys and values",
+    "dict_type": "must be keys and values",
+    "list_type": "must be a list, such as [1, 2]",
+    "too_short": "must have at least one",
+}
 
 Model = TypeVar("Model", bound=BaseModel)
 Tree = TypeVar("Tree")
@@ -70,7 +79,9 @@ def what(misfit: ErrorDetails) -> str:
         context = misfit["ctx"]
         return f"kind must be {context['expected_tags']}, not {context['tag']!r}"
     said = misfit["msg"].removeprefix("Value error, ").replace(" should ", " must ")
-    said = said.removeprefix("Input ")
+    said = _WORDS.get(misfit["type"], said.removeprefix("Input "))
+    if misfit.get("ctx", {}).get("pattern") == NAME:
+        said = "must be small letters, digits and _, a letter first"
     if misfit["type"] in ("value_error", "extra_forbidden", "json_invalid"):
         return said
     return f"{said}, not {misfit['input']!r:.80}"

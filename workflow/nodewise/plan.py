@@ -16,11 +16,11 @@ from typing import NamedTuple
 from nodewise.cells import Cell, Emulated
 from nodewise.config import Config
 from nodewise.datasets.registry import find
+from nodewise.declared import DATASETS
 from nodewise.errors import UserError
 from nodewise.models import registry
+from nodewise.quantities import counted
 from nodewise.records import Record, read_record
-
-DATASETS = Path("data/datasets.yaml")
 
 # Measured once, on two cores of a virtual machine whose reference step took 5.5 ms; times are of
 # that processor and are scaled by the reference step of this one. Models reach different parts of
@@ -123,6 +123,11 @@ class Planned(NamedTuple):
     factor: float = 1.0
 
     @property
+    def done(self) -> bool:
+        """Whether there is a result."""
+        return self.record is not None and self.record.status == "ok"
+
+    @property
     def to_do_s(self) -> float:
         """Seconds that are still to come."""
         if self.estimate is None or self.record is not None:
@@ -143,7 +148,7 @@ def plan(study: Config, records: Path, machine: Machine) -> list[Planned]:
             works[cell.model] = None if cell.build else work_of(cell.model, cell.dataset)
         work = works[cell.model]
         estimated = estimate(cell, work, machine) if work else None
-        planned.append(Planned(cell, estimated, _record(records / f"{cell.id}.json")))
+        planned.append(Planned(cell, estimated, recorded(cell, records)))
     factors = {model: _factor(one for one in planned if one.cell.model == model) for model in works}
     return [one._replace(factor=factors[one.cell.model]) for one in planned]
 
@@ -174,11 +179,19 @@ def work_of(model: str, dataset: str) -> Work:
     )
 
 
-def _record(path: Path) -> Record | None:
+def recorded(cell: Cell, records: Path) -> Record | None:
+    """Return the record of `cell` in the folder `records`; None if it is still to be measured.
+
+    That is also so if it is of another version of this project, or was declared otherwise.
+    """
+    path = records / f"{cell.id}.json"
     try:
-        return read_record(path) if path.is_file() else None
+        record = read_record(path) if path.is_file() else None
     except UserError:
-        return None  # of another version of this project: measured again
+        return None
+    told = {"time_limit_s"}
+    same = record and record.cell.model_dump(exclude=told) == cell.model_dump(exclude=told)
+    return record if same else None
 
 
 def ratios(planned: Iterable[Planned]) -> list[float]:
@@ -194,9 +207,10 @@ def report(study: Config, planned: Sequence[Planned], machine: Machine) -> str:
     """Return the plan as text: a line for each experiment, and how far to trust it."""
     lines = [
         f"{study.title} ({study.name})",
-        f"estimated on {machine.cores} cores, reference step {machine.reference_s * 1e3:.1f} ms",
+        f"estimated on {counted(machine.cores, 'core')}, "
+        f"reference step {machine.reference_s * 1e3:.1f} ms",
         "",
-        _row("experiment", "cells", "done", "to do, estimated"),
+        _row("experiment", "cells", "done", "failed", "to do, estimated"),
     ]
     for name in study.experiments:
         part = [one for one in planned if one.cell.experiment == name]
@@ -205,19 +219,21 @@ def report(study: Config, planned: Sequence[Planned], machine: Machine) -> str:
     return "\n".join([*lines, *_remarks(study, planned)])
 
 
-def _sums(planned: Sequence[Planned]) -> tuple[str, str, str]:
+def _sums(planned: Sequence[Planned]) -> tuple[str, str, str, str]:
     unknown = sum(one.estimate is None and one.record is None for one in planned)
     known_s = sum(one.to_do_s for one in planned)
     times = [in_words(known_s)] if known_s or not unknown else []
     times += [f"{unknown} of own models, not known"] if unknown else []
-    done = sum(one.record is not None for one in planned)
-    return str(len(planned)), str(done), " + ".join(times)
+    done = sum(one.done for one in planned)
+    failed = sum(one.record is not None for one in planned) - done
+    return str(len(planned)), str(done), str(failed), " + ".join(times)
 
 
 def _remarks(study: Config, planned: Sequence[Planned]) -> Iterator[str]:
     yield ""
-    if any(isinstance(one.cell.cluster, Emulated) for one in planned):
-        yield "Beside that: the calibration of the emulated nodes, a few minutes; once."
+    yield from _beside(planned)
+    if any(one.record and not one.done for one in planned):
+        yield "Failed (or refused) ones are not tried again by themselves: nodewise gaps --forget."
     limit = study.cell_time_limit_s
     late = [one.cell.id for one in planned if one.to_do_s > limit]
     if late:
@@ -229,12 +245,24 @@ def _remarks(study: Config, planned: Sequence[Planned]) -> Iterator[str]:
             f"Recorded cells took {middle:.2f} times their estimate (median of {len(seen)}; "
             f"{least:.2f} to {most:.2f}); what is to do is corrected by that, model by model."
         )
-    else:
+    elif planned:
         yield "No cell is recorded yet to compare with: it may be wrong by a factor of 2."
 
 
-def _row(name: str, cells: str, done: str, time: str) -> str:
-    return f"{name:<32} {cells:>6} {done:>6}  {time}"
+def _beside(planned: Sequence[Planned]) -> Iterator[str]:
+    """Say what else a study that is not measured yet has to do, once."""
+    if all(one.record for one in planned):
+        return
+    steps = ["data, models and noise scales"]
+    if any(isinstance(one.cell.cluster, Emulated) for one in planned):
+        steps.append("the calibration of the emulated nodes")
+    if any(one.cell.strategy == "horovod" for one in planned):
+        steps.append("Horovod's build")
+    yield f"Beside that, once, a few minutes each: {', '.join(steps)}."
+
+
+def _row(name: str, cells: str, done: str, failed: str, time: str) -> str:
+    return f"{name:<32} {cells:>6} {done:>6} {failed:>6}  {time}"
 
 
 def in_words(seconds: float) -> str:

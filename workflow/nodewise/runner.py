@@ -92,18 +92,20 @@ def measure(
     is called if another is.
 
     Raises:
-        UserError: a manifest cannot be read.
+        UserError: a manifest cannot be read, or is not one that the cell and its study permit.
         OSError: the record or a log cannot be written.
     """
     settle_environment()
     if cell.one_process:
         os.environ.pop("CUDA_VISIBLE_DEVICES")  # its devices may be GPUs, one for each
     from nodewise import datasets
+    from nodewise.inputs import check_inputs
 
     if weights:
         from nodewise.weights import read_weights
     source = datasets.load(manifest).manifest
     pretrained = read_weights(weights) if weights else None
+    check_inputs(cell, source, pretrained, config)
     check_writable(output)
     started = datetime.now(UTC)
     made = provenance(

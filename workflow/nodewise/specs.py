@@ -69,6 +69,59 @@ def parse_spec(spec: str) -> Place:
     return Place(spec, None, where, function)
 
 
+def source_files(spec: str) -> list[str]:
+    """Return the file that a spec names and those of its folder that it imports, transitively.
+
+    A module that is not found has none. None of the user's code is run.
+    """
+    where = spec.rpartition(":")[0]
+    first = Path(where) if where.endswith(".py") else _file_of(where)
+    found: dict[str, None] = {}
+    queue = [first] if first else []
+    while queue:
+        file = queue.pop()
+        if str(file) in found:
+            continue
+        found[str(file)] = None
+        if file.is_file():
+            queue += [
+                beside
+                for name in sorted(_imported_names(file))
+                if (beside := file.with_name(f"{name}.py")).is_file()
+            ]
+    return list(found)
+
+
+def _file_of(module: str) -> Path | None:
+    """Return the file of a module, relative to this folder if it lies in it."""
+    places: list[str] | None = [str(Path.cwd()), *sys.path]
+    spec = None
+    for part in module.split("."):
+        spec = PathFinder.find_spec(part, places)
+        if spec is None:
+            return None
+        places = list(spec.submodule_search_locations or ())
+    if spec is None or spec.origin is None:
+        return None
+    file = Path(spec.origin)
+    return file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+
+
+def _imported_names(file: Path) -> set[str]:
+    """Return the last parts of the names that a file's imports may mean as modules."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return set()
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.name.rpartition(".")[2] for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.rpartition(".")[2])
+    return names
+
+
 def _in_file(spec: str, file: Path, function: str) -> Place:
     if file.suffix != ".py":
         raise UserError(f"{spec!r}: {file.name!r} is not a Python file (.py)")

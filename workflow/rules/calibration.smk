@@ -6,8 +6,9 @@ out:   results/<study>/calibration/calibration.json, also if the machine refuses
 steps: calibrate
 """
 
-EMULATED = [cell.cluster for cell in CELLS.values() if cell.cluster.kind == "emulated"]
-MEASURED = [RESULTS + "/calibration/calibration.json"] if EMULATED else []
+MEASURED = (
+    [RESULTS + "/calibration/calibration.json"] if STUDY.emulated_cluster() else []
+)
 CALIBRATIONS = MEASURED or [str(path) for path in STUDY.calibration_files()]
 CALIBRATION_OPTIONS = " ".join(
     f"--calibration {shlex.quote(path)}" for path in CALIBRATIONS
@@ -34,11 +35,9 @@ rule calibrate:
     priority: len(CELLS) + 1  # before the first cell, which shows sooner whether cells are worth it
     threads: workflow.cores
     params:
-        # measured again if the cluster changed, or how far the study goes; not for other changes
-        clusters=sorted({cluster.model_dump_json() for cluster in EMULATED}),
-        nodes=max((cell.nodes for cell in CELLS.values()), default=0),
-        config=CONFIG,
+        # measured again if the cluster changed, or how far it goes; not for other changes
+        measured=[str(one) for one in STUDY.emulated_cluster() or ()],
         logs=f"{RESULTS}/logs/calibration",
     shell:
-        "exec nodewise calibrate --config {params.config:q} --out {output:q} --logs {params.logs:q}"
+        "exec nodewise calibrate --config {CONFIG:q} --out {output:q} --logs {params.logs:q}"
         " > {log:q} 2>&1"

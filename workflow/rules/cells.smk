@@ -14,6 +14,7 @@ SHARED_SOURCES = sources(
     "train.py",
     "batches.py",
     "data_service.py",
+    "datasets/sharding.py",
     "places.py",
     "recipes.py",
     "own.py",
@@ -27,59 +28,68 @@ SHARED_SOURCES = sources(
 
 # Of the folder of strategies, these say which there are, for all of them.
 REGISTRY = sources("strategies/__init__.py", "strategies/options.py")
+# These say where a model is cut into stages.
+CUTS = sources("architecture.py", "flops.py")
+
+
+def declared(wildcards):
+    """Return the cell that a record is asked of."""
+    if wildcards.cell not in CELLS:
+        raise WorkflowError(f"{CONFIG}: declares no cell {wildcards.cell!r}")
+    return CELLS[wildcards.cell]
 
 
 def strategy_files(strategy):
-    """Return the file of a strategy and those beside it that it needs."""
+    """Return the file of a strategy and those that it needs and that not all cells have."""
     folder = "workflow/nodewise/strategies/"
     return [
         file
         for file in needed(f"strategies/{strategy}.py")
-        if file.startswith(folder) and file not in REGISTRY
+        if file in CUTS or (file.startswith(folder) and file not in REGISTRY)
     ]
 
 
 def model_file(wildcards):
-    """Return the file that builds a cell's model."""
-    cell = CELLS[wildcards.cell]
-    return own_file(cell.build) if cell.build else f"models/{cell.model}.py"
+    """Return the files that build a cell's model."""
+    cell = declared(wildcards)
+    return source_files(cell.build) if cell.build else f"models/{cell.model}.py"
 
 
 def weights_manifest(wildcards):
     """Return the manifest of the weights that a cell's model starts from, if it has any."""
-    cell = CELLS[wildcards.cell]
+    cell = declared(wildcards)
     weights = None if cell.build else registry()[cell.model].weights
     return [f"results/weights/{weights}/manifest.json"] if weights else []
 
 
 def library(wildcards):
     """Return the manifest of what a cell's strategy trains with, if it has to be built."""
-    built = CELLS[wildcards.cell].strategy == "horovod"
+    built = declared(wildcards).strategy == "horovod"
     return ["results/horovod/manifest.json"] if built else []
 
 
 rule measure_cell:
     input:
-        manifest=lambda w: f"results/datasets/{CELLS[w.cell].dataset}/manifest.json",
+        manifest=lambda w: f"results/datasets/{declared(w).dataset}/manifest.json",
         weights=weights_manifest,
         library=library,
         model=model_file,
-        strategy=lambda w: strategy_files(CELLS[w.cell].strategy),
+        strategy=lambda w: strategy_files(declared(w).strategy),
         shared=SHARED_SOURCES,
     output:
         RESULTS + "/records/{cell}.json",
     log:
         RESULTS + "/logs/{cell}/cell.log",
-    priority: lambda w: ORDER[w.cell]
+    priority: lambda w: ORDER.get(w.cell, 0)
     threads: workflow.cores
     params:
-        # a cell whose declaration changed is measured again; other cells of the config are not
-        declaration=lambda w: CELLS[w.cell].model_dump_json(),
-        config=CONFIG,
+        # a cell whose declaration changed is measured again, for another time limit it is not;
+        # other cells of the config are not
+        declaration=lambda w: CELLS[w.cell].model_dump_json(exclude={"time_limit_s"}),
         weights=lambda w, input: " ".join(f"--weights {path}" for path in input.weights),
         logs=lambda w: f"{RESULTS}/logs/{w.cell}",
     shell:
         # exec: the launcher must be Snakemake's own child, to notice when Snakemake is gone
-        "exec nodewise measure-cell {wildcards.cell:q} --config {params.config:q}"
+        "exec nodewise measure-cell {wildcards.cell:q} --config {CONFIG:q}"
         " --manifest {input.manifest:q} {params.weights} --out {output:q} --logs {params.logs:q}"
         " > {log:q} 2>&1"

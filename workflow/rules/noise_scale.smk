@@ -45,8 +45,7 @@ rule measure_noise_scale:
     threads: workflow.cores
     params:
         seed=STUDY.seed,  # all that it takes from the configuration besides model and dataset
-        config=CONFIG,
         weights=lambda w, input: " ".join(f"--weights {path}" for path in input.weights),
     shell:
-        "exec nodewise measure-noise-scale {wildcards.model} --config {params.config:q}"
+        "exec nodewise measure-noise-scale {wildcards.model} --config {CONFIG:q}"
         " --manifest {input.manifest:q} {params.weights} --out {output:q} > {log:q} 2>&1"

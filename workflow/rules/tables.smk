@@ -28,9 +28,8 @@ rule build_tables:
         f"{RESULTS}/logs/build_tables.log",
     params:
         tables=f"{RESULTS}/tables",
-        config=CONFIG,
         watts_per_core=STUDY.watts_per_core,  # all that it takes from the configuration
         noise_scales=NOISE_SCALE_OPTIONS,
     shell:
-        "exec nodewise build-tables --config {params.config:q} --out {params.tables}"
+        "exec nodewise build-tables --config {CONFIG:q} --out {params.tables}"
         " {params.noise_scales} > {log} 2>&1"

@@ -14,9 +14,8 @@ rule prepare_weights:
     log:
         "results/logs/weights/{weights}.log",
     params:
-        source=STUDY.data.source,
         # another entry is no reason to prepare this one anew
         entry=lambda w: entries("data/weights.yaml").get(w.weights),
     shell:
-        "exec nodewise prepare-weights {wildcards.weights} --source {params.source}"
+        "exec nodewise prepare-weights {wildcards.weights} --source {STUDY.data.source}"
         " --out results/weights/{wildcards.weights} > {log} 2>&1"

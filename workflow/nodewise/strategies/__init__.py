@@ -69,6 +69,10 @@ class StrategyEntry:
         """
         if not 1 <= nodes <= self.max_nodes:
             raise ValueError(f"nodes: allowed for this strategy: {self.nodes}, not {nodes}")
+        known = sorted(self.options.model_fields)
+        for name in options:
+            if name not in known:
+                raise ValueError(f"options.{name}: unknown; allowed: {', '.join(known) or 'none'}")
         try:
             checked = self.options.model_validate(options)
         except ValidationError as error:

@@ -8,7 +8,6 @@ import json
 import random
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -59,7 +58,10 @@ def calibrate(
         UserError: the configuration cannot be read, or none of its cells is emulated.
     """
     study = read_config(config)
-    cluster, most = emulated_cluster(study)
+    calibrated = study.emulated_cluster()
+    if calibrated is None:
+        raise UserError(f"study {study.name}: none of its cells is emulated, nothing to calibrate")
+    cluster, most = calibrated
     plans = _plans(cluster, most, repeats, study)
     check_writable(output)
     settle_environment()
@@ -92,25 +94,6 @@ def calibrate(
     )
     write_text(output, calibration_json(calibration))
     return calibration
-
-
-def emulated_cluster(study: Config) -> tuple[Emulated, int]:
-    """Return the settings that most emulated cells of a study have, and their most nodes.
-
-    A straggler counts as a cell of the cluster that it would be without its slow node.
-
-    Raises:
-        UserError: no cell is emulated.
-    """
-    cells = [
-        (cell.cluster.model_copy(update={"slow_node": None}), cell.nodes)
-        for cell in study.cells()
-        if isinstance(cell.cluster, Emulated)
-    ]
-    if not cells:
-        raise UserError(f"study {study.name}: none of its cells is emulated, nothing to calibrate")
-    ((cluster, _),) = Counter(settings for settings, _ in cells).most_common(1)
-    return cluster, max(nodes for settings, nodes in cells if settings == cluster)
 
 
 def _plans(cluster: Emulated, most: int, repeats: int, study: Config) -> list[Plan]:

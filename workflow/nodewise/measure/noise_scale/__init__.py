@@ -19,6 +19,7 @@ from nodewise.clusters import machine
 from nodewise.datasets import Dataset
 from nodewise.errors import UserError
 from nodewise.files import check_writable, write_text
+from nodewise.inputs import check_inputs
 from nodewise.measure.provenance import data_source, provenance
 from nodewise.noise_scale import NoiseScale, Point, group_squares, noise_scale_json
 from nodewise.recipes import Recipe, recipe_of
@@ -57,13 +58,15 @@ def measure_noise_scale(
         on_wait: see above.
 
     Raises:
-        UserError: a manifest cannot be read, examples are too few, or training diverged.
+        UserError: a manifest cannot be read or is not permitted, examples are too few, or training
+            diverged.
         OSError: the result cannot be written.
     """
     check_writable(output)
     data = datasets.load(manifest)
     pretrained = read_weights(weights) if weights else None
     source = data.manifest
+    check_inputs(cell, source, pretrained, config)
     if source.train_examples < BIG_BATCH:
         raise UserError(
             f"{source.dataset}: has {source.train_examples} examples; measuring the noise scale "

@@ -1,0 +1,122 @@
+"""What has no result is said with its reason, and tried again only when that is asked for."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import make_records as make
+from nodewise import gaps
+from nodewise.cli import app
+from nodewise.config import Config, read_config
+from nodewise.declared import check_declared
+from nodewise.errors import UserError
+from nodewise.plan import Machine, plan, report
+
+STUDY = {
+    "name": "tiny",
+    "title": "A tiny study",
+    "experiments": {
+        "steps": {
+            "title": "Steps",
+            "study": "ntua",
+            "models": ["fashion_cnn"],
+            "strategies": {"single": {"nodes": [1]}, "mpi": {"nodes": [1, 2]}},
+            "batches": [64],
+            "cluster": {"kind": "local"},
+            "extent": {"steps": 8},
+        }
+    },
+}
+
+
+def study(**changes):
+    steps = STUDY["experiments"]["steps"] | changes
+    return Config.model_validate(STUDY | {"experiments": {"steps": steps}})
+
+
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    """A folder with records of the study: one ended well, two did not."""
+    monkeypatch.chdir(tmp_path)
+    first, *others = study().cells()
+    records = [
+        make.record(first),
+        *(make.failed(one, "no room", status="refused") for one in others),
+    ]
+    folder = tmp_path / "results" / "tiny" / "records"
+    make.write(records, folder)
+    (tmp_path / "tiny.yaml").write_text(json.dumps(STUDY))
+    return folder
+
+
+def test_gaps_are_told_by_reason_and_stay_until_they_are_forgotten(measured):
+    told = CliRunner().invoke(app, ["gaps", "--config", "tiny.yaml"]).stdout
+    assert "2 cells, such as results/tiny/records/steps" in told
+    assert "refused: no room" in told
+    assert "nodewise gaps --config tiny.yaml --forget" in told
+    assert len(list(measured.rglob("*.json"))) == 3
+    CliRunner().invoke(app, ["gaps", "--config", "tiny.yaml", "--forget"])
+    assert len(list(measured.rglob("*.json"))) == 1
+    assert CliRunner().invoke(app, ["gaps", "--config", "tiny.yaml"]).stdout == ""
+
+
+def test_a_build_of_horovod_that_was_in_vain_is_a_gap_of_studies_that_train_with_it(measured):
+    gaps.HOROVOD.parent.mkdir(parents=True)
+    gaps.HOROVOD.write_text('{"missing": "there is no compiler"}')
+    with_it = study(strategies={"horovod": {"nodes": [2]}})
+    assert gaps.gaps(with_it, measured) == {
+        "Horovod was not built: there is no compiler": [gaps.HOROVOD]
+    }
+    assert not any("Horovod" in reason for reason in gaps.gaps(study(), measured))
+
+
+def test_a_plan_counts_what_failed_and_what_was_declared_otherwise_apart(measured, monkeypatch):
+    monkeypatch.undo()  # the plan reads the project's own registries
+    machine = Machine(reference_s=0.006, cores=2)
+    planned = plan(study(), measured, machine)
+    assert sum(one.done for one in planned) == 1
+    said = report(study(), planned, machine)
+    assert "nodewise gaps --forget" in said
+    assert " 3      1      2 " in said
+    longer = study(extent={"steps": 800})
+    assert not any(one.record for one in plan(longer, measured, machine))
+    patient = longer.model_copy(update={"cell_time_limit_s": 7.0})
+    assert all(one.record is None for one in plan(patient, measured, machine))
+    patient = study().model_copy(update={"cell_time_limit_s": 7.0})
+    assert all(one.record for one in plan(patient, measured, machine))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"batches": [40_000]},
+            "a step of 2 nodes takes 80,000 examples; fashion_mnist has 60,000",
+        ),
+        (
+            {"own_models": {"mine": {"build": "models/fashion_cnn.py:nope", "dataset": "mnist"}}},
+            "models/fashion_cnn.py: has no function 'nope'",
+        ),
+        (
+            {"own_models": {"mine": {"build": "models/fashion_cnn.py:build", "dataset": "mnits"}}},
+            "'mnits' is no dataset of data/datasets.yaml; allowed: cifar10, ",
+        ),
+        (
+            {"own_models": {"mine": {"build": "models/lost.py:build", "dataset": "mnist"}}},
+            "there is no file models/lost.py",
+        ),
+    ],
+)
+def test_what_is_named_and_not_there_is_said_before_anything_runs(changes, said):
+    check_declared(study())
+    with pytest.raises(UserError) as raised:
+        check_declared(study(**changes))
+    assert str(raised.value).startswith("experiments.steps: ")
+    assert said in str(raised.value)
+
+
+def test_every_study_of_the_project_declares_what_is_there():
+    for name in ("study", "smoke", "emulated", "paper", "full", "studies", "published"):
+        check_declared(read_config(Path(f"config/{name}.yaml")))

@@ -1,0 +1,52 @@
+"""What a study was to measure and has no result of: why, and how to have it tried again."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from nodewise.calibration import read_calibration
+from nodewise.config import Config
+from nodewise.plan import recorded
+from nodewise.quantities import counted
+
+CALIBRATION = Path("calibration", "calibration.json")
+HOROVOD = Path("results/horovod/manifest.json")
+
+Gaps = dict[str, list[Path]]
+"""Files of what failed or was refused, by the reason."""
+
+
+def gaps(study: Config, records: Path) -> Gaps:
+    """Return what was tried in vain; `records` is the folder of the study's records."""
+    found: Gaps = {}
+    for cell in study.cells():
+        record = recorded(cell, records)
+        if record and record.failure:
+            reason = f"{record.status}: {record.failure.reason}"
+            found.setdefault(reason, []).append(records / f"{cell.id}.json")
+    file = records.parent / CALIBRATION
+    calibration = read_calibration(file) if file.is_file() else None
+    if calibration and calibration.failure:
+        found[f"calibration {calibration.status}: {calibration.failure.reason}"] = [file]
+    if any(cell.strategy == "horovod" for cell in study.cells()) and HOROVOD.is_file():
+        missing = json.loads(HOROVOD.read_bytes()).get("missing")
+        if missing:
+            found[f"Horovod was not built: {missing}"] = [HOROVOD]
+    return found
+
+
+def lines(found: Gaps) -> Iterator[str]:
+    """Yield a line for every reason; nothing if there is no gap."""
+    for reason, files in found.items():
+        where = str(files[0])
+        if len(files) > 1:
+            where = f"{counted(len(files), 'cell')}, such as {where}"
+        yield f"without a result: {where}: {reason}"
+
+
+def forget(found: Gaps) -> Iterator[Path]:
+    """Remove the files of what was tried in vain; yield each."""
+    for files in found.values():
+        for file in files:
+            file.unlink(missing_ok=True)
+            yield file
