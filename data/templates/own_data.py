@@ -4,7 +4,8 @@
 
 prepares it; `nodewise measure --dataset …` and the workflow do that by themselves. Modules beside
 this file can be imported. Give the path of a data file so that it holds in any folder:
-`Path(__file__).parent / "my_file.npz"`.
+`Path(__file__).parent / "my_file.npz"`. When such a file has changed,
+`snakemake --cores all --forcerun prepare_own_dataset` takes it up.
 """
 
 import numpy as np

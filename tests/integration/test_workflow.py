@@ -40,11 +40,16 @@ STUDY = {
             "extent": {"warmup_steps": 1, "epochs": 1, "split_steps": 2},
         },
         "impossible": {
-            "title": "A batch larger than the dataset",
-            "study": "ntua",
-            "models": ["fashion_mlp"],
+            "title": "A batch larger than what own data turns out to have",
+            "study": "nodewise",
+            "own_models": {
+                "mine": {
+                    "build": "models/templates/own_model.py:build",
+                    "dataset": "data/templates/own_data.py:load",
+                }
+            },
             "strategies": {"single": {"nodes": [1]}},
-            "batches": [70_000],
+            "batches": [4000],
             "extent": EXTENT,
         },
     },
@@ -55,7 +60,7 @@ STEPS_CELLS = {
     for strategy, nodes in (("single", 1), ("multi_worker_mirrored", 2))
 }
 WHOLE = "whole/fashion_mlp/single/batch~512/nodes~1/repeat~0"
-IMPOSSIBLE = "impossible/fashion_mlp/single/batch~70000/nodes~1/repeat~0"
+IMPOSSIBLE = "impossible/mine/single/batch~4000/nodes~1/repeat~0"
 FOLLOWING = {"build_tables", "fit_overhead", "draw_charts", "render_pages", "build_site", "all"}
 
 
@@ -116,7 +121,7 @@ def test_the_bytes_on_the_wire_are_those_of_the_ring(finished):
 
 def test_a_cell_that_cannot_train_is_a_record_that_says_why_and_a_gap_on_the_site(finished):
     record = read_record(finished / f"results/small/records/{IMPOSSIBLE}.json")
-    reason = "a global batch of 70000 is larger than the 60000 examples"
+    reason = "a global batch of 4000 is larger than the 3000 examples"
     assert record.status == "failed"
     assert record.failure.rank == 0
     assert reason in record.failure.reason

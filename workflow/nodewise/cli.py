@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from nodewise import runs
+from nodewise import __version__, runs
 from nodewise.errors import UserError, what_to_mend
 
 if TYPE_CHECKING:
@@ -25,13 +25,35 @@ if TYPE_CHECKING:
     from nodewise.config import Config
     from nodewise.overhead.predictions import Row
 
+BY_HAND = "For you"
+IN_RULES = "Steps of the workflow"
+
 app = typer.Typer(
     name="nodewise",
-    help="How many nodes should train this model, in which way, and what does it cost?",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"nodewise {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option(
+        "--version", callback=_tell_version, is_eager=True, help="Say which version this is."
+    ),
+]
+
+
+@app.callback()
+def about(*, version: Version = False) -> None:
+    """How many nodes should train this model, in which way, and what does it cost?"""
+
 
 Out = Annotated[Path, typer.Option("--out", help="Folder that receives the result.")]
 Calibrated = Annotated[
@@ -62,7 +84,7 @@ CriticalBatch = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")]
 
 
-@app.command()
+@app.command(rich_help_panel=BY_HAND)
 def check_config(
     config: Annotated[Path, typer.Argument(help="A study, such as config/study.yaml.")],
 ) -> None:
@@ -83,7 +105,7 @@ def check_config(
         typer.echo(f"{config}: {len(cells)} cells in {len(study.experiments)} experiments")
 
 
-@app.command()
+@app.command(rich_help_panel=BY_HAND)
 def check_record(
     files: Annotated[list[Path], typer.Argument(help="Record files (JSON).")],
 ) -> None:
@@ -98,7 +120,7 @@ def check_record(
         typer.echo(f"{file}: {record.cell.id}: {record.status}")
 
 
-@app.command()
+@app.command(rich_help_panel=IN_RULES)
 def prepare_dataset(
     name: Annotated[str, typer.Argument(help="A dataset of data/datasets.yaml.")],
     out: Out,
@@ -131,7 +153,7 @@ def prepare_dataset(
     typer.echo(f"{name}: {examples}, {manifest.origin}{note}")
 
 
-@app.command()
+@app.command(rich_help_panel=IN_RULES)
 def prepare_weights(
     name: Annotated[str, typer.Argument(help="Pretrained weights of data/weights.yaml.")],
     out: Out,
@@ -160,7 +182,7 @@ def prepare_weights(
     typer.echo(f"{name}: {manifest.origin}")
 
 
-@app.command()
+@app.command(rich_help_panel=IN_RULES)
 def build_horovod(out: Out) -> None:
     """Build Horovod for the TensorFlow that is installed; takes minutes, once.
 
@@ -174,7 +196,7 @@ def build_horovod(out: Out) -> None:
     typer.echo(reason or f"{out}: Horovod {horovod_build.VERSION}")
 
 
-@app.command()
+@app.command(rich_help_panel=IN_RULES)
 def measure_cell(
     cell_id: Annotated[str, typer.Argument(help="A cell of the study, as its files are named.")],
     *,
@@ -214,7 +236,7 @@ def measure_cell(
     typer.echo(f"{cell_id}: {record.status}{reason}")
 
 
-@app.command()
+@app.command(rich_help_panel=IN_RULES)
 def measure_noise_scale(
     model: Annotated[str, typer.Argument(help="A model that the study trains.")],
     *,
@@ -259,7 +281,7 @@ def measure_noise_scale(
     typer.echo(f"{out}: measured")
 
 
-@app.command()
+@app.command(rich_help_panel=IN_RULES)
 def prepare_own_dataset(
     spec: Annotated[str, typer.Argument(help="path/file.py:function or package.module:function.")],
     out: Out,
@@ -277,7 +299,7 @@ def prepare_own_dataset(
     typer.echo(f"{spec}: {manifest.train_examples} + {manifest.test_examples}, {manifest.origin}")
 
 
-@app.command()
+@app.command(rich_help_panel=BY_HAND)
 def plan(
     config: Annotated[Path, typer.Option(help="The study.")] = Path("config/study.yaml"),
     records: Records = None,
@@ -304,7 +326,7 @@ def plan(
     typer.echo(planning.report(study, planning.plan(study, folder, machine), machine))
 
 
-@app.command()
+@app.command(rich_help_panel=BY_HAND)
 def gaps(
     config: Annotated[Path, typer.Option(help="The study.")] = Path("config/study.yaml"),
     *,
@@ -336,7 +358,7 @@ def gaps(
         typer.echo(f"They stay so until: nodewise gaps --config {config} --forget")
 
 
-@app.command()
+@app.command(rich_help_panel=BY_HAND)
 def measure(
     *,
     strategy: Annotated[str, typer.Option(help="A strategy, such as single.")],
@@ -405,7 +427,7 @@ def measure(
     Console().print(by_hand.table(path))
 
 
-@app.command()
+@app.command(rich_help_panel=IN_RULES)
 def build_tables(
     config: Annotated[Path, typer.Option(help="The study whose cells are put into the tables.")],
     out: Out,
@@ -431,7 +453,7 @@ def build_tables(
     typer.echo(f"{out}: " + ", ".join(f"{name} {len(table)}" for name, table in built.items()))
 
 
-@app.command("compare")
+@app.command("compare", rich_help_panel=BY_HAND)
 def compare_runs(
     old: Annotated[Path, typer.Argument(help="A folder of records or of tables.")],
     new: Annotated[Path, typer.Argument(help="Another one, measured later.")],
@@ -449,7 +471,7 @@ def compare_runs(
         compare.write_changes(changes, out)
 
 
-@app.command()
+@app.command(rich_help_panel=IN_RULES)
 def fit_overhead(
     tables: Annotated[Path, typer.Option(help="Folder of the tables.")],
     out: Out,
@@ -471,7 +493,7 @@ def fit_overhead(
     study.write(study.fit_study(curves, cells, published, known, steps=steps), out)
 
 
-@app.command()
+@app.command(rich_help_panel=IN_RULES)
 def draw_charts(
     tables: Annotated[Path, typer.Option(help="Folder of the tables.")],
     overhead: Annotated[Path, typer.Option(help="Folder of the fits.")],
@@ -489,7 +511,7 @@ def draw_charts(
     charts.draw_charts(tables, overhead, out, calibrations or (), models)
 
 
-@app.command()
+@app.command(rich_help_panel=IN_RULES)
 def render_pages(
     config: Annotated[Path, typer.Option(help="The study that the site is about.")],
     results: Annotated[Path, typer.Option(help="Its results: records, tables, overhead, charts.")],
@@ -517,7 +539,7 @@ def render_pages(
     )
 
 
-@app.command()
+@app.command(rich_help_panel=IN_RULES)
 def build_site(
     pages: Annotated[Path, typer.Option(help="What `nodewise render-pages` wrote.")],
     out: Out,
@@ -532,7 +554,7 @@ def build_site(
     typer.echo(f"{out}: {cells} cells")
 
 
-@app.command()
+@app.command(rich_help_panel=BY_HAND)
 def serve(
     folder: Annotated[Path, typer.Argument(help="The built site.")] = Path("build/site"),
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
@@ -548,7 +570,7 @@ def serve(
         serving.serve_forever()
 
 
-@app.command()
+@app.command(rich_help_panel=IN_RULES)
 def calibrate(
     config: Annotated[Path, typer.Option(help="The study whose emulated cluster is measured.")],
     out: Annotated[Path, typer.Option("--out", help="The result file to write.")],
@@ -575,7 +597,7 @@ def calibrate(
     typer.echo(f"{out}: {result.status}, {len(result.launches)} launches{reason}")
 
 
-@app.command()
+@app.command(rich_help_panel=BY_HAND)
 def doctor(
     cpu: Annotated[
         float, typer.Option(min=0.01, max=1, help="Share of a core that an emulated node has.")
@@ -591,7 +613,7 @@ def doctor(
     typer.echo(report(permits.look(), cpu))
 
 
-@app.command()
+@app.command(rich_help_panel=IN_RULES)
 def describe_model(
     name: Annotated[str, typer.Argument(help="A model of models/registry.yaml.")],
     out: Annotated[Path, typer.Option("--out", help="The description to write (JSON).")],
@@ -616,7 +638,7 @@ def describe_model(
     typer.echo(f"{out}: {len(described.layers)} layers, {described.flops_per_example:,} FLOP")
 
 
-@app.command("models")
+@app.command("models", rich_help_panel=BY_HAND)
 def list_models(
     batch: Annotated[int, typer.Option(min=1, help="A batch per worker, for FLOP per byte.")] = 64,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
@@ -637,7 +659,7 @@ def list_models(
     typer.echo(catalogue.legend())
 
 
-@app.command("strategies")
+@app.command("strategies", rich_help_panel=BY_HAND)
 def list_strategies(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
@@ -662,7 +684,7 @@ def _records_of(study: "Config") -> Path:
     return Path("results") / study.name / "records"
 
 
-@app.command("fit")
+@app.command("fit", rich_help_panel=BY_HAND)
 def fit_measurements(
     measurements: Annotated[Path, typer.Argument(help="Your measurements (CSV), see above.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The fit to write (JSON).")],
@@ -701,7 +723,7 @@ def fit_measurements(
     typer.echo(f"{out}: {len(fitted.curves)} curves")
 
 
-@app.command("predict")
+@app.command("predict", rich_help_panel=BY_HAND)
 def predict_nodes(
     fit: FitFile,
     *,
@@ -741,7 +763,7 @@ def predict_nodes(
     _print_told(rows, predictions.told(fitted), as_json=as_json)
 
 
-@app.command("optimum")
+@app.command("optimum", rich_help_panel=BY_HAND)
 def best_nodes(
     fit: FitFile,
     *,

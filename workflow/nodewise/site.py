@@ -147,7 +147,7 @@ def server(folder: Path, port: int) -> ThreadingHTTPServer:
         UserError: there is no site, or no such port is free.
     """
     if not (folder / "index.html").is_file():
-        raise UserError(f"{folder}: there is no site; snakemake --cores all builds one")
+        raise UserError(f"{folder}: there is no site; make site builds that of our measurements")
     handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
     try:
         return ThreadingHTTPServer(("127.0.0.1", port), handler)

@@ -18,6 +18,7 @@ class _Words(NamedTuple):
 
 
 _LISTED = 4
+_STANDS_OUT = 0.5  # a best number that is less probable is not told before those near it
 _WORDS = {
     "epoch_time": _Words(
         "an epoch is shortest on",
@@ -55,10 +56,8 @@ _WORDS = {
 def in_words(optimum: Optimum) -> str:
     """Return the answer in a few sentences, with its probability and what it rests on."""
     words = _WORDS[optimum.question.objective]
-    near = ranges(optimum.nodes, np.isin(optimum.nodes, optimum.near))
     said = [
-        f"{_compared(optimum)} {_goal(optimum, words)} {_nodes(optimum.best)} ({_sure(optimum)}).",
-        f"Within {100 * NEAR:g} % of {words.best}: {near} nodes." if len(optimum.near) > 1 else "",
+        f"{_compared(optimum)} {_goal(optimum, words)} {_best(optimum, words)}",
         _break_even(optimum, words),
         _limits(optimum, words),
         "That is outside of what was measured: a prediction." if optimum.predicted else "",
@@ -130,6 +129,17 @@ def _compared(optimum: Optimum) -> str:
     if question.batch is not None:
         return f"Of {these} with {question.batch:,.0f} examples each,"
     return f"Of {these} that share {question.global_batch:,.0f} examples per step,"
+
+
+def _best(optimum: Optimum, words: _Words) -> str:
+    """Name the best number of nodes, or first those near it where none of them stands out."""
+    best = f"{_nodes(optimum.best)} ({_sure(optimum)})"
+    if len(optimum.near) == 1:
+        return f"{best}."
+    near = ranges(optimum.nodes, np.isin(optimum.nodes, optimum.near))
+    if optimum.question.objective != "efficiency" and _probability(optimum) < _STANDS_OUT:
+        return f"{near} nodes, all within {100 * NEAR:g} % of the best. By the law that is {best}."
+    return f"{best}. Within {100 * NEAR:g} % of {words.best}: {near} nodes."
 
 
 def _sure(optimum: Optimum) -> str:

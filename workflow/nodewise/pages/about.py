@@ -3,12 +3,16 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pandas as pd
+
 from nodewise import __version__, gates, peers, views
 from nodewise.intervals import INTERVAL
 from nodewise.pages.markup import number
 from nodewise.pages.study import Page, Study, slug
 from nodewise.quantities import GENERATED, KINDS, PROJECTED, base_kind, write_number
 from nodewise.tables import CURVE_KEY
+
+_MEMORY_KEPT = pd.Timestamp("2026-11-22T16:00Z")  # by workers, since then: `runner._KEEP_MEMORY`
 
 
 def pages(study: Study) -> Iterator[Page]:
@@ -26,6 +30,7 @@ def pages(study: Study) -> Iterator[Page]:
         "cells": len(study.cells),
         "spread": _spread_of_launches(study),
         "oversubscribed": int(study.cells["oversubscribed"].sum()),
+        "not_keeping": int((study.cells["started_at"] < _MEMORY_KEPT).sum()),
     }
     compared = {"peers": peers.FILE.is_file()}
     yield Page("about.html", "about.md.j2", "About", compared, contents=False)
