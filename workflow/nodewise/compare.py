@@ -16,6 +16,7 @@ from scipy.special import stdtrit
 
 from nodewise.errors import UserError
 from nodewise.files import atomic
+from nodewise.intervals import squares
 from nodewise.quantities import write_number
 from nodewise.tables import CELLS, CURVE_KEY, build_tables, typed
 
@@ -134,7 +135,7 @@ def _points(cells: pd.DataFrame) -> pd.DataFrame:
     done = done.assign(log_s=np.log(done["step_time_s"]))
     return done.groupby(CURVE_KEY, as_index=False).agg(
         mean=("log_s", "mean"),
-        squares=("log_s", lambda logs: float(((logs - logs.mean()) ** 2).sum())),
+        squares=("log_s", squares),
         launches=("log_s", "size"),
         reference=("reference_s", "median"),
         cell_id=("cell_id", "first"),

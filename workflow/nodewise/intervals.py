@@ -29,7 +29,7 @@ def with_intervals(curves: pd.DataFrame, cells: pd.DataFrame, key: list[str]) ->
     points = curves[[*key, "repeats", "flags"]].assign(caution=curves["flags"] != "")
     timed = cells[cells["step_time_s"] > 0]
     logs = timed[key].assign(log_s=np.log(timed["step_time_s"]))
-    spread = logs.groupby(key)["log_s"].agg(squares=_squares, launches="size").reset_index()
+    spread = logs.groupby(key)["log_s"].agg(squares=squares, launches="size").reset_index()
     pools = points.merge(spread, "left", key).groupby(_POOL)
     freedom = pools["launches"].sum() - pools["launches"].count()
     noise = (pools["squares"].sum() / freedom.where(freedom > 0)) ** 0.5
@@ -46,7 +46,8 @@ def with_intervals(curves: pd.DataFrame, cells: pd.DataFrame, key: list[str]) ->
     )
 
 
-def _squares(logs: pd.Series) -> float:
+def squares(logs: pd.Series) -> float:
+    """Return the sum of the squares of what values differ from their mean."""
     return float(((logs - logs.mean()) ** 2).sum())
 
 

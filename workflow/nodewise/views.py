@@ -440,8 +440,8 @@ def _published_of(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 
 def _beside(ours: pd.DataFrame, theirs: pd.DataFrame, values: list[str]) -> pd.DataFrame:
-    theirs = theirs.assign(experiment="", line="published", flags="", cell_id="")
-    columns = [*GROUP, "line", *POINT, *values, *LAUNCHES, "kind"]
+    theirs = theirs.assign(experiment="", cluster="", line="published", flags="", cell_id="")
+    columns = [*GROUP, "cluster", "line", *POINT, *values, *LAUNCHES, "kind"]
     whole: dict[str, Any] = {"repeats": "Int64", "epochs": "int64"}
     frames = [part.reindex(columns=columns).astype(whole) for part in (ours, theirs) if len(part)]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)

@@ -55,10 +55,9 @@ def model_file(wildcards):
     return source_files(cell.build) if cell.build else f"models/{cell.model}.py"
 
 
-def weights_manifest(wildcards):
-    """Return the manifest of the weights that a cell's model starts from, if it has any."""
-    cell = declared(wildcards)
-    weights = None if cell.build else registry()[cell.model].weights
+def weights_manifest(model):
+    """Return the manifest of the weights that a model starts from; none of a user's own."""
+    weights = registry()[model].weights if model in registry() else None
     return [f"results/weights/{weights}/manifest.json"] if weights else []
 
 
@@ -71,7 +70,7 @@ def library(wildcards):
 rule measure_cell:
     input:
         manifest=lambda w: f"results/datasets/{declared(w).dataset}/manifest.json",
-        weights=weights_manifest,
+        weights=lambda w: weights_manifest(declared(w).model),
         library=library,
         model=model_file,
         strategy=lambda w: strategy_files(declared(w).strategy),

@@ -21,16 +21,10 @@ NOISE_SCALE_OPTIONS = " ".join(
 )
 
 
-def start_weights(wildcards):
-    """Return the manifest of the weights that a model starts from, if it has any."""
-    weights = registry()[wildcards.model].weights
-    return [f"results/weights/{weights}/manifest.json"] if weights else []
-
-
 rule measure_noise_scale:
     input:
         manifest=lambda w: f"results/datasets/{TRAINED[w.model]}/manifest.json",
-        weights=start_weights,
+        weights=lambda w: weights_manifest(w.model),
         model="models/{model}.py",
         sources=sources(
             "noise_scale.py",

@@ -23,6 +23,7 @@ TITLES = {
     "high": "90 % interval to",
     "repeats": "Launches",
     "line": "Strategy",
+    "cluster": "Node",
     "flags": "Caution",
     "step_time_s": "Step time, median (s)",
     "step_time_low_s": "90 % interval from (s)",

@@ -38,9 +38,10 @@ def training_time(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw training time by batch and nodes, ours beside the published (`views.training_times`)."""
     data = rows.rename(columns={"low_seconds": "low", "high_seconds": "high"})
     values = ["epochs", "seconds", "low", "high", "speedup"]
-    data = data[["kind", "experiment", *_POINT, *values, *LAUNCHES]]
+    data = data[["kind", "experiment", "cluster", *_POINT, *values, *LAUNCHES]]
     epochs = _span(data["epochs"])
     caption = "Each group of points is one batch size, with its nodes counted below it. " + HOLLOW
+    caption += _several_clusters(data)
     if data["low"].notna().any():
         caption += " Vertical bars: 90 % interval of the median over launches."
     if data["kind"].str.contains(PROJECTED).any():
@@ -74,7 +75,7 @@ def training_time(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
 def accuracy(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw training accuracy by batch and nodes, ours beside the published (`views.accuracies`)."""
     values = ["epochs", "accuracy", "test_accuracy"]
-    data = rows[["kind", "experiment", *_POINT, *values, *LAUNCHES]]
+    data = rows[["kind", "experiment", "cluster", *_POINT, *values, *LAUNCHES]]
     epochs = _span(data["epochs"])
     y = alt.Y("accuracy:Q", title=f"Training accuracy after {epochs}")
     return Figure(
@@ -87,7 +88,7 @@ def accuracy(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         alt=f"Training accuracy after {epochs}. {in_words(data, 'accuracy', 'accuracy')}",
         caption=(
             "Only cells that trained whole epochs have an accuracy. The batch is per worker: more "
-            f"nodes make fewer, larger steps of the same epoch. {HOLLOW}"
+            f"nodes make fewer, larger steps of the same epoch. {HOLLOW}{_several_clusters(data)}"
         ),
     )
 
@@ -306,6 +307,12 @@ def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> alt.
             tooltip=tooltip(data, [str(name) for name in data.columns if name not in _UNTOLD]),
         ),
     )
+
+
+def _several_clusters(data: pd.DataFrame) -> str:
+    """Say of which nodes the lines are, if not of equal ones: they are drawn alike."""
+    clusters = sorted(set(data["cluster"]) - {""})
+    return f" Ours are of several nodes, a line each: {'; '.join(clusters)}." * (len(clusters) > 1)
 
 
 def _span(epochs: pd.Series) -> str:
