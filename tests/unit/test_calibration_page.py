@@ -51,6 +51,16 @@ def test_a_study_without_emulated_cells_says_so_and_still_compares_the_forms(stu
     assert not list((study / "docs").glob("calibration/*"))
 
 
+def test_emulated_cells_without_a_calibration_are_not_denied(tmp_path):
+    emulated = {"kind": "emulated"}
+    cell = make_records.cell(cluster=emulated)
+    record = make_records.record(cell).model_copy(update={"kind": "emulated"})
+    make_records.write_study(tmp_path, [record])
+    page = page_of(tmp_path)
+    assert "No cell of this study ran on emulated nodes" not in page
+    assert "no calibration of such nodes lies beside" in page
+
+
 def test_the_calibrations_of_several_studies_stand_apart(study):
     other = make.calibration().model_copy(update={"study": "other"})
     page = page_of(study, make.calibration(), other)

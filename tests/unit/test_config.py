@@ -235,6 +235,16 @@ def test_what_is_not_a_configuration_is_said(tmp_path, text, said):
     assert "\n" not in str(raised.value)
 
 
+def test_what_a_mapping_takes_over_is_no_key_that_is_there_twice(tmp_path):
+    path = tmp_path / "study.yaml"
+    tree = yaml.safe_dump(GOOD["experiments"]["steps"]["extent"] | {"steps": 7})
+    path.write_text(
+        f"base: &base\n  {tree.replace(chr(10), chr(10) + '  ')}\nother: {{<<: *base}}\n"
+    )
+    with pytest.raises(UserError, match="base: unknown key"):  # read whole, then told apart
+        read_config(path)
+
+
 RECORDS = {"name": "tiny", "title": "Measured before", "records": ["data/records/here/one"]}
 
 

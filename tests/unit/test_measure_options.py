@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodewise import by_hand
 from nodewise.by_hand import BY_HAND, Options, cell_of
 from nodewise.cells import Emulated, parse_id
 from nodewise.config import own_dataset_name
@@ -40,6 +41,34 @@ def test_a_model_of_one_s_own_trains_on_own_data_or_on_a_dataset_of_the_project(
     assert (own.build, own.load, own.dataset) == (MODEL, DATA, own_dataset_name(DATA))
     known = cell_of(options(model=MODEL, dataset="fashion_mnist"))
     assert (known.build, known.load, known.dataset) == (MODEL, None, "fashion_mnist")
+
+
+def test_other_options_are_another_cell_and_the_same_ones_another_launch(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bound, soft, plain = (
+        cell_of(options(strategy="async_sgd", nodes=3, model="fashion_mlp", option=option))
+        for option in (("bound=2",), ("updates=2",), ())
+    )
+    assert [one.variant for one in (bound, soft, plain)] == [
+        *("async_sgd_bound_2", "async_sgd_updates_2"),
+        None,
+    ]
+    # neither of two commands at once has written its record yet
+    assert [by_hand._first_free(plain).repeat for _ in range(2)] == [0, 1]
+
+
+def test_data_is_fetched_through_the_user_s_proxy(monkeypatch):
+    proxies = []
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    monkeypatch.setattr(by_hand, "_data", lambda cell: Path("nowhere/manifest.json"))
+    monkeypatch.setattr(by_hand, "_nodewise", lambda *told: proxies.append(dict(os.environ)))
+    monkeypatch.setattr(by_hand, "settle_environment", lambda: proxies.append("settled"))
+    monkeypatch.setattr(by_hand, "_manifests", lambda cell: sys.exit(3))
+    with pytest.raises(SystemExit):
+        by_hand.measure_by_hand(options(), None, print, print)
+    fetched, settled = proxies
+    assert fetched["https_proxy"] == "http://127.0.0.1:9"
+    assert settled == "settled"
 
 
 def test_an_absolute_path_is_recorded_relative_to_the_project():

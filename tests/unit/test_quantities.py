@@ -49,6 +49,10 @@ def test_numbers_of_a_chart_are_written_without_an_exponent(value, written):
     assert write_plain(value) == written
 
 
+def test_few_things_a_second_keep_their_digits():
+    assert [write_number(rate, "/s") for rate in (0.4, 1.6, 4335.2)] == ["0.400", "1.60", "4,335"]
+
+
 def test_an_unknown_unit_is_refused():
     with pytest.raises(ValueError, match="unit"):
         write_number(1, "furlongs")
