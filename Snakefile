@@ -18,7 +18,7 @@ from nodewise.config import read_config
 from nodewise.declared import check_declared
 from nodewise.errors import UserError
 from nodewise.imports import imported
-from nodewise.models import registry
+from nodewise.models import registry, weights_of
 from nodewise.specs import source_files
 
 # One file is one study: read and checked here, whole, before any job starts; never merged.

@@ -39,8 +39,8 @@ def study(**changes):
 @pytest.fixture
 def measured(tmp_path, monkeypatch):
     """A folder with records of the study: one ended well, two did not."""
+    first, *others = study().cells()  # reads the project's registry, once
     monkeypatch.chdir(tmp_path)
-    first, *others = study().cells()
     records = [
         make.record(first),
         *(make.failed(one, "no room", status="refused") for one in others),

@@ -1,8 +1,9 @@
 """A cell trains on the data and from the weights that it names, and that its study permits."""
 
-import json
+from pathlib import Path
 
 import pytest
+import yaml
 
 import make_records as make
 from nodewise.datasets.prepared import Manifest
@@ -12,20 +13,7 @@ from nodewise.records import WeightsSource
 from nodewise.weights import Pretrained
 
 CELL = make.cell()
-STUDY = {
-    "name": "tiny",
-    "title": "A tiny study",
-    "experiments": {
-        "steps": {
-            "title": "Steps",
-            "study": "ntua",
-            "models": ["fashion_cnn"],
-            "strategies": {"single": {"nodes": [1]}},
-            "batches": [64],
-            "extent": {"steps": 8},
-        }
-    },
-}
+STUDY = yaml.safe_load(Path("config/smoke.yaml").read_text())
 
 
 def manifest(**changes):
@@ -42,8 +30,8 @@ def config(tmp_path):
     """Return what writes a configuration that permits a `source`."""
 
     def write(source):
-        path = tmp_path / "tiny.yaml"
-        path.write_text(json.dumps(STUDY | {"data": {"source": source}}))
+        path = tmp_path / "smoke.yaml"
+        path.write_text(yaml.safe_dump(STUDY | {"data": {"source": source}}))
         return path
 
     return write

@@ -22,7 +22,7 @@ from nodewise.config import own_dataset_name
 from nodewise.errors import UserError
 from nodewise.files import check_writable
 from nodewise.misfits import first_misfit
-from nodewise.models import registry
+from nodewise.models import registry, weights_of
 from nodewise.records import Record
 from nodewise.runner import measure, settle_environment
 from nodewise.specs import parse_spec
@@ -210,7 +210,7 @@ def _data(cell: Cell) -> Path:
 
 
 def _weights(cell: Cell) -> Path | None:
-    name = registry()[cell.model].weights if cell.build is None else None
+    name = weights_of(cell.model)
     return RESULTS / "weights" / name / "manifest.json" if name else None
 
 

@@ -187,6 +187,11 @@ class Cell(Feeding):
     time_limit_s: float = Field(gt=0)
 
     @property
+    def declaration(self) -> str:
+        """All that decides what is measured, as text: how long it may take does not."""
+        return self.model_dump_json(exclude={"time_limit_s"})
+
+    @property
     def global_batch(self) -> int:
         """Examples per step over all workers: batch × nodes."""
         return self.batch * self.nodes

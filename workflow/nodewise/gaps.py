@@ -1,16 +1,16 @@
 """What a study was to measure and has no result of: why, and how to have it tried again."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from nodewise import horovod_build
 from nodewise.calibration import read_calibration
 from nodewise.config import Config
 from nodewise.plan import recorded
 from nodewise.quantities import counted
 
 CALIBRATION = Path("calibration", "calibration.json")
-HOROVOD = Path("results/horovod/manifest.json")
+HOROVOD = horovod_build.FOLDER / "manifest.json"
 
 Gaps = dict[str, list[Path]]
 """Files of what failed or was refused, by the reason."""
@@ -29,7 +29,7 @@ def gaps(study: Config, records: Path) -> Gaps:
     if calibration and calibration.failure:
         found[f"calibration {calibration.status}: {calibration.failure.reason}"] = [file]
     if any(cell.strategy == "horovod" for cell in study.cells()) and HOROVOD.is_file():
-        missing = json.loads(HOROVOD.read_bytes()).get("missing")
+        missing = horovod_build.missing()
         if missing:
             found[f"Horovod was not built: {missing}"] = [HOROVOD]
     return found

@@ -1,19 +1,22 @@
 """Is what a cell is about to train on what it names, and what its study permits?"""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nodewise.cells import Cell
 from nodewise.config import read_config
-from nodewise.datasets.prepared import Manifest
 from nodewise.errors import UserError
-from nodewise.models import registry
-from nodewise.weights import Pretrained
+from nodewise.models import weights_of
+
+if TYPE_CHECKING:  # every cell waits for what is imported here
+    from nodewise.datasets.prepared import Manifest
+    from nodewise.weights import Pretrained
 
 _AGAIN = "the study permits official data only; snakemake --cores all --forcerun {} looks again"
 
 
 def check_inputs(
-    cell: Cell, data: Manifest, weights: Pretrained | None, config: Path | None
+    cell: Cell, data: "Manifest", weights: "Pretrained | None", config: Path | None
 ) -> None:
     """Check that data and weights are those that `cell` names, and what its study permits.
 
@@ -30,7 +33,7 @@ def check_inputs(
     """
     if data.dataset != cell.dataset:
         raise UserError(f"{cell.model} trains on {cell.dataset}; the manifest is of {data.dataset}")
-    named = None if cell.build else registry()[cell.model].weights
+    named = weights_of(cell.model)
     given = weights.source.name if weights else None
     if given != named:
         raise UserError(f"{cell.model} starts from {named or 'no weights'}, not {given or 'none'}")

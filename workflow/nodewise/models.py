@@ -73,6 +73,12 @@ def registry() -> dict[str, ModelEntry]:
     return entries
 
 
+def weights_of(name: str) -> str | None:
+    """Return which pretrained weights a model starts from, if any; a user's own has none."""
+    entry = registry().get(name)
+    return entry.weights if entry else None
+
+
 def load(name: str) -> ModuleType:
     """Import `models/<name>.py`; this module tells what it has."""
     path = MODELS_DIR / f"{name}.py"

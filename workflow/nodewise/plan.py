@@ -189,9 +189,7 @@ def recorded(cell: Cell, records: Path) -> Record | None:
         record = read_record(path) if path.is_file() else None
     except UserError:
         return None
-    told = {"time_limit_s"}
-    same = record and record.cell.model_dump(exclude=told) == cell.model_dump(exclude=told)
-    return record if same else None
+    return record if record and record.cell.declaration == cell.declaration else None
 
 
 def ratios(planned: Iterable[Planned]) -> list[float]:

@@ -6,9 +6,8 @@ out:   results/<study>/calibration/calibration.json, also if the machine refuses
 steps: calibrate
 """
 
-MEASURED = (
-    [RESULTS + "/calibration/calibration.json"] if STUDY.emulated_cluster() else []
-)
+CALIBRATED = STUDY.emulated_cluster()
+MEASURED = [RESULTS + "/calibration/calibration.json"] if CALIBRATED else []
 CALIBRATIONS = MEASURED or [str(path) for path in STUDY.calibration_files()]
 CALIBRATION_OPTIONS = " ".join(
     f"--calibration {shlex.quote(path)}" for path in CALIBRATIONS
@@ -36,7 +35,7 @@ rule calibrate:
     threads: workflow.cores
     params:
         # measured again if the cluster changed, or how far it goes; not for other changes
-        measured=[str(one) for one in STUDY.emulated_cluster() or ()],
+        measured=[str(one) for one in CALIBRATED or ()],
         logs=f"{RESULTS}/logs/calibration",
     shell:
         "exec nodewise calibrate --config {CONFIG:q} --out {output:q} --logs {params.logs:q}"

@@ -57,7 +57,7 @@ def model_file(wildcards):
 
 def weights_manifest(model):
     """Return the manifest of the weights that a model starts from; none of a user's own."""
-    weights = registry()[model].weights if model in registry() else None
+    weights = weights_of(model)
     return [f"results/weights/{weights}/manifest.json"] if weights else []
 
 
@@ -84,7 +84,7 @@ rule measure_cell:
     params:
         # a cell whose declaration changed is measured again, for another time limit it is not;
         # other cells of the config are not
-        declaration=lambda w: CELLS[w.cell].model_dump_json(exclude={"time_limit_s"}),
+        declaration=lambda w: CELLS[w.cell].declaration,
         weights=lambda w, input: " ".join(f"--weights {path}" for path in input.weights),
         logs=lambda w: f"{RESULTS}/logs/{w.cell}",
     shell:
