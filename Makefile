@@ -12,10 +12,10 @@ study: $(READY)
 site: $(READY)
 	snakemake --cores all --configfile config/published.yaml
 
-# Integration tests train on all cores and time it: one after the other, and nothing beside them.
+# What times something runs by itself; the rest in parallel, the longest files first.
 test: $(READY)
-	pytest -n logical --dist loadfile tests/unit tests/models tests/site
-	pytest tests/integration
+	pytest -n logical --dist loadfile --no-loadscope-reorder -m "not alone" tests/site tests/models tests/integration tests/unit
+	pytest -m alone tests/integration
 
 lint: $(READY)
 	ruff check .

@@ -26,11 +26,12 @@ def everywhere(count: int, work: Callable[[Peers], Any], timeout_s: float = 5) -
         except Exception as error:  # shown to the test, whose thread this is not
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(count)]
+    threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(20)
     if errors:
         raise errors[0]
+    assert not any(thread.is_alive() for thread in threads), "a place hangs"
     return results

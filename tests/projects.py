@@ -59,7 +59,6 @@ def snakemake(project: Path, *arguments: str) -> str:
 
 
 def _left_out(folder: str, names: list[str]) -> set[str]:
-    made = (
-        {".git", ".venv", ".snakemake", "build", "results"} if folder == str(Path.cwd()) else set()
-    )
-    return made | ({"__pycache__"} & set(names))
+    caches = {name for name in names if name == "__pycache__" or name.endswith("_cache")}
+    made = {".git", ".venv", ".snakemake", "build", "results"}
+    return caches | (made if folder == str(Path.cwd()) else set())

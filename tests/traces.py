@@ -61,7 +61,7 @@ def workers_in_timed_steps(marker: str, nodes: int, within_s: float) -> list[psu
         ours = {process.pid for process in processes(marker)}
         for folder in cgroups.find_base().glob("nodewise-*"):
             if int(folder.name.split("-")[1]) in ours and _throttled(folder / "node~0"):
-                time.sleep(2)  # the warm-up is one step
+                time.sleep(1)  # the warm-up is one step
                 return [
                     psutil.Process(int((folder / f"node~{rank}/cgroup.procs").read_text()))
                     for rank in range(nodes)

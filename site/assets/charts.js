@@ -36,7 +36,9 @@
     const { axis, views } = spec.usermeta;
     const [name, scale] = window.nodewiseControls.look();
     const own = views[0];
-    const view = views.find((one) => one.name === name) ?? own;
+    const rows = Object.values(spec.datasets).flat();
+    const filled = ({ field }) => rows.some((row) => (row[field] ?? null) !== null);
+    const view = views.find((one) => one.name === name && filled(one)) ?? own;
     if (!own || (view === own && (!scale || scale === own.scale))) {
       return;
     }
@@ -87,11 +89,17 @@
     }
     look(spec);
     spec.layer = spec.layer.filter((layer) => draws(layer, spec));
+    const points = spec.layer.some(({ mark }) => mark.type === "point");
+    const bare = !points && window.nodewiseControls.filters("nodes");
     for (const { mark } of spec.layer) {
       if (["point", "bar"].includes(mark.type)) {
         mark.cursor = { expr: "datum.cell_id ? 'pointer' : null" };
       }
+      if (mark.type === "line" && bare) {
+        mark.point = true; // a single point is no line
+      }
     }
+    spec.description = `${spec.title.text}. The same in words and numbers is below.`;
     spec.config = window.nodewiseThemes[dark() ? "dark" : "light"];
     if (width < NARROW) {
       narrow(spec, width);
@@ -129,6 +137,16 @@
     }
   }
 
+  /** Put the colour of the page behind a picture: its words may be as light as paper. */
+  function onPaper(canvas) {
+    const brush = canvas.getContext("2d");
+    brush.setTransform(1, 0, 0, 1, 0, 0);
+    brush.globalCompositeOperation = "destination-over";
+    brush.fillStyle = getComputedStyle(document.body).getPropertyValue("--nw-card");
+    brush.fillRect(0, 0, canvas.width, canvas.height);
+    return canvas;
+  }
+
   /** Offer the chart as it is drawn at the time, in twice the screen's pixels. */
   function offerPicture(figure) {
     const button = document.createElement("button");
@@ -136,7 +154,7 @@
     button.textContent = "PNG";
     button.addEventListener("click", async () => {
       const picture = document.createElement("a");
-      picture.href = await figure.drawn.view.toImageURL("png", 2);
+      picture.href = onPaper(await figure.drawn.view.toCanvas(2)).toDataURL("image/png");
       picture.download = `${figure.dataset.name}.png`;
       picture.click();
     });
@@ -201,6 +219,17 @@
   }
   drawAll();
   document.addEventListener("nodewise:chosen", drawAll);
+  let width = innerWidth;
+  let settled = null;
+  addEventListener("resize", () => {
+    clearTimeout(settled);
+    settled = setTimeout(() => {
+      if (innerWidth !== width) {
+        width = innerWidth; // titles are broken for it; of heights alone nothing depends
+        drawAll();
+      }
+    }, 200);
+  });
   new MutationObserver(drawAll).observe(document.body, {
     attributeFilter: ["data-md-color-scheme"],
   });

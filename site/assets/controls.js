@@ -19,7 +19,7 @@
     views: ["Values", [OWN, ["absolute", "absolute"], ["speedup", "speed-up"]]],
     scale: ["Axis of values", [OWN, ["log", "logarithmic"], ["linear", "linear"]]],
   };
-  const ANY = "published"; // stands where a strategy would: what is compared with stays
+  const COMPARED = "published"; // stands where a strategy would: what is compared with stays
   const WIDE = "(min-width: 60em)";
 
   const cards = [...document.querySelectorAll(".nw-figure")].map((one) => one.closest(".nw-card"));
@@ -80,7 +80,7 @@
     return Object.entries(FILTERS).every(([name, [, columns]]) => {
       const column = columns.find((one) => one in row);
       const value = String(row[column]);
-      return !chosen.has(name) || !column || value === ANY || chosen.get(name).has(value);
+      return !chosen.has(name) || !column || value === COMPARED || chosen.get(name).has(value);
     });
   }
 
@@ -147,6 +147,8 @@
     keeps,
     /** The view and the scale that are chosen, "" for each chart's own. */
     look: () => ["views", "scale"].map((name) => [...(chosen.get(name) ?? [""])][0]),
+    /** Whether only some of the values of `name` are chosen. */
+    filters: (name) => chosen.has(name),
   };
   if (!groups.length) {
     return;

@@ -12,6 +12,8 @@ if (location.protocol === "file:") {
       frame.hidden = true;
       frame.title = "search";
       document.body.append(frame);
+      frame.contentDocument.open(); // Firefox would replace an untouched empty page later
+      frame.contentDocument.close();
       this.inside = frame.contentWindow;
       this.inside.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", { data }));
       this.inside.importScripts = (...urls) => Promise.all(urls.map((one) => this.load(one)));

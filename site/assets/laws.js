@@ -5,7 +5,7 @@
 (() => {
   const TINY = 1e-30;
 
-  /** The standard normal distribution function; error below 1e-12 (W. J. Cody's rational forms). */
+  /** The standard normal distribution function; error below 1e-12. */
   function phi(x) {
     const z = Math.abs(x) / Math.SQRT2;
     const half = 0.5 * erfc(z);
@@ -53,7 +53,8 @@
     return 2 * (n - 1) * p.latency_s + ((2 * (n - 1)) / n) * S * p.seconds_per_byte;
   }
 
-  function server(p, n, b, S, settings, parts) {
+  /** The queues of workers at servers: the busy time of each, and what workers do between. */
+  function queues(p, S, settings, parts) {
     const servers = settings.servers;
     const oneWay = S * p.seconds_per_byte;
     const link = settings.full_duplex ? [oneWay, oneWay] : [2 * oneWay];
@@ -62,14 +63,14 @@
     return { servers, demands, think };
   }
 
-  /** How long workers are served that queue, by mean-value analysis; linear between whole n. */
+  /** How long `n` workers are served that queue, by mean-value analysis; linear between whole n. */
   function queued({ servers, demands, think }, n) {
-    let queues = demands.map(() => 0);
+    let waiting = demands.map(() => 0);
     let served = 0;
     for (let workers = 1; workers <= Math.ceil(n); workers += 1) {
-      const times = demands.map((demand, i) => demand * (1 + queues[i] / servers));
+      const times = demands.map((demand, i) => demand * (1 + waiting[i] / servers));
       const total = sum(times);
-      queues = times.map((time) => (workers / (think + total + TINY)) * time);
+      waiting = times.map((time) => (workers / (think + total + TINY)) * time);
       served += Math.max(0, 1 - Math.abs(n - workers)) * total;
     }
     return served;
@@ -89,10 +90,10 @@
       return codec + (n - 1) * (p.latency_s + coded * p.seconds_per_byte);
     },
     server(p, n, b, S, settings, parts) {
-      return 2 * p.latency_s + queued(server(p, n, b, S, settings, parts), n);
+      return 2 * p.latency_s + queued(queues(p, S, settings, parts), n);
     },
     server_bound(p, n, b, S, settings, parts) {
-      const { servers, demands, think } = server(p, n, b, S, settings, parts);
+      const { servers, demands, think } = queues(p, S, settings, parts);
       const busy = (n * Math.max(demands[0], demands.at(-1))) / servers;
       return 2 * p.latency_s + Math.max(sum(demands), busy - think);
     },
@@ -102,6 +103,8 @@
       return 2 * turns * (p.latency_s + sent * p.seconds_per_byte);
     },
   };
+
+  const ALL_REDUCE = ["ring", "halving_doubling", "tree", "star"]; // computing may go on meanwhile
 
   const WAIT = {
     averaging: (p, n, b, settings) =>
@@ -121,7 +124,7 @@
     const wait = WAIT[law] ?? (() => spread(p, b) * expectedMaximum(n));
     parts.wait = wait(p, n, b, settings, computing);
     parts.communicate = COMMUNICATE[law](p, n, b, S, settings, parts);
-    const gamma = settings.overlap ?? 1;
+    const gamma = (ALL_REDUCE.includes(law) && settings.overlap) || 1;
     const both = parts.compute + parts.communicate + TINY;
     const together =
       both *
@@ -129,5 +132,5 @@
     return { ...parts, step: together + parts.wait + parts.input };
   }
 
-  window.nodewiseLaws = { names: Object.keys(COMMUNICATE), step, expectedMaximum };
+  window.nodewiseLaws = { step };
 })();

@@ -30,7 +30,8 @@
     }
     count.value = `${shown} of ${rows.length} cells`;
     const query = new URLSearchParams(chosen).toString();
-    history.replaceState(null, "", query ? `?${query}` : location.pathname);
+    const address = query ? `?${query}` : location.pathname;
+    history.replaceState(null, "", address + location.hash);
   }
 
   form.addEventListener("input", filter);

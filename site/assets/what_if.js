@@ -6,13 +6,13 @@
   const { step } = window.nodewiseLaws;
   const MOST = 64; // nodes of the chart and of the search for the best
   const ROWS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
-  const PARTS = ["compute", "wait", "input", "communicate"];
+  const ALIKE = 1 + 1e-9; // what differs by less differs by rounding
+  const NEAR = 1.05;
   const box = document.getElementById("calculator");
   const form = box.querySelector("form");
   const presets = JSON.parse(document.getElementById("nw-presets").textContent);
   const MADE_UP = {
     title: "made-up values",
-    kind: "predicted",
     law: "ring",
     settings: {},
     values: {
@@ -30,7 +30,7 @@
   const all = presets.length ? presets : [MADE_UP];
   const field = (name) => form.elements.namedItem(name);
   const typed = (name) => Number(field(name).value);
-  const short = (value) => String(Number(value.toPrecision(6)));
+  const short = (value) => (value === undefined ? "" : String(Number(value.toPrecision(6))));
 
   /** What a preset puts into the form: the name of a field -> its value. */
   function values(preset, batch) {
@@ -42,7 +42,7 @@
       density: short(own.density),
       servers: short(own.servers),
       micro_batches: short(own.micro_batches),
-      activation_kb: short((own.activation_bytes ?? 0) / 1e3),
+      activation_kb: own.activation_bytes === undefined ? "" : short(own.activation_bytes / 1e3),
       payload_mb: short(preset.payload / 1e6),
       fixed_ms: short(p.compute_fixed_s * 1e3),
       example_us: short(p.compute_per_example_s * 1e6),
@@ -58,14 +58,19 @@
 
   const preset = () => all[field("preset").selectedIndex] ?? all[0];
 
+  /** What the form begins with: the preset at the middle one of its batches. */
+  function start() {
+    const { batches } = preset();
+    return values(preset(), batches[Math.floor(batches.length / 2)]);
+  }
+
   /** The form as arguments of the law; what it does not show stays as it was fitted. */
   function asked() {
     const base = preset();
-    const batch = typed("batch");
     return {
       law: field("law").value,
-      batch,
-      nodes: Math.min(4096, Math.max(1, Math.round(typed("nodes")))),
+      batch: typed("batch"),
+      nodes: typed("nodes"),
       payload: typed("payload_mb") * 1e6,
       settings: {
         ...SETTINGS,
@@ -100,23 +105,38 @@
     return b * (low + ((high - low) * (Math.log(b) - from)) / (to - from));
   }
 
+  /** The same of the processor that was asked for; computing never takes less than no time. */
+  function deviationOf(p, b) {
+    const line = (v) => v.compute_fixed_s + v.compute_per_example_s * b;
+    const measured = line(preset().values);
+    const slower = measured > 0 ? line(p) / measured : 1;
+    return Math.max(deviation(b) * slower, -line(p));
+  }
+
   /** Return what n nodes do: b of each, the parts of a step, examples a second, speed-up. */
   function at(question, n) {
     const { law, values: p, payload, settings, batch } = question;
     const b = field("fixed").value === "global" ? (batch * question.nodes) / n : batch;
-    const parts = step(law, { ...p, compute_deviation_s: deviation(b) }, n, b, payload, settings);
+    const known = { ...p, compute_deviation_s: deviationOf(p, b) };
+    const parts = step(law, known, n, b, payload, settings);
     return { n, b, ...parts, rate: (n * b) / parts.step };
+  }
+
+  /** As many nodes as are looked at; where the global batch stays, each has an example at least. */
+  function most({ batch, nodes }) {
+    const wanted = Math.max(MOST, nodes);
+    const fed = Math.max(nodes, Math.floor(batch * nodes));
+    return field("fixed").value === "global" ? Math.min(wanted, fed) : wanted;
   }
 
   function outlook(question) {
     const one = at(question, 1);
-    const most = Math.max(MOST, question.nodes);
     const told = (n) => {
       const point = at(question, n);
       const speedup = point.rate / one.rate;
       return { ...point, speedup, efficiency: speedup / n };
     };
-    return Array.from({ length: most }, (_, i) => told(i + 1));
+    return Array.from({ length: most(question) }, (_, i) => told(i + 1));
   }
 
   function duration(seconds) {
@@ -124,8 +144,7 @@
     return `${number(seconds * factor)} ${unit}`;
   }
 
-  const number = (value) =>
-    new Intl.NumberFormat("en", { maximumSignificantDigits: 4 }).format(value);
+  const { format: number } = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 
   function element(tag, properties = {}, ...children) {
     const made = Object.assign(document.createElement(tag), properties);
@@ -133,65 +152,86 @@
     return made;
   }
 
+  const counted = (nodes) => `${nodes} ${nodes === 1 ? "node" : "nodes"}`;
+
   function sentence(question, points) {
     const here = points[question.nodes - 1];
-    const best = points.reduce((a, b) => (b.rate > a.rate ? b : a));
-    const pays = points.find(({ n, speedup }) => n > 1 && speedup > 1);
-    const share = (part) => `${number((100 * here[part]) / here.step)} %`;
+    const best = points.reduce((a, b) => (b.rate > ALIKE * a.rate ? b : a));
+    const enough = points.find(({ rate }) => NEAR * rate >= best.rate);
+    const pays = points.find(({ n, speedup }) => n > 1 && speedup > ALIKE);
+    const grows = points.every(({ rate }, i) => !i || rate > ALIKE * points[i - 1].rate);
+    const share = (...parts) =>
+      `${number((100 * parts.reduce((sum, part) => sum + here[part], 0)) / here.step)} %`;
+    const { compute, input, wait, communicate } = here;
+    const atOnce = compute + input + wait + communicate > 1.001 * here.step;
     const lines = [
-      `A step on ${here.n} ${here.n === 1 ? "node" : "nodes"} takes ${duration(here.step)}: ` +
-        `${share("compute")} computing, ${share("wait")} waiting, ` +
-        `${share("communicate")} communicating.`,
+      `A step on ${counted(here.n)} takes ${duration(here.step)}: ` +
+        `${share("compute", "input")} computing, ${share("wait")} waiting, ` +
+        `${share("communicate")} communicating${atOnce ? ", in part at once" : ""}.`,
       `That is ${number(here.rate)} examples a second, ${number(here.speedup)} times one node, ` +
         `an efficiency of ${number(here.efficiency)}.`,
       pays
         ? `More nodes pay from ${pays.n} on.`
-        : `Up to ${points.length} nodes, none are faster than one.`,
-      best.n === points.length && points.every(({ rate }, i) => !i || rate > points[i - 1].rate)
+        : `Up to ${counted(points.length)}, none are faster than one.`,
+      grows && points.length > 1
         ? `There is no best number of nodes up to ${points.length}: each further one helps.`
-        : `Fastest on ${best.n} ${best.n === 1 ? "node" : "nodes"}, ` +
-          `${number(best.speedup)} times one node.`,
+        : `Fastest on ${counted(best.n)}, ${number(best.speedup)} times one node.`,
     ];
+    if (enough.n < best.n) {
+      lines.push(`From ${counted(enough.n)} on it is within 5 % of ${grows ? "the last" : "that"}.`);
+    }
     return lines.map((line) => element("p", { textContent: line }));
   }
 
+  const titleOf = (control) => control.labels[0].firstChild.textContent.trim();
+
+  /** Say where the question leaves what was measured. */
   function warning(question) {
-    const { batches, nodes, values: fitted, payload, law, title } = preset();
+    const { batches, nodes, law, title } = preset();
+    if (!presets.length) {
+      return "Nothing was fitted: all values are made up.";
+    }
     const said = [];
     const outside = (value, range) => range.length && (value < range[0] || value > range.at(-1));
     if (outside(question.nodes, nodes)) {
       said.push(`nodes were measured from ${nodes[0]} to ${nodes.at(-1)}`);
     }
-    if (outside(at(question, question.nodes).b, batches)) {
+    if (outside(question.batch, batches)) {
       said.push(`batches were measured from ${batches[0]} to ${batches.at(-1)}`);
-    }
-    const moved = (now, then) => Math.abs(now / then - 1) > 0.01;
-    if (moved(question.values.seconds_per_byte, fitted.seconds_per_byte)) {
-      said.push("the link's rate is not the measured one");
-    }
-    if (moved(question.payload, payload)) {
-      said.push("the payload is not the measured one");
     }
     if (question.law !== law) {
       said.push("this way of training was not what ran");
     }
+    const own = start();
+    const moved = [...form.querySelectorAll("input:enabled")]
+      .filter(({ name }) => !["batch", "nodes"].includes(name))
+      .filter(({ name, value }) => Number(value) !== Number(own[name]));
+    if (moved.length) {
+      said.push(`not as it was: ${moved.map(titleOf).join("; ")}`);
+    }
     return said.length ? `Outside of what was measured (${title}): ${said.join("; ")}.` : "";
+  }
+
+  /** Return whole numbers for an axis from 1 to `last`: one, and multiples of a power of two. */
+  function counts(last) {
+    const apart = 2 ** Math.max(0, Math.round(Math.log2(last / 4)));
+    const multiples = Array.from({ length: Math.floor(last / apart) }, (_, i) => (i + 1) * apart);
+    return [...new Set([1, ...multiples])];
   }
 
   /** Draw the speed-up over the nodes, as wide as there is room; a thin line: at no cost. */
   function chart(points, nodes, room) {
     const [width, height, left, bottom] = [Math.max(260, Math.min(560, room)), 240, 46, 34];
     const top = Math.max(...points.map(({ speedup }) => speedup), 1.2);
-    const x = (n) => left + ((n - 1) / (points.length - 1)) * (width - left - 12);
+    const x = (n) => left + ((n - 1) / Math.max(1, points.length - 1)) * (width - left - 12);
     const y = (s) => height - bottom - (Math.max(0, s) / top) * (height - bottom - 14);
     const line = points.map(({ n, speedup }) => `${x(n).toFixed(1)},${y(speedup).toFixed(1)}`);
     const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => {
-      const value = share * top;
+      const value = Number((share * top).toPrecision(2));
       return `<line class="grid" x1="${left}" x2="${width - 12}" y1="${y(value)}" y2="${y(value)}"/>
-<text x="${left - 6}" y="${y(value) + 4}" text-anchor="end">${number(Number(value.toPrecision(2)))}</text>`;
+<text x="${left - 6}" y="${y(value) + 4}" text-anchor="end">${number(value)}</text>`;
     });
-    const counts = [1, 8, 16, 32, 64].filter((n) => n <= points.length);
-    const marks = counts.map(
+    const marks = counts(points.length).map(
       (n) => `<text x="${x(n)}" y="${height - 16}" text-anchor="middle">${n}</text>`,
     );
     const here = points[nodes - 1];
@@ -218,31 +258,56 @@ ${ticks.join("")}${marks.join("")}
     return made;
   }
 
+  /** Say which value is missing or not allowed; return whether one is. */
+  function complain() {
+    const bad = form.querySelector("input:invalid");
+    const said = bad ? `${titleOf(bad)}: ${bad.validationMessage}` : "";
+    box.querySelector(".nw-what-if__warning").textContent = said;
+    box.classList.toggle("nw-what-if--old", Boolean(bad)); // the answer is one of before
+    return Boolean(bad);
+  }
+
+  let shown = null;
+
   function show() {
     for (const label of form.querySelectorAll("[data-of]")) {
       label.hidden = !label.dataset.of.split(" ").includes(field("law").value);
+      label.querySelector("input").disabled = label.hidden; // or it could stop the others
     }
-    if (!form.checkValidity()) {
-      box.querySelector(".nw-what-if__warning").textContent = "A value is missing or not allowed.";
+    if (complain()) {
       return;
     }
     const question = asked();
     const points = outlook(question);
+    if (!points.every(({ step }) => step > 0)) {
+      box.querySelector(".nw-what-if__warning").textContent =
+        "A step takes no time: give it something to compute.";
+      box.classList.add("nw-what-if--old");
+      return;
+    }
+    shown = [points, question.nodes];
     box.querySelector(".nw-what-if__warning").textContent = warning(question);
     box.querySelector(".nw-what-if__answer").replaceChildren(...sentence(question, points));
-    const drawing = box.querySelector(".nw-what-if__chart");
-    drawing.innerHTML = chart(points, question.nodes, drawing.clientWidth);
-    const counts = new Set([...ROWS, question.nodes]);
-    const rows = points.filter(({ n }) => counts.has(n)).map((one) => row(one, question.nodes));
+    showChart();
+    const told = new Set([...ROWS, question.nodes]);
+    const rows = points.filter(({ n }) => told.has(n)).map((one) => row(one, question.nodes));
     box.querySelector("tbody").replaceChildren(...rows);
   }
 
+  function showChart() {
+    const drawing = box.querySelector(".nw-what-if__chart");
+    if (shown) {
+      drawing.innerHTML = chart(...shown, drawing.clientWidth);
+    }
+  }
+
+  /** Fill the form with the preset, and with what is `chosen` as far as it can be. */
   function begin(chosen = {}) {
-    const batches = preset().batches;
-    const start = values(preset(), batches[Math.floor(batches.length / 2)]);
-    for (const [name, value] of Object.entries({ ...start, ...chosen })) {
-      if (field(name)) {
-        field(name).value = value;
+    const own = start();
+    for (const [name, value] of Object.entries(own)) {
+      field(name).value = chosen[name] ?? value;
+      if (field(name).value === "") {
+        field(name).value = value; // what was chosen is no option, or no number
       }
     }
     show();
@@ -250,19 +315,18 @@ ${ticks.join("")}${marks.join("")}
 
   /** Keep in the address what differs from the preset. */
   function keep() {
-    const batches = preset().batches;
-    const start = values(preset(), batches[Math.floor(batches.length / 2)]);
     const state = new URLSearchParams();
     if (field("preset").selectedIndex > 0) {
       state.set("preset", preset().title);
     }
-    for (const [name, value] of Object.entries(start)) {
+    for (const [name, value] of Object.entries(start())) {
       if (field(name).value !== value) {
         state.set(name, field(name).value);
       }
     }
     const query = state.toString();
-    history.replaceState(null, "", `${location.pathname}${query ? `?${query}` : ""}`);
+    const address = `${location.pathname}${query ? `?${query}` : ""}${location.hash}`;
+    history.replaceState(null, "", address);
   }
 
   for (const { title } of all) {
@@ -283,10 +347,9 @@ ${ticks.join("")}${marks.join("")}
   });
   form.addEventListener("submit", (event) => event.preventDefault());
   const state = Object.fromEntries(new URLSearchParams(location.search));
-  const place = all.findIndex(({ title }) => title === state.preset);
+  const place = all.findIndex(({ title }) => title === (state.preset ?? all[0].title));
   field("preset").selectedIndex = Math.max(0, place);
-  delete state.preset;
   box.hidden = false;
-  begin(state);
-  addEventListener("resize", show);
+  begin(place < 0 ? {} : state); // values that differ from a curve mean nothing without it
+  addEventListener("resize", showChart);
 })();

@@ -1,6 +1,7 @@
 """Run as a script: a job without TensorFlow on two emulated nodes; prints what it saw as JSON.
 
 python emulated_job.py share LOGS     how much CPU a busy worker gets, free and held back
+python emulated_job.py straggler LOGS     the same where node 1 has a tenth of a core
 python emulated_job.py rate LOGS     how long 5 MB take from node 0 to node 1
 python emulated_job.py raise LOGS    worker 1 raises
 python emulated_job.py die LOGS     worker 1 is killed
@@ -15,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from nodewise.cells import Emulated, Link, Node
+from nodewise.cells import Emulated, Link, Node, SlowNode
 from nodewise.clusters import processes
 from nodewise.clusters.emulated import Emulated as Cluster
 
@@ -23,7 +24,10 @@ NODES, MEGABYTES = 2, 5
 
 
 def main(what: str) -> None:
-    settings = Emulated(kind="emulated", node=Node(cpu=0.2), link=Link(rate_mbit=100))
+    slow = SlowNode(rank=1, cpu=0.1) if what == "straggler" else None
+    settings = Emulated(
+        kind="emulated", node=Node(cpu=0.2), link=Link(rate_mbit=100), slow_node=slow
+    )
     cluster = Cluster(NODES, settings)
 
     def work(rank: int, channel: processes.Channel) -> processes.Message:
@@ -100,7 +104,10 @@ def sleep(rank: int, channel: processes.Channel) -> processes.Message:
     return {}
 
 
-WORK = {"share": share, "rate": rate, "raise": fail, "die": die, "sleep": sleep}
+WORK = {
+    **{"share": share, "straggler": share, "rate": rate},
+    **{"raise": fail, "die": die, "sleep": sleep},
+}
 
 if __name__ == "__main__":
     main(sys.argv[1])

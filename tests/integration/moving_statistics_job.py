@@ -1,9 +1,10 @@
 """Run as a script: train a model with batch normalisation on two workers, on different examples.
 
-    python moving_statistics_job.py STRATEGY OUT
+    python moving_statistics_job.py OUT STRATEGY [STRATEGY]...
 
-Each worker saves its moving statistics before and after they agree as OUT/before~RANK.npz and
-OUT/after~RANK.npz, and the logits that it then gives to the same picture as OUT/logits~RANK.npy.
+Each worker saves its moving statistics before and after they agree as before~RANK.npz and
+after~RANK.npz in OUT/STRATEGY, and the logits that it then gives to the same picture as
+logits~RANK.npy.
 """
 
 import os
@@ -16,10 +17,12 @@ from nodewise.clusters.local import Local
 NODES, BATCH = 2, 8
 
 
-def main(strategy: str, out: Path) -> None:
+def main(out: Path, names: list[str]) -> None:
     cluster = Local(NODES)
     with cluster.open():
-        train(cluster, strategy, out)
+        for strategy in names:
+            (out / strategy).mkdir()
+            train(cluster, strategy, out / strategy)
 
 
 def train(cluster: Local, strategy: str, out: Path) -> None:
@@ -68,4 +71,4 @@ def train(cluster: Local, strategy: str, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(Path(sys.argv[1]), sys.argv[2:])

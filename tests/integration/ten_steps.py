@@ -1,12 +1,12 @@
-"""Run as a script: train ten steps with a strategy on n workers, in its split and fused forms.
+"""Run as a script: train ten steps with strategies on n workers, in their split and fused forms.
 
-    python ten_steps.py STRATEGY OPTIONS OUT NODES OPTIMIZER [NODES OPTIMIZER]...
+    python ten_steps.py OUT CASES
 
-OPTIONS are those of the strategy, as JSON. OPTIMIZER is sgd_momentum, adam or sgd_clipped; with
--still added, its learning rate is 0. Each worker saves its weights in OUT/NODES-OPTIMIZER, as
-split~RANK.npz and fused~RANK.npz. Every worker takes its `np.array_split` part of the same global
-batches of 50 examples (with three workers the parts are 17, 17 and 16), or all of them if the
-strategy does not cut batches.
+CASES, as JSON, names each case: its strategy, options, nodes and optimizer, which is sgd_momentum,
+adam or sgd_clipped; with -still added, its learning rate is 0. Each worker saves its weights in
+OUT/CASE, as split~RANK.npz and fused~RANK.npz. Every worker takes its `np.array_split` part of the
+same global batches of 50 examples (with three workers the parts are 17, 17 and 16), or all of them
+if the strategy does not cut batches. If a case fails, OUT/CASE/failure.txt says why.
 """
 
 import json
@@ -14,12 +14,12 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nodewise import strategies
 from nodewise.clusters import processes
 from nodewise.clusters.local import Local
-from nodewise.strategies.options import Options
+from nodewise.errors import RefusedError
 
 STEPS = 10
 GLOBAL_BATCH = 50
@@ -27,20 +27,28 @@ LATE_S = 0.3
 CLIPPED_AT = 0.1  # far below the norm of the whole gradient
 
 
-def main(strategy: str, given: dict[str, Any], out: Path, cases: list[str]) -> None:
-    entry = strategies.STRATEGIES[strategy]
-    counts = [int(count) for count in cases[::2]]
-    cluster = Local(max(counts))
+class Case(NamedTuple):
+    """What one job trains, and how."""
+
+    strategy: str
+    options: dict[str, Any]
+    nodes: int
+    optimizer: str
+
+
+def main(out: Path, cases: dict[str, Case]) -> None:
+    cluster = Local(max(case.nodes for case in cases.values()))
     with cluster.open():
-        for nodes, optimizer in zip(counts, cases[1::2], strict=True):
-            folder = out / f"{nodes}-{optimizer}"
-            folder.mkdir()
-            train_on(cluster, strategy, nodes, optimizer, folder, entry.checked(given, nodes))
+        for name, case in cases.items():
+            (out / name).mkdir()
+            try:
+                train_on(cluster, case, out / name)
+            except (processes.WorkerError, RefusedError) as error:
+                (out / name / "failure.txt").write_text(str(error))
 
 
-def train_on(
-    cluster: Local, strategy: str, nodes: int, optimizer: str, out: Path, options: Options
-) -> None:
+def train_on(cluster: Local, case: Case, out: Path) -> None:
+    strategy, given, nodes, optimizer = case
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     import keras
     import numpy as np
@@ -64,6 +72,7 @@ def train_on(
         return keras.optimizers.SGD(rate, momentum=0.9)
 
     entry = strategies.STRATEGIES[strategy]
+    options = entry.checked(given, nodes)
     workers = 1 if entry.one_process else nodes
 
     def agree(trained: Strategy) -> None:
@@ -111,4 +120,4 @@ def train_on(
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], json.loads(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:])
+    main(Path(sys.argv[1]), {name: Case(*case) for name, case in json.loads(sys.argv[2]).items()})

@@ -30,7 +30,10 @@ def why_not():
 
 
 MUST_RUN = "CI" in os.environ and os.getuid() == 0
-pytestmark = pytest.mark.skipif(why_not() is not None and not MUST_RUN, reason=str(why_not()))
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(why_not() is not None and not MUST_RUN, reason=str(why_not())),
+]
 
 CLUSTER = Emulated(node=Node(cpu=0.2), link=Link(rate_mbit=50))
 SMALL, LARGE = 4_000, 1_000_000

@@ -7,12 +7,15 @@ import threading
 import time
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from nodewise import train
 from nodewise.cells import Cell, Extent, Local
 from nodewise.measure.traffic import Traffic
 from nodewise.strategies import base
+
+pytestmark = pytest.mark.alone
 
 STEPS, SENT_PER_STEP = 3, 5_000
 

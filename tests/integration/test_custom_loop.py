@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from loop_job import NODES, SLOW_S, SLOW_STEPS, STEPS
 
+pytestmark = pytest.mark.alone
+
 SCRIPT = Path(__file__).with_name("loop_job.py")
 
 

@@ -16,6 +16,8 @@ import pytest
 from nodewise.clusters.duty import TOLERANCE, Share
 from traces import slower
 
+pytestmark = pytest.mark.alone
+
 SCRIPT = Path(__file__).with_name("duty_job.py")
 NOBODY = 65534
 WITHIN_S = 8
@@ -119,9 +121,7 @@ def held(*arguments):
     return None
 
 
-@pytest.mark.parametrize(
-    ("work", "nodes"), [("busy", 1), ("busy", 3), ("busy", 4), ("crowd", 2), ("crowd", 4)]
-)
+@pytest.mark.parametrize(("work", "nodes"), [("busy", 1), ("busy", 4), ("crowd", 2), ("crowd", 4)])
 def test_busy_nodes_get_their_share_and_no_more(work, nodes):
     if (seen := held(work, nodes, 0.2, 4.5)) is None:
         return
@@ -135,8 +135,8 @@ def test_busy_nodes_get_their_share_and_no_more(work, nodes):
 
 
 def test_the_controller_uses_little_cpu_itself():
-    used = [attempt("busy", 4, 0.2, 4)[1]["controller"] for _ in range(2)]
-    assert min(used) < 0.05 * slower()
+    bound = 0.05 * slower()
+    assert any(attempt("busy", 4, 0.2, 4)[1]["controller"] < bound for _ in range(2))
 
 
 def test_nodes_that_sleep_by_turns_are_not_called_held_back():

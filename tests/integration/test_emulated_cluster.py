@@ -14,7 +14,7 @@ from nodewise.clusters import cgroups
 from traces import assert_gone, needs_emulated_nodes, traces
 
 SCRIPT = Path(__file__).with_name("emulated_job.py")
-pytestmark = needs_emulated_nodes
+pytestmark = [pytest.mark.alone, needs_emulated_nodes]
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +45,14 @@ def test_a_node_gets_its_share_of_a_core_once_it_is_throttled(tmp_path):
     for seen in json.loads(out):
         assert seen["free"] > 0.5
         assert seen["held"] == pytest.approx(0.2, rel=0.1)
+
+
+def test_a_straggler_has_the_share_that_it_was_given(tmp_path):
+    code, out, err = finish(tmp_path, "straggler")
+    assert code == 0, err
+    quick, slow = json.loads(out)
+    assert quick["held"] == pytest.approx(0.2, rel=0.1)
+    assert slow["held"] == pytest.approx(0.1, rel=0.1)
 
 
 def test_a_link_has_its_rate(tmp_path):

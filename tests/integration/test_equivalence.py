@@ -4,10 +4,12 @@ Ten steps of Fashion CNN from the same weights; 50 examples a step, so that two 
 and three uneven parts. Allowed is float32 rounding: 1e-5 of the largest weight.
 """
 
+import itertools
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -22,20 +24,36 @@ OPTIMIZERS = ("sgd_momentum", "adam")
 CLIPPED = "sgd_clipped"
 
 
-def ten_steps(out: Path, strategy: str, options: dict[str, object], *cases: tuple[int, str]):
-    """Return, for each case of nodes and optimizer: form -> weights of each worker."""
-    if strategy == "horovod":
-        make_horovod()
-    told = [str(word) for case in cases for word in case]
-    command = [sys.executable, SCRIPT, strategy, json.dumps(options), out, *told]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+class Trained(NamedTuple):
+    """What a case left in its folder."""
+
+    folder: Path
+
+    def failure(self) -> str:
+        """Return why it failed; nothing if it did not."""
+        told = self.folder / "failure.txt"
+        return told.read_text() if told.is_file() else ""
+
+    def weights(self, form: str):
+        """Return the weights of each worker after its ten steps."""
+        assert self.failure() == ""
+        return [weights(file) for file in sorted(self.folder.glob(f"{form}~*.npz"))]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """All cases, trained by one script: importing TensorFlow takes as long as some of them."""
+    make_horovod()
+    out = tmp_path_factory.mktemp("ten_steps")
+    cases = {named(*case): case for case in CASES}
+    command = [sys.executable, SCRIPT, out, json.dumps(cases)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr[-2000:]
-    folders = {case: out / "-".join(map(str, case)) for case in cases}
-    return {case: {form: saved(folder, form) for form in FORMS} for case, folder in folders.items()}
+    return lambda *case: Trained(out / named(*case))
 
 
-def saved(folder: Path, form: str):
-    return [weights(file) for file in sorted(folder.glob(f"{form}~*.npz"))]
+def named(strategy, options, nodes, optimizer):
+    return "-".join([strategy, *map(str, itertools.chain(*options.items())), str(nodes), optimizer])
 
 
 def weights(path: Path):
@@ -47,16 +65,6 @@ def largest_difference(mine, reference):
     """Return the largest difference, in units of the largest weight."""
     scale = max(np.abs(array).max() for array in reference)
     return max(np.abs(a - b).max() for a, b in zip(mine, reference, strict=True)) / scale
-
-
-@pytest.fixture(scope="module")
-def one_process(tmp_path_factory):
-    """What one process trains: optimizer -> form -> weights, as a list of one."""
-    still = [f"{optimizer}-still" for optimizer in OPTIMIZERS]
-    optimizers = [*OPTIMIZERS, *still, CLIPPED]
-    cases = [(1, optimizer) for optimizer in optimizers]
-    trained = ten_steps(tmp_path_factory.mktemp("one"), "single", {}, *cases)
-    return {optimizer: forms for (_, optimizer), forms in trained.items()}
 
 
 SYNCHRONOUS = [
@@ -82,41 +90,68 @@ def label(value):
     return str(value)
 
 
+STILL = [f"{optimizer}-still" for optimizer in OPTIMIZERS]
+CASES = [
+    *(("single", {}, 1, optimizer) for optimizer in (*OPTIMIZERS, *STILL, CLIPPED)),
+    *(
+        (strategy, options, nodes, optimizer)
+        for strategy, options, counts in SYNCHRONOUS
+        for nodes in counts
+        for optimizer in OPTIMIZERS
+    ),
+    ("multi_worker_mirrored", {}, 2, CLIPPED),
+    ("mirrored", {}, 2, CLIPPED),
+]
+
+
+@pytest.fixture(scope="module")
+def one_process(trained):
+    """What one process trains: optimizer and form -> its weights."""
+
+    def of(optimizer, form="fused"):
+        return trained("single", {}, 1, optimizer).weights(form)[0]
+
+    return of
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(("strategy", "options", "counts"), SYNCHRONOUS, ids=label)
-def test_n_workers_equal_one_process(tmp_path, one_process, strategy, options, counts):
-    cases = [(nodes, optimizer) for nodes in counts for optimizer in OPTIMIZERS]
-    for (nodes, optimizer), trained in ten_steps(tmp_path, strategy, options, *cases).items():
-        reference = one_process[optimizer]["fused"][0]
-        assert len(trained["fused"]) == (1 if STRATEGIES[strategy].one_process else nodes)
+def test_n_workers_equal_one_process(trained, one_process, strategy, options, counts, optimizer):
+    for nodes in counts:
+        case = trained(strategy, options, nodes, optimizer)
+        workers = 1 if STRATEGIES[strategy].one_process else nodes
         for form in FORMS:
-            for worker in trained[form]:
-                assert largest_difference(worker, reference) <= TOLERANCE
-                assert largest_difference(worker, trained[form][0]) == 0
-        barriers = (tmp_path / f"{nodes}-{optimizer}").glob("barrier~*.json")
-        came, left = zip(*(json.loads(file.read_text()) for file in barriers), strict=True)
+            found = case.weights(form)
+            assert len(found) == workers
+            for worker in found:
+                assert largest_difference(worker, one_process(optimizer)) <= TOLERANCE
+                assert largest_difference(worker, found[0]) == 0
+        barriers = [json.loads(file.read_text()) for file in case.folder.glob("barrier~*.json")]
+        assert len(barriers) == workers
+        came, left = zip(*barriers, strict=True)
         assert max(came) <= min(left)  # nobody passes a barrier before the last is there
 
 
-def test_the_gradient_of_all_workers_is_clipped_not_each_one_s(tmp_path, one_process):
-    (trained,) = ten_steps(tmp_path, "multi_worker_mirrored", {}, (2, CLIPPED)).values()
+def test_the_gradient_of_all_workers_is_clipped_not_each_one_s(trained, one_process):
+    case = trained("multi_worker_mirrored", {}, 2, CLIPPED)
     for form in FORMS:
-        for worker in trained[form]:
-            assert largest_difference(worker, one_process[CLIPPED]["fused"][0]) <= TOLERANCE
+        for worker in case.weights(form):
+            assert largest_difference(worker, one_process(CLIPPED)) <= TOLERANCE
 
 
-def test_what_would_clip_the_gradient_of_each_device_is_refused(tmp_path):
-    with pytest.raises(AssertionError, match="clip each device's gradient, not their sum"):
-        ten_steps(tmp_path, "mirrored", {}, (2, CLIPPED))
+def test_what_would_clip_the_gradient_of_each_device_is_refused(trained):
+    refused = trained("mirrored", {}, 2, CLIPPED)
+    assert "clip each device's gradient, not their sum" in refused.failure()
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_the_split_form_of_one_process_is_its_fused_form(one_process, optimizer):
-    forms = one_process[optimizer]
-    assert largest_difference(forms["split"][0], forms["fused"][0]) <= TOLERANCE
+    split, fused = (one_process(optimizer, form) for form in ("split", "fused"))
+    assert largest_difference(split, fused) <= TOLERANCE
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_training_moves_the_weights(one_process, optimizer):
     """Equality would be worth nothing if nobody learnt anything."""
-    moved, still = (one_process[name]["fused"][0] for name in (optimizer, f"{optimizer}-still"))
+    moved, still = one_process(optimizer), one_process(f"{optimizer}-still")
     assert largest_difference(still, moved) > 100 * TOLERANCE

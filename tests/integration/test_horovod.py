@@ -18,6 +18,8 @@ from rank_cells import (
 )
 from traces import needs_emulated_nodes
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(scope="module")
 def without(tmp_path_factory):

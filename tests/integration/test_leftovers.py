@@ -5,6 +5,8 @@ Cells on emulated nodes, run by the real commands in a copy of the project.
 
 import os
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import psutil
 import pytest
 
 import projects
+from nodewise.clusters import cgroups
 from nodewise.records import read_record
 from traces import (
     GONE_WITHIN_S,
@@ -21,7 +24,7 @@ from traces import (
     workers_in_timed_steps,
 )
 
-pytestmark = needs_emulated_nodes
+pytestmark = [pytest.mark.alone, needs_emulated_nodes]
 
 NODES = 3
 CELL = f"leftovers/fashion_mlp/multi_worker_mirrored/batch~32/nodes~{NODES}/repeat~0"
@@ -81,20 +84,30 @@ def prepared(tmp_path_factory):
 
 @pytest.fixture
 def project(prepared, tmp_path):
-    """A fresh copy with an endless cell; afterwards nothing is left, and the next run succeeds."""
+    """A fresh copy with an endless cell; afterwards nothing is left."""
     project = Path(shutil.copytree(prepared, tmp_path / "project", symlinks=True))
     declare(project, ENDLESS)
     before = traces(str(project))
     yield project
-    assert_gone(before, str(project))
-    assert hidden(project) <= {".lock"}
+    assert_nothing_left(project, before)
+
+
+@pytest.fixture
+def crashed(project, prepared):
+    """The same, of which something is going to be killed; afterwards the next run succeeds, too."""
+    before = traces(str(project))
+    yield project
+    assert_nothing_left(project, before)
     shutil.copy(prepared / "models/fashion_mlp.py", project / "models/fashion_mlp.py")
     declare(project, SHORT)
     projects.snakemake(project, RECORD)
     assert read_record(project / RECORD).status == "ok"
+    assert not [path for path in temporary(project).iterdir() if not is_snakemakes(path)]
+
+
+def assert_nothing_left(project: Path, before: dict[str, set[str]]) -> None:
     assert_gone(before, str(project))
     assert hidden(project) <= {".lock"}
-    assert not [path for path in temporary(project).iterdir() if not is_snakemakes(path)]
 
 
 def declare(project: Path, steps: int, time_limit_s: float = 60) -> None:
@@ -138,6 +151,33 @@ def test_a_cell_that_succeeds_leaves_nothing(project):
     assert read_record(project / RECORD).status == "ok", said
 
 
+HOLD = """
+from nodewise.clusters.machine import to_itself
+with to_itself(lambda: None):
+    print("held", flush=True)
+    input()
+"""
+
+
+def test_a_cell_waits_for_another_that_is_measured_on_this_machine(project):
+    declare(project, SHORT)
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout.readline() == "held\n"
+        run = start(project, *BY_HAND)
+        said = run.stdout.readline()
+        while "waiting for it" not in said:
+            assert run.poll() is None, said
+            said += run.stdout.readline()
+        time.sleep(1)
+        assert not list(cgroups.find_base().glob(f"nodewise-{run.pid}-*"))  # no node of it yet
+        holder.communicate("\n")
+    said += projects.finish(run)
+    assert run.returncode == 0, said
+    assert read_record(project / RECORD).status == "ok", said
+
+
 def test_a_worker_that_raises_is_named_with_its_last_lines(project):
     model = project / "models/fashion_mlp.py"
     model.write_text(model.read_text() + TELLING.format(failing=1))
@@ -151,17 +191,17 @@ def test_a_worker_that_raises_is_named_with_its_last_lines(project):
     assert failure.log_tail[-1] == "RuntimeError: no such layer"
 
 
-def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project):
-    model = project / "models/fashion_mlp.py"
+def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(crashed):
+    model = crashed / "models/fashion_mlp.py"
     model.write_text(model.read_text() + TELLING.format(failing=None))
-    run = start(project, *BY_HAND)
-    killed = workers(project)[2]
+    run = start(crashed, *BY_HAND)
+    killed = workers(crashed)[2]
     killed.kill()
     began = time.monotonic()
     said = projects.finish(run)
     assert time.monotonic() - began < 15
     assert run.returncode == 0, said
-    record = read_record(project / RECORD)
+    record = read_record(crashed / RECORD)
     assert record.status == "failed"
     assert record.failure.rank == 2
     assert record.failure.reason == "rank 2: killed by SIGKILL"
@@ -185,32 +225,32 @@ def test_a_stopped_worker_does_not_stop_the_clock(project):
     assert not stopped.is_running()
 
 
-def test_a_killed_launcher_takes_everything_along(project):
-    run = start(project, *BY_HAND)
-    workers(project)
+def test_a_killed_launcher_takes_everything_along(crashed):
+    run = start(crashed, *BY_HAND)
+    workers(crashed)
     run.kill()
     run.communicate(timeout=GONE_WITHIN_S)  # the workers held its output open
-    assert not (project / RECORD).exists()
+    assert not (crashed / RECORD).exists()
 
 
-def test_a_killed_snakemake_takes_everything_along_and_locks_nobody_out(project):
-    run = start_snakemake(project)
-    workers(project)
+def test_a_killed_snakemake_takes_everything_along_and_locks_nobody_out(crashed):
+    run = start_snakemake(crashed)
+    workers(crashed)
     run.kill()
     run.communicate(timeout=GONE_WITHIN_S)
-    assert list((project / ".snakemake/locks").iterdir())  # the next run has to get past them
-    assert not (project / RECORD).exists()
+    assert list((crashed / ".snakemake/locks").iterdir())  # the next run has to get past them
+    assert not (crashed / RECORD).exists()
 
 
-def test_a_killed_snakemake_takes_its_calibration_along(project):
-    run = projects.start_snakemake(project, CALIBRATION, TMPDIR=str(temporary(project)))
+def test_a_killed_snakemake_takes_its_calibration_along(crashed):
+    run = projects.start_snakemake(crashed, CALIBRATION, TMPDIR=str(temporary(crashed)))
     deadline = time.monotonic() + projects.TIMEOUT_S
-    while not list((project / "results/leftovers/logs/calibration").rglob("rank~0.log")):
+    while not list((crashed / "results/leftovers/logs/calibration").rglob("rank~0.log")):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     run.kill()
     run.communicate(timeout=GONE_WITHIN_S)
-    assert not (project / CALIBRATION).exists()
+    assert not (crashed / CALIBRATION).exists()
 
 
 def test_a_full_disk_is_one_clear_line(project):
@@ -222,10 +262,10 @@ def test_a_full_disk_is_one_clear_line(project):
     assert "Traceback" not in said
 
 
-def test_a_full_disk_for_record_and_log_fails_the_run_and_leaves_no_record(project):
-    declare(project, SHORT)
+def test_a_full_disk_for_record_and_log_fails_the_run_and_leaves_no_record(crashed):
+    declare(crashed, SHORT)
     command = ("snakemake", "--configfile", projects.CONFIG, "--cores", "all", RECORD)
-    run = start_on_a_full_disk(project, *command)
+    run = start_on_a_full_disk(crashed, *command)
     said = projects.finish(run)
     assert run.returncode == 1, said
     assert said.splitlines()[-1] == FILLING

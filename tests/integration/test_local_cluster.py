@@ -12,6 +12,8 @@ import pytest
 from nodewise.clusters import processes
 from nodewise.errors import RefusedError
 
+pytestmark = pytest.mark.alone
+
 
 def ignore(*what):
     """Hear something and do nothing."""

@@ -7,6 +7,9 @@ import sys
 import time
 
 import psutil
+import pytest
+
+pytestmark = pytest.mark.alone
 
 HOLD = """
 import os, sys, time

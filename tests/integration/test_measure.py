@@ -5,6 +5,8 @@ import pytest
 import projects
 from nodewise.records import Failure, read_record
 
+pytestmark = pytest.mark.alone
+
 MODEL, DATA = "models/templates/own_model.py:build", "data/templates/own_data.py:load"
 OWN = f"--model {MODEL} --dataset {DATA}"
 RECORDS = "results/by_hand/records/by_hand/own_own_model"

@@ -10,14 +10,23 @@ import pytest
 JOB = Path(__file__).with_name("moving_statistics_job.py")
 
 
-@pytest.mark.parametrize(
-    "strategy", ["custom_loop", "mpi", "multi_worker_mirrored", "parameter_averaging"]
-)
-def test_moving_statistics_are_averaged_over_the_workers(tmp_path, strategy):
-    command = [sys.executable, JOB, strategy, tmp_path]
-    subprocess.run(command, check=True, capture_output=True, text=True, timeout=150)
+STRATEGIES = ("custom_loop", "mpi", "multi_worker_mirrored", "parameter_averaging")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What workers of every strategy saved, trained by one script: it imports TensorFlow once."""
+    out = tmp_path_factory.mktemp("statistics")
+    command = [sys.executable, JOB, out, *STRATEGIES]
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    return out
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_moving_statistics_are_averaged_over_the_workers(folder, strategy):
+    out = folder / strategy
     before, after = (
-        [list(np.load(tmp_path / f"{when}~{rank}.npz").values()) for rank in range(2)]
+        [list(np.load(out / f"{when}~{rank}.npz").values()) for rank in range(2)]
         for when in ("before", "after")
     )
     assert len(after[0]) == 2  # mean and variance
@@ -25,5 +34,5 @@ def test_moving_statistics_are_averaged_over_the_workers(tmp_path, strategy):
         assert not np.allclose(one, other)
         np.testing.assert_allclose(agreed, (one + other) / 2, rtol=1e-6)
         np.testing.assert_array_equal(agreed, agreed_too)
-    logits = [np.load(tmp_path / f"logits~{rank}.npy") for rank in range(2)]
+    logits = [np.load(out / f"logits~{rank}.npy") for rank in range(2)]
     np.testing.assert_array_equal(*logits)

@@ -18,6 +18,8 @@ from rank_cells import (
 )
 from traces import needs_emulated_nodes, slower
 
+pytestmark = pytest.mark.alone
+
 SCRIPT = Path(__file__).with_name("mpi_job.py")
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.alone
+
 SCRIPT = Path(__file__).with_name("async_sgd_job.py")
 STEPS = 20
 ONE_WORKER = {  # servers, model, optimizer; what float32 may round, more in sums of 30,000

@@ -14,6 +14,8 @@ import pytest
 from nodewise.clusters import cgroups, network
 from nodewise.clusters.processes import cpu_s
 
+pytestmark = pytest.mark.alone
+
 HERE = Path(__file__).parent
 UID = 12345  # nobody's
 ROOT = os.getuid() == 0

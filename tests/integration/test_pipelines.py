@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.alone
+
 JOB = Path(__file__).with_name("pipeline_job.py")
 ONE = {"normalised": "one", "frozen": "one_frozen", "embedded": "one_embedded"}
 CASES = {

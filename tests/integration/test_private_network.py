@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 CODE = """
 import ctypes, encodings.idna, fcntl, os, pathlib, socket, sys
 from nodewise.clusters.network import enter_private_network

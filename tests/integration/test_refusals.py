@@ -68,7 +68,7 @@ def project(tmp_path_factory):
     make_datasets.write_registry(folder / "data/datasets.yaml", make_datasets.entry())
     records = [make.record(cell) for cell in read_config(SMOKE).cells()]
     make.write(records, folder / "made/records")
-    make.write_study(folder / "made", make.grid(), make.published())
+    make.write_study(folder / "made", make.grid(batches=(64,), repeats=1), make.published())
     assert run(folder, ["draw-charts", *arguments("draw-charts", "made/charts")]) == (0, "")
     assert run(folder, ["render-pages", *arguments("render-pages", "made/docs")]) == (0, "")
     assert run(folder, ["prepare-dataset", "sample", "--out", "made/sample"])[0] == 0

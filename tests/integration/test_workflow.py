@@ -4,7 +4,6 @@ One copy of the project is run once, with real workers; what a change would re-r
 dry runs in that copy.
 """
 
-import html
 import os
 import re
 import shutil
@@ -16,6 +15,8 @@ import pytest
 import projects
 from nodewise.records import read_record
 from projects import finish, snakemake, start_snakemake, write_study
+
+pytestmark = pytest.mark.alone
 
 EXTENT = {"warmup_steps": 1, "steps": 4, "split_steps": 2}
 STUDY = {
@@ -153,6 +154,33 @@ def test_a_changed_extent_measures_only_its_experiment(project):
     assert would_run(project) == (STEPS_CELLS, FOLLOWING)
 
 
+def test_what_decides_nothing_of_a_cell_measures_none(project):
+    """Nor does it prepare data, or measure noise scales, anew."""
+    (project / projects.CONFIG).unlink()
+    told = {"title": "Another title", "cell_time_limit_s": 500, "data": {"source": "generated"}}
+    write_study(project, STUDY | told | {"watts_per_core": 7.0})
+    edit(project / "workflow/nodewise/strategies/options.py")
+    edit(project / "workflow/nodewise/doctor.py")
+    edit(project / "workflow/nodewise/clusters/permits.py")
+    cells, rules = would_run(project)
+    assert cells == set()
+    assert rules <= FOLLOWING and "build_tables" in rules
+
+
+@pytest.mark.parametrize("cause", ["seed", "shared source", "another cluster"])
+def test_what_decides_every_cell_measures_all(project, cause):
+    everything = STEPS_CELLS | {WHOLE, IMPOSSIBLE}
+    if cause == "shared source":
+        edit(project / "workflow/nodewise/train.py")
+    elif cause == "seed":
+        write_study(project, STUDY | {"seed": 7})
+    else:
+        write_study(project, STUDY | {"cluster": {"kind": "emulated"}})
+    cells, rules = would_run(project)
+    assert cells == everything
+    assert ("calibrate" in rules) == (cause == "another cluster")
+
+
 def test_an_edited_model_measures_only_its_cells(project):
     edit(project / "models/fashion_cnn.py")
     cells, rules = would_run(project)
@@ -183,17 +211,17 @@ def test_horovod_is_built_where_cells_train_with_it(project):
 
 def test_without_a_compiler_cells_of_horovod_are_refused_and_all_others_stand(project, tmp_path):
     write_study(project, with_horovod())
-    run = start_snakemake(project, PATH=str(programs_but("g++", tmp_path / "programs")))
+    records = {cell: f"results/small/records/{cell}.json" for cell in HOROVOD_CELLS}
+    no_compiler = str(programs_but("g++", tmp_path / "programs"))
+    run = start_snakemake(project, *records.values(), PATH=no_compiler)
     said = finish(run)
     assert run.returncode == 0, said[-8000:]
     needed = "building Horovod needs g++, which is not on the PATH"
-    for cell in HOROVOD_CELLS:
-        record = read_record(project / f"results/small/records/{cell}.json")
+    for path in records.values():
+        record = read_record(project / path)
         assert record.status == "refused"
         assert record.failure.reason.startswith(needed)
-        page = (project / f"build/site/cells/{cell}.html").read_text()
-        assert needed in html.unescape(page)
-    assert would_run(project) == (set(), set())
+    assert would_run(project) == (set(), FOLLOWING)
     (project / "results/horovod/manifest.json").write_text("{}")  # as after a build by hand
     assert would_run(project) == (HOROVOD_CELLS, FOLLOWING)
 
@@ -220,11 +248,22 @@ def test_an_edited_template_renders_pages_only(project):
     assert would_run(project) == (set(), {"render_pages", "build_site", "all"})
 
 
-def test_a_mistake_in_the_study_is_one_line_before_any_job(project):
-    write_study(project, changed("steps", batches=[0]))
-    run = start_snakemake(project)
+def refused(project: Path, *arguments: str) -> list[str]:
+    """Return what a run prints that ends before any job."""
+    run = start_snakemake(project, *arguments)
     output = finish(run)
     assert run.returncode != 0
-    said = [line for line in output.splitlines() if not line.startswith("Using ")]
+    return [line for line in output.splitlines() if not line.startswith("Using ")]
+
+
+def test_a_mistake_in_the_study_is_one_line_before_any_job(project):
+    write_study(project, changed("steps", batches=[0]))
     where = "nodewise: config/small.yaml: experiments.steps.batches.0"
-    assert said == [f"{where}: must be greater than or equal to 1, not 0"]
+    assert refused(project) == [f"{where}: must be greater than or equal to 1, not 0"]
+
+
+@pytest.mark.parametrize("more", [["--configfile", "config/smoke.yaml"], ["--config", "seed=7"]])
+def test_one_file_is_one_study(finished, more):
+    """Another file, or a value beside it, would be ignored without a word."""
+    (line,) = refused(finished, *more)
+    assert line.startswith("nodewise: one --configfile is a whole study")

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import make_architectures
 import make_calibration
 import make_records as make
+from browsing import ODD_LOG, ODD_MODEL, ODD_REASON, wait_for_charts
 from nodewise.calibration import calibration_json
 from nodewise.site import build_site
 from nodewise.tables import write_tables
@@ -24,17 +25,6 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
-CELL = "cells/ntua_steps/fashion_cnn/multi_worker_mirrored/batch~64/nodes~2/repeat~0.html"
-ODD_CELL = "cells/odd/fashion_cnn/multi_worker_mirrored/batch~64/nodes~3/repeat~0.html"
-ODD_MODEL = "<script>alert(1)</script> `y` *z*"
-ODD_REASON = "`x` | **bold** <img src=x onerror=alert(2)> [go](javascript:alert(3)) {{ 7*7 }}"
-ODD_LOG = [
-    "```",
-    "</code></pre><script>alert(4)</script>",
-    "```",
-    "# not a heading",
-    "    * not a list",
 ]
 
 
@@ -114,15 +104,6 @@ class Watched:
         self.page.goto(f"{self.site.as_uri()}/{path}")
         wait_for_charts(self.page)
         return self.page
-
-
-def wait_for_charts(page: Page) -> None:
-    """Wait until every chart that a page shows is drawn as it is wanted now."""
-    page.wait_for_function(
-        """() => [...document.querySelectorAll('.nw-figure')]
-          .filter((figure) => figure.checkVisibility())
-          .every((figure) => figure.matches('.nw-figure--live:not([aria-busy])'))"""
-    )
 
 
 @pytest.fixture

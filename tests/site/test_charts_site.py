@@ -10,7 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pandas as pd
 import pytest
-from conftest import ODD_MODEL, wait_for_charts
+from PIL import Image
+
+from browsing import ODD_MODEL, wait_for_charts
 
 RESULTS = "results/fashion-mnist.html"
 TIME = "ntua-fashion_cnn-fashion_mnist-time"
@@ -61,6 +63,16 @@ def test_a_chart_is_saved_as_it_is_drawn_in_twice_the_pixels(watched):
     drawn = card.locator(".nw-live svg").first.bounding_box()
     width, height = struct.unpack(">II", picture[16:24])
     assert (width, height) == pytest.approx((2 * drawn["width"], 2 * drawn["height"]), abs=4)
+
+
+@pytest.mark.parametrize("watched", [{"color_scheme": "dark"}], indirect=True)
+def test_a_picture_saved_from_a_dark_page_can_be_read_on_any_paper(watched):
+    page = watched.open("index.html")
+    with page.expect_download() as saving:
+        page.get_by_role("button", name="PNG").first.click()
+    picture = Image.open(saving.value.path()).convert("RGBA")
+    assert picture.getchannel("A").getextrema() == (255, 255)
+    assert max(picture.getpixel((0, 0))[:3]) < 80
 
 
 # --- filters ---
@@ -233,6 +245,25 @@ def test_a_click_on_a_bar_opens_its_cell(watched):
     page.wait_for_url(f"**/cells/{cell}.html")
 
 
+def test_a_link_leads_to_the_cells_of_a_chart_without_a_mouse(watched):
+    page = watched.open(RESULTS)
+    page.locator(f"[id='{LOSS}']").get_by_role("link", name="Its cells").press("Enter")
+    page.wait_for_url("**/cells/index.html*")
+    shown = page.locator("[data-cell]:not([hidden])")
+    asked = {"experiment": "ntua_epochs", "model": "fashion_cnn"}
+    assert shown.count() > 0
+    for name, value in asked.items():
+        found = shown.evaluate_all("(rows, name) => rows.map((row) => row.dataset[name])", name)
+        assert set(found) == {value}
+    assert chosen(page) == {name: [value] for name, value in asked.items()}
+
+
+def test_a_drawn_chart_says_what_it_is(watched):
+    page = watched.open(RESULTS)
+    told = page.locator(f"[id='{TIME}'] .nw-live[role=graphics-document]")
+    assert "words and numbers" in told.get_attribute("aria-label")
+
+
 # --- themes, paper, weight, time ---
 
 
@@ -260,6 +291,23 @@ def test_paper_is_light_even_if_the_screen_is_dark(watched):
     assert max(map(int, re.findall(r"\d+", ink)[:3])) < 80
     assert min(map(int, re.findall(r"\d+", paper)[:3])) > 240
     assert not page.locator(".nw-controls").is_visible()
+
+
+def test_tables_are_whole_on_paper(watched):
+    page = watched.open("cells/index.html")
+    page.emulate_media(media="print")
+    table = page.locator(".nw-scroll").first
+    assert table.evaluate("(one) => one.scrollHeight - one.clientHeight") <= 1
+
+
+def test_another_width_breaks_titles_anew(watched):
+    page = watched.open(RESULTS)
+    lines = f"[id='{TIME}'] .nw-live .role-title-subtitle text tspan"
+    before = page.locator(lines).count()
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.wait_for_function(
+        "([where, count]) => document.querySelectorAll(where).length > count", arg=[lines, before]
+    )
 
 
 class Loads(HTMLParser):

@@ -1,6 +1,9 @@
 """The calculator: its laws are those of Python, and it does what its form says."""
 
+import dataclasses
+import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -13,9 +16,15 @@ PAGE = "what-if.html"
 TRIED = 200
 
 
+def overlaps_in(law):
+    return "overlap" in {field.name for field in dataclasses.fields(law)}
+
+
 def settings_of(name, chance):
     """Return a law of that name, what is known of its structure drawn at random."""
+    overlaps = {"overlap": float(chance.choice([1, 2, 4]))}
     drawn = {
+        **{law: lambda law=law: LAWS[law](**overlaps) for law in LAWS if overlaps_in(LAWS[law])},
         "averaging": lambda: ParameterAveraging(int(chance.integers(1, 50))),
         "compressed": lambda: CompressedAllGather(float(chance.uniform(0.001, 1))),
         "gpipe": lambda: GPipe(int(chance.integers(1, 16)), float(chance.uniform(0, 1e6))),
@@ -35,7 +44,7 @@ def test_the_laws_of_the_page_are_those_of_the_package(watched, name):
         law = settings_of(name, chance)
         values = {p.name: float(10 ** chance.uniform(-6, 0)) for p in law.parameters}
         values["seconds_per_byte"] = float(10 ** chance.uniform(-10, -6))
-        values["compute_deviation_s"] = 0.0
+        values["compute_deviation_s"] = float(chance.uniform(-1, 1)) * values["compute_fixed_s"]
         n, b, payload = int(chance.integers(1, 65)), int(chance.integers(1, 1025)), 4e6
         asked.append([name, values, n, b, payload, vars(law)])
         expected.append(float(law.evaluate(values, n, b, payload)))
@@ -49,6 +58,10 @@ def test_the_laws_of_the_page_are_those_of_the_package(watched, name):
 
 def answer(page):
     return page.locator(".nw-what-if__answer").inner_text()
+
+
+def warning(page):
+    return page.locator(".nw-what-if__warning").inner_text()
 
 
 def preset(page):
@@ -101,7 +114,7 @@ def test_typing_changes_the_answer_the_chart_and_the_address_and_a_reload_keeps_
     assert "nodes=32" in page.url
     warned = page.locator(".nw-what-if__warning").inner_text()
     assert "nodes were measured from" in warned
-    assert "rate is not the measured one" in warned
+    assert "not as it was: Bandwidth, Mbit/s." in warned
     told = answer(page)
     page.reload()
     page.wait_for_selector("#calculator:not([hidden])")
@@ -122,12 +135,113 @@ def test_each_way_asks_for_what_it_needs_and_hides_the_rest(watched):
     assert not any(page.locator(f"[name={name}]").is_visible() for name in shown.values())
 
 
-def test_what_cannot_be_is_said_and_nothing_is_computed(watched):
+@pytest.mark.parametrize(
+    ("name", "typed", "title"),
+    [
+        ("batch", "0", "Batch per node"),
+        ("batch", "", "Batch per node"),
+        ("rate_mbit", "", "Bandwidth, Mbit/s"),
+        ("nodes", "2000", "Nodes"),
+    ],
+)
+def test_what_cannot_be_is_said_and_nothing_is_computed(watched, name, typed, title):
     page = watched.open(PAGE)
     before = answer(page)
-    page.fill("[name=batch]", "0")
-    assert "not allowed" in page.locator(".nw-what-if__warning").inner_text()
+    page.fill(f"[name={name}]", typed)
+    assert warning(page).startswith(f"{title}: ")
     assert answer(page) == before
+    page.reload()
+    page.wait_for_selector("#calculator:not([hidden])")
+    assert "NaN" not in page.locator("#calculator").inner_text()
+
+
+def test_a_step_that_takes_no_time_is_none(watched):
+    page = watched.open(f"{PAGE}?fixed_ms=0&example_us=0")
+    assert "takes no time" in warning(page)
+
+
+def test_what_a_way_does_not_ask_for_does_not_stop_it(watched):
+    page = watched.open(PAGE)
+    page.select_option("[name=law]", "averaging")
+    page.fill("[name=period]", "0")
+    assert warning(page).startswith("Steps between two averages: ")
+    page.select_option("[name=law]", "ring")
+    assert not warning(page).startswith("Steps")
+
+
+def test_a_pipeline_asks_for_its_activations_where_nobody_knows_them(watched):
+    page = watched.open(PAGE)
+    page.select_option("[name=law]", "gpipe")
+    assert warning(page).startswith("Activations of an example, kB: ")
+    page.fill("[name=activation_kb]", "50")
+    assert "A step on" in answer(page)
+    assert "this way of training was not what ran" in warning(page)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("law=xyz", "fixed=x", "batch=abc", "nodes=", "unknown=1"),
+        "preset=unknown&batch=7",
+    ],
+)
+def test_an_address_with_values_that_are_not_there_begins_as_fitted(watched, query):
+    page = watched.open(PAGE)
+    told = page.locator("#calculator").inner_text()
+    page = watched.open(f"{PAGE}?{query}")
+    assert page.locator("#calculator").inner_text() == told
+
+
+def rows(page):
+    """Return the lines of the table: nodes and batch of each."""
+    cells = page.locator(".nw-what-if__table tbody tr").evaluate_all(
+        "(all) => all.map((row) => [...row.cells].slice(0, 2).map((cell) => cell.textContent))"
+    )
+    return [tuple(float(text.replace(",", "")) for text in row) for row in cells]
+
+
+def test_a_global_batch_that_stays_has_an_example_for_every_node(watched):
+    page = watched.open(f"{PAGE}?fixed=global&batch=2&nodes=4")
+    assert rows(page)[-1] == (8, 1)
+    page.fill("[name=batch]", "1")
+    page.fill("[name=nodes]", "1")
+    assert rows(page) == [(1, 1)]
+    assert "NaN" not in page.locator(".nw-what-if__chart").inner_html()
+
+
+def test_what_rounding_alone_tells_apart_is_no_best_number_of_nodes(watched):
+    """Workers that fill the link of a server are not faster in larger numbers."""
+    page = watched.open(PAGE)
+    full = "law=server_bound&rate_mbit=1&payload_mb=5&latency_ms=0&jitter_ms=0&jitter_percent=0"
+    page = watched.open(f"{PAGE}?{full}")
+    rates = page.locator(".nw-what-if__table tbody tr").evaluate_all(
+        "(all) => all.map((row) => row.cells[6].textContent)"
+    )
+    assert rates[-1] == rates[-2]
+    fastest = re.search(r"Fastest on (\d+) node", answer(page))
+    assert fastest and int(fastest[1]) < 8
+
+
+def test_twice_the_processor_takes_half_the_time_of_any_measured_batch(watched):
+    """How far a batch is off the straight line is faster, too."""
+    page = watched.open(PAGE)
+    first = preset(page)
+    page.fill("[name=nodes]", "1")
+    before = told_s(page)
+    for name, factor in (("fixed_ms", 1e3), ("example_us", 1e6)):
+        whole = {"fixed_ms": "compute_fixed_s", "example_us": "compute_per_example_s"}[name]
+        page.fill(f"[name={name}]", repr(first["values"][whole] * factor / 2))
+    assert told_s(page) == pytest.approx(before / 2, rel=0.005)
+
+
+def test_the_axis_of_many_nodes_can_be_read(watched):
+    page = watched.open(f"{PAGE}?nodes=1000")
+    boxes = page.locator(".nw-what-if__chart svg text[text-anchor=middle]").evaluate_all(
+        "(all) => all.slice(0, -1).map((one) => one.getBoundingClientRect().toJSON())"
+    )
+    assert len(boxes) >= 4
+    assert all(one["right"] < other["left"] for one, other in itertools.pairwise(boxes))
+    assert boxes[-1]["right"] - boxes[0]["left"] > 200
 
 
 @pytest.mark.parametrize("watched", [{"java_script_enabled": False}], indirect=True)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from io import StringIO
 
 import altair as alt
@@ -278,6 +279,13 @@ def test_views_are_of_columns_that_are_drawn(drawn):
         (name, view) for name in ("time", "speedup", "outlook") for view in ("absolute", "speedup")
     }
     assert both <= seen and ("loss-by-epoch", "absolute") in seen
+
+
+def test_a_view_that_nothing_can_be_drawn_of_is_not_offered(drawn):
+    figure = next(one for one in drawn.values() if one.figure == "time")
+    assert [view.name for view in figure.views] == ["absolute", "speedup"]
+    empty = replace(figure, data=figure.data.assign(speedup=float("nan")))
+    assert [view["name"] for view in empty.spec()["usermeta"]["views"]] == ["absolute"]
 
 
 def test_every_measured_point_knows_a_cell_of_its_own(study, drawn):

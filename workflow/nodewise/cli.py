@@ -94,15 +94,16 @@ def check_config(
     """
     from nodewise.config import read_config
     from nodewise.declared import check_declared
+    from nodewise.quantities import counted
 
     study = read_config(config)
     check_declared(study)
     if study.records:
         files = study.record_files(Path())
-        typer.echo(f"{config}: {len(files)} cells, measured before")
+        typer.echo(f"{config}: {counted(len(files), 'cell')}, measured before")
     else:
-        cells = study.cells()
-        typer.echo(f"{config}: {len(cells)} cells in {len(study.experiments)} experiments")
+        cells = counted(len(study.cells()), "cell")
+        typer.echo(f"{config}: {cells} in {counted(len(study.experiments), 'experiment')}")
 
 
 @app.command(rich_help_panel=BY_HAND)

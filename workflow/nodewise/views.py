@@ -137,8 +137,9 @@ def beside_published(tables: Tables) -> pd.DataFrame:
     """Return every published point: time and accuracy, theirs and ours, and the ratio of times.
 
     `label` and `accuracy_label` say the kinds of our numbers; both are empty where we have none.
-    Ours are of the way that the study trained. Of several times of a point one that needs no
-    projection is taken, or else one without a caution.
+    Ours are of the way that the study trained. Of several times of a point one without a caution
+    is taken, or else one that needs no projection; an accuracy of another experiment than the time
+    says so in `experiment`.
     """
     where = [*MODEL, *POINT]
     times, scores = (
@@ -147,13 +148,17 @@ def beside_published(tables: Tables) -> pd.DataFrame:
     times = times.assign(
         projected=times["kind"].str.contains(PROJECTED, regex=False), caution=times["flags"] != ""
     )
-    times = times.sort_values(["projected", "caution"], kind="stable").drop_duplicates(where)
+    times = times.sort_values(["caution", "projected"], kind="stable").drop_duplicates(where)
     ours = times[[*where, "experiment", "seconds", "kind", "flags"]].rename(
         columns={"seconds": "seconds_ours", "kind": "label"}
     )
     scores = scores.drop_duplicates(where)
-    scores = scores[[*where, "accuracy", "kind"]].rename(
-        columns={"accuracy": "accuracy_ours", "kind": "accuracy_label"}
+    scores = scores[[*where, "experiment", "accuracy", "kind"]].rename(
+        columns={
+            "experiment": "scored",
+            "accuracy": "accuracy_ours",
+            "kind": "accuracy_label",
+        }
     )
     rows = tables["published"].rename(
         columns={"training_time_s": "seconds_published", "training_accuracy": "accuracy_published"}
@@ -161,9 +166,16 @@ def beside_published(tables: Tables) -> pd.DataFrame:
     rows = rows.merge(ours, "left", where).merge(scores, "left", where)
     return rows.assign(
         ratio=rows["seconds_ours"] / rows["seconds_published"],
-        experiment=rows["experiment"].fillna(""),
+        experiment=[
+            _experiments(*both)
+            for both in rows[["experiment", "scored"]].fillna("").itertuples(index=False)
+        ],
         flags=rows["flags"].fillna(""),
     )
+
+
+def _experiments(timed: str, scored: str) -> str:
+    return f"{timed}; accuracy: {scored}" if timed and scored not in ("", timed) else timed or scored
 
 
 def beside_runs(tables: Tables, study: str) -> pd.DataFrame:

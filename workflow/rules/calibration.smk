@@ -16,16 +16,20 @@ CALIBRATION_OPTIONS = " ".join(
 
 rule calibrate:
     input:
-        sources=sources(
-            "calibration.py",
-            "cells.py",
-            "train.py",
-            "places.py",
-            "gates.py",
-            "clusters/*.py",
-            "measure/*.py",
-            "measure/calibrate/*.py",
-        ),
+        sources=[
+            file
+            for file in sources(
+                "calibration.py",
+                "cells.py",
+                "train.py",
+                "places.py",
+                "gates.py",
+                "clusters/*.py",
+                "measure/*.py",
+                "measure/calibrate/*.py",
+            )
+            if file not in NOT_OF_CELLS
+        ],
         strategy=strategy_files("multi_worker_mirrored"),
     output:
         RESULTS + "/calibration/calibration.json",

@@ -48,7 +48,7 @@ def draw_charts(
         UserError: a table is missing or misfit.
     """
     files: dict[str, str | bytes] = {
-        BUNDLE: _bundle(out_dir / BUNDLE),
+        BUNDLE: _kept(out_dir / BUNDLE) or bundle(),
         THEMES: _themes(),
     }
     tables = read_tables(tables_dir)
@@ -153,12 +153,14 @@ def _picture(spec: str, stem: Path) -> str:
     return svg
 
 
-def _bundle(kept: Path) -> str:
+def bundle() -> str:
     """Return Vega, Vega-Lite and vega-embed as one script without other global names."""
-    if kept.is_file():
-        return kept.read_text(encoding="utf-8")
-    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
-    return f"(() => {{{bundle}\n}})();\n"
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
+    return f"(() => {{{script}\n}})();\n"
+
+
+def _kept(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def _themes() -> str:

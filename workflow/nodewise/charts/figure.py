@@ -117,12 +117,15 @@ class Figure:
                 "kinds": [*self.kinds],
                 "caption": self.caption,
                 "axis": self.axis,
-                "views": [asdict(view) for view in self.views],
+                "views": [asdict(view) for view in self.views if self._has(view.field)],
             },
         )
         # Altair's check of every piece would take most of the time; the tests check each whole
         spec: dict[str, Any] = chart.to_dict(validate=False)
         return spec | {"config": theme.vega_config(dark=False)}
+
+    def _has(self, column: str) -> bool:
+        return column not in self.data or bool(self.data[column].notna().any())
 
     def csv(self) -> str:
         """Return the data as CSV."""

@@ -60,7 +60,7 @@ def law_parts(fitted: Fit, at: At, model: ArrayLike, link: ArrayLike) -> dict[st
     without_bytes = law.communicate_s(no_bytes, at)
     coding = law.communicate_s(no_bytes | of_messages, at)
     parts = {
-        "compute": np.maximum(law.compute_s(values, at) + coding, 0.0),
+        "compute": law.compute_s(values, at) + coding,
         "wait": law.wait_s(values, at),
         "input": law.input_s(values, at),
         "latency": without_bytes - coding,

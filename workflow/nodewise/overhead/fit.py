@@ -180,7 +180,7 @@ class Fit:
         values = self.values_at(self.draws, at, model, link)
         for name in self._signed:
             values[name] = values[name] + self._unknown(name, at, model, link)
-        return self._steps_s(values, at)
+        return self._steps_s(_possible(values, at), at)
 
     def evaluate_interval(
         self, at: At, model: ArrayLike = "", link: ArrayLike = ""
@@ -213,11 +213,10 @@ class Fit:
         values = _gather(self.law, theta, rows)
         for name in self._signed:
             values[name] = values[name] + theta @ self._between(name, at, model, link)
-        return values
+        return _possible(values, at)
 
     def _steps_s(self, values: Mapping[str, Floats], at: At) -> Floats:
-        """Return step times: never below 0, however far a batch is off the straight line."""
-        return np.maximum(np.asarray(self.law.step_s(values, at), dtype=np.float64), 0.0)
+        return np.asarray(self.law.step_s(values, at), dtype=np.float64)
 
     @property
     def _signed(self) -> list[str]:
@@ -537,6 +536,14 @@ def _labels(at: At, model: ArrayLike, link: ArrayLike) -> tuple[Labels, Labels]:
         np.broadcast_to(np.asarray(model, str), shape),
         np.broadcast_to(np.asarray(link, str), shape),
     )
+
+
+def _possible(values: dict[str, Floats], at: At) -> dict[str, Floats]:
+    """Return `values` where no batch is so far below the straight line that it takes no time."""
+    if "compute_deviation_s" not in values:
+        return values
+    line = values["compute_fixed_s"] + values["compute_per_example_s"] * at.batch
+    return values | {"compute_deviation_s": np.maximum(values["compute_deviation_s"], -line)}
 
 
 def _rows(

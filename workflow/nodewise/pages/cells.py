@@ -182,7 +182,7 @@ def _workers(label: str) -> list[Column]:
 
 
 def _plot(row: Row, steps: pd.Series) -> dict[str, Any]:
-    """Return what the drawing of every step needs, in its units (see `cells/cell.md.j2`)."""
+    """Return what the drawing of every step needs, in its units (see `cells/cell.html.j2`)."""
     top = float(steps.max()) or 1.0
     across = (_PLOT_RIGHT - _PLOT_LEFT) / max(1, len(steps) - 1)
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pandas as pd
 import yaml
@@ -23,6 +24,7 @@ from nodewise.datasets.registry import Entry, read_registry
 from nodewise.errors import UserError
 from nodewise.models import registry
 from nodewise.pages.markup import Row, Table, data_table, script_json, text
+from nodewise.quantities import base_kind
 from nodewise.records import Record, read_record
 from nodewise.tables import read_tables
 
@@ -36,6 +38,12 @@ _FILTERS = {
     "batch": ("batch_per_worker",),
     "nodes": ("nodes",),
 }
+# what the list of cells is filtered by -> the axis that says it; the kinds of what cells measured
+_CELLS = {
+    **{axis: axis for axis in ("experiment", "model", "strategy")},
+    "batch": "batch_per_worker",
+}
+_OURS = {"measured", "emulated", "emulated soft"}
 _SIZE = re.compile(r'<svg [^>]*?width="(\d+)[\d.]*" height="(\d+)')
 
 
@@ -102,6 +110,12 @@ class Shown:
     def views(self) -> list[str]:
         """The ways to look at its values, by name."""
         return [view["name"] for view in self.spec["usermeta"]["views"]]
+
+    @property
+    def cells(self) -> str:
+        """The query of the list of cells that shows those it is of; empty if they are not ours."""
+        of = {name: self.of[axis] for name, axis in _CELLS.items() if axis in self.of}
+        return urlencode(of) if "model" in of and _OURS & {*map(base_kind, self.kinds)} else ""
 
     @property
     def script(self) -> str:

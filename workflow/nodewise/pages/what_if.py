@@ -39,7 +39,7 @@ def pages(study: Study) -> Iterator[Page]:
 
 
 def presets(fits: pd.DataFrame, predictions: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return one preset per curve, the one measured at most points first, ready to be JSON.
+    """Return one preset per curve, of most nodes and batches first, ready to be JSON.
 
     `deviations` has, by batch, how far computing it is off the straight line.
     """
@@ -55,7 +55,6 @@ def presets(fits: pd.DataFrame, predictions: pd.DataFrame) -> list[dict[str, Any
         found.append(
             {
                 "title": curve,
-                "kind": first["source"],
                 "law": first["law"],
                 "settings": json.loads(first["settings"]),
                 "values": dict(zip(values["parameter"], values["value"], strict=True)),

@@ -1,0 +1,24 @@
+"""What tests in a browser know of the site of synthetic records, and how they wait for it."""
+
+from playwright.sync_api import Page
+
+CELL = "cells/ntua_steps/fashion_cnn/multi_worker_mirrored/batch~64/nodes~2/repeat~0.html"
+ODD_CELL = "cells/odd/fashion_cnn/multi_worker_mirrored/batch~64/nodes~3/repeat~0.html"
+ODD_MODEL = "<script>alert(1)</script> `y` *z*"
+ODD_REASON = "`x` | **bold** <img src=x onerror=alert(2)> [go](javascript:alert(3)) {{ 7*7 }}"
+ODD_LOG = [
+    "```",
+    "</code></pre><script>alert(4)</script>",
+    "```",
+    "# not a heading",
+    "    * not a list",
+]
+
+
+def wait_for_charts(page: Page) -> None:
+    """Wait until every chart that a page shows is drawn as it is wanted now."""
+    page.wait_for_function(
+        """() => [...document.querySelectorAll('.nw-figure')]
+          .filter((figure) => figure.checkVisibility())
+          .every((figure) => figure.matches('.nw-figure--live:not([aria-busy])'))"""
+    )
