@@ -36,7 +36,8 @@ def test_published_runs_are_as_printed():
     assert asu.loc[2, "speedup"] / 2 == pytest.approx(0.6963, abs=5e-5)  # as that study says
     assert asu.loc[1, "examples_per_s"] == pytest.approx(60_000 * 30 / 109.47071123)
     horovod = runs[runs["study"] == "horovod"].set_index("nodes")
-    assert horovod["speedup"].to_dict() == {1: 1, 2: 2, 4: 4}
+    # 9, 11 and 13 ms a step of as many examples on each
+    assert horovod["speedup"].to_dict() == pytest.approx({1: 1, 2: 2 * 9 / 11, 4: 4 * 9 / 13})
     fastest = runs[runs["study"] == "strategies"].sort_values("training_time_s").iloc[0]
     assert fastest["strategy"] == "custom_loop"
 
@@ -88,8 +89,8 @@ def test_a_study_of_which_nothing_is_measured_says_so(docs):
 
 def test_every_study_is_listed_with_what_is_measured_of_it(docs):
     text = Texts((docs / "index.md").read_text()).text
-    assert "2 published points, 2 of them measured here" in text
-    assert "3 published points, 0 of them measured here" in text
+    assert "2 published points, 2 of them timed here" in text
+    assert "3 published points, 0 of them timed here" in text
 
 
 def test_the_survey_has_a_page_of_its_trade_offs(tmp_path):

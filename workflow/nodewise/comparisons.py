@@ -12,6 +12,7 @@ from nodewise.views import GROUP, SINGLE, Tables, scaling_lines, ways, with_labe
 WHOLE_GRADIENTS = ("ring", "star")  # of all nodes, summed in every step
 DATA_PARALLEL = (*WHOLE_GRADIENTS, "all-gather")  # in step, and every step
 OVERHEADS = ("input", *(part for part in PARTS if part != "compute"))
+SERVER = "server"  # exchange of updates that nobody waits for
 DEVICES = "devices"  # exchange between the devices of one machine: these are not several nodes
 
 OVER_BATCHES = ["experiment", "model", "cluster", "line", "label", "nodes"]
@@ -146,7 +147,8 @@ def accuracies(tables: Tables) -> pd.DataFrame:
 
     Ours trained whole epochs, as many on one node, with the same batch per worker. `accuracy` is of
     the test examples where both have it, else of training; `accuracy_one` that on one node and
-    `change` the difference. `label` says the kind; `cell_id` is empty of what is published.
+    `change` the difference. `label` says the kind; `cell_id` is empty of what is published. What
+    makes a time doubtful leaves an accuracy as it is, unless updates come when they come.
     """
     found = [_our_accuracies(tables), _published_points(tables), _published_runs(tables)]
     known = [rows.dropna(axis=1, how="all") for rows in found if len(rows)]
@@ -159,6 +161,8 @@ def accuracies(tables: Tables) -> pd.DataFrame:
         accuracy=accuracy,
         accuracy_one=one,
         change=accuracy - one,
+        train_change=rows["train_accuracy"] - rows["train_accuracy_one"],
+        batch_per_worker=rows["batch_per_worker"].astype("Int64"),
         of=tested.map({True: "test", False: "training"}),
         cell_id=rows["cell_id"].astype("str").fillna(""),
         flags=rows["flags"].astype("str").fillna(""),
@@ -176,7 +180,9 @@ def _our_accuracies(tables: Tables) -> pd.DataFrame:
     done = tables["cells"].loc[tables["cells"]["whole_epochs"], ["cell_id", "epochs"]]
     rows = tables["curves"][tables["curves"]["whole_epochs"]].merge(done, "inner", "cell_id")
     rows = with_labels(rows[rows["exchange"] != DEVICES])
-    rows = rows.assign(label=rows["accuracy_label"])
+    rows = rows.assign(
+        label=rows["accuracy_label"], flags=rows["flags"].where(rows["exchange"] == SERVER, "")
+    )
     at = [*GROUP, "cluster", "kind", "data_origin", "batch_per_worker", "epochs"]
     return _beside_one(rows, at)
 

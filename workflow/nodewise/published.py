@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
+import numpy as np
 import pandas as pd
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
@@ -74,6 +75,7 @@ class MirroredRun(Frozen):
 
     strategy: Name
     devices: Whole
+    batch_per_worker: Whole
     epochs: Whole
     steps_per_epoch: Whole
     step_time_ms: Duration
@@ -86,8 +88,10 @@ class StrategyRun(Frozen):
 
     strategy: Name
     printed_name: Text
+    batch_per_worker: Whole | None = None
     training_time_s: Duration
     epochs: Whole
+    training_accuracy: Share | None = None
     test_accuracy: Share | None = None
 
 
@@ -96,6 +100,7 @@ class HorovodRun(Frozen):
 
     strategy: Name
     gpus: Whole
+    batch_per_worker: Whole
     epoch_time_s: Duration
     step_time_ms: Duration
     accuracy: Share
@@ -155,8 +160,8 @@ def runs(folder: Path = FOLDER) -> pd.DataFrame:
 
     `examples_per_s` is training examples × epochs over training time, which is epoch time × epochs
     where a study prints the epoch's. `speedup` is against the study's own training on one node or
-    device. The strategies study does not print how many took part: `nodes` is what it takes at
-    least.
+    device; of Horovod's by its step times, as its epochs are whole seconds. The strategies study
+    does not print how many took part: `nodes` is what it takes at least.
 
     Raises:
         UserError: a line does not fit.
@@ -168,7 +173,7 @@ def runs(folder: Path = FOLDER) -> pd.DataFrame:
             row
             | {
                 "examples_per_s": TRAINING_EXAMPLES * row["epochs"] / row["training_time_s"],
-                "speedup": ones[row["study"]] / row["training_time_s"],
+                "speedup": row.get("speedup", ones[row["study"]] / row["training_time_s"]),
                 "kind": "published",
             }
             for row in rows
@@ -184,6 +189,8 @@ def _asu(folder: Path) -> Iterator[dict[str, Any]]:
             "strategy": run.strategy,
             "printed_name": f"{run.devices} GPU{'s' if run.devices > 1 else ''}",
             "nodes": run.devices,
+            "batch_per_worker": run.batch_per_worker,
+            "step_time_s": run.step_time_ms / 1000,
             "epochs": run.epochs,
             "training_time_s": run.total_time_s,
             "training_accuracy": run.final_training_accuracy,
@@ -201,14 +208,19 @@ def _strategies(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _horovod(folder: Path) -> Iterator[dict[str, Any]]:
-    for run in _read_rows(folder, "horovod_mnist_gpus", HorovodRun):
+    trained = _read_rows(folder, "horovod_mnist_gpus", HorovodRun)
+    alone = {run.step_time_ms for run in trained if run.gpus == 1}
+    for run in trained:
         yield _MNIST | {
             "study": "horovod",
             "strategy": run.strategy,
             "printed_name": f"{run.gpus} GPU{'s' if run.gpus > 1 else ''}",
             "nodes": run.gpus,
+            "batch_per_worker": run.batch_per_worker,
+            "step_time_s": run.step_time_ms / 1000,
             "epochs": run.epochs,
             "training_time_s": run.epoch_time_s * run.epochs,
+            "speedup": run.gpus * max(alone, default=np.nan) / run.step_time_ms,
             "training_accuracy": run.accuracy,
         }
 

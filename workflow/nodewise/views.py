@@ -175,7 +175,9 @@ def beside_published(tables: Tables) -> pd.DataFrame:
 
 
 def _experiments(timed: str, scored: str) -> str:
-    return f"{timed}; accuracy: {scored}" if timed and scored not in ("", timed) else timed or scored
+    return (
+        f"{timed}; accuracy: {scored}" if timed and scored not in ("", timed) else timed or scored
+    )
 
 
 def beside_runs(tables: Tables, study: str) -> pd.DataFrame:

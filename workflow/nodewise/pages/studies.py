@@ -10,7 +10,7 @@ from markupsafe import Markup
 from nodewise import published
 from nodewise.pages import survey
 from nodewise.pages.markup import Column, number, table
-from nodewise.pages.study import Page, Shown, Study
+from nodewise.pages.study import Page, Shown, Study, slug
 from nodewise.quantities import PROJECTED
 from nodewise.views import beside_published, beside_runs, mean_savings
 
@@ -60,6 +60,7 @@ _WAY = [
 _SPEED = [
     *_WAY,
     Column("printed_name", "In the study"),
+    Column("batch_per_worker_published", "Its batch per worker"),
     Column("examples_per_s_published", "Examples/s", "/s", "published"),
     Column("speedup_published", "Speed-up", "×", "published"),
     Column("efficiency_published", "Efficiency", "share", "published"),
@@ -72,6 +73,9 @@ _SPEED = [
 _TIME = [
     *_WAY,
     Column("epochs", "Epochs"),
+    Column("step_time_s_published", "Step", "s", "published"),
+    Column("step_time_s", "Our step", "s", kind_from="speed_label"),
+    Column("speed_label", "Kind of our step"),
     Column("training_time_s", "Time", "s", "published"),
     Column("seconds_ours", "Our time", "s", kind_from="label"),
     Column("label", "Kind of ours"),
@@ -86,6 +90,7 @@ _ACCURACY = [
     Column("accuracy_label", "Kind of ours"),
 ]
 _ENERGY = [
+    Column("experiment", "Experiment"),
     Column("strategy", "Strategy"),
     Column("nodes", "Nodes"),
     Column("batch_per_worker", "Batch per worker"),
@@ -191,8 +196,11 @@ def _runs(study: Study, name: str, rows: pd.DataFrame) -> dict[str, Any]:
     energy = cells.assign(
         per_thousand_j=1000 * cells["energy_j"] / (cells["steps"] * cells["global_batch"])
     )
+    trained = rows["model"].iloc[0]
+    page = f"models/{slug(trained)}.html" if trained in study.architectures else None
     return {
         "name": name,
+        "model": {"title": study.model_title(trained), "page": page},
         "measured": bool(rows["seconds_ours"].notna().any()),
         "efficiency": _efficiency(rows),
         "speed": table(rows, _SPEED),

@@ -31,6 +31,14 @@ _STALENESS = [
     *_SPEED,
     *CAUTION,
 ]
+_LEARNT = [
+    *POINT,
+    Column("train_accuracy", "Training accuracy", "accuracy", kind_from="accuracy_label"),
+    Column("test_accuracy", "Test accuracy", "accuracy", kind_from="accuracy_label"),
+    Column("accuracy_label", "Kind of accuracy"),
+    *_SPEED,
+    *CAUTION,
+]
 _RING = "custom_loop"  # sums every gradient in every step, the fewest bytes that this takes
 
 
@@ -44,8 +52,18 @@ def context(study: Study) -> dict[str, Any] | None:
         "averaging": _told(study, rows, rows["exchange"] == "averaging", _EXCHANGED, _period),
         "staleness": _told(study, rows, rows["mean"].notna(), _STALENESS, _control),
         "compression": _told(study, rows, rows["exchange"] == "all-gather", _EXCHANGED, _codec),
-        "whole_epochs": bool(rows["whole_epochs"].any()),
+        "accuracy": _accuracy(study),
     }
+
+
+def _accuracy(study: Study) -> Table | None:
+    """Return what each way learnt in whole epochs, as a table; None if none trained any."""
+    curves = study.tables["curves"]
+    rows = curves[(curves["study"] == NAME) & curves["whole_epochs"]]
+    if rows.empty:
+        return None
+    rows = with_labels(rows).sort_values(["model", "nodes", "strategy"], kind="stable")
+    return table(rows.assign(model=rows["model"].map(study.model_title)), _LEARNT)
 
 
 def _points(study: Study) -> pd.DataFrame:
