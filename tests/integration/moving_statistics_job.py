@@ -3,10 +3,11 @@
     python moving_statistics_job.py OUT STRATEGY [STRATEGY]...
 
 Each worker saves its moving statistics before and after they agree as before~RANK.npz and
-after~RANK.npz in OUT/STRATEGY, and the logits that it then gives to the same picture as
-logits~RANK.npy.
+after~RANK.npz in OUT/STRATEGY, the logits that it then gives to the same picture as
+logits~RANK.npy, and how many threads MORE_STEPS of its steps left behind as threads~RANK.json.
 """
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from nodewise.clusters import processes
 from nodewise.clusters.local import Local
 
 NODES, BATCH = 2, 8
+MORE_STEPS = 40
 
 
 def main(out: Path, names: list[str]) -> None:
@@ -59,6 +61,11 @@ def train(cluster: Local, strategy: str, out: Path) -> None:
         y = tf.constant(random.integers(0, 2, BATCH))
         for _ in range(3):
             trained.step(x, y)
+        threads = count_threads()
+        for _ in range(MORE_STEPS):
+            trained.step(x, y)
+        grown = count_threads() - threads
+        (out / f"threads~{rank}.json").write_text(json.dumps(grown))
         statistics = base.moving_statistics(trained.model)
         np.savez(out / f"before~{rank}.npz", *[v.numpy() for v in statistics])
         trained.agree()
@@ -68,6 +75,10 @@ def train(cluster: Local, strategy: str, out: Path) -> None:
         return {}
 
     processes.run(NODES, work, logs=out, time_limit_s=120)
+
+
+def count_threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
 
 
 if __name__ == "__main__":

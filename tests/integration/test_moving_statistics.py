@@ -1,5 +1,6 @@
-"""After training the replicas are one model, batch normalisation included."""
+"""After training the replicas are one model, batch normalisation included, and no step goes on."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -36,3 +37,11 @@ def test_moving_statistics_are_averaged_over_the_workers(folder, strategy):
         np.testing.assert_array_equal(agreed, agreed_too)
     logits = [np.load(out / f"logits~{rank}.npy") for rank in range(2)]
     np.testing.assert_array_equal(*logits)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_step_leaves_no_thread_behind(folder, strategy):
+    """Of a timeout of TensorFlow's collectives it is one each, until no process can start more."""
+    grown = [json.loads(path.read_text()) for path in (folder / strategy).glob("threads~*.json")]
+    assert len(grown) == 2
+    assert max(grown) < 10

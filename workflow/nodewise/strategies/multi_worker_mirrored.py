@@ -14,16 +14,19 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise.strategies import base, options
-from nodewise.strategies.peers import STUCK_PEER_S
 from nodewise.strategies.star import Star
 
 
 class Ring:
-    """The workers' ring: the strategy's scope, and an all-reduce of its own kind."""
+    """The workers' ring: the strategy's scope, and an all-reduce of its own kind.
 
-    def __init__(self, timeout_s: float = STUCK_PEER_S) -> None:
+    Without a timeout of TensorFlow's: for each collective that has one, a thread sleeps until the
+    time is over, thousands of them where steps are short. A peer that is gone is an error of its
+    connection, one that hangs meets the time limit of the cell.
+    """
+
+    def __init__(self) -> None:
         self._options = tf.distribute.experimental.CommunicationOptions(
-            timeout_seconds=timeout_s,
             implementation=tf.distribute.experimental.CommunicationImplementation.RING,
         )
         self.workers = tf.distribute.MultiWorkerMirroredStrategy(

@@ -18,7 +18,6 @@ import tensorflow as tf
 
 from nodewise.strategies import base, options
 from nodewise.strategies.multi_worker_mirrored import Ring
-from nodewise.strategies.peers import STUCK_PEER_S
 
 
 class Strategy(base.Strategy):
@@ -30,7 +29,7 @@ class Strategy(base.Strategy):
         self._period = job.steps_per_epoch if chosen.period == "epoch" else chosen.period
         self.replicas_agree = self._period == 1
         self._since = 0  # steps since the weights were averaged
-        self._ring = Ring(STUCK_PEER_S * self._period)  # a peer may be late by that many steps
+        self._ring = Ring()
         self._replica = base.Replica(job)
         self.model = self._replica.model
         self.optimizer = self._replica.optimizer
