@@ -242,6 +242,60 @@ def test_a_saving_agrees_with_an_interval_that_says_something(low, high, verdict
     assert claims.Judged(claim, found).verdict == verdict
 
 
+def learnt(points, **changes):
+    """Return curves of whole epochs, of (strategy, nodes, batch, accuracy, speed-up)."""
+    curves = make_curves([(name, nodes, 1.0) for name, nodes, *_ in points])
+    _, _, batches, accuracies, speedups = zip(*points, strict=True)
+    return curves.assign(
+        whole_epochs=True,
+        study="ntua",
+        batch_per_worker=batches,
+        train_accuracy=accuracies,
+        test_accuracy=accuracies,
+        speedup=speedups,
+        cell_id=[f"cell/{number}" for number in range(len(points))],
+        **changes,
+    )
+
+
+def test_what_several_nodes_cost_is_judged_at_the_best_batch_at_which_they_are_faster():
+    points = [
+        *(
+            ("single", 1, 32, 0.90, 1.0),
+            ("single", 1, 64, 0.89, 1.0),
+            ("single", 1, 128, 0.88, 1.0),
+        ),
+        # slower than one node: whatever it learns; the second loses least of the others
+        *(("ring", 2, 32, 0.90, 0.9), ("ring", 2, 64, 0.885, 1.2), ("ring", 2, 128, 0.80, 1.7)),
+    ]
+    curves = learnt(points, flags="the machine's host took 9% of the cores' time")
+    cells = curves[["cell_id"]].assign(whole_epochs=True, epochs=5)
+    nothing = {"published": pd.DataFrame(columns=[*curves.columns, "training_accuracy", "epochs"])}
+    tables = {"curves": curves, "cells": cells, "published_runs": nothing["published"], **nothing}
+    (row,) = claims.RULES["keeps_accuracy"](tables, {}, study="ntua", loss=0.01).to_dict("records")
+    assert row["cell_id"] == "cell/4"
+    assert row["margin"] == pytest.approx(1 - 0.005 + 0.01)
+    assert claims.RULES["keeps_accuracy"](tables, {}, study="asu", loss=0.01).empty
+
+
+def test_two_ways_learn_as_much_if_one_is_not_far_below_the_other():
+    points = [("rare", 2, 32, 0.88, 1.0), ("every", 2, 32, 0.90, 1.0), ("rare", 3, 32, 0.5, 1.0)]
+    rule = claims.RULES["as_accurate"]
+    found = rule({"curves": learnt(points)}, {}, way="rare", than="every", loss=0.01)
+    assert found["margin"].tolist() == pytest.approx([1 - 0.02 + 0.01])
+    assert found["value"].tolist() == pytest.approx([0.88 / 0.90])
+
+
+def test_devices_that_share_their_cores_are_no_scaling():
+    curves = learnt([("mirrored", 2, 32, 0.9, 1.4)])
+    rule = claims.RULES["below_linear"]
+    told = [
+        rule({"curves": curves.assign(kind=kind)}, {}, study="ntua", strategy="mirrored")
+        for kind in ("measured", "emulated")
+    ]
+    assert [len(rows) for rows in told] == [1, 0]
+
+
 def test_faster_is_the_ratio_of_throughputs_on_the_same_nodes():
     curves = make_curves([("mpi", 2, 100.0), ("horovod", 2, 150.0), ("horovod", 3, 10.0)])
     rows = claims.RULES["faster"]({"curves": curves}, {}, way="horovod", than="mpi")

@@ -8,7 +8,8 @@ KINDS = {
     "emulated": "timed by this project, on nodes whose cores and network were throttled on purpose",
     "emulated soft": "as emulated, but the share of a core was held by stopping and continuing the "
     "process, checked all the time, for want of a CPU cgroup",
-    "published": "taken from the study that is being reproduced",
+    "published": "taken from the study that is being reproduced, or computed from its numbers "
+    "alone",
     "fitted": "a formula's value where it was fitted to points",
     "predicted": "a formula's value for a point that it was not fitted to",
     "estimated": "CPU time × the watts per core that the study declares, for want of a meter",
