@@ -107,8 +107,10 @@
   /** Hide groups of cards without any left, and the heading right above them. */
   function hideEmpty(group) {
     group.hidden = [...group.children].every((card) => card.hidden);
+    const alone = !group.nextElementSibling || group.nextElementSibling.matches("h2");
+    const heads = alone ? "h2, h3, h4, h5, .nw-sub" : "h3, h4, h5, .nw-sub";
     let above = group.previousElementSibling;
-    while (above?.matches("h3, h4, h5, .nw-sub")) {
+    while (above?.matches(heads)) {
       above.hidden = group.hidden;
       above = above.previousElementSibling;
     }

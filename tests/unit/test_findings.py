@@ -270,7 +270,11 @@ def test_what_several_nodes_cost_is_judged_at_the_best_batch_at_which_they_are_f
     ]
     curves = learnt(points, flags="the machine's host took 9% of the cores' time")
     cells = curves[["cell_id"]].assign(whole_epochs=True, epochs=5)
-    nothing = {"published": pd.DataFrame(columns=[*curves.columns, "training_accuracy", "epochs"])}
+    nothing = {
+        "published": curves.iloc[:0]
+        .drop(columns="train_accuracy")
+        .assign(epochs=0, training_accuracy=0.0)
+    }
     tables = {"curves": curves, "cells": cells, "published_runs": nothing["published"], **nothing}
     (row,) = claims.RULES["keeps_accuracy"](tables, {}, study="ntua", loss=0.01).to_dict("records")
     assert row["cell_id"] == "cell/4"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import jinja2
 import markdown
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -17,6 +18,7 @@ import make_records as make
 from nodewise import views
 from nodewise.errors import UserError
 from nodewise.pages import markup
+from nodewise.pages.cells import _plot
 from nodewise.tables import COLUMNS
 from rendering import draw_all, render
 
@@ -166,9 +168,22 @@ def test_the_page_of_a_cell_that_is_gone_is_removed(tmp_path):
     assert not page.exists()
 
 
+@pytest.mark.parametrize("count", [1, 40, 1000, 20_000])
+def test_a_drawing_of_any_number_of_steps_is_as_fine_as_a_screen(count):
+    seconds = np.random.default_rng(count).uniform(0.01, 0.02, count)
+    seconds[count // 3] = 0.5
+    row = {f"step_time_{name}_s": 0.015 for name in ("p10", "median", "p90")} | {
+        "label": "measured"
+    }
+    points = str(_plot(row, pd.Series(seconds))["points"]).split()
+    assert len(points) == count if count <= 1000 else 600 < len(points) < 3000
+    heights = [float(point.partition(",")[2]) for point in points]
+    assert heights.count(min(heights)) == 1  # the longest step is there
+
+
 def test_a_failed_cell_shows_its_reason_on_three_pages(study):
     gap = "worker 2 did not finish in time"
-    pages = ["results/fashion-mnist.md", "cells/index.md"]
+    pages = ["results/fashion-mnist/fashion-cnn.md", "cells/index.md"]
     pages.append(
         "cells/ntua_steps/fashion_cnn/multi_worker_mirrored/batch~512/nodes~3/repeat~1.html"
     )
@@ -205,7 +220,7 @@ def test_without_a_single_result_the_failures_are_shown(tmp_path):
     cells = [make.cell(n=n) for n in (1, 2)]
     make.write_study(tmp_path, [make.failed(cell, "no memory", status="refused") for cell in cells])
     docs, _ = render(tmp_path)
-    assert "no memory" in (docs / "results/fashion-mnist.md").read_text()
+    assert "no memory" in (docs / "results/fashion-mnist/fashion-cnn.md").read_text()
     assert "refused" in (docs / f"cells/{cells[0].id}.html").read_text()
 
 

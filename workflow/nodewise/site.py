@@ -121,7 +121,8 @@ def _add_to_search(folder: Path, entries: list[dict[str, str]]) -> None:
 
 
 def _sign(entity: re.Match[str]) -> str:
-    return html.escape(html.unescape(entity[0]))
+    """Return a sign as HTML has to have it; our attributes stand between double quotes."""
+    return html.escape(html.unescape(entity[0])).replace("&#x27;", "'")
 
 
 def _mend_search(folder: Path) -> None:

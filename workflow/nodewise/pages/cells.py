@@ -182,14 +182,23 @@ def _workers(label: str) -> list[Column]:
 
 
 def _plot(row: Row, steps: pd.Series) -> dict[str, Any]:
-    """Return what the drawing of every step needs, in its units (see `cells/cell.html.j2`)."""
+    """Return what the drawing of every step needs, in its units (see `cells/cell.html.j2`).
+
+    Of more steps than fit side by side, the shortest and the longest of each place are drawn.
+    """
     top = float(steps.max()) or 1.0
     across = (_PLOT_RIGHT - _PLOT_LEFT) / max(1, len(steps) - 1)
+    together = max(1, round(1 / across)) if len(steps) > 2 * (_PLOT_RIGHT - _PLOT_LEFT) else 1
 
     def height(seconds: float) -> float:
         return round(_PLOT_BOTTOM - seconds / top * (_PLOT_BOTTOM - _PLOT_TOP), 1)
 
-    points = [f"{_PLOT_LEFT + i * across:.1f},{height(y)}" for i, y in enumerate(steps)]
+    seconds = steps.to_numpy(float)
+    drawn: list[int] = []
+    for first in range(0, len(seconds), together):
+        place = seconds[first : first + together]
+        drawn += sorted({first + int(place.argmin()), first + int(place.argmax())})
+    points = [f"{_PLOT_LEFT + i * across:.1f},{height(seconds[i])}" for i in drawn]
     low, high = height(row["step_time_p10_s"]), height(row["step_time_p90_s"])
     median = write_number(row["step_time_median_s"], "s")
     return {

@@ -9,6 +9,7 @@ from nodewise.architecture import Architecture
 from nodewise.models import registry
 from nodewise.pages.drawing import draw
 from nodewise.pages.markup import STEP_TIME, Column, number, table
+from nodewise.pages.results import path_of
 from nodewise.pages.study import Page, Study, slug
 from nodewise.views import with_labels
 
@@ -99,14 +100,14 @@ def _model(study: Study, name: str, architecture: Architecture) -> dict[str, Any
     dataset = registry()[name].dataset
     curves = study.tables["curves"]
     curves = with_labels(curves[curves["model"] == name])
-    trained = study.tables["cells"].query("model == @name")["batch_per_worker"]
+    cells = study.tables["cells"].query("model == @name")
+    trained = cells["batch_per_worker"]
     batches = sorted({1, *(trained if len(trained) else USUAL_BATCHES)})
     return {
         "name": name,
         "about": architecture.about,
         "dataset": study.dataset_title(dataset),
-        "results": f"results/{slug(dataset)}.html" if len(trained) else None,
-        "anchor": slug(name),
+        "results": path_of(name, dataset) if dataset in set(cells["dataset"]) else None,
         "input": _shape(architecture.input_shape),
         "sizes": _facts(architecture),
         "net": draw(architecture),

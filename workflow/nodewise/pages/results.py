@@ -1,4 +1,4 @@
-"""Results: one page per dataset, one section per model."""
+"""Results: one page for each model on each dataset."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -35,33 +35,34 @@ _CURVES = [
 ]
 
 
+def path_of(model: str, dataset: str) -> str:
+    """Return the address of the page of a model on a dataset."""
+    return f"results/{slug(dataset)}/{slug(model)}.html"
+
+
 def pages(study: Study) -> Iterator[Page]:
-    """Yield a page per dataset, and the page that lists them."""
+    """Yield a page for each model on each dataset, and the page that lists them."""
     listed = []
-    for dataset, cells in study.cells.groupby("dataset"):
-        title = study.dataset_title(str(dataset))
-        path = f"results/{slug(str(dataset))}.html"
-        models = list(dict.fromkeys(cells["model"]))
+    for key, cells in study.cells.groupby(["dataset", "model"]):
+        dataset, model = map(str, key)
+        path = path_of(model, dataset)
+        title = f"{study.model_title(model)} on {study.dataset_title(dataset)}"
         listed.append(
             {
                 "page": path,
                 "title": title,
-                "models": ", ".join(study.model_title(model) for model in models),
                 "cells": len(cells),
                 "lost": int((cells["status"] != "ok").sum()),
             }
         )
-        sections = [
-            _model(study, model, str(dataset), cells[cells["model"] == model]) for model in models
-        ]
-        context = {"models": sections}
-        yield Page(path, "results/dataset.md.j2", title, context, figures=True)
-    context = {"datasets": listed}
+        context = _results(study, model, dataset, cells)
+        yield Page(path, "results/model.md.j2", title, context, figures=True)
+    context = {"results": listed}
     yield Page("results/index.html", "results/index.md.j2", "Results", context, contents=False)
 
 
-def _model(study: Study, model: str, dataset: str, cells: pd.DataFrame) -> dict[str, Any]:
-    anchor, done = slug(model), cells[cells["status"] == "ok"]
+def _results(study: Study, model: str, dataset: str, cells: pd.DataFrame) -> dict[str, Any]:
+    done = cells[cells["status"] == "ok"]
     own = {"model": model, "dataset": dataset}
     compared = {one.of["experiment"] for one in study.pick("ways", **own)}
     sections = []
@@ -74,13 +75,11 @@ def _model(study: Study, model: str, dataset: str, cells: pd.DataFrame) -> dict[
         ]
         shown.sort(key=lambda one: list(one.of.values()))  # pairs of one experiment stay together
         if shown:
-            sections.append({"title": title, "anchor": slug(f"{model} {title}"), "figures": shown})
+            sections.append({"title": title, "anchor": slug(title), "figures": shown})
     curves = with_labels(study.tables["curves"])
     curves = curves[(curves["model"] == model) & (curves["dataset"] == dataset)]
     return {
-        "title": study.model_title(model),
-        "anchor": anchor,
-        "page": f"models/{slug(model)}.html" if model in study.architectures else None,
+        "model_page": f"models/{slug(model)}.html" if model in study.architectures else None,
         "size": done.iloc[0] if len(done) else None,
         "gaps": cells[cells["status"] != "ok"].to_dict("records"),
         "sections": sections,

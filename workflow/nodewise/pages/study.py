@@ -132,9 +132,11 @@ class Shown:
 
     @cached_property
     def table(self) -> Table:
-        """Its data, as far as they say something."""
-        shown = self.data.drop(columns="cell_id", errors="ignore")
-        return data_table(shown.dropna(axis=1, how="all"))
+        """Its data, as far as they say something: its words say what all rows share."""
+        shown = self.data.drop(columns="cell_id", errors="ignore").dropna(axis=1, how="all")
+        words = shown.select_dtypes(exclude="number")
+        same = [name for name in words if len(shown) > 1 and words[name].nunique(dropna=False) == 1]
+        return data_table(shown.drop(columns=same))
 
     @cached_property
     def filters(self) -> dict[str, str]:
