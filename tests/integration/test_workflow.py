@@ -14,7 +14,7 @@ import pytest
 
 import projects
 from nodewise.records import read_record
-from projects import finish, snakemake, start_snakemake, write_study
+from projects import CONFIG, finish, snakemake, start, start_snakemake, write_study
 
 pytestmark = pytest.mark.alone
 
@@ -156,8 +156,7 @@ def test_a_changed_extent_measures_only_its_experiment(project):
 
 def test_what_decides_nothing_of_a_cell_measures_none(project):
     """Nor does it prepare data, or measure noise scales, anew."""
-    (project / projects.CONFIG).unlink()
-    told = {"title": "Another title", "cell_time_limit_s": 500, "data": {"source": "generated"}}
+    told = {"title": "Another title", "cell_time_limit_s": 500, "data": {"source": "official"}}
     write_study(project, STUDY | told | {"watts_per_core": 7.0})
     edit(project / "workflow/nodewise/strategies/options.py")
     edit(project / "workflow/nodewise/doctor.py")
@@ -250,7 +249,7 @@ def test_an_edited_template_renders_pages_only(project):
 
 def refused(project: Path, *arguments: str) -> list[str]:
     """Return what a run prints that ends before any job."""
-    run = start_snakemake(project, *arguments)
+    run = start(project, "snakemake", "--cores", "all", "--configfile", CONFIG, *arguments)
     output = finish(run)
     assert run.returncode != 0
     return [line for line in output.splitlines() if not line.startswith("Using ")]
@@ -262,7 +261,7 @@ def test_a_mistake_in_the_study_is_one_line_before_any_job(project):
     assert refused(project) == [f"{where}: must be greater than or equal to 1, not 0"]
 
 
-@pytest.mark.parametrize("more", [["--configfile", "config/smoke.yaml"], ["--config", "seed=7"]])
+@pytest.mark.parametrize("more", [["config/smoke.yaml"], ["--config", "seed=7"]])
 def test_one_file_is_one_study(finished, more):
     """Another file, or a value beside it, would be ignored without a word."""
     (line,) = refused(finished, *more)
