@@ -175,7 +175,8 @@
         : `Up to ${counted(points.length)}, none are faster than one.`,
       grows && points.length > 1
         ? `There is no best number of nodes up to ${points.length}: each further one helps.`
-        : `Fastest on ${counted(best.n)}, ${number(best.speedup)} times one node.`,
+        : `Fastest on ${counted(best.n)}, ${number(best.speedup)} times one node` +
+          `${best.n > 1 && best.n === points.length ? ": more were not looked at" : ""}.`,
     ];
     if (enough.n < best.n) {
       lines.push(`From ${counted(enough.n)} on it is within 5 % of ${grows ? "the last" : "that"}.`);

@@ -148,7 +148,7 @@ def data_table(rows: pd.DataFrame) -> Table:
 
 def _class(values: Iterable[object], column: Column) -> Markup:
     """Return the class of a column: numbers align right, long texts get room."""
-    known = [value for value in values if value is not pd.NA]
+    known = [value for value in values if value is not pd.NA and value is not None]
     numbers = (isinstance(value, Number) and not isinstance(value, bool) for value in known)
     if column.unit is not None or (known and all(numbers)):
         return _RIGHT
