@@ -41,10 +41,11 @@ ALIVE = runs.enter(Path(".snakemake"))  # open, and so in force, until this run 
 runs.take_jobs_along()
 
 
-def sources(*patterns):
+def sources(*patterns, but=()):
     """Return the package's files that decide what is measured: only those, it takes long."""
     package = Path("workflow/nodewise")
-    return sorted(str(path) for pattern in patterns for path in package.glob(pattern))
+    found = {str(path) for pattern in patterns for path in package.glob(pattern)}
+    return sorted(found.difference(but))
 
 
 @cache  # each of a thousand cells asks

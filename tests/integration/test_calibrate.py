@@ -76,8 +76,9 @@ def test_busy_nodes_have_their_share(launch):
 def test_the_link_has_its_rate_less_the_headers(launch):
     left = 50e6 * launch.transfer.payload_share
     assert 0.9 < launch.transfer.payload_share < 0.98
-    off = 0.15 if launch.conditions.outside else 0.05  # a host that takes the cores slows senders
-    assert launch.transfer.bits_per_s == pytest.approx(left, rel=off)
+    seen = launch.conditions  # the host takes from senders what it takes from the cores
+    taken = seen.stolen_s / (seen.window_s * psutil.cpu_count())
+    assert launch.transfer.bits_per_s == pytest.approx(left, rel=0.05 + taken)
 
 
 def test_a_ring_of_two_sends_its_payload_and_takes_the_time_of_the_wire(launch):

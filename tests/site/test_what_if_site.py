@@ -211,7 +211,6 @@ def test_a_global_batch_that_stays_has_an_example_for_every_node(watched):
 
 def test_what_rounding_alone_tells_apart_is_no_best_number_of_nodes(watched):
     """Workers that fill the link of a server are not faster in larger numbers."""
-    page = watched.open(PAGE)
     full = "law=server_bound&rate_mbit=1&payload_mb=5&latency_ms=0&jitter_ms=0&jitter_percent=0"
     page = watched.open(f"{PAGE}?{full}")
     rates = page.locator(".nw-what-if__table tbody tr").evaluate_all(

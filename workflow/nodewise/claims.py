@@ -209,9 +209,8 @@ def _staleness(tables: Tables, _: Tables, *, strategy: str, tolerance: float) ->
     cells = with_labels(comparisons.fair(tables["cells"]))
     cells = cells[(cells["strategy"] == strategy) & (cells["nodes"] > 1)]
     rows = noted.merge(cells, "inner", "cell_id")
-    launches = [name for name in ("options", *_POINT, "nodes") if name in rows]
-    means = rows.groupby(launches, as_index=False).agg({"mean": "mean", "cell_id": "first"})
-    rows = means.astype({"nodes": "int64"})
+    point = ["options", *_POINT, "nodes"]
+    rows = rows.groupby(point, as_index=False).agg({"mean": "mean", "cell_id": "first"})
     ratio = rows["mean"] / (rows["nodes"] - 1)
     return rows.assign(value=ratio, margin=1 + tolerance - (ratio - 1).abs())
 

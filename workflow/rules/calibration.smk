@@ -16,20 +16,17 @@ CALIBRATION_OPTIONS = " ".join(
 
 rule calibrate:
     input:
-        sources=[
-            file
-            for file in sources(
-                "calibration.py",
-                "cells.py",
-                "train.py",
-                "places.py",
-                "gates.py",
-                "clusters/*.py",
-                "measure/*.py",
-                "measure/calibrate/*.py",
-            )
-            if file not in NOT_OF_CELLS
-        ],
+        sources=sources(
+            "calibration.py",
+            "cells.py",
+            "train.py",
+            "places.py",
+            "gates.py",
+            "clusters/*.py",
+            "measure/*.py",
+            "measure/calibrate/*.py",
+            but=NOT_OF_CELLS,
+        ),
         strategy=strategy_files("multi_worker_mirrored"),
     output:
         RESULTS + "/calibration/calibration.json",

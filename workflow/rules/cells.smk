@@ -9,25 +9,24 @@ steps: measure_cell
 # Beside what cells run: for the doctor, and for what a model is (see CUTS).
 NOT_OF_CELLS = sources("clusters/permits.py", "measure/describe.py")
 # What every cell runs. A model's or a strategy's own file is an input of its own cells only.
-SHARED_SOURCES = set(
-    sources(
-        "cells.py",
-        "records.py",
-        "runner.py",
-        "train.py",
-        "batches.py",
-        "data_service.py",
-        "datasets/sharding.py",
-        "places.py",
-        "recipes.py",
-        "own.py",
-        "gates.py",
-        "tensorflow_import.py",
-        "strategies/base.py",
-        "clusters/*.py",
-        "measure/*.py",
-    )
-).difference(NOT_OF_CELLS)
+SHARED_SOURCES = sources(
+    "cells.py",
+    "records.py",
+    "runner.py",
+    "train.py",
+    "batches.py",
+    "data_service.py",
+    "datasets/sharding.py",
+    "places.py",
+    "recipes.py",
+    "own.py",
+    "gates.py",
+    "tensorflow_import.py",
+    "strategies/base.py",
+    "clusters/*.py",
+    "measure/*.py",
+    but=NOT_OF_CELLS,
+)
 
 
 # Of the folder of strategies, these say which there are, for all of them.
@@ -78,7 +77,7 @@ rule measure_cell:
         library=library,
         model=model_file,
         strategy=lambda w: strategy_files(declared(w).strategy),
-        shared=sorted(SHARED_SOURCES),
+        shared=SHARED_SOURCES,
     output:
         RESULTS + "/records/{cell}.json",
     log:
