@@ -9,11 +9,12 @@ import os
 import shlex
 import sys
 from functools import cache
+from importlib.metadata import distributions
 from pathlib import Path
 
 import yaml
 
-from nodewise import runs
+from nodewise import horovod_build, runs
 from nodewise.config import read_config
 from nodewise.declared import check_declared
 from nodewise.errors import UserError
@@ -52,6 +53,13 @@ def sources(*patterns, but=()):
 def needed(*files):
     """Return files of the package and all that they import from it."""
     return [os.path.relpath(path) for path in imported(*files)]
+
+
+@cache
+def versions():
+    """Return the versions of what trains, "none" without it: committed records need none."""
+    names = ("tensorflow", "keras")
+    return [next((d.version for d in distributions(name=n)), "none") for n in names]
 
 
 @cache

@@ -100,7 +100,7 @@ def worker(cluster: Emulated, nodes: int, rank: int, channel: processes.Channel)
     from nodewise.strategies.peers import Peers
 
     places.join(cluster, rank, channel, nodes)
-    direct = Direct(Peers(rank, cluster.addresses()[:nodes]))
+    direct = Direct(Peers(rank, cluster.addresses()[:nodes], timeout_s=60))
     ring = Ring()
     values = np.ones(PAYLOAD_BYTES // 4, np.float32)
     tensor = tf.constant(values)

@@ -61,11 +61,8 @@ def main(out: Path, jobs: list[Asked]) -> None:
 
 def run(cluster: Local, asked: Asked, out: Path, number: int) -> Any:
     from nodewise import strategies
-    from nodewise.strategies import peers
 
-    peers.Peers.__init__.__kwdefaults__["timeout_s"] = asked.timeout_s
-    module = strategies.load(asked.strategy)
-    module.STUCK_PEER_S, module.PATIENCE_S = asked.timeout_s, asked.timeout_s / 4
+    strategies.load(asked.strategy)  # before workers are forked
     options = strategies.STRATEGIES[asked.strategy].options.model_validate(asked.options)
     started = time.monotonic()
 
@@ -106,6 +103,7 @@ def place(
         made.loss,
         options,
         tuple(cluster.addresses()[: asked.nodes + options.server_nodes]),
+        patience_s=asked.timeout_s,
     )
     module = strategies.load(asked.strategy)
     if rank >= asked.nodes:

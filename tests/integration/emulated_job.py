@@ -5,6 +5,7 @@ python emulated_job.py straggler LOGS     the same where node 1 has a tenth of a
 python emulated_job.py rate LOGS     how long 5 MB take from node 0 to node 1
 python emulated_job.py raise LOGS    worker 1 raises
 python emulated_job.py die LOGS     worker 1 is killed
+python emulated_job.py vanish LOGS     worker 1 is killed in a meeting, which notices it by its link
 python emulated_job.py sleep LOGS    sleep until something ends it, told by a line on stdout
 """
 
@@ -42,6 +43,10 @@ def main(what: str) -> None:
             cluster.connect(pids)
         elif name == "throttled":
             cluster.throttle()
+        elif name == "vanishing":
+            os.kill(pids[1], signal.SIGKILL)
+            while True:
+                cluster.usage()
         elif name == "asleep":
             print("asleep", flush=True)
 
@@ -97,6 +102,11 @@ def die(rank: int, channel: processes.Channel) -> processes.Message:
     return {}
 
 
+def vanish(rank: int, channel: processes.Channel) -> processes.Message:
+    channel.meet("vanishing")
+    return {}
+
+
 def sleep(rank: int, channel: processes.Channel) -> processes.Message:
     channel.meet("throttled")
     channel.meet("asleep")
@@ -106,7 +116,7 @@ def sleep(rank: int, channel: processes.Channel) -> processes.Message:
 
 WORK = {
     **{"share": share, "straggler": share, "rate": rate},
-    **{"raise": fail, "die": die, "sleep": sleep},
+    **{"raise": fail, "die": die, "vanish": vanish, "sleep": sleep},
 }
 
 if __name__ == "__main__":

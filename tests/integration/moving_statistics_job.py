@@ -5,6 +5,8 @@
 Each worker saves its moving statistics before and after they agree as before~RANK.npz and
 after~RANK.npz in OUT/STRATEGY, the logits that it then gives to the same picture as
 logits~RANK.npy, and how many threads MORE_STEPS of its steps left behind as threads~RANK.json.
+Before training, it saves its weights as initial~RANK.npz, and as dropped~RANK.npz two masks of its
+dropout and the first one after it was set back.
 """
 
 import json
@@ -17,6 +19,7 @@ from nodewise.clusters.local import Local
 
 NODES, BATCH = 2, 8
 MORE_STEPS = 40
+MASK = 200  # units of a mask of dropout
 
 
 def main(out: Path, names: list[str]) -> None:
@@ -39,7 +42,10 @@ def train(cluster: Local, strategy: str, out: Path) -> None:
 
     def build() -> keras.Model:
         return keras.Sequential(
-            [keras.Input((4,)), layers.Dense(3), layers.BatchNormalization(), layers.Dense(2)]
+            [
+                *(keras.Input((4,)), layers.Dense(3), layers.BatchNormalization()),
+                *(layers.Dropout(0.1), layers.Dense(2)),
+            ]
         )
 
     def work(rank: int, channel: processes.Channel) -> processes.Message:
@@ -56,6 +62,14 @@ def train(cluster: Local, strategy: str, out: Path) -> None:
             addresses=tuple(cluster.addresses()),
         )
         trained = strategies.load(strategy).Strategy(job)
+        initial = trained.state()
+        dropout = trained.model.layers[2]
+        masks = [dropout(tf.ones([1, MASK]), training=True).numpy() for _ in range(2)]
+        trained.restore(initial)
+        again = dropout(tf.ones([1, MASK]), training=True).numpy()
+        trained.restore(initial)
+        np.savez(out / f"dropped~{rank}.npz", *masks, again)
+        np.savez(out / f"initial~{rank}.npz", *trained.weights())
         random = np.random.default_rng(rank)
         x = tf.constant(random.normal(rank, 1, (BATCH, 4)), tf.float32)
         y = tf.constant(random.integers(0, 2, BATCH))

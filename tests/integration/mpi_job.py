@@ -2,8 +2,8 @@
 
 Per rank: `waiting_cpu_s`, CPU seconds of an all-reduce that waits 1 s for rank 0; `listening`, the
 addresses that it listens on; `step_s`, the seconds of two steps that rank R starts R tenths of a
-second late; `mean_step_s`, what the strategy says of them; and `stuck`, the error of a collective
-that rank 2 does not come to.
+second late; `mean_step_s`, what the strategy says of them; `stuck`, the error of a collective that
+rank 2 does not come to; and `lost`, the error of one that MPICH gives up.
 """
 
 import json
@@ -58,6 +58,7 @@ def train(cluster: Local, logs: Path) -> list[dict[str, Any]]:
             "waiting_cpu_s": waiting(strategy, rank),
             **steps(strategy, x, y, rank),
             "stuck": stuck(rank),
+            "lost": lost(),
         }
 
     def waiting(strategy: mpi.Strategy, rank: int) -> float:
@@ -66,7 +67,7 @@ def train(cluster: Local, logs: Path) -> list[dict[str, Any]]:
         if rank == 0:
             time.sleep(1)
         total = np.zeros(1000, np.float32)
-        mpi.finish(mpi.MPI.COMM_WORLD.Iallreduce(mpi.MPI.IN_PLACE, total))
+        mpi.finish(lambda: mpi.MPI.COMM_WORLD.Iallreduce(mpi.MPI.IN_PLACE, total), timeout_s=60)
         return time.process_time() - before
 
     def steps(strategy: mpi.Strategy, x: tf.Tensor, y: tf.Tensor, rank: int) -> dict[str, Any]:
@@ -84,10 +85,19 @@ def train(cluster: Local, logs: Path) -> list[dict[str, Any]]:
         if rank == 2:
             return ""
         try:
-            mpi.finish(mpi.MPI.COMM_WORLD.Ibarrier(), timeout_s=0.5)
+            mpi.finish(mpi.MPI.COMM_WORLD.Ibarrier, timeout_s=0.5)
         except TimeoutError as error:
             return str(error)
         return "came"
+
+    def lost() -> str:
+        def begin() -> mpi.MPI.Request:
+            raise mpi.MPI.Exception(mpi.MPI.ERR_OTHER)
+
+        try:
+            mpi.finish(begin, timeout_s=60)
+        except ConnectionError as error:
+            return str(error)
 
     return processes.run(NODES, work, logs=logs, time_limit_s=60)
 

@@ -6,14 +6,15 @@ CASES, as JSON, names each case: its strategy, nodes, model (a function below), 
 worker that ends, hangs or fails in the middle, if one does. All workers of a case train STEPS steps
 on the same global batches and then agree. Each saves in OUT/CASE the weights, then the moving
 statistics as model~RANK.npz; and as seen~RANK.json the scores of each step, what the strategy
-observed, the bytes on the wire, and from before they agreed a digest of the weights, and the moving
-statistics. If a case fails, OUT/CASE/failure.txt says why.
+observed, the bytes on the wire, and from before they agreed a digest of the weights, the moving
+statistics, and the seeds of dropout. If a case fails, OUT/CASE/failure.txt says why.
 """
 
 import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,7 +60,7 @@ def train_on(cluster: Local, case: Case, out: Path) -> None:
 
     from nodewise import places
     from nodewise.measure.traffic import traffic
-    from nodewise.strategies import base, model_parallel
+    from nodewise.strategies import base
 
     def normalised() -> keras.Model:
         """What a pipeline of whole batches must do as one process does, and residual blocks."""
@@ -101,9 +102,11 @@ def train_on(cluster: Local, case: Case, out: Path) -> None:
         return keras.Sequential([keras.Input((16,)), *first, layers.Dense(8), layers.Dense(4)])
 
     def wide() -> keras.Model:
-        """In the middle a layer of many weights."""
-        sizes = [layers.Dense(256, activation="tanh"), layers.Dense(96, activation="relu")]
-        return keras.Sequential([keras.Input((16,)), *sizes, layers.Dense(4)])
+        """In the middle a layer of many weights; put together layer by layer, as many are."""
+        model = keras.Sequential([keras.Input((16,)), layers.Dense(256, activation="tanh")])
+        model.add(layers.Dense(96, activation="relu"))
+        model.add(layers.Dense(4))
+        return model
 
     def work(rank: int, channel: processes.Channel) -> processes.Message:
         places.join(cluster, rank, channel, case.nodes)
@@ -132,7 +135,8 @@ def train_on(cluster: Local, case: Case, out: Path) -> None:
         trained.barrier()  # nobody sends before all have looked
         for step, batch in enumerate(batches):
             if step == STEPS // 2:
-                model_parallel.STUCK_PEER_S = PATIENCE_S
+                if case.hangs is not None:  # not before all is traced
+                    trained._job = replace(job, patience_s=PATIENCE_S)
                 if rank == case.leaves:
                     os._exit(7)
                 if rank == case.hangs:
@@ -151,6 +155,7 @@ def train_on(cluster: Local, case: Case, out: Path) -> None:
             "received": after.received - wire.received,
             "weights": trained.weights_sha256(),
             "statistics": [v.numpy().tolist() for v in statistics],
+            "seeds": [v.numpy()[0].item() for v in base.seeds(trained.model)],
         }
         trained.agree()
         np.savez(out / f"model~{rank}.npz", *trained.weights(), *[v.numpy() for v in statistics])

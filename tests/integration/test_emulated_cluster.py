@@ -1,7 +1,6 @@
 """Emulated nodes hold their share and their rate, and nothing of them outlives their cell."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -71,6 +70,13 @@ def test_a_worker_that_fails_ends_the_job(tmp_path, what, said):
     assert said in err
 
 
+def test_a_worker_that_vanishes_in_a_meeting_is_named(tmp_path):
+    """Its link goes with it, and the launcher may be asking about that just then."""
+    code, _, err = finish(tmp_path, "vanish")
+    assert code != 0
+    assert err.rstrip().endswith("WorkerError: rank 1: killed by SIGKILL")
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_launcher_leaves_nothing(tmp_path, number):
     with start(tmp_path, "sleep") as job:
@@ -82,7 +88,7 @@ def test_a_killed_launcher_leaves_nothing(tmp_path, number):
 def test_what_a_crash_left_is_removed_at_the_next_start_and_only_that(tmp_path):
     base = cgroups.find_base()
     stale = base / "nodewise-4194303-1"  # beyond the largest pid
-    running = base / f"nodewise-{os.getpid()}-{cgroups._start_ticks(os.getpid())}"
+    running = base / cgroups._own_name()
     other = base / "somebody-elses"
     try:
         for folder in (stale, stale / "node~0", running, other):

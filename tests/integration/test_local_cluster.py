@@ -2,14 +2,17 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 
 import psutil
 import pytest
 
 from nodewise.clusters import processes
+from nodewise.clusters.base import NotPermittedError
 from nodewise.errors import RefusedError
 
 pytestmark = pytest.mark.alone
@@ -115,6 +118,70 @@ def test_what_a_worker_refuses_is_told_as_it_is(tmp_path):
 
     with pytest.raises(RefusedError, match=r"^mine: cannot be cut$"):
         run(work, tmp_path)
+
+
+def test_what_the_machine_does_not_permit_a_worker_is_told_with_its_remedy(tmp_path):
+    def work(rank, channel):
+        raise NotPermittedError("no rate limit: the kernel lacks it", "sudo modprobe sch_tbf")
+
+    with pytest.raises(NotPermittedError, match=r"^no rate limit: the kernel lacks it$") as raised:
+        run(work, tmp_path)
+    assert raised.value.command == "sudo modprobe sch_tbf"
+
+
+def test_of_two_that_fail_of_themselves_the_first_is_named(tmp_path):
+    def work(rank, channel):
+        if rank == 0:
+            time.sleep(0.5)
+        raise ValueError("of itself, or for what the other did")
+
+    with pytest.raises(processes.WorkerError) as raised:
+        run(work, tmp_path, size=2)
+    assert raised.value.rank == 1
+
+
+def test_a_server_that_dies_when_it_is_done_fails_a_job_that_still_runs(tmp_path):
+    """A parameter server hands in its result at once, and serves until the launcher ends it."""
+
+    def work(rank, channel):
+        if rank == 1:
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            return {}
+        time.sleep(30)
+        return {}
+
+    with pytest.raises(processes.WorkerError, match=r"^rank 1: killed by SIGKILL$"):
+        run(work, tmp_path, size=2)
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_what_a_worker_starts_ends_with_it_and_holds_nothing_of_the_launcher(tmp_path, code):
+    """Such as a pool of processes in a user's model, which a killed parent does not end."""
+    ours, other = socket.socketpair()
+
+    def work(rank, channel):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.fstat(ours.fileno())
+            os.write(writing, b"let go")
+            time.sleep(60)
+            os._exit(0)
+        (tmp_path / "child").write_text(str(child))
+        told = os.read(reading, 10).decode()
+        if code:
+            raise ValueError(told)
+        return {"told": told}
+
+    with ours, other:
+        if code:
+            with pytest.raises(processes.WorkerError, match="ValueError: let go"):
+                run(work, tmp_path, size=1)
+        else:
+            assert run(work, tmp_path, size=1) == [{"told": "let go"}]
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not psutil.pid_exists(child), 5)
 
 
 def test_a_worker_that_just_leaves_is_named(tmp_path):

@@ -1,8 +1,12 @@
 """One cell by hand, as a user would: the templates as they are, in a copy of the project."""
 
+import time
+from datetime import UTC, datetime
+
 import pytest
 
 import projects
+from nodewise.clusters import machine
 from nodewise.records import Failure, read_record
 
 pytestmark = pytest.mark.alone
@@ -47,6 +51,19 @@ def test_measuring_again_keeps_the_earlier_record(project):
     folder = project / RECORDS / "single/batch~64/nodes~1"
     assert sorted(path.name for path in folder.iterdir()) == ["repeat~0.json", "repeat~1.json"]
     assert read_record(folder / "repeat~1.json").cell.repeat == 1
+
+
+def test_the_wait_for_another_study_is_not_the_cells_time(project):
+    how = "--strategy single --nodes 1 --batch 64 --steps 4 --out waited.json"
+    with machine.to_itself(lambda: None):
+        run = projects.start(project, "nodewise", "measure", *f"{OWN} {how}".split())
+        while "waiting for it" not in (line := run.stdout.readline()):
+            assert line, run.wait()
+        time.sleep(0.2)
+        released = datetime.now(UTC)
+    said = projects.finish(run)
+    assert run.returncode == 0, said
+    assert read_record(project / "waited.json").started_at >= released
 
 
 def failure_of(project, name: str) -> tuple[Failure, str]:

@@ -11,7 +11,9 @@ import pytest
 JOB = Path(__file__).with_name("moving_statistics_job.py")
 
 
-STRATEGIES = ("custom_loop", "mpi", "multi_worker_mirrored", "parameter_averaging")
+STRATEGIES = (
+    *("custom_loop", "mpi", "multi_worker_mirrored", "parameter_averaging", "split_dense"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +47,17 @@ def test_a_step_leaves_no_thread_behind(folder, strategy):
     grown = [json.loads(path.read_text()) for path in (folder / strategy).glob("threads~*.json")]
     assert len(grown) == 2
     assert max(grown) < 10
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_workers_begin_with_the_same_weights_and_drop_other_units(folder, strategy):
+    weights, masks = (
+        [list(np.load(folder / strategy / f"{what}~{rank}.npz").values()) for rank in range(2)]
+        for what in ("initial", "dropped")
+    )
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for first, second, again in masks:
+        assert (first != second).any()
+        np.testing.assert_array_equal(first, again)
+    assert (masks[0][0] != masks[1][0]).any()

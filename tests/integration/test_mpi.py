@@ -16,7 +16,7 @@ from rank_cells import (
     project_of,
     start,
 )
-from traces import needs_emulated_nodes, slower
+from traces import assert_gone, needs_emulated_nodes, slower, traces
 
 pytestmark = pytest.mark.alone
 
@@ -50,6 +50,10 @@ def test_a_collective_that_a_peer_does_not_come_to_is_an_error(ranks):
     ] * 2
 
 
+def test_what_mpich_gives_up_is_a_lost_peer_not_the_ranks_own_failure(ranks):
+    assert {rank["lost"] for rank in ranks} == {"MPI: Other MPI error"}
+
+
 def test_ranks_can_be_reached_at_their_own_address_only(ranks):
     assert {address for rank in ranks for address in rank["listening"]} == {"127.0.0.1"}
 
@@ -71,7 +75,9 @@ def project(tmp_path_factory):
 @pytest.mark.parametrize("nodes", ["local", pytest.param("emulated", marks=needs_emulated_nodes)])
 def test_it_trains_and_sends_what_a_ring_sends_over_the_network(project, nodes):
     """Over memory that ranks share, as MPI prefers it on one machine, nothing would be sent."""
+    before = traces(str(project))
     record = finish(project, nodes, start(project, "mpi", nodes))
+    assert_gone(before, str(project))
     assert_sent_as_in_a_ring(record)
     assert {"mpi4py", "mpich"} <= record.provenance.versions.keys()
     assert len(record.result.workers[0].observed["mean_step_s"]) == record.result.steps

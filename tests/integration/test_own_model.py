@@ -225,6 +225,26 @@ def test_the_same_seed_gives_the_same_first_weights(recipe):
             "excludes weights from weight decay",
         ),
         (
+            compiled(
+                LOGITS,
+                "optimizers.MultiOptimizer(optimizers.OptimizerMap(optimizers.SGD(clipnorm=1)))",
+            ),
+            "must have one optimizer, not several in a MultiOptimizer",
+        ),
+        (compiled(LOGITS, "optimizers.SGD(use_ema=True)"), "averages weights (use_ema)"),
+        (
+            compiled(LOGITS, "optimizers.SGD(gradient_accumulation_steps=2)"),
+            "has gradient_accumulation_steps, but here every step is an update",
+        ),
+        (
+            compiled(LOGITS, "loss='mse', loss_weights=0.5"),
+            "must have one loss, which is not weighted (loss_weights)",
+        ),
+        (
+            f"keras.Sequential([{LOGITS}, layers.BatchNormalization(synchronized=True, name='n')])",
+            "n is synchronized over workers, which is not done here",
+        ),
+        (
             SUBCLASSED.format(built="pass").replace(
                 "    def call", "    def train_step(self, data):\n        return {}\n\n    def call"
             ),

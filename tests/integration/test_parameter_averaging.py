@@ -9,9 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 from averaging_job import NODES, STEPS, STEPS_PER_EPOCH
+
+from nodewise.errors import RefusedError
+from nodewise.strategies.parameter_averaging import resettable
 
 SCRIPT = Path(__file__).with_name("averaging_job.py")
 EVERY_STEP, PERIOD = 1, 4
@@ -123,3 +127,14 @@ def test_the_split_form_does_the_same_and_communicates_when_averaging_is_due(sav
     for part in (wait, communicate):
         assert (part[:, due] > 0).all()
         assert (part[:, ~due] == 0).all()
+
+
+def test_what_would_begin_anew_in_every_period_is_not_reset():
+    optimizers = keras.optimizers
+    decaying = optimizers.SGD(optimizers.schedules.ExponentialDecay(0.1, 10, 0.5))
+    with pytest.raises(RefusedError, match="learning rate follows a schedule, which"):
+        resettable(decaying)
+    with pytest.raises(RefusedError, match="remembers weights, which optimizer_state reset"):
+        resettable(optimizers.ScheduleFreeAdamW())
+    adam = optimizers.Adam()
+    assert resettable(adam) == adam.variables

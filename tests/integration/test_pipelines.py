@@ -115,6 +115,12 @@ def test_pipelines_side_by_side_keep_one_model(done):
         np.testing.assert_allclose(agreed, np.mean([one, other], axis=0), rtol=1e-6)
 
 
+def test_pipelines_side_by_side_drop_other_units(done):
+    first, same, other, other_same = (one["seeds"] for one in done("side_by_side").seen)
+    assert first == same
+    assert other == other_same == [seed + 1 for seed in first]
+
+
 @pytest.mark.parametrize(("case", "idle"), [("naive", 1 / 2), ("filled", 1 / 5)])
 def test_micro_batches_fill_the_pipeline(done, case, idle):
     """Of n stages that take equally long, (n − 1) / (micro-batches + n − 1) of the time is idle."""

@@ -8,8 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
+from keras import layers
+
+from nodewise.strategies import split_dense
+from nodewise.strategies.base import Job
 
 JOB = Path(__file__).with_name("pipeline_job.py")
 NODES, STEPS, EXAMPLES = 3, 6, 24  # of each worker
@@ -71,3 +76,41 @@ def test_a_worker_that_ends_ends_the_job(folder):
 
 def test_who_fails_of_itself_is_named_not_who_lost_it(folder):
     assert (folder / "failed" / "failure.txt").read_text() == "rank 2: ArithmeticError: of itself"
+
+
+class Scaled(layers.Dense):
+    """A dense layer that makes something else of its inputs."""
+
+    def call(self, inputs, training=None):
+        return super().call(2 * inputs)
+
+
+def with_lora():
+    layer = layers.Dense(300)
+    layer.build((None, 300))
+    layer.enable_lora(4)
+    return layer
+
+
+def model_of(*ones):
+    """Put a model together layer by layer: each `add` leaves calls of layers behind."""
+    model = keras.Sequential([keras.Input((300,))])
+    for one in (*ones, layers.Dropout(0.2), layers.Dense(2)):
+        model.add(one)
+    return model
+
+
+def split_in(model):
+    job = Job(0, 2, 8, 1, lambda: model, keras.optimizers.SGD)
+    return [layer for layer in model.layers if split_dense.saves_bytes(layer, model, job)]
+
+
+def test_which_layers_are_split():
+    plain, twice = layers.Dense(300), layers.Dense(300)
+    assert split_in(model_of(plain)) == [plain]
+    assert split_in(model_of(Scaled(300))) == []
+    assert split_in(model_of(with_lora())) == []
+    x = keras.Input((300,))
+    assert split_in(keras.Model(x, twice(twice(x)))) == []
+    inner = keras.Sequential([keras.Input((300,)), twice])
+    assert split_in(keras.Model(x, inner(twice(x)))) == []

@@ -89,7 +89,7 @@ def test_optimizers_that_need_whole_layers_are_refused_in_one_line(tmp_path):
     jobs = [job | {"optimizer": "clipped"}, job | {"optimizer": "lamb"}]
     clipped, lamb = json.loads(run("async_sgd_job.py", tmp_path, json.dumps(jobs)))
     assert clipped["error"].startswith("the optimizer's clipnorm needs the gradients of all nodes")
-    assert lamb["error"].startswith("the optimizer lamb does not treat each weight for itself")
+    assert lamb["error"] == "the optimizer Lamb is not known to treat each weight for itself"
 
 
 def test_a_stuck_worker_is_not_waited_for_without_end(tmp_path):

@@ -166,18 +166,35 @@ def test_what_decides_nothing_of_a_cell_measures_none(project):
     assert rules <= FOLLOWING and "build_tables" in rules
 
 
-@pytest.mark.parametrize("cause", ["seed", "shared source", "another cluster"])
+def install_another_tensorflow(project: Path) -> None:
+    """Have it found, by its version, before the one that is installed."""
+    told = project / "workflow/tensorflow-9.9.dist-info/METADATA"
+    told.parent.mkdir()
+    told.write_text("Metadata-Version: 2.1\nName: tensorflow\nVersion: 9.9\n")
+
+
+@pytest.mark.parametrize("cause", ["seed", "shared source", "another cluster", "TensorFlow"])
 def test_what_decides_every_cell_measures_all(project, cause):
     everything = STEPS_CELLS | {WHOLE, IMPOSSIBLE}
     if cause == "shared source":
         edit(project / "workflow/nodewise/train.py")
     elif cause == "seed":
         write_study(project, STUDY | {"seed": 7})
+    elif cause == "TensorFlow":
+        install_another_tensorflow(project)
     else:
         write_study(project, STUDY | {"cluster": {"kind": "emulated"}})
     cells, rules = would_run(project)
     assert cells == everything
     assert ("calibrate" in rules) == (cause == "another cluster")
+
+
+def test_a_calibration_is_made_anew_for_all_that_sets_up_its_launches(project):
+    write_study(project, STUDY | {"cluster": {"kind": "emulated"}})
+    told = snakemake(project, "--dry-run")
+    (inputs,) = re.findall(r"^rule calibrate:\n +input: (.+)", told, re.MULTILINE)
+    for name in ("runner.py", "tensorflow_import.py"):
+        assert f"workflow/nodewise/{name}" in inputs
 
 
 def test_an_edited_model_measures_only_its_cells(project):
@@ -223,6 +240,8 @@ def test_without_a_compiler_cells_of_horovod_are_refused_and_all_others_stand(pr
     assert would_run(project) == (set(), FOLLOWING)
     (project / "results/horovod/manifest.json").write_text("{}")  # as after a build by hand
     assert would_run(project) == (HOROVOD_CELLS, FOLLOWING)
+    install_another_tensorflow(project)
+    assert "build_horovod" in would_run(project)[1]
 
 
 def programs_but(missing: str, folder: Path) -> Path:

@@ -121,6 +121,14 @@ def test_a_refusal_is_a_result_with_its_reason(tmp_path, monkeypatch):
     assert (written.status, written.failure.reason) == ("refused", "no CPU cgroup")
 
 
+def test_a_machine_too_small_for_one_node_is_a_refusal(tmp_path, monkeypatch):
+    monkeypatch.setattr(measuring.cgroups, "cores", lambda: 0.1)
+    assert calibrate(tmp_path, monkeypatch, launched) == ([], [])
+    written = read_calibration(tmp_path / "out.json")
+    assert written.status == "refused"
+    assert written.failure.reason == "one node asks for 0.2 of a core, here are 0.1"
+
+
 def test_a_launch_of_a_restless_machine_is_repeated_up_to_a_limit(tmp_path, monkeypatch, two_cores):
     tries = Counter()
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from nodewise.cells import Cell, Extent, parse_id
+from nodewise.cells import Cell, Extent, Link, parse_id
 
 names = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)
 
@@ -77,3 +77,10 @@ def test_a_cell_that_cannot_be_is_refused(wrong):
 def test_an_extent_is_steps_or_epochs(extent):
     with pytest.raises(ValidationError):
         Extent.model_validate(extent)
+
+
+def test_the_fastest_link_is_one_that_the_kernel_can_be_told():
+    """It is told bytes per second in 32 bits."""
+    assert Link(rate_mbit=34_000).rate_mbit * 1e6 / 8 < 2**32
+    with pytest.raises(ValidationError, match="less than or equal to 34000"):
+        Link(rate_mbit=35_000)

@@ -299,7 +299,9 @@ def test_every_measured_point_knows_a_cell_of_its_own(study, drawn):
             its = cells.loc[of_cells["cell_id"]]
             assert its["nodes"].tolist() == of_cells["nodes"].tolist()
             if len(its):
-                assert its["batch_per_worker"].tolist() == of_cells["batch_per_worker"].tolist()
+                batches = "batch_per_worker" if "batch_per_worker" in of_cells else "batch"
+                known = its["batch_per_worker"].astype(str).tolist()
+                assert known == of_cells[batches].astype(str).tolist()
             assert (its["status"] == "ok").all()
     data = figure_of(drawn, "time").data
     assert ((data["cell_id"] == "") == (data["kind"] == "published")).all()

@@ -74,6 +74,18 @@ def test_what_two_experiments_measured_is_one_bar_among_the_settings(tmp_path):
     assert set(rows["experiment"]) == {"one", "link"}
 
 
+def test_settings_are_compared_on_one_machine_the_one_that_measured_most(tmp_path):
+    rates = {"elsewhere": 100, "of_100": 100, "of_25": 25}
+    records = []
+    for name, rate in rates.items():
+        cluster = {"kind": "emulated", "link": {"rate_mbit": rate}}
+        tree = make.record(make.cell(experiment=name, n=3, cluster=cluster)).model_dump()
+        tree["provenance"]["cpu"] = "one" if name == "elsewhere" else "two"
+        records.append(Record.model_validate(tree))
+    rows = views.settings(tables_of(records, tmp_path))
+    assert set(rows["experiment"]) == {"of_100", "of_25"}
+
+
 def test_accuracies_compare_nodes_with_the_same_way_and_leave_devices_out(tmp_path):
     def cell(n, strategy):
         return make.cell(experiment="whole", extent=make.EPOCHS, n=n, strategy=strategy)

@@ -199,6 +199,27 @@ def test_repeats_interleave_over_nodes(tmp_path):
             "strategies.hybrid.options.micro_batches: at most 32, what a pipeline has of a step "
             "with batch 32 on 4 nodes; not 33",
         ),
+        (
+            "experiments.steps.strategies",
+            {
+                "rarely": {
+                    "strategy": "parameter_averaging",
+                    "nodes": [2],
+                    "options": {"period": 11},
+                }
+            },
+            "strategies.rarely.options.period: at most 10, the timed steps; not 11",
+        ),
+        (
+            "experiments.steps.strategies",
+            {"parameter_averaging": {"nodes": [2], "options": {"period": "epoch"}}},
+            "parameter_averaging.options.period: epoch only where epochs are timed, not steps",
+        ),
+        (
+            "experiments.steps.strategies",
+            {"compressed_sgd": {"nodes": [2], "options": {"warmup_steps": 10}}},
+            "options.warmup_steps: less than 10, the timed steps; not 10",
+        ),
         ("name", "../up", "name: must be small letters, digits and _"),
         (
             "experiments.steps.strategies",
@@ -224,6 +245,7 @@ def test_a_mistake_is_one_line_that_names_the_key(tmp_path, where, value, said):
         ("", "the file: must be"),
         ("name: !!python/object/apply:os.system ['true']\n", "not YAML"),
         ("? [a]\n: b\n", "line 1: not YAML"),
+        ("name: a\ntitle: 2024-13-01\n", "not YAML (month must be in 1..12)"),
     ],
 )
 def test_what_is_not_a_configuration_is_said(tmp_path, text, said):
@@ -336,6 +358,16 @@ def test_dense_layers_are_split_of_models_that_have_them(tmp_path):
     allowed = line.partition("allowed: ")[2].split(", ")
     assert "fashion_mlp" in allowed
     assert "resnet50" not in allowed
+
+
+def test_what_comes_with_the_last_of_the_steps_or_once_an_epoch_is_timed(tmp_path):
+    averaging = {"parameter_averaging": {"nodes": [2], "options": {"period": 10}}}
+    compressed = {"compressed_sgd": {"nodes": [2], "options": {"warmup_steps": 9}}}
+    assert read(tmp_path, changed("experiments.steps.strategies", averaging | compressed)).cells()
+    averaging["parameter_averaging"]["options"]["period"] = "epoch"
+    epochs = changed("experiments.steps.strategies", averaging)
+    epochs["experiments"]["steps"]["extent"] = {"epochs": 1}
+    assert read(tmp_path, epochs).cells()
 
 
 def test_what_is_not_known_of_an_own_model_is_left_to_its_workers(tmp_path):

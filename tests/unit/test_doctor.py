@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from nodewise import doctor
-from nodewise.clusters import cgroups, network, permits
+from nodewise.clusters import cgroups, duty, network, permits
+from nodewise.clusters.base import NotPermittedError
 from nodewise.clusters.cgroups import Hierarchy, has_cpu, parse_hierarchies, quota_of
 from nodewise.clusters.permits import Machine, Permit
 
@@ -66,6 +67,19 @@ def test_a_mount_point_with_a_blank_and_one_that_looks_like_the_separator():
 def test_no_cpu_controller_is_no_hierarchy():
     assert parse_hierarchies(SYSTEMD_V1, "5:cpuset:/\n4:cpuacct:/\n3:rdma:/cpu\n") == []
     assert parse_hierarchies("", "0::/\n4:cpu:/\n") == []
+
+
+def test_only_what_a_launcher_of_this_pid_namespace_left_is_stale(tmp_path, monkeypatch):
+    """A container may share the tree of groups, and its launchers have numbers of their own."""
+    removed = []
+    monkeypatch.setattr(cgroups, "_remove", lambda folder: removed.append(folder.name))
+    own, here = cgroups._own_name(), cgroups._pid_namespace()
+    gone = f"nodewise-4194303-1-{here}"  # beyond the largest pid
+    of_earlier_version, of_container = "nodewise-4194303-1", f"nodewise-1-1-{int(here) + 1}"
+    for name in (own, gone, of_earlier_version, of_container, "nodewise-else"):
+        (tmp_path / name).mkdir()
+    cgroups.remove_stale(tmp_path)
+    assert set(removed) == {gone, of_earlier_version}
 
 
 def machine(**kinds):
@@ -220,6 +234,27 @@ def test_a_tree_of_version_2_has_the_controller_or_not(unified):
 def test_the_switch_that_forbids_namespaces_is_named(user, monkeypatch, switches, reason, command):
     monkeypatch.setattr(network, "_sysctl", switches.get)
     assert network._obstacle(OSError(errno.EPERM, "")) == (reason, command)
+
+
+def test_where_no_namespace_is_left_a_node_is_refused(monkeypatch):
+    def full(flags):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(network, "_unshare", full)
+    monkeypatch.setattr(network, "_sysctl", {}.get)
+    with pytest.raises(NotPermittedError, match="no network for a node: as many namespaces exist"):
+        network.enter_network_namespace()
+
+
+@pytest.mark.parametrize("counted", [None, "0 0 0\n"])
+def test_a_kernel_that_counts_no_waiting_permits_no_soft_nodes(tmp_path, monkeypatch, counted):
+    file = tmp_path / "schedstat"
+    if counted:
+        file.write_text(counted)
+    monkeypatch.setattr(duty, "_SCHEDSTAT", file)
+    permit = permits._soft()
+    assert not permit.permitted
+    assert permit.remark.endswith("waits for a core (schedstat)")
 
 
 def test_root_is_not_told_of_switches_for_users(monkeypatch):

@@ -134,6 +134,18 @@ def test_an_answer_that_turns_with_the_tables_is_told_the_other_way(tmp_path):
     assert answer.startswith("In none of 1 comparisons")
 
 
+def test_trainings_that_went_through_the_same_weights_count_as_one(tmp_path):
+    ways = ((1, "single"), (2, "custom_loop"), (2, "mpi"))
+    cells = [
+        make.cell(experiment="whole", extent=make.EPOCHS, n=n, strategy=way) for n, way in ways
+    ]
+    make.write_study(tmp_path, [make.record(cell) for cell in cells])
+    page = render(tmp_path)[0] / "findings.md"
+    (answer,) = [said for said in leads(page) if "our trainings" in said]
+    assert "of 1 of our trainings" in answer
+    assert "with the same accuracies count as one" in Text(page.read_text()).text
+
+
 def test_without_a_record_every_question_says_that_nothing_was_measured(tmp_path):
     make.write_study(tmp_path, [])
     docs, _ = render(tmp_path)

@@ -1,7 +1,10 @@
 """The pages of the fits: answers first, then what they rest on."""
 
 import re
+import shutil
+from pathlib import Path
 
+import pandas as pd
 import pytest
 from test_pages import Texts, render
 
@@ -86,6 +89,22 @@ def test_a_curve_has_its_coefficients_units_and_what_bounds_each_point(study):
     for value in own.loc[own["unit"] == "s", "value"]:
         assert f'<data value="{value:.6g}">' in html
     assert "bandwidth-bound" in page and "compute-bound" in page and "bytes on the link" in page
+
+
+@pytest.mark.parametrize(("by_epochs", "told"), [(250, "5.00× fitted that by the noise scale"), (90, "")])
+def test_two_critical_batches_that_are_far_apart_are_told(study, tmp_path, by_epochs, told):
+    folder = Path(shutil.copytree(study, tmp_path / "study"))
+    path = folder / "overhead" / "steps_to_accuracy.csv"
+    key = {"model": "fashion_cnn", "dataset": "fashion_mnist", "data_origin": "mirror"}
+    known = [("noise scale", "measured", 50), ("whole epochs", "fitted", by_epochs)]
+    rows = [key | {"basis": basis, "kind": kind, "critical_batch": b} for basis, kind, b in known]
+    columns = pd.read_csv(path).columns
+    pd.DataFrame(rows, columns=columns).to_csv(path, index=False)
+    render(folder)
+    page = text_of(folder, "fit.md")
+    assert "Fewer steps from a larger batch" in page
+    assert ("The two do not agree here." in page) == bool(told)
+    assert told in page
 
 
 def test_a_page_keeps_markup_of_its_own_apart_from_text(study):

@@ -95,6 +95,15 @@ def test_a_build_of_horovod_that_was_in_vain_is_a_gap_of_studies_that_train_with
     assert not any("Horovod" in reason for reason in gaps.gaps(study(), measured))
 
 
+def test_a_calibration_that_cannot_be_read_is_one_that_is_still_to_be_made(measured):
+    """As a record of another version is; the run that makes it ends by looking for gaps."""
+    before = gaps.gaps(study(), measured)
+    file = measured.parent / gaps.CALIBRATION
+    file.parent.mkdir()
+    file.write_text('{"schema_version": 0}')
+    assert gaps.gaps(study(), measured) == before
+
+
 def test_a_plan_counts_what_failed_and_what_was_declared_otherwise_apart(measured, monkeypatch):
     monkeypatch.undo()  # the plan reads the project's own registries
     machine = Machine(reference_s=0.006, cores=2)

@@ -13,7 +13,7 @@ from nodewise import horovod_build
 
 def built(folder):
     (folder / "site" / "horovod").mkdir(parents=True)
-    (folder / "manifest.json").write_text(json.dumps(horovod_build._wanted()))
+    (folder / "manifest.json").write_text(json.dumps(horovod_build.wanted()))
 
 
 def test_what_is_built_is_not_built_again(tmp_path, monkeypatch):
@@ -39,7 +39,7 @@ def test_another_manifest_is_no_horovod(tmp_path, text):
 
 
 def test_a_manifest_without_its_files_is_no_horovod(tmp_path):
-    (tmp_path / "manifest.json").write_text(json.dumps(horovod_build._wanted()))
+    (tmp_path / "manifest.json").write_text(json.dumps(horovod_build.wanted()))
     assert horovod_build.missing(tmp_path)
 
 

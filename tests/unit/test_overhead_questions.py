@@ -187,7 +187,8 @@ def test_a_link_of_another_rate_scales_bytes_and_nothing_else():
 def test_points_over_other_links_stand_beside_the_law_and_what_lies_beyond_is_marked():
     fast = emulated(400, nodes=(1, 4), experiment="link_400")
     other = emulated(25, nodes=(1, 4), experiment="link_25", strategy="mpi")
-    rows = fit_all(emulated(), fast, other)["rates"]
+    elsewhere = emulated(200, nodes=(1, 4), experiment="link_200", machine="another")
+    rows = fit_all(emulated(), fast, other, elsewhere)["rates"]
     line = rows[(rows["experiment"] == "steps") & (rows["batch_per_worker"] == 32)]
     seen = line[line["observed_s"].notna()]
     assert set(map(tuple, seen[["rate_bit_s", "nodes"]].to_numpy())) == {

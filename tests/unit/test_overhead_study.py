@@ -65,6 +65,7 @@ def launches(
             "cluster": "local",
             "kind": "measured",
             "data_origin": "official",
+            "machine": "a processor",
             "whole_epochs": False,
             "status": "ok",
         } | names
@@ -98,6 +99,7 @@ def tables(*parts):
         payload_bytes=("payload_bytes", "first"),
         exchange=("exchange", "first"),
         options=("options", "first"),
+        machine=("machine", "first"),
     )
     filled = {
         "reason": "",
@@ -442,3 +444,12 @@ def test_fits_of_one_link_share_what_the_link_is():
         low, high = shared.interval(name, "lan")
         assert low < values[name] < high
         assert high - low < 0.7 * np.subtract(*reversed(alone.interval(name, "lan")))
+
+
+def test_a_link_is_shared_by_the_curves_of_one_machine():
+    slow = launches(experiment="slow", machine="another", truth=TRUTH | {"latency_s": 5e-3})
+    fits = fit_all(launches(), slow)["fits"]
+    latency = fits[fits["parameter"] == "latency_s"].set_index("link")["value"]
+    assert len(latency) == 2
+    assert latency[latency.index.str.contains("another")].item() == pytest.approx(5e-3, rel=0.2)
+    assert latency[~latency.index.str.contains("another")].item() < 2e-3

@@ -248,9 +248,12 @@ def test_headlines_are_those_of_the_tables(study):
     trials = views.held_out(views.read_overhead(study / "overhead")["trials"])
     home = (study / "docs" / "index.md").read_text()
     values = [float(value) for value in re.findall(r'<data value="([^"]+)"', home)]
-    assert values[0] == pytest.approx(best, rel=1e-5)
+    optima = views.read_overhead(study / "overhead")["optima"]
+    pays = optima.loc[optima["break_even"] & (optima["objective"] == "efficiency"), "nodes"]
+    assert values[0] in set(pays)
+    assert any(value == pytest.approx(best, rel=1e-5) for value in values)
     errors = trials.groupby("source")["error"].median()
-    assert any(values[2] == pytest.approx(error, rel=1e-5) for error in errors)
+    assert any(value == pytest.approx(one, rel=1e-5) for one in errors for value in values)
 
 
 def test_the_figure_of_the_home_page_is_of_what_was_measured_most(tmp_path):

@@ -66,12 +66,24 @@ def test_every_rank_is_on_a_node_of_its_own():
     assert everywhere(3, work) == ["(vector,(0,3,1))"] * 3
 
 
+def test_all_ranks_of_a_launch_give_it_one_name_and_no_other_launch_has_it():
+    """MPICH names the memory that it shares by it, in a folder of the whole machine."""
+
+    def work(peers):
+        return [pmi.Space(peers).answer("cmd=get_my_kvsname") for _ in range(2)]
+
+    first, *others = everywhere(3, work)
+    assert others == [first] * 2
+    assert len(set(first)) == 2
+
+
 def test_a_barrier_without_a_peer_is_an_error():
     def work(peers):
+        space = pmi.Space(peers)
         if peers.rank == 1:  # came, and is gone
             return None
         with pytest.raises(ConnectionError):
-            pmi.Space(peers).answer("cmd=barrier_in")
+            space.answer("cmd=barrier_in")
         return "told"
 
     assert everywhere(2, work) == ["told", None]
@@ -86,7 +98,7 @@ def test_a_line_that_is_not_known_is_an_error(line):
 def test_the_library_is_answered_over_the_descriptor_it_inherits(monkeypatch):
     for name in ("PMI_FD", "PMI_RANK", "PMI_SIZE"):
         monkeypatch.setenv(name, "")
-    pmi.manage(Peers(0, ["127.0.0.1:0"]))
+    pmi.manage(Peers(0, ["127.0.0.1:0"], timeout_s=5))
     assert (os.environ["PMI_RANK"], os.environ["PMI_SIZE"]) == ("0", "1")
     with socket.socket(fileno=int(os.environ["PMI_FD"])) as library:
         library.settimeout(5)
@@ -94,7 +106,7 @@ def test_the_library_is_answered_over_the_descriptor_it_inherits(monkeypatch):
         for said, answered in (
             ("cmd=init pmi_version=1 pmi_subversion=1", "cmd=response_to_init "),
             ("cmd=get_maxes", "cmd=maxes "),
-            ("cmd=get_my_kvsname", "cmd=my_kvsname kvsname=job "),
+            ("cmd=get_my_kvsname", "cmd=my_kvsname kvsname=job~"),
             ("cmd=barrier_in", "cmd=barrier_out "),
             ("cmd=finalize", "cmd=finalize_ack "),
         ):
@@ -109,7 +121,7 @@ def test_the_line_of_the_library_is_cut_where_it_cannot_be_answered(monkeypatch)
     monkeypatch.setattr(threading, "excepthook", lambda failed: told.put(failed.exc_type))
     for name in ("PMI_FD", "PMI_RANK", "PMI_SIZE"):
         monkeypatch.setenv(name, "")
-    pmi.manage(Peers(0, ["127.0.0.1:0"]))
+    pmi.manage(Peers(0, ["127.0.0.1:0"], timeout_s=5))
     with socket.socket(fileno=int(os.environ["PMI_FD"])) as library:
         library.settimeout(5)
         library.sendall(b"cmd=spawn\n")

@@ -1,5 +1,6 @@
 """Study pages: what a study printed stands beside what was measured here, kinds told apart."""
 
+import pandas as pd
 import pytest
 from test_pages import Texts, render
 
@@ -27,6 +28,25 @@ def docs(tmp_path_factory):
     make.write_study(folder, records(), make.published(), published.runs())
     draw_all(folder)
     return render(folder)[0] / "studies"
+
+
+def test_every_figure_and_table_of_the_ntua_study_is_done_again(tmp_path):
+    printed = published.ntua()
+    best = printed.sort_values("batch_per_worker").drop_duplicates("model", keep="last")
+    cells = [
+        make.cell(model=model, dataset=dataset, batch=batch, n=nodes)
+        for model, dataset, batch in best[["model", "dataset", "batch_per_worker"]].to_numpy()
+        for nodes in (1, 2, 3)
+    ]
+    make.write_study(tmp_path, [make.record(cell) for cell in cells], printed, published.runs())
+    draw_all(tmp_path)
+    page = Texts((render(tmp_path)[0] / "studies/ntua.md").read_text()).text
+    for number in range(16, 29):
+        assert f"igure {number}" in page, number
+    assert page.index("CIFAR-10 CNN: figure 16 and figure 17") < page.index("BERT-base: figure 24")
+    assert "Table II" in page and "2,396,330" in page  # Table I: parameters of the CIFAR-10 CNN
+    improvement = pd.read_csv(tmp_path / "charts/ntua-improvement.csv")
+    assert improvement["title"].value_counts()["Mean"] == 4  # published and ours, on 2 and 3 nodes
 
 
 def test_published_runs_are_as_printed():

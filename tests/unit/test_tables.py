@@ -279,11 +279,13 @@ def test_the_interval_lies_within_the_launches_and_ignores_their_order(seconds, 
 def test_intervals_of_a_few_launches_hold_the_truth_as_often_as_they_say(launches):
     random, points = np.random.default_rng(3), 2000
     times = np.exp(random.normal(0, 0.1, (points, launches)))
-    cells = pd.DataFrame({"point": np.repeat(np.arange(points), launches), "kind": "measured"})
+    key = ["nodes", "kind", "experiment"]
+    about = {"kind": "measured", "experiment": "one"}
+    cells = pd.DataFrame({"nodes": np.repeat(np.arange(2, 2 + points), launches), **about})
     cells["step_time_s"] = times.ravel()
-    curves = pd.DataFrame({"point": np.arange(points), "kind": "measured", "flags": ""})
+    curves = pd.DataFrame({"nodes": np.arange(2, 2 + points), **about, "flags": ""})
     curves = curves.assign(repeats=launches, step_time_s=np.median(times, axis=1), epoch_time_s=1.0)
-    ends = with_intervals(curves, cells, ["point", "kind"])
+    ends = with_intervals(curves, cells, key)
     held = ((ends["step_time_low_s"] < 1) & (ends["step_time_high_s"] > 1)).mean()
     assert 0.87 < held < 0.95
 
@@ -296,16 +298,29 @@ def test_one_launch_has_no_interval_and_cautions_do_not_widen_the_others(tmp_pat
     cells = pd.DataFrame(
         [*three(1, flagged=False), *three(2, flagged=True), (3, 0, 1.0, "")],
         columns=["nodes", "repeat", "step_time_s", "flags"],
-    ).assign(kind="measured")
-    curves = cells.groupby("nodes", as_index=False).agg(
-        kind=("kind", "first"), flags=("flags", "max"), repeats=("repeat", "size"),
+    ).assign(kind="measured", experiment="one")
+    curves = cells.groupby(["nodes", "kind", "experiment"], as_index=False).agg(
+        flags=("flags", "max"), repeats=("repeat", "size"),
         step_time_s=("step_time_s", "median"),
     )  # fmt: skip
-    ends = with_intervals(curves.assign(epoch_time_s=1.0), cells, ["nodes", "kind"])
+    key = ["nodes", "kind", "experiment"]
+    ends = with_intervals(curves.assign(epoch_time_s=1.0), cells, key)
     calm, restless, alone = (ends["step_time_high_s"] / ends["step_time_s"]).tolist()
     assert calm < 1.06
     assert restless > 2
     assert math.isnan(alone)
+
+
+def test_a_lone_node_whose_launches_differ_widens_its_own_interval_only():
+    at = [(nodes, repeat) for nodes in (1, 2, 3) for repeat in range(3)]
+    cells = pd.DataFrame(at, columns=["nodes", "repeat"]).assign(kind="emulated", experiment="one")
+    cells["step_time_s"] = 1 + cells["repeat"] * cells["nodes"].eq(1).map({True: 0.5, False: 0.01})
+    key = ["nodes", "kind", "experiment"]
+    curves = cells.groupby(key, as_index=False)["step_time_s"].median()
+    curves = curves.assign(flags="", repeats=3, epoch_time_s=1.0)
+    ends = with_intervals(curves, cells, key)
+    alone, *several = (ends["step_time_high_s"] / ends["step_time_s"]).tolist()
+    assert alone > 1.5 and max(several) < 1.02
 
 
 def test_the_interval_of_many_launches_holds_the_median_and_excludes_the_tails():

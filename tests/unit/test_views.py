@@ -103,11 +103,46 @@ def test_every_published_point_stands_beside_ours_with_the_ratio(tables):
     assert at(beside, batch_per_worker=32, nodes=3)["flags"] == "more workers than cores"
 
 
+def test_all_times_beside_a_published_line_are_of_one_experiment(tables):
+    beside = views.beside_published(tables)
+    timed = beside["experiment"].str.split(";").str[0]
+    assert (timed.groupby(beside["batch_per_worker"]).nunique() == 1).all()
+    # whole epochs of two node counts, some steps of three: what has most points is taken
+    fewer = tables["curves"].query("not whole_epochs or nodes < 3")
+    beside = views.beside_published(tables | {"curves": fewer})
+    assert set(beside["experiment"].str.split(";").str[0]) == {"ntua_steps"}
+
+
 def test_published_models_that_we_did_not_measure_stay_in_the_table_but_not_on_our_charts(tables):
     other = make.published().assign(model="bert_base", dataset="movie_reviews")
     both = tables | {"published": pd.concat([tables["published"], other], ignore_index=True)}
     assert views.beside_published(both).groupby("model")["ratio"].count()["bert_base"] == 0
     assert set(views.training_times(both)["model"]) == {"fashion_cnn"}
+
+
+def test_what_more_nodes_save_is_of_the_batch_that_saved_most_and_of_all_models_in_the_mean(tables):
+    published = tables["published"]
+    other = published.assign(
+        model="bert_base", dataset="movie_reviews", training_time_s=60 / published["nodes"]
+    )
+    both = tables | {"published": pd.concat([published, other], ignore_index=True)}
+    rows = views.improvements(both)
+    assert set(rows["nodes"]) == {2, 3}
+    one, two = (
+        at(published, batch_per_worker=512, nodes=nodes)["training_time_s"] for nodes in (1, 2)
+    )
+    of_published = rows[rows["kind"] == "published"]
+    row = at(of_published, model="fashion_cnn", nodes=2)
+    assert row["batch_per_worker"] == 512 and row["saved"] == pytest.approx(1 - two / one)
+    mean = at(rows, model="", nodes=2)  # none of ours: one of the two models was measured
+    assert mean["kind"] == "published"
+    assert mean["saved"] == pytest.approx((row["saved"] + 0.5) / 2)
+    ours = rows[rows["kind"].str.startswith("measured")]
+    assert set(ours["model"]) == {"fashion_cnn"} and set(ours["batch_per_worker"]) == {512}
+    times = views.training_times(tables)
+    times = times[times["experiment"] == ours["experiment"].iloc[0]]
+    speedup = at(times, batch_per_worker=512, nodes=2)["speedup"]
+    assert at(ours, nodes=2)["saved"] == pytest.approx(1 - 1 / speedup)
 
 
 def test_the_parts_add_up_to_the_split_step(tables):
@@ -284,6 +319,7 @@ def test_the_mean_of_savings_begins_at_two_nodes():
 def test_nothing_measured_shows_nothing(empty):
     for view in (views.training_times, views.accuracies, views.beside_published, views.epochs):
         assert view(empty).empty
+    assert views.improvements(empty).empty
     for view in (views.step_parts, views.speedups, views.scaling_lines):
         assert view(empty["curves"]).empty
     overhead = {name: typed((), columns) for name, columns in views.OVERHEAD.items()}

@@ -21,7 +21,7 @@ from nodewise.cells import Cell
 from nodewise.config import own_dataset_name
 from nodewise.errors import UserError
 from nodewise.files import check_writable
-from nodewise.misfits import first_misfit
+from nodewise.misfits import NOT_YAML, first_misfit
 from nodewise.models import registry, weights_of
 from nodewise.records import Record
 from nodewise.runner import measure, settle_environment
@@ -108,6 +108,7 @@ def cell_of(options: Options) -> Cell:
     except ValidationError as error:
         raise UserError(first_misfit(error)) from error
     try:
+        chosen.check_extent(cell.extent)
         chosen.check_training(cell.nodes, cell.batch, None if cell.build else cell.model)
     except ValueError as error:
         raise UserError(f"--strategy {options.strategy}: {error}") from error
@@ -123,7 +124,7 @@ def _chosen(pairs: tuple[str, ...]) -> dict[str, Any]:
             raise UserError(f"--option {pair}: give each option once, as name=value")
         try:
             chosen[name] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+        except NOT_YAML as error:
             raise UserError(f"--option {pair}: the value is no YAML") from error
     return chosen
 

@@ -34,7 +34,7 @@ class Extent(Frozen):
     """How long a cell trains: `warmup_steps` untimed, then either `steps` or whole `epochs`, timed.
 
     `split_steps` further steps are run in the split form (compute, wait, communicate and apply
-    timed apart) after the timed ones and after the evaluation.
+    timed apart) after the timed ones. The evaluation comes last, of what the timed ones trained.
     """
 
     warmup_steps: int = Field(default=5, ge=1, le=10_000)
@@ -85,7 +85,8 @@ class SlowNode(Frozen):
 class Link(Frozen):
     """The link of an emulated node: its rate in each direction, its latency one way."""
 
-    rate_mbit: float = Field(default=100, ge=1, le=100_000)
+    # the kernel is told bytes per second, of which 32 bits are sent
+    rate_mbit: float = Field(default=100, ge=1, le=34_000)
     latency_ms: float = Field(default=0, ge=0, le=10_000)
 
 

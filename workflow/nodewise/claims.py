@@ -3,8 +3,8 @@
 A claim names a rule of `RULES` and its settings. A rule returns comparisons: each has a `value`,
 which is shown, and a `margin`, which decides: above 1 speaks for the claim, below 1 against it, and
 as near to 1 as the claim's `near` decides nothing. The verdict follows from the margins alone.
-Points with a caution decide nothing, nor do published ones, but for what a law that was fitted to
-a published table predicts.
+Points with a caution decide nothing, but of bytes; nor do published ones, but for what a law that
+was fitted to a published table predicts.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,6 +22,7 @@ from nodewise.cells import Frozen
 from nodewise.errors import UserError
 from nodewise.misfits import read_yaml
 from nodewise.published import FOLDER
+from nodewise.tables import OVERSUBSCRIBED
 from nodewise.views import GROUP, Tables, scaling_lines, with_labels
 
 CLAIMS = FOLDER / "claims.yaml"
@@ -152,7 +153,9 @@ def _keeps_accuracy(tables: Tables, _: Tables, *, study: str, loss: float) -> pd
     """
     rows = comparisons.accuracies(tables)
     rows = rows[(rows["label"] != "published") & (rows["study"] == study)]
-    faster = tables["curves"].loc[tables["curves"]["speedup"] > 1, ["cell_id"]]
+    curves = tables["curves"]  # of a restless machine, too, but not of too few cores
+    crowded = curves["flags"].str.contains(OVERSUBSCRIBED, regex=False)
+    faster = curves.loc[~crowded & (curves["speedup"] > 1), ["cell_id"]]
     rows = rows.merge(faster, "inner", "cell_id").dropna(subset="train_change")
     rows = rows.sort_values("train_change", kind="stable", ascending=False)
     best = rows.drop_duplicates(["experiment", "model", "strategy", "nodes"])
@@ -219,7 +222,8 @@ def _lowers_traffic(
     tables: Tables, _: Tables, *, way: str, than: str, times: float
 ) -> pd.DataFrame:
     """The bytes that another way sends per step over those of this one, against so many times."""
-    pair = _pairs(tables, way, than, None)
+    curves = with_labels(tables["curves"])  # a restless machine sends no other bytes
+    pair = _beside(curves[curves["nodes"] > 1], way, than)
     pair = pair[pair["bytes_sent_per_step"] > 0]
     ratio = pair["bytes_sent_per_step_other"] / pair["bytes_sent_per_step"]
     return pair.assign(value=ratio, margin=ratio / times)

@@ -385,7 +385,7 @@ def measure(
         float | None, typer.Option(help="Share of a core of an emulated node; 0.2 if not given.")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(help="Mbit/s of an emulated link; 100 if not given.")
+        float | None, typer.Option(help="Mbit/s of an emulated link, 1 to 34000; 100 if not given.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The record file; in results/by_hand if not given.")

@@ -4,6 +4,8 @@ Ratios are against one node with the same batch per worker. Points with a cautio
 the frames; what is concluded rests on `fair` points alone.
 """
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from nodewise.tables import AXES, CURVE_KEY, PARTS
@@ -18,6 +20,7 @@ DEVICES = "devices"  # exchange between the devices of one machine: these are no
 OVER_BATCHES = ["experiment", "model", "cluster", "line", "label", "nodes"]
 """What points have in common that differ in their batch."""
 SPLIT_LONGER = 0.25
+NEARLY = 0.05  # launches of the same lie further apart
 
 _AT = [*GROUP, "cluster", "label", "whole_epochs", "batch_per_worker"]
 _LAUNCH = [*AXES, "kind", "data_origin", "whole_epochs"]
@@ -26,6 +29,25 @@ _LAUNCH = [*AXES, "kind", "data_origin", "whole_epochs"]
 def fair(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows without a caution."""
     return rows[rows["flags"] == ""]
+
+
+def most_ways(groups: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the comparison of most ways; of several, what was launched again, on most nodes."""
+    return max(
+        groups,
+        key=lambda one: (
+            one["strategy"].nunique(),
+            (one["repeats"] > 1).mean(),
+            one["nodes"].iloc[0],
+        ),
+    )
+
+
+def nearly_as_fast(group: pd.DataFrame) -> str:
+    """Say which ways of a comparison are within `NEARLY` of its fastest; nothing if none is."""
+    rates = group.set_index("strategy")["examples_per_s"].sort_values(ascending=False)
+    near = rates.index[1:][rates.iloc[1:] >= (1 - NEARLY) * rates.iloc[0]]
+    return f" (within {NEARLY:.0%} of it: {', '.join(near)})" if len(near) else ""
 
 
 def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:

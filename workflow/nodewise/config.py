@@ -28,7 +28,7 @@ from nodewise.cells import (
     Spec,
 )
 from nodewise.errors import UserError
-from nodewise.misfits import first_misfit, in_order, where
+from nodewise.misfits import NOT_YAML, first_misfit, in_order, where
 from nodewise.models import registry
 from nodewise.strategies import STRATEGIES
 
@@ -107,6 +107,7 @@ class Experiment(Feeding):
             for nodes in axes.nodes:
                 try:
                     options = entry.checked(axes.options, nodes)
+                    options.check_extent(self.extent)
                     for batch, trained in itertools.product(self.batches, [None, *self.models]):
                         options.check_training(nodes, batch, trained)
                 except ValueError as error:
@@ -326,7 +327,7 @@ def read_config(path: Path) -> Config:
         raise UserError(f"{path}: cannot be read ({error})") from error
     try:
         tree = yaml.load(text, Loader=_UniqueKeys)  # noqa: S506 (a SafeLoader)
-    except yaml.YAMLError as error:
+    except NOT_YAML as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}:" if mark else ""
         raise UserError(f"{path}:{line} not YAML ({getattr(error, 'problem', error)})") from error

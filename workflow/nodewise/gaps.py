@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nodewise import horovod_build
-from nodewise.calibration import read_calibration
+from nodewise.calibration import Calibration, read_calibration
 from nodewise.config import Config
+from nodewise.errors import UserError
 from nodewise.plan import recorded
 from nodewise.quantities import counted
 
@@ -25,7 +26,7 @@ def gaps(study: Config, records: Path) -> Gaps:
             reason = f"{record.status}: {record.failure.reason}"
             found.setdefault(reason, []).append(records / f"{cell.id}.json")
     file = records.parent / CALIBRATION
-    calibration = read_calibration(file) if file.is_file() else None
+    calibration = _calibrated(file)
     if calibration and calibration.failure:
         found[f"calibration {calibration.status}: {calibration.failure.reason}"] = [file]
     if any(cell.strategy == "horovod" for cell in study.cells()) and HOROVOD.is_file():
@@ -33,6 +34,14 @@ def gaps(study: Config, records: Path) -> Gaps:
         if missing:
             found[f"Horovod was not built: {missing}"] = [HOROVOD]
     return found
+
+
+def _calibrated(file: Path) -> Calibration | None:
+    """Return what a calibration gave; None if it is still to be made, anew for this version too."""
+    try:
+        return read_calibration(file) if file.is_file() else None
+    except UserError:
+        return None
 
 
 def lines(found: Gaps) -> Iterator[str]:

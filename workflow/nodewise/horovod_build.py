@@ -85,7 +85,7 @@ def build(out: Path) -> str | None:
         except UserError as error:
             write_json(manifest, {"missing": str(error)})
             return str(error)
-        write_json(manifest, _wanted())
+        write_json(manifest, wanted())
     return None
 
 
@@ -95,7 +95,7 @@ def missing(out: Path = FOLDER) -> str | None:
         manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return "Horovod is not built"
-    if manifest == _wanted() and (out / "site" / "horovod").is_dir():
+    if manifest == wanted() and (out / "site" / "horovod").is_dir():
         return None
     reason = manifest.get("missing") if isinstance(manifest, dict) else None
     return str(reason or "Horovod was built for another TensorFlow or Python")
@@ -118,7 +118,8 @@ def _build(out: Path, steps: "_Steps") -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wanted() -> dict[str, object]:
+def wanted() -> dict[str, object]:
+    """Return what a build is made from and for: with anything else it is another one."""
     return {
         "horovod": f"{VERSION}+{_LABEL}",
         "sha256": SHA256,

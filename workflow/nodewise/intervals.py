@@ -7,7 +7,8 @@ INTERVAL = 0.90
 RESAMPLES = 2000
 BOOTSTRAP_SEED = 20201
 
-_POOL = ["kind", "caution"]
+# a lone node has launches of another spread than several, and so has every experiment
+_POOL = ["kind", "experiment", "alone", "caution"]
 
 
 def with_intervals(curves: pd.DataFrame, cells: pd.DataFrame, key: list[str]) -> pd.DataFrame:
@@ -15,9 +16,9 @@ def with_intervals(curves: pd.DataFrame, cells: pd.DataFrame, key: list[str]) ->
 
     A launch is the unit of repetition: steps within one launch are not independent. Two or three
     launches tell little of their own spread (a bootstrap of them holds the median in half to three
-    quarters of all cases), so the spread of the logarithm of the step time is pooled over all
-    points of a kind, those with a caution apart; the interval is Student's t with the degrees of
-    freedom of the pool. One launch gets none: both ends are NaN.
+    quarters of all cases), so the spread of the logarithm of the step time is pooled over the
+    points of an experiment, those on one node and those with a caution apart; the interval is
+    Student's t with the degrees of freedom of the pool. One launch gets none: both ends are NaN.
 
     Args:
         curves: one row per point, with `key`, `flags`, `repeats`, `step_time_s`, `epoch_time_s`.
@@ -26,7 +27,9 @@ def with_intervals(curves: pd.DataFrame, cells: pd.DataFrame, key: list[str]) ->
     """
     from scipy.special import stdtrit
 
-    points = curves[[*key, "repeats", "flags"]].assign(caution=curves["flags"] != "")
+    points = curves[[*key, "repeats", "flags"]].assign(
+        alone=curves["nodes"] == 1, caution=curves["flags"] != ""
+    )
     timed = cells[cells["step_time_s"] > 0]
     logs = timed[key].assign(log_s=np.log(timed["step_time_s"]))
     spread = logs.groupby(key)["log_s"].agg(squares=squares, launches="size").reset_index()

@@ -1,16 +1,25 @@
-"""A Markdown extension: tables of HTML pass unread, whose tags take most of the time to parse."""
+"""A Markdown extension: what is not searched passes unread, tables above all.
+
+Markdown, MkDocs and the theme's search would each parse it, which took most of the time of a site.
+"""
 
 import re
 
 from markdown import Extension, Markdown  # type: ignore[import-untyped]
 from markdown.preprocessors import Preprocessor  # type: ignore[import-untyped]
 
-_TABLE = re.compile(r'<table class="nw-table".*?</table>', re.DOTALL)
+# what the search would skip: charts in words and numbers, with their table, and other tables
+_UNSEARCHED = re.compile(
+    r'<(details|table) class="nw-(?:data|table)[^"]*" data-search-exclude.*?</\1>', re.DOTALL
+)
+_KEPT = re.compile(r"<!--nodewise (\d+)-->")
 _BEFORE_HTML = 25  # the priority of Markdown's own reader of HTML is 20
+
+_kept: list[str] = []  # of all pages: MkDocs makes an extension anew for each
 
 
 class Tables(Extension):  # type: ignore[misc]
-    """Hands the tables of pages on as they are."""
+    """Keeps the tables of pages for `put_back`, and leaves a comment in place of each."""
 
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 (Markdown's name)
         """Register what does so."""
@@ -19,5 +28,14 @@ class Tables(Extension):  # type: ignore[misc]
 
 class _Tables(Preprocessor):  # type: ignore[misc]
     def run(self, lines: list[str]) -> list[str]:
-        text = "\n".join(lines)
-        return _TABLE.sub(lambda found: self.md.htmlStash.store(found[0]), text).split("\n")
+        return _UNSEARCHED.sub(_keep, "\n".join(lines)).split("\n")
+
+
+def _keep(found: re.Match[str]) -> str:
+    _kept.append(found[0])
+    return f"<!--nodewise {len(_kept) - 1}-->"
+
+
+def put_back(page: str) -> str:
+    """Return a page that MkDocs wrote with its tables."""
+    return _KEPT.sub(lambda comment: _kept[int(comment[1])], page)

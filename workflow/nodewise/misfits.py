@@ -19,6 +19,9 @@ _WORDS = {
     "too_short": "must have at least one",
 }
 
+# What reading YAML raises; a ValueError where something looks like a date, and is none.
+NOT_YAML = (yaml.YAMLError, ValueError)
+
 Model = TypeVar("Model", bound=BaseModel)
 Tree = TypeVar("Tree")
 
@@ -45,11 +48,12 @@ def read_yaml(adapter: TypeAdapter[Tree], path: Path) -> Tree:
     """
     try:
         tree = yaml.safe_load(path.read_bytes())
-        return adapter.validate_json(json.dumps(tree, default=str))
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    except yaml.YAMLError as error:
+    except NOT_YAML as error:
         raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    try:
+        return adapter.validate_json(json.dumps(tree, default=str))
     except ValidationError as error:
         raise UserError(f"{path}: {first_misfit(error)}") from error
 

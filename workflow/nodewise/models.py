@@ -73,6 +73,11 @@ def registry() -> dict[str, ModelEntry]:
     return entries
 
 
+def title_of(model: str) -> str:
+    """Return the title of a model, or its name if it is not one of ours."""
+    return registry()[model].title if model in registry() else model
+
+
 def weights_of(name: str) -> str | None:
     """Return which pretrained weights a model starts from, if any; a user's own has none."""
     entry = registry().get(name)

@@ -100,14 +100,39 @@ def _check_training(model: keras.Model, name: str) -> None:
     for method in ("train_step", "compute_loss"):
         if getattr(type(model), method) is not getattr(keras.Model, method):
             raise UserError(f"{name}: has a {method} of its own, which nothing here would call")
-    optimizer = getattr(model, "optimizer", None) if model.compiled else None
-    if optimizer is None:
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.BatchNormalization) and layer.synchronized:
+            raise UserError(
+                f"{name}: {layer.name} is synchronized over workers, which is not done here; each "
+                "normalises by its own examples"
+            )
+    if not model.compiled:
         return
+    if model._compile_config.config["loss_weights"] is not None:
+        raise UserError(f"{name}: must have one loss, which is not weighted (loss_weights)")
+    if getattr(model, "optimizer", None) is not None:
+        _check_optimizer(model.optimizer, name)
+
+
+def _check_optimizer(optimizer: keras.optimizers.Optimizer, name: str) -> None:
+    """Check that an optimizer trains so wherever every replica, or part of one, gets its own."""
+    if isinstance(optimizer, keras.optimizers.MultiOptimizer):
+        raise UserError(f"{name}: must have one optimizer, not several in a MultiOptimizer")
     scales = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
     if scales or optimizer.loss_scale_factor is not None:
         raise UserError(
             f"{name}: its optimizer scales the loss, which is not done here; train in float32, or "
             "with the policy mixed_bfloat16"
+        )
+    if optimizer.use_ema:
+        raise UserError(
+            f"{name}: its optimizer averages weights (use_ema), which nothing here would put into "
+            "the model in the end"
+        )
+    if optimizer.gradient_accumulation_steps is not None:
+        raise UserError(
+            f"{name}: its optimizer has gradient_accumulation_steps, but here every step is an "
+            "update; use a larger batch"
         )
     excluded = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern")
     if any(getattr(optimizer, names, None) for names in excluded):

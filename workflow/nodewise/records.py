@@ -74,7 +74,9 @@ class Split(Frozen):
 
     `wait_us` is the time in a barrier after the gradient: waiting for the slowest worker plus the
     cost of the barrier itself, whose idle median is `idle_barrier_us`; with a parameter server,
-    what the server held the worker back.
+    what the server held the worker back. Where workers exchange in between computing (split dense
+    layers, tensor parallelism) the barrier is before the gradient, and waiting for the slowest
+    within the step is part of communicating, or of computing.
     """
 
     compute_us: list[Count] = Field(min_length=1)

@@ -46,6 +46,9 @@ _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",  # no thread may exist when namespaces are entered, workers forked
     "TF_CPP_MIN_LOG_LEVEL": "1",
+    # TensorFlow takes oneDNN's convolutions by itself only where a processor has AVX-512; with AVX2
+    # they make a step of the Fashion CNN twice as fast, too, and one of ResNet50 four times
+    "TF_ENABLE_ONEDNN_OPTS": "1",
     # a thread each; by default as many as 64 for every node, which all wake up in a duty cycle
     "TF_GRPC_WORKER_CACHE_QUEUES": "2",
     "TF_GRPC_WORKER_CACHE_THREADS": "2",
@@ -121,7 +124,6 @@ def measure(
     pretrained = read_weights(weights) if weights else None
     check_writable(output)
     check_inputs(cell, source, pretrained, config)
-    started = datetime.now(UTC)
     made = provenance(
         config=config,
         lock=Path("requirements.lock"),
@@ -133,15 +135,15 @@ def measure(
     status = "ok"
     cluster = cluster_of(cell)
     try:
-        with machine.to_itself(on_wait) as waited_s, cluster.open():
-            began = started_at() + waited_s
-            result = _train(
-                cell, manifest, pretrained, cluster, logs=logs, progress=progress, began=began
-            )
+        with machine.to_itself(on_wait) as waited_s:
+            began, started = started_at() + waited_s, datetime.now(UTC)
+            with cluster.open():
+                result = _train(
+                    cell, manifest, pretrained, cluster, logs=logs, progress=progress, began=began
+                )
     except base.NotPermittedError as error:
         status = "refused"
-        permit = f"; what would permit it: {error.command}" if error.command else ""
-        failure = Failure(reason=f"{error}{permit}", rank=None, log_tail=[])
+        failure = Failure(reason=error.whole, rank=None, log_tail=[])
     except RefusedError as error:
         status = "refused"
         failure = Failure(reason=str(error), rank=None, log_tail=[])

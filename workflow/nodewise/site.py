@@ -10,11 +10,12 @@ import json
 import logging
 import re
 import shutil
-from functools import partial
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from nodewise.errors import UserError
+from nodewise.markdown_tables import put_back
 
 # The page whose surroundings all pages of cells get: as deep in folders as they are, since the
 # addresses in it are relative, but no cell's. Its heading is replaced by a cell, its title by that
@@ -63,24 +64,25 @@ def build_site(pages: Path, out: Path) -> int:
 def _fill(out: Path) -> list[dict[str, str]]:
     """Put every page of a cell into its surroundings; return what the search needs of them."""
     shell = out / SHELL
-    before, after = _HEADING.split(shell.read_text(encoding="utf-8"))
+    before, after = _HEADING.split(_short(shell.read_text(encoding="utf-8")))
     shutil.rmtree(out / "cells/-")
     entries = []
     for page in sorted(out.glob("cells/*/*/*/*/*/*.html")):
         cell = page.read_text(encoding="utf-8")
         title = _text(_HEADING, cell)
         around = [part.replace(SHELL_TITLE, title) for part in (before, after)]
-        page.write_text(_short(cell.join(around)), encoding="utf-8")
+        page.write_text(_short(cell).join(around), encoding="utf-8")
         where = page.relative_to(out).as_posix()
         entries.append({"location": where, "title": title, "text": _text(_SUMMARY, cell)})
     return entries
 
 
 def _shorten(out: Path, done: set[str]) -> None:
-    """Shorten all pages but those that are."""
+    """Put the tables back into all pages but those that are `done`, and shorten them."""
     for path in out.rglob("*.html"):
         if path.relative_to(out).as_posix() not in done:
-            path.write_text(_short(path.read_text(encoding="utf-8")), encoding="utf-8")
+            page = put_back(path.read_text(encoding="utf-8"))
+            path.write_text(_short(page), encoding="utf-8")
 
 
 def _short(page: str) -> str:
@@ -89,7 +91,7 @@ def _short(page: str) -> str:
     Signs were written as entities to mean nothing to Markdown, which is behind us here; those that
     mean something to HTML stay.
     """
-    return _ENTITY.sub(_sign, _TABLE.sub(_shorter, page))
+    return _signs(_TABLE.sub(_shorter, page))
 
 
 def _shorter(table: re.Match[str]) -> str:
@@ -113,16 +115,22 @@ def _add_to_search(folder: Path, entries: list[dict[str, str]]) -> None:
     index = json.loads(path.read_text(encoding="utf-8"))
     pages = [page for page in index["docs"] if not page["location"].startswith(SHELL)]
     for page in pages:  # a word with an entity in it is none that is searched for
-        page |= {name: _ENTITY.sub(_sign, page[name]) for name in ("title", "text")}
+        page |= {name: _signs(page[name]) for name in ("title", "text")}
     index["docs"] = [*pages, *entries]
     text = json.dumps(index, ensure_ascii=False, separators=(",", ":"))
     path.write_text(text, encoding="utf-8")
     path.with_suffix(".js").write_text(f"var __index = {text}", encoding="utf-8")
 
 
-def _sign(entity: re.Match[str]) -> str:
+def _signs(page: str) -> str:
+    """Return a page with signs in place of entities, unless they mean something to HTML."""
+    return _ENTITY.sub(lambda entity: _sign(entity[0]), page)
+
+
+@cache  # pages have many, of few kinds
+def _sign(entity: str) -> str:
     """Return a sign as HTML has to have it; our attributes stand between double quotes."""
-    return html.escape(html.unescape(entity[0])).replace("&#x27;", "'")
+    return html.escape(html.unescape(entity)).replace("&#x27;", "'")
 
 
 def _mend_search(folder: Path) -> None:

@@ -48,6 +48,7 @@ CELLS = {
     "reason": "str",
     "kind": "str",
     "data_origin": "str",
+    "machine": "str",
     "weights": "str",
     "oversubscribed": "bool",
     "flags": "str",
@@ -117,6 +118,7 @@ CURVES = {
     "whole_epochs": "bool",
     "exchange": "str",
     "options": "str",
+    "machine": "str",
     "repeats": "int64",
     "weights": "str",
     "oversubscribed": "bool",
@@ -144,6 +146,11 @@ CURVES = {
     "failed": "int64",
     "cell_id": "str",
 }
+MIDDLES = (  # of a point of a curve: medians over its launches
+    *("step_time_s", "step_time_normalised_s", "input_s"),
+    *("train_time_s", "train_accuracy", "test_accuracy"),
+    *(*SPLIT, "compute_normalised_s", "bytes_sent_per_step"),
+)
 NOISE_SCALE = {
     "model": "str",
     "dataset": "str",
@@ -299,12 +306,18 @@ def _read_all(paths: Sequence[Path]) -> list[Record]:
 
 def _axes(record: Record) -> dict[str, Any]:
     cell = record.cell
-    values = cell.model_dump() | {
+    return {
+        "cell_id": cell.id,
+        "study": cell.study,
+        "experiment": cell.experiment,
+        "model": cell.model,
+        "dataset": cell.dataset,
         "strategy": cell.strategy_name,
-        "batch_per_worker": cell.batch,
         "cluster": cell.cluster.label,
+        "batch_per_worker": cell.batch,
+        "nodes": cell.nodes,
+        "repeat": cell.repeat,
     }
-    return {"cell_id": cell.id} | {name: values[name] for name in (*AXES, "repeat")}
 
 
 def _usual_reference_us(records: Iterable[Record]) -> dict[str, float]:
@@ -338,6 +351,7 @@ def _cell_row(
         "reason": record.failure.reason if record.failure else "",
         "kind": record.kind,
         "data_origin": record.data.origin if record.data else "",
+        "machine": record.provenance.cpu,
         "weights": _weights(record),
         "oversubscribed": oversubscribed,
         "flags": "; ".join(flags),
@@ -443,10 +457,10 @@ def _split_times(result: Measurement, exchange: str) -> dict[str, float]:
     splits = [worker.split for worker in result.workers if worker.split is not None]
     if not splits:
         return {}
-    parts = {part: _mean_s(getattr(split, f"{part}_us") for split in splits) for part in PARTS}
-    parts["split_step"] = np.sum([*parts.values()], axis=0)
+    parts = [_mean_s(getattr(split, f"{part}_us") for split in splits) for part in PARTS]
     middle = np.mean if exchange == "averaging" else np.median
-    return {f"{part}_s": float(middle(seconds)) for part, seconds in parts.items()}
+    middles = middle([*parts, np.sum(parts, axis=0)], axis=1)
+    return dict(zip((*SPLIT, "split_step_s"), middles.tolist(), strict=True))
 
 
 def _epoch_rows(record: Record) -> list[dict[str, Any]]:
@@ -530,34 +544,33 @@ def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
     """One row per curve point: the launches of a cell that ran to their end, together."""
     failed = cells[cells["status"] != "ok"].groupby([*AXES]).size()
     done = cells[cells["status"] == "ok"]
+    of_point = done.groupby(CURVE_KEY)
+    medians = of_point[[*MIDDLES]].median().to_dict("records")
     rows = []
-    for key, launches in done.groupby(CURVE_KEY):
+    for (key, launches), middles in zip(of_point, medians, strict=True):
         axes = dict(zip(CURVE_KEY, key, strict=True))
         lost = int(failed.get(key[: len(AXES)], 0))
-        rows.append(axes | _curve_point(launches) | {"failed": lost, "cells": len(launches) + lost})
+        point = _curve_point(launches, middles)
+        rows.append(axes | point | {"failed": lost, "cells": len(launches) + lost})
     return with_intervals(_with_speedup(typed(rows, CURVES)), done, CURVE_KEY)
 
 
-def _curve_point(launches: pd.DataFrame) -> dict[str, Any]:
+def _curve_point(launches: pd.DataFrame, medians: dict[Any, Any]) -> dict[str, Any]:
     """Medians over the launches; rates and epoch times follow from the median step time."""
     first = launches.iloc[0]
-    step_time = launches["step_time_s"].median()
-    middles = (
-        *("step_time_normalised_s", "input_s", "train_time_s", "train_accuracy", "test_accuracy"),
-        *(*SPLIT, "compute_normalised_s", "bytes_sent_per_step"),
-    )
+    step_time = medians["step_time_s"]
     flags = dict.fromkeys(launches["flags"])
     return {
         "exchange": first["exchange"],
         "options": first["options"],
+        "machine": first["machine"],
         "repeats": len(launches),
         "oversubscribed": bool(launches["oversubscribed"].any()),
         "flags": "; ".join(filter(None, flags)),
         "weights": launches["weights"].max(),  # "random" if one launch had to
-        "step_time_s": step_time,
+        **medians,
         "examples_per_s": first["global_batch"] / step_time if step_time else np.nan,
         "epoch_time_s": step_time * first["steps_per_epoch"],
-        **{name: launches[name].median() for name in middles},
         "payload_bytes": first["payload_bytes"],
         "steps_per_epoch": first["steps_per_epoch"],
         "cell_id": first["cell_id"],

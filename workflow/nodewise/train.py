@@ -26,11 +26,12 @@ from nodewise.measure import energy
 from nodewise.measure.traffic import Traffic, traffic
 from nodewise.places import attend, join
 from nodewise.recipes import Recipe, recipe_of
-from nodewise.strategies.base import Job, Strategy, score
+from nodewise.strategies.base import PATIENCE_S, Job, Strategy, score
 
 EVALUATION_BATCH = 256
 IDLE_BARRIERS = 20
 _FIRST_STEPS = 2  # are enough to see whether replicas stay equal
+_LEAST_STEPS = _FIRST_STEPS + 1 + 2  # of any cell: warm-up and timed ones come after the first
 _PROGRESS_S = 0.5
 _METERS_S = 20.0
 
@@ -153,6 +154,8 @@ def _job(
         options=strategies.STRATEGIES[cell.strategy].options.model_validate(cell.options),
         addresses=tuple(cluster.addresses()[: cell.workers + cell.servers]),
         steps_per_epoch=steps_per_epoch,
+        # who is dead is noticed by its connection; no step of a cell that ends in time is longer
+        patience_s=max(PATIENCE_S, cell.time_limit_s / _LEAST_STEPS),
     )
 
 

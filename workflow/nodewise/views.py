@@ -107,11 +107,8 @@ def training_times(tables: Tables) -> pd.DataFrame:
     for end in ("", "low_", "high_"):
         ours[f"{end}seconds"] = ours[f"epoch_time_{end}s"] * ours["epochs"]
     theirs = _published_of(ours, published).rename(columns={"training_time_s": "seconds"})
-    at = [*MODEL, "batch_per_worker"]
-    one = theirs.loc[theirs["nodes"] == 1, [*at, "seconds"]]
-    alone = theirs.merge(one, "left", at, suffixes=("", "_one"))["seconds_one"]
-    theirs = theirs.assign(speedup=alone / theirs["seconds"])
-    return _beside(ours, theirs, ["epochs", "seconds", "low_seconds", "high_seconds", "speedup"])
+    values = ["epochs", "seconds", "low_seconds", "high_seconds", "speedup"]
+    return _beside(ours, _alone(theirs), values)
 
 
 def accuracies(tables: Tables) -> pd.DataFrame:
@@ -137,19 +134,17 @@ def beside_published(tables: Tables) -> pd.DataFrame:
     """Return every published point: time and accuracy, theirs and ours, and the ratio of times.
 
     `label` and `accuracy_label` say the kinds of our numbers; both are empty where we have none.
-    Ours are of the way that the study trained. Of several times of a point one without a caution
-    is taken, or else one that needs no projection; an accuracy of another experiment than the time
-    says so in `experiment`.
+    Ours are of the way that the study trained. All times of a model and batch are of one
+    experiment, so that they compare: of the one that has most of its points, then fewest cautions,
+    then no projection. An accuracy of another experiment than the time says so in `experiment`.
     """
     where = [*MODEL, *POINT]
     times, scores = (
         rows[rows["line"] == PUBLISHED_WAY] for rows in (training_times(tables), accuracies(tables))
     )
-    times = times.assign(
-        projected=times["kind"].str.contains(PROJECTED, regex=False), caution=times["flags"] != ""
-    )
-    times = times.sort_values(["caution", "projected"], kind="stable").drop_duplicates(where)
-    ours = times[[*where, "experiment", "seconds", "kind", "flags"]].rename(
+    times = times[times["kind"] != "published"].merge(tables["published"][where])
+    times = _of_one_experiment(times)
+    ours = times[[*where, "experiment", "seconds", "kind", "flags", "cell_id"]].rename(
         columns={"seconds": "seconds_ours", "kind": "label"}
     )
     scores = scores.drop_duplicates(where)
@@ -174,10 +169,51 @@ def beside_published(tables: Tables) -> pd.DataFrame:
     )
 
 
+def _of_one_experiment(times: pd.DataFrame) -> pd.DataFrame:
+    """Return the times of one experiment for each model and batch: see `beside_published`."""
+    line, one = [*MODEL, "batch_per_worker"], ["experiment", "cluster", "kind"]
+    cautions = times.assign(
+        cautions=times["flags"] != "",
+        projected=times["kind"].str.contains(PROJECTED, regex=False),
+    )
+    told = cautions.groupby([*line, *one], as_index=False).agg(
+        {"nodes": "nunique", "cautions": "sum", "projected": "max"}
+    )
+    order = ["nodes", "cautions", "projected"]
+    told = told.sort_values(order, ascending=[False, True, True], kind="stable")
+    best = told.drop_duplicates(line)[[*line, *one]]
+    return times.merge(best).drop_duplicates([*line, "nodes"])
+
+
 def _experiments(timed: str, scored: str) -> str:
     return (
         f"{timed}; accuracy: {scored}" if timed and scored not in ("", timed) else timed or scored
     )
+
+
+def improvements(tables: Tables) -> pd.DataFrame:
+    """Return the share of its training time on one node that each model saves on more.
+
+    As the NTUA study draws it (Figures 26 and 27): a model at the batch at which it saved most of
+    its published time on the most nodes, and the mean over all models of a kind, whose `model` is
+    empty, if all were measured. Ours are of one experiment each, as in `beside_published`.
+    """
+    published = _alone(tables["published"].rename(columns={"training_time_s": "seconds"}))
+    published = published[published["nodes"] > 1].assign(saved=lambda rows: 1 - 1 / rows["speedup"])
+    most = published.sort_values(["nodes", "saved"]).drop_duplicates(MODEL, keep="last")
+    published = published.merge(most[[*MODEL, "batch_per_worker"]])
+    ours = training_times(tables).merge(published[[*MODEL, *POINT]])
+    ours = ours[ours["line"] == PUBLISHED_WAY].dropna(subset="speedup")
+    ours = _of_one_experiment(ours).assign(saved=lambda rows: 1 - 1 / rows["speedup"])
+    rows = pd.concat([_as_ours(published), ours], ignore_index=True)
+    rows = rows[["study", "kind", "model", *POINT, "saved", "experiment", *LAUNCHES]]
+    of_all = rows.groupby(["study", "kind", "nodes"]).agg(
+        saved=("saved", "mean"), models=("model", "nunique")
+    )
+    mean = of_all[of_all["models"] == len(most)].drop(columns="models").reset_index()
+    texts = dict.fromkeys(("model", "experiment", "flags", "cell_id"), "")
+    rows = pd.concat([rows, mean.assign(**texts)], ignore_index=True)
+    return rows.astype({"batch_per_worker": "Int64"})
 
 
 def beside_runs(tables: Tables, study: str) -> pd.DataFrame:
@@ -253,7 +289,7 @@ def settings(tables: Tables) -> pd.DataFrame:
     """Return the split steps on several nodes, where a model was measured under several settings.
 
     In long form, as `step_parts`, with `setting`: what a node and its input are, in words. Only
-    batches that every setting of a node count has.
+    batches that every setting of a node count has, all of one machine: of the one with the most.
     """
     cells = tables["cells"].groupby("experiment")[["input", "preprocessing_nodes"]].first()
     inputs = cells.apply(lambda row: _input_in_words(*row), axis=1)
@@ -265,8 +301,11 @@ def settings(tables: Tables) -> pd.DataFrame:
     # what several experiments measured is shown once: without a caution, of the most launches
     rows = rows.assign(caution=rows["flags"] != "", fewer=-rows["repeats"])
     rows = rows.sort_values(["caution", "fewer"], kind="stable")
-    rows = rows.drop_duplicates([*at, "setting", "batch_per_worker"])
-    known = rows.groupby(at)["setting"].transform("nunique")
+    rows = rows.drop_duplicates([*at, "machine", "setting", "batch_per_worker"])
+    known = rows.groupby([*at, "machine"])["setting"].transform("nunique")
+    rows = rows.assign(known=known).sort_values("known", ascending=False, kind="stable")
+    rows = rows[rows["machine"] == rows.groupby(at)["machine"].transform("first")]
+    known = rows["known"]
     shared = rows.groupby([*at, "batch_per_worker"])["setting"].transform("nunique")
     parts = step_parts(rows[(known > 1) & (shared == known)])
     named = rows[["experiment", *at, "setting"]].drop_duplicates()
@@ -453,8 +492,21 @@ def _published_of(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return published.merge(ours[MODEL].drop_duplicates(), "inner", MODEL)
 
 
+def _alone(published: pd.DataFrame) -> pd.DataFrame:
+    """Return published rows with `speedup`: how many times the one on one node took as long."""
+    at = [*MODEL, "batch_per_worker"]
+    one = published.loc[published["nodes"] == 1, [*at, "seconds"]]
+    alone = published[at].merge(one, "left", at)["seconds"].to_numpy()
+    return published.assign(speedup=alone / published["seconds"])
+
+
+def _as_ours(published: pd.DataFrame) -> pd.DataFrame:
+    """Return published rows with the columns of ours."""
+    return published.assign(experiment="", cluster="", line="published", flags="", cell_id="")
+
+
 def _beside(ours: pd.DataFrame, theirs: pd.DataFrame, values: list[str]) -> pd.DataFrame:
-    theirs = theirs.assign(experiment="", cluster="", line="published", flags="", cell_id="")
+    theirs = _as_ours(theirs)
     columns = [*GROUP, "cluster", "line", *POINT, *values, *LAUNCHES, "kind"]
     whole: dict[str, Any] = {"repeats": "Int64", "epochs": "int64"}
     frames = [part.reindex(columns=columns).astype(whole) for part in (ours, theirs) if len(part)]

@@ -19,7 +19,9 @@ rule calibrate:
         sources=sources(
             "calibration.py",
             "cells.py",
+            "runner.py",
             "train.py",
+            "tensorflow_import.py",
             "places.py",
             "gates.py",
             "clusters/*.py",
@@ -35,8 +37,10 @@ rule calibrate:
     priority: len(CELLS) + 1  # before the first cell, which shows sooner whether cells are worth it
     threads: workflow.cores
     params:
-        # measured again if the cluster changed, or how far it goes; not for other changes
+        # measured again if the cluster changed, or how far it goes, or what trains; not for other
+        # changes
         measured=[str(one) for one in CALIBRATED or ()],
+        versions=lambda w: versions(),
         logs=f"{RESULTS}/logs/calibration",
     shell:
         "exec nodewise calibrate --config {CONFIG:q} --out {output:q} --logs {params.logs:q}"

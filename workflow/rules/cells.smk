@@ -88,6 +88,7 @@ rule measure_cell:
         # a cell whose declaration changed is measured again, for another time limit it is not;
         # other cells of the config are not
         declaration=lambda w: CELLS[w.cell].declaration,
+        versions=lambda w: versions(),  # likewise
         weights=lambda w, input: " ".join(f"--weights {path}" for path in input.weights),
         logs=lambda w: f"{RESULTS}/logs/{w.cell}",
     shell:

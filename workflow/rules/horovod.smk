@@ -15,5 +15,8 @@ rule build_horovod:
     log:
         "results/logs/horovod.log",
     threads: 2  # compilers at once
+    params:
+        # built again for another TensorFlow or Python
+        wanted=lambda w: horovod_build.wanted(),
     shell:
         "exec nodewise build-horovod --out results/horovod > {log} 2>&1"

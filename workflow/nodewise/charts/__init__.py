@@ -51,8 +51,9 @@ def draw_charts(
         BUNDLE: _kept(out_dir / BUNDLE) or bundle(),
         THEMES: _themes(),
     }
-    tables = read_tables(tables_dir)
-    with debug_mode(False):  # see Figure.spec
+    # texts as Python's own: figures have few rows, which pandas selects faster so than by Arrow
+    with pd.option_context("mode.string_storage", "python"), debug_mode(False):  # see Figure.spec
+        tables = read_tables(tables_dir)
         drawn = figures(tables, views.read_overhead(overhead_dir))
         for one in views.read_calibrations(calibration_paths):
             drawn += calibration.figures(one)
@@ -84,6 +85,7 @@ def figures(tables: views.Tables, overhead: views.Tables) -> list[Figure]:
     )
     drawn = [scaling.training_time(*one) for one in _each(times, _MODEL)]
     drawn += [scaling.accuracy(*one) for one in _each(accuracies, _MODEL)]
+    drawn += [scaling.improvement(*one) for one in _each(views.improvements(tables), ["study"])]
     drawn += [ways.throughput(*one) for one in _each(views.ways(curves), _WAYS)]
     drawn += [ways.parts(*one) for one in _each(views.way_parts(curves), _WAYS)]
     varied = views.settings(tables)

@@ -5,7 +5,7 @@ import pandas as pd
 
 from nodewise.calibration import Calibration
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, View, few, inline, layered, tooltip
+from nodewise.charts.figure import Figure, View, few, inline, tooltip
 from nodewise.charts.fits import HELD_OUT, line_dash, nodes_axis
 from nodewise.overhead.calibration import examine
 from nodewise.quantities import write_number
@@ -48,7 +48,7 @@ def all_reduce(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     return Figure(
         figure="all-reduce",
         of=of,
-        chart=layered(*_layers(data, kind)),
+        layers=_layers(data, kind),
         data=data,
         title=_VIEW.heading,
         kinds=kinds,
@@ -85,7 +85,7 @@ def _layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
         line.encode(
             y=y, strokeDash=line_dash(), opacity=faint, tooltip=tooltip(lines, ["role", *_TOLD])
         ),
-        bar.encode(y=_VIEW.y("low"), y2="high"),
+        bar.encode(y=_VIEW.y("low"), y2=alt.Y2("high")),
         point.encode(
             y=y,
             shape=shape,

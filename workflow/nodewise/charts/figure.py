@@ -1,6 +1,8 @@
 """A figure: its chart, the data it draws, and the words that belong to it."""
 
+import hashlib
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +20,8 @@ LOG: dict[str, Any] = {"type": "log", "nice": False, "padding": 12}
 
 TITLES = {
     "batch_per_worker": "Batch per worker",
+    "title": "Model",
+    "batch": "Batch per worker",
     "seconds": "Time (s)",
     "low": "90 % interval from",
     "high": "90 % interval to",
@@ -60,8 +64,8 @@ class View:
 
     def y(self, field: str | None = None) -> alt.Y:
         """Return the vertical axis of the values, or of another `field` that it shares."""
-        y = alt.Y(f"{field or self.field}:Q", title=self.axis_title)
-        return y.scale(**LOG) if self.scale == "log" else y.scale(zero=True)
+        scale = LOG if self.scale == "log" else {"zero": True}
+        return alt.Y(f"{field or self.field}:Q", title=self.axis_title, scale=scale)
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Figure:
     Attributes:
         figure: which figure this is, such as `time`.
         of: the axes that all its data share, name -> value.
-        chart: the chart, without title and size.
+        layers: the charts that lie on top of each other, the last one uppermost.
         data: what the chart draws.
         title: what is shown.
         kinds: the kinds of the numbers shown; the chart's subtitle.
@@ -84,7 +88,7 @@ class Figure:
 
     figure: str
     of: dict[str, str]
-    chart: alt.LayerChart
+    layers: Sequence[alt.Chart]
     data: pd.DataFrame
     title: str
     kinds: Sequence[str]
@@ -105,13 +109,26 @@ class Figure:
         return [self.of[axis] for axis in ("experiment", "line", "strategy") if axis in self.of]
 
     def spec(self) -> dict[str, Any]:
-        """Return the Vega-Lite specification, as wide as its container, with its data inline."""
-        chart = self.chart.properties(
-            width="container",
-            height=theme.HEIGHT,
-            title=alt.Title(self.title, subtitle=" · ".join([*self.kinds, *self.where])),
-            description=self.alt,
-            usermeta={
+        """Return the Vega-Lite specification, as wide as its container, with its data inline.
+
+        Layers often share their data, which are written once. (Altair's own layered chart copies
+        every layer several times, and reads the data of each anew.)
+        """
+        frames = {id(layer.data): layer.data for layer in self.layers}
+        rows = {frame: _records(data) for frame, data in frames.items()}
+        names = {frame: _name(records) for frame, records in rows.items()}
+        data = [{"data": {"name": names[id(layer.data)]}} for layer in self.layers]
+        layers = [_without_data(layer) for layer in self.layers]
+        if len(frames) > 1:
+            layers = [of | layer for of, layer in zip(data, layers, strict=True)]
+        return {
+            "config": theme.vega_config(dark=False),
+            "layer": layers,
+            **(data[0] if len(frames) == 1 else {}),
+            "description": self.alt,
+            "height": theme.HEIGHT,
+            "title": {"text": self.title, "subtitle": " · ".join([*self.kinds, *self.where])},
+            "usermeta": {
                 "figure": self.figure,
                 "of": self.of,
                 "kinds": [*self.kinds],
@@ -119,10 +136,10 @@ class Figure:
                 "axis": self.axis,
                 "views": [asdict(view) for view in self.views if self._has(view.field)],
             },
-        )
-        # Altair's check of every piece would take most of the time; the tests check each whole
-        spec: dict[str, Any] = chart.to_dict(validate=False)
-        return spec | {"config": theme.vega_config(dark=False)}
+            "width": "container",
+            "$schema": alt.SCHEMA_URL,
+            "datasets": {names[frame]: records for frame, records in rows.items()},
+        }
 
     def _has(self, column: str) -> bool:
         return column not in self.data or bool(self.data[column].notna().any())
@@ -132,9 +149,32 @@ class Figure:
         return self.data.to_csv(index=False, lineterminator="\n")
 
 
-def layered(*charts: alt.Chart) -> alt.LayerChart:
-    """Return the charts on top of each other, the last one uppermost."""
-    return alt.LayerChart(layer=[*charts])
+def _without_data(layer: alt.Chart) -> dict[str, Any]:
+    """Return the specification of a layer alone; every field of it says its type."""
+    bare = layer.copy(deep=False)
+    bare.data = alt.Undefined
+    # Altair's check of every piece would take most of the time; the tests check each whole
+    spec: dict[str, Any] = bare.to_dict(validate=False, context={"data": None, "top_level": False})
+    return spec
+
+
+def _records(data: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of `data` as JSON has them."""
+    rows = data.astype(object).to_numpy().tolist()
+    return [dict(zip(data.columns, map(_or_null, row), strict=True)) for row in rows]
+
+
+def _or_null(value: object) -> object:
+    """Return `value`, or None if it is missing or not finite."""
+    if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return value
+
+
+def _name(records: list[dict[str, Any]]) -> str:
+    """Return the name of data, which is the same for the same rows."""
+    text = json.dumps(records, sort_keys=True)
+    return f"data-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
 def few(narrow: int, wide: int) -> alt.ExprRef:
@@ -170,15 +210,22 @@ def kind_shape(data: pd.DataFrame) -> alt.Shape:
 
 def tooltip(data: pd.DataFrame, names: Sequence[str]) -> list[alt.Tooltip]:
     """Return tooltips for those of `names` that have values in `data`."""
+    told = data[[*names]].notna().any()
     return [
         alt.Tooltip(
-            name,
+            f"{name}:{_type(data[name])}",
             title=TITLES.get(name, name.replace("_", " ").capitalize()),
             format=",.4~g" if data[name].dtype == "float64" else alt.Undefined,
         )
         for name in names
-        if data[name].notna().any()
+        if told[name]
     ]
+
+
+def _type(column: "pd.Series[Any]") -> str:
+    """Return whether a column is of numbers (Q) or of names (N)."""
+    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    return "Q" if numeric else "N"
 
 
 def in_words(data: pd.DataFrame, value: str, unit: str) -> str:
@@ -186,23 +233,29 @@ def in_words(data: pd.DataFrame, value: str, unit: str) -> str:
 
     Where several lines have such a point it is the least and the greatest of them.
     """
+    columns = [data[name].tolist() for name in ("kind", "batch_per_worker", "nodes", value)]
+    rows = list(zip(*columns, strict=True))
     sentences = []
     for kind in kinds_of(data):
-        rows = data[data["kind"] == kind]
-        ends = (rows["batch_per_worker"].min(), rows["batch_per_worker"].max())
+        points = [point for of, *point in rows if of == kind]
+        batches = [batch for batch, _, _ in points]
         parts = [
-            _over_nodes(rows[rows["batch_per_worker"] == batch], batch, value, unit)
-            for batch in dict.fromkeys(ends)
+            _over_nodes([point for of, *point in points if of == batch], batch, unit)
+            for batch in dict.fromkeys((min(batches), max(batches)))
         ]
         sentences.append(f"{kind.capitalize()}: {'; '.join(parts)}.")
     return " ".join(sentences)
 
 
-def _over_nodes(rows: pd.DataFrame, batch: int, value: str, unit: str) -> str:
-    points = rows.groupby("nodes")[value].agg(["min", "max"]).reset_index()
-    values = [
-        f"{' to '.join(dict.fromkeys(write_number(end, unit) for end in ends))} on {nodes}"
-        for nodes, *ends in points.itertuples(index=False)
-    ]
-    plural = "s" if points["nodes"].max() > 1 else ""
-    return f"batch {batch}, {', '.join(values)} node{plural}"
+def _over_nodes(points: list[list[Any]], batch: int, unit: str) -> str:
+    """Say the values of `points`, each a number of nodes and a value, in the order of the nodes."""
+    by_nodes: dict[int, list[float]] = {}
+    for nodes, value in points:
+        by_nodes.setdefault(nodes, []).append(value)
+    said = []
+    for nodes, values in sorted(by_nodes.items()):
+        known = [value for value in values if not math.isnan(value)] or [math.nan]
+        ends = dict.fromkeys(write_number(end, unit) for end in (min(known), max(known)))
+        said.append(f"{' to '.join(ends)} on {nodes}")
+    plural = "s" if max(by_nodes) > 1 else ""
+    return f"batch {batch}, {', '.join(said)} node{plural}"

@@ -6,12 +6,13 @@ import altair as alt
 import pandas as pd
 
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, View, few, in_words, inline, layered, tooltip
-from nodewise.charts.scaling import HOLLOW, batch_colour, batch_fill
+from nodewise.charts.figure import Figure, View, few, in_words, inline, tooltip
+from nodewise.charts.scaling import batch_colour, batch_fill
 from nodewise.quantities import write_number
 from nodewise.views import LAUNCHES
 
 _ALONG = "Along the line the formula is fitted; where the line is dashed, it predicts."
+_CROWDED = "Hollow points: more workers than cores."
 HELD_OUT = "predicted, held out"
 _POINT = ["batch_per_worker", "nodes"]
 _FIT = View("absolute", "Step time: the formula and the points", "fitted_s", "Step time (s)", "log")
@@ -57,19 +58,23 @@ def overhead_fit(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     data = rows[["role", "scenario", *_POINT, *values, *LAUNCHES]]
     drawn = data["observed_s"].where(data["role"] == "observed", data["fitted_s"])
     kinds = _kinds(data, kind)
-    layers = _layers(data, kind, ("fitted_s", "observed_s"), _FIT.y)
+    shown = inline(data)
+    lines = _joined(shown)
+    layers = _layers(shown, lines, kind, ("fitted_s", "observed_s"), _FIT.y)
     if data["low_s"].notna().any():
-        layers.insert(0, _interval(data, drawn.min() / _ROOM, drawn.max() * _ROOM))
+        layers.insert(
+            0, _interval(lines, batch_colour(data), drawn.min() / _ROOM, drawn.max() * _ROOM)
+        )
     crosses = " A cross is what the formula gave for a point that it was not shown."
     return Figure(
         figure="fit",
         of=of,
-        chart=layered(*layers),
+        layers=layers,
         data=data,
         title=_FIT.heading,
         kinds=kinds,
         alt=f"Step time. {in_words(_told(data.assign(s=drawn), kind), 's', 's')}",
-        caption=f"{_ALONG} Shaded: its interval. {HOLLOW}"
+        caption=f"{_ALONG} Shaded: its interval. {_CROWDED}"
         + (crosses if (data["role"] == "held out").any() else ""),
         views=(_FIT,),
     )
@@ -88,18 +93,19 @@ def outlook(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     alone = data[(data["nodes"] == 1) & (data["role"] != "observed")]
     even = alt.Chart(inline(alone[[*_POINT, "speedup", "examples_per_s"]]))
     rule = even.mark_rule(strokeDash=[3, 4]).encode(y=view.y())
-    layers = [rule, *_layers(data, kind, ("speedup", "speedup"), view.y)]
+    shown = inline(data)
+    layers = [rule, *_layers(shown, _joined(shown), kind, ("speedup", "speedup"), view.y)]
     return Figure(
         figure="outlook",
         of=of,
-        chart=layered(*layers),
+        layers=layers,
         data=data,
         title=view.heading,
         kinds=_kinds(data, kind),
         alt=f"Speed-up against one node. {in_words(_told(data, kind), 'speedup', '×')}",
         caption=(
             "Throughput against one node at the same batch per worker. Below the dashed rule, one "
-            f"node is faster. {_ALONG} {HOLLOW}"
+            f"node is faster. {_ALONG} {_CROWDED}"
         ),
         views=_OUTLOOK,
     )
@@ -114,15 +120,21 @@ def reach(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         kind: the kind of the observed points.
     """
     data = rows[["role", *_POINT, "speedup", "low", "high", *LAUNCHES]]
-    ends = alt.Chart(inline(_joined(data).dropna(subset=["low", "high"])))
+    shown = inline(data)
+    lines = _joined(shown)
+    ends = alt.Chart(lines.dropna(subset=["low", "high"]))
     band = ends.mark_area(opacity=0.12).encode(
-        y=_REACH.y("low"), y2="high", x=log_nodes_axis(), detail="role:N", color=batch_colour(data)
+        y=_REACH.y("low"),
+        y2=alt.Y2("high"),
+        x=log_nodes_axis(),
+        detail=alt.Detail("role:N"),
+        color=batch_colour(data),
     )
-    layers = _layers(data, kind, ("speedup", "speedup"), _REACH.y, log_nodes_axis())
+    layers = _layers(shown, lines, kind, ("speedup", "speedup"), _REACH.y, x=log_nodes_axis())
     return Figure(
         figure="reach",
         of=of,
-        chart=layered(band, *layers),
+        layers=[band, *layers],
         data=data,
         title=_REACH.heading,
         kinds=_kinds(data, kind),
@@ -163,9 +175,18 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     at = {"x": x, "color": colour}
     shape = alt.Shape("kind:N", legend=None, scale=_shapes([kind]))
     layers = [
-        band.encode(y=view.y("efficiency_low"), y2="efficiency_high", detail=["stretch:N"], **at),
+        band.encode(
+            y=view.y("efficiency_low"),
+            y2=alt.Y2("efficiency_high"),
+            detail=alt.Detail(["stretch:N"]),
+            **at,
+        ),
         line.encode(
-            y=view.y(), strokeDash=dash, detail=["stretch:N"], tooltip=tooltip(lines, told), **at
+            y=view.y(),
+            strokeDash=dash,
+            detail=alt.Detail(["stretch:N"]),
+            tooltip=tooltip(lines, told),
+            **at,
         ),
         point.encode(y=view.y(), shape=shape, tooltip=tooltip(seen, ["kind", *told]), **at),
     ]
@@ -173,7 +194,7 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     return Figure(
         figure="rates",
         of=of,
-        chart=layered(*layers),
+        layers=layers,
         data=data,
         title=view.heading,
         kinds=[kind, "fitted", "predicted"],
@@ -205,7 +226,7 @@ def savings(rows: pd.DataFrame, of: dict[str, str], claims: pd.DataFrame) -> Fig
     return Figure(
         figure="saved",
         of=of,
-        chart=layered(*_savings_layers(law, points)),
+        layers=_savings_layers(law, points),
         data=data,
         title=_SAVED,
         kinds=["published", "fitted", "predicted"],
@@ -235,7 +256,7 @@ def _savings_layers(law: pd.DataFrame, points: pd.DataFrame) -> list[alt.Chart]:
         .encode(y=y, **at),
         alt.Chart(inline(lines))
         .mark_area(opacity=0.14, color=colour["predicted"])
-        .encode(y=alt.Y("low:Q"), y2="high", detail="role:N", **at),
+        .encode(y=alt.Y("low:Q"), y2=alt.Y2("high"), detail=alt.Detail("role:N"), **at),
         alt.Chart(inline(lines))
         .mark_line(strokeWidth=1.8, color=colour["predicted"])
         .encode(
@@ -305,23 +326,28 @@ def _kinds(data: pd.DataFrame, kind: str) -> list[str]:
 
 def _layers(
     data: pd.DataFrame,
+    lines: pd.DataFrame,
     kind: str,
     values: tuple[str, str],
     y: Callable[[str], alt.Y],
+    *,
     x: alt.X | None = None,
 ) -> list[alt.Chart]:
     """Return lines (dashed where they predict), observed points, and crosses (held out).
 
-    `values` are the columns of the line, which the crosses share, and of the observed points.
+    `data` are `inline`, and `lines` what `_joined` returns of them. `values` are the columns of the
+    line, which the crosses share, and of the observed points.
     """
     x = x or nodes_axis()
     of_line, of_points = values
-    lines = inline(_joined(data))
-    points = inline(data[data["role"] == "observed"]).assign(kind=kind)
-    held = inline(data[data["role"] == "held out"]).assign(kind=HELD_OUT)
+    points = data[data["role"] == "observed"].assign(kind=kind)
+    held = data[data["role"] == "held out"].assign(kind=HELD_OUT)
     kinds = [kind, HELD_OUT] if len(held) else [kind]
-    shape = alt.Shape("kind:N", title=None, scale=_shapes(kinds)).legend(
-        symbolFillColor=theme.NEUTRAL, symbolStrokeColor=theme.NEUTRAL
+    shape = alt.Shape(
+        "kind:N",
+        title=None,
+        scale=_shapes(kinds),
+        legend={"symbolFillColor": theme.NEUTRAL, "symbolStrokeColor": theme.NEUTRAL},
     )
     told = [str(name) for name in data.columns if name not in ("role", "cell_id")]
     line = alt.Chart(lines).mark_line(strokeWidth=1.8)
@@ -339,45 +365,58 @@ def _layers(
         cross.encode(y=y(of_line), shape=shape, tooltip=tooltip(held, ["kind", *told])),
     ]
     shown = layers if len(held) else layers[:2]
-    return [layer.encode(x=x, color=batch_colour(data)) for layer in shown]
+    colour = batch_colour(data)
+    return [layer.encode(x=x, color=colour) for layer in shown]
 
 
 def _shapes(kinds: list[str]) -> alt.Scale:
     return alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
 
 
-def _interval(data: pd.DataFrame, bottom: float, top: float) -> alt.Chart:
-    """Return the intervals of the lines, as far as they are between `bottom` and `top`."""
-    rows = _joined(data).dropna(subset=["low_s", "high_s"])
+def _interval(lines: pd.DataFrame, colour: alt.Color, bottom: float, top: float) -> alt.Chart:
+    """Return the intervals of `lines`, as far as they are between `bottom` and `top`."""
+    rows = lines.dropna(subset=["low_s", "high_s"])
     ends = {end: rows[end].clip(bottom, top) for end in ("low_s", "high_s")}
     area = alt.Chart(inline(rows.assign(**ends))).mark_area(opacity=0.12)
-    y = {"y": _FIT.y("low_s"), "y2": "high_s"}
-    encoded: alt.Chart = area.encode(x=nodes_axis(), color=batch_colour(data), detail="role:N", **y)
+    encoded: alt.Chart = area.encode(
+        x=nodes_axis(),
+        y=_FIT.y("low_s"),
+        y2=alt.Y2("high_s"),
+        color=colour,
+        detail=alt.Detail("role:N"),
+    )
     return encoded
 
 
 def line_dash() -> alt.StrokeDash:
     """Return how a line tells, by `role`, where its law is fitted and where it predicts."""
-    dashes = alt.Scale(domain=["fitted", "predicted"], range=[[1, 0], [5, 4]])
-    return alt.StrokeDash("role:N", title=None, scale=dashes).legend(
-        symbolType="stroke", symbolStrokeColor=theme.NEUTRAL
+    return alt.StrokeDash(
+        "role:N",
+        title=None,
+        scale=alt.Scale(domain=["fitted", "predicted"], range=[[1, 0], [5, 4]]),
+        legend={"symbolType": "stroke", "symbolStrokeColor": theme.NEUTRAL},
     )
 
 
 def nodes_axis() -> alt.X:
     """Return the axis of node counts."""
-    return (
-        alt.X("nodes:Q", title="Nodes")
-        .axis(tickMinStep=1, format="d")
-        .scale(zero=False, nice=False, padding=12)
+    return alt.X(
+        "nodes:Q",
+        title="Nodes",
+        axis={"tickMinStep": 1, "format": "d"},
+        scale={"zero": False, "nice": False, "padding": 12},
     )
 
 
 def log_nodes_axis() -> alt.X:
     """Return the axis of node counts that double from tick to tick."""
     doubled = [2**power for power in range(7)]
-    x = alt.X("nodes:Q", title="Nodes, log scale").axis(values=doubled, format="d", grid=False)
-    return x.scale(type="log", base=2, nice=False, padding=12)
+    return alt.X(
+        "nodes:Q",
+        title="Nodes, log scale",
+        axis={"values": doubled, "format": "d", "grid": False},
+        scale={"type": "log", "base": 2, "nice": False, "padding": 12},
+    )
 
 
 def _joined(data: pd.DataFrame) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from nodewise.architecture import Architecture
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, inline, layered, tooltip
+from nodewise.charts.figure import Figure, inline, tooltip
 from nodewise.models import registry
 from nodewise.quantities import write_number
 
@@ -42,7 +42,7 @@ def compute_to_communication(architectures: Mapping[str, Architecture]) -> Figur
     return Figure(
         figure="compute-to-communication",
         of={"of": "models"},
-        chart=layered(*_layers(data)),
+        layers=_layers(data),
         data=data,
         title="What a model computes, and what it communicates",
         kinds=[KIND],
@@ -79,12 +79,12 @@ def _layers(data: pd.DataFrame) -> list[alt.Chart]:
     lines = (
         alt.Chart(equal)
         .mark_line(strokeDash=[4, 4], strokeWidth=1, color=theme.NEUTRAL, opacity=0.7)
-        .encode(x=x, y=y, detail="ratio:N")
+        .encode(x=x, y=y, detail=alt.Detail("ratio:N"))
     )
     names = (
         alt.Chart(equal[equal["payload_bytes"] == right])
         .mark_text(align="right", baseline="bottom", dx=-4, fontSize=10)
-        .encode(x=x, y=y, text="ratio:N")
+        .encode(x=x, y=y, text=alt.Text("ratio:N"))
     )
     shown = inline(data)
     points = (
@@ -106,7 +106,7 @@ def _layers(data: pd.DataFrame) -> list[alt.Chart]:
     labels = [
         alt.Chart(shown[(shown["payload_bytes"] <= middle) == before])
         .mark_text(align="left" if before else "right", dx=9 if before else -9, fontSize=12)
-        .encode(x=x, y=y, text="model:N")
+        .encode(x=x, y=y, text=alt.Text("model:N"))
         for before in (True, False)
     ]
     return [lines, names, *labels, points]

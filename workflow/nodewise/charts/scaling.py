@@ -3,6 +3,8 @@
 Every function takes rows whose axes in `of` are the same, as `nodewise.views` makes them.
 """
 
+from typing import Any
+
 import altair as alt
 import pandas as pd
 
@@ -15,11 +17,11 @@ from nodewise.charts.figure import (
     inline,
     kind_shape,
     kinds_of,
-    layered,
     tooltip,
 )
 from nodewise.charts.stacks import stacked
-from nodewise.quantities import PROJECTED
+from nodewise.models import title_of
+from nodewise.quantities import PROJECTED, write_number
 from nodewise.views import LAUNCHES
 
 HOLLOW = "Hollow points call for caution: more workers than cores, or a machine not at rest."
@@ -41,6 +43,8 @@ def training_time(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     data = data[["kind", "experiment", "cluster", *_POINT, *values, *LAUNCHES]]
     epochs = _span(data["epochs"])
     caption = "Each group of points is one batch size, with its nodes counted below it. " + HOLLOW
+    if data["kind"].str.startswith("emulated").any():
+        caption += " Times of emulated nodes are their own, of a node with a whole core."
     caption += _several_clusters(data)
     if data["low"].notna().any():
         caption += " Vertical bars: 90 % interval of the median over launches."
@@ -62,7 +66,7 @@ def training_time(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     return Figure(
         figure="time",
         of=of,
-        chart=_nested_points(data, views[0].y().axis(tickCount=6), intervals=True),
+        layers=_nested_points(data, views[0].y().axis(tickCount=6), intervals=True),
         data=data,
         title=views[0].heading,
         kinds=kinds_of(data),
@@ -81,7 +85,7 @@ def accuracy(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     return Figure(
         figure="accuracy",
         of=of,
-        chart=_nested_points(data, y.scale(zero=False, padding=12)),
+        layers=_nested_points(data, y.scale(zero=False, padding=12)),
         data=data,
         title=f"Training accuracy after {epochs} by batch and nodes",
         kinds=kinds_of(data),
@@ -90,6 +94,60 @@ def accuracy(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             "Only cells that trained whole epochs have an accuracy. The batch is per worker: more "
             f"nodes make fewer, larger steps of the same epoch. {HOLLOW}{_several_clusters(data)}"
         ),
+    )
+
+
+def improvement(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
+    """Draw the share of the training time that more nodes save (`views.improvements`)."""
+    values = ["kind", "title", "batch", "nodes", "saved", "experiment", *LAUNCHES]
+    # not `model` and `batch_per_worker`: readers filter by those, and the mean is of none
+    batch = rows["batch_per_worker"].astype("string").fillna("each its own")
+    data = rows.assign(title=rows["model"].map(lambda name: title_of(name) or "Mean"), batch=batch)[
+        values
+    ]
+    at = [f"{model}, {nodes}" for model, nodes in data[["title", "nodes"]].to_numpy()]
+    points = inline(data.assign(at=at))
+    y = alt.Y("at:N", title="Model, nodes", sort=[*dict.fromkeys(at)]).axis(grid=True, ticks=False)
+    x = alt.X("saved:Q", title="Share of the training time on one node").axis(format=".0%")
+    legend = alt.Legend(
+        direction="vertical",
+        symbolOpacity=1,
+        labelExpr="width < 300 ? split(replace(datum.label, ' step', '|step'), '|') : datum.label",
+    )
+    colour, fill, shape = _told_by_kind(data, legend)
+    marks = (
+        alt.Chart(points)
+        .mark_point(size=64, strokeWidth=2, opacity=1)
+        .encode(
+            x=x,
+            y=y,
+            color=colour,
+            fill=fill,
+            shape=shape,
+            fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+            tooltip=tooltip(points, [name for name in values if name != "cell_id"]),
+        )
+    )
+    apart = alt.Chart(points).mark_rule(strokeWidth=1.5, color=theme.NEUTRAL, opacity=0.6)
+    apart = apart.encode(x=alt.X("min(saved):Q"), x2=alt.X2("max(saved):Q"), y=y)
+    title = "Training time that more nodes save"
+    words = "; ".join(
+        f"{kind} {model} on {nodes} nodes {write_number(saved, 'share')}"
+        for kind, model, nodes, saved in data[["kind", "title", "nodes", "saved"]].to_numpy()
+    )
+    return Figure(
+        figure="improvement",
+        of=of,
+        layers=[apart, marks],
+        data=data,
+        title=title,
+        kinds=kinds_of(data),
+        alt=f"{title}. {words}.",
+        caption=(
+            "Each model at the batch at which the study saved most on its most nodes. The mean is "
+            f"over all models, of the kinds that have all of them. {HOLLOW}"
+        ),
+        axis="x",
     )
 
 
@@ -103,7 +161,7 @@ def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     return Figure(
         figure="split",
         of=of,
-        chart=layered(bars, _node_numbers(data, BAR_GAP)),
+        layers=[bars, _node_numbers(data, BAR_GAP)],
         data=data,
         title="Where the time of a step goes",
         kinds=kinds_of(data),
@@ -128,7 +186,7 @@ def speedup(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     return Figure(
         figure="speedup",
         of=of,
-        chart=_lines_over_nodes(data, _SPEEDUP.y(), _ideal_speedup(data)),
+        layers=_lines_over_nodes(data, _SPEEDUP.y(), _ideal_speedup(data)),
         data=data,
         title=_SPEEDUP.heading,
         kinds=kinds_of(data),
@@ -158,7 +216,7 @@ def efficiency(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     return Figure(
         figure="efficiency",
         of=of,
-        chart=_lines_over_nodes(data, y, ideal),
+        layers=_lines_over_nodes(data, y, ideal),
         data=data,
         title="Efficiency by nodes",
         kinds=kinds_of(data),
@@ -186,7 +244,7 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
         .scale(zero=False, nice=False, padding=12),
         y=alt.Y(f"{value}:Q", title=title).scale(zero=False, padding=10),
         color=colour,
-        detail=["strategy:N", "repeat:N", "nodes:O"],
+        detail=alt.Detail(["strategy:N", "repeat:N", "nodes:O"]),
     )
     dash = alt.StrokeDash("nodes:O", title="Nodes").legend(
         symbolType="stroke", symbolStrokeColor=theme.NEUTRAL
@@ -199,7 +257,7 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
     return Figure(
         figure=f"{value}-by-epoch",
         of=of,
-        chart=layered(lines, points),
+        layers=[lines, points],
         data=data,
         title=heading,
         kinds=kinds_of(data),
@@ -211,19 +269,21 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
 
 def batch_colour(data: pd.DataFrame) -> alt.Color:
     """Return the batches in `data` as stroke colours, one ramp from the smallest to the largest."""
-    colour = alt.Color("batch_per_worker:O", title="Batch per worker", scale=_batch_scale(data))
-    return colour.legend(symbolOpacity=1, columns=few(3, 8))
+    return alt.Color("batch_per_worker:O", **_of_batches(data))
 
 
 def batch_fill(data: pd.DataFrame) -> alt.Fill:
     """Return `batch_colour` for the inside of points; the two share one legend."""
-    fill = alt.Fill("batch_per_worker:O", title="Batch per worker", scale=_batch_scale(data))
-    return fill.legend(symbolOpacity=1, columns=few(3, 8))
+    return alt.Fill("batch_per_worker:O", **_of_batches(data))
 
 
-def _batch_scale(data: pd.DataFrame) -> alt.Scale:
+def _of_batches(data: pd.DataFrame) -> dict[str, Any]:
     batches = sorted(int(batch) for batch in data["batch_per_worker"].unique())
-    return alt.Scale(domain=batches, range=theme.batch_colours(len(batches)))
+    return {
+        "title": "Batch per worker",
+        "scale": alt.Scale(domain=batches, range=theme.batch_colours(len(batches))),
+        "legend": {"symbolOpacity": 1, "columns": few(3, 8)},
+    }
 
 
 def _batch_axis(data: pd.DataFrame) -> alt.X:
@@ -247,29 +307,27 @@ def _node_numbers(data: pd.DataFrame, gap: float | None = None) -> alt.Chart:
     points = data[["batch_per_worker", "nodes"]].drop_duplicates()
     text = alt.Chart(points).mark_text(baseline="top", dy=5, fontSize=11)
     numbers: alt.Chart = text.encode(
-        x=_batch_axis(data), xOffset=_node_offset(data, gap), y=alt.value("height"), text="nodes:O"
+        x=_batch_axis(data),
+        xOffset=_node_offset(data, gap),
+        y=alt.value("height"),
+        text=alt.Text("nodes:O"),
     )
     return numbers
 
 
-def _nested_points(data: pd.DataFrame, y: alt.Y, *, intervals: bool = False) -> alt.LayerChart:
+def _nested_points(data: pd.DataFrame, y: alt.Y, *, intervals: bool = False) -> list[alt.Chart]:
     """Draw points over nodes within batch, a line per batch, kinds told by colour and shape."""
-    kinds = kinds_of(data)
-    colours = alt.Scale(domain=kinds, range=theme.kind_colours(kinds))
-    shapes = alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
     legend = alt.Legend(
         direction="vertical",
         symbolOpacity=1,
         labelExpr="split(datum.label, width < 300 ? ', ' : '|')",
     )
-    colour = alt.Color("kind:N", title=None, scale=colours, legend=legend)
-    shape = alt.Shape("kind:N", title=None, scale=shapes, legend=legend)
-    fill = alt.Fill("kind:N", title=None, scale=colours, legend=legend)
+    colour, fill, shape = _told_by_kind(data, legend)
     base = alt.Chart(inline(data)).encode(
         x=_batch_axis(data), xOffset=_node_offset(data), color=colour
     )
     lines = base.mark_line(strokeWidth=1.5, opacity=0.65).encode(
-        y=y, detail=["batch_per_worker:O", "line:N", "experiment:N"]
+        y=y, detail=alt.Detail(["batch_per_worker:O", "line:N", "experiment:N"])
     )
     names = [str(name) for name in data.columns if name not in _UNTOLD]
     points = base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
@@ -282,11 +340,25 @@ def _nested_points(data: pd.DataFrame, y: alt.Y, *, intervals: bool = False) -> 
     layers = [lines, points, _node_numbers(data)]
     if intervals and data["low"].notna().any():
         measured = base.transform_filter("isValid(datum.low)")
-        layers.insert(1, measured.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2="high:Q"))
-    return layered(*layers)
+        layers.insert(
+            1, measured.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+        )
+    return layers
 
 
-def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> alt.LayerChart:
+def _told_by_kind(data: pd.DataFrame, legend: alt.Legend) -> tuple[alt.Color, alt.Fill, alt.Shape]:
+    """Return stroke, fill and shape of points of each kind; the three share `legend`."""
+    kinds = kinds_of(data)
+    colours = alt.Scale(domain=kinds, range=theme.kind_colours(kinds))
+    shapes = alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
+    return (
+        alt.Color("kind:N", title=None, scale=colours, legend=legend),
+        alt.Fill("kind:N", title=None, scale=colours, legend=legend),
+        alt.Shape("kind:N", title=None, scale=shapes, legend=legend),
+    )
+
+
+def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> list[alt.Chart]:
     """Draw one line per batch over the nodes, and what would be ideal."""
     x = (
         alt.X("nodes:Q", title="Nodes")
@@ -296,8 +368,8 @@ def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> alt.
     base = alt.Chart(inline(data)).encode(x=x, y=y, color=batch_colour(data))
     guide = alt.Chart(inline(ideal))
     guide = guide.mark_line(strokeDash=[3, 4], strokeWidth=1.5, color=theme.NEUTRAL)
-    of_batch = "batch_per_worker:O" if "batch_per_worker" in ideal else alt.Undefined
-    return layered(
+    of_batch = alt.Detail("batch_per_worker:O") if "batch_per_worker" in ideal else alt.Undefined
+    return [
         guide.encode(x=x, y=y, detail=of_batch),
         base.mark_line(strokeWidth=1.8, opacity=0.75),
         base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
@@ -306,7 +378,7 @@ def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> alt.
             fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
             tooltip=tooltip(data, [str(name) for name in data.columns if name not in _UNTOLD]),
         ),
-    )
+    ]
 
 
 def _several_clusters(data: pd.DataFrame) -> str:

@@ -3,7 +3,7 @@
 import altair as alt
 import pandas as pd
 
-from nodewise.charts.figure import Figure, inline, kinds_of, layered
+from nodewise.charts.figure import Figure, inline, kinds_of
 from nodewise.charts.stacks import PALE, stacked
 from nodewise.quantities import write_number
 from nodewise.views import LAUNCHES
@@ -25,7 +25,7 @@ def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     batches = (
         alt.Chart(inline(total))
         .mark_text(align="left", dx=4, fontSize=10)
-        .encode(y=y, yOffset=offset, x=alt.X("step:Q"), text="batch_per_worker:O")
+        .encode(y=y, yOffset=offset, x=alt.X("step:Q"), text=alt.Text("batch_per_worker:O"))
     )
     words = "; ".join(
         f"{setting}, batch {batch}: {write_number(float(step), 's')}"
@@ -35,7 +35,7 @@ def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     return Figure(
         figure="settings",
         of=of,
-        chart=layered(bars, batches),
+        layers=[bars, batches],
         data=data,
         title=f"One step on {nodes} nodes under several settings",
         kinds=kinds_of(data),

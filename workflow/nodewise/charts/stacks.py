@@ -33,7 +33,7 @@ def stacked(
         .encode(
             seconds,
             color=alt.Color("part:N", title=None, scale=colours).legend(columns=few(narrow, 5)),
-            order="rank:Q",
+            order=alt.Order("rank:Q"),
             opacity=alt.OpacityValue(1, condition={"test": "datum.flags", "value": 0.6}),
             tooltip=tooltip(data, told),
             **places,

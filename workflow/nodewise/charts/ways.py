@@ -12,7 +12,6 @@ from nodewise.charts.figure import (
     inline,
     kind_shape,
     kinds_of,
-    layered,
     tooltip,
 )
 from nodewise.charts.scaling import HOLLOW
@@ -57,13 +56,17 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         .axis(tickCount=5, format="~s", labelSeparation=8),
         y=rank,
     )
-    reach = base.mark_line(strokeWidth=1, color=theme.NEUTRAL).encode(detail="strategy:N")
+    reach = base.mark_line(strokeWidth=1, color=theme.NEUTRAL).encode(
+        detail=alt.Detail("strategy:N")
+    )
     several = data[data["nodes"] > 1].dropna(subset="ideal")[["strategy", "nodes", "ideal"]]
     several = several.rename(columns={"ideal": "examples_per_s"}).assign(speedup=several["nodes"])
     ideal = (
         alt.Chart(inline(several))
         .mark_tick(thickness=2, size=12, color=theme.NEUTRAL)
-        .encode(x="examples_per_s:Q", y=rank, tooltip=tooltip(several, [str(n) for n in several]))
+        .encode(
+            x=alt.X("examples_per_s:Q"), y=rank, tooltip=tooltip(several, [str(n) for n in several])
+        )
     )
     colour = alt.Color("nodes:O", title="Nodes", scale=scale, legend=legend)
     interval = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2)
@@ -76,11 +79,11 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     )
     layers = [reach, *([ideal] if len(several) else []), points]
     if data["low"].notna().any():
-        layers.insert(-1, interval.encode(x=alt.X("low:Q"), x2="high", color=colour))
+        layers.insert(-1, interval.encode(x=alt.X("low:Q"), x2=alt.X2("high"), color=colour))
     return Figure(
         figure="ways",
         of=of,
-        chart=layered(*layers),
+        layers=layers,
         data=data,
         title=_VIEWS[0].heading,
         kinds=kinds_of(data),
@@ -107,7 +110,7 @@ def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     return Figure(
         figure="ways-parts",
         of=of,
-        chart=layered(bars),
+        layers=[bars],
         data=data,
         title=f"Where the time of a step goes on {count} nodes",
         kinds=kinds_of(data),

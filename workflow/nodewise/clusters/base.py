@@ -19,6 +19,11 @@ class NotPermittedError(Exception):
         super().__init__(reason)
         self.command = command
 
+    @property
+    def whole(self) -> str:
+        """The text and the command, for a record."""
+        return f"{self}; what would permit it: {self.command}" if self.command else str(self)
+
 
 class Cluster(ABC):
     """The nodes of one cell. One worker runs on each."""

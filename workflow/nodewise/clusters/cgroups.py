@@ -1,8 +1,8 @@
 """CPU quotas by cgroup, version 1 or 2, and the certainty that none of ours stays behind.
 
-A cell's groups are one folder, `nodewise-<pid>-<start>`, named after the launcher that owns it,
-with one folder a node inside. A reaper process removes it when the launcher is gone, however that
-went; `remove_stale` does so at the next start if the reaper was killed as well.
+A cell's groups are one folder, `nodewise-<pid>-<start>-<pid namespace>`, named after the launcher
+that owns it, with one folder a node inside. A reaper process removes it when the launcher is gone,
+however that went; `remove_stale` does so at the next start if the reaper was killed as well.
 
 An ordinary user needs a folder of their own. In version 1 that may be `nodewise`, anywhere above
 the launcher's group; the processes moved only have to be the user's. In version 2 the launcher
@@ -29,7 +29,7 @@ import psutil
 PERIOD_US = 10_000
 _MIN_QUOTA_US = 1_000  # the kernel's; a smaller share has a longer period
 DELEGATED = "nodewise"
-_NAME = re.compile(r"nodewise-(\d+)-(\d+)")
+_NAME = re.compile(r"nodewise-(\d+)-(\d+)(?:-(\d+))?")  # earlier versions named no namespace
 _OCTAL = re.compile(r"\\([0-7]{3})")
 _REMOVE_WITHIN_S = 8.0
 
@@ -195,10 +195,15 @@ def parse_hierarchies(mountinfo: str, cgroup: str) -> list[Hierarchy]:
 
 
 def remove_stale(base: Path) -> None:
-    """Remove the groups of launchers that no longer run; nobody else's."""
+    """Remove the groups of launchers that no longer run; nobody else's.
+
+    Whether a launcher of another pid namespace runs, a container's, cannot be seen from here.
+    """
     for folder in base.glob("nodewise-*"):
         found = _NAME.fullmatch(folder.name)
-        if found and _start_ticks(int(found[1])) != int(found[2]):
+        if not found or found[3] not in (None, _pid_namespace()):
+            continue
+        if _start_ticks(int(found[1])) != int(found[2]):
             _remove(folder)
 
 
@@ -271,7 +276,11 @@ def _unescaped(field: str) -> Path:
 
 
 def _own_name() -> str:
-    return f"nodewise-{os.getpid()}-{_start_ticks(os.getpid())}"
+    return f"nodewise-{os.getpid()}-{_start_ticks(os.getpid())}-{_pid_namespace()}"
+
+
+def _pid_namespace() -> str:
+    return str(Path("/proc/self/ns/pid").stat().st_ino)
 
 
 def _start_ticks(pid: int) -> int | None:

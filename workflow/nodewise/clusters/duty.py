@@ -39,6 +39,7 @@ _SPAN_PERIODS = 10
 _ANSWER_WITHIN_S = 5.0
 _MESSAGE_BYTES = 1 << 16
 _CPUCLOCK_SCHED = 2
+_SCHEDSTAT = Path("/proc/self/schedstat")
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class DutyCycle:
         Raises:
             NotPermittedError: the kernel does not count what the controller must know.
         """
-        if not int(Path("/proc/self/schedstat").read_text().split()[0]):
+        if not _counts_running():
             raise NotPermittedError(
                 "the kernel does not count how long a process waits for a core (schedstat)"
             )
@@ -176,6 +177,13 @@ def made(cycle: DutyCycle) -> Iterator[None]:
         yield
     finally:
         cycle.remove()
+
+
+def _counts_running() -> bool:
+    try:
+        return int(_SCHEDSTAT.read_text(encoding="utf-8").split()[0]) > 0
+    except FileNotFoundError:  # a kernel that is made without it
+        return False
 
 
 def why_not_held(shares: Sequence[Share]) -> str | None:

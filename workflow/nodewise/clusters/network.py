@@ -41,9 +41,12 @@ def enter_network_namespace() -> None:
     """Move this process, which must have one thread, into a network namespace with no device up.
 
     Raises:
-        OSError: this process may not.
+        NotPermittedError: this process may not.
     """
-    _unshare(_CLONE_NEWNET)
+    try:
+        _unshare(_CLONE_NEWNET)
+    except OSError as error:
+        raise _not_permitted("no network for a node", error) from error
 
 
 def enter_private_network() -> None:
@@ -61,8 +64,7 @@ def enter_private_network() -> None:
         _try()
         _enter()
     except OSError as error:
-        reason, command = _obstacle(error)
-        raise NotPermittedError(f"no private network: {reason}", command) from error
+        raise _not_permitted("no private network", error) from error
 
 
 def enter_network() -> bool:
@@ -97,6 +99,11 @@ def free_ports(count: int) -> list[int]:
             continue
         ports.append(port)
     raise NotPermittedError(f"fewer than {count} free ports")
+
+
+def _not_permitted(what: str, error: OSError) -> NotPermittedError:
+    reason, command = _obstacle(error)
+    return NotPermittedError(f"{what}: {reason}", command)
 
 
 def _obstacle(error: OSError) -> tuple[str, str]:

@@ -131,7 +131,7 @@ def _soft() -> Permit:
     try:
         with duty.made(duty.DutyCycle()):
             pass
-    except OSError as error:
+    except (OSError, NotPermittedError) as error:
         return Permit(False, str(error))
     return Permit(True, "by stopping and continuing; refused where it does not hold")
 

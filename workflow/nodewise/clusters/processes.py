@@ -8,6 +8,7 @@ import json
 import os
 import selectors
 import signal
+import stat
 import sys
 import time
 import traceback
@@ -16,10 +17,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import psutil
 
+from nodewise.clusters.base import NotPermittedError
 from nodewise.errors import RefusedError
 from nodewise.parents import end_with
 
@@ -82,11 +84,14 @@ class _Worker:
     error: str | None = None
     peer_error: bool = False
     refused: bool = False
+    command: str | None = None  # of a NotPermittedError
     status: int | None = None
+    failed_at: float = 0.0  # of the monotonic clock
 
     @property
     def failed(self) -> bool:
-        return self.status is not None and self.result is None
+        """Whether it has ended: one that is done waits for the others, who may still need it."""
+        return self.status is not None
 
     @property
     def reason(self) -> str:
@@ -94,7 +99,16 @@ class _Worker:
             return self.error
         if self.status is not None and self.status < 0:
             return f"killed by {signal.Signals(-self.status).name}"
-        return f"ended with exit code {self.status} and no result"
+        without = "and no result" if self.result is None else "before the others were done"
+        return f"ended with exit code {self.status} {without}"
+
+    def raise_it(self) -> NoReturn:
+        """Raise what it failed of."""
+        if self.command is not None:
+            raise NotPermittedError(self.reason, self.command)
+        if self.refused:
+            raise RefusedError(self.reason)
+        raise WorkerError(f"rank {self.rank}: {self.reason}", self.rank, _tail(self.log))
 
 
 def run(
@@ -112,12 +126,13 @@ def run(
     What a worker prints goes to `logs/rank~R.log`; what it sends goes to `on_message`. When all
     have come to a meeting, `on_meeting` gets its name and their pids; what it returns is what
     `Channel.meet` returns to each of them. `on_poll` is called several times a second and may
-    raise. On return and on any exception no worker is left.
+    raise. On return and on any exception no worker is left, nor what it started; what a killed one
+    had started ends with its node's CPU group, if there is one.
 
     Raises:
         WorkerError: a worker raised, was killed or ended early, or `time_limit_s` was over. The
             rank named is the one that failed first of itself, not one that lost its peer.
-        RefusedError: that rank raised one.
+        RefusedError, NotPermittedError: that rank raised one.
     """
     logs.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + time_limit_s
@@ -156,9 +171,32 @@ def _fork(
         os.dup2(output, 1)
         os.dup2(output, 2)
         sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1, closefd=False)
+        _keep_from_children()
         code = _work(rank, work, Channel(writing, released))
+        _kill(psutil.Process().children(recursive=True))
     finally:
         os._exit(code)  # the launcher's exit handlers and buffers are not this process's
+
+
+def _keep_from_children() -> None:
+    """Have whatever this worker forks close the pipes and sockets that come from the launcher.
+
+    Who holds them counts as a worker: to the launcher, to its reaper and for the machine's lock.
+    """
+    kept = []
+    for descriptor in (int(link.name) for link in Path("/proc/self/fd").iterdir()):
+        with suppress(OSError):  # that of the listing itself
+            found = os.fstat(descriptor)
+            if descriptor > 2 and (stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode)):
+                kept.append((descriptor, found))
+
+    def let_go() -> None:
+        for descriptor, found in kept:
+            with suppress(OSError):  # closed meanwhile; it may also be something else by now
+                if os.path.samestat(os.fstat(descriptor), found):
+                    os.close(descriptor)
+
+    os.register_at_fork(after_in_child=let_go)
 
 
 def _work(rank: int, work: Callable[[int, Channel], Message], channel: Channel) -> int:
@@ -167,6 +205,7 @@ def _work(rank: int, work: Callable[[int, Channel], Message], channel: Channel) 
         signal.pause()  # leaving now would break the others' connections; the launcher ends us
         return 0
     except BaseException as error:
+        failed_at = time.monotonic()
         traceback.print_exc()
         lines = [line.strip() for line in str(error).splitlines()]
         first_line = next((line for line in lines if line not in _SAYING_NOTHING), "")
@@ -177,10 +216,11 @@ def _work(rank: int, work: Callable[[int, Channel], Message], channel: Channel) 
             "CancelledError",
             "DeadlineExceededError",
         )
-        refused = isinstance(error, RefusedError)
+        refused = isinstance(error, (RefusedError, NotPermittedError))
         text = first_line if refused else f"{type(error).__name__}: {first_line}"
         told = {"error": text[:_LOG_LINE_LENGTH], "peer": peer_error, "refused": refused}
-        channel.send(told)
+        command = error.command if isinstance(error, NotPermittedError) else None
+        channel.send(told | {"command": command, "at": failed_at})
         return 1
 
 
@@ -209,13 +249,11 @@ def _listen(
                 raise WorkerError(f"not finished within {time_limit_s:g} s", None, [])
             end_with_parent()
             on_poll()
-    failed = [worker for worker in workers if worker.failed]
-    if failed:
-        # killed, then failed of itself, then failed for want of a peer
-        first = min(failed, key=lambda w: (w.peer_error, w.error is not None, w.rank))
-        if first.refused:
-            raise RefusedError(first.reason)
-        raise WorkerError(f"rank {first.rank}: {first.reason}", first.rank, _tail(first.log))
+    if all(worker.result is not None for worker in workers):
+        return
+    # killed, then failed of itself, then failed for want of a peer
+    failed = (worker for worker in workers if worker.failed)
+    min(failed, key=lambda w: (w.peer_error, w.error is not None, w.failed_at)).raise_it()
 
 
 class _Ear:
@@ -235,6 +273,7 @@ class _Ear:
         chunk = os.read(worker.pipe, 1 << 20)
         if not chunk:  # what is left unread is half a message of a killed worker
             worker.status = os.waitstatus_to_exitcode(os.waitpid(worker.pid, 0)[1])
+            worker.failed_at = worker.failed_at or time.monotonic()
             return False
         *lines, worker.unread = (worker.unread + chunk).split(b"\n")
         for line in lines:
@@ -246,7 +285,8 @@ class _Ear:
             worker.result = message["result"]
         elif "error" in message:
             worker.error, worker.peer_error = message["error"], message["peer"]
-            worker.refused = message["refused"]
+            worker.refused, worker.command = message["refused"], message["command"]
+            worker.failed_at = message["at"]
         elif "meet" in message:
             self._waiting[message["meet"]] += 1
             if self._waiting[message["meet"]] == len(self._workers):
@@ -296,7 +336,17 @@ def _descriptors(workers: list[_Worker]) -> list[int]:
 def _end(workers: list[_Worker]) -> None:
     for descriptor in _descriptors(workers):
         os.close(descriptor)
+    launcher = psutil.Process()
+    own = launcher.children()  # workers, a reaper, a controller
+    started = [process for process in launcher.children(recursive=True) if process not in own]
     for worker in workers:
         if worker.status is None:
             os.kill(worker.pid, signal.SIGKILL)
             os.waitpid(worker.pid, 0)
+    _kill(started)
+
+
+def _kill(started: list[psutil.Process]) -> None:
+    for process in started:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()

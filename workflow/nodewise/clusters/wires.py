@@ -59,16 +59,16 @@ def lay(pids: Sequence[int]) -> None:
         NotPermittedError: the kernel lacks something for it, or forbids it.
         ProcessLookupError: one of `pids` has ended.
     """
-    with IPRoute() as links:
+    with _netlink() as links:
         with _needing("bridge", "CONFIG_BRIDGE", "bridge"):
             links.link("add", ifname="bridge", kind="bridge")
-        bridge = links.link_lookup(ifname="bridge")[0]
+        bridge = _index(links, "bridge")
         links.link("set", index=bridge, state="up")
         for rank, pid in enumerate(pids):
             peer = {"ifname": "eth0", "net_ns_pid": pid}
             with _needing("link", "CONFIG_VETH", "veth"):
                 links.link("add", ifname=_port(rank), kind="veth", peer=peer)
-            port = links.link_lookup(ifname=_port(rank))[0]
+            port = _index(links, _port(rank))
             links.link("set", index=port, master=bridge, state="up")
 
 
@@ -79,36 +79,59 @@ def limit_ports(nodes: int, rate_mbit: float, latency_ms: float = 0) -> None:
 
     Raises:
         NotPermittedError: the kernel lacks something for it.
+        ProcessLookupError: a node has ended.
     """
-    with IPRoute() as links:
+    with _netlink() as links:
         for rank in range(nodes):
-            _limit(links, links.link_lookup(ifname=_port(rank))[0], rate_mbit, latency_ms)
+            _limit(links, _index(links, _port(rank)), rate_mbit, latency_ms)
 
 
 def limit_node(rate_mbit: float) -> None:
     """Hold what leaves this process's node to the rate."""
-    with IPRoute() as links:
-        _limit(links, links.link_lookup(ifname="eth0")[0], rate_mbit)
+    with _netlink() as links:
+        _limit(links, _index(links, "eth0"), rate_mbit)
 
 
 def plug_in(address: str) -> None:
     """Bring up this namespace's end of its link, under its address, and its loopback."""
-    with IPRoute() as links:
+    with _netlink() as links:
         for name in ("lo", "eth0"):
-            index = links.link_lookup(ifname=name)[0]
+            index = _index(links, name)
             if name == "eth0":
                 links.addr("add", index=index, address=address, prefixlen=24)
             links.link("set", index=index, state="up")
 
 
 def counters(nodes: int) -> list[LinkUse]:
-    """Return what has passed each node's link; in the process that laid them."""
-    with IPRoute() as links:
+    """Return what has passed each node's link; in the process that laid them.
+
+    Raises:
+        ProcessLookupError: a node has ended.
+    """
+    with _netlink() as links:
         return [_use(links, rank) for rank in range(nodes)]
 
 
+@contextmanager
+def _netlink() -> Iterator[IPRoute]:
+    """Ask the kernel about links; a node that has ended, and taken its link along, is told so."""
+    with IPRoute() as links:
+        try:
+            yield links
+        except NetlinkError as error:
+            if error.code not in (errno.ESRCH, errno.ENODEV):
+                raise
+            raise ProcessLookupError(error.code, os.strerror(error.code)) from error
+
+
+def _index(links: IPRoute, name: str) -> int:
+    for index in links.link_lookup(ifname=name):
+        return int(index)
+    raise ProcessLookupError(errno.ENODEV, f"{name} has gone with its node")
+
+
 def _use(links: IPRoute, rank: int) -> LinkUse:
-    port = links.link_lookup(ifname=_port(rank))[0]
+    port = _index(links, _port(rank))
     stats = links.get_links(port)[0].get_attr("IFLA_STATS64")
     return LinkUse(
         sent_bytes=stats["rx_bytes"],  # the port receives what the node sends
@@ -169,8 +192,6 @@ def _needing(what: str, option: str, module: str) -> Iterator[None]:
             reason = f"the kernel lacks {option}"
         elif error.code in (errno.EPERM, errno.EACCES):
             reason = os.strerror(error.code)
-        elif error.code == errno.ESRCH:
-            raise ProcessLookupError(error.code, os.strerror(error.code)) from error
         else:
             raise
         raise NotPermittedError(f"no {what}: {reason}", _loading(module)) from error

@@ -19,6 +19,7 @@ class _Words(NamedTuple):
 
 _LISTED = 4
 _STANDS_OUT = 0.5  # a best number that is less probable is not told before those near it
+_OPEN = 0.2  # one that is less probable still is hardly told by the points
 _WORDS = {
     "epoch_time": _Words(
         "an epoch is shortest on",
@@ -138,7 +139,8 @@ def _best(optimum: Optimum, words: _Words) -> str:
         return f"{best}."
     near = ranges(optimum.nodes, np.isin(optimum.nodes, optimum.near))
     if optimum.question.objective != "efficiency" and _probability(optimum) < _STANDS_OUT:
-        return f"{near} nodes, all within {100 * NEAR:g} % of the best. By the law that is {best}."
+        law = f"{near} nodes, all within {100 * NEAR:g} % of the best. By the law that is {best}."
+        return f"{law} The points leave it open." if _probability(optimum) < _OPEN else law
     return f"{best}. Within {100 * NEAR:g} % of {words.best}: {near} nodes."
 
 

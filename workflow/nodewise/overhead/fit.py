@@ -212,7 +212,9 @@ class Fit:
         rows = _rows(self.law, self._index, *_labels(at, model, link), at)
         values = _gather(self.law, theta, rows)
         for name in self._signed:
-            values[name] = values[name] + theta @ self._between(name, at, model, link)
+            counts = self._between(name, at, model, link)
+            some = counts.any(axis=1)  # of all lines, those of this curve
+            values[name] = values[name] + theta[..., some] @ counts[some]
         return _possible(values, at)
 
     def _steps_s(self, values: Mapping[str, Floats], at: At) -> Floats:
@@ -231,11 +233,11 @@ class Fit:
         in the order of the batches.
         """
         models, links = _labels(at, model, link)
-        lines = line_labels(models, links, at.batch)
-        unknown = np.array([(name, str(line)) not in self._index for line in lines], bool)
+        lines, of = _lines(models, links, at.batch)
+        unknown = np.array([(name, line) not in self._index for _, _, line in lines], bool)[of]
         if not unknown.any():
             return
-        curves = np.array([f"{m}|{k}" for m, k in zip(models, links, strict=True)])
+        curves = np.array([f"{m}|{k}" for m, k, _ in lines])[of]
         measured = [
             (label.rsplit("|", 1), i)
             for i, (parameter, label) in enumerate(self.coefficients)
@@ -284,7 +286,21 @@ class Fit:
 
 def line_labels(model: Labels, link: Labels, batch: Floats) -> Labels:
     """Return the labels of lines: one batch of one model on one link."""
-    return np.array([f"{m}|{k}|{b:g}" for m, k, b in zip(model, link, batch, strict=True)], str)
+    lines, of = _lines(model, link, batch)
+    return np.array([label for _, _, label in lines], str)[of]
+
+
+def _lines(
+    model: Labels, link: Labels, batch: Floats
+) -> tuple[list[tuple[str, str, str]], NDArray[np.intp]]:
+    """Return model, link and label of each line that points are on, and of each point which one.
+
+    Points are many, lines are few: texts are made and looked up once for each line.
+    """
+    points = list(zip(model.tolist(), link.tolist(), batch.tolist(), strict=True))
+    places = {line: place for place, line in enumerate(dict.fromkeys(points))}
+    of = np.array([places[line] for line in points], dtype=np.intp)
+    return [(m, k, f"{m}|{k}|{b:g}") for m, k, b in places], of
 
 
 def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = DRAWS) -> Fit:
@@ -550,14 +566,12 @@ def _rows(
     law: Law, index: Mapping[Coefficient, int], model: Labels, link: Labels, at: At
 ) -> NDArray[np.intp]:
     """Return the coefficient of each parameter and point; −1: none, which counts as 0."""
-    scopes = {"model": model, "link": link, "line": line_labels(model, link, at.batch)}
-    return np.array(
-        [
-            [index.get((p.name, str(label)), -1) for label in scopes[p.scope]]
-            for p in law.parameters
-        ],
-        dtype=np.intp,
-    )
+    lines, of = _lines(model, link, at.batch)
+    scopes = {scope: i for i, scope in enumerate(("model", "link", "line"))}
+    found = [
+        [index.get((p.name, line[scopes[p.scope]]), -1) for line in lines] for p in law.parameters
+    ]
+    return np.array(found, dtype=np.intp)[:, of]
 
 
 def _gather(

@@ -89,14 +89,15 @@ def trial_rows(
         predicted_s: seconds, shape (points,).
         told: the other columns.
     """
-    about = rows[[*ABOUT, "kind", "batch_per_worker", "nodes"]].rename(columns={"kind": "source"})
-    table = about.assign(
-        observed_s=rows["step_time_s"],
-        predicted_s=predicted_s,
-        error=relative_error(predicted_s, rows["step_time_s"]),
-        **told,
-    )
-    return [dict(zip(table.columns, row, strict=True)) for row in table.to_numpy(object)]
+    columns = {name: rows[name].tolist() for name in (*ABOUT, "batch_per_worker", "nodes")} | {
+        "source": rows["kind"].tolist(),
+        "observed_s": rows["step_time_s"].tolist(),
+        "predicted_s": predicted_s.tolist(),
+        "error": relative_error(predicted_s, rows["step_time_s"]).tolist(),
+    }
+    for name, value in told.items():
+        columns[name] = np.broadcast_to(np.asarray(value), len(rows)).tolist()
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def judge(trials: pd.DataFrame) -> pd.DataFrame:

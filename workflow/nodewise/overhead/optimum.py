@@ -191,6 +191,28 @@ class Optimum:
         return int(np.searchsorted(self.nodes, nodes))
 
 
+@dataclass(frozen=True)
+class StepTimes:
+    """What a law says of steps on numbers of nodes: enough to answer all questions of a batch.
+
+    Attributes:
+        at: the compared numbers of nodes, from 1 up; (points,).
+        step_s: seconds of a step there by the fit, (points,).
+        drawn_s: the same by its draws, (draws, points), all above 0.
+        drawn: which of the draws of the fit these are, (draws of the fit,).
+        far, far_s: the same numbers and others up to `FARTHEST` nodes, and the fit's seconds there.
+        measured: see `Optimum`.
+    """
+
+    at: At
+    step_s: Floats
+    drawn_s: Floats
+    drawn: NDArray[np.bool_]
+    far: At
+    far_s: Floats
+    measured: NDArray[np.bool_]
+
+
 def find_optimum(
     fitted: Fit,
     question: Question,
@@ -224,28 +246,51 @@ def find_optimum(
         >>> found.best, found.interior
         (4, False)
     """
+    times = find_times(fitted, question, nodes, payload=payload, model=model, link=link)
+    return answer(question, times)
+
+
+def find_times(
+    fitted: Fit,
+    question: Question,
+    nodes: Iterable[int],
+    *,
+    payload: float,
+    model: str = "",
+    link: str = "",
+) -> StepTimes:
+    """Return what answers a question, and any other of the same batch; see `find_optimum`.
+
+    Raises:
+        ValueError: as `find_optimum`.
+    """
     counts = _compared(question, nodes)
     _check(fitted, model, link)
-
-    def asked(where: Counts) -> At:
-        return At.of(where, question.batches(where), payload)
-
-    at = asked(counts)
+    at, far = (
+        At.of(where, question.batches(where), payload)
+        for where in (counts, _everywhere(question, counts))
+    )
     step_s = fitted.evaluate(at, model, link)
     if not (step_s > 0).all():
         raise ValueError(f"{fitted.law.name}: says nothing of one node, or of such batches")
     drawn_s = fitted.draw(at, model, link)
-    timed = (drawn_s > 0).all(axis=1)  # in the others a step takes no time at all somewhere
+    timed = np.all(drawn_s > 0, axis=1)  # in the others a step takes no time at all somewhere
     if timed.mean() < _TIMED:
         raise ValueError("the points say too little of one node, or of such batches, to compare")
-    value = question.values(counts, step_s, _steps(question, at))
-    steps = np.broadcast_to(_steps(question, at, len(drawn_s)), drawn_s.shape)
-    drawn = question.values(counts, drawn_s[timed], steps[timed])
+    far_s = fitted.evaluate(far, model, link)
+    measured = _measured(fitted, at, model, link)
+    return StepTimes(at, step_s, drawn_s[timed], timed, far, far_s, measured)
+
+
+def answer(question: Question, times: StepTimes) -> Optimum:
+    """Return the answer to a question, of the batch that the times are of."""
+    at, far = times.at, times.far
+    counts, everywhere = at.nodes.astype(np.int64), far.nodes.astype(np.int64)
+    value = question.values(counts, times.step_s, _steps(question, at))
+    steps = np.broadcast_to(_steps(question, at, len(times.drawn)), (len(times.drawn), len(counts)))
+    drawn = question.values(counts, times.drawn_s, steps[times.drawn])
     low, high = np.quantile(drawn, TAILS, axis=0)
-    everywhere = _everywhere(question, counts)
-    at_all = asked(everywhere)
-    all_s = fitted.evaluate(at_all, model, link)
-    last = int(question.best(question.values(everywhere, all_s, _steps(question, at_all))))
+    last = int(question.best(question.values(everywhere, times.far_s, _steps(question, far))))
     beats = question.beats_one(counts, value)
     return Optimum(
         question=question,
@@ -258,7 +303,7 @@ def find_optimum(
         best=int(counts[question.best(value)]),
         near=tuple(counts[question.near(value)].tolist()),
         break_even=int(counts[np.argmax(beats)]) if beats.any() else None,
-        measured=_measured(fitted, at, model, link),
+        measured=times.measured,
         anywhere=None if 0 < last == len(everywhere) - 1 else int(everywhere[last]),
     )
 

@@ -1,7 +1,7 @@
 """The rows of the tables that are fitted together: a pool has one law and one link.
 
-All curves over one link share latency and bandwidth, all batches of one curve the cost of an
-example. Rows keep what decides whether they may be fitted.
+All curves over one link of one machine share latency and bandwidth, all batches of one curve the
+cost of an example. Rows keep what decides whether they may be fitted.
 """
 
 import json
@@ -40,7 +40,7 @@ _PARTS = ["compute_s", "wait_s", "communicate_s"]
 _CURVE = [name for name in CURVE_KEY if name not in ("batch_per_worker", "nodes")]
 _NEEDED = [
     *CURVE_KEY,
-    *("exchange", "options", "oversubscribed", "step_time_s", "payload_bytes"),
+    *("exchange", "options", "machine", "oversubscribed", "step_time_s", "payload_bytes"),
     *("compute_s", "wait_s", "communicate_s", "apply_s", "bytes_sent_per_step"),
     *("input_s", "steps_per_epoch", "cell_id"),
 ]
@@ -178,6 +178,7 @@ def published_curves(published: pd.DataFrame) -> pd.DataFrame:
         experiment="",
         strategy=strategies,
         cluster="",
+        machine="",
         data_origin="",
         whole_epochs=True,
         exchange="ring",
@@ -247,10 +248,14 @@ def _name(names: dict[str, Any]) -> str:
 
 
 def _link(first: "pd.Series[Any]") -> str:
-    """Return the name of what shares latency and bandwidth: software counts as much as wires."""
+    """Return the name of what shares latency and bandwidth.
+
+    Software counts as much as wires, and so does the processor that runs it.
+    """
     if first["kind"] == "published":
         return f"{first['study']} (published)"
-    return f"{first['strategy']}, {first['cluster'] or 'this machine'} ({first['kind']})"
+    where = ", ".join(filter(None, (first["strategy"], first["cluster"], first["machine"])))
+    return f"{where} ({first['kind']})"
 
 
 def _floats(column: "pd.Series[Any]") -> "np.ndarray[Any, np.dtype[np.float64]]":

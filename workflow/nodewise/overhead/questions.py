@@ -5,6 +5,7 @@ target accuracy the steps to it. Costs are in node-hours: the price of one is th
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pandas as pd
 from nodewise.overhead.answers import optimum_rows
 from nodewise.overhead.fit import Fit
 from nodewise.overhead.formulas import At
-from nodewise.overhead.optimum import Optimum, Question, find_optimum
+from nodewise.overhead.optimum import Optimum, Question, answer, find_times
 from nodewise.overhead.pools import ABOUT, Pool
 from nodewise.overhead.steps_to_accuracy import SYNCHRONOUS, Key, StepsToAccuracy
 
@@ -80,11 +81,12 @@ def optima_rows(
     rows: list[dict[str, Any]] = []
     for curve, of in pool.rows.groupby("curve"):
         about = pool.about(of.iloc[0])
-        for question in _questions(of, steps):
+        for _, questions in groupby(_questions(of, steps), lambda q: (q.batch, q.global_batch)):
+            first, *others = questions
             try:
-                optimum = find_optimum(
+                times = find_times(
                     fitted,
-                    question,
+                    first,
                     range(1, MOST_NODES + 1),
                     payload=float(of["payload_bytes"].median()),
                     model=str(curve),
@@ -92,7 +94,8 @@ def optima_rows(
                 )
             except ValueError:  # the points say nothing of such batches
                 continue
-            rows += _told(optimum, about, listed)
+            for question in (first, *others):
+                rows += _told(answer(question, times), about, listed)
     return rows
 
 

@@ -42,7 +42,10 @@ NODES = (2, 4, 8, 16)
 
 _PAYLOAD_SHARE = 1448 / 1514  # of a full Ethernet frame, beside headers of Ethernet, IP and TCP
 _LABEL = re.compile(r"(?P<share>[\d.]+) core, (?P<rate>[\d.]+) Mbit/s(?P<rest>.*)")
-_SAME = ["model", "dataset", "strategy", "kind", "data_origin", "whole_epochs", "batch_per_worker"]
+_SAME = [
+    *("machine", "model", "dataset", "strategy", "kind", "data_origin", "whole_epochs"),
+    "batch_per_worker",
+]
 
 
 class Wire(NamedTuple):
@@ -98,7 +101,7 @@ def rate_rows(pool: Pool, fitted: Fit, measured: pd.DataFrame) -> list[dict[str,
 
 
 def _seen(line: pd.DataFrame, wire: Wire, measured: pd.DataFrame) -> pd.DataFrame:
-    """Return what was measured of a line over its own link, and by others like it over others."""
+    """Return what was measured of a line over its own link, and by lines like it over others."""
     same = (measured[_SAME] == line.iloc[0][_SAME]).all(axis=1) & measured["fitted"]
     alike = measured[same]
     wires = [wire_of(str(cluster)) for cluster in alike["cluster"]]

@@ -41,6 +41,8 @@ STEPS = {
     "critical_batch_high": "float64",
     "missing": "str",
 }
+BY_NOISE, BY_EPOCHS = "noise scale", "whole epochs"
+"""What steps to an accuracy are known by."""
 _NOISE = ("noise", "signal")
 _SEED = 18120
 
@@ -178,12 +180,12 @@ def find_steps(
         cells: the table of that name.
         noise_scale: the table of that name.
     """
-    found = [Known(key, "noise scale", "measured", law) for key, law in find_noise(noise_scale)]
+    found = [Known(key, BY_NOISE, "measured", law) for key, law in find_noise(noise_scale)]
     for key, runs in find_runs(epochs, cells):
         try:
-            found.append(Known(key, "whole epochs", "fitted", fit_steps(runs)))
+            found.append(Known(key, BY_EPOCHS, "fitted", fit_steps(runs)))
         except NotEnoughRunsError as error:
-            found.append(Known(key, "whole epochs", "fitted", None, str(error)))
+            found.append(Known(key, BY_EPOCHS, "fitted", None, str(error)))
     return found
 
 

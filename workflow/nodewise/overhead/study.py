@@ -127,7 +127,7 @@ def fit_study(
         UserError: a table lacks a column.
     """
     calibrated = {
-        one.cluster.label: of_calibration.examine(one).coefficients
+        (one.cluster.label, one.provenance.cpu): of_calibration.examine(one).coefficients
         for one in calibrations
         if one.status == "ok"
     }
@@ -170,7 +170,7 @@ def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
             table.to_csv(path, index=False, lineterminator="\n")
 
 
-def known_priors(pool: Pool, calibrated: Mapping[str, pd.DataFrame]) -> Priors:
+def known_priors(pool: Pool, calibrated: Mapping[tuple[str, str], pd.DataFrame]) -> Priors:
     """Return what is known beforehand of the pool's link: of rings and servers on emulated nodes.
 
     A calibration measured TensorFlow's ring alone, so only rings borrow from it. A step's
@@ -182,15 +182,15 @@ def known_priors(pool: Pool, calibrated: Mapping[str, pd.DataFrame]) -> Priors:
 
     Args:
         pool: curves over one link.
-        calibrated: α and β (`calibration.COEFFICIENTS`) by the label of a cluster.
+        calibrated: α and β (`calibration.COEFFICIENTS`) by the label of a cluster, and machine.
     """
-    cluster = pool.rows.iloc[0]["cluster"]
+    cluster, machine = pool.rows.iloc[0][["cluster", "machine"]]
     if pool.law.name == "server" and (wire := rates.wire_of(cluster)) is not None:
         beta = wire.seconds_per_byte
         return {("seconds_per_byte", pool.link): (beta, beta / 10)}
-    if pool.law.name != "ring" or cluster not in calibrated:
+    if pool.law.name != "ring" or (cluster, machine) not in calibrated:
         return {}
-    found = calibrated[cluster]
+    found = calibrated[cluster, machine]
     if found.empty:
         return {}
     own = found[found["clock"] == of_calibration.OWN_TIME].iloc[0]

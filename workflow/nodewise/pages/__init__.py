@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import jinja2
+import pandas as pd
 from markupsafe import Markup
 
 from nodewise.architecture import architecture_json
@@ -45,6 +46,8 @@ _PARTS = (
 )
 
 
+# texts as Python's own: pages take few rows at a time, which is slower from Arrow's
+@pd.option_context("mode.string_storage", "python")
 def render_pages(
     config_path: Path,
     *,

@@ -14,6 +14,10 @@ from nodewise.tables import CURVE_KEY
 
 _MEMORY_KEPT = pd.Timestamp("2026-11-22T16:00Z")  # by workers, since then: `runner._KEEP_MEMORY`
 
+# and convolutions are oneDNN's since then: before, where TensorFlow takes them by itself only
+_ONEDNN = pd.Timestamp("2026-11-22T23:00Z")
+_WITHOUT_ONEDNN = "AMD EPYC"
+
 
 def pages(study: Study) -> Iterator[Page]:
     """Yield the page that leads to the pages about the site, the method and the data page."""
@@ -31,6 +35,7 @@ def pages(study: Study) -> Iterator[Page]:
         "spread": _spread_of_launches(study),
         "oversubscribed": int(study.cells["oversubscribed"].sum()),
         "not_keeping": int((study.cells["started_at"] < _MEMORY_KEPT).sum()),
+        "without_onednn": _without_onednn(study),
     }
     compared = {"peers": peers.FILE.is_file()}
     yield Page("about.html", "about.md.j2", "About", compared, contents=False)
@@ -45,6 +50,12 @@ def pages(study: Study) -> Iterator[Page]:
         "commits": sorted(set(cells["commit"]) - {""}),
     }
     yield Page("data.html", "data.md.j2", "Data", data)
+
+
+def _without_onednn(study: Study) -> int:
+    """Return how many cells were measured without oneDNN's convolutions."""
+    early = study.cells.loc[study.cells["started_at"] < _ONEDNN, "cell_id"]
+    return sum(study.records[cell].provenance.cpu == _WITHOUT_ONEDNN for cell in early)
 
 
 def _spread_of_launches(study: Study) -> dict[str, Any] | None:

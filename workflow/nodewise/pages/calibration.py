@@ -62,12 +62,13 @@ def pages(study: Study) -> Iterator[Page]:
         for one in study.calibrations
     ]
     emulated = study.cells[study.cells["kind"].str.startswith("emulated")]
-    labels = [one.cluster.label for one in study.calibrations if one.status == "ok"]
+    known = {(c.cluster.label, c.provenance.cpu) for c in study.calibrations if c.status == "ok"}
+    nodes = zip(emulated["cluster"], emulated["machine"], strict=True)
     context = {
         "calibrations": shown,
         "split": _split(study),
         "emulated": len(emulated),
-        "like_these": int(emulated["cluster"].isin(labels).sum()),
+        "like_these": sum(one in known for one in nodes),
     }
     yield Page("calibration.html", "calibration.md.j2", "Calibration", context, figures=True)
 

@@ -5,6 +5,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -194,11 +195,9 @@ def _plot(row: Row, steps: pd.Series) -> dict[str, Any]:
         return round(_PLOT_BOTTOM - seconds / top * (_PLOT_BOTTOM - _PLOT_TOP), 1)
 
     seconds = steps.to_numpy(float)
-    drawn: list[int] = []
-    for first in range(0, len(seconds), together):
-        place = seconds[first : first + together]
-        drawn += sorted({first + int(place.argmin()), first + int(place.argmax())})
-    points = [f"{_PLOT_LEFT + i * across:.1f},{height(seconds[i])}" for i in drawn]
+    drawn = [*range(len(seconds))] if together == 1 else _ends(seconds, together)
+    heights = (_PLOT_BOTTOM - seconds / top * (_PLOT_BOTTOM - _PLOT_TOP)).round(1).tolist()
+    points = [f"{_PLOT_LEFT + i * across:.1f},{heights[i]}" for i in drawn]
     low, high = height(row["step_time_p10_s"]), height(row["step_time_p90_s"])
     median = write_number(row["step_time_median_s"], "s")
     return {
@@ -215,6 +214,15 @@ def _plot(row: Row, steps: pd.Series) -> dict[str, Any]:
             f"{write_number(row['step_time_p90_s'], 's')}, longest {write_number(top, 's')}."
         ),
     }
+
+
+def _ends(seconds: np.ndarray, together: int) -> list[int]:
+    """Return where the least and the greatest are of each so many steps `together`."""
+    drawn: list[int] = []
+    for first in range(0, len(seconds), together):
+        place = seconds[first : first + together]
+        drawn += sorted({first + int(place.argmin()), first + int(place.argmax())})
+    return drawn
 
 
 def _split(row: Row, result: Measurement) -> dict[str, Any] | None:

@@ -27,6 +27,7 @@ _TRAININGS = [
     Column("test_accuracy", "Test, at the end", "accuracy", kind_from="label"),
     *CAUTION,
 ]
+_ALIKE = 0.005  # accuracies that are nearer than that, of one seed each, are not told apart
 _BINS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)  # from, each up to the next
 _RATIOS = [
     Column("ratio", "Communicating ÷ computing"),
@@ -57,16 +58,17 @@ def _by_speed(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
     groups = [group for _, group in rows.groupby(_WHERE) if group["strategy"].nunique() > 1]
     if not groups:
         return
-    group = max(groups, key=lambda one: (one["strategy"].nunique(), one["nodes"].iloc[0]))
+    group = comparisons.most_ways(groups)
     fastest = group.sort_values("examples_per_s", kind="stable").iloc[-1]
     yield {
         "criterion": Markup("Fastest"),
         "answer": Markup(
-            "{}: {} examples/s, the most of {} strategies measured beside each other"
+            "{}: {} examples/s, the most of {} strategies measured beside each other{}"
         ).format(
             text(fastest["strategy"]),
             number(fastest["examples_per_s"], "/s", fastest["label"]),
             group["strategy"].nunique(),
+            text(comparisons.nearly_as_fast(group)),
         ),
         "where": _point(study, fastest),
         "cell": fastest["cell_id"],
@@ -108,7 +110,8 @@ def _by_accuracy(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
         if known.empty:
             continue
         best = known.sort_values(name, kind="stable").iloc[-1]
-        told_of = Markup("{}: {} of the {} examples; {} to {} in {} trainings, each of one seed")
+        alike = known.loc[known[name] >= best[name] - _ALIKE, "strategy"].drop(best.name)
+        told_of = Markup("{}: {} of the {} examples; {} to {} in {} trainings, each of one seed{}")
         yield {
             "criterion": Markup(criterion),  # noqa: S704 (of this module)
             "answer": told_of.format(
@@ -118,6 +121,7 @@ def _by_accuracy(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
                 data(known[name].min(), "accuracy"),
                 data(known[name].max(), "accuracy"),
                 len(known),
+                text(f"; no surer than {', '.join(dict.fromkeys(alike))}" if len(alike) else ""),
             ),
             "where": _point(study, best),
             "cell": best["cell_id"],
@@ -136,15 +140,17 @@ def trainings(study: Study) -> pd.DataFrame:
     """
     cells = study.cells[(study.cells["status"] == "ok") & study.cells["whole_epochs"]]
     cells = cells.assign(label=cells["accuracy_label"])
-    at_end = cells.groupby(_TRAINED)[["train_time_s", "epochs"]].transform("min")
     epochs = study.tables["epochs"].sort_values(["cell_id", "epoch"])
     epochs = epochs.assign(ended_s=epochs.groupby("cell_id")["seconds"].cumsum())
+    # by the same sums as the epochs: the quickest training ends in its own time
+    ended_s = cells["cell_id"].map(epochs.groupby("cell_id")["ended_s"].last())
+    cells = cells.assign(ended_s=ended_s.astype("float64"))
+    at_end = cells.groupby(_TRAINED)[["ended_s", "epochs"]].transform("min")
     ends = cells[["cell_id"]].assign(
-        budget_s=at_end["train_time_s"], shared=at_end["epochs"].astype("int64")
+        budget_s=at_end["ended_s"], shared=at_end["epochs"].astype("int64")
     )
     epochs = epochs.merge(ends, "inner", "cell_id")
-    near = 1 + 1e-6  # the quickest training ends in its own time, rounding aside
-    of_time = epochs[epochs["ended_s"] <= epochs["budget_s"] * near]
+    of_time = epochs[epochs["ended_s"] <= epochs["budget_s"]]
     of_epochs = epochs[epochs["epoch"] <= epochs["shared"]]
     last = {
         name: rows.groupby("cell_id")["accuracy"].last()

@@ -9,7 +9,18 @@ from markupsafe import Markup
 
 from nodewise import comparisons
 from nodewise.claims import judged
-from nodewise.pages.markup import CAUTION, POINT, Column, Table, badge, data, number, table, text
+from nodewise.pages.markup import (
+    CAUTION,
+    POINT,
+    Column,
+    Table,
+    badge,
+    between_launches,
+    data,
+    number,
+    table,
+    text,
+)
 from nodewise.pages.study import Page, Shown, Study
 from nodewise.quantities import counted
 
@@ -44,6 +55,11 @@ _ACCURACY = [
     Column("accuracy_one", "On one node", "accuracy", kind_from="label"),
     Column("accuracy", "Accuracy", "accuracy", kind_from="label"),
     *CAUTION,
+]
+# what trainings have in common that went through the same weights
+_TRAINING = [
+    *("model", "dataset", "batch_per_worker", "nodes", "epochs"),
+    *("train_accuracy", "accuracy", "accuracy_one"),
 ]
 _PARTS = [
     *POINT,
@@ -117,7 +133,7 @@ def nodes_pay(study: Study) -> Finding:
         return _with_numbers(study, asked, rows, _PAYS)
     best = told.sort_values("speedup", kind="stable").iloc[-1]
     gains = int((told["speedup"] > 1).sum())
-    speed = number(best["speedup"], "×", best["label"])
+    speed = number(best["speedup"], "×", best["label"]) + between_launches(best)
     if gains:
         answer = Markup(
             "In {} of {} comparisons several nodes trained faster than one; the most was {}, of {}."
@@ -194,15 +210,16 @@ def which_strategy(study: Study) -> Finding:
     groups = [group for _, group in told.groupby(at) if group["strategy"].nunique() > 1]
     if not groups:
         return _with_numbers(study, asked, rows, _WAYS)
-    group = max(groups, key=lambda one: (one["strategy"].nunique(), one["nodes"].iloc[0]))
+    group = comparisons.most_ways(groups)
     group = group.sort_values("examples_per_s", ascending=False)
     best, last = group.iloc[0], group.iloc[-1]
     answer = Markup(
-        "Of {} strategies for {} on {} nodes, {} was the fastest with {} examples/s{}"
+        "Of {} strategies for {} on {} nodes, {} was the fastest with {} examples/s{}{}"
     ).format(
         group["strategy"].nunique(),
         *(text(study.model_title(best["model"])), best["nodes"], text(best["strategy"])),
         number(best["examples_per_s"], "/s", best["label"]),
+        text(comparisons.nearly_as_fast(group)),
         _first_of_whole_gradients(group),
     )
     limits = [
@@ -228,10 +245,11 @@ def _first_of_whole_gradients(group: pd.DataFrame) -> Markup:
     whole = group["exchange"].isin(comparisons.WHOLE_GRADIENTS)
     if not whole.any() or whole.iloc[0]:
         return Markup(".")
-    said = Markup("; the fastest that reduces every gradient in every step is {} with {}.")
+    said = Markup("; the fastest that reduces every gradient in every step is {} with {}{}.")
     first = group[whole].iloc[0]
+    near = text(comparisons.nearly_as_fast(group[whole]))
     return said.format(
-        text(first["strategy"]), number(first["examples_per_s"], "/s", first["label"])
+        text(first["strategy"]), number(first["examples_per_s"], "/s", first["label"]), near
     )
 
 
@@ -243,9 +261,10 @@ def accuracy_cost(study: Study) -> Finding:
     rows = comparisons.accuracies(study.tables)
     told = comparisons.fair(rows)
     ours, theirs = (told[(told["label"] == "published") == of] for of in (False, True))
+    trainings = ours.drop_duplicates(_TRAINING)
     said = [
         _changes(part, who)
-        for part, who in ((ours, "our trainings"), (theirs, "the published ones"))
+        for part, who in ((trainings, "our trainings"), (theirs, "the published ones"))
         if len(part)
     ]
     if not said:
@@ -261,6 +280,13 @@ def accuracy_cost(study: Study) -> Finding:
             text(
                 "How far two trainings with other seeds lie apart was not measured: small changes "
                 "may be chance."
+            )
+        )
+    if len(trainings) < len(ours):
+        limits.append(
+            text(
+                "Synchronous ways end in the same weights if they begin with the same: trainings "
+                "with the same accuracies count as one."
             )
         )
     worst = ours.sort_values("change", kind="stable").iloc[0] if len(ours) else None
@@ -408,8 +434,8 @@ def _two_runs(study: Study) -> list[Markup]:
         return []
     said = Markup(
         "{} of the points were measured in two runs, with one node beside them: several nodes were "
-        "faster than one at {} of them in the one run and at {} in the other. What pays narrowly "
-        'depends on the day: <a href="changes.html">Changes between runs</a>.'
+        "faster than one at {} of them in the one run and at {} in the other. A speed-up is no "
+        'surer than the one node it is against: <a href="changes.html">Changes between runs</a>.'
     )
     gains = [int((rows[f"speedup_{run}"] > 1).sum()) for run in ("old", "new")]
     return [said.format(len(rows), *gains)]

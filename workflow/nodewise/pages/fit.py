@@ -9,12 +9,14 @@ from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
 from nodewise.overhead.bandwidth import LAW as BANDWIDTH
 from nodewise.overhead.baselines import BASELINES, LAWS
 from nodewise.overhead.judge import EACH, LARGEST, LARGEST_TOTALS
+from nodewise.overhead.steps_to_accuracy import BY_EPOCHS, BY_NOISE
 from nodewise.pages.markup import Column, Table, badge, data, number, table
 from nodewise.pages.study import Page, Study, slug
 from nodewise.views import CURVE, coefficients_of
@@ -26,6 +28,7 @@ _TITLES = {
     "published": "The published table",
 }
 _OWN, _WHOLE = "own", "whole"
+_ALIKE = 2.0  # the noise scale tells a batch up to some factor
 _LINE = [*CURVE, "batch_per_worker"]
 _WHAT = [
     Column("model", "Model"),
@@ -102,6 +105,7 @@ def pages(study: Study) -> Iterator[Page]:
         "sources": [_overview(study, name) for name in sources],
         "rates": study.pick("rates"),
         "steps": _steps(_named(study, study.overhead["steps_to_accuracy"])),
+        "apart": _apart(_named(study, study.overhead["steps_to_accuracy"])),
         "baselines": [LAWS[name] for name in BASELINES],
         "judgement": table(_judgement(study.overhead["judgement"]), _JUDGEMENT),
     }
@@ -287,6 +291,19 @@ def _steps(steps: pd.DataFrame) -> Table | None:
     for row in rows:
         row["critical"] = _critical(row)
     return table(rows, _STEPS) if rows else None
+
+
+def _apart(steps: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the models whose critical batch is another one by runs than by the noise scale."""
+    known = steps[np.isfinite(steps["critical_batch"])]
+    batches = known.pivot_table(
+        "critical_batch", ["model", "dataset", "data_origin"], "basis", sort=False
+    )
+    if not {BY_NOISE, BY_EPOCHS} <= set(batches):
+        return []
+    ratios = batches[BY_EPOCHS] / batches[BY_NOISE]
+    apart = ratios[np.abs(np.log(ratios)) > np.log(_ALIKE)]
+    return [{"model": of[0], "ratio": number(ratio, "×", "fitted")} for of, ratio in apart.items()]
 
 
 def _critical(row: dict[Any, Any]) -> Markup:

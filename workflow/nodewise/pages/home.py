@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-import pandas as pd
 from markupsafe import Markup
 
 from nodewise import comparisons, views
-from nodewise.pages.markup import badge, number
+from nodewise.pages.markup import between_launches, number, text
 from nodewise.pages.study import Page, Study
-from nodewise.quantities import counted
+
+# whose answer comes first: that of machines of our own, if there are any
+_SOURCES = ("emulated", "emulated soft", "measured", "published")
 
 
 def pages(study: Study) -> Iterator[Page]:
@@ -17,15 +18,41 @@ def pages(study: Study) -> Iterator[Page]:
     # of what was measured most
     figures = sorted(study.pick("time"), key=lambda one: one.csv.count("\n"), reverse=True)[:1]
     context = {
-        "headlines": [*_measured(study), *_predicted(study)],
+        "headlines": [*_pays_from(study), *_measured(study), *_predicted(study)],
         "figures": figures,
         "cells": {"all": len(study.cells), "lost": int((study.cells["status"] != "ok").sum())},
     }
     yield Page("index.html", "index.md.j2", "Home", context, bool(figures), contents=False)
 
 
+def _pays_from(study: Study) -> list[dict[str, Any]]:
+    """Return from how many nodes on it pays, batch by batch, of the curve with most points."""
+    optima, predictions = study.overhead["optima"], study.overhead["predictions"]
+    held = optima[(optima["objective"] == "efficiency") & (optima["held"] == "batch_per_worker")]
+    pays = held[held["break_even"]]
+    seen = predictions[predictions["observed_s"].notna() & predictions["curve"].isin(pays["curve"])]
+    points = seen.groupby(["source", "curve"]).size()
+    source = next((one for one in _SOURCES if one in points.index.get_level_values(0)), None)
+    if source is None:
+        return []
+    curve = str(points.xs(source).idxmax())
+    line = pays[pays["curve"] == curve].sort_values("batch_per_worker")
+    each = ", ".join(
+        f"{nodes:,.0f} with {batch:,.0f}"
+        for batch, nodes in line[["batch_per_worker", "nodes"]].to_numpy()
+    )
+    ends = line.sort_values("nodes").iloc[[0, -1]].to_dict("records")
+    numbers = dict.fromkeys(number(end["nodes"], "", end["kind"]) for end in ends)
+    trained = seen[seen["curve"] == curve].iloc[0]
+    said = Markup(
+        "nodes are the fewest that train {} faster than one, by {} and its formula: {} examples "
+        "per worker and step"
+    ).format(text(study.model_title(trained["model"])), text(trained["strategy"]), text(each))
+    return [{"number": Markup(" to ").join(numbers), "text": said}]
+
+
 def _measured(study: Study) -> list[dict[str, Any]]:
-    """Return the best speed-up and the smallest batch that pays, of nodes and without a caution.
+    """Return the best speed-up on several nodes without a caution.
 
     Only ways that sum the gradients of all nodes in every step: others count examples that help
     less.
@@ -35,42 +62,17 @@ def _measured(study: Study) -> list[dict[str, Any]]:
     if speed.empty:
         return []
     best = speed.sort_values("speedup", kind="stable").iloc[-1]
-    headlines = [
-        {
-            "number": number(best["speedup"], "×", best["label"]),
-            "text": Markup("the throughput of one node{}: the best speed-up, of {}").format(
-                _interval(best), study.point(best)
-            ),
-        }
-    ]
-    at = comparisons.OVER_BATCHES
-    lines = speed[speed.groupby(at)["batch_per_worker"].transform("nunique") > 1]
-    pays = lines[lines["speedup"] > 1]
-    if pays.empty:
-        gains = int((speed["speedup"] > 1).sum())
-        points = counted(len(speed), "point")
-        said = f"{gains} of {points} on several nodes: so many were faster than one node"
-        return [*headlines, {"number": badge(best["label"]), "text": said}]
-    first = pays.sort_values(["batch_per_worker", "nodes"], kind="stable").iloc[0]
-    said = Markup("examples per worker and step: the smallest batch that paid, of {}").format(
-        study.point(first, batch=False)
-    )
-    value = number(first["batch_per_worker"], "", first["label"])
-    return [*headlines, {"number": value, "text": said}]
-
-
-def _interval(row: "pd.Series[Any]") -> Markup:
-    """Return what the launches of both points leave possible, if both were launched twice."""
-    if pd.isna(row["speedup_low"]):
-        return Markup(", launched once")
-    ends = (number(row[f"speedup_{end}"], "×", row["label"]) for end in ("low", "high"))
-    return Markup(" ({} to {} by the launches)").format(*ends)
+    said = Markup(
+        "the throughput of one node{}: the best speed-up of a way that sums all gradients in every "
+        "step, of {}"
+    ).format(between_launches(best), study.point(best))
+    return [{"number": number(best["speedup"], "×", best["label"]), "text": said}]
 
 
 def _predicted(study: Study) -> list[dict[str, Any]]:
     """Return the error of the predictions of held-out points: ours, or else the published."""
     held = views.held_out(study.overhead["trials"])
-    for source in ("emulated", "emulated soft", "measured", "published"):
+    for source in _SOURCES:
         errors = held.loc[held["source"] == source, "error"]
         if len(errors):
             said = Markup(

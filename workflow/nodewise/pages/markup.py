@@ -45,7 +45,7 @@ def badge(kind: str) -> Markup:
 
 def number(value: float | None, unit: str, kind: str) -> Markup:
     """Return a number for running text, its kind beside it."""
-    return data(value, unit) + Markup(" ") + badge(kind)
+    return Markup(f"{data(value, unit)} {badge(kind)}")  # noqa: S704 (both are markup)
 
 
 def data(value: float | None, unit: str) -> Markup:
@@ -54,6 +54,14 @@ def data(value: float | None, unit: str) -> Markup:
         return Markup("–")
     written = text(write_number(float(value), unit).replace(" ", "\u00a0"))
     return Markup(f'<data value="{value:.6g}">{written}</data>')  # noqa: S704 (both are safe)
+
+
+def between_launches(row: "pd.Series[Any]") -> Markup:
+    """Return what the launches of a point and of its one node leave possible of its speed-up."""
+    if pd.isna(row["speedup_low"]):
+        return Markup(", launched once")
+    ends = (number(row[f"speedup_{end}"], "×", row["label"]) for end in ("low", "high"))
+    return Markup(" ({} to {} by the launches)").format(*ends)
 
 
 def script_json(value: object) -> Markup:
@@ -117,6 +125,12 @@ class Table:
     heads: Sequence[Markup]
     rows: Sequence[Sequence[Markup]]
     classes: Sequence[Markup]
+
+    @property
+    def body(self) -> Markup:
+        """Its rows as HTML, joined here: a template takes thousands of cells one by one."""
+        rows = (f"<tr><td>{'</td><td>'.join(row)}</td></tr>\n" for row in self.rows)
+        return Markup("".join(rows))  # noqa: S704 (cells are markup)
 
 
 def table(rows: pd.DataFrame | Sequence[Row], columns: Sequence[Column]) -> Table:

@@ -11,11 +11,30 @@ from nodewise import published
 from nodewise.pages import survey
 from nodewise.pages.markup import Column, number, table
 from nodewise.pages.study import Page, Shown, Study, slug
-from nodewise.quantities import PROJECTED
 from nodewise.views import beside_published, beside_runs, mean_savings
 
 NTUA = "Multi-node Training with TensorFlow"
 
+# of the figures of times and of accuracies: model -> their numbers in the study
+_TRAININGS = {
+    "cifar10_cnn": (16, 17),
+    "densenet121": (18, 19),
+    "fashion_cnn": (20, 21),
+    "resnet50": (22, 23),
+    "bert_base": (24, 25),
+}
+_TABLE_1 = [
+    Column("model", "Model"),
+    Column("dataset", "Dataset"),
+    Column("input_shape", "Input"),
+    Column("training_examples", "Training examples", "", "published"),
+    Column("epochs", "Epochs", "", "published"),
+    Column("batches", "Batches per worker"),
+    Column("trainable_weights", "Trainable parameters", "", "published"),
+    Column("trainable", "Ours", "", "counted"),
+    Column("total_weights", "All parameters", "", "published"),
+    Column("total", "Ours", "", "counted"),
+]
 _TABLE_2 = [
     Column("model", "Model"),
     Column("batch_per_worker", "Batch per worker"),
@@ -28,6 +47,7 @@ _TABLE_2 = [
     Column("accuracy_ours", "Our accuracy", "accuracy", kind_from="accuracy_label"),
     Column("accuracy_label", "Kind of our accuracy"),
     Column("experiment", "Our experiment"),
+    Column("machine", "Our machine"),
     Column("flags", "Caution"),
 ]
 _SAVED = [
@@ -68,6 +88,7 @@ _SPEED = [
     Column("speedup", "Our speed-up", "×", kind_from="speed_label"),
     Column("efficiency", "Our efficiency", "share", kind_from="speed_label"),
     Column("speed_label", "Kind of ours"),
+    Column("machine", "Our machine"),
     Column("flags", "Caution", wide=True),
 ]
 _TIME = [
@@ -132,15 +153,43 @@ def pages(study: Study) -> Iterator[Page]:
 def _ntua(study: Study, points: pd.DataFrame) -> dict[str, Any]:
     printed, read = points["printed_dataset"].map(_letters), points["dataset"].map(_letters)
     titles = {model: study.model_title(model) for model in points["model"]}
-    fashion = {"study": "ntua", "model": "fashion_cnn"}
     return {
-        "figure_20": study.pick("time", **fashion),
-        "figure_21": study.pick("accuracy", **fashion),
-        "ratio": _ratio(points.dropna(subset="ratio")),
+        "models": table(_table_1(study), _TABLE_1),
+        "trainings": _trainings(study),
+        "improvement": study.pick("improvement", study="ntua"),
+        "ratios": _ratios(points.dropna(subset="ratio")),
         "figure_28": _figure_28(study),
         "relabelled": int((printed != read).sum()),
-        "table": table(points.assign(model=points["model"].map(titles)), _TABLE_2),
+        "table": table(
+            points.assign(model=points["model"].map(titles), machine=_machines(study, points)),
+            _TABLE_2,
+        ),
     }
+
+
+def _table_1(study: Study) -> pd.DataFrame:
+    """Return Table I as printed, with the parameters of our models where they were described."""
+    rows = published.read("ntua_table1")
+    described = study.architectures
+    counts = {
+        count: rows["model"].map({name: getattr(one, count) for name, one in described.items()})
+        for count in ("trainable", "total")
+    }
+    return rows.assign(
+        model=rows["model"].map(study.model_title),
+        dataset=rows["dataset"].map(study.dataset_title),
+        batches=rows["initial_batch_sizes"].str.replace(";", ", "),
+        **counts,
+    )
+
+
+def _trainings(study: Study) -> list[dict[str, Any]]:
+    """Return for each model the figures of its times and accuracies, under the study's numbers."""
+    return [
+        {"title": study.model_title(model), "numbers": numbers, "figures": figures}
+        for model, numbers in _TRAININGS.items()
+        if (figures := study.pick("time", "accuracy", study="ntua", model=model))
+    ]
 
 
 def _figure_28(study: Study) -> dict[str, Any] | None:
@@ -175,6 +224,7 @@ def _figure_28(study: Study) -> dict[str, Any] | None:
         "last": number(last["nodes"], "", "published"),
         "shorter": number(shorter, "share", "predicted"),
         "ideal": number(1 / last["nodes"], "share", "predicted"),
+        "limit": number(_SATURATED, "share", "predicted"),
         "saturated": bool(shorter < _SATURATED),
     }
 
@@ -189,6 +239,7 @@ def _runs(study: Study, name: str, rows: pd.DataFrame) -> dict[str, Any]:
             name: rows[name].where(whole) for name in ("trained", "train_accuracy", "test_accuracy")
         },
         accuracy_label=rows["accuracy_label"].where(whole),
+        machine=_machines(study, rows),
     )
     known = rows[["training_accuracy", "test_accuracy_published", "train_accuracy"]].notna()
     scored = known.any(axis=1)
@@ -214,6 +265,14 @@ def _runs(study: Study, name: str, rows: pd.DataFrame) -> dict[str, Any]:
     }
 
 
+def _machines(study: Study, rows: pd.DataFrame) -> list[str]:
+    """Return the processor that each row was measured on; nothing of what was not measured."""
+    return [
+        study.records[cell].provenance.cpu if cell in study.records else ""
+        for cell in rows["cell_id"]
+    ]
+
+
 def _efficiency(rows: pd.DataFrame) -> Markup:
     """Return the published efficiency on the most nodes."""
     printed = rows.dropna(subset="efficiency_published").sort_values("nodes")
@@ -228,14 +287,12 @@ def _of_study(study: Study, name: str, *figures: str) -> list[Shown]:
     return [one for one in study.pick(*figures) if one.of.get("experiment") in experiments]
 
 
-def _ratio(measured: pd.DataFrame) -> dict[str, Any] | None:
-    """Return the median ratio; its kind is that of the most projected time in it."""
-    if measured.empty:
-        return None
-    projected = measured["label"].str.contains(PROJECTED, regex=False)
-    label = measured["label"][projected].iloc[0] if projected.any() else measured["label"].iloc[0]
-    value = number(measured["ratio"].median(), "×", label)
-    return {"points": len(measured), "number": value}
+def _ratios(measured: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the median ratio of each kind of our times."""
+    return [
+        {"points": len(rows), "number": number(rows["ratio"].median(), "×", str(label))}
+        for label, rows in measured.groupby("label")
+    ]
 
 
 def _letters(name: str) -> str:

@@ -22,7 +22,7 @@ from nodewise.compare import read_changes
 from nodewise.config import Config, read_config
 from nodewise.datasets.registry import Entry, read_registry
 from nodewise.errors import UserError
-from nodewise.models import registry
+from nodewise.models import title_of
 from nodewise.pages.markup import Row, Table, data_table, script_json, text
 from nodewise.quantities import base_kind
 from nodewise.records import Record, read_record
@@ -211,13 +211,19 @@ class Study:
 
     def model_title(self, model: str) -> str:
         """Return the title of a model, or its name if it is not one of ours."""
-        return registry()[model].title if model in registry() else model
+        return title_of(model)
 
     def point(self, row: "pd.Series[Any]", *, batch: bool = True) -> Markup:
-        """Return a point on several nodes in words, with its batch if asked to."""
+        """Return a point on several nodes in words, with its batch if asked to.
+
+        What emulated nodes are belongs to it: over another link it is another point.
+        """
         line = row["line"] if "line" in row else row["strategy"]
         model = text(self.model_title(row["model"]))
-        said = Markup("{} on {} nodes by {}").format(model, row["nodes"], text(line))
+        nodes = f"{row['nodes']} nodes"
+        if row["label"].startswith("emulated"):
+            nodes += f" of {row['cluster']}"
+        said = Markup("{} on {} by {}").format(model, text(nodes), text(line))
         if not batch:
             return said
         examples = Markup(" with {} examples per worker and step")

@@ -30,10 +30,10 @@ from typing_extensions import Buffer
 from nodewise.strategies import base
 from nodewise.strategies.options import AsyncSgd
 from nodewise.strategies.parameters import Part
-from nodewise.strategies.peers import STUCK_PEER_S, Peers
+from nodewise.strategies.peers import Peers
 from nodewise.strategies.staleness import Flat, Gathering, Ledger
 
-PATIENCE_S = STUCK_PEER_S / 4  # who waits is told that others make progress, so often at most
+_SIGNS = 4  # who waits is told that others make progress, so often before it loses its patience
 
 _NOT_YET = b""
 _NOTE = struct.Struct(">IId")
@@ -65,6 +65,7 @@ class Strategy(base.Strategy):
     def __init__(self, job: base.Job) -> None:
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
+        base.own_masks(self.model, job.rank)
         self.optimizer = job.optimizer()  # never applied: the servers have their own
         self._job = job
         self._bounded = _options(job).bound is not None
@@ -73,7 +74,7 @@ class Strategy(base.Strategy):
             lambda weights: base.assign(self.model.trainable_variables, weights), autograph=False
         )
         self._noted: dict[str, list[float]] = {}
-        self._peers = Peers(job.rank, job.addresses)
+        self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
         self._servers = range(job.size, len(job.addresses))
 
     def _flat_gradient(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -196,13 +197,14 @@ class Server:
 
     def __init__(self, job: base.Job) -> None:
         options, number = _options(job), job.rank - job.size
+        self._patience_s = job.patience_s
         self._part = Part(job, number, options.servers)
         self._ledger = Ledger(job.size, options.bound)
         self._gathering = Gathering(options.updates or 1, scaled=options.scale_by_staleness)
         self._held: dict[int, tuple[int, float]] = {}  # worker: its gradient's staleness, since
         self._last_sign: dict[int, float] = {}  # worker: when it asked, or was told to wait on
         self._inbox: queue.SimpleQueue[tuple[int, Request, bytearray]] = queue.SimpleQueue()
-        self._peers = Peers(job.rank, job.addresses)
+        self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
         for worker in range(job.size):
             threading.Thread(target=self._hear, args=(worker,), daemon=True).start()
         threading.Thread(target=self._serve, daemon=True).start()
@@ -271,7 +273,7 @@ class Server:
         """Tell those who have waited for long that others make progress."""
         now = time.monotonic()
         for worker in (*self._held, *self._ledger.waiting()):
-            if now - self._last_sign[worker] > PATIENCE_S:
+            if now - self._last_sign[worker] > self._patience_s / _SIGNS:
                 self._last_sign[worker] = now
                 self._peers.send(worker, _NOT_YET)
 

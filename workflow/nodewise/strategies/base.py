@@ -15,7 +15,15 @@ import tensorflow as tf
 from nodewise.errors import RefusedError
 from nodewise.strategies.options import NO_OPTIONS, Options
 
+_OF_EACH_WEIGHT = (
+    *(keras.optimizers.SGD, keras.optimizers.RMSprop, keras.optimizers.Lion, keras.optimizers.Ftrl),
+    *(keras.optimizers.Adam, keras.optimizers.AdamW, keras.optimizers.ScheduleFreeAdamW),
+    *(keras.optimizers.Nadam, keras.optimizers.Adamax),
+    *(keras.optimizers.Adagrad, keras.optimizers.Adadelta),
+)
 _OF_WHOLE_VARIABLES = (keras.optimizers.Adafactor, keras.optimizers.Lamb, keras.optimizers.Muon)
+
+PATIENCE_S = 60.0  # a peer that is silent for longer is an error, not a wait without end
 
 Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
@@ -34,7 +42,8 @@ class Job:
     batch, also when workers hold different numbers of examples. `loss` takes labels and logits and
     returns one loss per example. `addresses` are `host:port` of every place of the job, for a
     strategy that connects its workers itself: those of the workers, then of the servers.
-    An epoch is `steps_per_epoch` steps.
+    An epoch is `steps_per_epoch` steps. A peer that is silent for longer than `patience_s` is an
+    error, where the strategy waits itself.
     """
 
     rank: int
@@ -47,6 +56,7 @@ class Job:
     options: Options = NO_OPTIONS
     addresses: tuple[str, ...] = ()
     steps_per_epoch: int = 1
+    patience_s: float = PATIENCE_S
 
 
 Gradients = Callable[[keras.Model, Job, tf.Tensor, tf.Tensor], tuple[list[tf.Tensor], tf.Tensor]]
@@ -186,6 +196,21 @@ def agreed(model: keras.Model) -> list[keras.Variable]:
     return [*model.trainable_variables, *moving_statistics(model)]
 
 
+def seeds(model: keras.Model) -> list[keras.Variable]:
+    """Return the states of the model's random generators, (2,) each: a seed, and what it counts."""
+    return [v for v in model.variables if v.path.endswith("seed_generator_state")]
+
+
+def own_masks(model: keras.Model, replica: int) -> None:
+    """Give a replica random numbers of its own, such as the masks of dropout.
+
+    Built with one seed, all would drop the same units of their examples. Replica 0 keeps what it
+    has.
+    """
+    for variable in seeds(model):
+        variable.assign(variable.numpy() + np.array([replica, 0]))
+
+
 def _frozen(layer: keras.Layer) -> list[keras.Variable]:
     if not layer.trainable:
         return list(layer.variables)
@@ -244,15 +269,33 @@ def optimizer_of_parts(job: Job) -> keras.optimizers.Optimizer:
     """Return the job's optimizer for nodes of which each has parts of the variables.
 
     Raises:
-        RefusedError: it does not treat each weight for itself.
+        RefusedError: it may not treat each weight for itself.
     """
     optimizer = job.optimizer()
     if optimizer.clipnorm is not None or optimizer.global_clipnorm is not None:
         raise RefusedError(
             "the optimizer's clipnorm needs the gradients of all nodes; use clipvalue"
         )
-    if isinstance(optimizer, _OF_WHOLE_VARIABLES):
-        raise RefusedError(f"the optimizer {optimizer.name} does not treat each weight for itself")
+    if type(optimizer) not in _OF_EACH_WEIGHT:  # what a subclass does is not known
+        kind = type(optimizer).__name__
+        raise RefusedError(f"the optimizer {kind} is not known to treat each weight for itself")
+    return optimizer
+
+
+def optimizer_of_stage(job: Job) -> keras.optimizers.Optimizer:
+    """Return the job's optimizer for nodes of which each has some variables, whole ones.
+
+    Raises:
+        RefusedError: it may not treat each variable for itself.
+    """
+    optimizer = job.optimizer()
+    if optimizer.global_clipnorm is not None:
+        raise RefusedError(
+            "the optimizer's global_clipnorm needs the gradients of all stages; use clipnorm"
+        )
+    if type(optimizer) not in (*_OF_EACH_WEIGHT, *_OF_WHOLE_VARIABLES):
+        kind = type(optimizer).__name__
+        raise RefusedError(f"the optimizer {kind} is not known to treat each variable for itself")
     return optimizer
 
 
@@ -277,6 +320,7 @@ class Replica:
     def __init__(self, job: Job, gradients: Gradients = gradients) -> None:
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
+        own_masks(self.model, job.rank)
         self.optimizer = job.optimizer()
         self.optimizer.build(self.model.trainable_variables)
         self._job = job

@@ -43,7 +43,7 @@ class Strategy(base.Strategy):
         self._residual = np.zeros(self._codec.size, np.float32)
         self._steps = 0
         self._bytes_counted: list[float] = []
-        self._peers = Peers(job.rank, job.addresses)
+        self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
 
     def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         gradient, scores = self._replica.scored_gradient(x, y)

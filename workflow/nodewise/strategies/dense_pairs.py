@@ -31,7 +31,9 @@ def pairs(model: keras.Model) -> list[tuple[layers.Dense, layers.Dense]]:
     found: list[tuple[layers.Dense, layers.Dense]] = []
     first: layers.Dense | None = None
     for layer in model.layers:
-        if isinstance(layer, layers.Dense) and layer.trainable:
+        # a subclass, or a layer with LoRA, may make something else of its inputs
+        plain = type(layer) is layers.Dense and not layer.lora_enabled
+        if plain and layer.trainable:
             if first is not None:
                 found.append((first, layer))
                 first = None
@@ -39,7 +41,7 @@ def pairs(model: keras.Model) -> list[tuple[layers.Dense, layers.Dense]]:
                 name = keras.activations.serialize(layer.activation)
                 by_unit = isinstance(name, str) and name in _ACTIVATIONS
                 first = layer if by_unit else None
-        elif not isinstance(layer, _BETWEEN):
+        elif type(layer) not in _BETWEEN:
             first = None
     if not found:
         raise RefusedError(f"{model.name}: has no two dense layers in a row that could be split")

@@ -18,7 +18,7 @@ import tensorflow as tf
 from nodewise import horovod_build
 from nodewise.clusters.base import NotPermittedError
 from nodewise.strategies import base
-from nodewise.strategies.peers import STUCK_PEER_S, Peers, interface
+from nodewise.strategies.peers import Peers, interface
 
 _reason = horovod_build.missing()
 if _reason:
@@ -113,7 +113,7 @@ def _start(job: base.Job) -> None:
     Raises:
         OSError: a worker did not come.
     """
-    peers = Peers(job.rank, job.addresses[: job.size])
+    peers = Peers(job.rank, job.addresses[: job.size], timeout_s=job.patience_s)
     if job.rank > 0:
         _init(job, int(peers.receive(0)))
         peers.send(0, b"connected")
@@ -145,7 +145,7 @@ def _init(job: base.Job, port: int) -> None:
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": _host(job),
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
         "HOROVOD_GLOO_IFACE": interface(job.addresses[job.rank]),
-        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(STUCK_PEER_S),
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": f"{job.patience_s:.0f}",
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
     }

@@ -28,6 +28,7 @@ class Strategy(base.Strategy):
             self.model = job.build()
             self.optimizer = job.optimizer()
             self.optimizer.build(self.model.trainable_variables)
+        self._own_masks()
         if job.size > 1 and base.clips(self.optimizer):
             raise RefusedError(
                 "MirroredStrategy has the optimizer clip each device's gradient, not their sum; "
@@ -38,6 +39,17 @@ class Strategy(base.Strategy):
         self._gradients = tf.function(self._copies_gradients, autograph=False)
         self._sum = tf.function(tf.add_n, autograph=False)
         self._apply = tf.function(self._copies_apply, autograph=False)
+
+    def _own_masks(self) -> None:
+        """Give each device random numbers of its own: what the first one has, and its number."""
+        for variable in base.seeds(self.model):
+            copies = self._mirrored.experimental_local_results(variable.value)
+            for device, copy in enumerate(copies):
+                copy.assign(copies[0].numpy() + np.array([device, 0]))
+
+    def restore(self, state: list[np.ndarray]) -> None:
+        super().restore(state)
+        self._own_masks()
 
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         parts = _parts(x, y, self._job.size)
@@ -91,7 +103,7 @@ class Strategy(base.Strategy):
         On mirrored variables a Keras optimizer would sum the gradients, which are summed already.
         """
         for device in self._devices[len(self._copies) :]:
-            with tf.device(device):
+            with tf.device(device):  # what is read is the device's own, its masks included
                 self._copies.append(base.Replica(self._job).like(self._variables()))
 
     def split_weights(self) -> list[np.ndarray]:

@@ -17,9 +17,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise.errors import RefusedError
 from nodewise.strategies import base, options
-from nodewise.strategies.peers import STUCK_PEER_S, Peers
+from nodewise.strategies.peers import Peers
 from nodewise.strategies.stages import cut
 
 
@@ -66,19 +65,21 @@ class Strategy(base.Strategy):
         self._job = job
         self._stages = cut(self.model, job.size // chosen.pipelines)
         pipeline, self._place = divmod(job.rank, len(self._stages))
+        base.own_masks(self.model, pipeline)
         rows = np.array_split(np.arange(job.global_batch), chosen.pipelines)[pipeline]
         parts = np.array_split(rows, chosen.micro_batches)
         self._micro_batches = [slice(part[0], part[-1] + 1) for part in parts]
         self._stage = self._stages[self._place]
         self._trained = [variable.value for variable in self._stage.trainable_variables]
-        self.optimizer = _optimizer(job, self._stage)
+        self.optimizer = base.optimizer_of_stage(job)
+        self.optimizer.build(self._stage.trainable_variables)
         self._last = self._place == len(self._stages) - 1
         self._before_trains = any(s.trainable_variables for s in self._stages[: self._place])
         self._forward = tf.function(self._stage_forward, autograph=False)
         self._add = tf.function(_sums, autograph=False)
         self._apply = tf.function(self._stage_apply, autograph=False)
         self._bubbles: list[float] = []
-        self._peers = Peers(job.rank, job.addresses[: job.size])
+        self._peers = Peers(job.rank, job.addresses[: job.size], timeout_s=job.patience_s)
 
     def _stage_forward(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return what the stage makes of x; the last one its part of the loss, and its scores."""
@@ -140,8 +141,9 @@ class Strategy(base.Strategy):
 
     def _receive(self, peer: int, shape: tuple[int, ...], laps: Laps) -> tf.Tensor:
         laps.end("compute")
-        if not select.select([self._peers.fileno(peer)], [], [], STUCK_PEER_S)[0]:
-            raise TimeoutError(f"worker {peer} sent nothing for {STUCK_PEER_S} s")
+        patience_s = self._job.patience_s
+        if not select.select([self._peers.fileno(peer)], [], [], patience_s)[0]:
+            raise TimeoutError(f"worker {peer} sent nothing for {patience_s:g} s")
         laps.end("wait")
         values = self._peers.receive_array(peer)
         laps.end("communicate")
@@ -189,18 +191,3 @@ class Strategy(base.Strategy):
 
 def _sums(ones: list[tf.Tensor], others: list[tf.Tensor]) -> list[tf.Tensor]:
     return [tf.add(one, other) for one, other in zip(ones, others, strict=True)]
-
-
-def _optimizer(job: base.Job, stage: keras.Model) -> keras.optimizers.Optimizer:
-    """Return the optimizer of the stage's own weights.
-
-    Raises:
-        RefusedError: it would need those of the other stages, too.
-    """
-    optimizer = job.optimizer()
-    if optimizer.global_clipnorm is not None:
-        raise RefusedError(
-            "the optimizer's global_clipnorm needs the gradients of all stages; use clipnorm"
-        )
-    optimizer.build(stage.trainable_variables)
-    return optimizer

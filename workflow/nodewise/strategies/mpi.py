@@ -12,6 +12,8 @@ is as good where n is a power of two; of three workers it makes one send all of 
 import ctypes
 import os
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import mpi4py
 import numpy as np
@@ -19,7 +21,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from nodewise.strategies import base, pmi
-from nodewise.strategies.peers import STUCK_PEER_S, Peers, interface
+from nodewise.strategies.peers import Peers, interface
 
 mpi4py.rc.initialize = False  # a rank must know its peers first
 from mpi4py import MPI  # noqa: E402
@@ -27,6 +29,7 @@ from mpi4py import MPI  # noqa: E402
 _PAUSE = 0.02  # of the quiet time
 _LONGEST_PAUSE_S = 0.005
 _MOVED_S = 50e-6  # asking takes a tenth of it where there is nothing to do, else several times it
+_SHARED_MEMORY = "/dev/shm/mpich_"  # noqa: S108 (begins the names that MPICH makes)
 _QUIET_LEFT = 0.25  # of the quiet time when something moved: the kernel can make asking slow, too
 
 
@@ -54,14 +57,14 @@ class Strategy(base.Strategy):
     def _sum(self, values: tf.Tensor) -> NDArray[np.float32]:
         """Return the sum of `values`, of the same shape on every worker, over the workers."""
         total = np.array(values)  # to be kept until the all-reduce is done: mpi4py does not
-        finish(self._ranks.Iallreduce(MPI.IN_PLACE, total))
+        finish(lambda: self._ranks.Iallreduce(MPI.IN_PLACE, total), self._job.patience_s)
         return total
 
     def split_weights(self) -> list[np.ndarray]:
         return self.weights()
 
     def barrier(self) -> None:
-        finish(self._ranks.Ibarrier())
+        finish(self._ranks.Ibarrier, self._job.patience_s)
 
     def agree(self) -> None:
         for variable in base.moving_statistics(self.model):
@@ -74,18 +77,26 @@ class Strategy(base.Strategy):
         """
         own, self._step_s = np.array(self._step_s), []
         total = np.empty_like(own)
-        finish(self._ranks.Ireduce(own, total, root=0))
+        finish(lambda: self._ranks.Ireduce(own, total, root=0), self._job.patience_s)
         return {"mean_step_s": (total / self._job.size).tolist()} if self._job.rank == 0 else {}
 
 
-def finish(request: MPI.Request, timeout_s: float = STUCK_PEER_S) -> None:
-    """Return when `request` is done; sleeps between asking, the longer the longer it was quiet.
+def finish(begin: Callable[[], MPI.Request], timeout_s: float) -> None:
+    """Begin a collective and return when it is done.
 
-    Asking is also what sends and receives.
+    Sleeps between asking, the longer the longer it was quiet. Asking also sends and receives.
 
     Raises:
+        ConnectionError: a peer is gone.
         TimeoutError: a peer did not do its part in time.
     """
+    try:
+        _wait(begin(), timeout_s)
+    except MPI.Exception as error:  # what it was given is right: only a peer can be missing
+        raise ConnectionError(f"MPI: {' '.join(str(error).split())}") from error
+
+
+def _wait(request: MPI.Request, timeout_s: float) -> None:
     started = quiet_since = asked = time.perf_counter()
     while not request.Test():
         now = time.perf_counter()
@@ -101,7 +112,7 @@ def _connected(job: base.Job) -> MPI.Intracomm:
     """Initialise MPI as one rank of the job; return the communicator of all ranks.
 
     Raises:
-        TimeoutError: a worker did not come.
+        OSError: a worker did not come, or is gone.
     """
     addresses = job.addresses[: job.size]
     os.environ |= {
@@ -111,8 +122,20 @@ def _connected(job: base.Job) -> MPI.Intracomm:
         "FI_PROVIDER": "tcp",
         "FI_TCP_IFACE": interface(addresses[job.rank]),
     }
-    pmi.manage(Peers(job.rank, addresses))
+    pmi.manage(Peers(job.rank, addresses, timeout_s=job.patience_s))
     # MPI.Init would keep the interpreter to itself, and so from the thread that is to answer it
     ctypes.CDLL(MPI.__file__).MPI_Init(None, None)
+    _forget_shared_memory()
     MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_RETURN)  # mpi4py raises what is returned
     return MPI.COMM_WORLD
+
+
+def _forget_shared_memory() -> None:
+    """Remove the names of the memory that MPICH has made to share with ranks on the same node.
+
+    There are none, so nobody is to find it; it stays until this process ends, which may be by force
+    and leaves the names behind.
+    """
+    mapped = Path("/proc/self/maps").read_text(encoding="utf-8").split()
+    for name in {word for word in mapped if word.startswith(_SHARED_MEMORY)}:
+        Path(name).unlink(missing_ok=True)

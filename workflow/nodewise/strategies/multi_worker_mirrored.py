@@ -69,6 +69,7 @@ class Strategy(base.Strategy):
         with self._ring.workers.scope():
             keras.utils.set_random_seed(job.seed)
             self.model = job.build()
+            base.own_masks(self.model, job.rank)
             self.optimizer = job.optimizer()
             self.optimizer.build(self.model.trainable_variables)
         self._replica: base.Replica | None = None

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from nodewise.cells import MAX_BATCH, MAX_NODES, Frozen
+from nodewise.cells import MAX_BATCH, MAX_NODES, Extent, Frozen
 from nodewise.models import registry
 
 _MAX_PERIOD = 1_000_000
@@ -38,6 +38,13 @@ class Options(Frozen):
 
         Raises:
             ValueError: it cannot; the text names what is wrong and what is allowed.
+        """
+
+    def check_extent(self, extent: Extent) -> None:
+        """See that what the options ask for happens while steps are timed.
+
+        Raises:
+            ValueError: it does not; the text names the option and what is allowed.
         """
 
 
@@ -103,6 +110,13 @@ class CompressedSgd(Options):
         if self.warmup_nodes > nodes:
             raise ValueError(
                 f"options.warmup_nodes: at most {nodes}, the nodes; not {self.warmup_nodes}"
+            )
+
+    def check_extent(self, extent: Extent) -> None:
+        if extent.steps is not None and self.warmup_steps >= extent.steps:
+            raise ValueError(
+                f"options.warmup_steps: less than {extent.steps}, the timed steps; "
+                f"not {self.warmup_steps}"
             )
 
 
@@ -176,6 +190,16 @@ class ParameterAveraging(Options):
 
     period: Annotated[int | Literal["epoch"], BeforeValidator(_is_a_period)] = 10
     optimizer_state: Literal["kept", "averaged", "reset"] = "kept"
+
+    def check_extent(self, extent: Extent) -> None:
+        if extent.steps is None:
+            return
+        if self.period == "epoch":
+            raise ValueError("options.period: epoch only where epochs are timed, not steps")
+        if self.period > extent.steps:
+            raise ValueError(
+                f"options.period: at most {extent.steps}, the timed steps; not {self.period}"
+            )
 
 
 class TensorParallel(Options):

@@ -16,6 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from nodewise.errors import RefusedError
 from nodewise.strategies import base, options
 from nodewise.strategies.multi_worker_mirrored import Ring
 
@@ -36,7 +37,7 @@ class Strategy(base.Strategy):
         self._averaged = list(self.model.trainable_variables)
         if chosen.optimizer_state == "averaged":
             self._averaged += memory(self.optimizer)
-        self._reset = list(self.optimizer.variables) if chosen.optimizer_state == "reset" else []
+        self._reset = resettable(self.optimizer) if chosen.optimizer_state == "reset" else []
         self._fresh = [tf.convert_to_tensor(variable.numpy()) for variable in self._reset]
         self._step = tf.function(self._fused, autograph=False)
         self._average = tf.function(self._average_fused, autograph=False)
@@ -121,3 +122,22 @@ def memory(optimizer: keras.optimizers.Optimizer) -> Sequence[keras.Variable]:
     """Return what an optimizer remembers of gradients: all but step count and learning rate."""
     others = {id(optimizer.iterations), id(optimizer.learning_rate)}
     return [variable for variable in optimizer.variables if id(variable) not in others]
+
+
+def resettable(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
+    """Return what an optimizer remembers and counts, which it can do without from time to time.
+
+    Raises:
+        RefusedError: it cannot.
+    """
+    if isinstance(optimizer._learning_rate, keras.optimizers.schedules.LearningRateSchedule):
+        raise RefusedError(
+            "the optimizer's learning rate follows a schedule, which optimizer_state reset would "
+            "begin anew in every period; use kept or averaged"
+        )
+    if isinstance(optimizer, keras.optimizers.ScheduleFreeAdamW):
+        raise RefusedError(
+            "the optimizer remembers weights, which optimizer_state reset would set to those of "
+            "the beginning; use kept or averaged"
+        )
+    return list(optimizer.variables)

@@ -1,10 +1,10 @@
 """TensorFlow's ParameterServerStrategy: variables on servers, steps handed out by a coordinator.
 
 Asynchronous: a worker pulls the variables, computes the gradient of its own batch and pushes it;
-the servers apply what comes, in the order in which it comes. The coordinator, in the process of
-worker 0, dispatches every step from Python, which is what limits this strategy: a worker waits for
-its next step longer the more workers there are, and so gradients are hardly stale. (Keras' `fit`
-cannot drive this strategy; the loop here can.)
+the servers apply what comes when it comes, without a lock, so that two updates may overlap. The
+coordinator, in the process of worker 0, dispatches every step from Python, which is what limits
+this strategy: a worker waits for its next step longer the more workers there are, and so gradients
+are hardly stale. (Keras' `fit` cannot drive this strategy; the loop here can.)
 
 A dispatched step takes its batch from the worker's own loop, and waits until there is one. Where
 workers meet, such steps are ended: to set a seed TensorFlow waits until none is under way, and
@@ -24,9 +24,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from nodewise.strategies import base
-from nodewise.strategies.peers import STUCK_PEER_S, Peers
+from nodewise.strategies.peers import Peers
 
-PATIENCE_S = STUCK_PEER_S / 4  # who trains tells those who may wait for it, so often at most
+_SIGNS = 4  # who trains tells those who may wait for it, so often before they lose their patience
 
 _HERE, _TRAINING = b"here", b"training"
 
@@ -46,7 +46,8 @@ class _Desk:
     the functions of the worker that runs it if they have the same tokens there.
     """
 
-    def __init__(self, x: tf.Tensor, y: tf.Tensor) -> None:
+    def __init__(self, x: tf.Tensor, y: tf.Tensor, patience_s: float) -> None:
+        self._patience_s = patience_s
         self._asked: queue.SimpleQueue[tuple[tf.Tensor, tf.Tensor] | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[_Done | Exception] = queue.SimpleQueue()
         self._marks: list[float] = []
@@ -73,9 +74,9 @@ class _Desk:
         self._marks = [time.perf_counter()]
         self._asked.put((x, y))
         try:
-            done = self._done.get(timeout=STUCK_PEER_S)
+            done = self._done.get(timeout=self._patience_s)
         except queue.Empty:
-            raise TimeoutError(f"no step was done within {STUCK_PEER_S} s") from None
+            raise TimeoutError(f"no step was done within {self._patience_s:g} s") from None
         if isinstance(done, Exception):
             raise done
         return done
@@ -200,9 +201,9 @@ class _Coordinator:
         """
         self._stop.set()
         for thread in self._suppliers:
-            thread.join(STUCK_PEER_S)
+            thread.join(self._job.patience_s)
             if thread.is_alive():
-                raise TimeoutError(f"a step was not done within {STUCK_PEER_S} s")
+                raise TimeoutError(f"a step was not done within {self._job.patience_s:g} s")
         self._suppliers.clear()
 
     def _supply(self) -> None:
@@ -276,7 +277,7 @@ class Strategy(base.Strategy):
 
     def __init__(self, job: base.Job) -> None:
         self._job = job
-        self._peers = Peers(job.rank, job.addresses)
+        self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
         self._others = [worker for worker in range(job.size) if worker != job.rank]
         self._server = _server(job, self._peers)
         self._coordinator: _Coordinator | None = None
@@ -313,14 +314,14 @@ class Strategy(base.Strategy):
                 self._coordinator.dispatch()
         done = self._desk.train(x, y)
         self._staleness.append(done.staleness)
-        if time.monotonic() - self._told > PATIENCE_S:
+        if time.monotonic() - self._told > self._job.patience_s / _SIGNS:
             self._told = time.monotonic()
             self._tell(_TRAINING)
         return done
 
     def _opened(self, x: tf.Tensor, y: tf.Tensor) -> _Desk:
         """Return the desk for batches like this one. Collective."""
-        desk = _Desk(x, y)
+        desk = _Desk(x, y, self._job.patience_s)
         self._tell(desk.tokens)
         for other in self._others:
             if self._peers.receive(other) != desk.tokens:
@@ -399,7 +400,7 @@ class Server:
     """Holds variables until its process is ended."""
 
     def __init__(self, job: base.Job) -> None:
-        server = _server(job, Peers(job.rank, job.addresses))
+        server = _server(job, Peers(job.rank, job.addresses, timeout_s=job.patience_s))
         threading.Thread(target=server.join, daemon=True).start()  # it lives as long as this thread
 
 

@@ -15,7 +15,6 @@ import psutil
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
-STUCK_PEER_S = 60  # a peer that is silent for longer is an error, not a wait without end
 LONGEST = 2**32  # bytes of a message
 _RETRY_S = 0.02
 _AT_ONCE = 1 << 18  # bytes of a long message that are waited for before they are read
@@ -31,9 +30,7 @@ class Peers:
     what it was given must not be changed before `flush`.
     """
 
-    def __init__(
-        self, rank: int, addresses: Sequence[str], *, timeout_s: float = STUCK_PEER_S
-    ) -> None:
+    def __init__(self, rank: int, addresses: Sequence[str], *, timeout_s: float) -> None:
         """Connect. Collective: all places must be there within `timeout_s`.
 
         After it no place listens any more: at its address there may be a server of TensorFlow next,

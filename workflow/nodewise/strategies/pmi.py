@@ -7,6 +7,7 @@ of the rank's own process is that manager, and exchanges what the ranks have put
 
 import json
 import os
+import secrets
 import socket
 import threading
 
@@ -17,7 +18,6 @@ _ANSWERS = {
     # the longest names, keys and values; the library cuts what is longer into several
     "get_maxes": "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 rc=0",
     "get_appnum": "cmd=appnum appnum=0 rc=0",
-    "get_my_kvsname": "cmd=my_kvsname kvsname=job rc=0",
     "put": "cmd=put_result rc=0 msg=success",
     "barrier_in": "cmd=barrier_out rc=0",
     "finalize": "cmd=finalize_ack rc=0",
@@ -25,10 +25,18 @@ _ANSWERS = {
 
 
 class Space:
-    """The keys and values of a job, as one rank knows them."""
+    """The keys and values of a job, as one rank knows them.
+
+    Collective: the job's name, from which MPICH makes names that are the whole machine's, is one
+    that no other launch has.
+
+    Raises:
+        OSError: a peer is gone or stuck.
+    """
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
+        self._name = f"job~{peers.exchange(secrets.token_hex(8).encode())[0].decode()}"
         # in PMI's notation: from node 0 on, `size` nodes of one process each
         self._known = {"PMI_process_mapping": f"(vector,(0,{peers.size},1))"}
         self._put: dict[str, str] = {}
@@ -48,6 +56,8 @@ class Space:
                 if key in self._known:
                     return f"cmd=get_result rc=0 msg=success value={self._known[key]}"
                 return "cmd=get_result rc=-1 msg=key_not_found"
+            case {"cmd": "get_my_kvsname"}:
+                return f"cmd=my_kvsname kvsname={self._name} rc=0"
             case {"cmd": "put", "key": key, "value": value}:
                 self._put[key] = value
             case {"cmd": "barrier_in"}:
@@ -65,15 +75,19 @@ class Space:
 def manage(peers: Peers) -> None:
     """Answer the MPI library that this process is about to initialise, on a thread of its own.
 
-    `peers` belongs to that thread from now on. If it fails the library's line is cut.
+    Collective. `peers` belongs to that thread from now on. If it fails the library's line is cut.
+
+    Raises:
+        OSError: a peer is gone or stuck.
     """
+    space = Space(peers)
     library, manager = socket.socketpair()
     os.environ |= {
         "PMI_FD": str(library.detach()),
         "PMI_RANK": str(peers.rank),
         "PMI_SIZE": str(peers.size),
     }
-    threading.Thread(target=_answer_all, args=(manager, Space(peers)), daemon=True).start()
+    threading.Thread(target=_answer_all, args=(manager, space), daemon=True).start()
 
 
 def _answer_all(manager: socket.socket, space: Space) -> None:

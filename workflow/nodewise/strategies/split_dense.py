@@ -14,7 +14,7 @@ none is, this is data parallelism.
 import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 import keras
 import numpy as np
@@ -41,14 +41,16 @@ class Strategy(base.Strategy):
 
     def __init__(self, job: base.Job) -> None:
         self._job = job
-        self._direct = Direct(Peers(job.rank, job.addresses[: job.size]))
+        workers = job.addresses[: job.size]
+        self._direct = Direct(Peers(job.rank, workers, timeout_s=job.patience_s))
         self._calls = Calls()
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
+        base.own_masks(self.model, job.rank)
         self._parts = {
             layer.name: Part(layer, self._direct, self._calls)
             for layer in self.model.layers
-            if saves_bytes(layer, job)
+            if saves_bytes(layer, self.model, job)
         }
         self._split = self._with_parts()  # shares all other layers with `model`
         halves = self._parts and not base.moving_statistics(self.model)
@@ -98,7 +100,10 @@ class Strategy(base.Strategy):
         return self._step(x, y)
 
     def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
-        """Train one step in parts; communicating is what exchanges take, in between computing."""
+        """Train one step in parts; communicating is what exchanges take, in between computing.
+
+        Waiting is that of a barrier before the step; in the step it is part of communicating.
+        """
         marks = [time.perf_counter()]
         self.barrier()
         marks.append(time.perf_counter())
@@ -152,21 +157,36 @@ class Halves:
         )
 
 
-def saves_bytes(layer: keras.Layer, job: base.Job) -> bool:
-    """Tell whether a layer can be split, and sends less then than its gradient would be.
+def saves_bytes(layer: keras.Layer, model: keras.Model, job: base.Job) -> bool:
+    """Tell whether a layer of `model` can be split, and sends less then than its gradient would be.
 
     A worker sends its examples' inputs instead of the layer's weights, and outputs to each other.
     """
     own = job.global_batch // job.size  # or one more
-    if not isinstance(layer, layers.Dense) or not layer.trainable:
+    # a subclass, or a layer with LoRA, may make something else of its inputs
+    if type(layer) is not layers.Dense or layer.lora_enabled or not layer.trainable:
         return False
     if layer.kernel_constraint or layer.bias_constraint:
         return False
-    once = len(layer._inbound_nodes) == 1 and len(layer.input.shape) == 2  # on rows of examples
+    given = [node.input_tensors[0] for node in _nodes(model) if node.operation is layer]
+    once = len(given) == 1 and len(given[0].shape) == 2  # on rows of examples
     if not once or layer.dtype_policy.name != "float32" or job.size == 1 or own < 2:
         return False
     inputs, outputs = layer.kernel.shape
     return bool(own * (inputs + job.size * outputs) < inputs * outputs)
+
+
+def _nodes(model: keras.Model) -> list[Any]:
+    """Return the calls of layers in a model's graph, inner models included; none without a graph.
+
+    A layer knows calls of other graphs, too: `Sequential.add` leaves one behind each time.
+    """
+    if not getattr(model, "inputs", None):
+        return []
+    by_depth = keras.Function(model.inputs, model.outputs)._nodes_by_depth
+    nodes = [node for at_depth in by_depth.values() for node in at_depth]
+    inner = {id(n.operation): n.operation for n in nodes if isinstance(n.operation, keras.Model)}
+    return nodes + [node for one in inner.values() for node in _nodes(one)]
 
 
 class Part(layers.Layer):  # type: ignore[misc]

@@ -17,7 +17,7 @@ class Star:
 
         The workers' ports are free again after this, for a server of TensorFlow.
         """
-        self._peers = Peers(job.rank, job.addresses[: job.size])
+        self._peers = Peers(job.rank, job.addresses[: job.size], timeout_s=job.patience_s)
         self._calls = Calls()
         self.telling = self._calls.telling
 

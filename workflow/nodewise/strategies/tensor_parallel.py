@@ -24,7 +24,6 @@ from tensorflow.experimental import dtensor
 
 from nodewise.strategies import base
 from nodewise.strategies.dense_pairs import padded, pairs, widened
-from nodewise.strategies.peers import STUCK_PEER_S
 
 _NODES = "nodes"  # the mesh's only dimension
 
@@ -145,7 +144,7 @@ class Strategy(base.Strategy):
 
     def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         """Train one step; the scores of all examples are those of the first worker."""
-        with _in_time():
+        with _in_time(self._job.patience_s):
             gradients, moved, logits = self._local_step(x, y)
         self._apply(gradients, moved)
         return self._score(logits, y) if self._job.rank == 0 else tf.zeros(2)
@@ -153,12 +152,13 @@ class Strategy(base.Strategy):
     def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
         """Train one step in parts, of which communicating is 0.
 
-        It cannot be told from computing, which it is in between.
+        It cannot be told from computing, which it is in between, nor can waiting within the step:
+        to wait is the barrier before it.
         """
         marks = [time.perf_counter()]
         self.barrier()
         marks.append(time.perf_counter())
-        with _in_time():
+        with _in_time(self._job.patience_s):
             gradients, moved, _ = self._local_step(x, y)
         marks.append(time.perf_counter())
         self._apply(gradients, moved)
@@ -171,12 +171,12 @@ class Strategy(base.Strategy):
 
     def barrier(self) -> None:
         own = dtensor.pack([tf.ones([1])], dtensor.Layout([_NODES], self._mesh))
-        with _in_time():
+        with _in_time(self._job.patience_s):
             _local([self._sum(own)])[0].numpy()
 
     def agree(self) -> None:
         """Give every worker all weights."""
-        with _in_time():
+        with _in_time(self._job.patience_s):
             whole = [*_local(self._gather(self._packed())), *self._others]
         for variable, value in zip(_all(self.model), whole, strict=True):
             variable.assign(value.numpy()[tuple(slice(length) for length in variable.shape)])
@@ -191,12 +191,12 @@ def _all(model: keras.Model) -> list[keras.Variable]:
 
 
 @contextmanager
-def _in_time() -> Iterator[None]:
+def _in_time(patience_s: float) -> Iterator[None]:
     """End this process if what is done inside takes too long.
 
     A collective would wait for a stuck node without end, and keep all of Python waiting with it.
     """
-    faulthandler.dump_traceback_later(STUCK_PEER_S, exit=True)
+    faulthandler.dump_traceback_later(patience_s, exit=True)
     try:
         yield
     finally:

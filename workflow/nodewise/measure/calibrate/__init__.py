@@ -75,6 +75,8 @@ def calibrate(
     launches: list[Launch] = []
     failure, status = None, "ok"
     try:
+        if not plans:
+            raise _NoResultError("refused", _too_small(cluster))
         for launch in _launches(plans, logs, about, progress, on_wait):
             launches.append(launch)
     except _NoResultError as error:
@@ -106,6 +108,11 @@ def _plans(cluster: Emulated, most: int, repeats: int, study: Config) -> list[Pl
         for repeat in range(repeats)
         for nodes in chance.sample(counts, len(counts))
     ]
+
+
+def _too_small(cluster: Emulated) -> Failure:
+    reason = f"one node asks for {cluster.cores(1):g} of a core, here are {cgroups.cores():g}"
+    return Failure(reason=reason, rank=None, log_tail=[])
 
 
 def _launches(

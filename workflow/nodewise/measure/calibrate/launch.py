@@ -30,7 +30,7 @@ def main() -> None:
         with machine.to_itself(lambda: _say({"waiting": True})), cluster.open():
             launch = _measure(plan, cluster, Path(sys.argv[1]))
     except base.NotPermittedError as error:
-        _say_failure("refused", Failure(reason=str(error), rank=None, log_tail=[]))
+        _say_failure("refused", Failure(reason=error.whole, rank=None, log_tail=[]))
     except processes.WorkerError as error:
         failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
         _say_failure("failed", failure)
