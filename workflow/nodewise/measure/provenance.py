@@ -46,7 +46,7 @@ def provenance(
         config_sha256=_sha256(config) if config else None,
         lock_sha256=_sha256(lock),
         versions={"python": platform.python_version()} | _versions(*_PACKAGES, *packages),
-        cpu=_cpu(),
+        cpu=processor(Path("/proc/cpuinfo").read_text(encoding="utf-8")),
         cores=cgroups.whole_cores(),
         memory_bytes=psutil.virtual_memory().total,
         kernel=f"{platform.system()} {platform.release()}",
@@ -90,8 +90,15 @@ def _sha256(path: Path) -> str | None:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 
-def _cpu() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
+def processor(cpuinfo: str) -> str:
+    """Return the name of the first processor of `cpuinfo`, which is in the form of /proc/cpuinfo.
+
+    With family and model, where there are any: clouds give processors of several generations the
+    same name.
+    """
+    first = cpuinfo.split("\n\n", 1)[0].splitlines()
+    says = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first)}
+    name = says.get("model name", platform.machine())
+    if {"cpu family", "model"} <= says.keys():
+        name += f" (family {says['cpu family']}, model {says['model']})"
+    return name

@@ -1,0 +1,29 @@
+"""What a record says of the machine that measured it."""
+
+import platform
+
+from nodewise.measure.provenance import processor
+
+TWO = """\
+processor\t: 0
+vendor_id\t: AuthenticAMD
+cpu family\t: {family}
+model\t\t: {model}
+model name\t: AMD EPYC
+flags\t\t: fpu vme
+
+processor\t: 1
+cpu family\t: 0
+model\t\t: 0
+model name\t: another
+"""
+
+
+def test_two_generations_of_one_name_are_two_processors():
+    assert processor(TWO.format(family=26, model=2)) == "AMD EPYC (family 26, model 2)"
+    assert processor(TWO.format(family=25, model=1)) == "AMD EPYC (family 25, model 1)"
+
+
+def test_a_processor_without_family_or_name_is_told_all_the_same():
+    assert processor("model name\t: Cortex: a core\n") == "Cortex: a core"
+    assert processor("processor\t: 0\nBogoMIPS\t: 50.00\n") == platform.machine()
