@@ -1,6 +1,6 @@
 """Builds Horovod 0.28.1, its last release, for the TensorFlow that is installed.
 
-There is no wheel of it, and its source needs two changes; its version is then 0.28.1+nodewise. All
+There is no wheel of it, and its source needs changes; its version is then 0.28.1+nodewise. All
 of it goes to a folder of its own, which Horovod's cells add to their path; the project's
 environment stays as it is. Horovod is under the Apache License 2.0, like the project.
 """
@@ -28,6 +28,14 @@ FOLDER = Path("results/horovod")
 _LABEL = "nodewise"  # ends the version, so that records tell that this is not the release as it was
 # file -> a text in it, how often it is there, and what the last one of them becomes
 _CHANGES = {
+    # the same code without what debuggers read
+    "setup.py": ("'RelWithDebInfo'", 1, "'Release'"),
+    # TensorFlow needs a copy of it for C++17 only
+    "CMakeLists.txt": (
+        "add_subdirectory(third_party/gloo)",
+        1,
+        "add_subdirectory(third_party/gloo EXCLUDE_FROM_ALL)",
+    ),
     # kernels for GPUs only, whose includes TensorFlow does not ship
     "horovod/tensorflow/CMakeLists.txt": (
         'list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/xla_mpi_ops.cc")',
