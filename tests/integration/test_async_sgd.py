@@ -1,6 +1,7 @@
 """Asynchronous SGD in real processes: what is applied when, how stale it is, who waits for whom."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -182,9 +183,9 @@ ENDS = {
         {"nodes": 1, "model": "net", "optimizer": "broken"},
         "rank 1: ended with exit code 1 and no result",
     ),
-    "server stuck": (
+    "server stuck": (  # both wait for it as long
         {"nodes": 2, "hit": 2, "hit_with": signal.SIGSTOP, "timeout_s": 2},
-        "rank 0: TimeoutError",
+        "rank [01]: TimeoutError",
     ),
     "worker stuck": (
         {"nodes": 2, "hit": 1, "hit_with": signal.SIGSTOP, "timeout_s": 2},
@@ -198,7 +199,7 @@ def test_who_is_gone_or_stuck_ends_the_job_and_who_is_slow_does_not(tmp_path):
     *ended, finished = run(tmp_path, *(job for job, _ in ENDS.values()), slow)
     for name, end in zip(ENDS, ended, strict=True):
         job, said = ENDS[name]
-        assert end["error"].startswith(said), name
+        assert re.match(said, end["error"]), name
         assert end["seconds"] < 2 * job.get("timeout_s", 2) + 3, name
     assert [worker["final_age"] for worker in finished] == [2 * STEPS] * 2
     # the quick one waited for longer than for somebody who is stuck

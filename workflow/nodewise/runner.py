@@ -64,17 +64,22 @@ _KEEP_MEMORY = {
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 
 
-def settle_environment() -> None:
+def settle_environment(*, keep_memory: bool = True) -> None:
     """Set what a launcher's workers inherit; before NumPy or TensorFlow is imported."""
     os.environ.update(_ENVIRONMENT)
+    if keep_memory:
+        _keep_memory()
+    for name in _PROXIES:
+        os.environ.pop(name, None)
+        os.environ.pop(name.upper(), None)
+
+
+def _keep_memory() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's; other libraries have none
     for name, (parameter, value) in _KEEP_MEMORY.items():
         os.environ[name] = str(value)  # for programs that are started
         if mallopt:
             mallopt(parameter, value)  # for this process and those that are forked
-    for name in _PROXIES:
-        os.environ.pop(name, None)
-        os.environ.pop(name.upper(), None)
 
 
 def started_at() -> float:
