@@ -2,8 +2,8 @@
 
     python averaging_job.py OUT CASES
 
-CASES is a JSON object of [optimizer, options] by label; the workers train once with each of them,
-on uneven parts (17, 17 and 16) of the same global batches. Worker RANK saves OUT/LABEL~RANK.npz:
+CASES is a JSON object of [optimizer, options] by label; three workers train with each of them, on
+uneven parts (17, 17 and 16) of the same global batches. Worker RANK saves OUT/LABEL~RANK.npz:
 
     weights, memory, steps   after each step: weights, what the optimizer remembers of gradients,
                              and the number of steps that it counts
@@ -11,7 +11,7 @@ on uneven parts (17, 17 and 16) of the same global batches. Worker RANK saves OU
     agreed                   the weights after the workers agreed
     split, times             the weights after as many steps in the split form, and their times
 
-Worker 0 also saves OUT/single.npz: the weights after each step of one process with plain SGD.
+OUT/single.npz has the weights after each step of one process with plain SGD.
 """
 
 import json
@@ -36,17 +36,26 @@ def main(out: Path, cases: dict[str, tuple[str, dict[str, Any]]]) -> None:
         os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
         import tensorflow  # noqa: F401 - once, for all workers
 
-        from nodewise import places
+        for label, (optimizer, options) in cases.items():
+            run(cluster, out, label, optimizer, options)
+        processes.run(1, lambda rank, channel: alone(out), logs=out, time_limit_s=120)
 
-        def work(rank: int, channel: processes.Channel) -> processes.Message:
-            places.join(cluster, rank, channel, NODES)
-            for label, (optimizer, options) in cases.items():
-                np.savez(out / f"{label}~{rank}.npz", **trained(rank, optimizer, options))
-            if rank == 0:
-                np.savez(out / "single.npz", weights=one_process())
-            return {}
 
-        processes.run(NODES, work, logs=out, time_limit_s=120)
+def run(cluster: Local, out: Path, label: str, optimizer: str, options: dict[str, Any]) -> None:
+    """Train in workers of their own: a second ring ends what peers exchange over the first."""
+    from nodewise import places
+
+    def work(rank: int, channel: processes.Channel) -> processes.Message:
+        places.join(cluster, rank, channel, NODES)
+        np.savez(out / f"{label}~{rank}.npz", **trained(rank, optimizer, options))
+        return {}
+
+    processes.run(NODES, work, logs=out, time_limit_s=120)
+
+
+def alone(out: Path) -> processes.Message:
+    np.savez(out / "single.npz", weights=one_process())
+    return {}
 
 
 def build():
