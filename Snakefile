@@ -14,13 +14,16 @@ from pathlib import Path
 
 import yaml
 
-from nodewise import horovod_build, runs
+from nodewise import fork_server, horovod_build, runs
 from nodewise.config import read_config
 from nodewise.declared import check_declared
 from nodewise.errors import UserError
 from nodewise.imports import imported
 from nodewise.models import registry, weights_of
 from nodewise.specs import source_files
+
+if workflow.is_main_process:
+    fork_server.start()  # imports libraries while the rest is read and planned
 
 # One file is one study: read and checked here, whole, before any job starts; never merged.
 if len(workflow.configfiles) > 1 or workflow.config_settings.config:
@@ -95,6 +98,7 @@ onstart:
 onsuccess:
     if CELLS:
         shell("exec nodewise gaps --config {CONFIG:q}")
+    runs.end_at_once()
 
 
 onerror:

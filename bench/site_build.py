@@ -21,7 +21,10 @@ FOLDER = "data/records/bench/thousand"
 EXPERIMENTS = [f"steps_{letter}" for letter in "abcdefgh"]
 NODES, REPEATS = range(1, 6), range(5)
 SNAKEMAKE = ["snakemake", "--cores", "all", "--configfile", CONFIG]
-STAGES = ("build_tables", "fit_overhead", "draw_charts", "render_pages", "build_site")
+STAGES = (
+    *("build_tables", "fit_overhead", "judge_overhead", "draw_charts"),
+    *("render_cells", "render_pages", "build_site"),
+)
 
 
 def main() -> None:

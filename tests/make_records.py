@@ -15,7 +15,7 @@ import pandas as pd
 
 from nodewise.cells import Cell, Extent
 from nodewise.files import write_text
-from nodewise.overhead.study import fit_study
+from nodewise.overhead.study import fit_study, judge_study
 from nodewise.overhead.study import write as write_fits
 from nodewise.records import Record, record_json
 from nodewise.tables import build_tables, write_tables
@@ -202,8 +202,8 @@ def write_study(
     paths = write(records, folder / "records")
     tables = build_tables(paths, published, published_runs=published_runs)
     write_tables(tables, folder / "tables")
-    fitted = fit_study(tables["curves"], tables["cells"], tables["published"], draws=20)
-    write_fits(fitted, folder / "overhead")
+    of = tables["curves"], tables["cells"], tables["published"]
+    write_fits(fit_study(*of, draws=20) | judge_study(*of, draws=20), folder / "overhead")
     return tables
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from nodewise.charts import BUNDLE, bundle, draw_charts
-from nodewise.pages import render_pages
+from nodewise.pages import render_cells, render_pages
 
 CONFIG = Path("config/study.yaml")
 
@@ -26,11 +26,16 @@ def draw_all(folder: Path, *more: Any) -> list[str]:
 
 
 def render(folder: Path, **changes: Any) -> tuple[Path, int]:
-    """Render the study in `folder`; return the folder of its pages, and how many were written."""
+    """Render the study in `folder` into its `docs` and `cells`.
+
+    Returns the folder of its pages, and how many files were written.
+    """
     inputs: dict[str, Any] = {
         f"{name}_dir": folder / name for name in ("tables", "overhead", "charts", "records")
     }
     for name in ("charts_dir", "records_dir"):
         inputs[name].mkdir(exist_ok=True)
-    inputs |= {"site_dir": Path("site"), "out_dir": folder / "docs"}
-    return folder / "docs", render_pages(CONFIG, **(inputs | changes))
+    inputs |= {"site_dir": Path("site"), "out_dir": folder / "docs"} | changes
+    of_cells = {name: inputs[name] for name in ("tables_dir", "records_dir", "site_dir")}
+    written = render_cells(CONFIG, **of_cells, out_dir=folder / "cells")
+    return folder / "docs", written + render_pages(CONFIG, **inputs)

@@ -19,7 +19,10 @@ CELLS = [
     [make.cell(n=nodes, batch=batch) for nodes in (1, 2, 3) for batch in (64, 256)],
     [make.cell(experiment="others", n=nodes, repeat=1) for nodes in (1, 2)],
 ]
-REPORTING = {"build_tables", "fit_overhead", "draw_charts", "render_pages", "build_site"}
+REPORTING = {
+    *("build_tables", "fit_overhead", "judge_overhead", "draw_charts"),
+    *("render_cells", "render_pages", "build_site"),
+}
 
 
 @pytest.fixture(scope="module")

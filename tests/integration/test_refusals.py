@@ -26,9 +26,11 @@ WRITING = {
     " --out {out}/record.json --logs {out}/logs",
     "build-tables": f"--config {SMOKE} --records {{made}}/records --out {{out}}",
     "fit-overhead": "--tables {made}/tables --out {out}",
+    "judge-overhead": "--tables {made}/tables --out {out}",
     "draw-charts": "--tables {made}/tables --overhead {made}/overhead --out {out}",
     "render-pages": f"--config {SMOKE} --results {{made}} --out {{out}}",
-    "build-site": "--pages {made}/docs --out {out}",
+    "render-cells": f"--config {SMOKE} --results {{made}} --out {{out}}",
+    "build-site": "--pages {made}/docs --cells {made}/cells --out {out}",
     "calibrate": f"--config {EMULATED} --out {{out}}/calibration.json --logs {{out}}/logs",
     "prepare-own-dataset": "data/templates/own_data.py:load --out {out}",
     "build-horovod": "--out {out}",
@@ -70,7 +72,8 @@ def project(tmp_path_factory):
     make.write(records, folder / "made/records")
     make.write_study(folder / "made", make.grid(batches=(64,), repeats=1), make.published())
     assert run(folder, ["draw-charts", *arguments("draw-charts", "made/charts")]) == (0, "")
-    assert run(folder, ["render-pages", *arguments("render-pages", "made/docs")]) == (0, "")
+    for command, out in (("render-pages", "made/docs"), ("render-cells", "made/cells")):
+        assert run(folder, [command, *arguments(command, out)]) == (0, "")
     assert run(folder, ["prepare-dataset", "sample", "--out", "made/sample"])[0] == 0
     return folder
 

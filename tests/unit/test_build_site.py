@@ -24,7 +24,7 @@ def site(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     make.write_study(folder, [make.record(CELLS[0]), make.failed(CELLS[1], ODD)])
     docs, _ = render(folder)
-    assert build_site(docs, folder / "site") == len(CELLS)
+    assert build_site(docs, folder / "cells", folder / "site") == len(CELLS)
     return folder / "site"
 
 
@@ -71,7 +71,7 @@ def test_a_complaint_of_mkdocs_is_a_mistake(tmp_path):
     pages.mkdir()
     (pages / "index.md").write_text("[nowhere](nowhere.md)")
     with pytest.raises(UserError, match=r"docs: .*strict mode"):
-        build_site(pages, tmp_path / "site")
+        build_site(pages, tmp_path / "cells", tmp_path / "site")
 
 
 # --- serving ---

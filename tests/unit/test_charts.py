@@ -179,7 +179,7 @@ def test_links_are_drawn_by_their_rate_in_the_node_s_own_time(tmp_path):
     points = [emulated(100, n, "steps") for n in (1, 2)]
     points += [emulated(400, n, "link_400") for n in (1, 2)]
     tables = make.write_study(tmp_path, points)
-    drawn = figures(tables, read_overhead(tmp_path / "overhead"))
+    drawn = [*figures(tables, read_overhead(tmp_path / "overhead"))]
     (figure,) = [figure for figure in drawn if figure.figure == "rates"]
     assert figure.kinds == ["emulated", "fitted", "predicted"]
     data = figure.data

@@ -120,7 +120,7 @@ def test_points_with_a_caution_are_counted_and_decide_nothing(study):
 def test_each_answer_links_the_cells_that_it_rests_on(study):
     page = (study[1] / "findings.md").read_text()
     cells = re.findall(r'href="(cells/[^"]+\.html)"', page)
-    assert cells and all((study[1] / cell).is_file() for cell in cells)
+    assert cells and all((study[1].parent / "cells" / cell).is_file() for cell in cells)
 
 
 def test_an_answer_that_turns_with_the_tables_is_told_the_other_way(tmp_path):

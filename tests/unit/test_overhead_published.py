@@ -12,7 +12,7 @@ from nodewise.overhead.bandwidth import ONE_BANDWIDTH, OTHER_MODELS, fit_rows, s
 from nodewise.overhead.formulas import RingAllReduce
 from nodewise.overhead.judge import LARGEST, OWN
 from nodewise.overhead.pools import find_pools, published_curves
-from nodewise.overhead.study import ALL_POINTS, fit_study
+from nodewise.overhead.study import ALL_POINTS, fit_study, judge_study
 from nodewise.published import ntua, read
 from nodewise.tables import CELLS, CURVES, PUBLISHED, typed
 
@@ -24,7 +24,8 @@ NOTHING = typed((), CURVES), typed((), CELLS)
 
 @pytest.fixture(scope="module")
 def results():
-    return fit_study(*NOTHING, ntua(), draws=100)
+    of = *NOTHING, ntua()
+    return fit_study(*of, draws=100) | judge_study(*of, draws=100)
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +161,7 @@ def test_a_models_own_times_do_not_enter_its_prediction():
             (table["model"] != "resnet50") | (table["nodes"] == 1), 1000.0
         )
     )
-    before, after = (fit_study(*NOTHING, given, draws=0)["trials"] for given in (table, ruined))
+    before, after = (judge_study(*NOTHING, given, draws=0)["trials"] for given in (table, ruined))
     mine = [
         rows.loc[(rows["scenario"] == OTHER_MODELS) & (rows["model"] == "resnet50"), "predicted_s"]
         for rows in (before, after)

@@ -21,6 +21,7 @@ from nodewise.overhead.study import (
     OVERHEAD,
     OVERSUBSCRIBED,
     fit_study,
+    judge_study,
     learned_priors,
     write,
 )
@@ -112,7 +113,11 @@ def tables(*parts):
 
 
 def fit_all(*parts, published=NO_PUBLISHED, draws=40):
-    return fit_study(*tables(*parts), published, draws=draws)
+    return fit_and_judge(*tables(*parts), published, draws=draws)
+
+
+def fit_and_judge(*tables, **options):
+    return fit_study(*tables, **options) | judge_study(*tables, **options)
 
 
 def coefficient(found, name, **at):
@@ -136,8 +141,8 @@ def only(table):
 
 
 def test_nothing_measured_gives_empty_tables_with_their_columns():
-    found = fit_study(NO_CURVES, NO_CELLS, NO_PUBLISHED)
-    assert list(found) == [*(name for name in OVERHEAD if name != "judgement"), "judgement"]
+    found = fit_and_judge(NO_CURVES, NO_CELLS, NO_PUBLISHED)
+    assert list(found) == [*OVERHEAD]
     for name, table in found.items():
         assert len(table) == 0
         assert {column: str(dtype) for column, dtype in table.dtypes.items()} == OVERHEAD[name]
@@ -295,20 +300,20 @@ def test_only_one_node_says_next_to_nothing_of_communication():
 def test_failed_points_are_left_out_and_counted():
     curves, cells = tables(launches())
     curves.loc[curves["nodes"] == 4, "step_time_s"] = np.nan
-    found = fit_study(curves, cells, NO_PUBLISHED, draws=20)
+    found = fit_and_judge(curves, cells, NO_PUBLISHED, draws=20)
     row = coefficient(found, "latency_s")
     assert "points without step time or payload left out: 2" in row["note"]
     assert row["points"] == 6
     assert set(found["trials"].loc[found["trials"]["scenario"] == LARGEST, "nodes"]) == {3}
     curves["step_time_s"] = np.nan
-    found = fit_study(curves, cells, NO_PUBLISHED)
+    found = fit_and_judge(curves, cells, NO_PUBLISHED)
     assert all(table.empty for table in found.values())
 
 
 def test_a_point_without_payload_is_left_out():
     curves, cells = tables(launches())
     curves.loc[curves["nodes"] == 4, "payload_bytes"] = pd.NA
-    found = fit_study(curves, cells, NO_PUBLISHED, draws=20)
+    found = fit_and_judge(curves, cells, NO_PUBLISHED, draws=20)
     assert (found["fits"]["points"] == 6).all()
 
 
@@ -414,7 +419,7 @@ def test_any_table_of_points_is_coped_with(drawn):
         for batch, n, seconds, crowded, strategy in drawn
     ]
     curves, cells = tables(*rows) if rows else (NO_CURVES, NO_CELLS)
-    found = fit_study(curves, cells, NO_PUBLISHED, draws=5)
+    found = fit_and_judge(curves, cells, NO_PUBLISHED, draws=5)
     numbers = [table.select_dtypes("float") for table in found.values()]
     assert all(not np.isinf(table).any(axis=None) for table in numbers)
     assert (found["fits"]["points"] > 0).all()

@@ -131,13 +131,13 @@ def test_missing_numbers_are_dashes_and_intervals_stand_below():
 def test_every_cell_has_its_page_and_its_record(study):
     cells = pd.read_parquet(study / "tables" / "cells.parquet")
     for cell_id in cells["cell_id"]:
-        assert (study / "docs" / "cells" / f"{cell_id}.html").is_file()
-        record = (study / "docs" / "cells" / f"{cell_id}.json").read_text()
+        assert (study / "cells" / "cells" / f"{cell_id}.html").is_file()
+        record = (study / "cells" / "cells" / f"{cell_id}.json").read_text()
         assert json.loads(record)["cell"]["batch"] == int(cell_id.split("batch~")[1].split("/")[0])
 
 
 def test_rendering_again_writes_nothing(study):
-    pages = [path for path in (study / "docs").rglob("*") if path.suffix in (".md", ".html")]
+    pages = [path for path in study.rglob("*") if path.suffix in (".md", ".html")]
     before = {path: path.stat().st_mtime_ns for path in pages}
     assert render(study)[1] == 0
     assert {path: path.stat().st_mtime_ns for path in before} == before
@@ -146,21 +146,22 @@ def test_rendering_again_writes_nothing(study):
 def test_one_other_record_changes_its_pages_only(tmp_path):
     records = [make.record(make.cell(batch=batch)) for batch in (32, 64)]
     make.write_study(tmp_path, records)
-    docs, _ = render(tmp_path)
+    render(tmp_path)
+    cells = tmp_path / "cells"
     other = records[1].model_copy(update={"kind": "emulated"})
     make.write_study(tmp_path, [records[0], other])
-    before = {path: path.read_bytes() for path in docs.rglob("*.html")}
+    before = {path: path.read_bytes() for path in cells.rglob("*.html")}
     render(tmp_path)
     changed = {path.name for path in before if path.read_bytes() != before[path]}
-    untouched = docs / "cells" / f"{records[0].cell.id}.html"
+    untouched = cells / "cells" / f"{records[0].cell.id}.html"
     assert "repeat~0.html" in changed and untouched.read_bytes() == before[untouched]
 
 
 def test_the_page_of_a_cell_that_is_gone_is_removed(tmp_path):
     records = [make.record(make.cell(batch=batch)) for batch in (32, 64)]
     make.write_study(tmp_path, records)
-    docs, _ = render(tmp_path)
-    page = docs / "cells" / f"{records[1].cell.id}.html"
+    render(tmp_path)
+    page = tmp_path / "cells" / "cells" / f"{records[1].cell.id}.html"
     assert page.is_file()
     (tmp_path / "records" / f"{records[1].cell.id}.json").unlink()
     make.write_study(tmp_path, records[:1])
@@ -187,9 +188,10 @@ def test_a_failed_cell_shows_its_reason_on_three_pages(study):
     pages.append(
         "cells/ntua_steps/fashion_cnn/multi_worker_mirrored/batch~512/nodes~3/repeat~1.html"
     )
-    for page in pages:
-        assert gap in Texts((study / "docs" / page).read_text()).text
-    cell = Texts((study / "docs" / pages[-1]).read_text()).text
+    docs, cells = study / "docs", study / "cells"
+    for page in (docs / pages[0], docs / pages[1], cells / pages[2]):
+        assert gap in Texts(page.read_text()).text
+    cell = Texts((cells / pages[2]).read_text()).text
     assert "killed after 600 s" in cell and "snakemake --cores all --force" in cell
 
 
@@ -198,8 +200,8 @@ def test_an_emulated_cell_tells_its_nodes_and_both_of_its_clocks(tmp_path):
     cell = make.cell(cluster=cluster)
     record = make.record(cell).model_copy(update={"kind": "emulated"})
     tables = make.write_study(tmp_path, [record])
-    docs, _ = render(tmp_path)
-    page = (docs / f"cells/{cell.id}.html").read_text()
+    render(tmp_path)
+    page = (tmp_path / f"cells/cells/{cell.id}.html").read_text()
     assert "0.2 core, 100 Mbit/s" in Texts(page).text
     values = [float(value) for value in re.findall(r'<data value="([^"]+)"', page)]
     own = tables["epochs"]["seconds"].iloc[0]
@@ -221,7 +223,7 @@ def test_without_a_single_result_the_failures_are_shown(tmp_path):
     make.write_study(tmp_path, [make.failed(cell, "no memory", status="refused") for cell in cells])
     docs, _ = render(tmp_path)
     assert "no memory" in (docs / "results/fashion-mnist/fashion-cnn.md").read_text()
-    assert "refused" in (docs / f"cells/{cells[0].id}.html").read_text()
+    assert "refused" in (tmp_path / f"cells/cells/{cells[0].id}.html").read_text()
 
 
 def test_a_stand_in_is_announced_on_every_page_and_else_on_none(tmp_path, study):

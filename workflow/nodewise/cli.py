@@ -478,7 +478,7 @@ def fit_overhead(
     out: Out,
     calibrations: Calibrated = None,
 ) -> None:
-    """Fit the overhead models to measured and published curves and judge them on held-out nodes.
+    """Fit the overhead models to measured and published curves, and say what follows from them.
 
     Example: nodewise fit-overhead --tables results/study/tables --out results/study/overhead
     """
@@ -492,6 +492,26 @@ def fit_overhead(
     known = views.read_calibrations(calibrations or ())
     steps = find_steps(read["epochs"], cells, read["noise_scale"])
     study.write(study.fit_study(curves, cells, published, known, steps=steps), out)
+
+
+@app.command(rich_help_panel=IN_RULES)
+def judge_overhead(
+    tables: Annotated[Path, typer.Option(help="Folder of the tables.")],
+    out: Out,
+    calibrations: Calibrated = None,
+) -> None:
+    """Judge the overhead models, and others' beside them, on node counts that are left out.
+
+    Example: nodewise judge-overhead --tables results/study/tables --out results/study/overhead
+    """
+    from nodewise import views
+    from nodewise.overhead import study
+    from nodewise.tables import read_tables
+
+    read = read_tables(tables)
+    curves, cells, published = (read[name] for name in ("curves", "cells", "published"))
+    known = views.read_calibrations(calibrations or ())
+    study.write(study.judge_study(curves, cells, published, known), out)
 
 
 @app.command(rich_help_panel=IN_RULES)
@@ -520,7 +540,7 @@ def render_pages(
     calibrations: Calibrated = None,
     models: Described = None,
 ) -> None:
-    """Write the site's pages; `nodewise build-site` makes the site of them.
+    """Write the site's pages, all but those of cells; `nodewise build-site` makes the site.
 
     Example: nodewise render-pages --config config/study.yaml --results results/study
     --out build/docs
@@ -541,18 +561,40 @@ def render_pages(
 
 
 @app.command(rich_help_panel=IN_RULES)
-def build_site(
-    pages: Annotated[Path, typer.Option(help="What `nodewise render-pages` wrote.")],
+def render_cells(
+    config: Annotated[Path, typer.Option(help="The study that the cells are of.")],
+    results: Annotated[Path, typer.Option(help="Its results: records, tables.")],
     out: Out,
 ) -> None:
-    """Build the site of the pages, as mkdocs.yml says; what is in its folder is removed first.
+    """Write the page of every cell of a study.
 
-    Example: nodewise build-site --pages build/docs --out build/site
+    Example: nodewise render-cells --config config/study.yaml --results results/study
+    --out build/cells
+    """
+    from nodewise import pages
+
+    pages.render_cells(
+        config,
+        tables_dir=results / "tables",
+        records_dir=results / "records",
+        site_dir=Path("site"),
+        out_dir=out,
+    )
+
+
+@app.command(rich_help_panel=IN_RULES)
+def build_site(
+    pages: Annotated[Path, typer.Option(help="What `nodewise render-pages` wrote.")],
+    cells: Annotated[Path, typer.Option(help="What `nodewise render-cells` wrote.")],
+    out: Out,
+) -> None:
+    """Build the site of the pages, as mkdocs.yml says; what did not change is left alone.
+
+    Example: nodewise build-site --pages build/docs --cells build/cells --out build/site
     """
     from nodewise import site
 
-    cells = site.build_site(pages, out)
-    typer.echo(f"{out}: {cells} cells")
+    typer.echo(f"{out}: {site.build_site(pages, cells, out)} cells")
 
 
 @app.command(rich_help_panel=BY_HAND)

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import signal
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -47,3 +48,13 @@ def end_with_workflow() -> None:
         return
     if not end_with(int(workflow), signal.SIGTERM):
         raise SystemExit("the workflow that started this command is gone")
+
+
+def end_at_once() -> None:
+    """Have Snakemake end when it is done; to be called by the workflow then.
+
+    It limits how many jobs start in a second, and ends when the last such second is over.
+    """
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.cancel()

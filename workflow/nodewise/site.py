@@ -16,6 +16,7 @@ from pathlib import Path
 
 from nodewise.errors import UserError
 from nodewise.markdown_tables import put_back
+from nodewise.outputs import update_folder
 
 # The page whose surroundings all pages of cells get: as deep in folders as they are, since the
 # addresses in it are relative, but no cell's. Its heading is replaced by a cell, its title by that
@@ -26,63 +27,62 @@ SHELL_TITLE = "TheTitleOfACell"  # only letters: the same in HTML
 _HEADING = re.compile(r'<h1 id="cell">.*?</h1>', re.DOTALL)
 _SUMMARY = re.compile(r'<p class="nw-sub">(.*?)</p>', re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
-_STATE, _MENDED = "e=e+s+o.id}", 'e=e+s+o.id+","}'
+_SEARCH = re.compile(r"assets/javascripts/workers/search\..*\.min\.js")
+_STATE, _MENDED = b"e=e+s+o.id}", b'e=e+s+o.id+","}'
 _TABLE = re.compile(r'<table class="nw-table.*?</table>', re.DOTALL)
 _END_OF_CELL = re.compile(r"</t[dr]>\s*")
 _ENTITY = re.compile(r"&#\d+;")
 
 
-def build_site(pages: Path, out: Path) -> int:
-    """Build the site of `pages` into `out`, in place of whatever is there; return its cells.
+def build_site(pages: Path, cells: Path, out: Path) -> int:
+    """Bring the site in `out` up to date with `pages` and those of `cells`.
+
+    What did not change is left alone; what an earlier site had and this one has not is removed.
+    Returns how many cells it has.
 
     Raises:
         UserError: MkDocs has a complaint; what it is has been logged.
         OSError: the site cannot be written.
     """
+    rendered = out.with_name(f".{out.name}")
+    try:
+        files = _by_mkdocs(pages, rendered)
+        before, after = _HEADING.split(_short(files.pop(SHELL).decode()))
+        for name in files:
+            if name.endswith(".html"):
+                files[name] = _short(put_back(files[name].decode())).encode()
+        entries = []
+        for page in sorted(cells.glob("cells/*/*/*/*/*/*.html")):
+            cell, name = page.read_text(encoding="utf-8"), page.relative_to(cells).as_posix()
+            title = _text(_HEADING, cell)
+            around = [part.replace(SHELL_TITLE, title) for part in (before, after)]
+            files[name] = _short(cell).join(around).encode()
+            files[f"{name.removesuffix('.html')}.json"] = page.with_suffix(".json").read_bytes()
+            entries.append({"location": name, "title": title, "text": _text(_SUMMARY, cell)})
+        _add_to_search(files, entries)
+        _mend_search(files)
+        update_folder(out, files)
+    except OSError as error:  # a full disk names no file, and a copy its source first
+        where = error.filename2 or error.filename or f"{out}/"
+        raise OSError(error.errno, error.strerror, where) from error
+    finally:
+        shutil.rmtree(rendered, ignore_errors=True)
+    return len(entries)
+
+
+def _by_mkdocs(pages: Path, out: Path) -> dict[str, bytes]:
+    """Return the files that MkDocs makes of `pages`, by their paths; it needs a folder for them."""
     from mkdocs.commands.build import build  # here: pages are rendered without MkDocs
     from mkdocs.config import load_config
     from mkdocs.exceptions import MkDocsException
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
-        config = load_config(
-            "mkdocs.yml", docs_dir=str(pages.resolve()), site_dir=str(out.resolve())
-        )
-        build(config)
-        entries = _fill(out)
-        _shorten(out, {entry["location"] for entry in entries})
-        _add_to_search(out / "search", entries)
-        _mend_search(out / "assets/javascripts/workers")
+        build(load_config("mkdocs.yml", docs_dir=str(pages.resolve()), site_dir=str(out.resolve())))
     except MkDocsException as error:
         raise UserError(f"{pages}: {error}") from error
-    except OSError as error:  # a full disk names no file, and a copy its source first
-        where = error.filename2 or error.filename or f"{out}/"
-        raise OSError(error.errno, error.strerror, where) from error
-    return len(entries)
-
-
-def _fill(out: Path) -> list[dict[str, str]]:
-    """Put every page of a cell into its surroundings; return what the search needs of them."""
-    shell = out / SHELL
-    before, after = _HEADING.split(_short(shell.read_text(encoding="utf-8")))
-    shutil.rmtree(out / "cells/-")
-    entries = []
-    for page in sorted(out.glob("cells/*/*/*/*/*/*.html")):
-        cell = page.read_text(encoding="utf-8")
-        title = _text(_HEADING, cell)
-        around = [part.replace(SHELL_TITLE, title) for part in (before, after)]
-        page.write_text(_short(cell).join(around), encoding="utf-8")
-        where = page.relative_to(out).as_posix()
-        entries.append({"location": where, "title": title, "text": _text(_SUMMARY, cell)})
-    return entries
-
-
-def _shorten(out: Path, done: set[str]) -> None:
-    """Put the tables back into all pages but those that are `done`, and shorten them."""
-    for path in out.rglob("*.html"):
-        if path.relative_to(out).as_posix() not in done:
-            page = put_back(path.read_text(encoding="utf-8"))
-            path.write_text(_short(page), encoding="utf-8")
+    made = [path for path in sorted(out.rglob("*")) if path.is_file()]
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in made}
 
 
 def _short(page: str) -> str:
@@ -109,17 +109,16 @@ def _text(of: re.Pattern[str], page: str) -> str:
     return html.escape(" ".join(inside.split()))
 
 
-def _add_to_search(folder: Path, entries: list[dict[str, str]]) -> None:
+def _add_to_search(files: dict[str, bytes], entries: list[dict[str, str]]) -> None:
     """Add entries to the index of the search, and to its copy for pages opened from a folder."""
-    path = folder / "search_index.json"
-    index = json.loads(path.read_text(encoding="utf-8"))
+    index = json.loads(files["search/search_index.json"])
     pages = [page for page in index["docs"] if not page["location"].startswith(SHELL)]
     for page in pages:  # a word with an entity in it is none that is searched for
         page |= {name: _signs(page[name]) for name in ("title", "text")}
     index["docs"] = [*pages, *entries]
     text = json.dumps(index, ensure_ascii=False, separators=(",", ":"))
-    path.write_text(text, encoding="utf-8")
-    path.with_suffix(".js").write_text(f"var __index = {text}", encoding="utf-8")
+    files["search/search_index.json"] = text.encode()
+    files["search/search_index.js"] = f"var __index = {text}".encode()
 
 
 def _signs(page: str) -> str:
@@ -133,7 +132,7 @@ def _sign(entity: str) -> str:
     return html.escape(html.unescape(entity)).replace("&#x27;", "'")
 
 
-def _mend_search(folder: Path) -> None:
+def _mend_search(files: dict[str, bytes]) -> None:
     """Let the theme's search (Lunr 2.3.9) tell apart states that it takes for the same.
 
     It names a state by its edges, a letter and a number each, run together: where letters are
@@ -142,11 +141,10 @@ def _mend_search(folder: Path) -> None:
     Raises:
         UserError: the search is another one.
     """
-    (path,) = folder.glob("search.*.min.js")
-    script = path.read_text(encoding="utf-8")
-    if script.count(_STATE) != 1:
-        raise UserError(f"{path.name}: not the search that is known to need mending")
-    path.write_text(script.replace(_STATE, _MENDED), encoding="utf-8")
+    (name,) = (name for name in files if _SEARCH.fullmatch(name))
+    if files[name].count(_STATE) != 1:
+        raise UserError(f"{name}: not the search that is known to need mending")
+    files[name] = files[name].replace(_STATE, _MENDED)
 
 
 def server(folder: Path, port: int) -> ThreadingHTTPServer:

@@ -9,7 +9,7 @@ steps: draw_charts
 rule draw_charts:
     input:
         tables=expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
-        overhead=rules.fit_overhead.output,
+        overhead=OVERHEAD,
         calibrations=CALIBRATIONS,
         models=DESCRIPTIONS,
         foreseen="data/published/ntua_figure28.csv",

@@ -1,10 +1,10 @@
-"""Overhead models, fitted and judged.
+"""Overhead models, fitted, and judged on what they have not seen.
 
 in:    the tables of curves, cells, epochs, noise scales and published points; calibrations if
        anything is emulated
-out:   results/<study>/overhead/{choices,fits,predictions,trials,judgement,diagnosis,optima,rates,
-       savings,steps_to_accuracy}.csv
-steps: fit_overhead
+out:   results/<study>/overhead/{choices,fits,predictions,diagnosis,optima,rates,savings,
+       steps_to_accuracy}.csv, and {trials,judgement}.csv
+steps: fit_overhead, judge_overhead
 """
 
 
@@ -20,12 +20,13 @@ rule fit_overhead:
         expand(
             RESULTS + "/overhead/{table}.csv",
             table=[
-                *("choices", "fits", "predictions", "trials", "judgement"),
-                *("diagnosis", "optima", "rates", "savings", "steps_to_accuracy"),
+                *("choices", "fits", "predictions", "diagnosis"),
+                *("optima", "rates", "savings", "steps_to_accuracy"),
             ],
         ),
     log:
         f"{RESULTS}/logs/fit_overhead.log",
+    priority: 1  # charts wait for it, while nothing waits for pages of cells
     params:
         tables=f"{RESULTS}/tables",
         overhead=f"{RESULTS}/overhead",
@@ -33,3 +34,27 @@ rule fit_overhead:
     shell:
         "exec nodewise fit-overhead --tables {params.tables} --out {params.overhead}"
         " {params.calibrations} > {log} 2>&1"
+
+
+rule judge_overhead:
+    input:
+        tables=expand(
+            RESULTS + "/tables/{table}.parquet", table=["curves", "cells", "published"]
+        ),
+        calibrations=CALIBRATIONS,
+        sources=needed("overhead/study.py", "views.py"),
+    output:
+        expand(RESULTS + "/overhead/{table}.csv", table=["trials", "judgement"]),
+    log:
+        f"{RESULTS}/logs/judge_overhead.log",
+    priority: 1
+    params:
+        tables=f"{RESULTS}/tables",
+        overhead=f"{RESULTS}/overhead",
+        calibrations=CALIBRATION_OPTIONS,
+    shell:
+        "exec nodewise judge-overhead --tables {params.tables} --out {params.overhead}"
+        " {params.calibrations} > {log} 2>&1"
+
+
+OVERHEAD = [*rules.fit_overhead.output, *rules.judge_overhead.output]

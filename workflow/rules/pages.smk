@@ -2,8 +2,9 @@
 
 in:    tables, fits, charts, records, the models' descriptions, the calibration if any; templates and
        assets
-out:   build/docs (the pages) and build/site (the site; open build/site/index.html)
-steps: compare_runs (if the study names two runs), render_pages, build_site
+out:   build/docs (the pages), build/cells (those of cells) and build/site (the site; open
+       build/site/index.html)
+steps: compare_runs (if the study names two runs), render_cells, render_pages, build_site
 """
 
 SITE_SOURCES = [str(path) for path in sorted(Path("site").rglob("*")) if path.is_file()]
@@ -26,12 +27,33 @@ if STUDY.changes:
             "exec nodewise compare {params.old:q} {params.new:q} --out {output} > {log} 2>&1"
 
 
+rule render_cells:
+    input:
+        config=CONFIG,
+        records=RECORDS,
+        tables=expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
+        templates=["site/templates/_macros.md.j2", "site/templates/cells/cell.html.j2"],
+        registries=["models/registry.yaml", "data/datasets.yaml"],
+        sources=needed("pages/__init__.py"),
+    output:
+        # stands for the folder: pages that did not change are not written again
+        "build/cells/.written",
+    log:
+        f"{RESULTS}/logs/render_cells.log",
+    params:
+        results=RESULTS,
+        cells="build/cells",
+    shell:
+        "exec nodewise render-cells --config {input.config:q} --results {params.results}"
+        " --out {params.cells} > {log} 2>&1"
+
+
 rule render_pages:
     input:
         config=CONFIG,
         records=RECORDS,
         tables=expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
-        overhead=rules.fit_overhead.output,
+        overhead=OVERHEAD,
         charts=rules.draw_charts.output,
         calibrations=CALIBRATIONS,
         models=DESCRIPTIONS,
@@ -61,6 +83,7 @@ rule render_pages:
 rule build_site:
     input:
         docs=rules.render_pages.output,
+        cells=rules.render_cells.output,
         mkdocs="mkdocs.yml",
         overrides=[path for path in SITE_SOURCES if path.startswith("site/overrides")],
         sources=needed("site.py", "markdown_tables.py"),
@@ -70,6 +93,8 @@ rule build_site:
         f"{RESULTS}/logs/build_site.log",
     params:
         docs="build/docs",
+        cells="build/cells",
         site="build/site",
     shell:
-        "exec nodewise build-site --pages {params.docs} --out {params.site} > {log} 2>&1"
+        "exec nodewise build-site --pages {params.docs} --cells {params.cells}"
+        " --out {params.site} > {log} 2>&1"

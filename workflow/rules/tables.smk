@@ -19,11 +19,8 @@ rule build_tables:
         published=[str(path) for path in sorted(Path("data/published").glob("*.csv"))],
         sources=needed("tables.py", "published.py"),
     output:
-        expand(
-            RESULTS + "/tables/{table}.{format}",
-            table=TABLES,
-            format=["csv", "parquet"],
-        ),
+        # beside each lies a CSV: of each output Snakemake would note all records once more
+        expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
     log:
         f"{RESULTS}/logs/build_tables.log",
     params:

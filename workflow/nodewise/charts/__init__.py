@@ -7,7 +7,9 @@ how links, nodes and inputs compare, `ways` how strategies do, `stacks` the bars
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import pandas as pd
@@ -52,27 +54,32 @@ def draw_charts(
         THEMES: _themes(),
     }
     # texts as Python's own: figures have few rows, which pandas selects faster so than by Arrow
-    with pd.option_context("mode.string_storage", "python"), debug_mode(False):  # see Figure.spec
+    pictures: dict[str, Future[str]] = {}
+    with (
+        pd.option_context("mode.string_storage", "python"),
+        debug_mode(False),  # see Figure.spec
+        ThreadPoolExecutor(1) as artist,  # draws without Python's lock
+    ):
         tables = read_tables(tables_dir)
-        drawn = figures(tables, views.read_overhead(overhead_dir))
-        for one in views.read_calibrations(calibration_paths):
-            drawn += calibration.figures(one)
+        drawn: list[Iterable[Figure]] = [figures(tables, views.read_overhead(overhead_dir))]
+        drawn += [calibration.figures(one) for one in views.read_calibrations(calibration_paths)]
         if models_dir is not None:
-            drawn += models.figures(read_architectures(models_dir, set(tables["cells"]["model"])))
-        specs = {figure.name: spec_json(figure.spec()) for figure in drawn}
-    for figure in drawn:
-        spec = specs[figure.name]
-        files[f"{figure.name}.vl.json"] = spec
-        files[f"{figure.name}.csv"] = figure.csv()
-        files[f"{figure.name}.svg"] = _picture(spec, out_dir / figure.name)
-    if len(files) != 2 + 3 * len(drawn):
-        raise ValueError("two figures have the same name")
+            described = read_architectures(models_dir, set(tables["cells"]["model"]))
+            drawn.append(models.figures(described))
+        for figure in chain.from_iterable(drawn):
+            if figure.name in pictures:
+                raise ValueError(f"two figures have the name {figure.name}")
+            spec = spec_json(figure.spec())
+            files[f"{figure.name}.vl.json"] = spec
+            files[f"{figure.name}.csv"] = figure.csv()
+            pictures[figure.name] = artist.submit(_picture, spec, out_dir / figure.name)
+    files |= {f"{name}.svg": picture.result() for name, picture in pictures.items()}
     update_folder(out_dir, files)
-    return [figure.name for figure in drawn]
+    return [*pictures]
 
 
-def figures(tables: views.Tables, overhead: views.Tables) -> list[Figure]:
-    """Return every figure that the tables have data for."""
+def figures(tables: views.Tables, overhead: views.Tables) -> Iterator[Figure]:
+    """Yield every figure that the tables have data for."""
     curves = tables["curves"]
     compared = views.ways(curves)[_EXPERIMENT].drop_duplicates()
     times, accuracies, speedups = (
@@ -83,21 +90,21 @@ def figures(tables: views.Tables, overhead: views.Tables) -> list[Figure]:
             views.speedups(curves),
         )
     )
-    drawn = [scaling.training_time(*one) for one in _each(times, _MODEL)]
-    drawn += [scaling.accuracy(*one) for one in _each(accuracies, _MODEL)]
-    drawn += [scaling.improvement(*one) for one in _each(views.improvements(tables), ["study"])]
-    drawn += [ways.throughput(*one) for one in _each(views.ways(curves), _WAYS)]
-    drawn += [ways.parts(*one) for one in _each(views.way_parts(curves), _WAYS)]
+    yield from (scaling.training_time(*one) for one in _each(times, _MODEL))
+    yield from (scaling.accuracy(*one) for one in _each(accuracies, _MODEL))
+    yield from (scaling.improvement(*one) for one in _each(views.improvements(tables), ["study"]))
+    yield from (ways.throughput(*one) for one in _each(views.ways(curves), _WAYS))
+    yield from (ways.parts(*one) for one in _each(views.way_parts(curves), _WAYS))
     varied = views.settings(tables)
     beside = _short(curves, varied)
     splits = _without(beside, views.step_parts(curves))
-    drawn += [scaling.step_split(*one) for one in _each(splits, _LINE)]
+    yield from (scaling.step_split(*one) for one in _each(splits, _LINE))
     for one in _each(_without(beside, speedups), _LINE):
-        drawn += [scaling.speedup(*one), scaling.efficiency(*one)]
+        yield from (scaling.speedup(*one), scaling.efficiency(*one))
     for one in _each(views.epochs(tables), ["experiment", "model", "dataset", "kind"]):
-        drawn += [scaling.by_epoch(*one, "loss"), scaling.by_epoch(*one, "accuracy")]
+        yield from (scaling.by_epoch(*one, "loss"), scaling.by_epoch(*one, "accuracy"))
     for one in _each(varied, ["model", "dataset", "line", "nodes"]):
-        drawn.append(settings.settings(*one))
+        yield settings.settings(*one)
     kinds = {
         curve: kind_label(source, origin)
         for curve, source, origin in overhead["predictions"][
@@ -108,18 +115,17 @@ def figures(tables: views.Tables, overhead: views.Tables) -> list[Figure]:
     told = views.with_launches(told, curves)
     close = views.near(told)
     for rows, of in _each(views.fit_roles(close), views.CURVE):
-        drawn.append(fits.overhead_fit(rows, of, kinds[of["curve"]]))
+        yield fits.overhead_fit(rows, of, kinds[of["curve"]])
     for rows, of in _each(views.speedup_roles(close), views.CURVE):
-        drawn.append(fits.outlook(rows, of, kinds[of["curve"]]))
+        yield fits.outlook(rows, of, kinds[of["curve"]])
     for rows, of in _each(views.reach(told, overhead["optima"]), views.CURVE):
-        drawn.append(fits.reach(rows, of, kinds[of["curve"]]))
+        yield fits.reach(rows, of, kinds[of["curve"]])
     rates = views.link_rates(_without(compared, overhead["rates"]))
     for rows, of in _each(rates, views.CURVE):
-        drawn.append(fits.link_rates(rows, of, kinds[of["curve"]]))
+        yield fits.link_rates(rows, of, kinds[of["curve"]])
     claims = published.read("ntua_figure28")
     for rows, of in _each(views.mean_savings(overhead["savings"]), ["study"]):
-        drawn.append(fits.savings(rows, of, claims))
-    return drawn
+        yield fits.savings(rows, of, claims)
 
 
 def _short(curves: pd.DataFrame, varied: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """What distribution costs: laws of the step time, their fits, their optima, and how wrong they are.
 
-Nothing here needs TensorFlow. `study.fit_study` is what the workflow calls. In a notebook:
+Nothing here needs TensorFlow. The workflow calls `study.fit_study` and `study.judge_study`. In a
+notebook:
 
     >>> from nodewise.overhead import At, Points, RingAllReduce, fit
     >>> points = Points.of(nodes=[1, 2, 4], batch=64, payload=5e6, step_s=[0.020, 0.118, 0.159])

@@ -5,7 +5,7 @@ leaves several, by what they foretell; see `choice`.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,18 +87,18 @@ CHOICES = {
     "error": "float64",
     "chosen": "bool",
 }
-OVERHEAD = {
+FITTED = {
     "choices": CHOICES,
     "fits": FITS,
     "predictions": PREDICTIONS,
-    "trials": TRIALS,
-    "judgement": judge.JUDGEMENT,
     "diagnosis": diagnose.DIAGNOSIS,
     "optima": questions.OPTIMA,
     "rates": rates.RATES,
     "savings": savings.SAVINGS,
     "steps_to_accuracy": steps_to_accuracy.STEPS,
 }
+JUDGED = {"trials": TRIALS, "judgement": judge.JUDGEMENT}
+OVERHEAD = FITTED | JUDGED
 
 
 def fit_study(
@@ -110,7 +110,7 @@ def fit_study(
     steps: Sequence[steps_to_accuracy.Known] = (),
     draws: int = DRAWS,
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of `OVERHEAD`; the same input gives the same ones.
+    """Return the tables of `FITTED`; the same input gives the same ones.
 
     Predictions are for `NODES`, and those observed beside them, at each batch that was timed;
     `beyond` tells those on more nodes than any point that was fitted.
@@ -126,23 +126,14 @@ def fit_study(
     Raises:
         UserError: a table lacks a column.
     """
-    calibrated = {
-        (one.cluster.label, one.provenance.cpu): of_calibration.examine(one).coefficients
-        for one in calibrations
-        if one.status == "ok"
-    }
     laws = {known.key: known.law for known in steps if known.law is not None}
     ours = list(find_pools(curves, cells))
     theirs = list(find_pools(published_curves(published), cells))
     measured = pd.concat([pool.rows for pool in ours]) if ours else pd.DataFrame()
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in OVERHEAD}
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in FITTED}
     learned: dict[tuple[str, str], Priors] = {}
-    for ran in [*_richest_first(ours), *_richest_first(theirs)]:
-        if not ran.rows["fitted"].any():
-            continue
-        priors = known_priors(ran, calibrated)
-        rows["trials"] += judge.try_held_out(ran, priors, draws)  # they see their own points alone
-        priors = learned.get((ran.link, ran.law.name), priors)
+    for ran, known in _with_priors(ours, theirs, calibrations):
+        priors = learned.get((ran.link, ran.law.name), known)
         chosen = choice.choose(choice.alternatives(ran.law), ran.fitted.points(), priors)
         rows["choices"] += choice_rows(ran, chosen)
         pool = replace(ran, law=chosen.law)
@@ -158,9 +149,44 @@ def fit_study(
     rows["steps_to_accuracy"] = [steps_to_accuracy.steps_row(known) for known in steps]
     for pool in theirs:
         rows["fits"] += bandwidth.fit_rows(pool, draws)
-        rows["trials"] += bandwidth.trial_rows(pool)
-    tables = {name: typed(rows[name], OVERHEAD[name]) for name in OVERHEAD if name != "judgement"}
-    return tables | {"judgement": judge.judge(tables["trials"])}
+    return {name: typed(rows[name], FITTED[name]) for name in FITTED}
+
+
+def judge_study(
+    curves: pd.DataFrame,
+    cells: pd.DataFrame,
+    published: pd.DataFrame,
+    calibrations: Iterable[Calibration] = (),
+    *,
+    draws: int = DRAWS,
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of `JUDGED`: what the same fits say of points that are left out of them.
+
+    Arguments and errors are those of `fit_study`. No fit sees what another pool tells of its link.
+    """
+    ours = list(find_pools(curves, cells))
+    theirs = list(find_pools(published_curves(published), cells))
+    rows: list[dict[str, Any]] = []
+    for pool, known in _with_priors(ours, theirs, calibrations):
+        rows += judge.try_held_out(pool, known, draws)
+    for pool in theirs:
+        rows += bandwidth.trial_rows(pool)
+    trials = typed(rows, TRIALS)
+    return {"trials": trials, "judgement": judge.judge(trials)}
+
+
+def _with_priors(
+    ours: Iterable[Pool], theirs: Iterable[Pool], calibrations: Iterable[Calibration]
+) -> Iterator[tuple[Pool, Priors]]:
+    """Yield the pools with points to fit, in the order of fitting, and what calibrations tell."""
+    calibrated = {
+        (one.cluster.label, one.provenance.cpu): of_calibration.examine(one).coefficients
+        for one in calibrations
+        if one.status == "ok"
+    }
+    for pool in [*_richest_first(ours), *_richest_first(theirs)]:
+        if pool.rows["fitted"].any():
+            yield pool, known_priors(pool, calibrated)
 
 
 def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:

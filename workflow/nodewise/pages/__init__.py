@@ -35,7 +35,7 @@ from nodewise.pages import (
     studies,
     what_if,
 )
-from nodewise.pages.study import CHANGES, Page, Study, read_study, slug
+from nodewise.pages.study import CHANGES, Measured, Page, read_measured, read_study, slug
 from nodewise.peers import FILE as PEERS
 from nodewise.quantities import counted
 from nodewise.records import record_json
@@ -60,7 +60,7 @@ def render_pages(
     calibration_paths: Sequence[Path] = (),
     models_dir: Path | None = None,
 ) -> int:
-    """Render every page of a study, with its downloads and assets, into `out_dir`.
+    """Render the pages of a study, all but those of cells, with downloads and assets.
 
     Files whose content did not change are left alone; those of an earlier rendering that are no
     longer made are removed. Returns the number of files written.
@@ -97,8 +97,6 @@ def render_pages(
         **_copies(charts_dir, "charts", ["*.vl.json", "*.svg", "*.csv", "*.js"]),
         **_copies(site_dir / "assets", "assets", ["*.*"]),
     }
-    for cell_id, record in study.records.items():
-        files[f"cells/{cell_id}.json"] = record_json(record)
     for name, architecture in study.architectures.items():
         files[f"models/{name}.json"] = architecture_json(architecture)
     for one in study.calibrations:
@@ -110,6 +108,23 @@ def render_pages(
     for part in _PARTS:
         for page in part.pages(study):
             files[page.source] = _render(environment, study, page, scripts)
+    return update_folder(out_dir, files)
+
+
+@pd.option_context("mode.string_storage", "python")
+def render_cells(
+    config_path: Path, *, tables_dir: Path, records_dir: Path, site_dir: Path, out_dir: Path
+) -> int:
+    """Render the page of each cell and its record, by their paths in the site, into `out_dir`.
+
+    They need no fits and no charts, and are by far the most. The arguments, what is written and the
+    errors are those of `render_pages`.
+    """
+    study = read_measured(config_path, tables_dir, records_dir)
+    environment = _environment(site_dir / "templates")
+    files = {page.source: _render(environment, study, page) for page in cells.each(study)}
+    for cell_id, record in study.records.items():
+        files[f"cells/{cell_id}.json"] = record_json(record)
     return update_folder(out_dir, files)
 
 
@@ -143,7 +158,7 @@ def _environment(templates: Path) -> jinja2.Environment:
 
 
 def _render(
-    environment: jinja2.Environment, study: Study, page: Page, scripts: Sequence[str]
+    environment: jinja2.Environment, study: Measured, page: Page, scripts: Sequence[str] = ()
 ) -> str:
     def url(target: str) -> Markup:
         """Return the address of a file of the site, relative to this page."""

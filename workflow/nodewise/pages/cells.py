@@ -12,7 +12,7 @@ from markupsafe import Markup
 from nodewise.cells import Cell, Emulated
 from nodewise.pages.markup import Column, Row, Table, number, table
 from nodewise.pages.strategies import page_of
-from nodewise.pages.study import Page, Study
+from nodewise.pages.study import Measured, Page, Study
 from nodewise.quantities import kind_label, write_number
 from nodewise.records import Conditions, Measurement, Record
 from nodewise.site import SHELL, SHELL_TITLE
@@ -38,17 +38,21 @@ _PLOT_LEFT, _PLOT_RIGHT, _PLOT_TOP, _PLOT_BOTTOM = 56.0, 712.0, 10.0, 120.0
 
 
 def pages(study: Study) -> Iterator[Page]:
-    """Yield the list of cells and the page of each."""
-    cells = study.cells.to_dict("records")
+    """Yield the list of cells, and what surrounds the page of each."""
     listed = [
         row
         | {"batch": row["batch_per_worker"]}
         | {"step_time": number(row["step_time_s"], "s", row["label"])}
-        for row in cells
+        for row in study.cells.to_dict("records")
     ]
     context = {"cells": listed, "filters": list(_FILTERS.items())}
     yield Page("cells/index.html", "cells/index.md.j2", "Cells", context, contents=False)
     yield Page(SHELL, "cells/shell.md.j2", SHELL_TITLE, {}, contents=False)
+
+
+def each(study: Measured) -> Iterator[Page]:
+    """Yield the page of each cell."""
+    cells = study.cells.to_dict("records")
     for _, launches in groupby(sorted(cells, key=_LAUNCHES_OF), key=_LAUNCHES_OF):
         rows = list(launches)
         for row in rows:
@@ -56,7 +60,7 @@ def pages(study: Study) -> Iterator[Page]:
             yield _cell(study, row, others)
 
 
-def _cell(study: Study, row: Row, launches: list[dict[Hashable, Any]]) -> Page:
+def _cell(study: Measured, row: Row, launches: list[dict[Hashable, Any]]) -> Page:
     record = study.records[row["cell_id"]]
     plural = "s" if row["nodes"] > 1 else ""
     title = (
@@ -81,7 +85,7 @@ def _cell(study: Study, row: Row, launches: list[dict[Hashable, Any]]) -> Page:
     return Page(row["page"], "cells/cell.html.j2", title, context)
 
 
-def _measured(study: Study, row: Row, result: Measurement) -> dict[str, Any]:
+def _measured(study: Measured, row: Row, result: Measurement) -> dict[str, Any]:
     """Return the results: in the node's own time, workers and start-up in that of the clock."""
     label, start = row["label"], result.start_up
     clock = kind_label("measured", row["data_origin"])
@@ -252,7 +256,7 @@ def _input(cell: Cell) -> str:
     return f"{cell.input}, {cell.preprocessing_nodes} preprocessing nodes"
 
 
-def _origin(study: Study, record: Record) -> Facts:
+def _origin(study: Measured, record: Record) -> Facts:
     """Return where the measurement comes from: examples, machine, versions, commit."""
     made, data = record.provenance, record.data
     facts: Facts = []

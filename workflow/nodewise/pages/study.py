@@ -153,26 +153,13 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Study:
-    """A measured study: its configuration, tables, fits, figures and records, and the registries.
-
-    Attributes:
-        columns: what the tables hold, for readers: table -> its `row` and its `columns`.
-        calibrations: those of its emulated clusters.
-        architectures: what its models are, by name; a user's own models are not described.
-        changes: what `nodewise compare` wrote of it; without rows if nothing was compared.
-    """
+class Measured:
+    """What pages of cells are made from: a study's configuration, tables and records."""
 
     config: Config
     tables: views.Tables
-    overhead: views.Tables
-    figures: list[Shown]
     records: dict[str, Record]
     datasets: dict[str, Entry]
-    columns: dict[str, dict[str, Any]]
-    calibrations: list[Calibration]
-    architectures: dict[str, Architecture]
-    changes: pd.DataFrame
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -200,6 +187,36 @@ class Study:
         """Whether any cell trained on a generated stand-in."""
         return bool((self.tables["cells"]["data_origin"] == "generated").any())
 
+    def model_title(self, model: str) -> str:
+        """Return the title of a model, or its name if it is not one of ours."""
+        return title_of(model)
+
+    def dataset_title(self, dataset: str) -> str:
+        """Return the title of a dataset; where a user's own comes from."""
+        if dataset in self.datasets:
+            return self.datasets[dataset].title
+        loads = [r.cell.load for r in self.records.values() if r.cell.dataset == dataset]
+        return f"Own data, {loads[0]}" if loads and loads[0] else dataset
+
+
+@dataclass(frozen=True)
+class Study(Measured):
+    """A measured study: all that its pages are made from.
+
+    Attributes:
+        columns: what the tables hold, for readers: table -> its `row` and its `columns`.
+        calibrations: those of its emulated clusters.
+        architectures: what its models are, by name; a user's own models are not described.
+        changes: what `nodewise compare` wrote of it; without rows if nothing was compared.
+    """
+
+    overhead: views.Tables
+    figures: list[Shown]
+    columns: dict[str, dict[str, Any]]
+    calibrations: list[Calibration]
+    architectures: dict[str, Architecture]
+    changes: pd.DataFrame
+
     def pick(self, *figures: str, **of: str) -> list[Shown]:
         """Return the figures of these names, in that order, whose axes are as given."""
         return [
@@ -208,10 +225,6 @@ class Study:
             for shown in self.figures
             if shown.figure == name and all(shown.of.get(key) == of[key] for key in of)
         ]
-
-    def model_title(self, model: str) -> str:
-        """Return the title of a model, or its name if it is not one of ours."""
-        return title_of(model)
 
     def point(self, row: "pd.Series[Any]", *, batch: bool = True) -> Markup:
         """Return a point on several nodes in words, with its batch if asked to.
@@ -229,12 +242,17 @@ class Study:
         examples = Markup(" with {} examples per worker and step")
         return said + examples.format(row["batch_per_worker"])
 
-    def dataset_title(self, dataset: str) -> str:
-        """Return the title of a dataset; where a user's own comes from."""
-        if dataset in self.datasets:
-            return self.datasets[dataset].title
-        loads = [r.cell.load for r in self.records.values() if r.cell.dataset == dataset]
-        return f"Own data, {loads[0]}" if loads and loads[0] else dataset
+
+def read_measured(config_path: Path, tables_dir: Path, records_dir: Path) -> Measured:
+    """Read what pages of cells are made from.
+
+    Raises:
+        UserError: a file is missing or misfit, or a cell has no record.
+    """
+    config, tables = read_config(config_path), read_tables(tables_dir)
+    folders = [Path(folder) for folder in config.records] or [records_dir]
+    records = {cell: _read_record(cell, folders) for cell in tables["cells"]["cell_id"]}
+    return Measured(config, tables, records, read_registry(DATASETS))
 
 
 def read_study(
@@ -253,16 +271,12 @@ def read_study(
     Raises:
         UserError: a file is missing or misfit, or a cell has no record.
     """
-    config, tables = read_config(config_path), read_tables(tables_dir)
-    trained = set(tables["cells"]["model"])
-    folders = [Path(folder) for folder in config.records] or [records_dir]
+    measured = read_measured(config_path, tables_dir, records_dir)
+    trained = set(measured.tables["cells"]["model"])
     return Study(
-        config=config,
-        tables=tables,
+        **vars(measured),
         overhead=views.read_overhead(overhead_dir),
         figures=[read_figure(path) for path in sorted(charts_dir.glob("*.vl.json"))],
-        records={cell: _read_record(cell, folders) for cell in tables["cells"]["cell_id"]},
-        datasets=read_registry(DATASETS),
         columns=yaml.safe_load(columns_path.read_text(encoding="utf-8")),
         calibrations=views.read_calibrations(calibration_paths),
         architectures=read_architectures(models_dir, trained) if models_dir else {},
