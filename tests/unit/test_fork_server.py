@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -75,14 +76,14 @@ def listening(name):
     raise AssertionError("no server listens")
 
 
-def start(address, *arguments, **options):
-    environment = os.environ | {"NODEWISE_FORK_SERVER": address, "ASKED_BY": "a test"}
+def start(address, *arguments, folder=None, **environment):
+    told = {"NODEWISE_FORK_SERVER": address, "ASKED_BY": "a test"} | environment
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([NODEWISE, *arguments], env=environment, **(pipes | options))
+    return subprocess.Popen([NODEWISE, *arguments], cwd=folder, env=os.environ | told, **pipes)
 
 
-def run(address, *arguments, **options):
-    process = start(address, *arguments, **options)
+def run(address, *arguments, folder=None, **environment):
+    process = start(address, *arguments, folder=folder, **environment)
     out, err = process.communicate(timeout=60)
     return process.returncode, out, err
 
@@ -110,7 +111,7 @@ def started(server_of):
 
 
 def test_a_command_has_the_arguments_folder_environment_and_streams_of_who_asked(address, tmp_path):
-    status, out, err = run(address, "build-tables", "--config", "x", cwd=tmp_path)
+    status, out, err = run(address, "build-tables", "--config", "x", folder=tmp_path)
     told = [["nodewise", "build-tables", "--config", "x"], str(tmp_path), "a test"]
     assert (status, json.loads(out), err) == (3, told, "to stderr\n")
 
@@ -169,6 +170,14 @@ def test_a_command_ends_with_the_workflow(tmp_path):
     assert asking.wait(timeout=10) != 0
     asking.communicate()
     assert f"@{name}" not in Path("/proc/net/unix").read_text()
+
+
+def test_who_asks_for_nothing_disturbs_nobody(address):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
+        asking.connect(f"\0{address}")
+    assert run(address, "build-tables") == run(address, "build-tables")
+    environment = {"LARGE": "x" * 120_000, "LARGER": "x" * 120_000}
+    assert run(address, "build-tables", "--help", **environment)[0] == 0  # by itself
 
 
 def test_without_a_server_a_command_runs_by_itself(tmp_path):

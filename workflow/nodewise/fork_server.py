@@ -84,14 +84,18 @@ def run_there(arguments: Sequence[str]) -> int | None:
 
 
 def main() -> None:
-    """Import the libraries, then fork a process for each command until the workflow is gone."""
-    if not end_with(os.getppid()):
+    """Import the libraries, then fork a process for each command until the workflow is gone.
+
+    Its argument is a name that ends with the number of the workflow's process.
+    """
+    name = sys.argv[1]
+    if not end_with(int(name.rpartition("-")[2])):
         return
     for number in _PASSED_ON:
         signal.signal(number, signal.SIG_IGN)  # of a terminal: Snakemake decides what ends when
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for who minds a command
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(_abstract(sys.argv[1]))
+    listener.bind(_abstract(name))
     listener.listen()
     for library in _LIBRARIES:
         import_module(library)
@@ -130,6 +134,8 @@ def _serve(listener: socket.socket) -> list[str]:
 def _mind(client: socket.socket) -> list[str]:
     """Fork the command, return its arguments there; here, pass signals on and tell its status."""
     message, streams, _, _ = socket.recv_fds(client, _LONGEST, 3)
+    if not message:  # who asked was killed, or could not send it
+        os._exit(_LOST)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     minder = os.getpid()
     if (command := os.fork()) == 0:
