@@ -18,7 +18,13 @@ def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     total = data.groupby(_ROW)["seconds"].sum().rename("step").reset_index()
     order = total.groupby("setting")["step"].max().sort_values(ascending=False).index.tolist()
     y = alt.Y("setting:N", title=None, sort=order).axis(
-        labelExpr="split(datum.label, ', ')", labelLimit=150, labelPadding=6, ticks=False
+        labelExpr="split(datum.label, ', ')",
+        labelFontSize=10,
+        labelLineHeight=11,
+        labelOffset=-8,  # of two or three lines: the first would stand where the middle belongs
+        labelLimit=150,
+        labelPadding=6,
+        ticks=False,
     )
     offset = alt.YOffset("batch_per_worker:O").scale(paddingInner=0.15)
     bars = stacked(data, [*names, "repeats", "flags"], y=y, yOffset=offset)
