@@ -44,7 +44,7 @@ def build_site(pages: Path, cells: Path, out: Path) -> int:
         UserError: MkDocs has a complaint; what it is has been logged.
         OSError: the site cannot be written.
     """
-    rendered = out.with_name(f".{out.name}")
+    rendered = out / ".mkdocs"
     try:
         files = _by_mkdocs(pages, rendered)
         before, after = _HEADING.split(_short(files.pop(SHELL).decode()))
