@@ -123,6 +123,10 @@ def test_the_status_is_that_of_the_command(address, how, status):
     assert run(address, "build-tables", how)[0] == status
 
 
+def test_last_words_are_told_as_ever(address):
+    assert run(address, "build-tables", "words")[2] == "to stderr\nwords\n"
+
+
 def test_a_fault_is_told_as_ever(address):
     assert run(address, "draw-charts", "raise")[2].endswith("ValueError: a fault\n")
 

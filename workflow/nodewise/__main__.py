@@ -9,7 +9,7 @@ def main() -> None:
     """Run the command line: in a process forked for it where there is one to fork from."""
     status = run_there(sys.argv[1:])
     if status is None:
-        from nodewise.cli import main as run  # half of a second would be this import
+        from nodewise.cli import main as run  # here: a command that is forked does without
 
         run()
     sys.exit(status)

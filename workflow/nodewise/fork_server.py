@@ -107,6 +107,8 @@ def main() -> None:
         cli.main()
     except SystemExit as left:
         status = left.code if isinstance(left.code, int) else int(left.code is not None)
+        if isinstance(left.code, str):
+            print(left.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
         status = 1

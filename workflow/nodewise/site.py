@@ -47,18 +47,11 @@ def build_site(pages: Path, cells: Path, out: Path) -> int:
     rendered = out / ".mkdocs"
     try:
         files = _by_mkdocs(pages, rendered)
-        before, after = _HEADING.split(_short(files.pop(SHELL).decode()))
+        shell = files.pop(SHELL).decode()
         for name in files:
             if name.endswith(".html"):
                 files[name] = _short(put_back(files[name].decode())).encode()
-        entries = []
-        for page in sorted(cells.glob("cells/*/*/*/*/*/*.html")):
-            cell, name = page.read_text(encoding="utf-8"), page.relative_to(cells).as_posix()
-            title = _text(_HEADING, cell)
-            around = [part.replace(SHELL_TITLE, title) for part in (before, after)]
-            files[name] = _short(cell).join(around).encode()
-            files[f"{name.removesuffix('.html')}.json"] = page.with_suffix(".json").read_bytes()
-            entries.append({"location": name, "title": title, "text": _text(_SUMMARY, cell)})
+        entries = _add_cells(files, cells, _short(shell))
         _add_to_search(files, entries)
         _mend_search(files)
         update_folder(out, files)
@@ -83,6 +76,23 @@ def _by_mkdocs(pages: Path, out: Path) -> dict[str, bytes]:
         raise UserError(f"{pages}: {error}") from error
     made = [path for path in sorted(out.rglob("*")) if path.is_file()]
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in made}
+
+
+def _add_cells(files: dict[str, bytes], cells: Path, shell: str) -> list[dict[str, str]]:
+    """Add the page of each cell, in its surroundings, and its record beside it.
+
+    Returns what the search needs of them.
+    """
+    before, after = _HEADING.split(shell)
+    entries = []
+    for page in sorted(cells.glob("cells/*/*/*/*/*/*.html")):
+        cell, name = page.read_text(encoding="utf-8"), page.relative_to(cells).as_posix()
+        title = _text(_HEADING, cell)
+        around = [part.replace(SHELL_TITLE, title) for part in (before, after)]
+        files[name] = _short(cell).join(around).encode()
+        files[f"{name.removesuffix('.html')}.json"] = page.with_suffix(".json").read_bytes()
+        entries.append({"location": name, "title": title, "text": _text(_SUMMARY, cell)})
+    return entries
 
 
 def _short(page: str) -> str:

@@ -53,9 +53,9 @@ def draw_charts(
         BUNDLE: _kept(out_dir / BUNDLE) or bundle(),
         THEMES: _themes(),
     }
-    # texts as Python's own: figures have few rows, which pandas selects faster so than by Arrow
     pictures: dict[str, Future[str]] = {}
     with (
+        # texts as Python's own: figures have few rows, which pandas selects faster so than by Arrow
         pd.option_context("mode.string_storage", "python"),
         debug_mode(False),  # see Figure.spec
         ThreadPoolExecutor(1) as artist,  # draws without Python's lock
