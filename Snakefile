@@ -23,7 +23,7 @@ from nodewise.models import registry, weights_of
 from nodewise.specs import source_files
 
 if workflow.is_main_process:
-    fork_server.start()  # imports libraries while the rest is read and planned
+    fork_server.start("report")  # imports libraries while the rest is read and planned
 
 # One file is one study: read and checked here, whole, before any job starts; never merged.
 if len(workflow.configfiles) > 1 or workflow.config_settings.config:
@@ -43,6 +43,7 @@ except UserError as error:
     sys.exit(f"nodewise: {error}")
 ALIVE = runs.enter(Path(".snakemake"))  # open, and so in force, until this run ends
 runs.take_jobs_along()
+runs.do_without_pandas()
 
 
 def sources(*patterns, but=()):
@@ -72,6 +73,8 @@ def entries(registry):
 
 
 CELLS = {cell.id: cell for cell in STUDY.cells()}
+# What trains a model in a process of its own.
+MEASURING = "measure_cell", "measure_noise_scale"
 # Snakemake measures in this order: repeats one after the other, nodes and batches mixed.
 ORDER = {cell: len(CELLS) - place for place, cell in enumerate(CELLS)}
 
@@ -92,6 +95,8 @@ include: "workflow/rules/pages.smk"
 onstart:
     if CELLS:
         shell("exec nodewise plan --config {CONFIG:q}")
+    if any(job.rule.name in MEASURING for job in workflow.dag.needrun_jobs()):
+        fork_server.start("measure")
 
 
 # What has no result is no failure of the workflow: said at its end, whatever else happened.

@@ -2,9 +2,11 @@
 
 Levels: 3 workers in at most 8 s and a third of what fresh processes take; 8 emulated ones in 15 s.
 
-Forked is the command that the rule runs: one process imports TensorFlow, workers are forked from
-it. Fresh is the same worker code in as many Python processes, started at once, each importing
-TensorFlow for itself. Both run the same cell on the same kind of nodes, by turns.
+Forked is the command that the rule runs, in a run of the workflow: its process and its workers are
+forked from one that has imported TensorFlow. By hand is the same command without such a process: it
+imports TensorFlow, then forks its workers. Fresh is the same worker code in as many Python
+processes, started at once, each importing TensorFlow for itself. All run the same cell on the same
+kind of nodes, by turns.
 """
 
 import json
@@ -14,16 +16,17 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 import yaml
 
+from nodewise import fork_server
 from nodewise.cells import Cell
 from nodewise.clusters import cluster_of, machine, processes
 from nodewise.config import read_config
-from nodewise.records import read_record
+from nodewise.records import Measurement, read_record
 
 RUNS = 5
 DATASET = Path("results/datasets/fashion_mnist")
@@ -60,6 +63,7 @@ def main() -> None:
     """Time every cell of the study and print what it took."""
     nodewise = [sys.executable, "-m", "nodewise"]
     subprocess.run([*nodewise, "prepare-dataset", "fashion_mnist", "--out", DATASET], check=True)
+    fork_server.start("measure")
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "study.yaml")
         config.write_text(yaml.safe_dump(STUDY))
@@ -70,11 +74,13 @@ def main() -> None:
                 continue
             ways = {"forked": partial(forked, cell, config, Path(folder))}
             if cell.nodes == FRESH_NODES:
+                ways["by hand"] = partial(by_hand, cell, config, Path(folder))
                 ways["fresh"] = partial(fresh, cell, config, Path(folder))
             taken = by_turns(ways)
             tell(title, taken)
-            if "fresh" in taken:
+            if cell.nodes == FRESH_NODES:
                 tell_ratio(taken, "forked", "fresh")
+                tell_ratio(taken, "by hand", "fresh")
 
 
 def by_turns(ways: dict[str, Callable[[], dict[str, float]]]) -> dict[str, list[dict[str, float]]]:
@@ -107,14 +113,33 @@ def tell_ratio(taken: dict[str, list[dict[str, float]]], one: str, other: str) -
 
 def forked(cell: Cell, config: Path, folder: Path) -> dict[str, float] | None:
     """Run the rule's command; return the milestones of its record, None if it was refused."""
+    result = measured(cell, config, folder, os.environ)
+    return result.start_up.model_dump() if result else None
+
+
+def by_hand(cell: Cell, config: Path, folder: Path) -> dict[str, float]:
+    """Run the rule's command where there is nothing to be forked from; return its milestones."""
+    result = measured(cell, config, folder, without_server())
+    return result.start_up.model_dump()
+
+
+def without_server() -> dict[str, str]:
+    """Return an environment in which a command finds no process to be forked from."""
+    return {name: value for name, value in os.environ.items() if name != fork_server.ADDRESS}
+
+
+def measured(
+    cell: Cell, config: Path, folder: Path, environment: Mapping[str, str]
+) -> Measurement | None:
+    """Run the rule's command; return what it measured, None if it was refused."""
     out = folder / "record.json"
     command = [sys.executable, "-m", "nodewise", "measure-cell", cell.id, "--config", config]
     command += ["--manifest", DATASET / "manifest.json", "--out", out, "--logs", folder / "logs"]
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(command, check=True, capture_output=True, env=environment)
     record = read_record(out)
     if record.status == "failed":
         raise SystemExit(record.failure.reason)
-    return record.result.start_up.model_dump() if record.result else None
+    return record.result
 
 
 def fresh(cell: Cell, config: Path, folder: Path) -> dict[str, float]:

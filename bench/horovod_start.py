@@ -3,8 +3,9 @@
 Level: a cell of Horovod in at most a third of what `horovodrun -np 3` takes.
 
 All three train the same model on the same data with the same batch, two steps that connect and
-trace, two that warm up, then the first timed one. A cell's workers are forked from one process that
-has imported TensorFlow; horovodrun starts a Python process for each, as its users do.
+trace, two that warm up, then the first timed one. A cell's processes are forked from one that a run
+of the workflow starts and that has imported TensorFlow; horovodrun starts a Python process for each
+worker, as its users do.
 """
 
 import json
@@ -19,7 +20,7 @@ from pathlib import Path
 import cell_start
 import yaml
 
-from nodewise import horovod_build
+from nodewise import fork_server, horovod_build
 from nodewise.clusters import machine
 from nodewise.config import read_config
 
@@ -42,6 +43,7 @@ def main() -> None:
     prepare = ["prepare-dataset", "fashion_mnist", "--out", cell_start.DATASET]
     subprocess.run([*nodewise, *prepare], check=True)
     subprocess.run([*nodewise, "build-horovod", "--out", horovod_build.FOLDER], check=True)
+    fork_server.start("measure")
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "study.yaml")
         config.write_text(yaml.safe_dump(STUDY))

@@ -20,7 +20,7 @@ import os, sys
 from nodewise import fork_server, runs
 
 runs.take_jobs_along()
-fork_server.start()
+fork_server.start("report")
 print(os.environ["NODEWISE_FORK_SERVER"], flush=True)
 sys.stdin.readline()
 """
@@ -41,7 +41,7 @@ def command():
     sys.exit({"words": "words", "none": None}.get(sys.argv[-1], 3))
 
 cli.main = command
-fork_server._LIBRARIES = ()
+fork_server._REPORTING = ()
 fork_server.main()
 """
 
@@ -61,7 +61,7 @@ def workflow():
 def address():
     """The address of a server whose commands are stand-ins."""
     name = f"nodewise-test-{os.getpid()}"
-    server = subprocess.Popen([sys.executable, "-c", STAND_IN, name])
+    server = subprocess.Popen([sys.executable, "-c", STAND_IN, name, "report"])
     yield listening(name)
     server.kill()
     server.wait(timeout=30)
@@ -70,7 +70,7 @@ def address():
 def listening(name):
     """Wait until a server of this name listens; return the name."""
     for _ in range(600):
-        if f"@{name}" in Path("/proc/net/unix").read_text():
+        if f"@{name}-report" in Path("/proc/net/unix").read_text():
             return name
         time.sleep(0.05)
     raise AssertionError("no server listens")
@@ -154,12 +154,12 @@ def test_a_command_ends_if_who_asked_is_killed(address):
 
 
 def test_a_command_ends_with_the_workflow(tmp_path):
-    workflow = WORKFLOW.replace("fork_server.start()", f"STAND_IN = {STAND_IN!r}\nSTARTED")
+    workflow = WORKFLOW.replace('fork_server.start("report")', f"STAND_IN = {STAND_IN!r}\nSTARTED")
     workflow = workflow.replace(
         "STARTED",
         "import subprocess\n"
         "os.environ['NODEWISE_FORK_SERVER'] = name = f'nodewise-{os.getpid()}'\n"
-        "subprocess.Popen([sys.executable, '-c', STAND_IN, name])",
+        "subprocess.Popen([sys.executable, '-c', STAND_IN, name, 'report'])",
     )
     run = subprocess.Popen(
         [sys.executable, "-c", workflow], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -178,7 +178,7 @@ def test_a_command_ends_with_the_workflow(tmp_path):
 
 def test_who_asks_for_nothing_disturbs_nobody(address):
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
-        asking.connect(f"\0{address}")
+        asking.connect(f"\0{address}-report")
     assert run(address, "build-tables") == run(address, "build-tables")
     environment = {"LARGE": "x" * 120_000, "LARGER": "x" * 120_000}
     assert run(address, "build-tables", "--help", **environment)[0] == 0  # by itself
@@ -190,6 +190,16 @@ def test_without_a_server_a_command_runs_by_itself(tmp_path):
     )
     assert (status, out) == (2, "")
     assert err.startswith("nodewise: none.yaml: ")
+
+
+def test_a_command_runs_by_itself_if_the_server_cannot_import():
+    name = f"nodewise-broken-{os.getpid()}"
+    imports = "fork_server._IMPORT['report'] = lambda: time.sleep(3) or sys.exit(1)"
+    broken = STAND_IN.replace("fork_server._REPORTING = ()", imports)
+    server = subprocess.Popen([sys.executable, "-c", broken, name, "report"])
+    status, _, err = run(listening(name), "build-tables", "--config", "none.yaml", "--out", "x")
+    assert (status, err.count("\n")) == (2, 1) and err.startswith("nodewise: none.yaml: ")
+    server.wait(timeout=30)
 
 
 def test_a_user_s_mistake_is_one_line_there_too(workflow, tmp_path):

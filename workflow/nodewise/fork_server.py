@@ -1,9 +1,10 @@
-"""The commands that report are forked from one process that imported their libraries.
+"""Commands of the workflow are forked from a process that imported their libraries.
 
 Each step from records to the site is a command of its own, and half of its time would be pandas,
-SciPy and Altair being imported. A run of the workflow starts one process that imports them while
-Snakemake still plans, and ends with it. A command that finds it has itself forked there: in its own
-folder and environment, on its own standard streams. One that finds none runs as ever.
+SciPy and Altair being imported; each cell is one, and would wait for TensorFlow. A run of the
+workflow starts a process for either kind that imports these once, and ends with it. A command that
+finds it has itself forked there: in its own folder and environment, on its own standard streams.
+One that finds none runs as ever.
 """
 
 import gc
@@ -26,34 +27,36 @@ from nodewise.parents import end_with
 from nodewise.runs import end_with_workflow
 
 COMMANDS = {
-    *("build-tables", "fit-overhead", "judge-overhead", "draw-charts"),
-    *("render-cells", "render-pages", "build-site"),
+    "report": {
+        *("build-tables", "fit-overhead", "judge-overhead", "draw-charts"),
+        *("render-cells", "render-pages", "build-site"),
+    },
+    "measure": {"measure-cell", "measure-noise-scale"},
 }
-_LIBRARIES = (
+_REPORTING = (
     *("nodewise.published", "nodewise.tables", "nodewise.views"),
     *("nodewise.overhead.study", "nodewise.charts", "nodewise.pages", "nodewise.site"),
     *("pyarrow.parquet", "pandas.io.parsers", "mkdocs.commands.build"),
     *("pymdownx.superfences", "material.plugins.search.plugin"),
 )
-_ADDRESS = "NODEWISE_FORK_SERVER"
+_MEASURING = ("nodewise.config", "nodewise.inputs", "nodewise.train", "nodewise.data_service")
+ADDRESS = "NODEWISE_FORK_SERVER"  # where a run has its servers
+ASKED_BY = "NODEWISE_ASKED_BY"  # of a command that is forked: the process in whose place it runs
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LONGEST = 2**20  # bytes of a request: arguments and environment
 _LOST = 1  # exit status of a command whose server is gone
 
 
-def start() -> None:
-    """Start the server of a run; the commands that this process runs find it, and it ends with it.
+def start(kind: str) -> None:
+    """Start the server of a run for one kind of commands; it ends with this process.
 
-    To be called in the main thread, with which the server ends.
+    The commands that this process runs find it. To be called in the main thread, with which the
+    server ends.
     """
-    name = f"nodewise-{os.getpid()}"
+    address = os.environ[ADDRESS] = f"nodewise-{os.getpid()}"
     subprocess.Popen(
-        [sys.executable, "-m", "nodewise.fork_server", name],
-        stdin=subprocess.DEVNULL,
-        # matrices here are small: fits that run side by side would wait for each other's threads
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+        [sys.executable, "-m", "nodewise.fork_server", address, kind], stdin=subprocess.DEVNULL
     )
-    os.environ[_ADDRESS] = name
 
 
 def run_there(arguments: Sequence[str]) -> int | None:
@@ -61,17 +64,21 @@ def run_there(arguments: Sequence[str]) -> int | None:
 
     Returns its exit status; 128 and the number of the signal if one ended it, as shells do.
     """
-    name = os.environ.pop(_ADDRESS, "")
-    if not name or not arguments or arguments[0] not in COMMANDS:
+    address = os.environ.pop(ADDRESS, "")
+    kind = next((kind for kind in COMMANDS if {*arguments[:1]} & COMMANDS[kind]), None)
+    if not address or not kind:
         return None
     end_with_workflow()
-    request = {"arguments": arguments, "folder": str(Path.cwd()), "environment": dict(os.environ)}
+    environment = os.environ | {ASKED_BY: str(os.getpid())}
+    request = {"arguments": arguments, "folder": str(Path.cwd()), "environment": environment}
     server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        server.connect(_abstract(name))
+        server.connect(_abstract(address, kind))
         if not _is_ours(server):
             return None
         socket.send_fds(server, [json.dumps(request).encode()], [0, 1, 2])
+        if not server.recv(1):  # it could not import its libraries: by itself, the command says why
+            return None
     except OSError:  # it is not there, or the environment is larger than a message may be
         return None
     for number in _PASSED_ON:
@@ -86,19 +93,19 @@ def run_there(arguments: Sequence[str]) -> int | None:
 def main() -> None:
     """Import the libraries, then fork a process for each command until the workflow is gone.
 
-    Its argument is a name that ends with the number of the workflow's process.
+    Its arguments are an address that ends with the number of the workflow's process, and a kind of
+    commands.
     """
-    name = sys.argv[1]
-    if not end_with(int(name.rpartition("-")[2])):
+    address, kind = sys.argv[1:]
+    if not end_with(int(address.rpartition("-")[2])):
         return
     for number in _PASSED_ON:
         signal.signal(number, signal.SIG_IGN)  # of a terminal: Snakemake decides what ends when
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for who minds a command
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(_abstract(name))
+    listener.bind(_abstract(address, kind))
     listener.listen()
-    for library in _LIBRARIES:
-        import_module(library)
+    _IMPORT[kind]()
     from nodewise import cli  # here: who only asks does not need it
 
     gc.freeze()  # else each command would walk through all that was imported, and copy its pages
@@ -120,6 +127,33 @@ def main() -> None:
     os._exit(status)  # to free what was imported, piece by piece, takes a sixth of a second
 
 
+def _import_for_reports() -> None:
+    # matrices here are small: fits that run side by side would wait for each other's threads
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    for library in _REPORTING:
+        import_module(library)
+
+
+def _import_for_cells() -> None:
+    from nodewise.runner import settle_environment
+    from nodewise.tensorflow_import import import_tensorflow
+
+    settle_environment()
+    errors = os.dup(2)
+    with Path(os.devnull).open("wb") as nowhere:  # TensorFlow says what it did not find
+        os.dup2(nowhere.fileno(), 2)
+        try:
+            import_tensorflow()
+        finally:
+            os.dup2(errors, 2)
+            os.close(errors)
+    for library in _MEASURING:
+        import_module(library)
+
+
+_IMPORT = {"report": _import_for_reports, "measure": _import_for_cells}
+
+
 def _serve(listener: socket.socket) -> list[str]:
     """Fork a process for each request; return its arguments, in that process alone."""
     server = os.getpid()
@@ -138,6 +172,8 @@ def _mind(client: socket.socket) -> list[str]:
     message, streams, _, _ = socket.recv_fds(client, _LONGEST, 3)
     if not message:  # who asked was killed, or could not send it
         os._exit(_LOST)
+    with suppress(OSError):
+        client.send(b"\0")  # heard
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     minder = os.getpid()
     if (command := os.fork()) == 0:
@@ -175,9 +211,9 @@ def _become(request: dict[str, Any], streams: Sequence[int], minder: int) -> lis
     return list(request["arguments"])
 
 
-def _abstract(name: str) -> str:
-    """Return the address of the socket: one that is no file, so that nothing is left behind."""
-    return f"\0{name}"
+def _abstract(address: str, kind: str) -> str:
+    """Return the name of the socket: one that is no file, so that nothing is left behind."""
+    return f"\0{address}-{kind}"
 
 
 def _is_ours(peer: socket.socket) -> bool:

@@ -1,6 +1,7 @@
 """Measure one cell: launch its workers, put what they report together, write its record.
 
-Imports TensorFlow, but only inside `measure`, after the process has moved into its own network.
+Imports TensorFlow, but only inside `measure`, once this machine is known to permit the cell; in a
+run of the workflow it is there already (`fork_server`).
 """
 
 import ctypes
@@ -20,6 +21,7 @@ from nodewise.cells import Cell
 from nodewise.clusters import base, cgroups, cluster_of, machine, processes
 from nodewise.errors import RefusedError
 from nodewise.files import check_writable, write_text
+from nodewise.fork_server import ASKED_BY
 from nodewise.measure.provenance import data_source, provenance
 from nodewise.misfits import first_misfit
 from nodewise.records import (
@@ -83,11 +85,12 @@ def _keep_memory() -> None:
 
 
 def started_at() -> float:
-    """Return when this process was started, in seconds since the epoch, to a hundredth.
+    """Return when this command was started, in seconds since the epoch, to a hundredth.
 
     From its age: the time of creation that psutil tells is up to a second early.
     """
-    started_since_boot = psutil.Process().create_time() - psutil.boot_time()
+    command = psutil.Process(int(os.environ.get(ASKED_BY, os.getpid())))
+    started_since_boot = command.create_time() - psutil.boot_time()
     return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - started_since_boot)
 
 

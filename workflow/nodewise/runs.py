@@ -3,6 +3,7 @@
 import fcntl
 import os
 import signal
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -48,6 +49,14 @@ def end_with_workflow() -> None:
         return
     if not end_with(int(workflow), signal.SIGTERM):
         raise SystemExit("the workflow that started this command is gone")
+
+
+def do_without_pandas() -> None:
+    """Have Snakemake import no pandas; to be called by the workflow before it declares a rule.
+
+    It would take half a second to see that no rule's parameter is a table.
+    """
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type] # None: is not to be found
 
 
 def end_at_once() -> None:

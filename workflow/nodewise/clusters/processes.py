@@ -27,8 +27,9 @@ from nodewise.parents import end_with
 
 Message = dict[str, Any]
 
-# Read when this module is loaded: later it may be another process already.
-_PARENT = os.getppid()
+# Read when this module is loaded or this process forked: later it may be another process already.
+_PARENT = [os.getppid()]
+os.register_at_fork(after_in_child=lambda: _PARENT.__setitem__(0, os.getppid()))
 _POLL_S = 0.2
 # When one worker dies the others fail too, within this time, for want of a peer.
 _GRACE_S = 2.0
@@ -325,7 +326,7 @@ def end_with_parent() -> None:
     Raises:
         SystemExit: it is.
     """
-    if os.getppid() != _PARENT:
+    if os.getppid() != _PARENT[0]:
         raise SystemExit("the process that started this cell is gone")
 
 
