@@ -4,7 +4,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nodewise.charts import BUNDLE, bundle, draw_charts
+from nodewise import pictures
+from nodewise.charts import BUNDLE, draw_charts
+from nodewise.charts.figure import VEGA_LITE
 from nodewise.pages import render_cells, render_pages
 
 CONFIG = Path("config/study.yaml")
@@ -13,7 +15,7 @@ CONFIG = Path("config/study.yaml")
 @cache
 def vega() -> str:
     """Return what draws charts in a browser: bundling it takes longer than a study's charts."""
-    return bundle()
+    return pictures.bundle(VEGA_LITE)
 
 
 def draw_all(folder: Path, *more: Any) -> list[str]:

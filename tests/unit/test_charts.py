@@ -11,7 +11,7 @@ import pytest
 import vl_convert
 
 import make_records as make
-from nodewise import views
+from nodewise import pictures, views
 from nodewise.charts import draw_charts, figures, settings, theme
 from nodewise.charts.figure import VEGA_LITE
 from nodewise.quantities import KINDS, kind_label
@@ -233,8 +233,8 @@ def test_what_did_not_change_is_not_drawn_again(study, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("drew a picture again")
 
-    monkeypatch.setattr(vl_convert, "vegalite_to_svg", refuse)
-    monkeypatch.setattr(vl_convert, "javascript_bundle", refuse)
+    monkeypatch.setattr(pictures, "draw", refuse)
+    monkeypatch.setattr(pictures, "bundle", refuse)
     draw_all(folder)
     assert {path: path.stat().st_mtime_ns for path in before} == before
 

@@ -17,7 +17,7 @@ import struct
 import subprocess
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -31,13 +31,15 @@ COMMANDS = {
         *("build-tables", "fit-overhead", "judge-overhead", "draw-charts"),
         *("render-cells", "render-pages", "build-site"),
     },
-    "measure": {"measure-cell", "measure-noise-scale"},
+    "measure": {"measure-cell", "measure-noise-scale", "describe-model"},
 }
-_REPORTING = (
-    *("nodewise.published", "nodewise.tables", "nodewise.views"),
-    *("nodewise.overhead.study", "nodewise.charts", "nodewise.pages", "nodewise.site"),
-    *("pyarrow.parquet", "pandas.io.parsers", "mkdocs.commands.build"),
-    *("pymdownx.superfences", "material.plugins.search.plugin"),
+_REPORTING = (  # what the commands of a run need, one after the other
+    ("nodewise.published", "nodewise.tables", "pyarrow.parquet", "pandas.io.parsers"),
+    ("nodewise.views", "nodewise.overhead.study"),
+    ("nodewise.charts",),
+    ("nodewise.pages",),
+    ("nodewise.site", "mkdocs.commands.build"),
+    ("pymdownx.superfences", "material.plugins.search.plugin"),
 )
 _MEASURING = ("nodewise.config", "nodewise.inputs", "nodewise.train", "nodewise.data_service")
 ADDRESS = "NODEWISE_FORK_SERVER"  # where a run has its servers
@@ -105,11 +107,12 @@ def main() -> None:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(_abstract(address, kind))
     listener.listen()
-    _IMPORT[kind]()
     from nodewise import cli  # here: who only asks does not need it
 
-    gc.freeze()  # else each command would walk through all that was imported, and copy its pages
-    sys.argv = ["nodewise", *_serve(listener)]
+    gc.disable()  # a command would walk through all that was imported, and copy its pages
+    imports = _IMPORT[kind]()
+    next(imports)
+    sys.argv = ["nodewise", *_serve(listener, imports)]
     try:
         cli.main()
     except SystemExit as left:
@@ -127,14 +130,22 @@ def main() -> None:
     os._exit(status)  # to free what was imported, piece by piece, takes a sixth of a second
 
 
-def _import_for_reports() -> None:
+def _import_for_reports() -> Iterator[None]:
+    """Import, and yield where commands may be forked: later ones need what is still missing."""
     # matrices here are small: fits that run side by side would wait for each other's threads
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    for library in _REPORTING:
-        import_module(library)
+    for libraries in _REPORTING:
+        for library in libraries:
+            import_module(library)
+        yield
+    from nodewise.pages import compile_templates
+
+    compile_templates(Path("site/templates"))
+    yield
 
 
-def _import_for_cells() -> None:
+def _import_for_cells() -> Iterator[None]:
+    """Import TensorFlow and what trains, then yield."""
     from nodewise.runner import settle_environment
     from nodewise.tensorflow_import import import_tensorflow
 
@@ -149,15 +160,23 @@ def _import_for_cells() -> None:
             os.close(errors)
     for library in _MEASURING:
         import_module(library)
+    yield
 
 
 _IMPORT = {"report": _import_for_reports, "measure": _import_for_cells}
 
 
-def _serve(listener: socket.socket) -> list[str]:
-    """Fork a process for each request; return its arguments, in that process alone."""
+def _serve(listener: socket.socket, imports: Iterator[None]) -> list[str]:
+    """Fork a process for each request; return its arguments, in that process alone.
+
+    `imports` goes on importing, as long as nobody asks.
+    """
     server = os.getpid()
+    asked = select.poll()
+    asked.register(listener, select.POLLIN)
     while True:
+        while not asked.poll(0) and next(imports, imports) is None:
+            pass
         client, _ = listener.accept()
         if _is_ours(client) and os.fork() == 0:
             listener.close()

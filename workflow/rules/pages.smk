@@ -35,6 +35,8 @@ rule render_cells:
         templates=["site/templates/_macros.md.j2", "site/templates/cells/cell.html.j2"],
         registries=["models/registry.yaml", "data/datasets.yaml"],
         sources=needed("pages/__init__.py"),
+        # only not beside it: drawing takes two cores, and the other pages wait for it
+        turn=ancient(rules.draw_charts.output),
     output:
         # stands for the folder: pages that did not change are not written again
         "build/cells/.written",

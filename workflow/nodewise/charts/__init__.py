@@ -8,15 +8,14 @@ how links, nodes and inputs compare, `ways` how strategies do, `stacks` the bars
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from itertools import chain
 from pathlib import Path
 
 import pandas as pd
-import vl_convert
 from altair.utils.schemapi import debug_mode
 
-from nodewise import published, views
+from nodewise import pictures, published, views
 from nodewise.architecture import read_architectures
 from nodewise.charts import calibration, fits, models, scaling, settings, theme, ways
 from nodewise.charts.figure import VEGA_LITE, Figure, spec_json
@@ -50,16 +49,17 @@ def draw_charts(
         UserError: a table is missing or misfit.
     """
     files: dict[str, str | bytes] = {
-        BUNDLE: _kept(out_dir / BUNDLE) or bundle(),
+        BUNDLE: _kept(out_dir / BUNDLE) or pictures.bundle(VEGA_LITE),
         THEMES: _themes(),
     }
-    pictures: dict[str, Future[str]] = {}
+    drawings: dict[str, Future[str]] = {}
     with (
         # texts as Python's own: figures have few rows, which pandas selects faster so than by Arrow
         pd.option_context("mode.string_storage", "python"),
         debug_mode(False),  # see Figure.spec
-        ThreadPoolExecutor(1) as artist,  # draws without Python's lock
+        pictures.artists() as artists,
     ):
+        names: list[str] = []
         tables = read_tables(tables_dir)
         drawn: list[Iterable[Figure]] = [figures(tables, views.read_overhead(overhead_dir))]
         drawn += [calibration.figures(one) for one in views.read_calibrations(calibration_paths)]
@@ -67,15 +67,18 @@ def draw_charts(
             described = read_architectures(models_dir, set(tables["cells"]["model"]))
             drawn.append(models.figures(described))
         for figure in chain.from_iterable(drawn):
-            if figure.name in pictures:
-                raise ValueError(f"two figures have the name {figure.name}")
-            spec = spec_json(figure.spec())
-            files[f"{figure.name}.vl.json"] = spec
-            files[f"{figure.name}.csv"] = figure.csv()
-            pictures[figure.name] = artist.submit(_picture, spec, out_dir / figure.name)
-    files |= {f"{name}.svg": picture.result() for name, picture in pictures.items()}
+            name, spec = figure.name, spec_json(figure.spec())
+            if name in names:
+                raise ValueError(f"two figures have the name {name}")
+            names.append(name)
+            files |= {f"{name}.vl.json": spec, f"{name}.csv": figure.csv()}
+            if _kept(out_dir / f"{name}.vl.json") == spec:
+                files[f"{name}.svg"] = _kept(out_dir / f"{name}.svg")
+            if not files.get(f"{name}.svg"):
+                drawings[f"{name}.svg"] = artists.submit(pictures.draw, _sized(spec), VEGA_LITE)
+        files |= {name: drawing.result() for name, drawing in drawings.items()}
     update_folder(out_dir, files)
-    return [*pictures]
+    return names
 
 
 def figures(tables: views.Tables, overhead: views.Tables) -> Iterator[Figure]:
@@ -150,21 +153,11 @@ def _each(rows: pd.DataFrame, axes: list[str]) -> list[tuple[pd.DataFrame, dict[
     ]
 
 
-def _picture(spec: str, stem: Path) -> str:
-    """Return the static picture of `spec`: the one that is there, if it is of the same `spec`."""
-    drawn, picture = stem.with_name(f"{stem.name}.vl.json"), stem.with_name(f"{stem.name}.svg")
-    if drawn.is_file() and picture.is_file() and drawn.read_text(encoding="utf-8") == spec:
-        return picture.read_text(encoding="utf-8")
+def _sized(spec: str) -> str:
+    """Return `spec` with the size of a picture, which has no page around it, and its background."""
     sized = json.loads(spec) | {"width": theme.WIDTH, "background": "white"}
     sized["config"] |= {"background": "white"}
-    svg: str = vl_convert.vegalite_to_svg(sized, vl_version=VEGA_LITE)
-    return svg
-
-
-def bundle() -> str:
-    """Return Vega, Vega-Lite and vega-embed as one script without other global names."""
-    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
-    return f"(() => {{{script}\n}})();\n"
+    return json.dumps(sized)
 
 
 def _kept(path: Path) -> str:

@@ -6,6 +6,8 @@ text and numbers in them pass through `markup`. MkDocs builds the site from the 
 
 import posixpath
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -128,6 +130,17 @@ def render_cells(
     return update_folder(out_dir, files)
 
 
+def compile_templates(templates: Path) -> None:
+    """Compile the templates of a folder, for all that this process and those forked from it render.
+
+    One that cannot be is left to who renders it.
+    """
+    environment = _environment(templates)
+    for name in environment.list_templates():
+        with suppress(jinja2.TemplateError):
+            environment.get_template(name)
+
+
 def _copies(folder: Path, under: str, patterns: Sequence[str]) -> dict[str, bytes]:
     return {
         f"{under}/{path.name}": path.read_bytes()
@@ -137,6 +150,7 @@ def _copies(folder: Path, under: str, patterns: Sequence[str]) -> dict[str, byte
     }
 
 
+@cache  # a template is compiled once, and again when its file has changed
 def _environment(templates: Path) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates),

@@ -17,7 +17,7 @@ from nodewise.overhead.bandwidth import LAW as BANDWIDTH
 from nodewise.overhead.baselines import BASELINES, LAWS
 from nodewise.overhead.judge import EACH, LARGEST, LARGEST_TOTALS
 from nodewise.overhead.steps_to_accuracy import BY_EPOCHS, BY_NOISE
-from nodewise.pages.markup import Column, Table, badge, data, number, table
+from nodewise.pages.markup import Column, Row, Table, badge, data, number, table
 from nodewise.pages.study import Page, Study, slug
 from nodewise.views import CURVE, coefficients_of
 
@@ -197,12 +197,13 @@ def _answers(optima: pd.DataFrame) -> Table | None:
         return None
     rows = []
     for _, line in held.groupby(_LINE, sort=False):
-        row = {name: line.iloc[0][name] for name in ("model", "strategy", "experiment")}
-        row |= {"batch_per_worker": int(line["batch_per_worker"].iloc[0])}
-        for objective, asked in line.groupby("objective"):
-            row[str(objective)] = _best(asked)
-        row["pays"] = _pays(line[line["objective"] == "efficiency"])
-        rows.append(row)
+        asked: dict[str, list[Row]] = {}
+        for told in line.to_dict("records"):
+            asked.setdefault(told["objective"], []).append(told)
+        row = {name: told[name] for name in ("model", "strategy", "experiment")}
+        row |= {"batch_per_worker": int(told["batch_per_worker"])}
+        row |= {objective: _best(told) for objective, told in asked.items()}
+        rows.append(row | {"pays": _pays(asked.get("efficiency", []))})
     known = [name for name in _NODES if any(name in row for row in rows)]
     columns = [*_what(optima), _BATCH, *(Column(name, _NODES[name]) for name in known)]
     return table([dict.fromkeys(known) | row for row in rows], columns)
@@ -213,34 +214,34 @@ def _what(rows: pd.DataFrame) -> list[Column]:
     return [column for column in _WHAT if (rows[column.name] != "").any()]
 
 
-def _best(asked: pd.DataFrame) -> Markup:
+def _best(asked: list[Row]) -> Markup:
     """Return the best number of nodes and its probability; `or more` if that is the last one.
 
     Where that one is hardly likelier than others, it is the numbers that are nearly as good.
     """
-    best = asked[asked["best"]].iloc[0]
+    best = next(row for row in asked if row["best"])
     if best["objective"] == "efficiency":
         return _nodes(best, best["sure"])
     more = " or more" if best["nodes"] > 1 and not best["interior"] else ""
-    if best["probability"] >= _LIKELY or asked["near"].sum() < _FEW:
+    near = [row["nodes"] for row in asked if row["near"]]
+    if best["probability"] >= _LIKELY or len(near) < _FEW:
         return _nodes(best, best["probability"], more)
-    near = asked.loc[asked["near"], "nodes"]
     said = Markup(
         '{} to {}{}<span class="nw-range">within 5 % of the best; no single one is likely</span>'
     )
-    ends = (number(end, "", best["kind"]) for end in (near.min(), near.max()))
+    ends = (number(end, "", best["kind"]) for end in (min(near), max(near)))
     return said.format(*ends, more)
 
 
-def _pays(asked: pd.DataFrame) -> Markup:
+def _pays(asked: list[Row]) -> Markup:
     """Return the break-even number of nodes, with the probability that it beats one."""
-    found = asked[asked["break_even"]]
-    if found.empty:
+    found = [row for row in asked if row["break_even"]]
+    if not found:
         return Markup("none compared")
-    return _nodes(found.iloc[0], found.iloc[0]["beats_one"])
+    return _nodes(found[0], found[0]["beats_one"])
 
 
-def _nodes(row: "pd.Series[Any]", sure: float, more: str = "") -> Markup:
+def _nodes(row: Row, sure: float, more: str = "") -> Markup:
     said = Markup('{}{}<span class="nw-range">probability {}</span>')
     return said.format(number(row["nodes"], "", row["kind"]), more, data(sure, "share"))
 
