@@ -184,6 +184,20 @@ def test_what_a_worker_starts_ends_with_it_and_holds_nothing_of_the_launcher(tmp
     wait_until(lambda: not psutil.pid_exists(child), 5)
 
 
+def test_what_a_killed_worker_started_ends_with_its_job(tmp_path):
+    def work(rank, channel):
+        if rank == 1:
+            waiting = subprocess.Popen(["sleep", "60"])
+            (tmp_path / "child").write_text(str(waiting.pid))
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+
+    with pytest.raises(processes.WorkerError, match="rank 1: killed by SIGKILL"):
+        run(work, tmp_path, size=2)
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not psutil.pid_exists(child), 10)  # who adopted it has to see its end
+
+
 def test_a_worker_that_just_leaves_is_named(tmp_path):
     def work(rank, channel):
         if rank == 0:

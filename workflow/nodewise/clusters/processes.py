@@ -127,8 +127,8 @@ def run(
     What a worker prints goes to `logs/rank~R.log`; what it sends goes to `on_message`. When all
     have come to a meeting, `on_meeting` gets its name and their pids; what it returns is what
     `Channel.meet` returns to each of them. `on_poll` is called several times a second and may
-    raise. On return and on any exception no worker is left, nor what it started; what a killed one
-    had started ends with its node's CPU group, if there is one.
+    raise. On return and on any exception no worker is left, nor what it started. Of what a killed
+    one had started, what left its group stays, unless its node has a CPU group.
 
     Raises:
         WorkerError: a worker raised, was killed or ended early, or `time_limit_s` was over. The
@@ -157,6 +157,7 @@ def _fork(
     released, release = os.pipe()
     pid = os.fork()
     if pid:
+        _lead_group(pid)
         os.close(output)
         os.close(writing)
         os.close(released)
@@ -165,6 +166,7 @@ def _fork(
     try:
         if not end_with(launcher):
             os._exit(1)
+        _lead_group(0)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for descriptor in (reading, release, *_descriptors(earlier)):
@@ -177,6 +179,15 @@ def _fork(
         _kill(psutil.Process().children(recursive=True))
     finally:
         os._exit(code)  # the launcher's exit handlers and buffers are not this process's
+
+
+def _lead_group(pid: int) -> None:
+    """Put a worker into a group of its own: what it starts is in it, too, and ends with it.
+
+    Both sides do so, since either may be the first to need it.
+    """
+    with suppress(OSError):  # it has ended
+        os.setpgid(pid, pid)
 
 
 def _keep_from_children() -> None:
@@ -273,7 +284,7 @@ class _Ear:
         """Read what there is; False once the worker has closed its end, its status then known."""
         chunk = os.read(worker.pipe, 1 << 20)
         if not chunk:  # what is left unread is half a message of a killed worker
-            worker.status = os.waitstatus_to_exitcode(os.waitpid(worker.pid, 0)[1])
+            worker.status = _status(worker.pid)
             worker.failed_at = worker.failed_at or time.monotonic()
             return False
         *lines, worker.unread = (worker.unread + chunk).split(b"\n")
@@ -334,6 +345,16 @@ def _descriptors(workers: list[_Worker]) -> list[int]:
     return [descriptor for worker in workers for descriptor in (worker.pipe, worker.release)]
 
 
+def _status(pid: int) -> int:
+    """Wait for the end of a worker; return its exit code, or minus the signal that ended it.
+
+    Its number stays taken, and with it that of its group.
+    """
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert ended is not None  # only with WNOHANG  # noqa: S101
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
+
 def _end(workers: list[_Worker]) -> None:
     for descriptor in _descriptors(workers):
         os.close(descriptor)
@@ -341,9 +362,8 @@ def _end(workers: list[_Worker]) -> None:
     own = launcher.children()  # workers, a reaper, a controller
     started = [process for process in launcher.children(recursive=True) if process not in own]
     for worker in workers:
-        if worker.status is None:
-            os.kill(worker.pid, signal.SIGKILL)
-            os.waitpid(worker.pid, 0)
+        os.killpg(worker.pid, signal.SIGKILL)
+        os.waitpid(worker.pid, 0)
     _kill(started)
 
 
