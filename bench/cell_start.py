@@ -61,9 +61,7 @@ STUDY = {
 
 def main() -> None:
     """Time every cell of the study and print what it took."""
-    nodewise = [sys.executable, "-m", "nodewise"]
-    subprocess.run([*nodewise, "prepare-dataset", "fashion_mnist", "--out", DATASET], check=True)
-    fork_server.start("measure")
+    prepare()
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "study.yaml")
         config.write_text(yaml.safe_dump(STUDY))
@@ -81,6 +79,13 @@ def main() -> None:
             if cell.nodes == FRESH_NODES:
                 tell_ratio(taken, "forked", "fresh")
                 tell_ratio(taken, "by hand", "fresh")
+
+
+def prepare() -> None:
+    """Prepare the dataset, and start what cells of a run of the workflow are forked from."""
+    command = [sys.executable, "-m", "nodewise", "prepare-dataset", "fashion_mnist"]
+    subprocess.run([*command, "--out", DATASET], check=True)
+    fork_server.start("measure")
 
 
 def by_turns(ways: dict[str, Callable[[], dict[str, float]]]) -> dict[str, list[dict[str, float]]]:

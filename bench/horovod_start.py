@@ -20,7 +20,7 @@ from pathlib import Path
 import cell_start
 import yaml
 
-from nodewise import fork_server, horovod_build
+from nodewise import horovod_build
 from nodewise.clusters import machine
 from nodewise.config import read_config
 
@@ -40,10 +40,8 @@ STUDY = {
 def main() -> None:
     """Time the three ways by turns and print what they took."""
     nodewise = [sys.executable, "-m", "nodewise"]
-    prepare = ["prepare-dataset", "fashion_mnist", "--out", cell_start.DATASET]
-    subprocess.run([*nodewise, *prepare], check=True)
+    cell_start.prepare()
     subprocess.run([*nodewise, "build-horovod", "--out", horovod_build.FOLDER], check=True)
-    fork_server.start("measure")
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "study.yaml")
         config.write_text(yaml.safe_dump(STUDY))

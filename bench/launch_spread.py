@@ -8,8 +8,6 @@ a launch's median step around the launches beside it: half the squared steps fro
 """
 
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from statistics import mean, median
@@ -18,7 +16,6 @@ import cell_start
 import numpy as np
 import yaml
 
-from nodewise import fork_server
 from nodewise.config import read_config
 from nodewise.records import Measurement
 
@@ -38,9 +35,7 @@ STUDY = {
 
 def main() -> None:
     """Measure every cell in both ways, by turns, and print how its launches spread."""
-    prepare = [sys.executable, "-m", "nodewise", "prepare-dataset", "fashion_mnist", "--out"]
-    subprocess.run([*prepare, cell_start.DATASET], check=True)
-    fork_server.start("measure")
+    cell_start.prepare()
     environments = {"forked": dict(os.environ), "started": cell_start.without_server()}
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder, "study.yaml")

@@ -67,7 +67,7 @@ def run_there(arguments: Sequence[str]) -> int | None:
     Returns its exit status; 128 and the number of the signal if one ended it, as shells do.
     """
     address = os.environ.pop(ADDRESS, "")
-    kind = next((kind for kind in COMMANDS if {*arguments[:1]} & COMMANDS[kind]), None)
+    kind = next((kind for kind, names in COMMANDS.items() if names.intersection(arguments[:1])), "")
     if not address or not kind:
         return None
     end_with_workflow()
@@ -109,7 +109,6 @@ def main() -> None:
     listener.listen()
     from nodewise import cli  # here: who only asks does not need it
 
-    gc.disable()  # a command would walk through all that was imported, and copy its pages
     imports = _IMPORT[kind]()
     next(imports)
     sys.argv = ["nodewise", *_serve(listener, imports)]
@@ -134,6 +133,7 @@ def _import_for_reports() -> Iterator[None]:
     """Import, and yield where commands may be forked: later ones need what is still missing."""
     # matrices here are small: fits that run side by side would wait for each other's threads
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    gc.disable()  # a command would walk through all that was imported, and is soon over
     for libraries in _REPORTING:
         for library in libraries:
             import_module(library)
@@ -160,6 +160,7 @@ def _import_for_cells() -> Iterator[None]:
             os.close(errors)
     for library in _MEASURING:
         import_module(library)
+    gc.freeze()  # else each command would walk through all that was imported, and copy its pages
     yield
 
 
