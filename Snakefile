@@ -44,6 +44,7 @@ except UserError as error:
 ALIVE = runs.enter(Path(".snakemake"))  # open, and so in force, until this run ends
 runs.take_jobs_along()
 runs.do_without_pandas()
+runs.read_inputs_once()
 
 
 def sources(*patterns, but=()):

@@ -12,7 +12,7 @@ import vl_convert
 
 import make_records as make
 from nodewise import pictures, views
-from nodewise.charts import draw_charts, figures, settings, theme
+from nodewise.charts import draw_charts, fitted_figures, measured_figures, settings, theme
 from nodewise.charts.figure import VEGA_LITE
 from nodewise.quantities import KINDS, kind_label
 from nodewise.tables import build_tables, typed
@@ -21,6 +21,10 @@ from rendering import draw_all
 
 MEASURED = "ntua_steps-fashion_cnn-fashion_mnist-multi_worker_mirrored-measured"
 LIGHT_PAGE, LIGHT_CARD, DARK_PAGE, DARK_CARD = "#fbfaf8", "#ffffff", "#14181f", "#1b2028"
+
+
+def figures(tables, overhead):
+    return [*measured_figures(tables), *fitted_figures(tables, overhead)]
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +183,7 @@ def test_links_are_drawn_by_their_rate_in_the_node_s_own_time(tmp_path):
     points = [emulated(100, n, "steps") for n in (1, 2)]
     points += [emulated(400, n, "link_400") for n in (1, 2)]
     tables = make.write_study(tmp_path, points)
-    drawn = [*figures(tables, read_overhead(tmp_path / "overhead"))]
+    drawn = figures(tables, read_overhead(tmp_path / "overhead"))
     (figure,) = [figure for figure in drawn if figure.figure == "rates"]
     assert figure.kinds == ["emulated", "fitted", "predicted"]
     data = figure.data

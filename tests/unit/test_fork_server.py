@@ -41,7 +41,7 @@ def command():
     sys.exit({"words": "words", "none": None}.get(sys.argv[-1], 3))
 
 cli.main = command
-fork_server._REPORTING = ((),)
+fork_server._FIRST = fork_server._THEN = ()
 fork_server.main()
 """
 
@@ -195,7 +195,7 @@ def test_without_a_server_a_command_runs_by_itself(tmp_path):
 def test_a_command_runs_by_itself_if_the_server_cannot_import():
     name = f"nodewise-broken-{os.getpid()}"
     imports = "fork_server._IMPORT['report'] = lambda: time.sleep(3) or sys.exit(1)"
-    broken = STAND_IN.replace("fork_server._REPORTING = ((),)", imports)
+    broken = STAND_IN.replace("fork_server._FIRST = fork_server._THEN = ()", imports)
     server = subprocess.Popen([sys.executable, "-c", broken, name, "report"])
     status, _, err = run(listening(name), "build-tables", "--config", "none.yaml", "--out", "x")
     assert (status, err.count("\n")) == (2, 1) and err.startswith("nodewise: none.yaml: ")

@@ -5,10 +5,9 @@ import pytest
 
 import make_records as make
 from nodewise import views
-from nodewise.charts import figures
+from nodewise.charts import measured_figures
 from nodewise.quantities import write_number
-from nodewise.tables import build_tables, typed
-from nodewise.views import OVERHEAD
+from nodewise.tables import build_tables
 
 WAYS = ("async_sgd", "custom_loop", "mirrored")
 
@@ -27,7 +26,7 @@ def tables(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def drawn(tables):
-    return [*figures(tables, {name: typed((), columns) for name, columns in OVERHEAD.items()})]
+    return [*measured_figures(tables)]
 
 
 def test_an_experiment_compares_ways_if_it_has_more_than_a_few(tables):
@@ -71,7 +70,7 @@ def test_the_ideal_is_as_many_times_one_node_as_nodes(drawn):
 def test_intervals_of_throughput_hold_the_point_and_are_drawn(tmp_path):
     records = [make.record(cell(way, 2, repeat=repeat)) for way in WAYS for repeat in range(3)]
     tables = build_tables(make.write(records, tmp_path), None)
-    drawn = [*figures(tables, {name: typed((), columns) for name, columns in OVERHEAD.items()})]
+    drawn = [*measured_figures(tables)]
     (figure,) = [figure for figure in drawn if figure.figure == "ways"]
     data = figure.data
     assert (data["low"] <= data["examples_per_s"]).all()
@@ -84,7 +83,7 @@ def test_curves_of_several_ways_are_told_apart_by_colour(tmp_path):
     epochs = make.EPOCHS
     records = [make.record(cell(way, 2, extent=epochs)) for way in WAYS]
     tables = build_tables(make.write(records, tmp_path), None)
-    drawn = [*figures(tables, {name: typed((), columns) for name, columns in OVERHEAD.items()})]
+    drawn = [*measured_figures(tables)]
     (figure,) = [figure for figure in drawn if figure.figure == "accuracy-by-epoch"]
     layers = figure.spec()["layer"]
     assert {layer["encoding"]["color"]["field"] for layer in layers} == {"strategy"}

@@ -4,7 +4,6 @@ This module knows what identifies a cell and where its files are. It imports not
 """
 
 import re
-from pathlib import PurePosixPath
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -220,16 +219,8 @@ class Cell(Feeding):
     @property
     def id(self) -> str:
         """Readable, unique within a study, and a relative path: `experiment/model/strategy/…`."""
-        return str(
-            PurePosixPath(
-                self.experiment,
-                self.model,
-                self.strategy_name,
-                f"batch~{self.batch}",
-                f"nodes~{self.nodes}",
-                f"repeat~{self.repeat}",
-            )
-        )
+        axes = f"batch~{self.batch}", f"nodes~{self.nodes}", f"repeat~{self.repeat}"
+        return "/".join((self.experiment, self.model, self.strategy_name, *axes))
 
 
 _ID = re.compile(

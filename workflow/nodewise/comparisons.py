@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from nodewise.tables import AXES, CURVE_KEY, PARTS
-from nodewise.views import GROUP, SINGLE, Tables, scaling_lines, ways, with_labels
+from nodewise.views import GROUP, SINGLE, Tables, remembered, scaling_lines, ways, with_labels
 
 WHOLE_GRADIENTS = ("ring", "star")  # of all nodes, summed in every step
 DATA_PARALLEL = (*WHOLE_GRADIENTS, "all-gather")  # in step, and every step
@@ -50,6 +50,7 @@ def nearly_as_fast(group: pd.DataFrame) -> str:
     return f" (within {NEARLY:.0%} of it: {', '.join(near)})" if len(near) else ""
 
 
+@remembered
 def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the points of `views.scaling_lines` on several nodes that one node stands beside.
 

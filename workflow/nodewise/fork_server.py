@@ -33,13 +33,12 @@ COMMANDS = {
     },
     "measure": {"measure-cell", "measure-noise-scale", "describe-model"},
 }
-_REPORTING = (  # what the commands of a run need, one after the other
-    ("nodewise.published", "nodewise.tables", "pyarrow.parquet", "pandas.io.parsers"),
-    ("nodewise.views", "nodewise.overhead.study"),
-    ("nodewise.charts",),
-    ("nodewise.pages",),
-    ("nodewise.site", "mkdocs.commands.build"),
-    ("pymdownx.superfences", "material.plugins.search.plugin"),
+_FIRST = ("nodewise.published", "nodewise.tables", "pyarrow.parquet", "pandas.io.parsers")
+_THEN = (  # what later commands of a run need, in small pieces: the first waits for one to be done
+    *("scipy.linalg", "nodewise.views", "nodewise.overhead.study"),
+    *("jsonschema", "altair.expr", "altair", "nodewise.charts", "nodewise.pages"),
+    *("nodewise.site", "mkdocs.commands.build"),
+    *("pymdownx.superfences", "material.plugins.search.plugin"),
 )
 _MEASURING = ("nodewise.config", "nodewise.inputs", "nodewise.train", "nodewise.data_service")
 ADDRESS = "NODEWISE_FORK_SERVER"  # where a run has its servers
@@ -134,13 +133,22 @@ def _import_for_reports() -> Iterator[None]:
     # matrices here are small: fits that run side by side would wait for each other's threads
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     gc.disable()  # a command would walk through all that was imported, and is soon over
-    for libraries in _REPORTING:
-        for library in libraries:
-            import_module(library)
+    for library in _FIRST:
+        import_module(library)
+    yield
+    for library in _THEN:
+        import_module(library)
         yield
     from nodewise.pages import compile_templates
 
     compile_templates(Path("site/templates"))
+    yield
+    from mkdocs.exceptions import MkDocsException
+
+    from nodewise.site import theme_templates
+
+    with suppress(MkDocsException):  # left to who builds a site
+        theme_templates()
     yield
 
 

@@ -1,18 +1,41 @@
 """A folder of generated files that is brought up to date, not written anew."""
 
+import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from nodewise.files import atomic, remove_leftovers, write_text
 
 MANIFEST = ".written"
+_MADE_OF = ".made_of"
 
 
-def update_folder(folder: Path, files: Mapping[str, str | bytes]) -> int:
+def unchanged(folder: Path, made_of: Mapping[str, str]) -> set[str]:
+    """Return those of the files (relative path -> what it is made of) that need not be made again.
+
+    They are there, and the last `update_folder` was told that they are made of the same.
+    """
+    before = {}
+    with suppress(FileNotFoundError):
+        before = json.loads((folder / _MADE_OF).read_text(encoding="utf-8"))
+    same = {name for name, of in made_of.items() if before.get(name) == of}
+    return {name for name in same if (folder / name).is_file()}
+
+
+def update_folder(
+    folder: Path, files: Mapping[str, str | bytes | None], made_of: Mapping[str, str] | None = None
+) -> int:
     """Make `folder` hold `files` (relative path -> content); return how many were written.
 
-    A file whose content is there already is left alone, time stamp and all. What an earlier update
-    wrote and this one no longer has is removed; files that are not ours are never touched.
+    A file whose content is there already is left alone, time stamp and all; so is one without
+    content, which is `unchanged`. What an earlier update wrote and this one no longer has is
+    removed; files that are not ours are never touched.
+
+    Args:
+        folder: where they are; made if it is not there.
+        files: relative path -> content.
+        made_of: relative path -> what it is made of, of those that `unchanged` is asked about.
 
     Raises:
         ValueError: a path would leave the folder.
@@ -24,12 +47,16 @@ def update_folder(folder: Path, files: Mapping[str, str | bytes]) -> int:
         if path.is_absolute() or ".." in path.parts or str(path) != name:
             raise ValueError(f"{name!r} is not a plain path inside the folder")
     _list(manifest, {*before, *files})  # a run that is killed leaves no file that is not listed
+    (folder / _MADE_OF).unlink(missing_ok=True)  # nor one that is made of something else than told
     for name in set(before) - set(files):
         (folder / name).unlink(missing_ok=True)
     for parent in {(folder / name).parent for name in {*before, *files}}:
         remove_leftovers(parent)  # also where nothing is to be written
-    written = sum(_write(folder / name, content) for name, content in files.items())
+    contents = {name: content for name, content in files.items() if content is not None}
+    written = sum(_write(folder / name, content) for name, content in contents.items())
     _list(manifest, files)
+    if made_of is not None:
+        write_text(folder / _MADE_OF, json.dumps(made_of))
     return written
 
 

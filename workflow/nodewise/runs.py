@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -57,6 +58,29 @@ def do_without_pandas() -> None:
     It would take half a second to see that no rule's parameter is a table.
     """
     sys.modules.setdefault("pandas", None)  # type: ignore[arg-type] # None: is not to be found
+
+
+def read_inputs_once() -> None:
+    """Have Snakemake read each input once to note its checksum; to be called by the workflow.
+
+    It would read a thousand records anew for each of the tables that are made of them.
+    """
+    from snakemake.io import _IOFile  # type: ignore[import-untyped] # here: for Snakemake alone
+
+    checksum: Callable[..., Awaitable[str | None]] = _IOFile.checksum
+    noted: dict[tuple[object, ...], str | None] = {}
+
+    async def checksum_once(file: _IOFile, *how: object, **named: object) -> str | None:
+        try:
+            now = Path(file).stat()
+        except OSError:
+            return await checksum(file, *how, **named)
+        asked = (str(file), now.st_mtime_ns, now.st_size, how, *named.items())
+        if asked not in noted:
+            noted[asked] = await checksum(file, *how, **named)
+        return noted[asked]
+
+    _IOFile.checksum = checksum_once
 
 
 def end_at_once() -> None:

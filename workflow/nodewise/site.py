@@ -10,9 +10,12 @@ import json
 import logging
 import re
 import shutil
+from contextlib import suppress
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+import jinja2
 
 from nodewise.errors import UserError
 from nodewise.markdown_tables import put_back
@@ -23,6 +26,9 @@ from nodewise.outputs import update_folder
 # of the cell.
 SHELL = "cells/-/-/-/-/-/cell.html"
 SHELL_TITLE = "TheTitleOfACell"  # only letters: the same in HTML
+
+_CONFIG = "mkdocs.yml"
+_OF_LANGUAGES = 2  # as deep in folders are templates of which one in sixty is rendered
 
 _HEADING = re.compile(r'<h1 id="cell">.*?</h1>', re.DOTALL)
 _SUMMARY = re.compile(r'<p class="nw-sub">(.*?)</p>', re.DOTALL)
@@ -71,11 +77,32 @@ def _by_mkdocs(pages: Path, out: Path) -> dict[str, bytes]:
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
-        build(load_config("mkdocs.yml", docs_dir=str(pages.resolve()), site_dir=str(out.resolve())))
+        config = load_config(_CONFIG, docs_dir=str(pages.resolve()), site_dir=str(out.resolve()))
+        config.theme.get_env = theme_templates  # type: ignore[method-assign]
+        build(config)
     except MkDocsException as error:
         raise UserError(f"{pages}: {error}") from error
     made = [path for path in sorted(out.rglob("*")) if path.is_file()]
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in made}
+
+
+@cache
+def theme_templates() -> jinja2.Environment:
+    """Return the theme's templates, compiled, for all that this process and its forks build.
+
+    A process builds one site: what plugins do to them is not undone.
+
+    Raises:
+        MkDocsException: the configuration is misfit; why has been logged.
+    """
+    from mkdocs.config import load_config
+
+    templates = load_config(_CONFIG, docs_dir="site").theme.get_env()
+    for name in templates.list_templates(["html"]):
+        if name.count("/") < _OF_LANGUAGES:
+            with suppress(jinja2.TemplateError):  # left to who renders it
+                templates.get_template(name)
+    return templates
 
 
 def _add_cells(files: dict[str, bytes], cells: Path, shell: str) -> list[dict[str, str]]:

@@ -4,6 +4,7 @@ The columns of every table are declared below, and a table has them whatever the
 without a single record the tables are empty, and still have their columns and types.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
@@ -86,6 +87,7 @@ CELLS = {
     "first_timed_step_s": "float64",
     "started_at": "datetime64[us, UTC]",
     "commit": "str",
+    "record_sha256": "str",
 }
 EPOCHS = {
     "cell_id": "str",
@@ -232,9 +234,14 @@ def build_tables(
     Raises:
         UserError: a file does not fit its schema, or two files hold the same cell.
     """
-    records = _read_all(record_paths)
+    found = _read_all(record_paths)
+    records = [record for _, record in found]
     usual = _usual_reference_us(records)
-    cells = typed([_cell_row(record, usual, watts_per_core) for record in records], CELLS)
+    rows = [
+        _cell_row(record, usual, watts_per_core) | {"record_sha256": _sha256(path)}
+        for path, record in found
+    ]
+    cells = typed(rows, CELLS)
     return {
         "cells": cells,
         "epochs": typed((row for record in records for row in _epoch_rows(record)), EPOCHS),
@@ -289,7 +296,7 @@ def _read_table(path: Path, columns: dict[str, str]) -> pd.DataFrame:
         raise UserError(f"{path}: is not a table of this version ({error})") from error
 
 
-def _read_all(paths: Sequence[Path]) -> list[Record]:
+def _read_all(paths: Sequence[Path]) -> list[tuple[Path, Record]]:
     """Read the records, ordered by cell; a cell may be there once only."""
     found: dict[str, tuple[Path, Record]] = {}
     for path in paths:
@@ -300,8 +307,12 @@ def _read_all(paths: Sequence[Path]) -> list[Record]:
                 "too; a cell may be measured once only (give repeats different numbers)"
             )
         found[record.cell.id] = (path, record)
-    records = [record for _, record in found.values()]
-    return sorted(records, key=lambda record: [*_axes(record).values()][1:])
+    return sorted(found.values(), key=lambda one: [*_axes(one[1]).values()][1:])
+
+
+def _sha256(path: Path) -> str:
+    """Return what tells a record from one that was changed in anything."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _axes(record: Record) -> dict[str, Any]:

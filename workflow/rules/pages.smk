@@ -1,7 +1,7 @@
 """Changes between two runs, pages and site.
 
-in:    tables, fits, charts, records, the models' descriptions, the calibration if any; templates and
-       assets
+in:    tables (and the records that these are of), fits, charts, the models' descriptions, the
+       calibration if any; templates and assets
 out:   build/docs (the pages), build/cells (those of cells) and build/site (the site; open
        build/site/index.html)
 steps: compare_runs (if the study names two runs), render_cells, render_pages, build_site
@@ -30,7 +30,7 @@ if STUDY.changes:
 rule render_cells:
     input:
         config=CONFIG,
-        records=RECORDS,
+        # and so every record, whose checksum is in them: to list a thousand again costs seconds
         tables=expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
         templates=["site/templates/_macros.md.j2", "site/templates/cells/cell.html.j2"],
         registries=["models/registry.yaml", "data/datasets.yaml"],
@@ -53,7 +53,6 @@ rule render_cells:
 rule render_pages:
     input:
         config=CONFIG,
-        records=RECORDS,
         tables=expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
         overhead=OVERHEAD,
         charts=rules.draw_charts.output,

@@ -17,6 +17,7 @@ from altair.utils.schemapi import debug_mode
 
 from nodewise import pictures, published, views
 from nodewise.architecture import read_architectures
+from nodewise.beside import beside
 from nodewise.charts import calibration, fits, models, scaling, settings, theme, ways
 from nodewise.charts.figure import VEGA_LITE, Figure, spec_json
 from nodewise.outputs import update_folder
@@ -25,11 +26,14 @@ from nodewise.tables import read_tables
 
 BUNDLE = f"vega-{VEGA_LITE}.js"
 THEMES = "themes.js"
+_SPEC = ".vl.json"
 
 _MODEL = ["study", "model", "dataset"]
 _EXPERIMENT = ["experiment", "model", "dataset"]
 _WAYS = [*_EXPERIMENT, "batch_per_worker", "kind"]
 _LINE = ["experiment", "model", "dataset", "line", "kind"]
+
+_Written = tuple[str, str, str]  # a figure's name, its specification and its data
 
 
 def draw_charts(
@@ -48,43 +52,57 @@ def draw_charts(
     Raises:
         UserError: a table is missing or misfit.
     """
-    files: dict[str, str | bytes] = {
-        BUNDLE: _kept(out_dir / BUNDLE) or pictures.bundle(VEGA_LITE),
-        THEMES: _themes(),
-    }
-    drawings: dict[str, Future[str]] = {}
     with (
         # texts as Python's own: figures have few rows, which pandas selects faster so than by Arrow
         pd.option_context("mode.string_storage", "python"),
         debug_mode(False),  # see Figure.spec
-        pictures.artists() as artists,
     ):
-        names: list[str] = []
-        tables = read_tables(tables_dir)
-        drawn: list[Iterable[Figure]] = [figures(tables, views.read_overhead(overhead_dir))]
-        drawn += [calibration.figures(one) for one in views.read_calibrations(calibration_paths)]
+        tables, overhead = read_tables(tables_dir), views.read_overhead(overhead_dir)
+        others: list[Iterable[Figure]] = [measured_figures(tables)]
+        others += [calibration.figures(one) for one in views.read_calibrations(calibration_paths)]
         if models_dir is not None:
             described = read_architectures(models_dir, set(tables["cells"]["model"]))
-            drawn.append(models.figures(described))
-        for figure in chain.from_iterable(drawn):
-            name, spec = figure.name, spec_json(figure.spec())
-            if name in names:
-                raise ValueError(f"two figures have the name {name}")
-            names.append(name)
-            files |= {f"{name}.vl.json": spec, f"{name}.csv": figure.csv()}
-            if _kept(out_dir / f"{name}.vl.json") == spec:
-                files[f"{name}.svg"] = _kept(out_dir / f"{name}.svg")
-            if not files.get(f"{name}.svg"):
-                drawings[f"{name}.svg"] = artists.submit(pictures.draw, _sized(spec), VEGA_LITE)
-        files |= {name: drawing.result() for name, drawing in drawings.items()}
+            others.append(models.figures(described))
+        waited = beside(lambda: [_written(figure) for figure in chain.from_iterable(others)])
+        files = _drawn(_each_written(fitted_figures(tables, overhead), waited), out_dir)
+    names = [name.removesuffix(_SPEC) for name in files if name.endswith(_SPEC)]
+    files |= {BUNDLE: _kept(out_dir / BUNDLE) or pictures.bundle(VEGA_LITE), THEMES: _themes()}
     update_folder(out_dir, files)
     return names
 
 
-def figures(tables: views.Tables, overhead: views.Tables) -> Iterator[Figure]:
-    """Yield every figure that the tables have data for."""
+def _each_written(here: Iterable[Figure], there: Future[list[_Written]]) -> Iterator[_Written]:
+    yield from map(_written, here)
+    yield from there.result()
+
+
+def _written(figure: Figure) -> _Written:
+    return figure.name, spec_json(figure.spec()), figure.csv()
+
+
+def _drawn(written: Iterable[_Written], out_dir: Path) -> dict[str, str]:
+    """Return the files of figures; the picture of one that did not change is taken from `out_dir`.
+
+    Raises:
+        ValueError: two figures have the same name.
+    """
+    files: dict[str, str] = {}
+    drawings: dict[str, Future[str]] = {}
+    with pictures.artists() as artists:
+        for name, spec, csv in written:
+            if name + _SPEC in files:
+                raise ValueError(f"two figures have the name {name}")
+            kept = _kept(out_dir / (name + _SPEC)) == spec and _kept(out_dir / f"{name}.svg")
+            files |= {name + _SPEC: spec, f"{name}.csv": csv, f"{name}.svg": kept or ""}
+            if not kept:
+                drawings[f"{name}.svg"] = artists.submit(pictures.draw, _sized(spec), VEGA_LITE)
+        return files | {name: drawing.result() for name, drawing in drawings.items()}
+
+
+def measured_figures(tables: views.Tables) -> Iterator[Figure]:
+    """Yield every figure of what was measured and published that the tables have data for."""
     curves = tables["curves"]
-    compared = views.ways(curves)[_EXPERIMENT].drop_duplicates()
+    compared = _compared(curves)
     times, accuracies, speedups = (
         _without(compared, view)
         for view in (
@@ -108,6 +126,12 @@ def figures(tables: views.Tables, overhead: views.Tables) -> Iterator[Figure]:
         yield from (scaling.by_epoch(*one, "loss"), scaling.by_epoch(*one, "accuracy"))
     for one in _each(varied, ["model", "dataset", "line", "nodes"]):
         yield settings.settings(*one)
+
+
+def fitted_figures(tables: views.Tables, overhead: views.Tables) -> Iterator[Figure]:
+    """Yield every figure of what was fitted and predicted."""
+    curves = tables["curves"]
+    compared = _compared(curves)
     kinds = {
         curve: kind_label(source, origin)
         for curve, source, origin in overhead["predictions"][
@@ -129,6 +153,11 @@ def figures(tables: views.Tables, overhead: views.Tables) -> Iterator[Figure]:
     claims = published.read("ntua_figure28")
     for rows, of in _each(views.mean_savings(overhead["savings"]), ["study"]):
         yield fits.savings(rows, of, claims)
+
+
+def _compared(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the experiments whose ways of training are compared on a chart of their own."""
+    return views.ways(curves)[_EXPERIMENT].drop_duplicates()
 
 
 def _short(curves: pd.DataFrame, varied: pd.DataFrame) -> pd.DataFrame:

@@ -4,11 +4,13 @@ A page is a template and a context. The contexts are made by one module per part
 text and numbers in them pass through `markup`. MkDocs builds the site from the pages.
 """
 
+import hashlib
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote
 
 import jinja2
@@ -16,8 +18,11 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.architecture import architecture_json
+from nodewise.beside import beside
 from nodewise.calibration import calibration_json
-from nodewise.outputs import update_folder
+from nodewise.imports import imported
+from nodewise.models import MODELS_DIR
+from nodewise.outputs import unchanged, update_folder
 from nodewise.pages import (
     about,
     calibration,
@@ -37,15 +42,30 @@ from nodewise.pages import (
     studies,
     what_if,
 )
-from nodewise.pages.study import CHANGES, Measured, Page, read_measured, read_study, slug
+from nodewise.pages.study import (
+    CHANGES,
+    DATASETS,
+    Measured,
+    Page,
+    Study,
+    read_measured,
+    read_study,
+    slug,
+)
 from nodewise.peers import FILE as PEERS
 from nodewise.quantities import counted
 from nodewise.records import record_json
 
-_PARTS = (
-    *(home, findings, choosing, glossary, results, fit, what_if, studies, models, strategies),
-    *(cells, calibration, own, about, changes, peers),
-)
+_SOURCE = "pages/__init__.py"
+# what takes as long as the rest
+_HERE = (home, findings, choosing, results, studies, models)
+_BESIDE = (fit, what_if, strategies, cells, calibration, glossary, own, about, changes, peers)
+
+
+class _Part(Protocol):
+    """A module that makes pages of a study."""
+
+    def pages(self, study: Study) -> Iterator[Page]: ...
 
 
 # texts as Python's own: pages take few rows at a time, which is slower from Arrow's
@@ -107,10 +127,16 @@ def render_pages(
     for shown in study.figures:
         files[f"charts/{shown.name}.js"] = shown.script
     environment = _environment(site_dir / "templates")
-    for part in _PARTS:
-        for page in part.pages(study):
-            files[page.source] = _render(environment, study, page, scripts)
-    return update_folder(out_dir, files)
+
+    def rendered(parts: Iterable[_Part]) -> dict[str, str]:
+        return {
+            page.source: _render(environment, study, page, scripts)
+            for part in parts
+            for page in part.pages(study)
+        }
+
+    others = beside(lambda: rendered(_BESIDE))
+    return update_folder(out_dir, {**files, **rendered(_HERE), **others.result()})
 
 
 @pd.option_context("mode.string_storage", "python")
@@ -124,10 +150,45 @@ def render_cells(
     """
     study = read_measured(config_path, tables_dir, records_dir)
     environment = _environment(site_dir / "templates")
-    files = {page.source: _render(environment, study, page) for page in cells.each(study)}
-    for cell_id, record in study.records.items():
-        files[f"cells/{cell_id}.json"] = record_json(record)
-    return update_folder(out_dir, files)
+    cell_rows = {row["page"]: (row, others) for row, others in cells.launches(study)}
+    made_of = _made_of(cell_rows, _ground(study, config_path, site_dir / "templates"))
+    kept = unchanged(out_dir, made_of)
+    files: dict[str, str | None] = dict.fromkeys(made_of)
+    for path, (row, others) in cell_rows.items():
+        record = cells.record_path(row)
+        files[record] = None
+        if path not in kept:
+            files[path] = _render(environment, study, cells.page(study, row, others))
+            files[record] = record_json(study.records[row["cell_id"]])
+    return update_folder(out_dir, files, made_of)
+
+
+def _made_of(
+    cell_rows: Mapping[str, tuple[markup.Row, list[markup.Row]]], ground: str
+) -> dict[str, str]:
+    """Return what tells the page of each cell from one that says something else."""
+    said = {path: repr(row) for path, (row, _) in cell_rows.items()}
+    return {
+        path: _sha256(ground, said[path], *(said[other["page"]] for other in others))
+        for path, (_, others) in cell_rows.items()
+    }
+
+
+def _ground(study: Measured, config_path: Path, templates: Path) -> str:
+    """Return what tells apart all that makes the pages of cells, but for their rows and records."""
+    files = [
+        config_path,
+        MODELS_DIR / "registry.yaml",
+        DATASETS,
+        *sorted(templates.rglob("*.j2")),
+        *imported(_SOURCE),
+    ]
+    contents = [path.read_text(encoding="utf-8") for path in files]
+    return _sha256(jinja2.__version__, str(study.stand_in), *contents)
+
+
+def _sha256(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
 def compile_templates(templates: Path) -> None:

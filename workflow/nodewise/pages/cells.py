@@ -1,6 +1,6 @@
 """Cells: the list of all of them, and one page for each."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -50,17 +50,25 @@ def pages(study: Study) -> Iterator[Page]:
     yield Page(SHELL, "cells/shell.md.j2", SHELL_TITLE, {}, contents=False)
 
 
-def each(study: Measured) -> Iterator[Page]:
-    """Yield the page of each cell."""
+def launches(study: Measured) -> Iterator[tuple[Row, list[Row]]]:
+    """Yield the row of each cell, with those of the other launches of the same point."""
     cells = study.cells.to_dict("records")
-    for _, launches in groupby(sorted(cells, key=_LAUNCHES_OF), key=_LAUNCHES_OF):
-        rows = list(launches)
+    for _, of_point in groupby(sorted(cells, key=_LAUNCHES_OF), key=_LAUNCHES_OF):
+        rows = list(of_point)
         for row in rows:
-            others = [other for other in rows if other["cell_id"] != row["cell_id"]]
-            yield _cell(study, row, others)
+            yield row, [other for other in rows if other["cell_id"] != row["cell_id"]]
 
 
-def _cell(study: Measured, row: Row, launches: list[dict[Hashable, Any]]) -> Page:
+def record_path(row: Row) -> str:
+    """Return the path of a cell's record in the site."""
+    return f"cells/{row['cell_id']}.json"
+
+
+def page(study: Measured, row: Row, others: list[Row]) -> Page:
+    """Return the page of a cell, which the other launches of the same point are named on.
+
+    All that it says is from these rows, and from the cell's record (besides titles).
+    """
     record = study.records[row["cell_id"]]
     plural = "s" if row["nodes"] > 1 else ""
     title = (
@@ -73,11 +81,11 @@ def _cell(study: Measured, row: Row, launches: list[dict[Hashable, Any]]) -> Pag
         "strategy": row["strategy"],
         "strategy_page": page_of(record.cell.strategy),
         "experiment": row["experiment"],
-        "launches": launches,
+        "launches": others,
         "failure": record.failure,
         "command": record.provenance.command,
         "origin": _origin(study, record),
-        "record": f"cells/{row['cell_id']}.json",
+        "record": record_path(row),
         "result": None,
     }
     if record.result is not None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
@@ -158,7 +158,7 @@ class Measured:
 
     config: Config
     tables: views.Tables
-    records: dict[str, Record]
+    records: Mapping[str, Record]
     datasets: dict[str, Entry]
 
     @cached_property
@@ -247,11 +247,11 @@ def read_measured(config_path: Path, tables_dir: Path, records_dir: Path) -> Mea
     """Read what pages of cells are made from.
 
     Raises:
-        UserError: a file is missing or misfit, or a cell has no record.
+        UserError: a file is missing or misfit; a cell has no record, when that is asked for.
     """
     config, tables = read_config(config_path), read_tables(tables_dir)
     folders = [Path(folder) for folder in config.records] or [records_dir]
-    records = {cell: _read_record(cell, folders) for cell in tables["cells"]["cell_id"]}
+    records = _Records([*tables["cells"]["cell_id"]], folders)
     return Measured(config, tables, records, read_registry(DATASETS))
 
 
@@ -307,13 +307,36 @@ def slug(name: str) -> Markup:
     return Markup(plain)  # noqa: S704 (no character of it means anything)
 
 
-def _read_record(cell_id: str, folders: Iterable[Path]) -> Record:
-    """Return the record of a cell, from the first of `folders` that has it."""
-    name = f"{_checked_id(cell_id)}.json"
-    for folder in folders:
-        if (folder / name).is_file():
-            return read_record(folder / name)
-    raise UserError(f"there is no record of the cell {cell_id}; make the tables again")
+class _Records(Mapping[str, Record]):
+    """The records of cells, by cell id; each is read when it is first asked for."""
+
+    def __init__(self, cell_ids: Sequence[str], folders: Sequence[Path]) -> None:
+        self._folders = folders
+        self._records: dict[str, Record | None] = dict.fromkeys(cell_ids)
+
+    def __getitem__(self, cell_id: str) -> Record:
+        """Return the record of a cell, from the first folder that has it.
+
+        Raises:
+            UserError: there is none.
+        """
+        record = self._records[cell_id]
+        if record is None:
+            record = self._records[cell_id] = self._read(cell_id)
+        return record
+
+    def _read(self, cell_id: str) -> Record:
+        name = f"{_checked_id(cell_id)}.json"
+        for folder in self._folders:
+            if (folder / name).is_file():
+                return read_record(folder / name)
+        raise UserError(f"there is no record of the cell {cell_id}; make the tables again")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
 
 
 def _checked_id(cell_id: str) -> str:
