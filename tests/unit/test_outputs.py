@@ -3,7 +3,7 @@
 import pytest
 
 from nodewise import outputs
-from nodewise.outputs import update_folder
+from nodewise.outputs import unchanged, update_folder
 
 
 def stamps(folder):
@@ -56,3 +56,27 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path, monkeypatch):
     assert (tmp_path / "orphan.md").is_file()
     update_folder(tmp_path, {"a.md": ""})
     assert not (tmp_path / "orphan.md").exists()
+
+
+def test_what_is_made_of_the_same_is_left_alone_and_what_is_gone_is_not_the_same(tmp_path):
+    made_of = {"a.md": "1", "b.md": "2"}
+    assert unchanged(tmp_path, made_of) == set()
+    update_folder(tmp_path, {"a.md": "one", "b.md": "two"}, made_of)
+    assert unchanged(tmp_path, {"a.md": "1", "b.md": "3", "c.md": "1"}) == {"a.md"}
+    assert update_folder(tmp_path, {"a.md": None, "b.md": "other"}, {"a.md": "1", "b.md": "3"}) == 1
+    assert (tmp_path / "a.md").read_text() == "one"
+    (tmp_path / "a.md").unlink()
+    assert unchanged(tmp_path, {"a.md": "1", "b.md": "3"}) == {"b.md"}
+
+
+def test_after_a_run_that_was_killed_nothing_counts_as_unchanged(tmp_path, monkeypatch):
+    update_folder(tmp_path, {"a.md": "one"}, {"a.md": "1"})
+
+    def die(path, content):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(outputs, "_write", die)
+        with pytest.raises(KeyboardInterrupt):
+            update_folder(tmp_path, {"a.md": "two"}, {"a.md": "2"})
+    assert unchanged(tmp_path, {"a.md": "1"}) == unchanged(tmp_path, {"a.md": "2"}) == set()

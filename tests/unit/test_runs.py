@@ -1,12 +1,15 @@
 """A killed run of the workflow locks nobody out, and takes its jobs along."""
 
+import asyncio
 import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
+from snakemake.io import _IOFile
 
 from nodewise import runs
 
@@ -125,3 +128,22 @@ def test_a_job_whose_workflow_is_gone_already_does_not_begin(monkeypatch):
     monkeypatch.setenv(runs._STARTED_BY, "1")
     with pytest.raises(SystemExit, match="is gone"):
         runs.end_with_workflow()
+
+
+def test_an_input_is_read_once_and_again_when_it_has_changed(tmp_path, monkeypatch):
+    read = []
+
+    async def checksum(file, threshold):
+        read.append(Path(file).read_text())
+        return f"{read[-1]}, {threshold}"
+
+    monkeypatch.setattr(_IOFile, "checksum", checksum)
+    runs.read_inputs_once()
+    path = tmp_path / "input"
+    for content in ("one", "one", "longer"):
+        if not path.exists() or path.read_text() != content:
+            path.write_text(content)
+        assert asyncio.run(_IOFile.checksum(str(path), 1000)) == f"{content}, 1000"
+    assert read == ["one", "longer"]
+    with pytest.raises(FileNotFoundError):  # what Snakemake makes of it is left to Snakemake
+        asyncio.run(_IOFile.checksum(str(tmp_path / "none"), 1000))

@@ -1,5 +1,6 @@
 """Records -> tables: what is calculated, what stays empty, what stops with one line."""
 
+import hashlib
 import math
 
 import numpy as np
@@ -342,3 +343,14 @@ def test_what_training_started_from_stands_beside_every_accuracy(tmp_path, origi
     label = views.epochs(tables)["kind"].unique().tolist()
     assert label == ["measured, from random weights" if said == "random" else "measured"]
     assert views.with_labels(tables["cells"])["label"].tolist() == ["measured"]
+
+
+def test_the_checksum_of_a_record_tells_any_change_of_it(tmp_path):
+    record = make.record(make.cell())
+    (path,) = make.write([record], tmp_path)
+    (before,) = build_tables([path], None)["cells"]["record_sha256"]
+    assert before == hashlib.sha256(path.read_bytes()).hexdigest()
+    made = record.provenance.model_copy(update={"kernel": "another"})
+    make.write([record.model_copy(update={"provenance": made})], tmp_path)
+    (after,) = build_tables([path], None)["cells"]["record_sha256"]
+    assert after != before

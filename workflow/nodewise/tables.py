@@ -23,6 +23,9 @@ from nodewise.noise_scale import NoiseScale, read_noise_scale
 from nodewise.records import Measurement, Record, read_record
 from nodewise.strategies import STRATEGIES
 
+# texts as Python's own: tables are small, and little of them is taken at a time
+pd.set_option("mode.string_storage", "python")
+
 Seconds = NDArray[np.float64]
 
 AXES = {

@@ -52,17 +52,13 @@ def draw_charts(
     Raises:
         UserError: a table is missing or misfit.
     """
-    with (
-        # texts as Python's own: figures have few rows, which pandas selects faster so than by Arrow
-        pd.option_context("mode.string_storage", "python"),
-        debug_mode(False),  # see Figure.spec
-    ):
-        tables, overhead = read_tables(tables_dir), views.read_overhead(overhead_dir)
-        others: list[Iterable[Figure]] = [measured_figures(tables)]
-        others += [calibration.figures(one) for one in views.read_calibrations(calibration_paths)]
-        if models_dir is not None:
-            described = read_architectures(models_dir, set(tables["cells"]["model"]))
-            others.append(models.figures(described))
+    tables, overhead = read_tables(tables_dir), views.read_overhead(overhead_dir)
+    others: list[Iterable[Figure]] = [measured_figures(tables)]
+    others += [calibration.figures(one) for one in views.read_calibrations(calibration_paths)]
+    if models_dir is not None:
+        described = read_architectures(models_dir, set(tables["cells"]["model"]))
+        others.append(models.figures(described))
+    with debug_mode(False):  # see Figure.spec
         waited = beside(lambda: [_written(figure) for figure in chain.from_iterable(others)])
         files = _drawn(_each_written(fitted_figures(tables, overhead), waited), out_dir)
     names = [name.removesuffix(_SPEC) for name in files if name.endswith(_SPEC)]

@@ -14,7 +14,6 @@ from typing import Protocol
 from urllib.parse import quote
 
 import jinja2
-import pandas as pd
 from markupsafe import Markup
 
 from nodewise.architecture import architecture_json
@@ -68,8 +67,6 @@ class _Part(Protocol):
     def pages(self, study: Study) -> Iterator[Page]: ...
 
 
-# texts as Python's own: pages take few rows at a time, which is slower from Arrow's
-@pd.option_context("mode.string_storage", "python")
 def render_pages(
     config_path: Path,
     *,
@@ -139,7 +136,6 @@ def render_pages(
     return update_folder(out_dir, {**files, **rendered(_HERE), **others.result()})
 
 
-@pd.option_context("mode.string_storage", "python")
 def render_cells(
     config_path: Path, *, tables_dir: Path, records_dir: Path, site_dir: Path, out_dir: Path
 ) -> int:
@@ -154,11 +150,11 @@ def render_cells(
     made_of = _made_of(cell_rows, _ground(study, config_path, site_dir / "templates"))
     kept = unchanged(out_dir, made_of)
     files: dict[str, str | None] = dict.fromkeys(made_of)
-    for path, (row, others) in cell_rows.items():
-        record = cells.record_path(row)
-        files[record] = None
+    for row, others in cell_rows.values():
+        path, record = row["page"], cells.record_path(row)
         if path not in kept:
             files[path] = _render(environment, study, cells.page(study, row, others))
+        if record not in kept:
             files[record] = record_json(study.records[row["cell_id"]])
     return update_folder(out_dir, files, made_of)
 
@@ -166,12 +162,13 @@ def render_cells(
 def _made_of(
     cell_rows: Mapping[str, tuple[markup.Row, list[markup.Row]]], ground: str
 ) -> dict[str, str]:
-    """Return what tells the page of each cell from one that says something else."""
+    """Return what tells the page and the record of each cell from ones that say something else."""
     said = {path: repr(row) for path, (row, _) in cell_rows.items()}
-    return {
-        path: _sha256(ground, said[path], *(said[other["page"]] for other in others))
-        for path, (_, others) in cell_rows.items()
-    }
+    made_of: dict[str, str] = {}
+    for path, (row, others) in cell_rows.items():
+        told = _sha256(ground, said[path], *(said[other["page"]] for other in others))
+        made_of |= {path: told, cells.record_path(row): told}
+    return made_of
 
 
 def _ground(study: Measured, config_path: Path, templates: Path) -> str:
