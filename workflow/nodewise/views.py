@@ -72,7 +72,9 @@ def with_labels(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(label=_labels(rows), accuracy_label=_labels(rows, of_accuracy=True))
 
 
-def remembered(view: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[..., pd.DataFrame]:
+def remembered(
+    view: Callable[[pd.DataFrame], pd.DataFrame],
+) -> Callable[[pd.DataFrame], pd.DataFrame]:
     """Have a view of a table remember its last answer: figures and pages ask it of the same one.
 
     A table is not to be changed in place.

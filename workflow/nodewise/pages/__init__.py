@@ -56,7 +56,7 @@ from nodewise.quantities import counted
 from nodewise.records import record_json
 
 _SOURCE = "pages/__init__.py"
-# what takes as long as the rest
+# two halves: either takes as long as the other, which a fork makes
 _HERE = (home, findings, choosing, results, studies, models)
 _BESIDE = (fit, what_if, strategies, cells, calibration, glossary, own, about, changes, peers)
 
