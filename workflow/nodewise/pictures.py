@@ -12,13 +12,13 @@ import vl_convert
 
 from nodewise.parents import end_with
 
-_PROCESSES = 2  # of what one picture more costs, a process takes ten times as much to begin
+MANY = 50  # so many pictures cost what one process more does, to begin and to get up to speed
 
 
-def artists() -> ProcessPoolExecutor:
-    """Return processes that draw; none is there before it has something to do."""
+def artist() -> ProcessPoolExecutor:
+    """Return a process that draws; it is not there before it has something to do."""
     # spawned: one that is forked would have this one's locks, but not the threads that free them
-    return ProcessPoolExecutor(_PROCESSES, get_context("spawn"), _begin, (os.getpid(),))
+    return ProcessPoolExecutor(1, get_context("spawn"), _begin, (os.getpid(),))
 
 
 def draw(spec: str, vega_lite: str) -> str:

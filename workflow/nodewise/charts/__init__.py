@@ -84,14 +84,15 @@ def _drawn(written: Iterable[_Written], out_dir: Path) -> dict[str, str]:
     """
     files: dict[str, str] = {}
     drawings: dict[str, Future[str]] = {}
-    with pictures.artists() as artists:
+    with pictures.artist() as one, pictures.artist() as other:
         for name, spec, csv in written:
             if name + _SPEC in files:
                 raise ValueError(f"two figures have the name {name}")
             kept = _kept(out_dir / (name + _SPEC)) == spec and _kept(out_dir / f"{name}.svg")
             files |= {name + _SPEC: spec, f"{name}.csv": csv, f"{name}.svg": kept or ""}
             if not kept:
-                drawings[f"{name}.svg"] = artists.submit(pictures.draw, _sized(spec), VEGA_LITE)
+                artist = other if len(drawings) // pictures.MANY % 2 else one
+                drawings[f"{name}.svg"] = artist.submit(pictures.draw, _sized(spec), VEGA_LITE)
         return files | {name: drawing.result() for name, drawing in drawings.items()}
 
 
