@@ -60,12 +60,11 @@ def test_pages_of_a_changed_template_are_all_made_anew(folder):
     template = folder / "site/templates/cells/cell.html.j2"
     template.write_text(template.read_text() + "<p>new</p>\n")
     assert len(render(folder)) == len(CELLS)
-    assert contents(folder / "cells") == contents(folder / "cells")
-    assert all(
-        "<p>new</p>" in text
-        for path, text in contents(folder / "cells").items()
-        if path.suffix == ".html"
-    )
+    pages_of_cells = [
+        text for path, text in contents(folder / "cells").items() if path.suffix == ".html"
+    ]
+    assert len(pages_of_cells) == len(CELLS)
+    assert all("<p>new</p>" in text for text in pages_of_cells)
 
 
 def test_a_page_or_record_that_was_deleted_is_made_anew(folder):

@@ -10,6 +10,7 @@ cannot be replaced by such a one in one step, and not every file system has them
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import secrets
@@ -69,6 +70,12 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: object) -> None:
     """Write `value` as indented JSON in one atomic step."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

@@ -4,7 +4,6 @@ The columns of every table are declared below, and a table has them whatever the
 without a single record the tables are empty, and still have their columns and types.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from nodewise.cells import WATTS_PER_CORE, Cell
 from nodewise.errors import UserError
-from nodewise.files import atomic
+from nodewise.files import atomic, file_sha256
 from nodewise.intervals import with_intervals
 from nodewise.noise_scale import NoiseScale, read_noise_scale
 from nodewise.records import Measurement, Record, read_record
@@ -241,7 +240,7 @@ def build_tables(
     records = [record for _, record in found]
     usual = _usual_reference_us(records)
     rows = [
-        _cell_row(record, usual, watts_per_core) | {"record_sha256": _sha256(path)}
+        _cell_row(record, usual, watts_per_core) | {"record_sha256": file_sha256(path)}
         for path, record in found
     ]
     cells = typed(rows, CELLS)
@@ -311,11 +310,6 @@ def _read_all(paths: Sequence[Path]) -> list[tuple[Path, Record]]:
             )
         found[record.cell.id] = (path, record)
     return sorted(found.values(), key=lambda one: [*_axes(one[1]).values()][1:])
-
-
-def _sha256(path: Path) -> str:
-    """Return what tells a record from one that was changed in anything."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _axes(record: Record) -> dict[str, Any]:

@@ -7,7 +7,6 @@ The cache is that of the datasets and is kept alike: `<name>/<file>` as it came,
 beside it, a damaged one renamed to `<file>.bad`.
 """
 
-import hashlib
 import logging
 import shutil
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from nodewise.datasets.facts import FileName, RemoteFile, Sha256, Text, Url
 from nodewise.datasets.fetching import Fetched, Fetcher, UnobtainableError, parse_mirror
 from nodewise.datasets.folders import exclusive
 from nodewise.errors import UserError
-from nodewise.files import atomic, write_json
+from nodewise.files import atomic, file_sha256, write_json
 from nodewise.misfits import read_json, read_yaml
 from nodewise.records import WeightsSource
 
@@ -156,7 +155,7 @@ def read_weights(manifest: Path) -> Pretrained:
     told = read_json(Manifest, manifest, "prepare the weights again")
     file = manifest.parent / told.file if told.file else None
     try:
-        if file and _sha256(file) != told.sha256:
+        if file and file_sha256(file) != told.sha256:
             raise UserError(f"{file}: not what its manifest says; prepare the weights again")
     except OSError as error:
         raise UserError(f"{file}: cannot be read ({error.strerror})") from error
@@ -186,7 +185,7 @@ def _manifest(
 def _copied(name: str, entry: Entry, fetched: Fetched, to: Path) -> Manifest:
     with atomic(to) as copy:
         shutil.copyfile(fetched.path, copy)
-        return _manifest(name, entry, fetched.origin, sha256=_sha256(copy))
+        return _manifest(name, entry, fetched.origin, sha256=file_sha256(copy))
 
 
 def _random(name: str, entry: Entry, source: str, error: UnobtainableError) -> Manifest:
@@ -203,8 +202,3 @@ def _random(name: str, entry: Entry, source: str, error: UnobtainableError) -> M
         ) from error
     log.warning("%s: random weights in place of pretrained ones: %s", name, error)
     return _manifest(name, entry, "random", reason=str(error))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -30,7 +30,7 @@ if STUDY.changes:
 rule render_cells:
     input:
         config=CONFIG,
-        # and so every record, whose checksum is in them: to list a thousand again costs seconds
+        # and so every record: its checksum is in them, and Snakemake has not to plan it once more
         tables=expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
         templates=["site/templates/_macros.md.j2", "site/templates/cells/cell.html.j2"],
         registries=["models/registry.yaml", "data/datasets.yaml"],

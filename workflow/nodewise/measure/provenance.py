@@ -1,6 +1,5 @@
 """What it takes to trust or repeat a measurement: code, configuration, versions, machine."""
 
-import hashlib
 import itertools
 import platform
 import subprocess
@@ -14,6 +13,7 @@ import psutil
 
 from nodewise import horovod_build
 from nodewise.clusters import cgroups
+from nodewise.files import file_sha256
 from nodewise.records import DataSource, Provenance
 
 if TYPE_CHECKING:  # else NumPy, and its threads, would be there before the environment is settled
@@ -43,8 +43,8 @@ def provenance(
     return Provenance(
         commit=_git("rev-parse", "HEAD"),
         dirty=_dirty(),
-        config_sha256=_sha256(config) if config else None,
-        lock_sha256=_sha256(lock),
+        config_sha256=file_sha256(config) if config and config.is_file() else None,
+        lock_sha256=file_sha256(lock) if lock.is_file() else None,
         versions={"python": platform.python_version()} | _versions(*_PACKAGES, *packages),
         cpu=processor(Path("/proc/cpuinfo").read_text(encoding="utf-8")),
         cores=cgroups.whole_cores(),
@@ -84,10 +84,6 @@ def _git(*arguments: str) -> str | None:
 def _dirty() -> bool | None:
     changes = _git("status", "--porcelain", "--untracked-files=no")
     return None if changes is None else bool(changes)
-
-
-def _sha256(path: Path) -> str | None:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 
 def processor(cpuinfo: str) -> str:
