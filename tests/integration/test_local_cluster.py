@@ -249,14 +249,15 @@ def test_nobody_leaves_a_meeting_before_all_are_there_and_the_launcher_has_acted
 
 
 LAUNCHER = """
-import os, signal, sys, time
+import os, signal, subprocess, sys, time
 from pathlib import Path
 from nodewise.clusters import processes
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 
 def work(rank, channel):
-    Path(sys.argv[1], f"pid{rank}").write_text(str(os.getpid()))
+    started = subprocess.Popen(["sleep", "120"])
+    Path(sys.argv[1], f"pid{rank}").write_text(f"{os.getpid()} {started.pid}")
     time.sleep(120)
 
 processes.run(3, work, logs=Path(sys.argv[1]), time_limit_s=120, on_message=print, on_meeting=print)
@@ -264,13 +265,14 @@ processes.run(3, work, logs=Path(sys.argv[1]), time_limit_s=120, on_message=prin
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_workers_end_with_their_launcher(tmp_path, number):
+def test_workers_and_what_they_started_end_with_their_launcher(tmp_path, number):
     with subprocess.Popen(
         [sys.executable, "-c", LAUNCHER, tmp_path], stderr=subprocess.DEVNULL
     ) as launcher:
         files = [tmp_path / f"pid{rank}" for rank in range(3)]
         wait_until(lambda: all(file.exists() and file.read_text() for file in files), 20)
-        pids = [int(file.read_text()) for file in files]
+        pids = [int(pid) for file in files for pid in file.read_text().split()]
+        assert len(pids) == 6
         launcher.send_signal(number)
         launcher.wait(10)
     wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids), 10)
@@ -285,7 +287,7 @@ def test_the_launcher_ends_with_its_parent(tmp_path):
         files = [tmp_path / f"pid{rank}" for rank in range(3)]
         wait_until(lambda: all(file.exists() and file.read_text() for file in files), 20)
         family = psutil.Process(parent.pid).children(recursive=True)
-        assert len(family) == 4
+        assert len(family) > 6  # the launcher, its workers, what they started
         parent.kill()
     wait_until(lambda: not any(process.is_running() for process in family), 10)
 

@@ -6,6 +6,7 @@ costs milliseconds. A worker dies with its launcher, whatever ends that.
 
 import json
 import os
+import select
 import selectors
 import signal
 import stat
@@ -127,8 +128,9 @@ def run(
     What a worker prints goes to `logs/rank~R.log`; what it sends goes to `on_message`. When all
     have come to a meeting, `on_meeting` gets its name and their pids; what it returns is what
     `Channel.meet` returns to each of them. `on_poll` is called several times a second and may
-    raise. On return and on any exception no worker is left, nor what it started. Of what a killed
-    one had started, what left its group stays, unless its node has a CPU group.
+    raise. On return, on any exception, and should this process be killed, no worker is left, nor
+    what it started. Of what a killed one had started, what left its group stays, unless its node
+    has a CPU group.
 
     Raises:
         WorkerError: a worker raised, was killed or ended early, or `time_limit_s` was over. The
@@ -171,6 +173,7 @@ def _fork(
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for descriptor in (reading, release, *_descriptors(earlier)):
             os.close(descriptor)
+        _guard_group(released)
         os.dup2(output, 1)
         os.dup2(output, 2)
         sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1, closefd=False)
@@ -188,6 +191,22 @@ def _lead_group(pid: int) -> None:
     """
     with suppress(OSError):  # it has ended
         os.setpgid(pid, pid)
+
+
+def _guard_group(released: int) -> None:
+    """Have this worker's group ended when the launcher is: the kernel ends the worker alone.
+
+    A process of the group does it, which sleeps until nobody can write to `released` any more. As
+    long as it is there, no other group can have this one's number.
+    """
+    if os.fork():
+        return
+    os.closerange(0, released)
+    os.closerange(released + 1, os.sysconf("SC_OPEN_MAX"))
+    gone = select.poll()
+    gone.register(released, 0)  # what the launcher writes is the worker's
+    gone.poll()
+    os.killpg(0, signal.SIGKILL)
 
 
 def _keep_from_children() -> None:
