@@ -27,6 +27,24 @@ def test_everybody_can_send_large_messages_to_everybody_at_once():
     assert everywhere(3, work) == [True] * 3
 
 
+def test_messages_of_all_sizes_come_whole_and_in_order():
+    """Some are handed over at once, some in parts, some wait for those before them."""
+    chance = np.random.default_rng(1)
+    sizes = [*(10 ** chance.uniform(0, 6.7, 60)).astype(int).tolist(), 0, 5, 0]
+
+    def work(peers):
+        (other,) = {0, 1} - {peers.rank}
+        for place, size in enumerate(sizes):
+            peers.send(other, bytes([place]) * size)
+        time.sleep(0.05 * peers.rank)
+        for place, size in enumerate(sizes):
+            assert peers.receive(other) == bytes([place]) * size
+        peers.flush()
+        return True
+
+    assert everywhere(2, work) == [True] * 2
+
+
 def test_what_all_exchange_is_in_the_order_of_ranks():
     def work(peers):
         first = peers.exchange(bytes([peers.rank]) * 3_000_000)

@@ -4,6 +4,7 @@ A message is its length (8 bytes, big-endian) and its bytes. Waiting for one sle
 takes nothing of a node's share of a core.
 """
 
+import os
 import socket
 import struct
 import time
@@ -18,6 +19,7 @@ from typing_extensions import Buffer
 LONGEST = 2**32  # bytes of a message
 _RETRY_S = 0.02
 _AT_ONCE = 1 << 18  # bytes of a long message that are waited for before they are read
+_FEW = 1 << 14  # bytes that come in so few packets that it costs more to wait for all of them
 _LENGTH = struct.Struct(">Q")
 LENGTH_BYTES = _LENGTH.size  # are sent before each message
 _RANK = struct.Struct(">I")
@@ -48,6 +50,7 @@ class Peers:
         self._timeout_s = timeout_s
         self._sockets: dict[int, socket.socket] = {}
         self._pending: list[Future[None]] = []
+        self._last: dict[int, Future[None]] = {}  # of each peer
         deadline = time.monotonic() + timeout_s
         with socket.create_server(_parsed(addresses[rank]), backlog=self.size) as listener:
             for lower in range(rank):
@@ -67,16 +70,38 @@ class Peers:
         self._sockets[peer] = connection
 
     def send(self, to: int, message: Buffer) -> None:
-        """Send `message` to `to`, after what was sent to it before."""
-        # forget what was handed over, for who never flushes; what failed is kept for `flush`
-        self._pending = [sent for sent in self._pending if not sent.done() or sent.exception()]
-        self._pending.append(self._senders[to].submit(self._send, to, message))
+        """Send `message` to `to`, after what was sent to it before.
 
-    def _send(self, to: int, message: Buffer) -> None:
+        What there is room for is handed over at once, the rest by a thread: to wake that one takes
+        several times what a short message does.
+        """
         view = memoryview(message).cast("B")
-        self._sockets[to].sendall(_LENGTH.pack(len(view)))
-        for start in range(0, len(view), _AT_ONCE):  # the time that is allowed is for each piece
-            self._sockets[to].sendall(view[start : start + _AT_ONCE])
+        parts = [memoryview(_LENGTH.pack(len(view))), view]
+        if to not in self._last or self._last[to].done():
+            parts = self._left_of(to, parts)
+        if parts:
+            # forget what was handed over, for who never flushes; what failed is kept for `flush`
+            self._pending = [sent for sent in self._pending if not sent.done() or sent.exception()]
+            self._last[to] = self._senders[to].submit(self._send, to, parts)
+            self._pending.append(self._last[to])
+
+    def _left_of(self, to: int, parts: list[memoryview]) -> list[memoryview]:
+        """Hand over what there is room for; return what is left."""
+        try:
+            written = os.writev(self._sockets[to].fileno(), parts)
+        except OSError:  # there is no room; or the peer is gone, which the thread will find, too
+            return parts
+        left = []
+        for part in parts:
+            if written < len(part):
+                left.append(part[written:])
+            written = max(0, written - len(part))
+        return left
+
+    def _send(self, to: int, parts: list[memoryview]) -> None:
+        for part in parts:
+            for start in range(0, len(part), _AT_ONCE):  # the time allowed is for each piece
+                self._sockets[to].sendall(part[start : start + _AT_ONCE])
 
     def flush(self) -> None:
         """Return when all that was sent has been handed over.
@@ -169,13 +194,16 @@ def _read(connection: socket.socket, length: int) -> bytearray:
 
 def _fill(connection: socket.socket, view: memoryview) -> None:
     """Fill `view`. Who would look at every packet of a long message spends more on it than TCP."""
+    long = len(view) > _FEW
     while view:
-        _wake_at(connection, min(len(view), _AT_ONCE))
+        if long:
+            _wake_at(connection, min(len(view), _AT_ONCE))
         received = connection.recv_into(view)
         if not received:
             raise ConnectionError("the peer has closed its connection")
         view = view[received:]
-    _wake_at(connection, 1)
+    if long:
+        _wake_at(connection, 1)
 
 
 def _wake_at(connection: socket.socket, octets: int) -> None:
