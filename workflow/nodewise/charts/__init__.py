@@ -2,8 +2,8 @@
 
 One function per figure; `scaling` draws what was measured, `fits` the overhead formulas, `settings`
 how links, nodes and inputs compare, `ways` how strategies do, `stacks` the bars of all three,
-`models` what models compute and communicate. To add a figure, write its function and name it in
-`figures`.
+`models` what models compute and communicate. To add a figure, write its function and call it in
+`measured_figures` or `fitted_figures`.
 """
 
 import json
@@ -114,10 +114,10 @@ def measured_figures(tables: views.Tables) -> Iterator[Figure]:
     yield from (ways.throughput(*one) for one in _each(views.ways(curves), _WAYS))
     yield from (ways.parts(*one) for one in _each(views.way_parts(curves), _WAYS))
     varied = views.settings(tables)
-    beside = _short(curves, varied)
-    splits = _without(beside, views.step_parts(curves))
+    short = _short(curves, varied)
+    splits = _without(short, views.step_parts(curves))
     yield from (scaling.step_split(*one) for one in _each(splits, _LINE))
-    for one in _each(_without(beside, speedups), _LINE):
+    for one in _each(_without(short, speedups), _LINE):
         yield from (scaling.speedup(*one), scaling.efficiency(*one))
     for one in _each(views.epochs(tables), ["experiment", "model", "dataset", "kind"]):
         yield from (scaling.by_epoch(*one, "loss"), scaling.by_epoch(*one, "accuracy"))
