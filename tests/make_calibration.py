@@ -27,11 +27,12 @@ def calibration(
     payloads: tuple[int, ...] = PAYLOADS,
     seed: int = 0,
     share: float = SHARE,
+    collectives: tuple[str, ...] = ("ring",),
 ) -> Calibration:
     """Return a calibration whose all-reduces follow `law`, with relative `noise` from launch on."""
     chance = np.random.default_rng(seed)
     launches = [
-        _launch(n, repeat, law, payloads, share, chance, noise)
+        _launch(n, repeat, law, payloads, share, chance, noise, collectives)
         for repeat in range(repeats)
         for n in chance.permutation(nodes).tolist()
     ]
@@ -67,9 +68,10 @@ def _launch(
     share: float,
     chance: np.random.Generator,
     noise: float,
+    collectives: tuple[str, ...],
 ) -> dict[str, Any]:
-    rings = payloads if nodes > 1 else ()
-    sizes = np.array(rings, dtype=float)
+    summed = payloads if nodes > 1 else ()
+    sizes = np.array(summed, dtype=float)
     values = dict(zip(("software_s", "latency_s", "seconds_per_byte"), law, strict=True))
     seconds = np.maximum(
         Messages().evaluate(values, nodes, 0, sizes), Wire().evaluate(values, nodes, 0, sizes)
@@ -83,12 +85,14 @@ def _launch(
         "transfer": _transfer() if nodes == 2 else None,
         "all_reduces": [
             {
+                "collective": collective,
                 "payload_bytes": payload,
                 "repeats": 3,
                 "seconds": 3 * float(each * np.exp(noise * chance.standard_normal())),
                 "bytes_sent": [3 * _sent(nodes, payload)] * nodes,
             }
-            for payload, each in zip(rings, seconds, strict=True)
+            for collective in collectives
+            for payload, each in zip(summed, seconds, strict=True)
         ],
         "conditions": make.conditions(20.0),
         "discarded": [],

@@ -8,11 +8,12 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from typing import get_args
 
 import psutil
 import pytest
 
-from nodewise.calibration import Launch
+from nodewise.calibration import Collective, Launch
 from nodewise.cells import Emulated, Link, Node
 from nodewise.clusters import cgroups
 from nodewise.gates import MAX_BLOCKS
@@ -45,8 +46,9 @@ PLAN = Plan(
     busy_s=1.0,
     transfer_bytes=6_000_000,
     blocks=[
-        Block(payload_bytes=SMALL, repeats=10, expected_s=0.2),
-        Block(payload_bytes=LARGE, repeats=3, expected_s=0.6),
+        Block(collective=collective, payload_bytes=size, repeats=repeats, expected_s=expected_s)
+        for collective in get_args(Collective)
+        for size, repeats, expected_s in ((SMALL, 10, 0.2), (LARGE, 3, 0.6))
     ],
     time_limit_s=60,
 )
@@ -81,8 +83,9 @@ def test_the_link_has_its_rate_less_the_headers(launch):
     assert launch.transfer.bits_per_s == pytest.approx(left, rel=0.05 + taken)
 
 
-def test_a_ring_of_two_sends_its_payload_and_takes_the_time_of_the_wire(launch):
-    small, large = launch.all_reduces
+@pytest.mark.parametrize("collective", get_args(Collective))
+def test_two_nodes_send_the_payload_and_take_the_time_of_the_wire(launch, collective):
+    small, large = (block for block in launch.all_reduces if block.collective == collective)
     assert (small.payload_bytes, large.payload_bytes) == (SMALL, LARGE)
     for sent in large.bytes_sent:
         assert sent / large.repeats == pytest.approx(LARGE, rel=0.01)

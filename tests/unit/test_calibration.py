@@ -9,12 +9,16 @@ import make_calibration as make
 from nodewise.calibration import Calibration, Launch, calibration_json, read_calibration
 from nodewise.charts import calibration as charts
 from nodewise.errors import UserError
-from nodewise.overhead.calibration import examine
+from nodewise.overhead.calibration import AllReduces, examine
 
 COEFFICIENTS = ("software_s", "latency_s", "bandwidth_bytes_per_s")
 
 
-def wall(found):
+def ring(calibration: Calibration) -> AllReduces:
+    return examine(calibration).all_reduces["ring"]
+
+
+def wall(found: AllReduces):
     """Return s, α and 1/β in wall time."""
     return found.coefficients.set_index("clock").loc["wall"]
 
@@ -48,7 +52,7 @@ def slower(launch: Launch, factor: float) -> Launch:
     bandwidth=st.floats(1e7, 1e9),  # the smallest payload shows the messages, the largest the wire
 )
 def test_exact_times_give_software_latency_and_bandwidth_back(software, latency, bandwidth):
-    found = examine(make.calibration(law=(software, latency, 1 / bandwidth)))
+    found = ring(make.calibration(law=(software, latency, 1 / bandwidth)))
     row = wall(found)
     assert row["latency_s"] == pytest.approx(latency, rel=1e-4)
     assert row["software_s"] == pytest.approx(software, rel=1e-4, abs=latency * 1e-4)
@@ -64,57 +68,72 @@ def test_noise_widens_the_intervals_and_they_hold_the_truth():
     }
     held, widths = [], []
     for seed in range(20):
-        row = wall(examine(make.calibration(noise=0.05, repeats=3, seed=seed)))
+        row = wall(ring(make.calibration(noise=0.05, repeats=3, seed=seed)))
         held += [row[f"{name}_low"] <= truth[name] <= row[f"{name}_high"] for name in truth]
         widths.append(row["latency_s_high"] - row["latency_s_low"])
-    calm = wall(examine(make.calibration(noise=0.001, repeats=3)))
+    calm = wall(ring(make.calibration(noise=0.001, repeats=3)))
     assert np.mean(held) > 0.75
     assert calm["latency_s_high"] - calm["latency_s_low"] < np.median(widths) / 10
 
 
 def test_one_payload_is_both_the_smallest_and_the_largest():
-    row = wall(examine(make.calibration(payloads=(4_000_000,))))
+    row = wall(ring(make.calibration(payloads=(4_000_000,))))
     assert np.isfinite([row["latency_s"], row["bandwidth_bytes_per_s"]]).all()
 
 
 def test_own_time_is_wall_time_by_the_share():
-    rows = examine(make.calibration()).coefficients.set_index("clock")
+    rows = ring(make.calibration()).coefficients.set_index("clock")
     own, on_the_wall = rows.loc["the node's own"], rows.loc["wall"]
     for name, factor in zip(COEFFICIENTS, (make.SHARE, make.SHARE, 1 / make.SHARE), strict=True):
         assert own[name] == pytest.approx(factor * on_the_wall[name])
 
 
 def test_two_node_counts_cannot_tell_software_from_latency_and_predict_nothing():
-    found = examine(make.calibration((1, 2)))
+    found = ring(make.calibration((1, 2)))
     row = wall(found)
     both = row["software_s"] + 2 * row["latency_s"]
     assert both == pytest.approx(make.SOFTWARE_S + 2 * make.LATENCY_S, rel=0.01)
     for name in ("software_s", "latency_s"):  # anything from nothing to all of it
         assert row[f"{name}_high"] > 3 * max(row[f"{name}_low"], 1e-9)
     assert found.trial is None and found.predictions.empty
-    assert examine(make.calibration((1, 2, 3))).trial is None
+    assert ring(make.calibration((1, 2, 3))).trial is None
 
 
 @pytest.mark.parametrize(
     ("most", "fitted_to"), [(4, (2, 3)), (6, (2, 3)), (8, (2, 3, 4)), (5, (2, 3, 4))]
 )
 def test_the_most_nodes_are_predicted_from_at_most_half_as_many(most, fitted_to):
-    found = examine(make.calibration(tuple(range(1, most + 1))))
+    found = ring(make.calibration(tuple(range(1, most + 1))))
     assert (found.trial.predicted_for, found.trial.fitted_to) == (most, fitted_to)
     assert set(found.predictions["nodes"]) == {most}
 
 
 def test_a_prediction_does_not_see_what_it_predicts():
     calibration = make.calibration()
-    honest = examine(calibration)
+    honest = ring(calibration)
     launches = [slower(one, 2) if one.nodes == 8 else one for one in calibration.launches]
-    found = examine(calibration.model_copy(update={"launches": launches}))
+    found = ring(calibration.model_copy(update={"launches": launches}))
     assert found.predictions["predicted_s"].tolist() == pytest.approx(
         honest.predictions["predicted_s"].tolist()
     )
     assert found.predictions["error"].tolist() == pytest.approx([0.5] * 6, rel=1e-3)
     assert set(found.predictions["verdict"]) == {"missed"}
     assert set(honest.predictions["verdict"]) == {"holds"}
+
+
+def test_collectives_are_examined_apart():
+    slow, quick = make.calibration(noise=0.02), make.calibration(collectives=("direct",))
+    both = [
+        one.model_copy(update={"all_reduces": one.all_reduces + other.all_reduces})
+        for one, other in zip(slow.launches, quick.launches, strict=True)
+    ]
+    found = examine(slow.model_copy(update={"launches": both})).all_reduces
+    assert list(found) == ["ring", "direct"]
+    for of, alone in zip(found.values(), (slow, quick), strict=True):
+        (expected,) = examine(alone).all_reduces.values()
+        assert of.predictions.equals(expected.predictions)
+        assert of.traffic.equals(expected.traffic)
+    assert examine(make.calibration((1,))).all_reduces == {}
 
 
 # --- verdicts ---
@@ -132,7 +151,7 @@ def test_one_worker_without_its_share_is_told():
 
 
 def test_bytes_are_judged_where_framing_is_small():
-    traffic = examine(make.calibration()).traffic
+    traffic = ring(make.calibration()).traffic
     small = traffic["payload_bytes"] < 512_000
     assert set(traffic.loc[small, "verdict"]) == {"not judged"}
     assert set(traffic.loc[~small, "verdict"]) == {"holds"}
@@ -141,7 +160,7 @@ def test_bytes_are_judged_where_framing_is_small():
         block.model_copy(update={"bytes_sent": [*block.bytes_sent[:3], 2 * block.bytes_sent[3]]})
         for block in first_of(calibration, 4).all_reduces
     ]
-    found = examine(changed(calibration, all_reduces=twice)).traffic
+    found = ring(changed(calibration, all_reduces=twice)).traffic
     assert set(found.loc[(found["nodes"] == 4) & ~small, "verdict"]) == {"missed"}
 
 
@@ -186,6 +205,12 @@ def test_the_figure_draws_every_point_and_tells_the_ends_in_words():
     assert "4.00 kB" in figure.alt and "64.0 MB" in figure.alt and "8 nodes" in figure.alt
     told = figure.data[figure.data["role"] == "observed"]
     assert told["seconds"].tolist() == pytest.approx((make.SHARE * told["wall_s"]).tolist())
+
+
+def test_each_collective_has_a_figure():
+    figures = charts.figures(make.calibration(collectives=("ring", "direct")))
+    assert [figure.of["collective"] for figure in figures] == ["ring", "direct"]
+    assert len({figure.name for figure in figures} | {figure.title for figure in figures}) == 4
 
 
 def test_without_predictions_or_launches_there_is_less_to_draw():

@@ -159,11 +159,12 @@ def test_a_launch_that_ends_without_a_word_fails_the_calibration(tmp_path, monke
 
 def test_a_plan_repeats_what_is_short_and_leaves_out_what_is_very_long():
     fast = plan_launch(Emulated(), 8, 0, 60)
-    repeats = {block.payload_bytes: block.repeats for block in fast.blocks}
-    assert list(repeats) == list(PAYLOADS)
-    assert repeats[4_000] >= 20 and repeats[64_000_000] == 1
+    repeats = {(block.payload_bytes, block.collective): block.repeats for block in fast.blocks}
+    assert list(repeats) == [(size, way) for size in PAYLOADS for way in ("ring", "direct")]
+    assert repeats[4_000, "direct"] > repeats[4_000, "ring"] >= 20
+    assert repeats[64_000_000, "ring"] == repeats[64_000_000, "direct"] == 1
     slow = plan_launch(Emulated(node=Node(), link=Link(rate_mbit=1)), 8, 0, 60)
-    assert [block.payload_bytes for block in slow.blocks] == [4_000, 64_000, 512_000]
+    assert {block.payload_bytes for block in slow.blocks} == {4_000, 64_000, 512_000}
     assert slow.expected_s < 60 and fast.expected_s < 60
 
 
@@ -180,4 +181,4 @@ def test_the_whole_calibration_takes_minutes():
             2 * sum(plan_launch(Emulated(), n, 0, 60).expected_s for n in range(1, most + 1)) / 60
         )
 
-    assert minutes(8) < 6 and minutes(4) < 3
+    assert minutes(8) < 8 and minutes(4) < 4

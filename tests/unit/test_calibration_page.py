@@ -34,10 +34,12 @@ def without_elements(page: str) -> str:
 
 
 def test_a_calibration_fills_the_page(study):
-    page = page_of(study, make.calibration(noise=0.01))
-    assert page.count("nw-figure") >= 1
-    for heading in ("share of a core", "rate of a link", "Bytes of", "Predicting 8 nodes"):
-        assert heading in without_elements(page)
+    page = page_of(study, make.calibration(noise=0.01, collectives=("ring", "direct")))
+    assert page.count("<figure") == 2
+    for heading in ("share of a core", "rate of a link", "ring", "sockets alone"):
+        assert f"{heading}\n" in without_elements(page)
+    assert without_elements(page).count("Predicting 8 nodes") == 2
+    assert page.count("nw-formula") == 1
     assert "It was." in page and "**It was not" not in page
     assert (study / "docs/calibration/study.json").is_file()
     assert "Mbit&#47;s" in page

@@ -17,6 +17,9 @@ from nodewise.records import Conditions, Count, Failure, Kind, Provenance, Secon
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
+# Whose all-reduce: TensorFlow's ring, or that of `strategies.direct`, on sockets and nothing else.
+Collective = Literal["ring", "direct"]
+
 
 class Busy(Frozen):
     """How much CPU one worker got while it did nothing but compute."""
@@ -59,12 +62,13 @@ class Transfer(Frozen):
 
 
 class AllReduce(Frozen):
-    """`repeats` ring all-reduces of one payload, one right after the other.
+    """`repeats` all-reduces of one payload, one right after the other.
 
     `seconds` are from when the last worker began to when the last one had all sums. `bytes_sent`
     is TCP payload by rank, over all repeats and the barrier that closes them.
     """
 
+    collective: Collective = "ring"
     payload_bytes: int = Field(ge=4)
     repeats: int = Field(ge=1)
     seconds: Positive

@@ -3,16 +3,20 @@
 import altair as alt
 import pandas as pd
 
-from nodewise.calibration import Calibration
+from nodewise.calibration import Calibration, Collective
 from nodewise.charts import theme
 from nodewise.charts.figure import Figure, View, few, inline, tooltip
 from nodewise.charts.fits import HELD_OUT, line_dash, nodes_axis
 from nodewise.overhead.calibration import examine
 from nodewise.quantities import write_number
 
+_HEADINGS: dict[Collective, str] = {
+    "ring": "Time of an all-reduce by TensorFlow's ring",
+    "direct": "Time of an all-reduce by sockets alone",
+}
 _VIEW = View(
     "absolute",
-    "Time of a ring all-reduce by payload and nodes",
+    "Time of an all-reduce by payload and nodes",
     "seconds",
     "Time of one all-reduce (s)",
     "log",
@@ -21,20 +25,22 @@ _TOLD = ["payload_bytes", "nodes", "seconds", "low", "high", "wall_s", "launches
 
 
 def figures(calibration: Calibration) -> list[Figure]:
-    """Return the figure of a calibration; none if it has no all-reduces to show."""
+    """Return the figures of a calibration: one for each collective whose all-reduces it has."""
     if calibration.status != "ok":
         return []
-    times = examine(calibration).times
-    of = {"study": calibration.study, "collective": "ring"}
-    return [all_reduce(times, of, calibration.kind)] if len(times) else []
+    return [
+        all_reduce(found.times, calibration.study, collective, calibration.kind)
+        for collective, found in examine(calibration).all_reduces.items()
+    ]
 
 
-def all_reduce(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
+def all_reduce(rows: pd.DataFrame, study: str, collective: Collective, kind: str) -> Figure:
     """Draw the times of all-reduces, the law fitted to them, and what it predicted.
 
     Args:
-        rows: `times` of `overhead.calibration.examine`.
-        of: the study that was calibrated for, and the collective.
+        rows: `times` of `overhead.calibration.AllReduces`.
+        study: that was calibrated for.
+        collective: whose all-reduces they are.
         kind: the kind of the observed times.
     """
     data = rows[["role", *_TOLD]]
@@ -47,12 +53,12 @@ def all_reduce(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     )
     return Figure(
         figure="all-reduce",
-        of=of,
+        of={"study": study, "collective": collective},
         layers=_layers(data, kind),
         data=data,
-        title=_VIEW.heading,
+        title=_HEADINGS[collective],
         kinds=kinds,
-        alt=f"Time of a ring all-reduce. {kind.capitalize()}: {_in_words(observed)}."
+        alt=f"{_HEADINGS[collective]}. {kind.capitalize()}: {_in_words(observed)}."
         + (f" Predicted: {_in_words(held)}." if len(held) else ""),
         caption=(
             "In the node's own time; the data hold the wall time too. Points: median over launches "

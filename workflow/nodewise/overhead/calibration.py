@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from nodewise.calibration import Calibration
+from nodewise.calibration import AllReduce, Calibration, Collective
 from nodewise.intervals import median_interval
 from nodewise.overhead.fit import Fit, Points, fit
 from nodewise.overhead.formulas import (
@@ -100,10 +100,10 @@ _LATENCY, _SECONDS_PER_BYTE = LINK
 
 @dataclass(frozen=True)
 class Messages(Law):
-    """T = s + 2(n−1)·α: what a ring all-reduce takes of the software, if the link is no limit.
+    """T = s + 2(n−1)·α: what an all-reduce takes of the software, if the link is no limit.
 
-    The 2(n−1) messages of `RingAllReduce`, and a call of the software, however many nodes there
-    are.
+    The 2(n−1) messages of `RingAllReduce`, as many as where each node sends to each other one
+    twice, and a call of the software, however many nodes there are.
     """
 
     name: ClassVar[str] = "messages"
@@ -121,7 +121,7 @@ class Messages(Law):
 
 @dataclass(frozen=True)
 class Wire(Law):
-    """T = 2(n−1)/n·S·β: what the bytes of a ring all-reduce take of a link."""
+    """T = 2(n−1)/n·S·β: what the bytes of an all-reduce take of a link."""
 
     name: ClassVar[str] = "wire"
     title: ClassVar[str] = "Wire"
@@ -169,14 +169,12 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What follows from a calibration, as tables; their columns are declared above.
+class AllReduces:
+    """What follows from the all-reduces of one collective.
 
-    Without three node counts of two or more there is no trial, and there are no predictions.
+    Without three node counts there is no trial, and there are no predictions.
     """
 
-    shares: pd.DataFrame
-    links: pd.DataFrame
     traffic: pd.DataFrame
     times: pd.DataFrame
     coefficients: pd.DataFrame
@@ -184,16 +182,40 @@ class Findings:
     trial: Trial | None
 
 
+@dataclass(frozen=True)
+class Findings:
+    """What follows from a calibration, as tables; their columns are declared above.
+
+    `all_reduces` has those collectives that were measured: none without two nodes.
+    """
+
+    shares: pd.DataFrame
+    links: pd.DataFrame
+    all_reduces: dict[Collective, AllReduces]
+
+
+_Blocks = list[tuple[int, AllReduce]]  # with the number of nodes of each
+
+
 def examine(calibration: Calibration) -> Findings:
     """Return what follows from a calibration whose status is ok; the same one gives the same."""
+    measured: dict[Collective, _Blocks] = {}
+    for launch in calibration.launches:
+        for block in launch.all_reduces:
+            measured.setdefault(block.collective, []).append((launch.nodes, block))
     share = calibration.cluster.share
-    times = _observed(calibration)
-    everything = fit_overlapped(times) if len(times) else None
-    trial = _try(times)
     return Findings(
         shares=_shares(calibration),
         links=_links(calibration),
-        traffic=_traffic(calibration),
+        all_reduces={name: _all_reduces(blocks, share) for name, blocks in measured.items()},
+    )
+
+
+def _all_reduces(blocks: _Blocks, share: float) -> AllReduces:
+    times = _observed(blocks)
+    everything, trial = fit_overlapped(times), _try(times)
+    return AllReduces(
+        traffic=_traffic(blocks),
         times=_roles(times, everything, trial, share),
         coefficients=_coefficients(everything, share),
         predictions=_predictions(times, trial, share),
@@ -248,13 +270,12 @@ def _links(calibration: Calibration) -> pd.DataFrame:
     return typed(rows, LINKS)
 
 
-def _traffic(calibration: Calibration) -> pd.DataFrame:
+def _traffic(blocks: _Blocks) -> pd.DataFrame:
     """One row per nodes and payload: bytes really sent by a worker beside 2(n−1)/n·S."""
     seen: dict[tuple[int, int], list[Floats]] = {}
-    for launch in calibration.launches:
-        for block in launch.all_reduces:
-            sent = np.array(block.bytes_sent) / block.repeats
-            seen.setdefault((launch.nodes, block.payload_bytes), []).append(sent)
+    for nodes, block in blocks:
+        sent = np.array(block.bytes_sent) / block.repeats
+        seen.setdefault((nodes, block.payload_bytes), []).append(sent)
     rows = []
     for (nodes, payload), launches in sorted(seen.items()):
         law = 2 * (nodes - 1) / nodes * payload
@@ -276,14 +297,13 @@ def _traffic(calibration: Calibration) -> pd.DataFrame:
     return typed(rows, TRAFFIC)
 
 
-def _observed(calibration: Calibration) -> pd.DataFrame:
+def _observed(blocks: _Blocks) -> pd.DataFrame:
     """One row per nodes and payload: `wall` has the wall seconds of its launches."""
     rows = [
-        {"nodes": launch.nodes, "payload_bytes": block.payload_bytes, "wall": block.seconds_each}
-        for launch in calibration.launches
-        for block in launch.all_reduces
+        {"nodes": nodes, "payload_bytes": block.payload_bytes, "wall": block.seconds_each}
+        for nodes, block in blocks
     ]
-    points = pd.DataFrame(rows, columns=["nodes", "payload_bytes", "wall"])
+    points = pd.DataFrame(rows)
     return points.groupby(["nodes", "payload_bytes"])["wall"].apply(np.array).reset_index()
 
 
@@ -364,10 +384,8 @@ def _predictions(times: pd.DataFrame, trial: Trial | None, share: float) -> pd.D
     )
 
 
-def _coefficients(fitted: Overlapped | None, share: float) -> pd.DataFrame:
+def _coefficients(fitted: Overlapped, share: float) -> pd.DataFrame:
     """Two rows, the node's own time and wall time: s, α and 1/β, with their intervals."""
-    if fitted is None:
-        return typed((), COEFFICIENTS)
     triples = {
         name: np.array([part.value(name, label), *part.interval(name, label)])
         for part in (fitted.messages, fitted.wire)
@@ -390,14 +408,12 @@ def _inverse(seconds_per_byte: float) -> float:
 
 
 def _roles(
-    times: pd.DataFrame, everything: Overlapped | None, trial: Trial | None, share: float
+    times: pd.DataFrame, everything: Overlapped, trial: Trial | None, share: float
 ) -> pd.DataFrame:
     """Return the rows of the figure: observed points, fitted and predicted lines, held-out points.
 
     A predicted line begins at the most nodes that it was fitted to.
     """
-    if everything is None:
-        return typed((), TIMES)
     payloads = np.unique(times["payload_bytes"].to_numpy(float))
     counts = np.unique(times["nodes"].to_numpy(float))
     parts = [_observed_rows(times, share)]

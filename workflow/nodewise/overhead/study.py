@@ -179,11 +179,12 @@ def _with_priors(
     ours: Iterable[Pool], theirs: Iterable[Pool], calibrations: Iterable[Calibration]
 ) -> Iterator[tuple[Pool, Priors]]:
     """Yield the pools with points to fit, in the order of fitting, and what calibrations tell."""
-    calibrated = {
-        (one.cluster.label, one.provenance.cpu): of_calibration.examine(one).coefficients
+    examined = (
+        ((one.cluster.label, one.provenance.cpu), of_calibration.examine(one).all_reduces)
         for one in calibrations
         if one.status == "ok"
-    }
+    )
+    calibrated = {at: found["ring"].coefficients for at, found in examined if "ring" in found}
     for pool in [*_richest_first(ours), *_richest_first(theirs)]:
         if pool.rows["fitted"].any():
             yield pool, known_priors(pool, calibrated)
@@ -199,9 +200,9 @@ def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
 def known_priors(pool: Pool, calibrated: Mapping[tuple[str, str], pd.DataFrame]) -> Priors:
     """Return what is known beforehand of the pool's link: of rings and servers on emulated nodes.
 
-    A calibration measured TensorFlow's ring alone, so only rings borrow from it. A step's
-    all-reduce is not quite the calibration's: bandwidth is taken for known within a tenth, and as
-    messages hide behind bytes, latency for somewhere between nothing and the calibrated one.
+    Rings borrow from what a calibration told of TensorFlow's. A step's all-reduce is not quite the
+    calibration's: bandwidth is taken for known within a tenth, and as messages hide behind bytes,
+    latency for somewhere between nothing and the calibrated one.
 
     Servers have all bytes pass one link, which few workers do not fill yet: they do not show what
     it bears. It is taken for the configured rate less headers, within a tenth.
@@ -217,8 +218,6 @@ def known_priors(pool: Pool, calibrated: Mapping[tuple[str, str], pd.DataFrame])
     if pool.law.name != "ring" or (cluster, machine) not in calibrated:
         return {}
     found = calibrated[cluster, machine]
-    if found.empty:
-        return {}
     own = found[found["clock"] == of_calibration.OWN_TIME].iloc[0]
     priors: dict[tuple[str, str], tuple[float, float]] = {}
     if own["latency_s"] > 0:

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.calibration import Calibration
+from nodewise.calibration import Calibration, Collective
 from nodewise.overhead.calibration import (
     BYTES_JUDGED_FROM,
     BYTES_WITHIN,
     NOT_JUDGED,
     PREDICTED_WITHIN,
     SHARE_WITHIN,
+    AllReduces,
     Findings,
     examine,
 )
@@ -24,6 +25,15 @@ from nodewise.tables import PARTS
 PARTS_WITHIN = 0.05
 SHOWN = 40  # cells whose parts add up worst
 
+_WHOSE: dict[Collective, str] = {
+    "ring": "by TensorFlow's ring",
+    "direct": "by sockets alone",
+}
+_LAWS = {
+    "bytes_from": write_number(BYTES_JUDGED_FROM, "B"),
+    "bytes_within": f"{BYTES_WITHIN:.0%}",
+    "predicted_within": f"{PREDICTED_WITHIN:.0%}",
+}
 _TITLES = {
     "software_s": ("A call of the software: s", "s"),
     "latency_s": ("Latency of a message: α", "s"),
@@ -66,6 +76,7 @@ def pages(study: Study) -> Iterator[Page]:
     nodes = zip(emulated["cluster"], emulated["machine"], strict=True)
     context = {
         "calibrations": shown,
+        "laws": _LAWS if any(one["found"] and one["found"]["all_reduces"] for one in shown) else {},
         "split": _split(study),
         "emulated": len(emulated),
         "like_these": sum(one in known for one in nodes),
@@ -117,7 +128,6 @@ def _took(calibration: Calibration) -> object:
 
 def _found(study: Study, calibration: Calibration, found: Findings) -> dict[str, Any]:
     kind = calibration.kind
-    errors, judged = found.predictions["error"], found.traffic["verdict"] != NOT_JUDGED
     return {
         "share": number(calibration.cluster.share, "share", kind),
         "shares": table(found.shares, _shares(kind)),
@@ -125,12 +135,21 @@ def _found(study: Study, calibration: Calibration, found: Findings) -> dict[str,
         "shares_missed": int((found.shares["verdict"] == "missed").sum()),
         "links": table(found.links, _links(kind)) if len(found.links) else None,
         "payload_share": _median(found.links["payload_share"], "share", "predicted"),
-        "traffic": table(_labelled(found.traffic), _traffic(kind)) if len(found.traffic) else None,
-        "bytes_from": write_number(BYTES_JUDGED_FROM, "B"),
-        "bytes_within": f"{BYTES_WITHIN:.0%}",
+        "all_reduces": [
+            {"collective": collective, "whose": _WHOSE[collective]}
+            | _all_reduces(of, kind)
+            | {"figures": study.pick("all-reduce", study=calibration.study, collective=collective)}
+            for collective, of in found.all_reduces.items()
+        ],
+    }
+
+
+def _all_reduces(found: AllReduces, kind: str) -> dict[str, Any]:
+    errors, judged = found.predictions["error"], found.traffic["verdict"] != NOT_JUDGED
+    return {
+        "traffic": table(_labelled(found.traffic), _traffic(kind)),
         "bytes_missed": int((found.traffic["verdict"] == "missed").sum()),
         "bytes_judged": int(judged.sum()),
-        "figures": study.pick("all-reduce", study=calibration.study),
         "coefficients": table(found.coefficients, _COEFFICIENTS),
         "predictions": table(_labelled(found.predictions), _predictions(kind))
         if len(errors)
@@ -139,7 +158,6 @@ def _found(study: Study, calibration: Calibration, found: Findings) -> dict[str,
         if found.trial
         else "",
         "predicted_for": found.trial.predicted_for if found.trial else None,
-        "predicted_within": f"{PREDICTED_WITHIN:.0%}",
         "median_error": _median(errors, "share", "predicted"),
         "worst_error": number(errors.max(), "share", "predicted") if len(errors) else None,
     }

@@ -1,4 +1,4 @@
-"""Measure how faithful an emulated cluster is: its shares, its link, its ring all-reduce.
+"""Measure how faithful an emulated cluster is: its shares, its link, its all-reduces.
 
 Every launch is a process of its own, as that of a cell is: fresh workers in a fresh network. This
 one never imports TensorFlow.

@@ -86,6 +86,7 @@ def _measure(plan: Plan, cluster: base.Cluster, logs: Path) -> Launch:
 
 def _together(block: Block, parts: list[dict[str, Any]]) -> AllReduce:
     return AllReduce(
+        collective=block.collective,
         payload_bytes=block.payload_bytes,
         repeats=block.repeats,
         seconds=max(part["ended"] for part in parts) - max(part["started"] for part in parts),

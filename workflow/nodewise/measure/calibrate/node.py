@@ -2,7 +2,9 @@
 
 import socket
 import time
+from collections.abc import Callable
 
+import numpy as np
 import tensorflow as tf
 
 from nodewise.clusters.base import Cluster
@@ -10,7 +12,9 @@ from nodewise.clusters.processes import Channel, Message
 from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.measure.traffic import traffic
 from nodewise.places import join
+from nodewise.strategies.direct import Direct
 from nodewise.strategies.multi_worker_mirrored import Ring
+from nodewise.strategies.peers import Peers
 
 _PORT = 2999  # beside those of the workers' servers
 _CHUNK = 1 << 18
@@ -27,17 +31,17 @@ def measure_node(plan: Plan, cluster: Cluster, rank: int, channel: Channel) -> M
     node 1 listens ("listening") and after all ("timed"). Rank 0 sends `{"progress": share}`.
     """
     join(cluster, rank, channel, plan.nodes)
-    collective = _Collective(plan) if plan.blocks else None
+    collectives = _Collectives(plan, cluster, rank) if plan.blocks else None
     cluster.limit_link(rank)
     channel.meet("warm")
     result: Message = {"busy": _busy(plan.busy_s), "transfer": None, "all_reduces": []}
     if plan.transfer_bytes:
         result["transfer"] = _transfer(cluster, rank, channel, plan.transfer_bytes)
-    if collective is not None:
-        collective.warm_up()
+    if collectives is not None:
+        collectives.warm_up()
         done = plan.expected_s - sum(block.expected_s for block in plan.blocks)
         for block in plan.blocks:
-            result["all_reduces"].append(collective.time(block))
+            result["all_reduces"].append(collectives.time(block))
             done += block.expected_s
             if rank == 0:
                 channel.send({"progress": done / plan.expected_s})
@@ -45,20 +49,23 @@ def measure_node(plan: Plan, cluster: Cluster, rank: int, channel: Channel) -> M
     return result
 
 
-class _Collective:
-    """The ring all-reduce of the strategy, traced once for all payloads.
+class _Collectives:
+    """The all-reduces of strategies; the ring is traced once for all payloads.
 
     A trace made later, or memory asked for later, would be timed with the first all-reduce.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, cluster: Cluster, rank: int) -> None:
         self._nodes = plan.nodes
+        peers = Peers(rank, cluster.addresses()[: plan.nodes], timeout_s=plan.time_limit_s)
         self._ring = Ring()
         signature = [tf.TensorSpec([None], tf.float32)]
-        self._all_reduce = tf.function(
-            self._ring.all_reduce, input_signature=signature, autograph=False
-        )
-        self._smallest = plan.blocks[0]
+        ring = tf.function(self._ring.all_reduce, input_signature=signature, autograph=False)
+        self._all_reduces: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+            "ring": ring,
+            "direct": Direct(peers).all_reduce,
+        }
+        self._first = {block.collective: block for block in reversed(plan.blocks)}
         for block in plan.blocks:
             ones = _ones(block)
             ones += ones
@@ -66,9 +73,10 @@ class _Collective:
 
     def warm_up(self) -> None:
         """Connect, or get used to a new speed."""
-        for _ in range(_WARM_UPS):
-            self._ring.barrier()
-            self._all_reduce(_ones(self._smallest))
+        for block in self._first.values():
+            for _ in range(_WARM_UPS):
+                self._ring.barrier()
+                self._all_reduces[block.collective](_ones(block))
 
     def time(self, block: Block) -> Message:
         """Run a block. Its times are those of the one clock that all workers here share.
@@ -76,21 +84,23 @@ class _Collective:
         Raises:
             ArithmeticError: a sum is wrong.
         """
-        ones = _ones(block)
+        ones, all_reduce = _ones(block), self._all_reduces[block.collective]
         self._ring.barrier()
         sent, started = traffic().sent, time.monotonic()
         for _ in range(block.repeats):
-            total = self._all_reduce(ones)
+            total = all_reduce(ones)
         ended = time.monotonic()
         self._ring.barrier()  # a worker may have its sum before the last of its bytes has left
         sent = traffic().sent - sent
-        if not bool(tf.reduce_all(total == self._nodes)):
+        if not (np.asarray(total) == self._nodes).all():
             raise ArithmeticError(f"the sum over {self._nodes} nodes is wrong")
         return {"started": started, "ended": ended, "bytes_sent": sent}
 
 
 def _ones(block: Block) -> tf.Tensor:
-    return tf.ones([block.payload_bytes // 4])
+    """Return ones as the collective takes them without a copy: a tensor, or an array."""
+    ones = np.ones(block.payload_bytes // 4, np.float32)
+    return tf.constant(ones) if block.collective == "ring" else ones
 
 
 def _busy(seconds: float) -> Message:

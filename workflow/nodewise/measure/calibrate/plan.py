@@ -1,21 +1,24 @@
 """What one launch of a calibration measures, chosen so that it takes well under a minute."""
 
+from typing import get_args
+
+from nodewise.calibration import Collective
 from nodewise.cells import Emulated, Frozen
 
 PAYLOADS = (4_000, 64_000, 512_000, 4_000_000, 16_000_000, 64_000_000)
 
 _BUSY_S = 2.0
 _TRANSFER_S = 3.0
-_BLOCK_S = 1.2  # how long the all-reduces of one payload take together, if one is no longer
-_MOST_REPEATS = 40
+_BLOCK_S = 0.7  # how long the all-reduces of one payload take together, if one is no longer
 _LONGEST_S = 12.0
-_SOFTWARE_S = 0.004  # what an all-reduce takes of a whole core, roughly
+_SOFTWARE_S = {"ring": 0.004, "direct": 0.0005}  # of a whole core for an all-reduce, roughly
 _START_S = 5.0
 
 
 class Block(Frozen):
     """`repeats` all-reduces of `payload_bytes`, expected to take `expected_s` together."""
 
+    collective: Collective
     payload_bytes: int
     repeats: int
     expected_s: float
@@ -55,15 +58,23 @@ def plan_launch(cluster: Emulated, nodes: int, repeat: int, time_limit_s: float)
         blocks=[
             block
             for payload in PAYLOADS
-            if nodes > 1 and (block := _block(cluster, nodes, payload)).expected_s <= _LONGEST_S
+            for collective in get_args(Collective)
+            if nodes > 1
+            and (block := _block(cluster, nodes, payload, collective)).expected_s <= _LONGEST_S
         ],
         time_limit_s=time_limit_s,
     )
 
 
-def _block(cluster: Emulated, nodes: int, payload: int) -> Block:
+def _block(cluster: Emulated, nodes: int, payload: int, collective: Collective) -> Block:
     messages = 2 * (nodes - 1)
     wire_s = messages / nodes * payload * 8 / (cluster.link.rate_mbit * 1e6)
-    each_s = wire_s + messages * cluster.link.latency_ms / 1000 + _SOFTWARE_S / cluster.share
-    repeats = max(1, min(_MOST_REPEATS, round(_BLOCK_S / each_s)))
-    return Block(payload_bytes=payload, repeats=repeats, expected_s=repeats * each_s)
+    software_s = _SOFTWARE_S[collective] / cluster.share
+    each_s = wire_s + messages * cluster.link.latency_ms / 1000 + software_s
+    repeats = max(1, round(_BLOCK_S / each_s))
+    return Block(
+        collective=collective,
+        payload_bytes=payload,
+        repeats=repeats,
+        expected_s=repeats * each_s,
+    )
