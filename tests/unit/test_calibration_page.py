@@ -8,6 +8,7 @@ import make_calibration as make
 import make_records
 from nodewise.calibration import calibration_json
 from nodewise.errors import UserError
+from nodewise.pages.calibration import file_of
 from rendering import draw_all, render
 
 
@@ -22,7 +23,7 @@ def page_of(study, *calibrations) -> str:
     """Return the page, as Markdown."""
     paths = []
     for calibration in calibrations:
-        paths.append(study / f"{calibration.study}.json")
+        paths.append(study / f"{len(paths)}.json")
         paths[-1].write_text(calibration_json(calibration))
     draw_all(study, paths)
     docs, _ = render(study, calibration_paths=paths)
@@ -41,7 +42,7 @@ def test_a_calibration_fills_the_page(study):
     assert without_elements(page).count("Predicting 8 nodes") == 2
     assert page.count("nw-formula") == 1
     assert "It was." in page and "**It was not" not in page
-    assert (study / "docs/calibration/study.json").is_file()
+    assert (study / "docs" / file_of(make.calibration())).is_file()
     assert "Mbit&#47;s" in page
 
 
@@ -67,13 +68,22 @@ def test_the_calibrations_of_several_studies_stand_apart(study):
     other = make.calibration().model_copy(update={"study": "other"})
     page = page_of(study, make.calibration(), other)
     assert page.count("## Nodes of ") == 2 and page.count("<figure") == 2
-    for name in ("study", "other"):
-        assert f'href="calibration/{name}.json"' in page
-        assert (study / f"docs/calibration/{name}.json").is_file()
+    for one in (make.calibration(), other):
+        assert f'href="{file_of(one)}"' in page
+        assert (study / "docs" / file_of(one)).is_file()
+
+
+def test_the_calibrations_of_one_study_on_two_machines_stand_apart(study):
+    here = make.calibration()
+    there = here.provenance.model_copy(update={"cpu": "another <one>"})
+    page = page_of(study, here, here.model_copy(update={"provenance": there}))
+    assert page.count("<figure") == 2
+    assert "on another &#60;one&#62;</span>" in page
+    assert len(list((study / "docs").glob("calibration/*.json"))) == 2
 
 
 def test_two_calibrations_of_one_study_are_a_mistake(study):
-    with pytest.raises(UserError, match="another one is of the study study"):
+    with pytest.raises(UserError, match="another one is of the study study on"):
         page_of(study, make.calibration(), make.calibration())
 
 

@@ -40,17 +40,18 @@ def read_overhead(overhead_dir: Path) -> Tables:
 
 
 def read_calibrations(paths: Sequence[Path]) -> list[Calibration]:
-    """Read what `nodewise calibrate` wrote, for one study or several.
+    """Read what `nodewise calibrate` wrote, for one study or several, on one machine or several.
 
     Raises:
-        UserError: a file is missing or misfit, or two are of one study.
+        UserError: a file is missing or misfit, or two are of one study on one machine.
     """
-    found: dict[str, Calibration] = {}
+    found: dict[tuple[str, str], Calibration] = {}
     for path in paths:
         calibration = read_calibration(path)
-        if calibration.study in found:
-            raise UserError(f"{path}: another one is of the study {calibration.study} too")
-        found[calibration.study] = calibration
+        study, machine = calibration.study, calibration.provenance.cpu
+        if (study, machine) in found:
+            raise UserError(f"{path}: another one is of the study {study} on {machine}, too")
+        found[study, machine] = calibration
     return list(found.values())
 
 

@@ -28,18 +28,19 @@ def figures(calibration: Calibration) -> list[Figure]:
     """Return the figures of a calibration: one for each collective whose all-reduces it has."""
     if calibration.status != "ok":
         return []
+    of = {"study": calibration.study, "machine": calibration.provenance.cpu}
     return [
-        all_reduce(found.times, calibration.study, collective, calibration.kind)
+        all_reduce(found.times, of, collective, calibration.kind)
         for collective, found in examine(calibration).all_reduces.items()
     ]
 
 
-def all_reduce(rows: pd.DataFrame, study: str, collective: Collective, kind: str) -> Figure:
+def all_reduce(rows: pd.DataFrame, of: dict[str, str], collective: Collective, kind: str) -> Figure:
     """Draw the times of all-reduces, the law fitted to them, and what it predicted.
 
     Args:
         rows: `times` of `overhead.calibration.AllReduces`.
-        study: that was calibrated for.
+        of: the study that was calibrated for, and the machine.
         collective: whose all-reduces they are.
         kind: the kind of the observed times.
     """
@@ -53,7 +54,7 @@ def all_reduce(rows: pd.DataFrame, study: str, collective: Collective, kind: str
     )
     return Figure(
         figure="all-reduce",
-        of={"study": study, "collective": collective},
+        of=of | {"collective": collective},
         layers=_layers(data, kind),
         data=data,
         title=_HEADINGS[collective],

@@ -86,7 +86,7 @@ def pages(study: Study) -> Iterator[Page]:
 
 def file_of(calibration: Calibration) -> str:
     """Return where the site has a calibration, as it was written."""
-    return f"calibration/{slug(calibration.study)}.json"
+    return f"calibration/{slug(calibration.study)}-{slug(calibration.provenance.cpu)}.json"
 
 
 def _about(calibration: Calibration) -> dict[str, Any]:
@@ -112,6 +112,7 @@ def _about(calibration: Calibration) -> dict[str, Any]:
     ]
     return {
         "cluster": cluster.label,
+        "machine": made.cpu,
         "status": calibration.status,
         "failure": calibration.failure,
         "facts": facts,
@@ -128,6 +129,7 @@ def _took(calibration: Calibration) -> object:
 
 def _found(study: Study, calibration: Calibration, found: Findings) -> dict[str, Any]:
     kind = calibration.kind
+    of = {"study": calibration.study, "machine": calibration.provenance.cpu}
     return {
         "share": number(calibration.cluster.share, "share", kind),
         "shares": table(found.shares, _shares(kind)),
@@ -137,9 +139,9 @@ def _found(study: Study, calibration: Calibration, found: Findings) -> dict[str,
         "payload_share": _median(found.links["payload_share"], "share", "predicted"),
         "all_reduces": [
             {"collective": collective, "whose": _WHOSE[collective]}
-            | _all_reduces(of, kind)
-            | {"figures": study.pick("all-reduce", study=calibration.study, collective=collective)}
-            for collective, of in found.all_reduces.items()
+            | _all_reduces(all_reduces, kind)
+            | {"figures": study.pick("all-reduce", collective=collective, **of)}
+            for collective, all_reduces in found.all_reduces.items()
         ],
     }
 

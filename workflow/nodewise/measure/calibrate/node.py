@@ -52,7 +52,8 @@ def measure_node(plan: Plan, cluster: Cluster, rank: int, channel: Channel) -> M
 class _Collectives:
     """The all-reduces of strategies; the ring is traced once for all payloads.
 
-    A trace made later, or memory asked for later, would be timed with the first all-reduce.
+    All are tried once: a trace made later, or memory and windows of TCP that grow later, would be
+    timed with the first all-reduce.
     """
 
     def __init__(self, plan: Plan, cluster: Cluster, rank: int) -> None:
@@ -67,12 +68,11 @@ class _Collectives:
         }
         self._first = {block.collective: block for block in reversed(plan.blocks)}
         for block in plan.blocks:
-            ones = _ones(block)
-            ones += ones
-        self.warm_up()
+            self._ring.barrier()
+            self._all_reduces[block.collective](_ones(block))
 
     def warm_up(self) -> None:
-        """Connect, or get used to a new speed."""
+        """Get used to a new speed."""
         for block in self._first.values():
             for _ in range(_WARM_UPS):
                 self._ring.barrier()
