@@ -2,22 +2,28 @@
 
 Level: at most 1.08, on 2, 3 and 8 nodes of 0.2 of a core. `direct` is what the workers of
 `split_dense` send each other, `ring` TensorFlow's, of the other strategies; both by turns in the
-same workers. `sent` is the TCP payload that left a node, in units of what a ring sends.
+same workers. `sent` is the TCP payload that left a node, in units of what a ring sends. What was
+found is one JSON file (`nodewise.peers.Exchanges`); as `data/bench/all_reduce.json` it is what the
+site shows.
 
-    python bench/all_reduce.py [NODES]...
+    python bench/all_reduce.py [NODES]... [--out FILE]
 """
 
+import argparse
+import json
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from nodewise import cells
 from nodewise.clusters import machine, processes
 from nodewise.clusters.emulated import Emulated
+from nodewise.files import check_writable, write_json, write_text
 from nodewise.runner import settle_environment
 
 NODES, ROUNDS = (2, 3, 8), 15
@@ -27,30 +33,78 @@ CLUSTER = cells.Emulated.model_validate(
 )
 ORDER = [random.Random(turn).sample(["direct", "ring"], 2) for turn in range(ROUNDS)]
 
+# of a worker: way -> of each round when it began and ended, and the bytes it sent
+Rounds = dict[str, list[tuple[float, float, int]]]
+
 
 def main() -> None:
     """Time both ways on every number of nodes, each in a process that can enter its network."""
-    counts = [int(word) for word in sys.argv[1:]] or NODES
-    if len(counts) > 1:
-        for nodes in counts:
-            subprocess.run([sys.executable, __file__, str(nodes)], check=True)
-    else:
+    parser = argparse.ArgumentParser(
+        prog="bench/all_reduce.py", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("nodes", nargs="*", type=int, default=NODES)
+    parser.add_argument("--out", type=Path, default=Path("build/bench/all_reduce.json"))
+    parser.add_argument("--rounds-of", type=int, metavar="NODES", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    check_writable(asked.out)
+    if asked.rounds_of:
         settle_environment()  # before NumPy is imported: its threads would bar the way
-        report(counts[0], launched(counts[0]))
+        write_json(asked.out, launched(asked.rounds_of))
+    else:
+        measure(asked.nodes, asked.out)
 
 
-def report(nodes: int, parts: list[dict[str, list[tuple[float, float, int]]]]) -> None:
-    """Print what each way took."""
+def measure(counts: list[int], out: Path) -> None:
+    """Write what was found on each number of nodes, and print it."""
+    from nodewise.measure.provenance import provenance
+    from nodewise.peers import Exchanges
+
+    started = datetime.now(UTC)
+    about = provenance(
+        config=None, lock=Path("requirements.lock"), command="python bench/all_reduce.py"
+    )
+    nodes = {"network": "a namespace per node on one bridge", "cpu_limit": "a quota per node"}
+    found = []
+    for count in counts:
+        with tempfile.TemporaryDirectory() as folder:
+            rounds = Path(folder) / "rounds.json"
+            words = [sys.executable, __file__, "--rounds-of", str(count), "--out", str(rounds)]
+            subprocess.run(words, check=True)
+            exchanges = exchanges_of(count, json.loads(rounds.read_text()))
+        print(*(one.line() for one in exchanges), sep="\n", flush=True)
+        found += exchanges
+    results = Exchanges(
+        started_at=started,
+        finished_at=datetime.now(UTC),
+        cluster=CLUSTER,
+        provenance=about.model_copy(update=nodes),
+        found=found,
+    )
+    write_text(out, results.model_dump_json(indent=1) + "\n")
+
+
+def exchanges_of(nodes: int, workers: list[Rounds]) -> list:
+    """Return what each way took, of the rounds of every worker."""
+    from nodewise.peers import Exchange, interval, wire_seconds
+
+    wire_s = wire_seconds(nodes, PAYLOAD_BYTES, RATE_MBIT)
     wire_bytes = 2 * (nodes - 1) / nodes * PAYLOAD_BYTES
-    wire_s = 8 * wire_bytes / (RATE_MBIT * 1e6)
-    for way in sorted(ORDER[0]):
-        times = [together(turn) / wire_s for turn in zip(*(p[way] for p in parts), strict=True)]
-        sent = statistics.median(b / wire_bytes for p in parts for _, _, b in p[way])
-        low, _, high = statistics.quantiles(times)
-        print(
-            f"{nodes} nodes, {way}: {statistics.median(times):.3f} of the wire time "
-            f"({low:.3f} to {high:.3f} in the middle half of {ROUNDS}), sent {sent:.3f}"
+    return [
+        Exchange(
+            collective=way,
+            nodes=nodes,
+            payload_bytes=PAYLOAD_BYTES,
+            wire_s=wire_s,
+            ratio=interval(
+                [
+                    together(turn) / wire_s
+                    for turn in zip(*(rounds[way] for rounds in workers), strict=True)
+                ]
+            ),
+            sent=statistics.median(b for rounds in workers for _, _, b in rounds[way]) / wire_bytes,
         )
+        for way in sorted(ORDER[0])
+    ]
 
 
 def together(turn: tuple[tuple[float, float, int], ...]) -> float:
@@ -58,8 +112,8 @@ def together(turn: tuple[tuple[float, float, int], ...]) -> float:
     return max(ended for _, ended, _ in turn) - max(began for began, _, _ in turn)
 
 
-def launched(nodes: int) -> list[dict[str, list[tuple[float, float, int]]]]:
-    """Return, of each worker: way -> when each all-reduce began and ended, and bytes sent."""
+def launched(nodes: int) -> list[Rounds]:
+    """Return the rounds of each worker."""
     cluster = Emulated(nodes, CLUSTER)
 
     def met(name: str, pids: list[int]) -> bool:
@@ -88,7 +142,7 @@ def launched(nodes: int) -> list[dict[str, list[tuple[float, float, int]]]]:
         )
 
 
-def worker(cluster: Emulated, nodes: int, rank: int, channel: processes.Channel) -> dict:
+def worker(cluster: Emulated, nodes: int, rank: int, channel: processes.Channel) -> Rounds:
     """Sum the same values in both ways, in the order that all workers have."""
     import numpy as np
     import tensorflow as tf
@@ -112,7 +166,7 @@ def worker(cluster: Emulated, nodes: int, rank: int, channel: processes.Channel)
     channel.meet("warm")
     for run in ways.values():
         run()
-    found: dict[str, list[tuple[float, float, int]]] = {way: [] for way in ways}
+    found: Rounds = {way: [] for way in ways}
     for order in ORDER:
         for way in order:
             ring.barrier()

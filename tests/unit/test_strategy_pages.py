@@ -14,8 +14,10 @@ from mkdocs.config import load_config
 from test_pages import Texts, render
 
 import make_records as make
+from nodewise.architecture import Layer
 from nodewise.pages import diagrams, ways
 from nodewise.pages.diagrams import Diagram, Lane, Row, draw
+from nodewise.pages.sent_bytes import Trained
 from nodewise.pages.strategies import page_of
 from nodewise.records import Record
 from nodewise.strategies import STRATEGIES
@@ -224,12 +226,51 @@ def test_no_arrow_lies_on_another(arrows):
         ("compressed_sgd", {"method": "top_k"}, 3, None),
         ("model_parallel", {"micro_batches": 4}, 3, None),
         ("hybrid", {"groups": 2}, 4, None),
+        ("split_dense", {}, 4, None),  # of a model that nobody described
+        ("tensor_parallel", {}, 4, None),
     ],
 )
 def test_bytes_by_the_formula(strategy, options, nodes, sent):
     cell = make.cell(n=nodes, strategy=strategy, options=options)
-    got = ways.WAYS[strategy].sent(cell, 1200, 100)
+    got = ways.WAYS[strategy].sent(Trained(cell, 1200, 100))
     assert got == (None if sent is None else pytest.approx(sent))
+
+
+def layer(name, kind, shape, before, parameters=0):
+    """Return a layer whose operations nobody asks for."""
+    counts = {"parameters": parameters, "trainable": parameters, "flops": 0, "training_flops": 0}
+    inputs = [before] if before else []
+    return Layer(name=name, kind=kind, detail="", inputs=inputs, output_shape=shape, **counts)
+
+
+CONVOLUTION = layer("convolution", "Conv2D", [30, 30, 1], "input", 10)
+LAYERS = [
+    layer("input", "InputLayer", [32, 32, 1], None),
+    CONVOLUTION,
+    layer("flat", "Flatten", [900], "convolution"),
+    layer("hidden", "Dense", [100], "flat", 90_100),
+    layer("dropped", "Dropout", [100], "hidden"),
+    layer("scores", "Dense", [10], "dropped", 1_010),
+]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "nodes", "batch", "layers", "sent"),
+    [
+        # inputs and gradients of 16 examples, outputs of everybody's; the rest is summed
+        ("split_dense", 2, 16, LAYERS, 4 * (16 * (900 + 2 * 100) + 1_120)),
+        ("split_dense", 2, 128, LAYERS, 4 * 91_120),  # so many examples are more than the weights
+        ("split_dense", 1, 16, LAYERS, 0),
+        # scores of 32 examples forward, inputs of the pair backward
+        ("tensor_parallel", 2, 16, LAYERS, 4 * 32 * (10 + 900)),
+        # nobody asks for a gradient of what nothing before it is trained by
+        ("tensor_parallel", 2, 16, [one for one in LAYERS if one is not CONVOLUTION], 4 * 32 * 10),
+    ],
+)
+def test_bytes_of_split_layers_by_the_formula(strategy, nodes, batch, layers, sent):
+    cell = make.cell(n=nodes, batch=batch, strategy=strategy)
+    got = ways.WAYS[strategy].sent(Trained(cell, 4 * 91_120, 100, layers))
+    assert got == pytest.approx(sent)
 
 
 def test_sent_bytes_stand_beside_those_of_the_formula(docs):

@@ -19,6 +19,10 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 # Whose all-reduce: TensorFlow's ring, or that of `strategies.direct`, on sockets and nothing else.
 Collective = Literal["ring", "direct"]
+COLLECTIVES: dict[Collective, str] = {
+    "ring": "by TensorFlow's ring",
+    "direct": "by sockets alone",
+}
 
 
 class Busy(Frozen):

@@ -1,5 +1,7 @@
 """What `bench/peers` found: one JSON file, `Results`. Numbers that follow from runs are made here.
 
+`Exchanges` is that of `bench/all_reduce.py`: all-reduces by themselves.
+
 Every interval is a 90 % percentile bootstrap over rounds: a round, in which all ways were measured
 one right after the other, is the unit of repetition, and a ratio is taken within a round.
 """
@@ -15,12 +17,14 @@ from typing import Any, Literal, Self
 import pandas as pd
 from pydantic import Field
 
+from nodewise.calibration import Collective
 from nodewise.cells import Emulated, Frozen
 from nodewise.intervals import median_interval
 from nodewise.records import Kind, Provenance
 
 PEERS = ("horovod", "ddp")
 FILE = Path("data/bench/peers.json")  # of the comparison that is published
+EXCHANGES_FILE = Path("data/bench/all_reduce.json")
 LEVELS = {"step": 0.9, "all_reduce": 1.08, "fit": 2.0}
 
 
@@ -181,6 +185,38 @@ class Results(Frozen):
         ]
 
 
+class Exchange(Frozen):
+    """Sums of `payload_bytes` by one collective: seconds, and bytes that left a node.
+
+    Both in units of what a ring's 2(n−1)/n of the payload are: `ratio` of `wire_s`, what they take
+    of the link, and `sent` of the bytes.
+    """
+
+    collective: Collective
+    nodes: int
+    payload_bytes: int
+    wire_s: float
+    ratio: Interval
+    sent: float
+
+    def line(self) -> str:
+        """Return it in words."""
+        return f"{self.nodes} nodes, {self.collective}: {self.ratio} of wire, sent {self.sent:.3f}"
+
+
+class Exchanges(Frozen):
+    """One run of `bench/all_reduce.py`; `level` is the most that ratios may be."""
+
+    schema_version: Literal[1] = 1
+    kind: Kind = "emulated"
+    started_at: datetime
+    finished_at: datetime
+    cluster: Emulated
+    level: float = LEVELS["all_reduce"]
+    provenance: Provenance
+    found: list[Exchange] = Field(min_length=1)
+
+
 @dataclass
 class Findings:
     """What was measured so far."""
@@ -243,7 +279,7 @@ def all_reduces(runs: Sequence[Run], rate_mbit: float) -> list[AllReduce]:
     for place, ways in places(runs):
         for way, of in ways.items():
             payload = next(iter(of.values())).payload_bytes
-            wire_s = 2 * (place["nodes"] - 1) / place["nodes"] * 8 * payload / (rate_mbit * 1e6)
+            wire_s = wire_seconds(place["nodes"], payload, rate_mbit)
             times = [run.all_reduce_s / wire_s for run in of.values() if run.all_reduce_s]
             if times:
                 about = {key: place[key] for key in ("kind", "nodes")}
@@ -257,6 +293,15 @@ def all_reduces(runs: Sequence[Run], rate_mbit: float) -> list[AllReduce]:
                     )
                 )
     return found
+
+
+def wire_seconds(nodes: int, payload_bytes: int, rate_mbit: float) -> float:
+    """Return what a ring's bytes take of a link: 2(n−1)/n·S over its rate.
+
+    Source: P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of
+    workstations, J. Parallel Distrib. Comput. 69 (2009), lower bound of section 3.
+    """
+    return 2 * (nodes - 1) / nodes * 8 * payload_bytes / (rate_mbit * 1e6)
 
 
 def places(runs: Sequence[Run]) -> list[tuple[dict[str, Any], dict[str, dict[int, Run]]]]:

@@ -61,7 +61,11 @@ rule render_pages:
         site=SITE_SOURCES,
         claims="data/published/claims.yaml",
         foreseen="data/published/ntua_figure28.csv",
-        peers=[path for path in ["data/bench/peers.json"] if Path(path).is_file()],
+        peers=[
+            path
+            for path in ["data/bench/peers.json", "data/bench/all_reduce.json"]
+            if Path(path).is_file()
+        ],
         changes=[CHANGES] if STUDY.changes or Path(CHANGES).is_file() else [],
         registries=["models/registry.yaml", "data/datasets.yaml"],
         templates=["models/templates/own_model.py", "data/templates/own_data.py"],

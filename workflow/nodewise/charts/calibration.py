@@ -3,17 +3,13 @@
 import altair as alt
 import pandas as pd
 
-from nodewise.calibration import Calibration, Collective
+from nodewise.calibration import COLLECTIVES, Calibration, Collective
 from nodewise.charts import theme
 from nodewise.charts.figure import Figure, View, few, inline, tooltip
 from nodewise.charts.fits import HELD_OUT, line_dash, nodes_axis
 from nodewise.overhead.calibration import examine
 from nodewise.quantities import write_number
 
-_HEADINGS: dict[Collective, str] = {
-    "ring": "Time of an all-reduce by TensorFlow's ring",
-    "direct": "Time of an all-reduce by sockets alone",
-}
 _VIEW = View(
     "absolute",
     "Time of an all-reduce by payload and nodes",
@@ -44,6 +40,7 @@ def all_reduce(rows: pd.DataFrame, of: dict[str, str], collective: Collective, k
         collective: whose all-reduces they are.
         kind: the kind of the observed times.
     """
+    title = f"Time of an all-reduce {COLLECTIVES[collective]}"
     data = rows[["role", *_TOLD]]
     observed, held = data[data["role"] == "observed"], data[data["role"] == "held out"]
     kinds = [kind, "fitted", *(["predicted"] if len(held) else [])]
@@ -57,9 +54,9 @@ def all_reduce(rows: pd.DataFrame, of: dict[str, str], collective: Collective, k
         of=of | {"collective": collective},
         layers=_layers(data, kind),
         data=data,
-        title=_HEADINGS[collective],
+        title=title,
         kinds=kinds,
-        alt=f"{_HEADINGS[collective]}. {kind.capitalize()}: {_in_words(observed)}."
+        alt=f"{title}. {kind.capitalize()}: {_in_words(observed)}."
         + (f" Predicted: {_in_words(held)}." if len(held) else ""),
         caption=(
             "In the node's own time; the data hold the wall time too. Points: median over launches "

@@ -51,6 +51,7 @@ from nodewise.pages.study import (
     read_study,
     slug,
 )
+from nodewise.peers import EXCHANGES_FILE
 from nodewise.peers import FILE as PEERS
 from nodewise.quantities import counted
 from nodewise.records import record_json
@@ -112,7 +113,7 @@ def render_pages(
         **_copies(tables_dir, "tables", [f"{name}.*" for name in study.tables]),
         **_copies(overhead_dir, "tables", [f"{name}.csv" for name in study.overhead]),
         **_copies(tables_dir.parent, "tables", [CHANGES]),
-        **_copies(PEERS.parent, "tables", [PEERS.name]),
+        **_copies(PEERS.parent, "tables", [PEERS.name, EXCHANGES_FILE.name]),
         **_copies(charts_dir, "charts", ["*.vl.json", "*.svg", "*.csv", "*.js"]),
         **_copies(site_dir / "assets", "assets", ["*.*"]),
     }

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.calibration import Calibration, Collective
+from nodewise.calibration import COLLECTIVES, Calibration
 from nodewise.overhead.calibration import (
     BYTES_JUDGED_FROM,
     BYTES_WITHIN,
@@ -25,10 +25,6 @@ from nodewise.tables import PARTS
 PARTS_WITHIN = 0.05
 SHOWN = 40  # cells whose parts add up worst
 
-_WHOSE: dict[Collective, str] = {
-    "ring": "by TensorFlow's ring",
-    "direct": "by sockets alone",
-}
 _LAWS = {
     "bytes_from": write_number(BYTES_JUDGED_FROM, "B"),
     "bytes_within": f"{BYTES_WITHIN:.0%}",
@@ -138,7 +134,7 @@ def _found(study: Study, calibration: Calibration, found: Findings) -> dict[str,
         "links": table(found.links, _links(kind)) if len(found.links) else None,
         "payload_share": _median(found.links["payload_share"], "share", "predicted"),
         "all_reduces": [
-            {"collective": collective, "whose": _WHOSE[collective]}
+            {"collective": collective, "whose": COLLECTIVES[collective]}
             | _all_reduces(all_reduces, kind)
             | {"figures": study.pick("all-reduce", collective=collective, **of)}
             for collective, all_reduces in found.all_reduces.items()

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nodewise.calibration import COLLECTIVES
 from nodewise.misfits import read_json
 from nodewise.pages.markup import Column, data, table
 from nodewise.pages.study import Page, Study
-from nodewise.peers import FILE, PEERS, Interval, Results
+from nodewise.peers import EXCHANGES_FILE, FILE, PEERS, Exchanges, Interval, Results
 from nodewise.quantities import kind_label
 
 PATH = "peers.html"
@@ -50,6 +51,16 @@ _ALL_REDUCES = [
     Column("reached", "At most the level"),
     _KIND,
 ]
+_EXCHANGES = [
+    Column("way", "All-reduce"),
+    Column("nodes", "Nodes"),
+    Column("payload", "Payload", "B", kind_from="kind"),
+    Column("wire_s", "On the wire", "s", "predicted"),
+    _ends("ratio", "All-reduce ÷ wire", "×"),
+    Column("sent", "Bytes sent ÷ ring's", "×", kind_from="kind"),
+    Column("reached", "At most the level"),
+    _KIND,
+]
 _FITS = [
     Column("model", "Model"),
     Column("way", "Against"),
@@ -59,8 +70,8 @@ _FITS = [
 ]
 
 
-def pages(study: Study, file: Path = FILE) -> Iterator[Page]:
-    """Yield the page, if there is a comparison to show."""
+def pages(study: Study, file: Path = FILE, exchanges: Path = EXCHANGES_FILE) -> Iterator[Page]:
+    """Yield the page, if there is a comparison to show; all-reduces by themselves if there are."""
     if not file.is_file():
         return
     found = read_json(Results, file)
@@ -69,6 +80,7 @@ def pages(study: Study, file: Path = FILE) -> Iterator[Page]:
         "fastest": table(_fastest(study, found), _FASTEST),
         "steps": table(_steps(study, found), _STEPS),
         "all_reduces": table(_all_reduces(found), _ALL_REDUCES),
+        "exchanges": _exchanges(exchanges) if exchanges.is_file() else None,
         "fits": table(_fits(study, found), _FITS) if found.fits else None,
         "levels": {name: data(level, "×") for name, level in found.levels.items()},
         "off": data(max((work.off for work in found.same_work), default=None), "share"),
@@ -159,6 +171,33 @@ def _all_reduces(found: Results) -> list[dict[str, Any]]:
         }
         for one in sorted(found.all_reduces, key=lambda one: (one.payload_bytes, one.nodes))
     ]
+
+
+def _exchanges(file: Path) -> dict[str, Any]:
+    found = read_json(Exchanges, file)
+    rows = [
+        {
+            "way": COLLECTIVES[one.collective],
+            "nodes": one.nodes,
+            "payload": one.payload_bytes,
+            "wire_s": one.wire_s,
+            **_spread("ratio", one.ratio),
+            "sent": one.sent,
+            "reached": _reached(one.ratio.median, found.level),
+            "kind": kind_label(found.kind),
+        }
+        for one in found.found
+    ]
+    return {
+        "file": file.as_posix(),
+        "url": f"tables/{file.name}",
+        "table": table(rows, _EXCHANGES),
+        "cluster": found.cluster.label,
+        "rounds": found.found[0].ratio.rounds,
+        "measured": f"{found.started_at:%Y-%m-%d}",
+        "cpu": found.provenance.cpu,
+        "commit": (found.provenance.commit or "unknown")[:12],
+    }
 
 
 def _fits(study: Study, found: Results) -> list[dict[str, Any]]:

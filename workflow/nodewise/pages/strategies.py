@@ -5,8 +5,10 @@ from typing import Any
 
 import pandas as pd
 
+from nodewise.cells import Cell
 from nodewise.pages.diagrams import draw
 from nodewise.pages.markup import Column, Table, table
+from nodewise.pages.sent_bytes import Trained
 from nodewise.pages.study import Page, Shown, Study, slug
 from nodewise.pages.ways import WAYS
 from nodewise.strategies import STRATEGIES
@@ -112,13 +114,18 @@ def _with_formula(
     done = cells[cells["status"] == "ok"].drop_duplicates(_AT)
     values = done[["cell_id", "payload_bytes", "steps_per_epoch"]].to_numpy()
     sent = [
-        WAYS[name].sent(study.records[cell_id].cell, int(payload), int(steps))
+        WAYS[name].sent(_trained(study, study.records[cell_id].cell, int(payload), int(steps)))
         for cell_id, payload, steps in values
     ]
     formula = done[_AT].assign(formula_bytes=pd.Series(sent, index=done.index, dtype="float64"))
     rows = curves.merge(formula, "left", _AT)
     something = rows["formula_bytes"].where(rows["formula_bytes"] > 0)
     return rows.assign(ratio=rows["bytes_sent_per_step"] / something)
+
+
+def _trained(study: Study, cell: Cell, payload_bytes: int, steps_per_epoch: int) -> Trained:
+    described = study.architectures.get(cell.model)
+    return Trained(cell, payload_bytes, steps_per_epoch, described.layers if described else ())
 
 
 def _figures(study: Study, cells: pd.DataFrame) -> list[Shown]:

@@ -4,15 +4,10 @@ One entry for each of `nodewise.strategies.STRATEGIES`; its text is the template
 `site/templates/strategies`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from nodewise.cells import Cell
+from nodewise.pages import sent_bytes
 from nodewise.pages.diagrams import Diagram, Lane, Row
-
-# cell, bytes of its gradient, steps of its epoch -> bytes that a node sends per step, mean over the
-# nodes that train; None where a cell does not tell
-Sent = Callable[[Cell, int, int], float | None]
 
 
 @dataclass(frozen=True)
@@ -32,43 +27,8 @@ class Way:
     holds: str
     sends: str
     needs: str
-    sent: Sent
+    sent: sent_bytes.Sent
     pictures: tuple[Diagram, ...]
-
-
-def _nothing(cell: Cell, payload: int, steps_per_epoch: int) -> float:
-    """Nothing leaves the process."""
-    return 0.0
-
-
-def _unknown(cell: Cell, payload: int, steps_per_epoch: int) -> None:
-    """It depends on activations, of which a cell says nothing."""
-
-
-def _ring(cell: Cell, payload: int, steps_per_epoch: int) -> float:
-    """A ring all-reduce; a star sends as much in all."""
-    return 2 * (cell.nodes - 1) / cell.nodes * payload
-
-
-def _gradient(cell: Cell, payload: int, steps_per_epoch: int) -> float:
-    """One gradient; servers send, but do not train."""
-    return float(payload)
-
-
-def _averaged(cell: Cell, payload: int, steps_per_epoch: int) -> float | None:
-    """A ring all-reduce of the weights once in a period; unknown if of optimizer states, too."""
-    if cell.options.get("optimizer_state") == "averaged":
-        return None
-    period = cell.options.get("period")
-    steps = steps_per_epoch if period == "epoch" else period
-    return _ring(cell, payload, steps_per_epoch) / steps if isinstance(steps, int) else None
-
-
-def _compressed(cell: Cell, payload: int, steps_per_epoch: int) -> float | None:
-    """Half a gradient to each of the others; other methods send as much as is worth sending."""
-    if cell.options.get("method") != "float16":
-        return None
-    return (cell.nodes - 1) * payload / 2
 
 
 _RING_BYTES = "2(n − 1)/n · S"
@@ -347,7 +307,7 @@ WAYS = {
         "one or more servers",
         "S; a server n · S/p",
         "nodes that only serve",
-        _gradient,
+        sent_bytes.gradient,
         (_ASYNCHRONOUS,),
     ),
     "compressed_sgd": Way(
@@ -355,18 +315,18 @@ WAYS = {
         "every worker",
         "(n − 1) · M",
         "a connection between any two nodes",
-        _compressed,
+        sent_bytes.compressed,
         (_COMPRESSED,),
     ),
     "custom_loop": Way(
-        "yes", "every worker", _RING_BYTES, "nothing else", _ring, (_ring_of("A step"),)
+        "yes", "every worker", _RING_BYTES, "nothing else", sent_bytes.ring, (_ring_of("A step"),)
     ),
     "horovod": Way(
         "yes",
         "every worker",
         _RING_BYTES,
         "Horovod, built from its source",
-        _ring,
+        sent_bytes.ring,
         (
             _ring_of(
                 "A step",
@@ -385,7 +345,7 @@ WAYS = {
         "a stage each; a model per group",
         "2(p − 1)/p · A/g + 2(g − 1)/g · S/p",
         "a model that can be cut; nodes that groups divide",
-        _unknown,
+        sent_bytes.unknown,
         (_PIPELINES,),
     ),
     "mirrored": Way(
@@ -393,7 +353,7 @@ WAYS = {
         "every device",
         "0: one process",
         "one machine; GPUs, or its cores as devices",
-        _nothing,
+        sent_bytes.nothing,
         (_MIRRORED,),
     ),
     "model_parallel": Way(
@@ -401,16 +361,16 @@ WAYS = {
         "a stage each",
         "2(n − 1)/n · A",
         "a model that can be cut where one tensor passes",
-        _unknown,
+        sent_bytes.unknown,
         (_NAIVE, _PIPELINED),
     ),
-    "mpi": Way("yes", "every worker", _RING_BYTES, "MPICH", _ring, (_ring_of("A step"),)),
+    "mpi": Way("yes", "every worker", _RING_BYTES, "MPICH", sent_bytes.ring, (_ring_of("A step"),)),
     "multi_worker_mirrored": Way(
         "yes",
         "every worker",
         _RING_BYTES,
         "nothing else",
-        _ring,
+        sent_bytes.ring,
         (_ring_of("A step with a ring"), _STAR),
     ),
     "parameter_averaging": Way(
@@ -418,7 +378,7 @@ WAYS = {
         "every worker",
         "2(n − 1)/n · S/τ",
         "nothing else",
-        _averaged,
+        sent_bytes.averaged,
         (_AVERAGING,),
     ),
     "parameter_server": Way(
@@ -426,7 +386,7 @@ WAYS = {
         "one or more servers",
         "S; a server n · S/p",
         "nodes that only serve",
-        _gradient,
+        sent_bytes.gradient,
         (_COORDINATED,),
     ),
     "single": Way(
@@ -434,7 +394,7 @@ WAYS = {
         "the worker",
         "0",
         "nothing",
-        _nothing,
+        sent_bytes.nothing,
         (
             Diagram(
                 "A step",
@@ -451,7 +411,7 @@ WAYS = {
         "its columns of split layers each; every worker the others",
         "2(n − 1)/n · (a + S), S without split layers",
         "a dense layer with more outputs than a worker has examples",
-        _unknown,
+        sent_bytes.split_dense,
         (_SPLIT_DENSE,),
     ),
     "tensor_parallel": Way(
@@ -459,7 +419,7 @@ WAYS = {
         "a part of split layers each; every node the others",
         "2(n − 1)/n · a, x times",
         "dense layers, two in a row",
-        _unknown,
+        sent_bytes.tensor_parallel,
         (_SPLIT_LAYERS,),
     ),
 }

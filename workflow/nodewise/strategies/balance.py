@@ -1,4 +1,4 @@
-"""Cutting a chain into consecutive stages that cost about the same.
+"""Where models are cut: a chain into stages that cost about the same, a dense layer into columns.
 
 This module imports neither TensorFlow nor anything else of ours.
 """
@@ -51,3 +51,11 @@ def balanced(costs: Sequence[int], crossing: Sequence[int], stages: int) -> tupl
         return min(found, default=(inf, ()))
 
     return least_sent(0, stages)[1]
+
+
+def fewer_bytes(inputs: int, outputs: int, *, own: int, nodes: int) -> bool:
+    """Return whether a dense layer that is split over `nodes` sends less than its gradient is.
+
+    A worker sends the inputs of its `own` examples instead of weights, and outputs to each other.
+    """
+    return nodes > 1 and own * (inputs + nodes * outputs) < inputs * outputs

@@ -23,6 +23,7 @@ from keras import layers
 from numpy.typing import NDArray
 
 from nodewise.strategies import base
+from nodewise.strategies.balance import fewer_bytes
 from nodewise.strategies.calls import Calls
 from nodewise.strategies.direct import Direct, Floats
 from nodewise.strategies.peers import Peers
@@ -158,10 +159,7 @@ class Halves:
 
 
 def saves_bytes(layer: keras.Layer, model: keras.Model, job: base.Job) -> bool:
-    """Tell whether a layer of `model` can be split, and sends less then than its gradient would be.
-
-    A worker sends its examples' inputs instead of the layer's weights, and outputs to each other.
-    """
+    """Tell whether a layer of `model` can be split, and sends less then than its gradient is."""
     own = job.global_batch // job.size  # or one more
     # a subclass, or a layer with LoRA, may make something else of its inputs
     if type(layer) is not layers.Dense or layer.lora_enabled or not layer.trainable:
@@ -170,10 +168,9 @@ def saves_bytes(layer: keras.Layer, model: keras.Model, job: base.Job) -> bool:
         return False
     given = [node.input_tensors[0] for node in _nodes(model) if node.operation is layer]
     once = len(given) == 1 and len(given[0].shape) == 2  # on rows of examples
-    if not once or layer.dtype_policy.name != "float32" or job.size == 1 or own < 2:
+    if not once or layer.dtype_policy.name != "float32" or own < 2:
         return False
-    inputs, outputs = layer.kernel.shape
-    return bool(own * (inputs + job.size * outputs) < inputs * outputs)
+    return fewer_bytes(*layer.kernel.shape, own=own, nodes=job.size)
 
 
 def _nodes(model: keras.Model) -> list[Any]:
