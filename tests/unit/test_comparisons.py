@@ -1,5 +1,6 @@
 """What is compared with what: the same base everywhere, and nodes only with nodes."""
 
+import pandas as pd
 import pytest
 
 import make_records as make
@@ -118,3 +119,28 @@ def test_a_model_of_the_same_name_on_other_data_has_its_own_page(tmp_path):
         page = (docs / f"results/{data}/fashion-cnn.md").read_text()
         assert f">{mine}<" in page
         assert other not in page
+
+
+def test_the_way_whose_points_were_launched_again_is_told_first_of_two_comparisons():
+    once = [{"strategy": name, "repeats": 1, "nodes": 2} for name in "abc"]
+    again = [{"strategy": name, "repeats": 3, "nodes": 2} for name in "ab"]
+    groups = [pd.DataFrame(once), pd.DataFrame(again)]
+    assert comparisons.most_ways(groups) is groups[1]
+    assert comparisons.launched_again(pd.concat(groups))["repeats"].tolist() == [3, 3]
+    assert len(comparisons.launched_again(groups[0])) == 3
+
+
+def test_one_node_of_several_shares_of_a_core_is_held_against_the_largest_share(tmp_path):
+    def emulated(cpu, **about):
+        return make.cell(cluster={"kind": "emulated", "node": {"cpu": cpu}}, **about)
+
+    records = [
+        make.record(make.cell()),
+        slower(make.record(emulated(0.2, experiment="slow")), 3),
+        make.record(emulated(0.4, experiment="other", batch=512)),  # of which there is no other
+    ]
+    rows = comparisons.shares_of_a_core(tables_of(records, tmp_path)["curves"])
+    assert rows["share"].tolist() == ["1 core", "0.2 core"]
+    assert rows["against"].tolist() == pytest.approx(
+        [1, rows["step_time_s"][1] / rows["step_time_s"][0]]
+    )

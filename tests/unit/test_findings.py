@@ -51,10 +51,11 @@ def test_the_best_speed_up_is_that_of_the_table(study):
     tables, docs = study
     curves = tables["curves"]
     fair = curves[(curves["nodes"] > 1) & (curves["flags"] == "")]
-    gains, best = int((fair["speedup"] > 1).sum()), fair["speedup"].max()
+    gains, best = int((fair["speedup"] > 1).sum()), fair[fair["repeats"] > 1]["speedup"].max()
     answer = leads(docs / "findings.md")[0]
     assert answer.startswith(f"In {gains} of {len(fair)} comparisons")
-    assert f"{best:.2f}× measured" in answer
+    assert best < fair["speedup"].max()  # which was launched once: the luckiest of many
+    assert f"the most of those launched more than once was {best:.2f}× measured" in answer
 
 
 def test_which_batch_compares_the_smallest_and_the_largest(study):
@@ -101,10 +102,11 @@ def test_points_of_two_runs_are_compared_with_one_node_of_the_same_run(study):
 def test_the_home_page_has_the_best_speed_up_of_whole_gradients(study):
     tables, docs = study
     rows = comparisons.fair(comparisons.on_several_nodes(tables["curves"]))
-    best = rows[rows["exchange"].isin(("ring", "star"))]["speedup"].max()
+    rows = rows[rows["exchange"].isin(("ring", "star"))]
+    best = rows[rows["repeats"] > 1]["speedup"].max()
     home = Text((docs / "index.md").read_text()).text
     assert f"{best:.2f}× measured" in home.replace("\n", " ")
-    assert " by the launches): the best speed-up" in home or "launched once: the best" in home
+    assert " by the launches): the best speed-up" in home
 
 
 def test_points_with_a_caution_are_counted_and_decide_nothing(study):

@@ -188,7 +188,8 @@ def test_points_over_other_links_stand_beside_the_law_and_what_lies_beyond_is_ma
     fast = emulated(400, nodes=(1, 4), experiment="link_400")
     other = emulated(25, nodes=(1, 4), experiment="link_25", strategy="mpi")
     elsewhere = emulated(200, nodes=(1, 4), experiment="link_200", machine="another")
-    rows = fit_all(emulated(), fast, other, elsewhere)["rates"]
+    every = emulated(50, nodes=(1, 4), experiment="unsharded", pipeline="unsharded")
+    rows = fit_all(emulated(), fast, other, elsewhere, every)["rates"]
     line = rows[(rows["experiment"] == "steps") & (rows["batch_per_worker"] == 32)]
     seen = line[line["observed_s"].notna()]
     assert set(map(tuple, seen[["rate_bit_s", "nodes"]].to_numpy())) == {

@@ -68,6 +68,7 @@ def launches(
             "data_origin": "official",
             "machine": "a processor",
             "whole_epochs": False,
+            "pipeline": "sharded",
             "status": "ok",
         } | names
         seconds = law.evaluate(truth, n, batch, payload) * np.exp(noise * rng.standard_normal())
@@ -101,6 +102,7 @@ def tables(*parts):
         exchange=("exchange", "first"),
         options=("options", "first"),
         machine=("machine", "first"),
+        pipeline=("pipeline", "first"),
     )
     filled = {
         "reason": "",

@@ -246,7 +246,8 @@ def test_headlines_never_come_from_crowded_machines(tmp_path):
 
 def test_headlines_are_those_of_the_tables(study):
     curves = pd.read_parquet(study / "tables" / "curves.parquet")
-    best = curves.loc[(curves["nodes"] > 1) & (curves["flags"] == ""), "speedup"].max()
+    told = (curves["nodes"] > 1) & (curves["flags"] == "") & (curves["repeats"] > 1)
+    best = curves.loc[told, "speedup"].max()
     trials = views.held_out(views.read_overhead(study / "overhead")["trials"])
     home = (study / "docs" / "index.md").read_text()
     values = [float(value) for value in re.findall(r'<data value="([^"]+)"', home)]

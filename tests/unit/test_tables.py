@@ -70,6 +70,9 @@ def test_a_block_outside_the_gates_flags_its_cell_and_its_point(tmp_path):
     assert tables["cells"]["flags"].tolist() == ["", reason]
     assert tables["cells"]["discarded_blocks"].tolist() == [0, 2]
     assert tables["curves"]["flags"].tolist() == [reason]
+    quiet = [make.record(make.cell(repeat=repeat)) for repeat in (2, 3)]
+    tables = tables_of([*records, *quiet], tmp_path)
+    assert tables["curves"]["flags"].tolist() == [""]  # of four launches one: the median holds
 
 
 def test_without_records_the_tables_are_empty_and_keep_their_columns():

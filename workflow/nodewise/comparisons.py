@@ -32,15 +32,24 @@ def fair(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def most_ways(groups: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the comparison of most ways; of several, what was launched again, on most nodes."""
+    """Return the comparison of most ways among those launched again; of several, on most nodes."""
     return max(
         groups,
         key=lambda one: (
+            (one["repeats"] > 1).mean() > 0.5,
             one["strategy"].nunique(),
-            (one["repeats"] > 1).mean(),
             one["nodes"].iloc[0],
         ),
     )
+
+
+def launched_again(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of several launches, or all if there are none.
+
+    The best of many that were launched once is the luckiest.
+    """
+    repeated = rows[rows["repeats"] > 1]
+    return rows if repeated.empty else repeated
 
 
 def nearly_as_fast(group: pd.DataFrame) -> str:
@@ -87,6 +96,29 @@ def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
         efficiency=speedup / several["nodes"],
     )
     return several.dropna(subset="speedup").reset_index(drop=True)
+
+
+def shares_of_a_core(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return one node's step times by its share of a core, where one machine trained on several.
+
+    One row per machine, model, batch and share, median over the points, in the node's own time;
+    `against` is the ratio to the largest share. Slow motion that costs nothing has a ratio of one.
+    """
+    one = with_labels(curves[(curves["strategy"] == SINGLE) & (curves["nodes"] == 1)])
+    one = one[~one["whole_epochs"]]
+    share = one["cluster"].str.extract(r"^([\d.]+) core", expand=False)
+    one = one.assign(
+        share=share.fillna("1").add(" core"),
+        part=share.astype("float64").fillna(1.0),
+    )
+    at = ["machine", "model", "dataset", "batch_per_worker"]
+    one = one[one.groupby(at)["part"].transform("nunique") > 1]
+    rows = one.groupby([*at, "part", "share"], as_index=False).agg(
+        step_time_s=("step_time_s", "median"), launches=("repeats", "sum"), label=("label", "first")
+    )
+    rows = rows.sort_values([*at, "part"], ascending=[*(True for _ in at), False])
+    largest = rows.groupby(at)["step_time_s"].transform("first")
+    return rows.assign(against=rows["step_time_s"] / largest).reset_index(drop=True)
 
 
 def _with_flags_of_one(rows: pd.DataFrame) -> list[str]:

@@ -122,6 +122,7 @@ CURVES = {
     "whole_epochs": "bool",
     "exchange": "str",
     "options": "str",
+    "pipeline": "str",
     "machine": "str",
     "repeats": "int64",
     "weights": "str",
@@ -567,14 +568,16 @@ def _curve_point(launches: pd.DataFrame, medians: dict[Any, Any]) -> dict[str, A
     """Medians over the launches; rates and epoch times follow from the median step time."""
     first = launches.iloc[0]
     step_time = medians["step_time_s"]
-    flags = dict.fromkeys(launches["flags"])
+    flags = launches.loc[launches["flags"] != "", "flags"]
     return {
         "exchange": first["exchange"],
         "options": first["options"],
+        "pipeline": first["input"],
         "machine": first["machine"],
         "repeats": len(launches),
         "oversubscribed": bool(launches["oversubscribed"].any()),
-        "flags": "; ".join(filter(None, flags)),
+        # a median holds against fewer than half of its launches
+        "flags": "; ".join(dict.fromkeys(flags)) if 2 * len(flags) >= len(launches) else "",
         "weights": launches["weights"].max(),  # "random" if one launch had to
         **medians,
         "examples_per_s": first["global_batch"] / step_time if step_time else np.nan,

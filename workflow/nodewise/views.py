@@ -523,12 +523,13 @@ def _alone(published: pd.DataFrame) -> pd.DataFrame:
 
 def _as_ours(published: pd.DataFrame) -> pd.DataFrame:
     """Return published rows with the columns of ours."""
-    return published.assign(experiment="", cluster="", line="published", flags="", cell_id="")
+    ours = dict.fromkeys(("experiment", "cluster", "machine", "flags", "cell_id"), "")
+    return published.assign(**ours, line="published")
 
 
 def _beside(ours: pd.DataFrame, theirs: pd.DataFrame, values: list[str]) -> pd.DataFrame:
     theirs = _as_ours(theirs)
-    columns = [*GROUP, "cluster", "line", *POINT, *values, *LAUNCHES, "kind"]
+    columns = [*GROUP, "cluster", "machine", "line", *POINT, *values, *LAUNCHES, "kind"]
     whole: dict[str, Any] = {"repeats": "Int64", "epochs": "int64"}
     frames = [part.reindex(columns=columns).astype(whole) for part in (ours, theirs) if len(part)]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)

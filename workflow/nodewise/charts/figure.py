@@ -28,6 +28,7 @@ TITLES = {
     "repeats": "Launches",
     "line": "Strategy",
     "cluster": "Node",
+    "machine": "Machine",
     "flags": "Caution",
     "step_time_s": "Step time, median (s)",
     "step_time_low_s": "90 % interval from (s)",

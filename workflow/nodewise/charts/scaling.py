@@ -40,12 +40,12 @@ def training_time(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw training time by batch and nodes, ours beside the published (`views.training_times`)."""
     data = rows.rename(columns={"low_seconds": "low", "high_seconds": "high"})
     values = ["epochs", "seconds", "low", "high", "speedup"]
-    data = data[["kind", "experiment", "cluster", *_POINT, *values, *LAUNCHES]]
+    data = data[["kind", "experiment", "cluster", "machine", *_POINT, *values, *LAUNCHES]]
     epochs = _span(data["epochs"])
     caption = "Each group of points is one batch size, with its nodes counted below it. " + HOLLOW
     if data["kind"].str.startswith("emulated").any():
         caption += " Times of emulated nodes are their own, of a node with a whole core."
-    caption += _several_clusters(data)
+    caption += _several_clusters(data) + _several_machines(data)
     if data["low"].notna().any():
         caption += " Vertical bars: 90 % interval of the median over launches."
     if data["kind"].str.contains(PROJECTED).any():
@@ -79,7 +79,7 @@ def training_time(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
 def accuracy(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw training accuracy by batch and nodes, ours beside the published (`views.accuracies`)."""
     values = ["epochs", "accuracy", "test_accuracy"]
-    data = rows[["kind", "experiment", "cluster", *_POINT, *values, *LAUNCHES]]
+    data = rows[["kind", "experiment", "cluster", "machine", *_POINT, *values, *LAUNCHES]]
     epochs = _span(data["epochs"])
     y = alt.Y("accuracy:Q", title=f"Training accuracy after {epochs}")
     return Figure(
@@ -385,6 +385,14 @@ def _several_clusters(data: pd.DataFrame) -> str:
     """Say of which nodes the lines are, if not of equal ones: they are drawn alike."""
     clusters = sorted(set(data["cluster"]) - {""})
     return f" Ours are of several nodes, a line each: {'; '.join(clusters)}." * (len(clusters) > 1)
+
+
+def _several_machines(data: pd.DataFrame) -> str:
+    """Say which machine measured what, if it was not one: their times do not compare."""
+    ours = data[data["machine"] != ""].groupby("machine")["experiment"].unique()
+    measured = "; ".join(f"{machine}: {', '.join(of)}" for machine, of in ours.items())
+    said = f" Measured on several machines, of which one's times are not another's: {measured}."
+    return said * (len(ours) > 1)
 
 
 def _span(epochs: pd.Series) -> str:

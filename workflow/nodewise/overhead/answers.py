@@ -61,7 +61,9 @@ def in_words(optimum: Optimum) -> str:
         f"{_compared(optimum)} {_goal(optimum, words)} {_best(optimum, words)}",
         _break_even(optimum, words),
         _limits(optimum, words),
-        "That is outside of what was measured: a prediction." if optimum.predicted else "",
+        "The best number is outside of what was measured: a prediction."
+        if optimum.predicted
+        else "",
     ]
     return " ".join(filter(None, said))
 
@@ -139,8 +141,10 @@ def _best(optimum: Optimum, words: _Words) -> str:
         return f"{best}."
     near = ranges(optimum.nodes, np.isin(optimum.nodes, optimum.near))
     if optimum.question.objective != "efficiency" and _probability(optimum) < _STANDS_OUT:
-        law = f"{near} nodes, all within {100 * NEAR:g} % of the best. By the law that is {best}."
-        return f"{law} The points leave it open." if _probability(optimum) < _OPEN else law
+        law = f"{near} nodes by the law, all within {100 * NEAR:g} % of its best,"
+        if _probability(optimum) >= _OPEN:
+            return f"{law} {best}."
+        return f"{law} {_nodes(optimum.best)}. The points leave it open: {_sure(optimum)}."
     return f"{best}. Within {100 * NEAR:g} % of {words.best}: {near} nodes."
 
 

@@ -40,7 +40,8 @@ _PARTS = ["compute_s", "wait_s", "communicate_s"]
 _CURVE = [name for name in CURVE_KEY if name not in ("batch_per_worker", "nodes")]
 _NEEDED = [
     *CURVE_KEY,
-    *("exchange", "options", "machine", "oversubscribed", "step_time_s", "payload_bytes"),
+    *("exchange", "options", "pipeline", "machine", "oversubscribed", "step_time_s"),
+    "payload_bytes",
     *("compute_s", "wait_s", "communicate_s", "apply_s", "bytes_sent_per_step"),
     *("input_s", "steps_per_epoch", "cell_id"),
 ]
@@ -183,6 +184,7 @@ def published_curves(published: pd.DataFrame) -> pd.DataFrame:
         whole_epochs=True,
         exchange="ring",
         options="{}",
+        pipeline="",
         oversubscribed=False,
         steps_per_epoch=rows["steps"] // rows["epochs"],
         cell_id="",

@@ -44,7 +44,7 @@ _PAYLOAD_SHARE = 1448 / 1514  # of a full Ethernet frame, beside headers of Ethe
 _LABEL = re.compile(r"(?P<share>[\d.]+) core, (?P<rate>[\d.]+) Mbit/s(?P<rest>.*)")
 _SAME = [
     *("machine", "model", "dataset", "strategy", "kind", "data_origin", "whole_epochs"),
-    "batch_per_worker",
+    *("batch_per_worker", "pipeline"),
 ]
 
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pandas as pd
 
-from nodewise import __version__, gates, peers, views
+from nodewise import __version__, comparisons, gates, peers, views
+from nodewise.architecture import Architecture
 from nodewise.intervals import INTERVAL
-from nodewise.pages.markup import number
-from nodewise.pages.study import Page, Study, slug
+from nodewise.pages.markup import Column, Table, number, table
+from nodewise.pages.study import CHANGES, Page, Study, slug
 from nodewise.quantities import GENERATED, KINDS, PROJECTED, base_kind, write_number
 from nodewise.tables import CURVE_KEY
 
@@ -18,6 +19,25 @@ _MEMORY_KEPT = pd.Timestamp("2026-11-22T16:00Z")  # by workers, since then: `run
 _ONEDNN = pd.Timestamp("2026-11-22T23:00Z")
 _WITHOUT_ONEDNN = "AMD EPYC"
 
+_MACHINES = [
+    Column("cpu", "Processor"),
+    Column("cores", "Cores"),
+    Column("memory", "Memory"),
+    Column("kernel", "Kernel"),
+    Column("cells", "Cells"),
+    Column("experiment", "Experiments", wide=True),
+]
+_SHARES = [
+    Column("machine", "Machine"),
+    Column("model", "Model"),
+    Column("batch_per_worker", "Batch"),
+    Column("share", "Node"),
+    Column("launches", "Launches"),
+    Column("step_time_s", "Step time, its own", "s", kind_from="label"),
+    Column("against", "Against the largest share", "×", kind_from="label"),
+    Column("label", "Kind"),
+]
+
 
 def pages(study: Study) -> Iterator[Page]:
     """Yield the page that leads to the pages about the site, the method and the data page."""
@@ -26,7 +46,8 @@ def pages(study: Study) -> Iterator[Page]:
         "kinds": list(KINDS.items()),
         "projected": f"measured {PROJECTED}",
         "generated": f"measured, {GENERATED}",
-        "machines": _machines(study),
+        "machines": table(_machines(study), _MACHINES),
+        "slow_motion": _slow_motion(study),
         "cell_kinds": {base_kind(kind).removesuffix(" soft") for kind in study.cells["kind"]},
         "gates": gates.IN_WORDS,
         "blocks": gates.MAX_BLOCKS,
@@ -46,6 +67,18 @@ def pages(study: Study) -> Iterator[Page]:
         "datasets": [
             study.datasets[name] for name in sorted(set(cells["dataset"]) & set(study.datasets))
         ],
+        "others": [
+            {"file": name, "what": what}
+            for name, (there, what) in {
+                CHANGES: (not study.changes.empty, "what moved between two runs"),
+                peers.FILE.name: (peers.FILE.is_file(), "launches against Horovod and PyTorch"),
+                peers.EXCHANGES_FILE.name: (
+                    peers.EXCHANGES_FILE.is_file(),
+                    "all-reduces by themselves",
+                ),
+            }.items()
+            if there
+        ],
         "version": __version__,
         "commits": sorted(set(cells["commit"]) - {""}),
     }
@@ -53,9 +86,15 @@ def pages(study: Study) -> Iterator[Page]:
 
 
 def _without_onednn(study: Study) -> int:
-    """Return how many cells were measured without oneDNN's convolutions."""
-    early = study.cells.loc[study.cells["started_at"] < _ONEDNN, "cell_id"]
-    return sum(study.records[cell].provenance.cpu == _WITHOUT_ONEDNN for cell in early)
+    """Return how many cells with convolutions were measured without oneDNN's."""
+    early = study.cells[study.cells["started_at"] < _ONEDNN]
+    dense = [name for name, of in study.architectures.items() if not _convolves(of)]
+    asked = early.loc[~early["model"].isin(dense), "cell_id"]
+    return sum(study.records[cell].provenance.cpu == _WITHOUT_ONEDNN for cell in asked)
+
+
+def _convolves(architecture: Architecture) -> bool:
+    return any("Conv" in layer.kind for layer in architecture.layers)
 
 
 def _spread_of_launches(study: Study) -> dict[str, Any] | None:
@@ -73,20 +112,36 @@ def _spread_of_launches(study: Study) -> dict[str, Any] | None:
     }
 
 
-def _machines(study: Study) -> list[list[tuple[str, object]]]:
-    """Return each machine that measured a cell, and how many cells it measured."""
-    found: dict[tuple[tuple[str, object], ...], int] = {}
-    for record in study.records.values():
-        made = record.provenance
-        machine = (
-            ("Processor", made.cpu),
-            ("Cores", made.cores),
-            ("Memory", write_number(made.memory_bytes, "B")),
-            ("Kernel", made.kernel),
-            ("Network", made.network),
-        )
-        found[machine] = found.get(machine, 0) + 1
-    return [[*machine, ("Cells", count)] for machine, count in found.items()]
+def _machines(study: Study) -> pd.DataFrame:
+    """Return each machine that measured a cell, and what it measured."""
+    made = [
+        {
+            "cpu": record.provenance.cpu,
+            "cores": record.provenance.cores,
+            "memory": write_number(record.provenance.memory_bytes, "B"),
+            "kernel": record.provenance.kernel,
+            "experiment": record.cell.experiment,
+        }
+        for record in study.records.values()
+    ]
+    columns = ["cpu", "cores", "memory", "kernel", "experiment"]
+    found = pd.DataFrame(made, columns=columns).groupby(["cpu", "cores"], as_index=False)
+    return found.agg(
+        **{name: (name, _each) for name in ("memory", "kernel", "experiment")},
+        cells=("experiment", "size"),
+    )
+
+
+def _each(values: "pd.Series[str]") -> str:
+    return ", ".join(sorted(set(values)))
+
+
+def _slow_motion(study: Study) -> Table | None:
+    """Return one node's step times in its own time, where nodes of several shares trained alike."""
+    rows = comparisons.shares_of_a_core(study.tables["curves"])
+    if rows.empty:
+        return None
+    return table(rows.assign(model=rows["model"].map(study.model_title)), _SHARES)
 
 
 def _tables(study: Study) -> list[dict[str, Any]]:

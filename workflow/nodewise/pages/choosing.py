@@ -182,8 +182,13 @@ def ratio_rule(study: Study) -> Markup | None:
     if not pays.any():
         return rule + Markup(" None of them was faster than one node.")
     last = rows[pays].sort_values("ratio").iloc[-1]
-    said = Markup(" The largest ratio at which nodes paid was {}, on {} of them.")
-    return rule + said.format(number(last["ratio"], "×", last["label"]), last["nodes"])
+    said = Markup(" The largest ratio at which nodes paid was {}, on {} of them{}.")
+    exception = last["nodes"] <= 1 + last["ratio"]
+    return rule + said.format(
+        number(last["ratio"], "×", last["label"]),
+        last["nodes"],
+        ", against the rule" if exception else "",
+    )
 
 
 def _ratios(study: Study) -> Table | None:

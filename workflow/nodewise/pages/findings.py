@@ -23,6 +23,7 @@ from nodewise.pages.markup import (
 )
 from nodewise.pages.study import Page, Shown, Study
 from nodewise.quantities import counted
+from nodewise.tables import CURVE_KEY
 
 _PART = {
     "input": "waiting for examples",
@@ -131,18 +132,21 @@ def nodes_pay(study: Study) -> Finding:
     told = comparisons.fair(rows)
     if told.empty:
         return _with_numbers(study, asked, rows, _PAYS)
-    best = told.sort_values("speedup", kind="stable").iloc[-1]
+    again = comparisons.launched_again(told)
+    best = again.sort_values("speedup", kind="stable").iloc[-1]
+    among = " of those launched more than once" * (len(again) < len(told))
     gains = int((told["speedup"] > 1).sum())
     speed = number(best["speedup"], "×", best["label"]) + between_launches(best)
     if gains:
         answer = Markup(
-            "In {} of {} comparisons several nodes trained faster than one; the most was {}, of {}."
-        ).format(gains, len(told), speed, study.point(best))
+            "In {} of {} comparisons several nodes trained faster than one; the most{} was {}, "
+            "of {}."
+        ).format(gains, len(told), text(among), speed, study.point(best))
     else:
         answer = Markup(
-            "In none of {} comparisons did several nodes train faster than one; the nearest to it "
-            "was {}, of {}."
-        ).format(len(told), speed, study.point(best))
+            "In none of {} comparisons did several nodes train faster than one; the nearest to "
+            "it{} was {}, of {}."
+        ).format(len(told), text(among), speed, study.point(best))
     limits = [
         text(
             "The batch per worker is the same on all nodes: the global batch grows with them, and "
@@ -150,7 +154,7 @@ def nodes_pay(study: Study) -> Finding:
         ),
         _DEVICES,
         *_one_launch(told),
-        *_two_runs(study),
+        *_two_runs(study, rows),
     ]
     shown = _figures(study, best, "speedup", "ways", "time")
     cells = [best["cell_id"], best["cell_id_one"]]
@@ -194,8 +198,9 @@ def which_batch(study: Study) -> Finding:
     limits = [
         text("This is of time alone: a larger batch means fewer updates of the weights an epoch."),
         *_one_launch(line),
+        *_two_runs(study, line),
     ]
-    figures = _figures(study, large, "time", "speedup")
+    figures = _figures(study, large, "speedup", "time")
     cells = [small["cell_id"], large["cell_id"]]
     told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
     return _with_numbers(study, told_of, told, _PAYS)
@@ -282,6 +287,12 @@ def accuracy_cost(study: Study) -> Finding:
                 "may be chance."
             )
         )
+        limits.append(
+            text(
+                "What makes a time doubtful, such as more workers than cores, makes no accuracy "
+                "so, unless updates come when they come."
+            )
+        )
     if len(trainings) < len(ours):
         limits.append(
             text(
@@ -300,11 +311,13 @@ def _changes(rows: pd.DataFrame, who: str) -> Markup:
     worse = int((rows["change"] < 0).sum())
     worst = rows.sort_values("change", kind="stable").iloc[0]
     said = Markup(
-        "{} of {} of {} on several nodes were less accurate than on one, at worst {}, not {}"
+        "{} of {} of {} on several nodes were less accurate than on one, at worst {}, not {}, of "
+        "the {} examples"
     )
     return said.format(
         *(worse, len(rows), who),
         *(number(worst[name], "accuracy", worst["label"]) for name in ("accuracy", "accuracy_one")),
+        worst["of"],
     )
 
 
@@ -412,7 +425,7 @@ def _figures(study: Study, row: "pd.Series[Any]", *names: str) -> list[Shown]:
     Of several lines or experiments it is the point's own.
     """
     line = row["line"] if "line" in row else row["strategy"]
-    point = {"experiment": row["experiment"], "line": line}
+    point = {"study": row["study"], "experiment": row["experiment"], "line": line}
     for name in names:
         shown = study.pick(name, model=row["model"], dataset=row["dataset"])
         own = [
@@ -427,9 +440,10 @@ def _listed(values: "pd.Series[int]") -> str:
     return ", ".join(f"{value:,}" for value in values)
 
 
-def _two_runs(study: Study) -> list[Markup]:
-    """Return how many points pay in each of two runs, if two were compared."""
+def _two_runs(study: Study, told: pd.DataFrame) -> list[Markup]:
+    """Return how many of the points pay in each of two runs, if two were compared."""
     rows = comparisons.in_two_runs(study.tables["curves"], study.changes)
+    rows = rows.merge(told[CURVE_KEY], "inner", CURVE_KEY)
     if rows.empty:
         return []
     said = Markup(
@@ -454,7 +468,7 @@ def _kind(rows: pd.DataFrame) -> str:
 
 def claims_table(study: Study, of: str | None = None) -> Table:
     """Return what the studies say, or one `of` them, and what our tables say of it."""
-    rows = []
+    rows, repeats = [], study.tables["curves"].groupby("cell_id")["repeats"].first()
     for one in judged(study.tables, study.overhead):
         if of not in (None, one.claim.study):
             continue
@@ -474,7 +488,13 @@ def claims_table(study: Study, of: str | None = None) -> Table:
                 "rule": one.claim.decided_by,
                 "value": value,
                 "verdict": one.verdict,
-                "counts": "{} for, {} against, {} too near".format(*one.speaking),
+                "counts": "{} for, {} against, {} too near".format(*one.speaking)
+                + _launched_once(found["cell_id"].map(repeats)),
             }
         )
     return table(rows, _CLAIMS)
+
+
+def _launched_once(repeats: "pd.Series[float]") -> str:
+    once = int((repeats == 1).sum())
+    return f"; {once} launched once" if once else ""

@@ -17,6 +17,7 @@ from nodewise.overhead.bandwidth import LAW as BANDWIDTH
 from nodewise.overhead.baselines import BASELINES, LAWS
 from nodewise.overhead.judge import EACH, LARGEST, LARGEST_TOTALS
 from nodewise.overhead.steps_to_accuracy import BY_EPOCHS, BY_NOISE
+from nodewise.overhead.study import ALL_POINTS
 from nodewise.pages.markup import Column, Row, Table, badge, data, number, table
 from nodewise.pages.study import Page, Study, slug
 from nodewise.views import CURVE, coefficients_of
@@ -73,6 +74,7 @@ _TRIALS = [
     )
 ]
 _LIKELY, _FEW = 0.5, 2
+_ENOUGH = 3  # numbers of nodes, from which to go far beyond
 _JUDGEMENT = [
     Column("source", "Points"),
     Column("scenario", "What was left out", wide=True),
@@ -177,7 +179,9 @@ def _curve(study: Study, curve: str, *figures: str) -> dict[str, Any]:
     best = optima[(optima["curve"] == curve) & optima["best"]]
     of_batch = best["held"] == "batch_per_worker"
     largest = best["batch_per_worker"] == best.loc[of_batch, "batch_per_worker"].max()
-    first = predictions[predictions["curve"] == curve].iloc[0]
+    mine = predictions[predictions["curve"] == curve]
+    first = mine.iloc[0]
+    fitted = mine[mine["observed_s"].notna() & (mine["scenario"] == ALL_POINTS)]
     return {
         "title": study.model_title(first["model"]),
         "curve": curve,
@@ -187,6 +191,9 @@ def _curve(study: Study, curve: str, *figures: str) -> dict[str, Any]:
             for row in best[~of_batch | largest].to_dict("records")
         ],
         "figures": study.pick(*figures, curve=curve),
+        "fitted": sorted(set(fitted["nodes"])),
+        "enough": _ENOUGH,
+        "one_machine": first["source"] == "measured",
     }
 
 

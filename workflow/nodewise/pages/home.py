@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pandas as pd
 from markupsafe import Markup
 
 from nodewise import comparisons, views
@@ -45,10 +46,26 @@ def _pays_from(study: Study) -> list[dict[str, Any]]:
     numbers = dict.fromkeys(number(end["nodes"], "", end["kind"]) for end in ends)
     trained = seen[seen["curve"] == curve].iloc[0]
     said = Markup(
-        "nodes are the fewest that train {} faster than one, by {} and its formula: {} examples "
-        "per worker and step"
-    ).format(text(study.model_title(trained["model"])), text(trained["strategy"]), text(each))
+        "nodes are the fewest that train {} faster than one, by {} and its formula, {}: {} "
+        "examples per worker and step"
+    ).format(
+        text(study.model_title(trained["model"])),
+        text(trained["strategy"]),
+        text(_where(study, trained)),
+        text(each),
+    )
     return [{"number": Markup(" to ").join(numbers), "text": said}]
+
+
+def _where(study: Study, point: "pd.Series[Any]") -> str:
+    """Return in words what the nodes of a curve are; of a published one, whose they are."""
+    if point["source"] == "published":
+        return f"on the machines of the study {point['study']}"
+    curves = study.tables["curves"]
+    of = curves[(curves["experiment"] == point["experiment"]) & (curves["nodes"] > 1)].iloc[0]
+    emulated = of["kind"].startswith("emulated")
+    nodes = f"emulated nodes of {of['cluster']}" if emulated else "processes of one machine"
+    return f"on {nodes}, {of['machine']}"
 
 
 def _measured(study: Study) -> list[dict[str, Any]]:
@@ -61,7 +78,7 @@ def _measured(study: Study) -> list[dict[str, Any]]:
     speed = rows[rows["exchange"].isin(comparisons.WHOLE_GRADIENTS)]
     if speed.empty:
         return []
-    best = speed.sort_values("speedup", kind="stable").iloc[-1]
+    best = comparisons.launched_again(speed).sort_values("speedup", kind="stable").iloc[-1]
     said = Markup(
         "the throughput of one node{}: the best speed-up of a way that sums all gradients in every "
         "step, of {}"

@@ -18,7 +18,7 @@ _PLACE = [Column("model", "Model"), Column("nodes", "Nodes")]
 _KIND = Column("kind", "Kind")
 
 
-_NARROWLY = 0.005  # of a level: less than the digits that are written show
+_NARROWLY = 0.005  # of a level: nearer to it than runs of one day are to another's
 
 
 def _ends(name: str, title: str, unit: str) -> Column:
@@ -104,8 +104,8 @@ def _spread(name: str, interval: Interval) -> dict[str, float | None]:
 
 def _reached(ratio: float, level: float, *, at_least: bool = False) -> str:
     within = ratio >= level if at_least else ratio <= level
-    narrowly = not within and abs(ratio / level - 1) < _NARROWLY
-    return "yes" if within else "no, narrowly" if narrowly else "no"
+    narrowly = ", narrowly" * (abs(ratio / level - 1) < _NARROWLY)
+    return ("yes" if within else "no") + narrowly
 
 
 def _fastest(study: Study, found: Results) -> list[dict[str, Any]]:
