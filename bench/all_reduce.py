@@ -26,7 +26,7 @@ from nodewise.clusters.emulated import Emulated
 from nodewise.files import check_writable, write_json, write_text
 from nodewise.runner import settle_environment
 
-NODES, ROUNDS = (2, 3, 8), 15
+NODES, ROUNDS = (2, 3, 8), 31
 PAYLOAD_BYTES, RATE_MBIT = 5_000_000, 100
 CLUSTER = cells.Emulated.model_validate(
     {"node": {"cpu": 0.2}, "link": {"rate_mbit": RATE_MBIT}, "kind": "emulated"}
