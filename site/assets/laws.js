@@ -98,9 +98,9 @@
       return 2 * p.latency_s + Math.max(sum(demands), busy - think);
     },
     gpipe(p, n, b, S, settings) {
-      const turns = n > 1 ? settings.micro_batches + n - 1 : 0;
+      const messages = n > 1 ? 2 * (settings.micro_batches + n - 2) : 0;
       const sent = (settings.activation_bytes * n * b) / settings.micro_batches;
-      return 2 * turns * (p.latency_s + sent * p.seconds_per_byte);
+      return messages * (p.latency_s + sent * p.seconds_per_byte);
     },
   };
 

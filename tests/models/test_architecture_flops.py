@@ -1,4 +1,4 @@
-"""Operations counted by us against those that TensorFlow's profiler counts in the frozen graph.
+"""Operations counted by us against those that TensorFlow's profiler counts in the graph.
 
 The profiler knows no Einsum, which attention is made of where it has no dropout; here its
 operations are added, from the shapes in the graph.
@@ -13,7 +13,6 @@ import pytest
 import tensorflow as tf
 from keras import layers, ops
 from tensorflow.compat.v1 import profiler
-from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from nodewise import models
 from nodewise.architecture import read_architecture
@@ -29,10 +28,10 @@ def profiled(model):
     """Return the operations of one example by the profiler, and those of Einsums it leaves out."""
     examples = [tf.TensorSpec((1, *one.shape[1:]), one.dtype) for one in model.inputs]
     function = tf.function(lambda *x: model(list(x) if len(x) > 1 else x[0], training=False))
-    frozen = convert_variables_to_constants_v2(function.get_concrete_function(*examples))
+    graph = function.get_concrete_function(*examples).graph
     options = profiler.ProfileOptionBuilder.float_operation() | {"output": "none"}
-    counted = profiler.profile(frozen.graph, options=options).total_float_ops
-    einsums = [op for op in frozen.graph.get_operations() if op.type == "Einsum"]
+    counted = profiler.profile(graph, options=options).total_float_ops
+    einsums = [op for op in graph.get_operations() if op.type == "Einsum"]
     return counted, sum(einsum_flops(op) for op in einsums)
 
 

@@ -327,7 +327,11 @@ def test_a_cell_leads_to_the_page_of_its_strategy(docs):
 def test_what_strategies_noted_is_summed_up_by_name_and_unit(docs):
     text = page(docs, "model_parallel")
     told = Texts(section(text, "What it noted")).text.replace("\u00a0", " ")
-    assert "### Bubble share" in told and "50.0 %" in told and "75.0 %" in told
+    assert (
+        "### Share of a step that a node waits or sends" in told
+        and "50.0 %" in told
+        and "75.0 %" in told
+    )
     assert "### Pause\n" in told and "500 ms" in told
     assert "### Bytes counted" in told and "1.00 MB" in told
     stale = Texts(section(page(docs, "async_sgd"), "What it noted")).text

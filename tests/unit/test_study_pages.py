@@ -58,6 +58,9 @@ def test_published_runs_are_as_printed():
     horovod = runs[runs["study"] == "horovod"].set_index("nodes")
     # 9, 11 and 13 ms a step of as many examples on each
     assert horovod["speedup"].to_dict() == pytest.approx({1: 1, 2: 2 * 9 / 11, 4: 4 * 9 / 13})
+    rates = horovod["examples_per_s"]
+    assert rates[1] == pytest.approx(128 / 0.009)  # by the step, too: epochs are whole seconds
+    assert (rates / rates[1]).to_dict() == pytest.approx(horovod["speedup"].to_dict())
     fastest = runs[runs["study"] == "strategies"].sort_values("training_time_s").iloc[0]
     assert fastest["strategy"] == "custom_loop"
 

@@ -20,6 +20,8 @@ DEVICES = "devices"  # exchange between the devices of one machine: these are no
 OVER_BATCHES = ["experiment", "model", "cluster", "line", "label", "nodes"]
 """What points have in common that differ in their batch."""
 SPLIT_LONGER = 0.25
+SHORT_S = 0.01
+_SECONDS = [f"{part}_s" for part in ("compute", *OVERHEADS)]
 NEARLY = 0.05  # launches of the same lie further apart
 
 _AT = [*GROUP, "cluster", "label", "whole_epochs", "batch_per_worker"]
@@ -172,14 +174,11 @@ def parts(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the points on several nodes that were split, with the share of each part of a step.
 
     The columns are `…_share`; `largest` is the overhead (anything but computing) with the largest
-    one, `largest_share`, and `ratio` the time of communicating over that of computing. Where the
-    parts, one after the other, take longer than the whole step by more than `SPLIT_LONGER`, they
-    say little about it, which is a caution.
+    one, `largest_share`, and `ratio` the time of communicating over that of computing. Their
+    cautions are those of `split`.
     """
-    rows = on_several_nodes(curves).dropna(subset="compute_s").reset_index(drop=True)
-    seconds = rows[[f"{part}_s" for part in ("compute", *OVERHEADS)]]
-    longer = seconds.sum(axis=1) / rows["step_time_s"] > 1 + SPLIT_LONGER
-    rows = rows.assign(flags=rows["flags"].where(~longer, rows["flags"].map(_with_split)))
+    rows = split(on_several_nodes(curves)).reset_index(drop=True)
+    seconds = rows[_SECONDS]
     shares = seconds.div(seconds.sum(axis=1), axis=0).set_axis(
         [f"{part}_share" for part in ("compute", *OVERHEADS)], axis=1
     )
@@ -193,8 +192,27 @@ def parts(curves: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _with_split(flags: str) -> str:
-    return _together(flags, "its parts take far longer than the step")
+def split(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the points that were split, with a caution where parts say little about the step.
+
+    That is where they, one after the other, take longer than it by more than `SPLIT_LONGER`; and of
+    emulated steps below `SHORT_S`, as a part may fall into a node's turn on the core or between
+    two.
+    """
+    rows = points.dropna(subset="compute_s")
+    longer = rows[_SECONDS].sum(axis=1) / rows["step_time_s"] > 1 + SPLIT_LONGER
+    short = rows["kind"].str.startswith("emulated") & (rows["step_time_s"] < SHORT_S)
+    told = zip(rows["flags"], longer, short, strict=True)
+    return rows.assign(
+        flags=[
+            _together(
+                flags,
+                "its parts take far longer than the step" * is_longer,
+                "its steps are too short for parts of them" * is_short,
+            )
+            for flags, is_longer, is_short in told
+        ]
+    )
 
 
 def accuracies(tables: Tables) -> pd.DataFrame:

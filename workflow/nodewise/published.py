@@ -159,8 +159,8 @@ def runs(folder: Path = FOLDER) -> pd.DataFrame:
 
     `examples_per_s` is training examples × epochs over training time, which is epoch time × epochs
     where a study prints the epoch's. `speedup` is against the study's own training on one node or
-    device; of Horovod's by its step times, as its epochs are whole seconds. The strategies study
-    does not print how many took part: `nodes` is what it takes at least.
+    device. Of Horovod's both are by its step times, as its epochs are whole seconds. The strategies
+    study does not print how many took part: `nodes` is what it takes at least.
 
     Raises:
         UserError: a line does not fit.
@@ -169,12 +169,12 @@ def runs(folder: Path = FOLDER) -> pd.DataFrame:
     ones = {row["study"]: row["training_time_s"] for row in rows if row["nodes"] == 1}
     return typed(
         (
-            row
-            | {
+            {
                 "examples_per_s": TRAINING_EXAMPLES * row["epochs"] / row["training_time_s"],
-                "speedup": row.get("speedup", ones[row["study"]] / row["training_time_s"]),
+                "speedup": ones[row["study"]] / row["training_time_s"],
                 "kind": "published",
             }
+            | row
             for row in rows
         ),
         PUBLISHED_RUNS,
@@ -219,6 +219,7 @@ def _horovod(folder: Path) -> Iterator[dict[str, Any]]:
             "step_time_s": run.step_time_ms / 1000,
             "epochs": run.epochs,
             "training_time_s": run.epoch_time_s * run.epochs,
+            "examples_per_s": 1000 * run.gpus * run.batch_per_worker / run.step_time_ms,
             "speedup": run.gpus * step_ms[1] / run.step_time_ms,
             "training_accuracy": run.accuracy,
         }

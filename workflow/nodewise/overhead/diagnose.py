@@ -83,7 +83,8 @@ def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dic
         law: their law.
     """
     table = pd.DataFrame(parts, index=rows.index)
-    shares = table.div(table.sum(axis=1), axis=0)
+    whole_s = table.sum(axis=1)
+    shares = table.div(whole_s, axis=0)
     waited = (rows["input_s"] / rows["step_time_s"]).astype(float).fillna(0.0)
     waited = waited.clip(0.0, shares["compute"])
     own = waited > shares["input"]
@@ -94,8 +95,8 @@ def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dic
     words = _WORDS | (_PIPELINE_WORDS if bubble else {})
     overhead = shares.drop(columns="compute")
     told = []
-    for (_, row), (_, share), (_, extra), waits in zip(
-        rows.iterrows(), shares.iterrows(), overhead.iterrows(), own, strict=True
+    for (_, row), (_, share), (_, extra), waits, step_s in zip(
+        rows.iterrows(), shares.iterrows(), overhead.iterrows(), own, whole_s, strict=True
     ):
         of_input = _OWN_INPUT if waits else {}
         largest, first = str(share.idxmax()), str(extra.idxmax())
@@ -106,14 +107,14 @@ def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dic
                 "bound": bound[largest],
                 "overhead": bound[first] if extra[first] > _NOTHING else "",
                 **{f"{name}_share": value for name, value in share.items()},
-                "evidence": _evidence(share, row["step_time_s"], words | of_input),
+                "evidence": _evidence(share, step_s, words | of_input),
             }
         )
     return told
 
 
 def _evidence(shares: "pd.Series[float]", step_s: float, words: Mapping[str, str]) -> str:
-    """Return in words what a step's time goes into, the largest parts first."""
+    """Return in words what the law's time of a step goes into, the largest parts first."""
     parts = shares[shares > _NOTHING].sort_values(ascending=False)
     told = [f"{share:.0%} {words[str(name)]}" for name, share in parts.items()]
-    return f"of {step_s:.3g} s: {', '.join(told)}"
+    return f"of {step_s:.3g} s by the law: {', '.join(told)}"

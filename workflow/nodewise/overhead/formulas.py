@@ -366,11 +366,12 @@ class CompressedAllGather(PartsLaw):
 
 @dataclass(frozen=True)
 class GPipe(PartsLaw):
-    """t = (m+n−1)·(c₀ + c₁·b/m + 2α + 2a·n·b/m·β): n stages, m micro-batches of n·b/m examples.
+    """t = (m+n−1)·(c₀ + c₁·b/m) + 2(m+n−2)·(α + a·n·b/m·β): n stages, m micro-batches of n·b/m.
 
     Stages are equal: each computes c₁/n of an example, and c₀ for a micro-batch. Between two stages
-    a micro-batch's activations go forward and its gradients back, `activation_bytes` a an example.
-    The pipeline fills and empties for n−1 of the m+n−1 turns, its bubble, told as wait. On one node
+    a micro-batch's activations go forward and its gradients back, `activation_bytes` a an example,
+    one after the other: the last of m has m−1 before it at the first cut, and n−1 cuts to pass. The
+    pipeline fills and empties for n−1 of the m+n−1 turns, its bubble, told as wait. On one node
     nothing is sent. The payload does not matter.
     """
 
@@ -403,10 +404,10 @@ class GPipe(PartsLaw):
         return (at.nodes - 1) / self.micro_batches * self.compute_s(p, at)
 
     def communicate_s(self, p: Values, at: At) -> Value:
-        """Return (m+n−1)·(2α + 2a·n·b/m·β); 0 on one node."""
-        turns = (self.micro_batches + at.nodes - 1) * (at.nodes > 1)
+        """Return 2(m+n−2)·(α + a·n·b/m·β); 0 on one node."""
+        messages = 2 * (self.micro_batches + at.nodes - 2) * (at.nodes > 1)
         sent = self.activation_bytes * at.nodes * at.batch / self.micro_batches
-        return 2 * turns * (p["latency_s"] + sent * p["seconds_per_byte"])
+        return messages * (p["latency_s"] + sent * p["seconds_per_byte"])
 
 
 def overlapped(a: Value, b: Value, gamma: Value) -> Value:

@@ -161,15 +161,15 @@ def best_to_accuracy(
 
 
 def best_micro_batches(law: GPipe, p: Values, nodes: ArrayLike, global_batch: ArrayLike) -> Floats:
-    """Return the number of micro-batches with the shortest step: √((n−1)·W/h), from 1 to G.
+    """Return the number of micro-batches with the shortest step: √(W/h), from 1 to G.
 
-    W = c₁G/n + 2aGβ is what a stage does for the examples, h = c₀ + 2α what it does for a
-    micro-batch: more of them make the bubble smaller, and cost h each. The law's own number of
-    micro-batches does not matter.
+    W = (n−1)·c₁G/n + (n−2)·2aGβ is what the step waits for if the batch is not cut, h = c₀ + 2α
+    what each micro-batch costs. The law's own number of micro-batches does not matter.
     """
     n, examples = np.asarray(nodes, dtype=np.float64), np.asarray(global_batch, dtype=np.float64)
     c0, c1g, alpha, sent = _terms(p, examples, law.activation_bytes * examples)
-    best = np.sqrt(_ratio((n - 1) * (c1g / n + 2 * sent), c0 + 2 * alpha))
+    waited = (n - 1) * c1g / n + np.maximum(n - 2, 0) * 2 * sent
+    best = np.sqrt(_ratio(waited, c0 + 2 * alpha))
     return np.clip(best, 1.0, examples)
 
 

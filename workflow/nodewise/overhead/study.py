@@ -35,6 +35,7 @@ from nodewise.tables import typed
 ALL_POINTS = "all points"
 OVERSUBSCRIBED = "oversubscribed, not fitted"
 NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
+_NOTHING_S = 1e-9  # for an example: less than a clock tells
 _TAILS_APART = 3.29  # standard deviations from end to end of a 90 % interval
 
 FITS = {
@@ -198,34 +199,43 @@ def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
 
 
 def known_priors(pool: Pool, calibrated: Mapping[tuple[str, str], pd.DataFrame]) -> Priors:
-    """Return what is known beforehand of the pool's link: of rings and servers on emulated nodes.
+    """Return what is known beforehand of the link: of rings, servers, pipelines on emulated nodes.
 
     Rings borrow from what a calibration told of TensorFlow's. A step's all-reduce is not quite the
     calibration's: bandwidth is taken for known within a tenth, and as messages hide behind bytes,
     latency for somewhere between nothing and the calibrated one.
 
     Servers have all bytes pass one link, which few workers do not fill yet: they do not show what
-    it bears. It is taken for the configured rate less headers, within a tenth.
+    it bears. It is taken for the configured rate less headers, within a tenth; so is that of
+    pipelines, of which a cut is crossed by one message at a time.
 
     Args:
         pool: curves over one link.
         calibrated: α and β (`calibration.COEFFICIENTS`) by the label of a cluster, and machine.
     """
+    priors = of_input(pool)
     cluster, machine = pool.rows.iloc[0][["cluster", "machine"]]
-    if pool.law.name == "server" and (wire := rates.wire_of(cluster)) is not None:
+    if pool.law.name in ("server", "gpipe") and (wire := rates.wire_of(cluster)) is not None:
         beta = wire.seconds_per_byte
-        return {("seconds_per_byte", pool.link): (beta, beta / 10)}
+        priors["seconds_per_byte", pool.link] = (beta, beta / 10)
     if pool.law.name != "ring" or (cluster, machine) not in calibrated:
-        return {}
+        return priors
     found = calibrated[cluster, machine]
     own = found[found["clock"] == of_calibration.OWN_TIME].iloc[0]
-    priors: dict[tuple[str, str], tuple[float, float]] = {}
     if own["latency_s"] > 0:
         priors["latency_s", pool.link] = (own["latency_s"] / 2, own["latency_s"] / 2)
     if own["bandwidth_bytes_per_s"] > 0:
         beta = 1 / own["bandwidth_bytes_per_s"]
         priors["seconds_per_byte", pool.link] = (beta, beta / 10)
     return priors
+
+
+def of_input(pool: Pool) -> dict[tuple[str, str], tuple[float, float]]:
+    """Return that a node spends nothing on examples of others: of curves whose input is sharded."""
+    sharded = pool.rows[pool.rows["pipeline"] == "sharded"]
+    return {
+        ("input_per_example_s", curve): (0.0, _NOTHING_S) for curve in sharded["curve"].unique()
+    }
 
 
 def learned_priors(pool: Pool, fitted: Fit) -> Priors:

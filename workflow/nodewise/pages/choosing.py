@@ -96,7 +96,8 @@ def _by_speed(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
 
 def _by_accuracy(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
     """Yield what is most accurate where most whole trainings can be compared."""
-    told = comparisons.fair(rows)
+    # what makes a time doubtful makes no accuracy so, unless updates come when they come
+    told = rows[(rows["flags"] == "") | (rows["exchange"] != comparisons.SERVER)]
     groups = [of for _, of in told.groupby(_TRAINED) if len(of) > 1]
     if not groups:
         return
@@ -106,7 +107,7 @@ def _by_accuracy(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
         ("in_time", "Most accurate in a given time", "training"),
         ("in_epochs", "Most accurate in given epochs", "training"),
     ):
-        known = group.dropna(subset=name)
+        known = (comparisons.fair(group) if name == "in_time" else group).dropna(subset=name)
         if known.empty:
             continue
         best = known.sort_values(name, kind="stable").iloc[-1]

@@ -192,6 +192,10 @@ def _curve(study: Study, curve: str, *figures: str) -> dict[str, Any]:
         ],
         "figures": study.pick(*figures, curve=curve),
         "fitted": sorted(set(fitted["nodes"])),
+        "off": [
+            number(error, "share", "fitted")
+            for error in fitted["error"].abs().agg(["median", "max"])
+        ],
         "enough": _ENOUGH,
         "one_machine": first["source"] == "measured",
     }

@@ -46,6 +46,8 @@ _MEASURED = [
     Column("strategy", "Strategy"),
     Column("batch_per_worker", "Batch per worker"),
     Column("nodes", "Nodes"),
+    Column("cluster", "Node"),
+    Column("machine", "Machine"),
     Column("label", "Kind"),
     Column("repeats", "Launches"),
     STEP_TIME,

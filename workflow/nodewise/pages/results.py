@@ -23,6 +23,8 @@ _CURVES = [
     Column("strategy", "Strategy"),
     Column("batch_per_worker", "Batch per worker"),
     Column("nodes", "Nodes"),
+    Column("cluster", "Node"),
+    Column("machine", "Machine"),
     Column("label", "Kind"),
     Column("repeats", "Launches"),
     Column("failed", "Failed"),

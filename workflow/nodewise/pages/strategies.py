@@ -1,10 +1,12 @@
 """Strategies: one page for each way of training, and the page that sets them side by side."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 
+from nodewise import comparisons
 from nodewise.cells import Cell
 from nodewise.pages.diagrams import draw
 from nodewise.pages.markup import Column, Table, table
@@ -16,6 +18,14 @@ from nodewise.tables import PARTS
 from nodewise.views import with_labels
 
 COUNTED = "counted"
+_NOTED = {
+    "bubble_share": "Share of a step that a node waits or sends, the bubble included",
+    "staleness": "Staleness: updates between the weights of a gradient and its own update",
+    "lead": "Lead: steps that a worker is ahead of the slowest",
+    "held_s": "Held: how long a worker that was ahead had to wait",
+    "mean_step_s": "Step time, mean over the ranks by a reduce",
+    "bytes_counted": "Bytes of compressed gradients, as they were counted",
+}
 
 # what tells a point of a curve from the others of a study
 _AT = [
@@ -26,6 +36,7 @@ _POINT = [
     Column("experiment", "Experiment"),
     Column("model", "Model"),
     Column("strategy", "Called"),
+    Column("chosen", "Options"),
     Column("cluster", "Node"),
     Column("batch_per_worker", "Batch per worker"),
     Column("nodes", "Nodes"),
@@ -79,7 +90,7 @@ def _cells(study: Study) -> pd.DataFrame:
 
 def _strategy(study: Study, name: str, cells: pd.DataFrame) -> dict[str, Any]:
     curves = _curves(study, cells)
-    split = curves[curves["compute_s"].notna()]
+    split = comparisons.split(curves)
     several = _with_formula(study, name, cells, curves[curves["nodes"] > 1])
     return {
         "name": name,
@@ -104,7 +115,14 @@ def _curves(study: Study, cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _titled(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.assign(model=rows["model"].map(study.model_title))
+    chosen = rows["options"].map(_chosen)
+    return rows.assign(model=rows["model"].map(study.model_title), chosen=chosen)
+
+
+def _chosen(options: str) -> str:
+    """Return the options of a cell in words, those that are not set left out."""
+    told = json.loads(options or "{}").items()
+    return ", ".join(f"{name} {value}" for name, value in told if value not in (None, False))
 
 
 def _with_formula(
@@ -156,8 +174,8 @@ def _observed(rows: pd.DataFrame, unit: str) -> Table:
 
 
 def _in_words(observation: str) -> str:
-    """Return `bubble_share` as `Bubble share`, and seconds without the `_s` that says so."""
-    return observation.removesuffix("_s").replace("_", " ").capitalize()
+    """Return what was noted under a name: `_NOTED`, or the name without the `_s` of seconds."""
+    return _NOTED.get(observation) or observation.removesuffix("_s").replace("_", " ").capitalize()
 
 
 def _unit(observation: str) -> str:

@@ -6,9 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from nodewise import comparisons
 from nodewise.pages.findings import claims_table
 from nodewise.pages.markup import CAUTION, POINT, Column, Table, table
 from nodewise.pages.study import Study
+from nodewise.tables import CURVE_KEY
 from nodewise.views import with_labels
 
 NAME = "survey"
@@ -17,7 +19,12 @@ TITLE = "Survey of averaging, staleness and compression"
 _WAY = [*POINT, Column("setting", "Setting", wide=True)]
 _SPEED = [
     Column("examples_per_s", "Examples/s", "/s", kind_from="label"),
-    Column("speedup", "Against one node", "×", kind_from="label"),
+    Column(
+        *("speedup", "Against one node", "×"),
+        kind_from="label",
+        low="speedup_low",
+        high="speedup_high",
+    ),
 ]
 _SENT = [
     Column("bytes_sent_per_step", "Sent by a worker in a step", "B", kind_from="label"),
@@ -62,6 +69,7 @@ def _accuracy(study: Study) -> Table | None:
     rows = curves[(curves["study"] == NAME) & curves["whole_epochs"]]
     if rows.empty:
         return None
+    rows = _between_launches(study, rows)
     rows = with_labels(rows).sort_values(["model", "nodes", "strategy"], kind="stable")
     return table(rows.assign(model=rows["model"].map(study.model_title)), _LEARNT)
 
@@ -72,7 +80,8 @@ def _points(study: Study) -> pd.DataFrame:
     `less` is how many times as many bytes a ring sends in a step, on the same nodes.
     """
     curves = study.tables["curves"]
-    rows = with_labels(curves[(curves["study"] == NAME) & (curves["nodes"] > 1)])
+    rows = curves[(curves["study"] == NAME) & (curves["nodes"] > 1)]
+    rows = with_labels(_between_launches(study, rows))
     at = ["model", "dataset", "cluster", "label", "batch_per_worker", "nodes"]
     ring = rows.loc[rows["strategy"] == _RING, [*at, "bytes_sent_per_step"]].drop_duplicates(at)
     rows = rows.merge(ring, "left", at, suffixes=("", "_ring"))
@@ -80,6 +89,12 @@ def _points(study: Study) -> pd.DataFrame:
     stale = noted.loc[noted["observation"] == "staleness", ["cell_id", "mean", "largest"]]
     sent = rows["bytes_sent_per_step"].where(rows["bytes_sent_per_step"] > 0)
     return rows.assign(less=rows["bytes_sent_per_step_ring"] / sent).merge(stale, "left", "cell_id")
+
+
+def _between_launches(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return curves with what their launches, and those of their one node, leave possible."""
+    several = comparisons.on_several_nodes(study.tables["curves"]).drop_duplicates(CURVE_KEY)
+    return rows.merge(several[[*CURVE_KEY, "speedup_low", "speedup_high"]], "left", CURVE_KEY)
 
 
 def _told(
