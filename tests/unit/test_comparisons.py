@@ -144,3 +144,14 @@ def test_one_node_of_several_shares_of_a_core_is_held_against_the_largest_share(
     assert rows["against"].tolist() == pytest.approx(
         [1, rows["step_time_s"][1] / rows["step_time_s"][0]]
     )
+
+
+def test_parts_that_say_little_of_a_step_have_a_caution_and_untold_ones_no_value(tmp_path):
+    whole = tables_of([make.record(make.cell(n=n)) for n in (1, 2)], tmp_path)["curves"]
+    sound = comparisons.split(whole[whole["nodes"] == 2])
+    assert sound["flags"].tolist() == [""] and sound["communicate_s"].iloc[0] > 0
+    short = {"kind": "emulated", "step_time_s": comparisons.SHORT_S / 2}
+    found = comparisons.split(whole[whole["nodes"] == 2].assign(**short, communicate_s=0.0))
+    assert "too short for parts" in found["flags"].iloc[0]
+    assert "far longer than the step" in found["flags"].iloc[0]
+    assert found["communicate_s"].isna().all()

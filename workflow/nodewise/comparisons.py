@@ -197,9 +197,11 @@ def split(points: pd.DataFrame) -> pd.DataFrame:
 
     That is where they, one after the other, take longer than it by more than `SPLIT_LONGER`; and of
     emulated steps below `SHORT_S`, as a part may fall into a node's turn on the core or between
-    two.
+    two. Communicating is not known of ways that send, but time none of it apart.
     """
     rows = points.dropna(subset="compute_s")
+    untold = (rows["communicate_s"] == 0) & (rows["bytes_sent_per_step"] > 0)
+    rows = rows.assign(communicate_s=rows["communicate_s"].mask(untold))
     longer = rows[_SECONDS].sum(axis=1) / rows["step_time_s"] > 1 + SPLIT_LONGER
     short = rows["kind"].str.startswith("emulated") & (rows["step_time_s"] < SHORT_S)
     told = zip(rows["flags"], longer, short, strict=True)

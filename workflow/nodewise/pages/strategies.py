@@ -103,7 +103,8 @@ def _strategy(study: Study, name: str, cells: pd.DataFrame) -> dict[str, Any]:
         ],
         "figures": _figures(study, cells),
         "split": table(_titled(study, split), _SPLIT) if len(split) else None,
-        "bytes": table(_titled(study, several), _BYTES) if len(several) else None,
+        "bytes": table(_titled(study, several), _bytes_columns(several)) if len(several) else None,
+        "bytes_known": bool(several["formula_bytes"].notna().any()),
         "observations": list(_observations(study, cells)),
     }
 
@@ -117,6 +118,11 @@ def _curves(study: Study, cells: pd.DataFrame) -> pd.DataFrame:
 def _titled(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
     chosen = rows["options"].map(_chosen)
     return rows.assign(model=rows["model"].map(study.model_title), chosen=chosen)
+
+
+def _bytes_columns(rows: pd.DataFrame) -> list[Column]:
+    """Return the columns of `rows`: those of the formula only where it can be told of any."""
+    return _BYTES if rows["formula_bytes"].notna().any() else _BYTES[:-2]
 
 
 def _chosen(options: str) -> str:
