@@ -120,4 +120,5 @@ WORK = {
 }
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     main(sys.argv[1])

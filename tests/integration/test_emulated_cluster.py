@@ -83,6 +83,7 @@ def test_a_killed_launcher_leaves_nothing(tmp_path, number):
         assert job.stdout.readline() == "asleep\n"
         assert traces(str(tmp_path))["groups"]
         job.send_signal(number)
+        job.wait(15)
 
 
 def test_what_a_crash_left_is_removed_at_the_next_start_and_only_that(tmp_path):
