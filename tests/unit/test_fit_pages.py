@@ -45,6 +45,15 @@ def test_every_answer_says_whether_it_is_fitted_or_predicted(study):
     assert all("nw-kind--fitted" in one or "nw-kind--predicted" in one for one in answers)
 
 
+def test_an_answer_says_from_which_nodes_it_is_and_how_far_off_the_law_is_there(study):
+    page = text_of(study, "fit.md")
+    ours, theirs = page.split("Fitted to what was measured on ")[1:]
+    assert ours.startswith("1, 2 nodes; there the law is off by")
+    assert "From so few numbers of nodes" in ours and "These nodes are processes of one" in ours
+    assert theirs.startswith("1, 2, 3 nodes; there the law is off by")
+    assert "From so few numbers of nodes" not in theirs and "processes of one" not in theirs
+
+
 def test_every_law_is_judged_beside_the_baselines_with_its_coverage(study):
     page = text_of(study, "fit.md")
     judged = page[page.index("How wrong were the formulas?") :]
