@@ -22,6 +22,7 @@ from nodewise.overhead.study import (
     OVERSUBSCRIBED,
     fit_study,
     judge_study,
+    known_priors,
     learned_priors,
     write,
 )
@@ -281,6 +282,30 @@ def test_few_workers_of_a_server_foretell_many_by_the_rate_of_its_link():
     unknown = [error("of an unknown rate", seed) for seed in range(6)]
     assert np.mean(known) < 0.7 * np.mean(unknown)
     assert max(known) < 0.2
+
+
+def test_examples_of_other_nodes_cost_only_who_is_given_them():
+    truth = TRUTH | {"input_per_example_s": 1e-4}
+
+    def spent(pipeline):
+        found = fit_all(launches(truth=truth, pipeline=pipeline))
+        return coefficient(found, "input_per_example_s")["value"]
+
+    assert spent("unsharded") == pytest.approx(1e-4, rel=0.2)
+    assert spent("sharded") < 1e-6
+
+
+def test_a_pipeline_knows_the_rate_of_its_link():
+    pools = find_pools(*tables(stages("0.2 core, 100 Mbit/s"), stages("of an unknown rate")))
+    known, unknown = (known_priors(pool, {}) for pool in pools)
+    ((beta, spread),) = [at for (name, _), at in known.items() if name == "seconds_per_byte"]
+    assert beta == pytest.approx(8 / 500e6, rel=0.06) and spread == beta / 10
+    assert not any(name == "seconds_per_byte" for name, _ in unknown)
+
+
+def stages(cluster):
+    rows = launches(nodes=(1, 2, 3), strategy="model_parallel", kind="emulated", cluster=cluster)
+    return rows.assign(exchange="activations", options=json.dumps({"micro_batches": 1}))
 
 
 def test_own_single_node_comes_first_and_single_alone_is_a_curve():
