@@ -203,8 +203,7 @@ def split(points: pd.DataFrame) -> pd.DataFrame:
     untold = (rows["communicate_s"] == 0) & (rows["bytes_sent_per_step"] > 0)
     rows = rows.assign(communicate_s=rows["communicate_s"].mask(untold))
     longer = rows[_SECONDS].sum(axis=1) / rows["step_time_s"] > 1 + SPLIT_LONGER
-    short = rows["kind"].str.startswith("emulated") & (rows["step_time_s"] < SHORT_S)
-    told = zip(rows["flags"], longer, short, strict=True)
+    told = zip(rows["flags"], longer, too_short_for_parts(rows), strict=True)
     return rows.assign(
         flags=[
             _together(
@@ -215,6 +214,11 @@ def split(points: pd.DataFrame) -> pd.DataFrame:
             for flags, is_longer, is_short in told
         ]
     )
+
+
+def too_short_for_parts(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which are emulated steps below `SHORT_S`."""
+    return rows["kind"].str.startswith("emulated") & (rows["step_time_s"] < SHORT_S)
 
 
 def accuracies(tables: Tables) -> pd.DataFrame:

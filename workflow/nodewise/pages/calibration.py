@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.calibration import COLLECTIVES, Calibration
+from nodewise.comparisons import SHORT_S, too_short_for_parts
 from nodewise.overhead.calibration import (
     BYTES_JUDGED_FROM,
     BYTES_WITHIN,
@@ -184,12 +185,15 @@ def _split(study: Study) -> dict[str, Any] | None:
         parts_error=error,
         verdict=np.where(error.abs() <= PARTS_WITHIN, "holds", "missed"),
     )
+    missed = rows["verdict"] == "missed"
     worst = rows.loc[error.abs().sort_values(ascending=False, kind="stable").index[:SHOWN]]
     return {
         "table": table(worst, _SPLIT),
         "shown": len(worst),
         "cells": len(rows),
-        "missed": int((rows["verdict"] == "missed").sum()),
+        "missed": int(missed.sum()),
+        "short": int((missed & too_short_for_parts(rows)).sum()),
+        "short_below": write_number(SHORT_S, "s"),
         "within": f"{PARTS_WITHIN:.0%}",
         "ratios": [
             (nodes, number(of["against_fused"].median(), "×", of["label"].iloc[0]))

@@ -11,7 +11,7 @@ from nodewise import published
 from nodewise.pages import survey
 from nodewise.pages.markup import Column, number, table
 from nodewise.pages.study import Page, Shown, Study, slug
-from nodewise.views import beside_published, beside_runs, mean_savings
+from nodewise.views import SINGLE, beside_published, beside_runs, mean_savings
 
 NTUA = "Multi-node Training with TensorFlow"
 
@@ -86,6 +86,7 @@ _SPEED = [
     Column("efficiency_published", "Efficiency", "share", "published"),
     Column("examples_per_s", "Our examples/s", "/s", kind_from="speed_label"),
     Column("speedup", "Our speed-up", "×", kind_from="speed_label"),
+    Column("against", "Against one node by"),
     Column("efficiency", "Our efficiency", "share", kind_from="speed_label"),
     Column("speed_label", "Kind of ours"),
     Column("machine", "Our machine"),
@@ -229,6 +230,14 @@ def _figure_28(study: Study) -> dict[str, Any] | None:
     }
 
 
+def _against(study: Study, rows: pd.DataFrame) -> "pd.Series[str]":
+    """Return the way whose one node our speed-ups are against: `single`, where there is one."""
+    curves = study.tables["curves"]
+    alone = curves[(curves["strategy"] == SINGLE) & (curves["nodes"] == 1)]
+    by_single = rows["experiment"].isin(alone["experiment"])
+    return rows["strategy"].mask(by_single, SINGLE).where(rows["speedup"].notna(), "")
+
+
 def _runs(study: Study, name: str, rows: pd.DataFrame) -> dict[str, Any]:
     rows = rows.assign(
         efficiency_published=rows["speedup_published"] / rows["nodes"],
@@ -240,6 +249,7 @@ def _runs(study: Study, name: str, rows: pd.DataFrame) -> dict[str, Any]:
         },
         accuracy_label=rows["accuracy_label"].where(whole),
         machine=_machines(study, rows),
+        against=_against(study, rows),
     )
     known = rows[["training_accuracy", "test_accuracy_published", "train_accuracy"]].notna()
     scored = known.any(axis=1)
