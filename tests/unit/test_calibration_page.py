@@ -9,6 +9,7 @@ import make_records
 from nodewise.calibration import calibration_json
 from nodewise.errors import UserError
 from nodewise.pages.calibration import file_of
+from nodewise.tables import PARTS
 from rendering import draw_all, render
 
 
@@ -49,7 +50,7 @@ def test_a_calibration_fills_the_page(study):
 def test_a_study_without_emulated_cells_says_so_and_still_compares_the_forms(study):
     page = page_of(study)
     assert "No cell of this study ran on emulated nodes" in page
-    assert "Do the parts of a step add up?" in page
+    assert "Are the parts of a step those of the step?" in page
     assert "nw-figure" not in page
     assert not list((study / "docs").glob("calibration/*"))
 
@@ -104,3 +105,17 @@ def test_a_missed_share_and_a_restless_machine_are_said(study):
     page = page_of(study, calibration.model_copy(update={"launches": launches}))
     assert "**It was not at 8 of the node counts.**" in without_elements(page)
     assert "other processes" in page and "not at rest" in page
+
+
+@pytest.mark.parametrize(("around_us", "told"), [(1.02, "1 of 1 cells"), (1.2, "0 of 1 cells")])
+def test_how_well_parts_add_up_to_their_step_is_told(tmp_path, around_us, told):
+    record = make_records.record(make_records.cell())
+    workers = []
+    for worker in record.result.workers:
+        parts = zip(*(getattr(worker.split, f"{part}_us") for part in PARTS), strict=True)
+        step_us = [round(sum(part) * around_us) for part in parts]
+        split = worker.split.model_copy(update={"step_us": step_us})
+        workers.append(worker.model_copy(update={"split": split}))
+    result = record.result.model_copy(update={"workers": workers})
+    make_records.write_study(tmp_path, [record.model_copy(update={"result": result})])
+    assert told in without_elements(page_of(tmp_path))

@@ -14,7 +14,7 @@ from nodewise import views
 from nodewise.errors import UserError
 from nodewise.intervals import median_interval, with_intervals
 from nodewise.records import Record, record_json
-from nodewise.tables import COLUMNS, build_tables, read_tables, write_tables
+from nodewise.tables import COLUMNS, PARTS, build_tables, read_tables, write_tables
 
 
 def tables_of(records, folder, published=None):
@@ -126,7 +126,7 @@ def test_the_numbers_of_a_cell_follow_from_its_record(tmp_path):
     assert tables["steps"]["step_time_s"].tolist() == pytest.approx([0.011, 0.02, 0.032, 0.04])
 
 
-def test_the_parts_of_a_step_are_medians_of_means_over_workers(tmp_path):
+def test_the_parts_of_a_step_have_their_shares_of_the_median_step(tmp_path):
     record = make.record(make.cell(n=2))
     splits = [
         {"compute_us": [10, 30, 50], "wait_us": [4, 4, 4], "communicate_us": [1, 2, 9]},
@@ -137,10 +137,21 @@ def test_the_parts_of_a_step_are_medians_of_means_over_workers(tmp_path):
         for worker, split in zip(record.result.workers, splits, strict=True)
     ]
     row = tables_of([changed(record, workers=workers)], tmp_path)["cells"].iloc[0]
-    assert row["compute_s"] == pytest.approx(30e-6)
-    assert row["wait_s"] == pytest.approx(2e-6)
-    assert row["communicate_s"] == pytest.approx(2e-6)
     assert row["split_step_s"] == pytest.approx(35e-6)  # of 20, 35 and 53 µs
+    parts = [row[f"{part}_s"] * 108 / 35 for part in PARTS]
+    assert parts == pytest.approx([90e-6, 6e-6, 9e-6, 3e-6])
+    assert math.isnan(row["split_timed"])
+
+
+def test_what_is_timed_around_the_parts_is_the_step(tmp_path):
+    record = make.record(make.cell(n=2))
+    split = {"compute_us": [60, 60], "wait_us": [0, 0], "communicate_us": [20, 20]}
+    split |= {"apply_us": [10, 10], "step_us": [100, 100], "idle_barrier_us": 2}
+    workers = [worker.model_dump() | {"split": split} for worker in record.result.workers]
+    row = tables_of([changed(record, workers=workers)], tmp_path)["cells"].iloc[0]
+    assert row["split_step_s"] == pytest.approx(100e-6)
+    assert sum(row[f"{part}_s"] for part in PARTS) == pytest.approx(90e-6)
+    assert row["split_timed"] == pytest.approx(0.9)
 
 
 def test_without_split_steps_the_parts_are_empty(tmp_path):

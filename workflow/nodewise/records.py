@@ -70,24 +70,27 @@ class StartUp(Frozen):
 
 
 class Split(Frozen):
-    """The parts of each split-form step of one worker; the four lists have one entry a step.
+    """The parts of each split-form step of one worker; the lists have one entry a step.
 
     `wait_us` is the time in a barrier after the gradient: waiting for the slowest worker plus the
     cost of the barrier itself, whose idle median is `idle_barrier_us`; with a parameter server,
     what the server held the worker back. Where workers exchange in between computing (split dense
     layers, tensor parallelism) the barrier is before the gradient, and waiting for the slowest
-    within the step is part of communicating, or of computing.
+    within the step is part of communicating, or of computing. `step_us` is timed around the parts,
+    which should add up to it; records of before 24 November 2026 have none.
     """
 
     compute_us: list[Count] = Field(min_length=1)
     wait_us: list[Count]
     communicate_us: list[Count]
     apply_us: list[Count]
+    step_us: list[Count] = Field(default_factory=list)
     idle_barrier_us: Count
 
     @model_validator(mode="after")
     def _equally_long(self) -> Self:
-        parts = (self.compute_us, self.wait_us, self.communicate_us, self.apply_us)
+        steps = self.step_us or self.compute_us
+        parts = (self.compute_us, self.wait_us, self.communicate_us, self.apply_us, steps)
         if len({len(part) for part in parts}) != 1:
             raise ValueError("compute, wait, communicate and apply must have one entry per step")
         return self

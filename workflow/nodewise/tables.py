@@ -84,6 +84,7 @@ CELLS = {
     **SPLIT,
     "compute_normalised_s": "float64",
     "split_step_s": "float64",
+    "split_timed": "float64",
     "reference_s": "float64",
     "discarded_blocks": "Int64",
     "first_timed_step_s": "float64",
@@ -399,7 +400,7 @@ def _measured(
     steps = _step_times(result) * share
     p10, median, p90 = np.quantile(steps if steps.size else [np.nan], [0.1, 0.5, 0.9])
     step_time = result.elapsed_s / result.steps * share
-    split = {part: seconds * share for part, seconds in _split_times(result, exchange).items()}
+    split = _split_times(result, exchange, share)
     last = result.epochs[-1]
     computing = (
         step_time if cell.nodes == 1 else split.get("compute_s", 0) + split.get("apply_s", 0)
@@ -458,18 +459,23 @@ def _mean_s(of_workers: Iterable[Sequence[int]]) -> Seconds:
     return np.nanmean(steps, axis=1) / 1e6 if steps else np.empty(0)
 
 
-def _split_times(result: Measurement, exchange: str) -> dict[str, float]:
-    """Seconds of each part of a split-form step: median over the steps of the mean over workers.
+def _split_times(result: Measurement, exchange: str, share: float) -> dict[str, float]:
+    """Seconds of a split-form step and of its parts, mean over the workers; what they add up to.
 
-    Where only some steps exchange anything it is the mean over the steps, as of step times.
+    The step is the median of the steps, and a part has the share that it has of all steps together:
+    medians of parts would not add up to it. Where only some steps exchange anything the step is the
+    mean, as step times are. What is timed around the parts was not in records at first.
     """
     splits = [worker.split for worker in result.workers if worker.split is not None]
     if not splits:
         return {}
-    parts = [_mean_s(getattr(split, f"{part}_us") for split in splits) for part in PARTS]
-    middle = np.mean if exchange == "averaging" else np.median
-    middles = middle([*parts, np.sum(parts, axis=0)], axis=1)
-    return dict(zip((*SPLIT, "split_step_s"), middles.tolist(), strict=True))
+    parts = np.array([_mean_s(getattr(split, f"{part}_us") for split in splits) for part in PARTS])
+    around = _mean_s(split.step_us for split in splits)
+    steps = around if around.size else parts.sum(axis=0)
+    step = float(np.mean(steps) if exchange == "averaging" else np.median(steps)) * share
+    shares = parts.sum(axis=1) / max(steps.sum(), 1e-9)
+    times = dict(zip(SPLIT, (shares * step).tolist(), strict=True))
+    return times | {"split_step_s": step, "split_timed": shares.sum() if around.size else np.nan}
 
 
 def _epoch_rows(record: Record) -> list[dict[str, Any]]:

@@ -288,10 +288,15 @@ def _split(strategy: Strategy, stream: Iterator[Batch], steps: int) -> dict[str,
         before = time.perf_counter()
         strategy.barrier()
         idle.append(time.perf_counter() - before)
-    times = [strategy.split_step(x, y) for x, y in itertools.islice(stream, steps)]
+    times, step_us = [], []
+    for x, y in itertools.islice(stream, steps):
+        before = time.perf_counter()
+        times.append(strategy.split_step(x, y))
+        step_us.append(round((time.perf_counter() - before) * 1e6))
     strategy.restore(trained)
     split: dict[str, Any] = {
         f"{part}_us": [round(getattr(step, part) * 1e6) for step in times]
         for part in ("compute", "wait", "communicate", "apply")
     }
-    return split | {"idle_barrier_us": round(statistics.median(idle) * 1e6)}
+    idle_us = round(statistics.median(idle) * 1e6)
+    return split | {"step_us": step_us, "idle_barrier_us": idle_us}
