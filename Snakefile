@@ -74,8 +74,8 @@ def entries(registry):
 
 
 CELLS = {cell.id: cell for cell in STUDY.cells()}
-# What trains a model in a process of its own.
-MEASURING = "measure_cell", "measure_noise_scale"
+# What starts workers that train, or that talk as those do.
+MEASURING = "calibrate", "measure_cell", "measure_noise_scale"
 # Snakemake measures in this order: repeats one after the other, nodes and batches mixed.
 ORDER = {cell: len(CELLS) - place for place, cell in enumerate(CELLS)}
 

@@ -31,7 +31,7 @@ COMMANDS = {
         *("build-tables", "fit-overhead", "judge-overhead", "draw-charts"),
         *("render-cells", "render-pages", "build-site"),
     },
-    "measure": {"measure-cell", "measure-noise-scale", "describe-model"},
+    "measure": {"calibrate", "measure-cell", "measure-noise-scale", "describe-model"},
 }
 _FIRST = ("nodewise.published", "nodewise.tables", "pyarrow.parquet", "pandas.io.parsers")
 _THEN = (  # what later commands of a run need, in small pieces: the first waits for one to be done

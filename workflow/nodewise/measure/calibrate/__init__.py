@@ -1,18 +1,17 @@
 """Measure how faithful an emulated cluster is: its shares, its link, its all-reduces.
 
-Every launch is a process of its own, as that of a cell is: fresh workers in a fresh network. This
-one never imports TensorFlow.
+Every launch is a process of its own, as that of a cell is: fresh workers in a fresh network.
 """
 
 import json
+import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 from nodewise.calibration import Calibration, Launch, calibration_json
 from nodewise.cells import Emulated
@@ -21,6 +20,7 @@ from nodewise.config import Config, read_config
 from nodewise.errors import UserError
 from nodewise.files import check_writable, write_text
 from nodewise.gates import MAX_BLOCKS
+from nodewise.measure.calibrate import launch
 from nodewise.measure.calibrate.plan import Plan, plan_launch
 from nodewise.measure.provenance import provenance
 from nodewise.records import Conditions, Failure
@@ -77,8 +77,7 @@ def calibrate(
     try:
         if not plans:
             raise _NoResultError("refused", _too_small(cluster))
-        for launch in _launches(plans, logs, about, progress, on_wait):
-            launches.append(launch)
+        launches += _launches(plans, logs, about, progress, on_wait)
     except _NoResultError as error:
         status, failure, launches = error.status, error.failure, []
     calibration = Calibration.model_validate(
@@ -140,11 +139,11 @@ def _launches(
     for number, plan in enumerate(plans):
         discarded: list[Conditions] = []
         while True:
-            launch = _launch(plan, logs / f"launch~{number}", about, heard)
-            if not launch.conditions.outside or len(discarded) + 1 == MAX_BLOCKS:
+            seen = _launch(plan, logs / f"launch~{number}", about, heard)
+            if not seen.conditions.outside or len(discarded) + 1 == MAX_BLOCKS:
                 break
-            discarded.append(launch.conditions)
-        yield launch.model_copy(update={"discarded": discarded})
+            discarded.append(seen.conditions)
+        yield seen.model_copy(update={"discarded": discarded})
         done += plan.expected_s
         progress(done / whole)
 
@@ -164,28 +163,42 @@ def _launch(
 
 
 def _run(plan: Plan, logs: Path) -> Iterator[dict[str, Any]]:
-    """Run one launch as a process of its own; yield what it says, last a result or failure."""
+    """Fork a process for one launch; yield what it says, last a result or failure."""
     logs.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "nodewise.measure.calibrate.launch", str(logs)]
     log = logs / "launch.log"
+    forked = get_context("fork")
+    told, tell = forked.Pipe(duplex=False)
+    process = forked.Process(target=_in_launch, args=(plan, logs, log, told, tell))
+    process.start()
+    tell.close()
     said: dict[str, Any] = {}
-    with (
-        log.open("w", encoding="utf-8") as errors,
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
-        ) as process,
-    ):
-        try:
-            stdin, stdout = cast(IO[str], process.stdin), cast(IO[str], process.stdout)
-            with suppress(BrokenPipeError), stdin:  # it may have ended already
-                stdin.write(plan.model_dump_json())
-            for line in stdout:
-                said = json.loads(line)
-                yield said
-        finally:
-            process.terminate()  # does nothing to one that has ended
+    try:
+        while (message := _heard(told)) is not None:
+            said = message
+            yield said
+    finally:
+        process.terminate()  # does nothing to one that has ended
+        process.join()
+        told.close()
     if not {"launch", "failure"} & said.keys():
-        reason = f"the launch of {plan.nodes} nodes ended with exit code {process.returncode}"
+        reason = f"the launch of {plan.nodes} nodes ended with exit code {process.exitcode}"
         tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
         failure = Failure(reason=reason, rank=None, log_tail=tail)
         yield {"status": "failed", "failure": failure.model_dump(mode="json")}
+
+
+def _in_launch(plan: Plan, logs: Path, log: Path, told: Connection, tell: Connection) -> None:
+    told.close()
+    errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    for stream in (1, 2):
+        os.dup2(errors, stream)
+    launch.run(plan, logs, lambda message: tell.send_bytes(json.dumps(message).encode()))
+
+
+def _heard(told: Connection) -> dict[str, Any] | None:
+    """Return the next message of a launch, None if it has ended."""
+    try:
+        message: dict[str, Any] = json.loads(told.recv_bytes())
+    except (EOFError, ConnectionError):
+        return None
+    return message

@@ -1,14 +1,8 @@
-"""Run as a process: one launch of a calibration.
+"""One launch of a calibration, in a process of its own."""
 
-Reads its plan (JSON) from standard input. Writes what happens to standard output, a JSON object a
-line: `{"waiting": true}`, `{"progress": share}`, and at the end either `{"launch": …}` with what
-the nodes turned out to be, or `{"status": …, "failure": …}`. The argument is the folder that
-receives the workers' logs.
-"""
-
-import json
 import signal
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,27 +14,33 @@ from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.records import Conditions, Failure
 from nodewise.tensorflow_import import import_tensorflow
 
+Say = Callable[[dict[str, Any]], None]
 
-def main() -> None:
-    """Measure the plan on standard input."""
+
+def run(plan: Plan, logs: Path, say: Say) -> None:
+    """Measure what `plan` asks for; the workers' logs go to `logs`.
+
+    Says `{"waiting": true}`, `{"progress": share}`, and at the end either `{"launch": …}` with what
+    the nodes turned out to be, or `{"status": …, "failure": …}`.
+    """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    plan = Plan.model_validate_json(sys.stdin.read())
     cluster = Emulated(plan.nodes, plan.cluster)
     try:
-        with machine.to_itself(lambda: _say({"waiting": True})), cluster.open():
-            launch = _measure(plan, cluster, Path(sys.argv[1]))
+        with machine.to_itself(lambda: say({"waiting": True})), cluster.open():
+            launch = _measure(plan, cluster, logs, say)
     except base.NotPermittedError as error:
-        _say_failure("refused", Failure(reason=error.whole, rank=None, log_tail=[]))
+        failure = Failure(reason=error.whole, rank=None, log_tail=[])
+        say({"status": "refused", "failure": failure.model_dump(mode="json")})
     except processes.WorkerError as error:
         failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
-        _say_failure("failed", failure)
+        say({"status": "failed", "failure": failure.model_dump(mode="json")})
     else:
         about = {"kind": cluster.kind, "network": cluster.network, "cpu_limit": cluster.cpu_limit}
-        _say({"launch": launch.model_dump(mode="json"), "about": about})
+        say({"launch": launch.model_dump(mode="json"), "about": about})
 
 
-def _measure(plan: Plan, cluster: base.Cluster, logs: Path) -> Launch:
-    import_tensorflow()  # once, for all
+def _measure(plan: Plan, cluster: base.Cluster, logs: Path, say: Say) -> Launch:
+    import_tensorflow()  # once, for all; in a run of the workflow it is there already
     from nodewise.measure import guards
     from nodewise.measure.calibrate.node import measure_node
 
@@ -64,7 +64,7 @@ def _measure(plan: Plan, cluster: base.Cluster, logs: Path) -> Launch:
         lambda rank, channel: measure_node(plan, cluster, rank, channel),
         logs=logs,
         time_limit_s=plan.time_limit_s,
-        on_message=lambda rank, message: _say(message),
+        on_message=lambda rank, message: say(message),
         on_meeting=met,
         on_poll=cluster.check,
     )
@@ -92,15 +92,3 @@ def _together(block: Block, parts: list[dict[str, Any]]) -> AllReduce:
         seconds=max(part["ended"] for part in parts) - max(part["started"] for part in parts),
         bytes_sent=[part["bytes_sent"] for part in parts],
     )
-
-
-def _say_failure(status: str, failure: Failure) -> None:
-    _say({"status": status, "failure": failure.model_dump(mode="json")})
-
-
-def _say(message: dict[str, Any]) -> None:
-    print(json.dumps(message), flush=True)
-
-
-if __name__ == "__main__":
-    main()
