@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 BUILD_RUNS = 3
-BUILT = (Path("build/docs"), Path("build/site"))
+BUILT = (Path("build/docs"), Path("build/cells"), Path("build/site"))
 
 
 def main() -> None:

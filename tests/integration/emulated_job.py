@@ -36,7 +36,7 @@ def main(what: str) -> None:
         channel.meet("placed")
         cluster.join(rank)
         cluster.limit_link(rank)
-        return WORK[what](rank, channel)
+        return {"kind": cluster.kind, "network": cluster.network} | WORK[what](rank, channel)
 
     def met(name: str, pids: list[int]) -> None:
         if name == "placed":

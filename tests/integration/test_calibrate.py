@@ -1,7 +1,6 @@
 """A calibration of two real emulated nodes sees their share, their link and their bytes."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -20,22 +19,9 @@ from nodewise.gates import MAX_BLOCKS
 from nodewise.measure.calibrate import _run
 from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.runner import settle_environment
+from traces import needs_emulated_nodes
 
-
-def why_not():
-    """Return why this machine holds no node to a share of a core, or None if it does."""
-    try:
-        cgroups.find_base()
-    except OSError as error:
-        return str(error)
-    return None
-
-
-MUST_RUN = "CI" in os.environ and os.getuid() == 0
-pytestmark = [
-    pytest.mark.alone,
-    pytest.mark.skipif(why_not() is not None and not MUST_RUN, reason=str(why_not())),
-]
+pytestmark = [pytest.mark.alone, needs_emulated_nodes]
 
 CLUSTER = Emulated(node=Node(cpu=0.2), link=Link(rate_mbit=50))
 SMALL, LARGE = 4_000, 1_000_000

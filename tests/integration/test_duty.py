@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from pathlib import Path
 
 import psutil
@@ -106,8 +105,8 @@ def attempt(*arguments):
 def held(*arguments):
     """Run a job until its nodes are held; return as `attempt` does, without the error.
 
-    None if that was refused every time, the last time rightly so: the host took more time from the
-    cores of this machine than is said to be withheld from the nodes.
+    Skips the test if that was refused every time, the last time rightly so: the host took more time
+    from the cores of this machine than is said to be withheld from the nodes.
     """
     for _ in range(ATTEMPTS):
         before = psutil.cpu_times().steal
@@ -117,15 +116,12 @@ def held(*arguments):
             return got, report
     withheld = sum(share["withheld"] * share["seconds"] for share in report["shares"])
     assert withheld < taken, err
-    warnings.warn(f"the host took {taken:.1f} s of the cores: nodes were refused", stacklevel=2)
-    return None
+    pytest.skip(f"the host took {taken:.1f} s of the cores: nodes were refused")
 
 
 @pytest.mark.parametrize(("work", "nodes"), [("busy", 1), ("busy", 4), ("crowd", 2), ("crowd", 4)])
 def test_busy_nodes_get_their_share_and_no_more(work, nodes):
-    if (seen := held(work, nodes, 0.2, 4.5)) is None:
-        return
-    got, report = seen
+    got, report = held(work, nodes, 0.2, 4.5)
     # what stopping and continuing costs a crowd of threads is told apart
     stopping = max(share["stopping"] for share in report["shares"])
     assert stopping < (0.01 if work == "busy" else 0.05) * slower()
@@ -140,9 +136,8 @@ def test_the_controller_uses_little_cpu_itself():
 
 
 def test_nodes_that_sleep_by_turns_are_not_called_held_back():
-    if (seen := held("mixed", 4, 0.2, 4.5)) is None:
-        return
-    for share in seen[1]["shares"]:
+    _, report = held("mixed", 4, 0.2, 4.5)
+    for share in report["shares"]:
         assert 0.02 < share["got"] < 0.15  # they compute a twelfth of the time at full speed
 
 
@@ -158,7 +153,7 @@ def test_shares_near_all_of_the_machine_are_held_or_refused_never_silently_misse
     assert held or "refused: node" in err
 
 
-@pytest.mark.parametrize("arguments", [(8, 0.5), (2, 0.7, "--cores", 1)])
+@pytest.mark.parametrize("arguments", [(8, 0.5, "--cores", 2), (2, 0.7, "--cores", 1)])
 def test_what_cannot_be_held_is_refused_in_one_line(arguments):
     nodes, share, *more = arguments
     with Job("busy", nodes, share, 20, *more) as job:
@@ -182,9 +177,8 @@ def test_an_ordinary_user_may_do_this_too(options):
     become = ["--user", user] if os.getuid() == 0 else []
     with Job("busy", 2, 0.2, 0.1, *become, *options) as job:
         assert job.controller.uids().effective == user
-    if (seen := held("busy", 2, 0.2, 4.5, *become, *options)) is None:
-        return
-    assert all(Share(**share).held for share in seen[1]["shares"])
+    _, report = held("busy", 2, 0.2, 4.5, *become, *options)
+    assert all(Share(**share).held for share in report["shares"])
 
 
 def test_a_killed_launcher_takes_controller_and_nodes_along():

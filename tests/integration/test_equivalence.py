@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from make_horovod import make_horovod
+import make_horovod
 from nodewise.strategies import STRATEGIES
 
 SCRIPT = Path(__file__).with_name("ten_steps.py")
@@ -43,13 +43,19 @@ class Trained(NamedTuple):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """All cases, trained by one script: importing TensorFlow takes as long as some of them."""
-    make_horovod()
     out = tmp_path_factory.mktemp("ten_steps")
-    cases = {named(*case): case for case in CASES}
+    unbuilt = make_horovod.why_not()
+    cases = {named(*case): case for case in CASES if not (unbuilt and case[0] == "horovod")}
     command = [sys.executable, SCRIPT, out, json.dumps(cases)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr[-2000:]
-    return lambda *case: Trained(out / named(*case))
+
+    def of(*case):
+        if unbuilt and case[0] == "horovod":
+            pytest.skip(unbuilt)
+        return Trained(out / named(*case))
+
+    return of
 
 
 def named(strategy, options, nodes, optimizer):

@@ -198,6 +198,27 @@ def test_a_user_with_a_group_of_their_own_gets_emulated_nodes(delegated, logs):
 
 
 @NEEDS_ROOT
+@needs("soft")
+@pytest.mark.parametrize(
+    ("namespaces", "environment", "linked"),
+    [
+        pytest.param("-", {}, True, marks=needs("links")),
+        ("0", {network.SHARED_NETWORK: "yes"}, False),
+    ],
+)
+def test_a_user_without_a_group_gets_nodes_that_are_stopped_and_continued(
+    logs, namespaces, environment, linked
+):
+    job = ("emulated_job.py", "share", logs)
+    seen = as_user(*job, namespaces=namespaces, environment=environment)
+    assert [node["kind"] for node in seen] == ["emulated soft"] * 2
+    for node in seen:
+        assert node["held"] == pytest.approx(0.2, rel=0.1)
+        assert ("100 Mbit/s" in node["network"]) == linked
+        assert (node["network"] == network.NO_EMULATION) != linked
+
+
+@NEEDS_ROOT
 @needs("links")
 def test_a_user_gets_links_and_their_counters():
     sender, _ = as_user("links_job.py", "transfer")["use"]

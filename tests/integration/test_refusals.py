@@ -47,7 +47,9 @@ READING = {
     *("check-config", "check-record", "doctor", "gaps", "models", "optimum", "plan", "predict"),
     *("serve", "strategies"),
 }
-LONG = {"measure-cell", "calibrate", "measure"}  # meet a full disk in the end: test_leftovers.py
+# They write once, after long work and by the same function: test_leftovers.py has measure-cell meet
+# a full disk then.
+LONG = {"measure-cell", "calibrate", "measure"}
 # what they write here fits on the smallest disk
 SMALL = {"build-horovod", "compare", "describe-model", "measure-noise-scale", "prepare-weights"}
 

@@ -1,22 +1,5 @@
 """The pages that answer, in a real browser: kinds beside numbers, evidence, words explained."""
 
-import pytest
-
-
-@pytest.mark.parametrize("path", ["findings.html", "choosing.html"])
-def test_every_number_has_its_kind(watched, path):
-    page = watched.open(path)
-    bare = page.evaluate(
-        """() => [...document.querySelectorAll('article data')].filter((data) => {
-          if (data.nextElementSibling?.classList.contains('nw-kind')) return false;
-          const cell = data.closest('td');
-          const head = cell?.closest('table').rows[0].cells[cell.cellIndex];
-          return ![head, cell?.parentElement].some((one) => one?.querySelector('.nw-kind'));
-        }).map((data) => data.textContent)"""
-    )
-    assert page.locator("article data").count() >= 3
-    assert bare == []
-
 
 def test_findings_answer_with_charts_and_evidence(watched):
     page = watched.open("findings.html")

@@ -22,20 +22,6 @@ def test_the_models_are_reached_from_the_top_and_compared(watched):
     assert urlsplit(page.url).path.endswith(PAGE)
 
 
-def test_every_number_of_a_model_has_its_kind(watched):
-    for path in (PAGE, "models/index.html"):
-        bare = watched.open(path).evaluate(
-            """() => [...document.querySelectorAll('article data')].filter((data) => {
-              const beside = data.nextElementSibling;
-              if (beside?.classList.contains('nw-kind')) return false;
-              const cell = data.closest('td');
-              const head = cell?.closest('table').rows[0].cells[cell.cellIndex];
-              return ![head, cell?.parentElement].some((one) => one?.querySelector('.nw-kind'));
-            }).map((data) => data.textContent)"""
-        )
-        assert bare == [], path
-
-
 @pytest.mark.parametrize("watched", [NARROW, NARROW | {"color_scheme": "dark"}], indirect=True)
 def test_the_architecture_is_legible_on_a_telephone(watched):
     page = watched.open(PAGE)

@@ -37,20 +37,24 @@ def test_every_page_opens_without_a_complaint_and_fits_the_width(watched, html):
         assert wider <= 0, f"{path} is {wider} pixels wider than the screen"
 
 
-def test_every_number_has_its_kind(watched):
-    for path in [*WITH_FIGURES, CELL, "cells/index.html"]:
+def test_every_number_has_its_kind(watched, html):
+    """By a badge beside it, or by one in its row or column."""
+    numbers = 0
+    for path in html:
+        if path == "404.html":
+            continue
         page = watched.open(path)
         bare = page.evaluate(
             """() => [...document.querySelectorAll('article data')].filter((data) => {
-              const beside = data.nextElementSibling;
-              if (beside?.classList.contains('nw-kind')) return false;
+              if (data.nextElementSibling?.classList.contains('nw-kind')) return false;
               const cell = data.closest('td');
               const head = cell?.closest('table').rows[0].cells[cell.cellIndex];
               return ![head, cell?.parentElement].some((one) => one?.querySelector('.nw-kind'));
             }).map((data) => data.textContent)"""
         )
-        assert page.locator("article data").count() >= 3
         assert bare == [], path
+        numbers += page.locator("article data").count()
+    assert numbers > 1000
 
 
 def test_a_stand_in_is_announced_at_the_top_of_every_page(watched, html):

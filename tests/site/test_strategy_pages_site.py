@@ -74,17 +74,6 @@ def test_a_picture_is_told_in_words(watched):
     assert page.get_by_role("img", name="A step with a star").count() == 1
 
 
-def test_every_number_of_a_strategy_has_its_kind(watched):
-    bare = watched.open(PAGE).evaluate(
-        """() => [...document.querySelectorAll('article data')].filter((data) => {
-          const cell = data.closest('td');
-          const head = cell.closest('table').rows[0].cells[cell.cellIndex];
-          return ![head, cell.parentElement].some((one) => one.querySelector('.nw-kind'));
-        }).map((data) => data.textContent)"""
-    )
-    assert bare == []
-
-
 def test_the_cells_of_a_strategy_are_one_click_away_and_back(watched):
     page = watched.open(PAGE)
     page.locator(".nw-links a", has_text="multi_worker_mirrored").click()

@@ -9,6 +9,7 @@ import yaml
 from nodewise.config import read_config
 from nodewise.errors import UserError
 
+ALL = sorted(path.stem for path in Path("config").glob("*.yaml"))
 GOOD = {
     "name": "tiny",
     "title": "A tiny study",
@@ -45,12 +46,13 @@ def changed(where: str, value: object):
     return tree
 
 
-@pytest.mark.parametrize("name", ["study", "smoke", "emulated"])
+@pytest.mark.parametrize("name", ALL)
 def test_the_configurations_of_the_project_are_sound(name):
     config = read_config(Path("config") / f"{name}.yaml")
     assert config.name == name
     ids = [cell.id for cell in config.cells()]
-    assert len(ids) == len(set(ids)) > 0
+    assert len(ids) == len(set(ids))
+    assert bool(ids) != bool(config.records)
 
 
 def test_every_product_of_the_axes_is_a_cell(tmp_path):

@@ -33,9 +33,7 @@ def test_the_answers_come_first_and_are_those_of_the_table(study):
     said = [answer for answer in optima.loc[optima["best"], "answer"] if answer in page]
     assert len(said) >= 6  # of what was measured, and of what was published
     assert any("No interior optimum" in answer for answer in said)
-    assert page.index(said[0]) < page.index(
-        "How is it calculated".replace("How is it", "How it is")
-    )
+    assert page.index(said[0]) < page.index("How it is calculated")
 
 
 def test_every_answer_says_whether_it_is_fitted_or_predicted(study):

@@ -1,10 +1,13 @@
 """fit: what it finds where points tell it, and what it leaves open where they do not."""
 
+import doctest
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nodewise import overhead
 from nodewise.overhead.baselines import BASELINES, LAWS, PowerLaw
 from nodewise.overhead.fit import Points, fit
 from nodewise.overhead.formulas import At, RingAllReduce, Star
@@ -36,6 +39,11 @@ def ask(fitted, nodes, batch, payload=PAYLOAD, **labels):
 
 def truth(nodes, batch, law=None, **values):
     return (law or RingAllReduce()).evaluate(TRUTH | values, nodes, batch, PAYLOAD)
+
+
+def test_the_example_for_notebooks_says_what_comes_out():
+    done = doctest.testmod(overhead)
+    assert done.attempted > 3 and done.failed == 0
 
 
 def test_a_known_truth_is_found():

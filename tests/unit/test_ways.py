@@ -44,6 +44,14 @@ def test_parts_are_compared_on_the_nodes_that_most_ways_have(tables):
     assert set(views.way_parts(fewer)["nodes"]) == {2}
 
 
+def test_a_way_that_communicates_within_computing_has_no_part_for_it(tables):
+    curves, way = tables["curves"], WAYS[0]
+    within = curves.assign(communicate_s=curves["communicate_s"].mask(curves["strategy"] == way, 0))
+    parts = views.way_parts(within).groupby("strategy")["part"].agg(set)
+    assert "communicate" not in parts[way] and "compute" in parts[way]
+    assert "communicate" in parts[WAYS[1]]
+
+
 def test_compared_ways_share_their_charts_and_the_others_have_their_own(drawn):
     of = {}
     for figure in drawn:

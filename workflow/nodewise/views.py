@@ -297,9 +297,14 @@ def way_parts(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def _parts(rows: pd.DataFrame, way: str) -> pd.DataFrame:
-    """Return curve points in long form, one row per part; `way` says which column names the way."""
+    """Return curve points in long form, one row per part; `way` says which column names the way.
+
+    Nodes that are said to communicate for no time at all do so within computing: no row claims it.
+    """
     parts = {f"{part}_s": part for part in ("input", *PARTS)}
     rows = rows[rows["compute_s"].notna()].rename(columns=parts)
+    within = (rows["nodes"] > 1) & (rows["communicate"] == 0)
+    rows = rows.assign(communicate=rows["communicate"].mask(within))
     keep = [*GROUP, way, *POINT, "kind", *LAUNCHES]
     return rows.melt(keep, [*parts.values()], "part", "seconds").dropna(
         subset="seconds", ignore_index=True
