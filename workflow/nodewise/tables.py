@@ -152,6 +152,10 @@ CURVES = {
     "failed": "int64",
     "cell_id": "str",
 }
+_ALIKE = (  # of all launches of a point of a curve, but for the cell: that of the first
+    *("exchange", "options", "input", "machine", "global_batch"),
+    *("payload_bytes", "steps_per_epoch", "cell_id"),
+)
 MIDDLES = (  # of a point of a curve: medians over its launches
     *("step_time_s", "step_time_normalised_s", "input_s"),
     *("train_time_s", "train_accuracy", "test_accuracy"),
@@ -370,7 +374,7 @@ def _cell_row(
         "energy_kind": "",
         "time_dilation": 1 / cell.cluster.share,
         "whole_epochs": cell.extent.epochs is not None,
-        "started_at": pd.to_datetime(record.started_at, utc=True),
+        "started_at": record.started_at,
         "commit": record.provenance.commit or "",
     }
     if record.result is None:
@@ -572,7 +576,7 @@ def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
 
 def _curve_point(launches: pd.DataFrame, medians: dict[Any, Any]) -> dict[str, Any]:
     """Medians over the launches; rates and epoch times follow from the median step time."""
-    first = launches.iloc[0]
+    first = {name: launches[name].iat[0] for name in _ALIKE}  # a whole row takes ten times as long
     step_time = medians["step_time_s"]
     flags = launches.loc[launches["flags"] != "", "flags"]
     return {
@@ -580,6 +584,9 @@ def _curve_point(launches: pd.DataFrame, medians: dict[Any, Any]) -> dict[str, A
         "options": first["options"],
         "pipeline": first["input"],
         "machine": first["machine"],
+        "payload_bytes": first["payload_bytes"],
+        "steps_per_epoch": first["steps_per_epoch"],
+        "cell_id": first["cell_id"],
         "repeats": len(launches),
         "oversubscribed": bool(launches["oversubscribed"].any()),
         # a median holds against fewer than half of its launches
@@ -588,9 +595,6 @@ def _curve_point(launches: pd.DataFrame, medians: dict[Any, Any]) -> dict[str, A
         **medians,
         "examples_per_s": first["global_batch"] / step_time if step_time else np.nan,
         "epoch_time_s": step_time * first["steps_per_epoch"],
-        "payload_bytes": first["payload_bytes"],
-        "steps_per_epoch": first["steps_per_epoch"],
-        "cell_id": first["cell_id"],
     }
 
 
