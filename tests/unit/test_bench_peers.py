@@ -154,4 +154,4 @@ def test_all_reduces_and_loops_have_levels_of_their_own(page):
     assert rows_of(page, "The loop on one node")[0][3] == ["yes"]
     text = re.sub(r"<[^>]+>", "", page)
     assert "at most 0.900×" in text
-    assert "the losses were at most 0.0200\u00a0% apart" in text
+    assert "the losses were at most 0.0200\u00a0% measured apart" in text

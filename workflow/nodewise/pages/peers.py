@@ -6,10 +6,10 @@ from typing import Any
 
 from nodewise.calibration import COLLECTIVES
 from nodewise.misfits import read_json
-from nodewise.pages.markup import Column, data, table
+from nodewise.pages.markup import Column, number, table
 from nodewise.pages.study import Page, Study
 from nodewise.peers import EXCHANGES_FILE, FILE, PEERS, Exchanges, Interval, Results
-from nodewise.quantities import kind_label
+from nodewise.quantities import kind_label, write_number
 
 PATH = "peers.html"
 NAMES = {"horovod": "Horovod", "ddp": "PyTorch DistributedDataParallel"}
@@ -82,8 +82,10 @@ def pages(study: Study, file: Path = FILE, exchanges: Path = EXCHANGES_FILE) -> 
         "all_reduces": table(_all_reduces(found), _ALL_REDUCES),
         "exchanges": _exchanges(exchanges) if exchanges.is_file() else None,
         "fits": table(_fits(study, found), _FITS) if found.fits else None,
-        "levels": {name: data(level, "×") for name, level in found.levels.items()},
-        "off": data(max((work.off for work in found.same_work), default=None), "share"),
+        "levels": {name: write_number(level, "×") for name, level in found.levels.items()},
+        "off": number(
+            max((work.off for work in found.same_work), default=None), "share", "measured"
+        ),
         "cluster": found.cluster.label,
         "batch": found.batch,
         "restless": sum(bool(run.outside) for run in found.runs),
