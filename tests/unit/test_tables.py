@@ -75,6 +75,14 @@ def test_a_block_outside_the_gates_flags_its_cell_and_its_point(tmp_path):
     assert tables["curves"]["flags"].tolist() == [""]  # of four launches one: the median holds
 
 
+def test_a_caution_of_several_launches_is_told_once(tmp_path):
+    reasons = ["the reference step took 14% more", "other processes used 11% of the cores' time"]
+    records = [make.record(make.cell(repeat=repeat)) for repeat in range(2)]
+    of_launches = zip(records, (reasons, reasons[1:]), strict=True)
+    noisy = [changed(one, conditions=make.conditions(9, outside=of)) for one, of in of_launches]
+    assert tables_of(noisy, tmp_path)["curves"]["flags"].tolist() == ["; ".join(reasons)]
+
+
 def test_without_records_the_tables_are_empty_and_keep_their_columns():
     tables = build_tables([], None)
     assert_declared(tables)

@@ -579,6 +579,7 @@ def _curve_point(launches: pd.DataFrame, medians: dict[Any, Any]) -> dict[str, A
     first = {name: launches[name].iat[0] for name in _ALIKE}  # a whole row takes ten times as long
     step_time = medians["step_time_s"]
     flags = launches.loc[launches["flags"] != "", "flags"]
+    cautions = dict.fromkeys(caution for of in flags for caution in of.split("; "))
     return {
         "exchange": first["exchange"],
         "options": first["options"],
@@ -590,7 +591,7 @@ def _curve_point(launches: pd.DataFrame, medians: dict[Any, Any]) -> dict[str, A
         "repeats": len(launches),
         "oversubscribed": bool(launches["oversubscribed"].any()),
         # a median holds against fewer than half of its launches
-        "flags": "; ".join(dict.fromkeys(flags)) if 2 * len(flags) >= len(launches) else "",
+        "flags": "; ".join(cautions) if 2 * len(flags) >= len(launches) else "",
         "weights": launches["weights"].max(),  # "random" if one launch had to
         **medians,
         "examples_per_s": first["global_batch"] / step_time if step_time else np.nan,
