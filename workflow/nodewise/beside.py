@@ -2,8 +2,9 @@
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import TypeVar, cast
 
@@ -14,16 +15,16 @@ Result = TypeVar("Result")
 _jobs: list[Callable[[], object]] = []  # of this process: one, in the one that is forked for it
 
 
-def beside(job: Callable[[], Result]) -> "Future[Result]":
+@contextmanager
+def beside(job: Callable[[], Result]) -> Iterator["Future[Result]"]:
     """Do `job` in a process that has what this one has now; the future is its result, or error.
 
-    That process ends with this one. To be called in the main thread, with which it would end.
+    That process is gone when the context is left: left to the end of Python, threads that mind it
+    may be at their own end, of which Python then complains. To be entered in the main thread, with
+    which the process would end.
     """
-    pool = ProcessPoolExecutor(1, get_context("fork"), _begin, (job, os.getpid()))
-    try:
-        return cast("Future[Result]", pool.submit(_do))
-    finally:
-        pool.shutdown(wait=False)
+    with ProcessPoolExecutor(1, get_context("fork"), _begin, (job, os.getpid())) as pool:
+        yield cast("Future[Result]", pool.submit(_do))
 
 
 def _begin(job: Callable[[], object], parent: int) -> None:

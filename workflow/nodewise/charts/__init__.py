@@ -58,8 +58,10 @@ def draw_charts(
     if models_dir is not None:
         described = read_architectures(models_dir, set(tables["cells"]["model"]))
         others.append(models.figures(described))
-    with debug_mode(False):  # see Figure.spec
-        waited = beside(lambda: [_written(figure) for figure in chain.from_iterable(others)])
+    with (  # see Figure.spec
+        debug_mode(False),
+        beside(lambda: [_written(figure) for figure in chain.from_iterable(others)]) as waited,
+    ):
         files = _drawn(_each_written(fitted_figures(tables, overhead), waited), out_dir)
     names = [name.removesuffix(_SPEC) for name in files if name.endswith(_SPEC)]
     files |= {BUNDLE: _kept(out_dir / BUNDLE) or pictures.bundle(VEGA_LITE), THEMES: _themes()}

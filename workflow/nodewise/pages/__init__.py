@@ -133,8 +133,10 @@ def render_pages(
             for page in part.pages(study)
         }
 
-    others = beside(lambda: rendered(_BESIDE))
-    return update_folder(out_dir, {**files, **rendered(_HERE), **others.result()})
+    with beside(lambda: rendered(_BESIDE)) as others:
+        files |= rendered(_HERE)
+        files |= others.result()
+    return update_folder(out_dir, files)
 
 
 def render_cells(
