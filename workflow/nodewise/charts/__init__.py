@@ -58,8 +58,8 @@ def draw_charts(
     if models_dir is not None:
         described = read_architectures(models_dir, set(tables["cells"]["model"]))
         others.append(models.figures(described))
-    with (  # see Figure.spec
-        debug_mode(False),
+    with (
+        debug_mode(False),  # see Figure.spec
         beside(lambda: [_written(figure) for figure in chain.from_iterable(others)]) as waited,
     ):
         files = _drawn(_each_written(fitted_figures(tables, overhead), waited), out_dir)

@@ -173,10 +173,10 @@ def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             "Waiting for the examples of a timed step (input); then steps whose parts are timed "
             "apart: the gradient (compute), waiting for other workers (wait), the exchange "
             "(communicate), the update of the weights (apply). Where the exchange cannot be told "
-            "from computing, it is in compute. Each is a median over launches of its share of all "
-            "these steps, of the median step, or of the mean where only some steps exchange. A way "
-            "that was not measured on one node has the bar of training there without any exchange. "
-            "Pale bars call for caution, as hollow points do."
+            "from computing, it is in compute. A part has of the median step, or of the mean where "
+            "only some steps exchange, the share that it has of all these steps; shown is the "
+            "median over launches. A way that was not measured on one node has the bar of training "
+            "there without any exchange. Pale bars call for caution, as hollow points do."
         ),
     )
 
