@@ -179,8 +179,8 @@ def _name(records: list[dict[str, Any]]) -> str:
 
 
 def few(narrow: int, wide: int) -> alt.ExprRef:
-    """Return the number of legend columns: `narrow` of them on a telephone, else `wide`."""
-    return alt.ExprRef(f"width < 300 ? {narrow} : {wide}")
+    """Return the number of legend columns: `narrow` in half a page or on a telephone, else `wide`."""
+    return alt.ExprRef(f"width < 420 ? {narrow} : {wide}")
 
 
 def spec_json(spec: dict[str, Any]) -> str:
