@@ -24,8 +24,9 @@ from nodewise.datasets.registry import Entry, read_registry
 from nodewise.errors import UserError
 from nodewise.models import title_of
 from nodewise.pages.markup import Row, Table, data_table, script_json, text
-from nodewise.quantities import base_kind
+from nodewise.quantities import base_kind, counted
 from nodewise.records import Record, read_record
+from nodewise.strategies import STRATEGIES
 from nodewise.tables import read_tables
 
 DATASETS = Path("data/datasets.yaml")
@@ -191,6 +192,19 @@ class Measured:
         """Return the title of a model, or its name if it is not one of ours."""
         return title_of(model)
 
+    def strategy_title(self, name: str) -> str:
+        """Return what a sentence calls a strategy; of a study's own variant, its name, too.
+
+        What follows a comma in a title is how the strategy exchanges, which a sentence can spare.
+        """
+        if name in STRATEGIES:
+            return STRATEGIES[name].title.partition(",")[0]
+        cells = self.tables["cells"]
+        of = cells.loc[cells["strategy"] == name, "cell_id"]
+        if of.empty:
+            return name
+        return f"{self.strategy_title(self.records[of.iloc[0]].cell.strategy)} ({name})"
+
     def dataset_title(self, dataset: str) -> str:
         """Return the title of a dataset; where a user's own comes from."""
         if dataset in self.datasets:
@@ -231,7 +245,7 @@ class Study(Measured):
 
         What emulated nodes are belongs to it: over another link it is another point.
         """
-        line = row["line"] if "line" in row else row["strategy"]
+        line = self.strategy_title(row["line"] if "line" in row else row["strategy"])
         model = text(self.model_title(row["model"]))
         nodes = f"{row['nodes']} nodes"
         if row["label"].startswith("emulated"):
@@ -299,6 +313,42 @@ def read_figure(path: Path) -> Shown:
         raise UserError(f"{path.with_name(name)}.svg: is not a picture of a chart; draw it again")
     width, height = map(int, size.groups())
     return Shown(name, json.loads(path.read_text(encoding="utf-8")), csv, (width, height))
+
+
+def setting(row: Row) -> str:
+    """Return in words what a strategy was told of averaging, staleness or compression, if it was.
+
+    `row` is one of a table with `exchange` and `options`.
+    """
+    options = json.loads(row["options"] or "{}")
+    if row["exchange"] == "averaging":
+        period = options["period"]
+        return {1: "every step", "epoch": "every epoch"}.get(period, f"every {period} steps")
+    if row["exchange"] == "server":
+        return _staleness_control(options)
+    if row["exchange"] == "all-gather":
+        return _codec(options)
+    return ""
+
+
+def _staleness_control(options: Mapping[str, Any]) -> str:
+    bound, updates = options.get("bound"), options.get("updates")
+    said = [
+        f"at most {counted(bound, 'step')} ahead of the slowest worker"
+        if bound is not None
+        else "",
+        f"{counted(updates, 'gradient')} per update" if updates else "",
+        "stale gradients count less" if options.get("scale_by_staleness") else "",
+    ]
+    return ", ".join(filter(None, said)) or "plain"
+
+
+def _codec(options: Mapping[str, Any]) -> str:
+    if options["method"] == "threshold":
+        return f"entries beyond ±{options['threshold']:g}, sign only"
+    if options["method"] == "top_k":
+        return f"the largest {100 * options['share']:g} % of the entries"
+    return {"float16": "half precision"}.get(options["method"], options["method"])
 
 
 def slug(name: str) -> Markup:

@@ -1,7 +1,5 @@
 """The survey: it prints no measurements; what it says stands beside ours of the same trade-offs."""
 
-import json
-from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -9,7 +7,7 @@ import pandas as pd
 from nodewise import comparisons
 from nodewise.pages.findings import claims_table
 from nodewise.pages.markup import CAUTION, POINT, Column, Table, table
-from nodewise.pages.study import Study
+from nodewise.pages.study import Study, setting
 from nodewise.tables import CURVE_KEY
 from nodewise.views import with_labels
 
@@ -28,7 +26,7 @@ _SPEED = [
 ]
 _SENT = [
     Column("bytes_sent_per_step", "Sent by a worker in a step", "B", kind_from="label"),
-    Column("less", "Less than a ring", "×", kind_from="label"),
+    Column("less", "Ring's bytes ÷ sent", "×", kind_from="label"),
 ]
 _EXCHANGED = [*_WAY, *_SPEED, *_SENT, *CAUTION]
 _STALENESS = [
@@ -56,9 +54,9 @@ def context(study: Study) -> dict[str, Any] | None:
         return None
     return {
         "claims": claims_table(study, TITLE),
-        "averaging": _told(study, rows, rows["exchange"] == "averaging", _EXCHANGED, _period),
-        "staleness": _told(study, rows, rows["mean"].notna(), _STALENESS, _control),
-        "compression": _told(study, rows, rows["exchange"] == "all-gather", _EXCHANGED, _codec),
+        "averaging": _told(study, rows, rows["exchange"] == "averaging", _EXCHANGED),
+        "staleness": _told(study, rows, rows["mean"].notna(), _STALENESS),
+        "compression": _told(study, rows, rows["exchange"] == "all-gather", _EXCHANGED),
         "accuracy": _accuracy(study),
     }
 
@@ -102,33 +100,10 @@ def _told(
     rows: pd.DataFrame,
     which: "pd.Series[bool]",
     columns: list[Column],
-    setting: Callable[[dict[str, Any]], str],
 ) -> Table | None:
     """Return the points of one trade-off as a table, with the setting that it is about."""
     told = rows[which].sort_values(["cluster", "nodes", "strategy"], kind="stable")
     if told.empty:
         return None
-    said = [setting(json.loads(options or "{}")) for options in told["options"]]
+    said = [setting(row) for row in told.to_dict("records")]
     return table(told.assign(setting=said, model=told["model"].map(study.model_title)), columns)
-
-
-def _period(options: dict[str, Any]) -> str:
-    period = options["period"]
-    return {1: "every step", "epoch": "every epoch"}.get(period, f"every {period} steps")
-
-
-def _control(options: dict[str, Any]) -> str:
-    said = [
-        f"no worker more than {options['bound']} steps ahead" if options.get("bound") else "",
-        f"{options['updates']} gradients make an update" if options.get("updates") else "",
-        "stale gradients count less" if options.get("scale_by_staleness") else "",
-    ]
-    return ", ".join(filter(None, said)) or "none"
-
-
-def _codec(options: dict[str, Any]) -> str:
-    if options["method"] == "threshold":
-        return f"entries beyond ±{options['threshold']:g}, by their sign"
-    if options["method"] == "top_k":
-        return f"the largest {options['share']:.0%} of the entries"
-    return str(options["method"])
