@@ -155,7 +155,8 @@ def _with_flags_of_one(rows: pd.DataFrame) -> list[str]:
 
 def _of_launches(flags: "pd.Series[str]") -> str:
     """Return the cautions of a point's launches, if half of them have one, as in the curves."""
-    return _together(*flags) if 2 * (flags != "").sum() >= len(flags) else ""
+    told = [caution for of in flags if of for caution in of.split("; ")]
+    return _together(*told) if 2 * (flags != "").sum() >= len(flags) else ""
 
 
 def _together(*cautions: str) -> str:

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from nodewise import comparisons
 from nodewise.claims import judged
+from nodewise.intervals import INTERVAL
 from nodewise.pages.markup import (
     CAUTION,
     POINT,
@@ -129,7 +130,7 @@ def pages(study: Study) -> Iterator[Page]:
         why_slower(study),
         energy_cost(study),
     ]
-    context = {"findings": found, "claims": claims_table(study)}
+    context = {"findings": found, "claims": claims_table(study), "level": f"{100 * INTERVAL:g}"}
     yield Page("findings.html", "findings.md.j2", "Findings", context, figures=True)
 
 
@@ -195,8 +196,9 @@ def wide_intervals(study: Study, rows: pd.DataFrame, up: str = "") -> list[Marku
     known = rows[rows["speedup_low"].notna()]
     if known.empty:
         return []
-    widest = known.loc[(known["speedup_high"] / known["speedup_low"]).idxmax()]
-    if widest["speedup_high"] / widest["speedup_low"] <= _WIDE:
+    wide = known.assign(wide=known["speedup_high"] / known["speedup_low"]).sort_values("wide")
+    widest = wide.iloc[-1]
+    if widest["wide"] <= _WIDE:
         return []
     one = comparisons.launches_of(study.tables["cells"], widest["cell_id_one"])
     said = Markup(
@@ -319,7 +321,7 @@ def fastest(study: Study, group: pd.DataFrame) -> Markup:
         "examples_per_s", ascending=False, kind="stable"
     )
     best = ranked.iloc[0]
-    told = setting(best)
+    told = setting(best.to_dict())
     overlap, near = comparisons.not_slower(group)
     once = pd.isna(best["examples_per_s_low"])
     ends = best["examples_per_s_low"], best["examples_per_s_high"]
@@ -337,14 +339,15 @@ def _as_fast(study: Study, overlap: list[str], near: list[str]) -> Markup:
     said = ""
     if overlap:
         of = "interval of {} overlaps" if len(overlap) == 1 else "intervals of {} overlap"
-        said += f"; the {of.format(_named(study, overlap))} with it"
+        said += f"; the {of.format(named(study, overlap))} with it"
     if near:
         verb = "is" if len(near) == 1 else "are"
-        said += f"; {_named(study, near)} {verb} less than {comparisons.NEARLY:.0%} below it"
+        said += f"; {named(study, near)} {verb} less than {comparisons.NEARLY:.0%} below it"
     return text(said.replace("%", " %"))
 
 
-def _named(study: Study, strategies: list[str]) -> str:
+def named(study: Study, strategies: list[str]) -> str:
+    """Return the titles of strategies, as a sentence lists them."""
     *first, last = map(study.strategy_title, dict.fromkeys(strategies))
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -370,7 +373,7 @@ def _devices_beside(study: Study, point: "pd.Series[Any]") -> Markup | None:
     verb = "trains" if len(names) == 1 else "train"
     not_ranked = "it is" if len(names) == 1 else "they are"
     return text(
-        f"{_named(study, names)} {verb} on devices of one process, without a network: "
+        f"{named(study, names)} {verb} on devices of one process, without a network: "
         f"{not_ranked} in the figure, but not ranked."
     )
 

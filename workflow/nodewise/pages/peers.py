@@ -18,7 +18,12 @@ _PLACE = [Column("model", "Model"), Column("nodes", "Nodes")]
 _KIND = Column("kind", "Kind")
 
 
-_NARROWLY = 0.005  # of a level: nearer to it than runs of one day are to another's
+_FIT_NAMES = {
+    "fit": "Keras fit",
+    "fit, no XLA": "Keras fit without XLA",
+    "fit, memory kept": "Keras fit, memory kept",
+}
+_NARROWLY = 0.005  # of a target: nearer to it than runs of one day are to another's
 
 
 def _ends(name: str, title: str, unit: str) -> Column:
@@ -28,27 +33,27 @@ def _ends(name: str, title: str, unit: str) -> Column:
 
 _FASTEST = [
     *_PLACE,
-    Column("way", "Our fastest"),
+    Column("way", "Our fastest strategy"),
     Column("peer", "Against"),
-    _ends("ratio", "Its step ÷ theirs", "×"),
+    _ends("ratio", "Our step ÷ theirs", "×"),
     Column("rounds", "Rounds"),
-    Column("reached", "At most the level"),
+    Column("reached", "Target met"),
     _KIND,
 ]
 _STEPS = [
     *_PLACE,
-    Column("way", "Way of training"),
+    Column("way", "Strategy"),
     _ends("step", "Wall time of a step", "s"),
     *(_ends(peer, f"÷ {NAMES[peer]}", "×") for peer in PEERS),
     _KIND,
 ]
 _ALL_REDUCES = [
-    Column("way", "Way of training"),
+    Column("way", "Strategy"),
     Column("nodes", "Nodes"),
     Column("payload", "Payload", "B", kind_from="kind"),
     Column("wire_s", "On the wire", "s", "predicted"),
     _ends("ratio", "All-reduce ÷ wire", "×"),
-    Column("reached", "At most the level"),
+    Column("reached", "Target met"),
     _KIND,
 ]
 _EXCHANGES = [
@@ -58,14 +63,14 @@ _EXCHANGES = [
     Column("wire_s", "On the wire", "s", "predicted"),
     _ends("ratio", "All-reduce ÷ wire", "×"),
     Column("sent", "Bytes sent ÷ ring's", "×", kind_from="kind"),
-    Column("reached", "At most the level"),
+    Column("reached", "Target met"),
     _KIND,
 ]
 _FITS = [
     Column("model", "Model"),
     Column("way", "Against"),
     _ends("ratio", "Our loop's examples/s ÷ theirs", "×"),
-    Column("reached", "At least the level"),
+    Column("reached", "Target met"),
     _KIND,
 ]
 
@@ -79,7 +84,7 @@ def pages(study: Study, file: Path = FILE, exchanges: Path = EXCHANGES_FILE) -> 
         "file": file.as_posix(),
         "fastest": table(_fastest(study, found), _FASTEST),
         "steps": table(_steps(study, found), _STEPS),
-        "all_reduces": table(_all_reduces(found), _ALL_REDUCES),
+        "all_reduces": table(_all_reduces(study, found), _ALL_REDUCES),
         "exchanges": _exchanges(exchanges) if exchanges.is_file() else None,
         "fits": table(_fits(study, found), _FITS) if found.fits else None,
         "levels": {name: write_number(level, "×") for name, level in found.levels.items()},
@@ -122,7 +127,7 @@ def _fastest(study: Study, found: Results) -> list[dict[str, Any]]:
                     {
                         "model": study.model_title(one.model),
                         "nodes": one.nodes,
-                        "way": one.way,
+                        "way": study.strategy_title(one.way),
                         "peer": NAMES[one.peer],
                         **_spread("ratio", one.ratio),
                         "rounds": one.ratio.rounds,
@@ -143,7 +148,7 @@ def _steps(study: Study, found: Results) -> list[dict[str, Any]]:
             row = {
                 "model": study.model_title(step.model),
                 "nodes": step.nodes,
-                "way": NAMES.get(step.way, step.way),
+                "way": NAMES.get(step.way) or study.strategy_title(step.way),
                 **_spread("step", step.step_s),
                 "kind": kind_label(step.kind),
             }
@@ -160,10 +165,10 @@ def _places(found: Results) -> Mapping[tuple[str, int], Sequence[Any]]:
     return places
 
 
-def _all_reduces(found: Results) -> list[dict[str, Any]]:
+def _all_reduces(study: Study, found: Results) -> list[dict[str, Any]]:
     return [
         {
-            "way": NAMES.get(one.way, one.way),
+            "way": NAMES.get(one.way) or study.strategy_title(one.way),
             "nodes": one.nodes,
             "payload": one.payload_bytes,
             "wire_s": one.wire_s,
@@ -206,7 +211,7 @@ def _fits(study: Study, found: Results) -> list[dict[str, Any]]:
     return [
         {
             "model": study.model_title(one.model),
-            "way": f"Keras {name}" if name == "fit" else name,
+            "way": _FIT_NAMES.get(name, name),
             **_spread("ratio", ratio),
             "reached": _reached(ratio.median, found.levels["fit"], at_least=True),
             "kind": one.kind,

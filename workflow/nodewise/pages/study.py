@@ -348,7 +348,7 @@ def _codec(options: Mapping[str, Any]) -> str:
         return f"entries beyond ±{options['threshold']:g}, sign only"
     if options["method"] == "top_k":
         return f"the largest {100 * options['share']:g} % of the entries"
-    return {"float16": "half precision"}.get(options["method"], options["method"])
+    return "half precision" if options["method"] == "float16" else str(options["method"])
 
 
 def slug(name: str) -> Markup:

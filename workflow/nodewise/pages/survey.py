@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from nodewise import comparisons
-from nodewise.pages.findings import claims_table
+from nodewise.pages.findings import claims_table, wide_intervals
 from nodewise.pages.markup import CAUTION, POINT, Column, Table, table
 from nodewise.pages.study import Study, setting
 from nodewise.tables import CURVE_KEY
@@ -58,6 +58,7 @@ def context(study: Study) -> dict[str, Any] | None:
         "staleness": _told(study, rows, rows["mean"].notna(), _STALENESS),
         "compression": _told(study, rows, rows["exchange"] == "all-gather", _EXCHANGED),
         "accuracy": _accuracy(study),
+        "wide": wide_intervals(study, _beside_one_node(study, rows), up="../"),
     }
 
 
@@ -91,8 +92,14 @@ def _points(study: Study) -> pd.DataFrame:
 
 def _between_launches(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
     """Return curves with what their launches, and those of their one node, leave possible."""
-    several = comparisons.on_several_nodes(study.tables["curves"]).drop_duplicates(CURVE_KEY)
+    several = _beside_one_node(study, rows)
     return rows.merge(several[[*CURVE_KEY, "speedup_low", "speedup_high"]], "left", CURVE_KEY)
+
+
+def _beside_one_node(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return those of the points that one node stands beside, with the interval against it."""
+    several = comparisons.on_several_nodes(study.tables["curves"]).drop_duplicates(CURVE_KEY)
+    return several.merge(rows[CURVE_KEY].drop_duplicates(), "inner", CURVE_KEY)
 
 
 def _told(
