@@ -58,7 +58,7 @@ _RATIOS = [
     Column("ratio", "Communicating ÷ computing"),
     Column("points", "Points"),
     Column("pay", "Faster than one node"),
-    Column("clear", "Of these, 90 % interval above 1"),
+    Column("clear", "Of these, 90\u00a0% interval above 1"),
     Column("once", "Of these, launched once"),
     Column("speedup", "Median speed-up", "×", kind_from="label"),
     Column("efficiency", "Median efficiency", "share", kind_from="label"),
@@ -89,7 +89,7 @@ def _by_speed(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
     best = group.sort_values("examples_per_s", kind="stable").iloc[-1]
     yield {
         "criterion": Markup("Fastest"),
-        "answer": Markup("of {} strategies, {}").format(
+        "answer": Markup("Of {} strategies, {}").format(
             group["strategy"].nunique(), fastest(study, group)
         ),
         "where": _point(study, best),
@@ -236,10 +236,12 @@ def ratio_rule(study: Study) -> Markup | None:
     ).format(followed, text(counted(len(rows), "point")), text(_surely(rows, follows)))
     clear = rows[rows["speedup_low"] > 1]
     if clear.empty:
-        return rule + Markup(" At none of them does the 90 % interval of the speed-up lie above 1.")
+        return rule + Markup(
+            " At none of them does the 90\u00a0% interval of the speed-up lie above 1."
+        )
     last = clear.sort_values("ratio").iloc[-1]
     said = Markup(
-        " The largest ratio at which several nodes were clearly faster (90 % interval above 1) was "
+        " The largest ratio at which several nodes were clearly faster (90\u00a0% interval above 1) was "
         "{}, on {} nodes{}."
     )
     exception = last["nodes"] <= 1 + last["ratio"]
@@ -255,9 +257,10 @@ def _surely(rows: pd.DataFrame, follows: "pd.Series[bool]") -> str:
     sure = (rows["speedup_low"] > 1) | (rows["speedup_high"] < 1)
     if not sure.any():
         return ""
-    return (
-        f", and {int(follows[sure].sum())} of the {int(sure.sum())} whose 90 % interval excludes 1"
-    )
+    of = int(sure.sum())
+    agree = int(follows[sure].sum())
+    all_of = "all" if agree == of else f"{agree} of the"
+    return f", among them {all_of} {of} whose 90\u00a0% interval excludes 1"
 
 
 def _ratios(study: Study) -> Table | None:

@@ -1,5 +1,6 @@
 """Findings: one question a section, answered in one sentence by what the tables hold."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,6 +26,7 @@ from nodewise.pages.markup import (
 )
 from nodewise.pages.study import Page, Shown, Study, setting
 from nodewise.quantities import counted
+from nodewise.strategies import STRATEGIES
 from nodewise.tables import CURVE_KEY
 
 _PART = {
@@ -179,7 +181,7 @@ def _how_sure(gains: pd.DataFrame) -> Markup:
     if once == len(gains):
         return Markup(" None of these has an interval: they were launched once.")
     said = [
-        f"in {clear or 'none'} of these the 90 % interval of the speed-up lies above 1",
+        f"in {clear or 'none'} of these the 90\u00a0% interval of the speed-up lies above 1",
         f"in {unclear} it includes 1" if unclear else "",
         f"{once} {'was' if once == 1 else 'were'} launched once, without an interval"
         if once
@@ -202,7 +204,7 @@ def wide_intervals(study: Study, rows: pd.DataFrame, up: str = "") -> list[Marku
         return []
     one = comparisons.launches_of(study.tables["cells"], widest["cell_id_one"])
     said = Markup(
-        "Ranges are 90 % intervals over launches. The widest, {} to {}, is against a step on one "
+        "Ranges are 90\u00a0% intervals over launches. The widest, {} to {}, is against a step on one "
         "node that took {} to {} in {}. Short steps differ most between launches: see "
         '<a href="{}method.html">How this was measured</a>.'
     )
@@ -228,7 +230,7 @@ def which_batch(study: Study) -> Finding:
     line = max(lines, key=lambda one: (len(one), one["nodes"].iloc[0]))
     small, large = line.iloc[0], line.iloc[-1]
     answer = Markup(
-        "{}: {}, the speed-up is {}{} at {} and {}{} at {} examples per worker and step. {}"
+        "{}: with {}, the speed-up is {}{} at {} and {}{} at {} examples per worker and step. {}"
     ).format(
         text(_how_batch_matters(line)),
         study.point(large, batch=False),
@@ -271,7 +273,7 @@ def _batches_that_pay(line: pd.DataFrame) -> str:
         said = f"{_listed(pays['batch_per_worker'])} {_is(pays)} faster than one node"
     unclear = pays[pays["speedup_low"] <= 1]
     if len(unclear):
-        said += f"; at {_listed(unclear['batch_per_worker'])} the 90 % interval includes 1"
+        said += f"; at {_listed(unclear['batch_per_worker'])} the 90\u00a0% interval includes 1"
     return f"Of the batches without a caution ({_listed(line['batch_per_worker'])}), {said}."
 
 
@@ -321,7 +323,9 @@ def fastest(study: Study, group: pd.DataFrame) -> Markup:
         "examples_per_s", ascending=False, kind="stable"
     )
     best = ranked.iloc[0]
-    told = setting(best.to_dict())
+    # what the study itself calls a strategy already says it
+    own = best["strategy"] in STRATEGIES
+    told = setting(best["exchange"], json.loads(best["options"] or "{}")) if own else ""
     overlap, near = comparisons.not_slower(group)
     once = pd.isna(best["examples_per_s_low"])
     ends = best["examples_per_s_low"], best["examples_per_s_high"]
@@ -343,7 +347,7 @@ def _as_fast(study: Study, overlap: list[str], near: list[str]) -> Markup:
     if near:
         verb = "is" if len(near) == 1 else "are"
         said += f"; {named(study, near)} {verb} less than {comparisons.NEARLY:.0%} below it"
-    return text(said.replace("%", " %"))
+    return text(said.replace("%", "\u00a0%"))
 
 
 def named(study: Study, strategies: list[str]) -> str:
@@ -425,6 +429,8 @@ def accuracy_cost(study: Study) -> Finding:
         )
     worst = ours.sort_values("change", kind="stable").iloc[0] if len(ours) else None
     figures = [] if worst is None else _figures(study, worst, "accuracy-by-epoch", "accuracy")
+    if figures and worst is not None and worst["of"] == "test":
+        limits.append(text("The figure shows training accuracy, the answer test accuracy."))
     cells = sorted(set(ours["cell_id"]) - {""})[:4]
     told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
     return _with_numbers(study, told_of, rows, _ACCURACY)
@@ -497,7 +503,7 @@ def why_slower(study: Study) -> Finding:
         text("Strategies that exchange within the computation itself show that time as computing."),
         *(
             [
-                Markup("The figure is of the point whose share is the median one: {}.").format(
+                Markup("The figure includes the point with the median share: {}.").format(
                     study.point(middle)
                 )
             ]
@@ -523,8 +529,8 @@ def energy_cost(study: Study) -> Finding:
     )
     more = int((told["ratio"] > 1).sum())
     answer = Markup(
-        "In {} of {} an example took more energy on several nodes than on one: {} as much in the "
-        "median, from {} ({}) to {} ({})."
+        "In {} of {} an example took more energy on several nodes than on one: the median "
+        "ratio is {}; it goes from {} ({}) to {} ({})."
     ).format(
         more,
         text(counted(len(told), "comparison")),
@@ -592,7 +598,8 @@ def _figures(study: Study, row: "pd.Series[Any]", *names: str) -> list[Shown]:
 
 
 def _listed(values: "pd.Series[int]") -> str:
-    return ", ".join(f"{value:,}" for value in values)
+    *first, last = [f"{value:,}" for value in values]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _two_runs(study: Study, told: pd.DataFrame) -> list[Markup]:

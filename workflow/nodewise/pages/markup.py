@@ -65,7 +65,7 @@ def between_launches(row: "pd.Series[Any]") -> Markup:
 
 def interval(low: float, high: float, unit: str) -> Markup:
     """Return a 90 % interval, as it stands behind the number that it is of."""
-    return Markup(" (90 % interval {} to {})").format(data(low, unit), data(high, unit))
+    return Markup(" (90\u00a0% interval {} to {})").format(data(low, unit), data(high, unit))
 
 
 def script_json(value: object) -> Markup:

@@ -23,7 +23,6 @@ _FIT_NAMES = {
     "fit, no XLA": "Keras fit without XLA",
     "fit, memory kept": "Keras fit, memory kept",
 }
-_NARROWLY = 0.005  # of a target: nearer to it than runs of one day are to another's
 
 
 def _ends(name: str, title: str, unit: str) -> Column:
@@ -109,10 +108,13 @@ def _spread(name: str, interval: Interval) -> dict[str, float | None]:
     return {name: interval.median, f"{name}_low": interval.low, f"{name}_high": interval.high}
 
 
-def _reached(ratio: float, level: float, *, at_least: bool = False) -> str:
-    within = ratio >= level if at_least else ratio <= level
-    narrowly = ", narrowly" * (abs(ratio / level - 1) < _NARROWLY)
-    return ("yes" if within else "no") + narrowly
+def _reached(ratio: Interval, level: float, *, at_least: bool = False) -> str:
+    """Return whether the median meets a target; that is uncertain if the interval includes it."""
+    within = ratio.median >= level if at_least else ratio.median <= level
+    met = "yes" if within else "no"
+    if ratio.low is None or ratio.high is None:
+        return met
+    return f"{met}, uncertain" if ratio.low <= level <= ratio.high else met
 
 
 def _fastest(study: Study, found: Results) -> list[dict[str, Any]]:
@@ -127,11 +129,11 @@ def _fastest(study: Study, found: Results) -> list[dict[str, Any]]:
                     {
                         "model": study.model_title(one.model),
                         "nodes": one.nodes,
-                        "way": study.strategy_title(one.way),
+                        "way": study.named_strategy(one.way),
                         "peer": NAMES[one.peer],
                         **_spread("ratio", one.ratio),
                         "rounds": one.ratio.rounds,
-                        "reached": _reached(one.ratio.median, found.levels["step"]),
+                        "reached": _reached(one.ratio, found.levels["step"]),
                         "kind": kind_label(one.kind),
                     }
                 )
@@ -148,7 +150,7 @@ def _steps(study: Study, found: Results) -> list[dict[str, Any]]:
             row = {
                 "model": study.model_title(step.model),
                 "nodes": step.nodes,
-                "way": NAMES.get(step.way) or study.strategy_title(step.way),
+                "way": NAMES.get(step.way) or study.named_strategy(step.way),
                 **_spread("step", step.step_s),
                 "kind": kind_label(step.kind),
             }
@@ -168,12 +170,12 @@ def _places(found: Results) -> Mapping[tuple[str, int], Sequence[Any]]:
 def _all_reduces(study: Study, found: Results) -> list[dict[str, Any]]:
     return [
         {
-            "way": NAMES.get(one.way) or study.strategy_title(one.way),
+            "way": NAMES.get(one.way) or study.named_strategy(one.way),
             "nodes": one.nodes,
             "payload": one.payload_bytes,
             "wire_s": one.wire_s,
             **_spread("ratio", one.ratio),
-            "reached": _reached(one.ratio.median, found.levels["all_reduce"]),
+            "reached": _reached(one.ratio, found.levels["all_reduce"]),
             "kind": kind_label(one.kind),
         }
         for one in sorted(found.all_reduces, key=lambda one: (one.payload_bytes, one.nodes))
@@ -190,7 +192,7 @@ def _exchanges(file: Path) -> dict[str, Any]:
             "wire_s": one.wire_s,
             **_spread("ratio", one.ratio),
             "sent": one.sent,
-            "reached": _reached(one.ratio.median, found.level),
+            "reached": _reached(one.ratio, found.level),
             "kind": kind_label(found.kind),
         }
         for one in found.found
@@ -213,7 +215,7 @@ def _fits(study: Study, found: Results) -> list[dict[str, Any]]:
             "model": study.model_title(one.model),
             "way": _FIT_NAMES.get(name, name),
             **_spread("ratio", ratio),
-            "reached": _reached(ratio.median, found.levels["fit"], at_least=True),
+            "reached": _reached(ratio, found.levels["fit"], at_least=True),
             "kind": one.kind,
         }
         for one in found.fits

@@ -289,7 +289,7 @@ def _fed(study: Study, name: str) -> dict[str, Any] | None:
     extra = study.records[pair["cell_id"]].cell.preprocessing_nodes
     return {
         "extra": counted(extra, "extra node"),
-        "nodes": pair["nodes"],
+        "nodes": counted(pair["nodes"], "node"),
         "service": number(pair["examples_per_s"], "/s", pair["label"]),
         "own": number(pair["examples_per_s_own"], "/s", pair["label"]),
         "once": bool(max(pair["repeats"], pair["repeats_own"]) == 1),

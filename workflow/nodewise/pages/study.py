@@ -193,9 +193,9 @@ class Measured:
         return title_of(model)
 
     def strategy_title(self, name: str) -> str:
-        """Return what a sentence calls a strategy; of a study's own variant, its name, too.
+        """Return what a sentence calls a strategy; of a study's own variant, its setting, too.
 
-        What follows a comma in a title is how the strategy exchanges, which a sentence can spare.
+        What follows a comma in a title is a detail that a sentence can spare.
         """
         if name in STRATEGIES:
             return STRATEGIES[name].title.partition(",")[0]
@@ -203,7 +203,15 @@ class Measured:
         of = cells.loc[cells["strategy"] == name, "cell_id"]
         if of.empty:
             return name
-        return f"{self.strategy_title(self.records[of.iloc[0]].cell.strategy)} ({name})"
+        cell = self.records[of.iloc[0]].cell
+        exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
+        return f"{self.strategy_title(cell.strategy)} ({setting(exchange, cell.options) or name})"
+
+    def named_strategy(self, name: str) -> Markup:
+        """Return a strategy for a table: its title, and below it its name."""
+        return Markup('{}<span class="nw-range">{}</span>').format(
+            text(self.strategy_title(name)), text(name)
+        )
 
     def dataset_title(self, dataset: str) -> str:
         """Return the title of a dataset; where a user's own comes from."""
@@ -315,20 +323,16 @@ def read_figure(path: Path) -> Shown:
     return Shown(name, json.loads(path.read_text(encoding="utf-8")), csv, (width, height))
 
 
-def setting(row: Row) -> str:
-    """Return in words what a strategy was told of averaging, staleness or compression, if it was.
-
-    `row` is one of a table with `exchange` and `options`.
-    """
-    options = json.loads(row["options"] or "{}")
-    if row["exchange"] == "averaging":
+def setting(exchange: str, options: Mapping[str, Any]) -> str:
+    """Return in words what the options of a cell say about how it exchanges; empty if nothing."""
+    if exchange == "averaging":
         period = options["period"]
         return {1: "every step", "epoch": "every epoch"}.get(period, f"every {period} steps")
-    if row["exchange"] == "server":
+    if exchange == "server":
         return _staleness_control(options)
-    if row["exchange"] == "all-gather":
+    if exchange == "all-gather":
         return _codec(options)
-    return ""
+    return str(options.get("collective", ""))
 
 
 def _staleness_control(options: Mapping[str, Any]) -> str:
@@ -340,7 +344,7 @@ def _staleness_control(options: Mapping[str, Any]) -> str:
         f"{counted(updates, 'gradient')} per update" if updates else "",
         "stale gradients count less" if options.get("scale_by_staleness") else "",
     ]
-    return ", ".join(filter(None, said)) or "plain"
+    return ", ".join(filter(None, said))
 
 
 def _codec(options: Mapping[str, Any]) -> str:

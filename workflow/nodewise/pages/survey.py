@@ -1,5 +1,6 @@
 """The survey: it prints no measurements; what it says stands beside ours of the same trade-offs."""
 
+import json
 from typing import Any
 
 import pandas as pd
@@ -112,5 +113,8 @@ def _told(
     told = rows[which].sort_values(["cluster", "nodes", "strategy"], kind="stable")
     if told.empty:
         return None
-    said = [setting(row) for row in told.to_dict("records")]
+    said = [
+        setting(exchange, json.loads(options or "{}")) or "plain"
+        for exchange, options in told[["exchange", "options"]].to_numpy()
+    ]
     return table(told.assign(setting=said, model=told["model"].map(study.model_title)), columns)
