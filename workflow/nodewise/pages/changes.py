@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.compare import LEVEL, NO_CHANGE
+from nodewise.compare import LEVEL, NO_CHANGE, UNKNOWN
 from nodewise.pages.markup import Column, data, number, table
 from nodewise.pages.study import Page, Study
 from nodewise.views import with_labels
@@ -33,8 +33,9 @@ def pages(study: Study) -> Iterator[Page]:
     named = study.changes.assign(weights="", model=study.changes["model"].map(study.model_title))
     rows = with_labels(named)
     moved = rows[rows["verdict"] != NO_CHANGE]
-    alike = moved["verdict"].nunique() == 1  # a column that says the same everywhere says nothing
-    columns = [column for column in _COLUMNS if column.name != "verdict" or not alike]
+    # that the noise is unknown everywhere is said above the table
+    untold = set(moved["verdict"]) == {UNKNOWN}
+    columns = [column for column in _COLUMNS if column.name != "verdict" or not untold]
     in_both = rows[rows["ratio"].notna()]
     context = {
         "runs": study.config.changes,

@@ -241,8 +241,8 @@ def ratio_rule(study: Study) -> Markup | None:
         )
     last = clear.sort_values("ratio").iloc[-1]
     said = Markup(
-        " The largest ratio at which several nodes were clearly faster (90\u00a0% interval above 1) was "
-        "{}, on {} nodes{}."
+        " The largest ratio at which several nodes were clearly faster (90\u00a0% interval above "
+        "1) was {}, on {} nodes{}."
     )
     exception = last["nodes"] <= 1 + last["ratio"]
     return rule + said.format(

@@ -179,9 +179,13 @@ def _how_sure(gains: pd.DataFrame) -> Markup:
     unclear = int((gains["speedup_low"] <= 1).sum())
     once = len(gains) - clear - unclear
     if once == len(gains):
-        return Markup(" None of these has an interval: they were launched once.")
+        one = "It has no interval: it was launched once."
+        several = "None of these has an interval: they were launched once."
+        return text(f" {one if once == 1 else several}")
     said = [
-        f"in {clear or 'none'} of these the 90\u00a0% interval of the speed-up lies above 1",
+        f"in {clear} of these the 90\u00a0% interval of the speed-up lies above 1"
+        if clear
+        else "in none of these does the 90\u00a0% interval of the speed-up lie above 1",
         f"in {unclear} it includes 1" if unclear else "",
         f"{once} {'was' if once == 1 else 'were'} launched once, without an interval"
         if once
@@ -204,8 +208,8 @@ def wide_intervals(study: Study, rows: pd.DataFrame, up: str = "") -> list[Marku
         return []
     one = comparisons.launches_of(study.tables["cells"], widest["cell_id_one"])
     said = Markup(
-        "Ranges are 90\u00a0% intervals over launches. The widest, {} to {}, is against a step on one "
-        "node that took {} to {} in {}. Short steps differ most between launches: see "
+        "Ranges are 90\u00a0% intervals over launches. The widest, {} to {}, is against a step on "
+        "one node that took {} to {} in {}. Short steps differ most between launches: see "
         '<a href="{}method.html">How this was measured</a>.'
     )
     return [
@@ -270,15 +274,12 @@ def _batches_that_pay(line: pd.DataFrame) -> str:
     if pays.empty:
         said = "none is faster than one node"
     else:
-        said = f"{_listed(pays['batch_per_worker'])} {_is(pays)} faster than one node"
+        which = "all" if len(pays) == len(line) else _listed(pays["batch_per_worker"])
+        said = f"{which} {'is' if len(pays) == 1 else 'are'} faster than one node"
     unclear = pays[pays["speedup_low"] <= 1]
     if len(unclear):
         said += f"; at {_listed(unclear['batch_per_worker'])} the 90\u00a0% interval includes 1"
     return f"Of the batches without a caution ({_listed(line['batch_per_worker'])}), {said}."
-
-
-def _is(rows: pd.DataFrame) -> str:
-    return "is" if len(rows) == 1 else "are"
 
 
 def which_strategy(study: Study) -> Finding:

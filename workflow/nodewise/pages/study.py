@@ -351,7 +351,7 @@ def _codec(options: Mapping[str, Any]) -> str:
     if options["method"] == "threshold":
         return f"entries beyond ±{options['threshold']:g}, sign only"
     if options["method"] == "top_k":
-        return f"the largest {100 * options['share']:g} % of the entries"
+        return f"the largest {100 * options['share']:g}\u00a0% of the entries"
     return "half precision" if options["method"] == "float16" else str(options["method"])
 
 
