@@ -131,7 +131,6 @@ def test_the_survey_has_a_page_of_its_trade_offs(tmp_path):
     for said in (
         "every 10 steps",
         "the largest 2\xa0% of the entries",
-        "at most 2 steps ahead",
         "What it says",
     ):
         assert said in text
