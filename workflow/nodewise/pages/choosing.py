@@ -127,7 +127,21 @@ def _cheapest(study: Study, cheapest: "pd.Series[Any]") -> Markup:
         return said[0] + Markup(" of node time per 1,000 examples")
     if one_s <= cheapest["node_s"]:
         said = said[::-1]
-    return Markup("{} of node time per 1,000 examples; {}").format(*said)
+    told = Markup("{} of node time per 1,000 examples; {}").format(*said)
+    return (
+        told + Markup("; the intervals overlap") if _node_times_overlap(cheapest, one_s) else told
+    )
+
+
+def _node_times_overlap(several: "pd.Series[Any]", one_s: float) -> bool:
+    """Return whether the intervals of the node times of a point and of one node overlap."""
+    times = {"": several["node_s"], "_one": one_s}
+    ends = {
+        (of, end): node_s * several[f"step_time_{end}_s{of}"] / several[f"step_time_s{of}"]
+        for of, node_s in times.items()
+        for end in ("low", "high")
+    }
+    return bool(ends["", "low"] <= ends["_one", "high"] and ends["_one", "low"] <= ends["", "high"])
 
 
 def _node_time_between(point: "pd.Series[Any]", node_s: float, of: str) -> Markup:
