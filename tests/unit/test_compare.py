@@ -114,7 +114,7 @@ def test_the_page_shows_what_moved_and_else_how_to_compare(tmp_path):
     shown = page(tmp_path)
     assert "1 slower" in shown and "1 no change beyond noise" in shown
     assert "moved" in shown and "<b>" not in shown and "still<" not in shown
-    half = re.findall(r"lies between <data[^>]*>(\S+)</data> and <data[^>]*>(\S+)</data>", shown)
+    half = re.findall(r"lie between <data[^>]*>(\S+)</data> and <data[^>]*>(\S+)</data>", shown)
     assert half == [("1&#46;25×", "1&#46;75×")]
 
 
@@ -125,6 +125,20 @@ def test_the_page_tells_how_far_the_machine_itself_changed(tmp_path):
     told = re.search(r"The reference step.*?as long", page(tmp_path), re.DOTALL)
     numbers = re.findall(r"<data[^>]*>(.+?)</data>", html.unescape(told[0]))
     assert numbers == ["6.00\xa0ms", "9.00\xa0ms", "1.50×"]
+    assert "the machine itself was slower" in page(tmp_path)
+
+
+def test_models_have_their_titles_and_a_noise_unknown_everywhere_has_no_column(tmp_path):
+    make.write_study(tmp_path, [])
+    kept = tmp_path / "changes.csv"
+    both_runs = (cells([1.0], model="mnist_cnn"), cells([2.0], model="mnist_cnn"))
+    compare.write_changes(compare.compare(*both_runs), kept)
+    shown = html.unescape(page(tmp_path))
+    assert ">MNIST CNN<" in shown and compare.UNKNOWN not in shown and "Verdict" not in shown
+    lost = both(both_runs[0], cells([1.0], model="lost"))
+    compare.write_changes(compare.compare(lost, both_runs[1]), kept)
+    shown = html.unescape(page(tmp_path))
+    assert compare.UNKNOWN in shown and compare.ONLY_OLD in shown
 
 
 def test_the_page_names_the_folders_of_both_runs(tmp_path, monkeypatch):

@@ -60,8 +60,12 @@ def between_launches(row: "pd.Series[Any]") -> Markup:
     """Return what the launches of a point and of its one node leave possible of its speed-up."""
     if pd.isna(row["speedup_low"]):
         return Markup(", launched once")
-    ends = (number(row[f"speedup_{end}"], "×", row["label"]) for end in ("low", "high"))
-    return Markup(" ({} to {} by the launches)").format(*ends)
+    return interval(row["speedup_low"], row["speedup_high"], "×")
+
+
+def interval(low: float, high: float, unit: str) -> Markup:
+    """Return a 90 % interval, as it stands behind the number that it is of."""
+    return Markup(" (90\u00a0% interval {} to {})").format(data(low, unit), data(high, unit))
 
 
 def script_json(value: object) -> Markup:
