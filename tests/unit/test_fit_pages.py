@@ -32,7 +32,7 @@ def test_the_answers_come_first_and_are_those_of_the_table(study):
     optima = views.read_overhead(study / "overhead")["optima"]
     said = [answer for answer in optima.loc[optima["best"], "answer"] if answer in page]
     assert len(said) >= 6  # of what was measured, and of what was published
-    assert any("No interior optimum" in answer for answer in said)
+    assert any("no interior optimum" in answer for answer in said)
     assert page.index(said[0]) < page.index("How it is calculated")
 
 
@@ -90,7 +90,7 @@ def test_a_curve_has_its_coefficients_units_and_what_bounds_each_point(study):
     fits = views.read_overhead(study / "overhead")["fits"]
     name = "ntua-fashion-cnn-fashion-mnist-multi-worker-mirrored-published-whole-epochs"
     page = text_of(study, f"fit/{name}.md")
-    assert "β: one over the bandwidth" in page and "per MB fitted" in page
+    assert "β: inverse bandwidth" in page and "per MB fitted" in page
     own = fits[(fits["curve"].str.contains("fashion_cnn")) & (fits["source"] == "published")]
     html = (study / f"docs/fit/{name}.md").read_text()
     for value in own.loc[own["unit"] == "s", "value"]:
