@@ -33,7 +33,8 @@ class Curves:
         """
         rows = self._keyed.to_dict("index")
         known = {str(curve): self._label(row) for curve, row in rows.items()}
-        known = _apart(known, {str(key): self.experiment(str(key)) for key in rows})
+        known = _apart(known, {key: self.experiment(key) for key in known})
+        known = _apart(known, {str(key): row["experiment"] for key, row in rows.items()})
         return _apart(known, {key: key for key in known})
 
     def experiment(self, curve: str) -> str:
@@ -65,7 +66,7 @@ class Curves:
     @cached_property
     def _points(self) -> pd.DataFrame:
         curves = with_labels(self.study.tables["curves"])
-        return curves.assign(curve=curve_keys(curves))
+        return curves.assign(curve=pd.Series(curve_keys(curves), curves.index, "str"))
 
     @cached_property
     def _titles(self) -> dict[str, str]:

@@ -82,6 +82,7 @@ _TRIALS = [
     )
 ]
 _LIKELY, _FEW = 0.5, 2
+_SURE = 0.995  # what is more probable is not written as certain
 _ENOUGH = 3  # numbers of nodes, from which to go far beyond
 _JUDGEMENT = [
     Column("source", "Points"),
@@ -288,7 +289,8 @@ def _pays(asked: list[Row]) -> Markup:
 
 def _nodes(row: Row, sure: float, more: str = "") -> Markup:
     said = Markup('{}{}<span class="nw-range">probability {}</span>')
-    return said.format(number(row["nodes"], "", row["kind"]), more, data(sure, "share"))
+    written = Markup("&gt; 99\u00a0%") if sure >= _SURE else data(sure, "share")
+    return said.format(number(row["nodes"], "", row["kind"]), more, written)
 
 
 def _coefficients(fits: pd.DataFrame, columns: Sequence[Column]) -> Table:
@@ -409,7 +411,7 @@ def _beaten(judgement: pd.DataFrame) -> dict[str, Any]:
         if others["median_error"].min() < mine["median_error"]:
             found.append(
                 {
-                    "where": f"{source}, {trained or scenario}",
+                    "where": f"{source}, {f'{trained} nodes' if trained else scenario}",
                     "points": mine["points"],
                     "baseline": _best_baseline(others),
                     "off": number(mine["median_error"], "share", "predicted"),
