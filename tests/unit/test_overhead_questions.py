@@ -68,7 +68,7 @@ def test_at_a_fixed_batch_per_node_there_is_no_optimum_and_that_is_said(found):
     rows = asked(found, "epoch_time", held="batch_per_worker", batch_per_worker=128)
     best = rows[rows["best"]]
     assert best.index.tolist() == [MOST_NODES] and not best["interior"].any()
-    assert "No interior optimum" in best["answer"].iloc[0]
+    assert "The formula has no interior optimum" in best["answer"].iloc[0]
     assert best["kind"].tolist() == ["predicted"]
 
 

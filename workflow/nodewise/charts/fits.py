@@ -11,7 +11,7 @@ from nodewise.charts.scaling import batch_colour, batch_fill
 from nodewise.quantities import write_number
 from nodewise.views import LAUNCHES
 
-_ALONG = "Along the line the formula is fitted; where the line is dashed, it predicts."
+_ALONG = "Solid line: the fitted formula; dashed: its predictions."
 _CROWDED = "Hollow points: more workers than cores."
 HELD_OUT = "predicted, held out"
 _POINT = ["batch_per_worker", "nodes"]
@@ -21,7 +21,7 @@ _OUTLOOK = (
         "speedup",
         "How much faster are more nodes?",
         "speedup",
-        "Speed-up against one node",
+        "Speed-up against its own one node",
     ),
     View(
         "absolute",
@@ -34,7 +34,7 @@ _REACH = View(
     "speedup",
     "Speed-up as far as the formula is asked",
     "speedup",
-    "Speed-up against one node",
+    "Speed-up against its own one node",
     "log",
 )
 _RATES = (
@@ -43,6 +43,7 @@ _RATES = (
 )
 _SAVED = "Training time saved by more nodes, mean over the models"
 _FORESEEN = "foreseen by the study"
+_OWN = "Speed-up against the same strategy on one node"
 _ROOM = 1.4  # above and below the points; an interval may reach further out
 
 
@@ -65,7 +66,7 @@ def overhead_fit(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         layers.insert(
             0, _interval(lines, batch_colour(data), drawn.min() / _ROOM, drawn.max() * _ROOM)
         )
-    crosses = " A cross is what the formula gave for a point that it was not shown."
+    crosses = " A cross is what the formula predicts for a point that was held out."
     return Figure(
         figure="fit",
         of=of,
@@ -74,7 +75,7 @@ def overhead_fit(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         title=_FIT.heading,
         kinds=kinds,
         alt=f"Step time. {in_words(_told(data.assign(s=drawn), kind), 's', 's')}",
-        caption=f"{_ALONG} Shaded: its interval. {_CROWDED}"
+        caption=f"{_ALONG} Shaded: its 90 % interval. {_CROWDED}"
         + (crosses if (data["role"] == "held out").any() else ""),
         views=(_FIT,),
     )
@@ -102,10 +103,10 @@ def outlook(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         data=data,
         title=view.heading,
         kinds=_kinds(data, kind),
-        alt=f"Speed-up against one node. {in_words(_told(data, kind), 'speedup', '×')}",
+        alt=f"{_OWN}. {in_words(_told(data, kind), 'speedup', '×')}",
         caption=(
-            "Throughput against one node at the same batch per worker. Below the dashed rule, one "
-            f"node is faster. {_ALONG} {_CROWDED}"
+            "Throughput against the same strategy on one node, at the same batch per worker. Below "
+            f"the dashed rule, one node is faster. {_ALONG} {_CROWDED}"
         ),
         views=_OUTLOOK,
     )
@@ -138,10 +139,11 @@ def reach(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         data=data,
         title=_REACH.heading,
         kinds=_kinds(data, kind),
-        alt=f"Speed-up against one node. {in_words(_told(data, kind), 'speedup', '×')}",
+        alt=f"{_OWN}. {in_words(_told(data, kind), 'speedup', '×')}",
         caption=(
-            "At the same batch per worker. Shaded: the 90 % interval of the formula. Where the "
-            "line is dashed, it leaves the measured numbers of nodes: a prediction."
+            "Throughput against the same strategy on one node, at the same batch per worker. "
+            "Shaded: the 90 % interval of the formula. Where the line is dashed, it leaves the "
+            "measured numbers of nodes: a prediction."
         ),
         views=(_REACH,),
     )
@@ -232,15 +234,15 @@ def savings(rows: pd.DataFrame, of: dict[str, str], claims: pd.DataFrame) -> Fig
         kinds=["published", "fitted", "predicted"],
         alt=f"{_SAVED}. {_saved_in_words(data)}",
         caption=(
-            "Each model at the batch at which it saved most. Dotted: what nodes that need not talk "
-            "would save. Solid: the formulas where they were fitted; dashed: where they predict. "
-            "Shaded: 90 % interval of the mean."
+            "Each model at the batch at which it saved most. Dotted: what nodes that need not "
+            "communicate would save. Solid: the formulas where they were fitted; dashed: where "
+            "they predict. Shaded: 90 % interval of the mean."
         ),
     )
 
 
 def _savings_layers(law: pd.DataFrame, points: pd.DataFrame) -> list[alt.Chart]:
-    """Return what nodes that need not talk would save, the law with its interval, and points."""
+    """Return what nodes without communication would save, the formula, and points."""
     y = alt.Y("saved:Q", title="Share of the time on one node").axis(format=".0%")
     lines = _joined(law.assign(batch_per_worker=0))[["role", "nodes", "saved", "low", "high"]]
     ideal = pd.DataFrame({"nodes": law["nodes"], "saved": 1 - 1 / law["nodes"]})
@@ -288,7 +290,7 @@ def _stretches(data: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rates_in_words(data: pd.DataFrame) -> str:
-    """Say the efficiencies by the law at the slowest and at the fastest link."""
+    """Say the efficiencies by the formula at the slowest and at the fastest link."""
     law = data[data["role"] != "observed"].sort_values("rate_bit_s")
     said = []
     for nodes, line in law.groupby("nodes"):
@@ -389,7 +391,7 @@ def _interval(lines: pd.DataFrame, colour: alt.Color, bottom: float, top: float)
 
 
 def line_dash() -> alt.StrokeDash:
-    """Return how a line tells, by `role`, where its law is fitted and where it predicts."""
+    """Return how a line tells, by `role`, where its formula is fitted and where it predicts."""
     return alt.StrokeDash(
         "role:N",
         title=None,

@@ -354,7 +354,7 @@ def _about_nodes(points: Sequence[Measured]) -> list[str]:
     if len(counts) == 1:
         notes.append("one number of nodes: computing and communication cannot be told apart")
     elif 1 not in counts:
-        notes.append("not measured on one node: what one takes is what the law leaves for it")
+        notes.append("not measured on one node: one node is an extrapolation of the formula")
     alone = {point.batch_per_worker: point.step_time for point in points if point.nodes == 1}
     gains = [
         (1 - point.step_time / alone[point.batch_per_worker], point.nodes)
@@ -364,7 +364,7 @@ def _about_nodes(points: Sequence[Measured]) -> list[str]:
     gain, nodes = max(gains, default=(0.0, 1))
     if gain > 1 - _SUPERLINEAR:
         notes.append(
-            f"a step takes {gain:.0%} less time on {nodes} nodes than on one: no law explains an "
-            "efficiency over 100 %, and intervals are wider for it"
+            f"a step takes {gain:.0%} less time on {nodes} nodes than on one: no formula explains "
+            "an efficiency over 100 %, and intervals are wider for it"
         )
     return notes

@@ -63,7 +63,7 @@ class Question:
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective: must be one of {', '.join(OBJECTIVES)}")
         if (self.batch is None) == (self.global_batch is None):
-            raise ValueError("give either a batch per node or a global batch")
+            raise ValueError("give either a batch per worker or a global batch")
         if self.objective.startswith("epoch") and self.examples is None:
             raise ValueError(f"{self.objective} needs the examples of an epoch")
         if self.to_target and self.steps is None:

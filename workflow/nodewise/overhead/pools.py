@@ -232,7 +232,7 @@ def _with_borrowed(curves: pd.DataFrame) -> pd.DataFrame:
     whole = together[_PARTS].sum(axis=1, skipna=False) / together["step_time_s"]
     together[_PARTS] = together[_PARTS].where((whole - 1).abs() <= PARTS_AGREE)
     return together.assign(
-        curve=[_name(dict(zip(_CURVE, key, strict=True))) for key in together[_CURVE].to_numpy()],
+        curve=curve_keys(together),
         timed=timed,
         fitted=timed & ~together["oversubscribed"].astype(bool),
     ).sort_values(CURVE_KEY, ignore_index=True)
@@ -240,6 +240,11 @@ def _with_borrowed(curves: pd.DataFrame) -> pd.DataFrame:
 
 def _in_micro_batches(options: str) -> bool:
     return bool(json.loads(options or "{}").get("micro_batches", 1) > 1)
+
+
+def curve_keys(rows: pd.DataFrame) -> list[str]:
+    """Return the key of the curve that each row of the table `curves` is a point of."""
+    return [_name(dict(zip(_CURVE, key, strict=True))) for key in rows[_CURVE].to_numpy()]
 
 
 def _name(names: dict[str, Any]) -> str:

@@ -34,6 +34,9 @@ from nodewise.tables import typed
 
 ALL_POINTS = "all points"
 OVERSUBSCRIBED = "oversubscribed, not fitted"
+POORLY = "poorly constrained by the data"
+UNTIMED = "points without step time or payload left out"
+CROWDED = "oversubscribed points not fitted"
 NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
 _NOTHING_S = 1e-9  # for an example: less than a clock tells
 _TAILS_APART = 3.29  # standard deviations from end to end of a 90 % interval
@@ -321,13 +324,13 @@ def law_settings(law: Law) -> str:
 
 def _note(pool: Pool, fitted: Fit, name: str, label: str) -> str:
     """Return in words what the points do not tell, and what was left out."""
-    notes = [] if fitted.identified(name, label) else ["the points hardly tell it"]
+    notes = [] if fitted.identified(name, label) else [POORLY]
     untimed = int((~pool.rows["timed"]).sum())
     crowded = int((pool.rows["timed"] & ~pool.rows["fitted"]).sum())
     if untimed:
-        notes.append(f"points without step time or payload left out: {untimed}")
+        notes.append(f"{UNTIMED}: {untimed}")
     if crowded:
-        notes.append(f"oversubscribed points not fitted: {crowded}")
+        notes.append(f"{CROWDED}: {crowded}")
     return "; ".join(notes)
 
 
