@@ -20,7 +20,14 @@ from nodewise.intervals import (
     with_intervals,
 )
 from nodewise.records import Record, record_json
-from nodewise.tables import COLUMNS, PARTS, build_tables, read_tables, write_tables
+from nodewise.tables import (
+    COLUMNS,
+    OVERSUBSCRIBED,
+    PARTS,
+    build_tables,
+    read_tables,
+    write_tables,
+)
 
 
 def tables_of(records, folder, published=None):
@@ -87,6 +94,16 @@ def test_a_caution_of_several_launches_is_told_once(tmp_path):
     of_launches = zip(records, (reasons, reasons[1:]), strict=True)
     noisy = [changed(one, conditions=make.conditions(9, outside=of)) for one, of in of_launches]
     assert tables_of(noisy, tmp_path)["curves"]["flags"].tolist() == ["; ".join(reasons)]
+
+
+@pytest.mark.parametrize("crowded", [True, False])
+def test_a_record_says_itself_whether_there_were_more_workers_than_cores(tmp_path, crowded):
+    # with 2.5 cores 8 workers of 0.3 fit, though provenance rounds to 2; and the other way around
+    cluster = {"kind": "emulated", "node": {"cpu": 0.3 if not crowded else 0.2}}
+    record = changed(make.record(make.cell(n=8, cluster=cluster)), oversubscribed=crowded)
+    row = tables_of([record], tmp_path)["cells"].iloc[0]
+    assert row["oversubscribed"] == crowded
+    assert row["flags"] == (OVERSUBSCRIBED if crowded else "")
 
 
 def test_without_records_the_tables_are_empty_and_keep_their_columns():

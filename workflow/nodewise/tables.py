@@ -353,7 +353,11 @@ def _cell_row(
 ) -> dict[str, Any]:
     """One row of `cells`; what a cell without result cannot know stays empty."""
     cell = record.cell
-    oversubscribed = cell.cores > record.provenance.cores
+    oversubscribed = (
+        record.result.oversubscribed
+        if record.result is not None
+        else cell.cores > record.provenance.cores
+    )
     exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
     has_links = record.kind == "measured" or NO_LINKS not in record.provenance.network
     flags = [OVERSUBSCRIBED] * oversubscribed + [NO_LINKS] * (not has_links)
@@ -410,7 +414,6 @@ def _measured(
         step_time if cell.nodes == 1 else split.get("compute_s", 0) + split.get("apply_s", 0)
     )
     return {
-        "oversubscribed": result.oversubscribed,
         "whole_epochs": result.whole_epochs,
         "steps": result.steps,
         "steps_per_epoch": result.steps_per_epoch,
