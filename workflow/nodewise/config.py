@@ -155,9 +155,13 @@ class Trained(NamedTuple):
 
 def own_dataset_name(load: str) -> str:
     """Return the name under which a user's own data is prepared: one for each `load`."""
-    digest = hashlib.sha256(load.encode()).hexdigest()[:8]
     plain = re.sub(r"[^a-z0-9]+", "_", load.lower()).strip("_")
-    return f"own_{plain[-40:].strip('_')}_{digest}"
+    return told_apart(f"own_{plain[-40:].strip('_')}", load)
+
+
+def told_apart(name: str, what: str) -> str:
+    """Return `name` with digits that tell `what` from anything else."""
+    return f"{name}_{hashlib.sha256(what.encode()).hexdigest()[:8]}"
 
 
 def _known(key: str, name: str, allowed: Collection[str]) -> None:
