@@ -47,6 +47,11 @@ class Extent(Frozen):
             raise ValueError("give either steps or epochs, one of them")
         return self
 
+    @property
+    def untimed_steps(self) -> int:
+        """Steps beside the timed ones: to warm up, split ones, and one before those, to trace."""
+        return self.warmup_steps + (self.split_steps + 1 if self.split_steps else 0)
+
 
 class Local(Frozen):
     """Nodes are processes, one core each while there are enough."""

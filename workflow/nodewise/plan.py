@@ -103,12 +103,11 @@ def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
     extent = cell.extent
     per_epoch = work.train_examples // cell.global_batch
     timed = extent.steps or (extent.epochs or 0) * per_epoch
-    split = extent.split_steps + 1 if extent.split_steps else 0
     at_once = min(cell.nodes, machine.cores)
     first_s = free * processor_s
     tested = work.test_examples if extent.epochs else 0
     test_s = machine.slowness * tested * work.forward_flops / FLOPS / at_once
-    block_s = (extent.warmup_steps + timed + split) * step_s + held * SPLIT_S * (split > 0)
+    block_s = (extent.untimed_steps + timed) * step_s + held * SPLIT_S * (extent.split_steps > 0)
     fixed_s = machine.slowness * (START_S + START_PER_NODE_S * cell.places + END_S)
     return Estimate(step_s, first_s + block_s + test_s, fixed_s)
 

@@ -448,9 +448,8 @@ def _energy(result: Measurement, cell: Cell, watts_per_core: float) -> dict[str,
     """The energy of the timed steps: as metered, else CPU time of all nodes × declared watts."""
     if result.energy_j is not None:
         return {"energy_j": result.energy_j, "energy_kind": "measured"}
-    extent = cell.extent
     # the others were watched during warm-up and split steps, too
-    timed = result.steps / (result.steps + extent.warmup_steps + extent.split_steps)
+    timed = result.steps / (result.steps + cell.extent.untimed_steps)
     cpu_s = sum(worker.cpu_s for worker in result.workers) + result.others_cpu_s * timed
     return {"energy_j": cpu_s * watts_per_core, "energy_kind": "estimated"}
 
