@@ -118,15 +118,15 @@ class Experiment(Feeding):
         return self
 
     def check_slow_node(self, cluster: Cluster) -> None:
-        """Check that `cluster`, on which this is measured, has a place for its slow node, if any.
+        """Check that a node that trains is the slow one of `cluster`, on which this is measured.
 
         Raises:
-            ValueError: it has none.
+            ValueError: none has its rank, or nodes are devices of one process.
         """
         slow = getattr(cluster, "slow_node", None)
         if slow is None:
             return
-        most = max(max(axes.nodes) for axes in self.strategies.values()) + self.preprocessing_nodes
+        most = max(max(axes.nodes) for axes in self.strategies.values())
         if slow.rank >= most:
             raise ValueError(f"cluster.slow_node.rank: must be less than {most}, the most nodes")
         for variant, axes in self.strategies.items():
