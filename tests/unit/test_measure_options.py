@@ -109,6 +109,15 @@ def test_an_absolute_path_is_recorded_relative_to_the_project():
     assert cell.build == MODEL
 
 
+def test_the_command_in_a_record_names_no_folder_outside_the_project(tmp_path):
+    model = tmp_path / "own_model.py"
+    model.write_text("def build(): ...\n")
+    asked = options(model=f"{model}:build", dataset=str(Path(DATA).absolute()))
+    assert "--model own_model.py:build" in asked.command()
+    assert f"--dataset {DATA}" in asked.command()
+    assert "--model fashion_cnn " in options().command()
+
+
 def test_an_emulated_cluster_takes_share_and_rate():
     cell = cell_of(options(cluster="emulated", cpu=0.3, rate=50.0))
     assert isinstance(cell.cluster, Emulated)

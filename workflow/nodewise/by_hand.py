@@ -21,6 +21,7 @@ from nodewise.cells import Cell, Emulated
 from nodewise.config import own_dataset_name, told_apart
 from nodewise.errors import UserError
 from nodewise.files import check_writable
+from nodewise.measure.provenance import told
 from nodewise.misfits import NOT_YAML, first_misfit
 from nodewise.models import registry, weights_of
 from nodewise.records import Record
@@ -57,12 +58,18 @@ class Options(NamedTuple):
     def command(self) -> str:
         """Return the command that repeats the measurement."""
         given = [
-            (f"--{name}", str(one))
+            (f"--{name}", _in_project(str(one)) if name in ("model", "dataset") else str(one))
             for name, value in self._asdict().items()
             if value is not None
             for one in (value if isinstance(value, tuple) else (value,))
         ]
         return shlex.join(["nodewise", "measure", *itertools.chain(*given)])
+
+
+def _in_project(spec: str) -> str:
+    """Return a name as it is; a function's file as `told`."""
+    file, colon, function = spec.rpartition(":")
+    return told(Path(file)) + colon + function if "/" in file else spec
 
 
 def cell_of(options: Options) -> Cell:
