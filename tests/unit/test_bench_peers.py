@@ -4,6 +4,7 @@ import html
 import re
 from functools import partial
 
+import numpy as np
 import pytest
 
 import make_calibration
@@ -47,14 +48,33 @@ def test_only_rounds_that_have_both_and_places_that_have_both_count():
     runs = [run(0, "mpi", 1.0), run(1, "mpi", 3.0), run(1, "ddp", 2.0), run(0, "mpi", 1.0, nodes=3)]
     (ratio,) = peers.ratios(runs)
     assert (ratio.nodes, ratio.ratio.median, ratio.ratio.rounds) == (2, 1.5, 1)
-    assert ratio.ratio.low is None and str(ratio.ratio) == "1.500 (one round)"
+    assert ratio.ratio.low is None and str(ratio.ratio) == "1.500 (no interval, 1 round)"
 
 
-def test_an_interval_holds_its_median_and_gets_wider_with_the_spread():
-    narrow, wide = (peers.interval([1 - s, 1, 1 + s, 1 - s / 2, 1 + s / 2]) for s in (0.01, 0.3))
-    for one in (narrow, wide):
-        assert one.low <= one.median == 1 <= one.high
-    assert wide.high - wide.low > 10 * (narrow.high - narrow.low)
+def test_ratios_of_a_few_rounds_hold_the_truth_as_often_as_they_say():
+    random, found = np.random.default_rng(4), []
+    for _ in range(100):
+        steps = np.exp(random.normal(0, 0.05, (3, 2, 4)))
+        runs = [
+            run(number, way, step_s, nodes)
+            for number, of_round in enumerate(steps)
+            for way, of_way in zip(("custom_loop", "horovod"), of_round, strict=True)
+            for nodes, step_s in enumerate(of_way, 2)
+        ]
+        found += [ratio.ratio for ratio in peers.ratios(runs)]
+    assert len(found) == 400
+    assert 0.85 < np.mean([one.low <= 1 <= one.high for one in found]) < 0.95
+
+
+def test_what_is_published_follows_from_its_runs():
+    published = peers.Results.model_validate_json(peers.FILE.read_text())
+    assert published.ratios == peers.ratios(published.runs)
+    assert published.step_times == peers.step_times(published.runs)
+    rate = published.cluster.link.rate_mbit
+    assert published.all_reduces == peers.all_reduces(published.runs, rate)
+    assert [peers.fit_ratios(fit.rates, "custom_loop") for fit in published.fits] == [
+        fit.ratios for fit in published.fits
+    ]
 
 
 @pytest.mark.parametrize(("nodes", "wire_s"), [(2, 0.4), (8, 0.7)])

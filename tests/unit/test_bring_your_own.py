@@ -98,7 +98,7 @@ def test_repeats_are_one_point_with_their_median_and_their_spread(tmp_path):
     one, two = curve.measured
     assert (one.nodes, one.step_time, one.repeats) == (1, pytest.approx(0.12), 3)
     spread = np.std(np.log([0.10, 0.30, 0.12]), ddof=1)
-    assert one.noise == pytest.approx(spread * np.sqrt(np.pi / 6))
+    assert one.noise == pytest.approx(spread * np.sqrt(np.pi / (6 + np.pi - 2)))
     assert (two.repeats, two.noise) == (1, None)
 
 

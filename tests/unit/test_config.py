@@ -74,6 +74,15 @@ def test_an_experiment_may_have_a_cluster_of_its_own(tmp_path):
     }
 
 
+def test_a_node_that_preprocesses_is_not_the_slow_one(tmp_path):
+    tree = changed(
+        "experiments.steps.cluster", {"kind": "emulated", "slow_node": {"rank": 3, "cpu": 0.1}}
+    )
+    tree["experiments"]["steps"] |= {"input": "service", "preprocessing_nodes": 2}
+    with pytest.raises(UserError, match=r"slow_node\.rank: must be less than 3, the most nodes"):
+        read(tmp_path, tree)
+
+
 def test_own_models_are_trained_like_the_others(tmp_path):
     own = {
         "mine": {"build": "mine.nets:build", "dataset": "mnist"},

@@ -436,6 +436,15 @@ def test_faster_is_the_ratio_of_throughputs_on_the_same_nodes():
             "- {study: a, says: b, where: c, decided_by: d, rule: guess}",
             "unknown rule guess",
         ),
+        (
+            "- {study: a, says: b, where: c, decided_by: d, rule: faster, settings: {wya: x}}",
+            "settings of rule faster: missing a required argument: 'way'",
+        ),
+        (
+            "- {study: a, says: b, where: c, decided_by: d, rule: faster,\n"
+            "   settings: {way: mpi, than: single, then: mpi}}",
+            "settings of rule faster: got an unexpected keyword argument 'then'",
+        ),
     ],
 )
 def test_a_misfit_claim_is_one_clear_line(tmp_path, text, told):

@@ -233,6 +233,14 @@ def test_a_ring_at_a_fixed_batch_has_no_interior_optimum_and_it_says_why():
     assert "The formula has no interior optimum: an epoch gets ever shorter with more nodes" in text
 
 
+def test_more_nodes_than_are_looked_at_anyway_are_looked_at_if_asked_for():
+    found = ask(nodes=[1, 8192])
+    assert (found.best, found.anywhere) == (8192, None)
+    assert "ever shorter with more nodes, up to 8,192 at least" in in_words(found)
+    ended = ask(law=NoExchange(), global_batch=6000, nodes=[1, 6000])
+    assert "down to one example on each" in in_words(ended)
+
+
 def test_nodes_that_do_not_talk_end_at_one_example_each():
     found = ask(law=NoExchange(), global_batch=32)
     assert (found.best, found.anywhere) == (32, None)

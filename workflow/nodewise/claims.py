@@ -7,6 +7,7 @@ Points with a caution decide nothing, but of bytes; nor do published ones, but f
 that was fitted to a published table predicts.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -97,12 +98,17 @@ def read_claims(path: Path = CLAIMS) -> list[Claim]:
     """Read and check the claims.
 
     Raises:
-        UserError: the file is missing, or a claim is misfit or names no rule.
+        UserError: the file is missing, or a claim is misfit, names no rule or not its settings.
     """
     claims = read_yaml(TypeAdapter(list[Claim]), path)
     unknown = sorted({claim.rule for claim in claims} - set(RULES))
     if unknown:
         raise UserError(f"{path}: unknown rule {unknown[0]}; rules: {', '.join(RULES)}")
+    for claim in claims:
+        try:
+            inspect.signature(RULES[claim.rule]).bind(None, None, **claim.settings)
+        except TypeError as error:
+            raise UserError(f"{path}: settings of rule {claim.rule}: {error}") from error
     return claims
 
 

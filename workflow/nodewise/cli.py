@@ -216,6 +216,7 @@ def measure_cell(
     --out record.json --logs logs
     """
     from nodewise.config import read_config
+    from nodewise.measure.provenance import command
     from nodewise.runner import measure
 
     cells = {cell.id: cell for cell in read_config(config).cells()}
@@ -229,7 +230,7 @@ def measure_cell(
             output=out,
             logs=logs,
             config=config,
-            command=f"snakemake --cores all --force {out} --configfile {config}",
+            command=command("snakemake", "--cores", "all", "--force", out, "--configfile", config),
             progress=progress,
             on_wait=lambda: typer.echo("another cell is measured on this machine; waiting for it"),
         )

@@ -23,22 +23,26 @@ IN_WORDS = (
 )
 
 
-def failed(seen: Conditions, shares: Sequence[float], *, cores: int) -> list[str]:
+def failed(
+    seen: Conditions, shares: Sequence[float], *, cores: float, host_cores: int
+) -> list[str]:
     """Return in words each gate that a block failed.
 
     Args:
         seen: what the block ran under.
         shares: the share of a core that each node may use; empty if the nodes are not limited.
-        cores: the number of cores of the machine.
+        cores: how many cores this process has, in a container for instance.
+        host_cores: all cores of the machine, for which alone its host says what it took.
     """
     said = []
     moved = seen.reference_after_us / seen.reference_before_us - 1
     if abs(moved) > REFERENCE_MOVED:
         than = "more" if moved > 0 else "less"
         said.append(f"the reference step took {abs(moved):.0%} {than} after the block than before")
-    whole = seen.window_s * cores
+    whole = seen.window_s * host_cores
     if seen.stolen_s > STOLEN * whole:
         said.append(f"the machine's host took {seen.stolen_s / whole:.0%} of the cores' time")
+    whole = seen.window_s * cores
     if seen.foreign_cpu_s > FOREIGN * whole:
         said.append(f"other processes used {seen.foreign_cpu_s / whole:.0%} of the cores' time")
     for rank, (node, share) in enumerate(zip(seen.nodes, shares, strict=True)):

@@ -2,11 +2,14 @@
 
 `Exchanges` is that of `bench/all_reduce.py`: all-reduces by themselves.
 
-Every interval is a 90 % percentile bootstrap over rounds: a round, in which all ways were measured
-one right after the other, is the unit of repetition, and a ratio is taken within a round.
+Every interval is one of 90 %: a round, in which all ways were measured one right after the other,
+is the unit of repetition, and a ratio is taken within a round. Rounds of `bench/peers` are few, so
+that places share their spread, as points of curves do (`nodewise.intervals`).
 """
 
 import dataclasses
+import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +22,8 @@ from pydantic import Field
 
 from nodewise.calibration import Collective
 from nodewise.cells import Emulated, Frozen
-from nodewise.intervals import median_interval
+from nodewise.intervals import median_interval, pooled_factors
+from nodewise.quantities import counted
 from nodewise.records import Kind, Provenance
 
 PEERS = ("horovod", "ddp")
@@ -29,7 +33,7 @@ LEVELS = {"step": 0.9, "all_reduce": 1.08, "fit": 2.0}
 
 
 class Interval(Frozen):
-    """A median over rounds, and both ends of its interval; they are none with a single round."""
+    """A median over rounds, and both ends of its interval; they are none with too few rounds."""
 
     median: float
     low: float | None
@@ -38,7 +42,7 @@ class Interval(Frozen):
 
     def __str__(self) -> str:
         if self.low is None or self.high is None:
-            return f"{self.median:.3f} (one round)"
+            return f"{self.median:.3f} (no interval, {counted(self.rounds, 'round')})"
         return f"{self.median:.3f} ({self.low:.3f} to {self.high:.3f}, {self.rounds} rounds)"
 
 
@@ -227,45 +231,59 @@ class Findings:
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """Return the median of one value a round."""
+    """Return the median of one value a round, of many rounds."""
     series = pd.Series(values)
     low, high = median_interval(series)
-    known = len(series) > 1
-    return Interval(
-        median=float(series.median()),
-        low=low if known else None,
-        high=high if known else None,
-        rounds=len(series),
-    )
+    return _interval(float(series.median()), low, high, len(series))
+
+
+def intervals(groups: Sequence[Sequence[float]]) -> list[Interval]:
+    """Return the median of each group of one value a round, of few rounds: they share a spread."""
+    medians = [statistics.median(group) for group in groups]
+    return [
+        _interval(median, median / factor, median * factor, len(group))
+        for group, median, factor in zip(groups, medians, pooled_factors(groups), strict=True)
+    ]
+
+
+def _interval(median: float, low: float, high: float, rounds: int) -> Interval:
+    known = not math.isnan(low)
+    ends = {"low": low, "high": high} if known else {"low": None, "high": None}
+    return Interval(median=median, rounds=rounds, **ends)
 
 
 def fit_ratios(rates: dict[str, list[float]], ours: str) -> dict[str, Interval]:
     """Return the rate of `ours` over that of each other way, round by round."""
-    return {
-        name: interval([a / b for a, b in zip(rates[ours], other, strict=True)])
+    others = {
+        name: [a / b for a, b in zip(rates[ours], other, strict=True)]
         for name, other in rates.items()
         if name != ours
     }
+    return dict(zip(others, intervals([*others.values()]), strict=True))
 
 
 def step_times(runs: Sequence[Run]) -> list[StepTime]:
     """Return the step time of each way in each place."""
-    return [
-        StepTime(**place, way=way, step_s=interval([run.step_s for run in of.values()]))
+    found = [
+        (place | {"way": way}, [run.step_s for run in of.values()])
         for place, ways in places(runs)
         for way, of in ways.items()
     ]
+    spreads = intervals([times for _, times in found])
+    return [StepTime(**of, step_s=one) for (of, _), one in zip(found, spreads, strict=True)]
 
 
 def ratios(runs: Sequence[Run]) -> list[Ratio]:
     """Return the ratios of our ways to the peers that were measured beside them."""
-    return [
-        Ratio(**place, way=way, peer=peer, ratio=interval(found))
+    found = [
+        (place | {"way": way, "peer": peer}, both)
         for place, ways in places(runs)
         for way, peer in product(ways, PEERS)
         if way not in PEERS and peer in ways
-        if (found := quotients(ways[way], ways[peer]))
+        if (both := quotients(ways[way], ways[peer]))
     ]
+    spreads = intervals([both for _, both in found])
+    return [Ratio(**of, ratio=one) for (of, _), one in zip(found, spreads, strict=True)]
 
 
 def quotients(ours: dict[int, Run], theirs: dict[int, Run]) -> list[float]:
@@ -283,16 +301,10 @@ def all_reduces(runs: Sequence[Run], rate_mbit: float) -> list[AllReduce]:
             times = [run.all_reduce_s / wire_s for run in of.values() if run.all_reduce_s]
             if times:
                 about = {key: place[key] for key in ("kind", "nodes")}
-                found.append(
-                    AllReduce(
-                        **about,
-                        way=way,
-                        payload_bytes=payload,
-                        wire_s=wire_s,
-                        ratio=interval(times),
-                    )
-                )
-    return found
+                about |= {"way": way, "payload_bytes": payload, "wire_s": wire_s}
+                found.append((about, times))
+    spreads = intervals([times for _, times in found])
+    return [AllReduce(**of, ratio=one) for (of, _), one in zip(found, spreads, strict=True)]
 
 
 def wire_seconds(nodes: int, payload_bytes: int, rate_mbit: float) -> float:

@@ -353,7 +353,11 @@ def _cell_row(
 ) -> dict[str, Any]:
     """One row of `cells`; what a cell without result cannot know stays empty."""
     cell = record.cell
-    oversubscribed = cell.cores > record.provenance.cores
+    oversubscribed = (
+        record.result.oversubscribed
+        if record.result is not None
+        else cell.cores > record.provenance.cores
+    )
     exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
     has_links = record.kind == "measured" or NO_LINKS not in record.provenance.network
     flags = [OVERSUBSCRIBED] * oversubscribed + [NO_LINKS] * (not has_links)
@@ -410,7 +414,6 @@ def _measured(
         step_time if cell.nodes == 1 else split.get("compute_s", 0) + split.get("apply_s", 0)
     )
     return {
-        "oversubscribed": result.oversubscribed,
         "whole_epochs": result.whole_epochs,
         "steps": result.steps,
         "steps_per_epoch": result.steps_per_epoch,
@@ -445,9 +448,8 @@ def _energy(result: Measurement, cell: Cell, watts_per_core: float) -> dict[str,
     """The energy of the timed steps: as metered, else CPU time of all nodes × declared watts."""
     if result.energy_j is not None:
         return {"energy_j": result.energy_j, "energy_kind": "measured"}
-    extent = cell.extent
     # the others were watched during warm-up and split steps, too
-    timed = result.steps / (result.steps + extent.warmup_steps + extent.split_steps)
+    timed = result.steps / (result.steps + cell.extent.untimed_steps)
     cpu_s = sum(worker.cpu_s for worker in result.workers) + result.others_cpu_s * timed
     return {"energy_j": cpu_s * watts_per_core, "energy_kind": "estimated"}
 

@@ -232,23 +232,26 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
     data = rows[["kind", *names, value, "cell_id"]]
     heading, title = f"Training {value} by epoch", f"Training {value}"
     views = (View("absolute", heading, value, title),) if value == "loss" else ()
+    shown, strategies = inline(data), sorted(data["strategy"].unique())
+    dash = alt.StrokeDash("nodes:O", title="Nodes").legend(
+        symbolType="stroke", symbolStrokeColor=theme.NEUTRAL
+    )
     colour, fill = batch_colour(data), batch_fill(data)
-    if data["strategy"].nunique() > MOST_LINES:
+    if len(strategies) > len(theme.CATEGORIES):
+        shown = shown.assign(label=data["strategy"] + " (" + data["nodes"].astype(str) + ")")
+        colour, fill, dash = _many_lines(sorted(shown["label"].unique()))
+    elif len(strategies) > MOST_LINES:
         legend = alt.Legend(symbolOpacity=1, columns=few(2, 5))
-        strategies = sorted(data["strategy"].unique())
         scale = alt.Scale(domain=strategies, range=theme.CATEGORIES[: len(strategies)])
         colour = alt.Color("strategy:N", title="Strategy", legend=legend, scale=scale)
         fill = alt.Fill("strategy:N", title="Strategy", legend=legend, scale=scale)
-    base = alt.Chart(inline(data)).encode(
+    base = alt.Chart(shown).encode(
         x=alt.X("epoch:Q", title="Epoch")
         .axis(tickMinStep=1, format="d")
         .scale(zero=False, nice=False, padding=12),
         y=alt.Y(f"{value}:Q", title=title).scale(zero=False, padding=10),
         color=colour,
-        detail=alt.Detail(["strategy:N", "repeat:N", "nodes:O"]),
-    )
-    dash = alt.StrokeDash("nodes:O", title="Nodes").legend(
-        symbolType="stroke", symbolStrokeColor=theme.NEUTRAL
+        detail=alt.Detail(["strategy:N", "batch_per_worker:O", "repeat:N", "nodes:O"]),
     )
     lines = base.mark_line(strokeWidth=1.8).encode(strokeDash=dash)
     points = base.mark_point(size=30, opacity=1).encode(
@@ -265,6 +268,21 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
         alt=f"Training {value}, after the last epoch. {in_words(last, value, 'accuracy')}",
         caption=f"The mean {value} over the epoch, taken while the weights were still moving.",
         views=views,
+    )
+
+
+def _many_lines(labels: list[str]) -> tuple[alt.Color, alt.Fill, alt.StrokeDash]:
+    """Return how more lines than there are colours look: each colour again with other dashes."""
+    colours, dashes = len(theme.CATEGORIES), len(theme.DASHES)
+    looks = [(i % colours, i // colours % dashes) for i in range(len(labels))]
+    title = "Strategy (nodes)"
+    scale = alt.Scale(domain=labels, range=[theme.CATEGORIES[colour] for colour, _ in looks])
+    stroke = alt.Scale(domain=labels, range=[theme.DASHES[dash] for _, dash in looks])
+    legend = alt.Legend(symbolType="stroke", symbolSize=300, symbolStrokeWidth=2, columns=few(1, 4))
+    return (
+        alt.Color("label:N", title=title, scale=scale, legend=legend),
+        alt.Fill("label:N", scale=scale, legend=None),
+        alt.StrokeDash("label:N", title=title, scale=stroke, legend=legend),
     )
 
 

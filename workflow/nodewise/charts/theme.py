@@ -41,6 +41,8 @@ CATEGORIES = [
     "#b98108",
     "#6f7680",
 ]
+# of lines, where there are more of them than colours
+DASHES = [[1, 0], [6, 3], [2, 3], [10, 3, 2, 3]]
 PART_COLOURS = {
     "input": "#6366c4",
     "compute": "#2b8a8f",

@@ -9,6 +9,7 @@ import numpy as np
 import psutil
 
 from nodewise import gates
+from nodewise.clusters import cgroups
 from nodewise.clusters.base import Cluster
 from nodewise.clusters.processes import cpu_s
 from nodewise.records import Conditions
@@ -41,7 +42,12 @@ class Watch:
             nodes=[now - then for then, now in zip(self._usage, usage, strict=True)],
             outside=[],
         )
-        failed = gates.failed(seen, self._cluster.shares, cores=psutil.cpu_count() or 1)
+        failed = gates.failed(
+            seen,
+            self._cluster.shares,
+            cores=cgroups.cores(),
+            host_cores=psutil.cpu_count() or 1,
+        )
         return seen.model_copy(update={"outside": failed})
 
 

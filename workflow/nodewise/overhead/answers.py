@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nodewise.overhead.optimum import FARTHEST, LEAST_EFFICIENCY, NEAR, Counts, Optimum
+from nodewise.overhead.optimum import LEAST_EFFICIENCY, NEAR, Counts, Optimum
 
 
 class _Words(NamedTuple):
@@ -196,9 +196,9 @@ def _limits(optimum: Optimum, words: _Words) -> str:
     if optimum.interior or optimum.anywhere == 1:
         return ""
     if optimum.anywhere is None:
-        last = optimum.question.most(FARTHEST)
+        last = optimum.question.farthest(int(optimum.nodes[-1]))
         end = f"at least up to {last:,} nodes"
-        if last < FARTHEST:
+        if optimum.question.most(last + 1) == last:
             end = "down to one example on each"
         return f"The formula has no interior optimum: {words.further}, {end}."
     further = _nodes(optimum.anywhere)

@@ -19,6 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from nodewise.errors import UserError
+from nodewise.intervals import median_error
 from nodewise.overhead.curves import (
     COLLECTIVES,
     MOST_NODES,
@@ -334,9 +335,7 @@ def _point(rows: Sequence[_Row]) -> Measured:
     times = np.array([row.step_s for row in rows])
     parts = {name: [row.numbers[name] for row in rows if name in row.numbers] for name in PARTS}
     medians = {name.removesuffix("_s"): float(np.median(v)) for name, v in parts.items() if v}
-    error = (
-        np.std(np.log(times), ddof=1) * np.sqrt(np.pi / 2 / len(rows)) if len(rows) > 1 else None
-    )
+    error = np.std(np.log(times), ddof=1) * median_error(len(rows)) if len(rows) > 1 else None
     return Measured(
         nodes=int(rows[0].numbers["nodes"]),
         batch_per_worker=int(rows[0].numbers["batch_per_worker"]),

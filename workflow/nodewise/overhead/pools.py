@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.errors import UserError
+from nodewise.intervals import median_error
 from nodewise.overhead.fit import Points
 from nodewise.overhead.formulas import (
     CompressedAllGather,
@@ -209,7 +210,7 @@ def _with_noise(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     require(cells, [*CURVE_KEY, "status", "step_time_s"], "cells")
     done = cells[(cells["status"] == "ok") & (cells["step_time_s"] > 0)]
     logs = done.assign(log=np.log(done["step_time_s"].astype(float))).groupby(CURVE_KEY)["log"]
-    spread = (logs.std(ddof=1) / np.sqrt(logs.size()) * np.sqrt(np.pi / 2)).rename("noise")
+    spread = (logs.std(ddof=1) * median_error(logs.size())).rename("noise")
     return curves.merge(spread.reset_index(), "left", CURVE_KEY)
 
 

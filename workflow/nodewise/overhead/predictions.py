@@ -253,7 +253,7 @@ def optimum_rows(
 
 _ANSWER = (
     *("best", "probability", "value", "low", "high", "unit", "near", "break_even", "interior"),
-    *("best_up_to_4096", "outside", "answer", "nodes"),
+    *("best_anywhere", "outside", "answer", "nodes"),
 )
 
 
@@ -272,7 +272,7 @@ def _answer(found: Optimum | str, unit: str) -> Row:
         "near": list(found.near),
         "break_even": found.break_even,
         "interior": found.interior,
-        "best_up_to_4096": found.anywhere,
+        "best_anywhere": found.anywhere,
         "outside": found.predicted,
         "answer": in_words(found),
         "nodes": [

@@ -22,7 +22,7 @@ from nodewise.files import check_writable, write_text
 from nodewise.gates import MAX_BLOCKS
 from nodewise.measure.calibrate import launch
 from nodewise.measure.calibrate.plan import Plan, plan_launch
-from nodewise.measure.provenance import provenance
+from nodewise.measure.provenance import command, provenance
 from nodewise.records import Conditions, Failure
 from nodewise.runner import settle_environment
 
@@ -69,7 +69,9 @@ def calibrate(
     made = provenance(
         config=config,
         lock=Path("requirements.lock"),
-        command=f"nodewise calibrate --config {config} --out {output} --logs {logs}",
+        command=command(
+            "nodewise", "calibrate", "--config", config, "--out", output, "--logs", logs
+        ),
     )
     about = {"kind": "emulated", "network": "none", "cpu_limit": "none"}
     launches: list[Launch] = []

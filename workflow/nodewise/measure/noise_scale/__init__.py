@@ -20,7 +20,7 @@ from nodewise.datasets import Dataset
 from nodewise.errors import UserError
 from nodewise.files import check_writable, write_text
 from nodewise.inputs import check_inputs
-from nodewise.measure.provenance import data_source, provenance
+from nodewise.measure.provenance import command, data_source, provenance
 from nodewise.noise_scale import NoiseScale, Point, group_squares, noise_scale_json
 from nodewise.recipes import Recipe, recipe_of
 from nodewise.strategies.base import Job, Replica
@@ -75,7 +75,7 @@ def measure_noise_scale(
     made = provenance(
         config=config,
         lock=Path("requirements.lock"),
-        command=f"snakemake --cores all --force {output} --configfile {config}",
+        command=command("snakemake", "--cores", "all", "--force", output, "--configfile", config),
     )
     with machine.to_itself(on_wait):
         started = datetime.now(UTC)
