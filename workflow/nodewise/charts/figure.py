@@ -179,7 +179,7 @@ def _name(records: list[dict[str, Any]]) -> str:
 
 
 def few(narrow: int, wide: int) -> alt.ExprRef:
-    """Return the number of legend columns: `narrow` in half a page or on a telephone, else `wide`."""
+    """Return the columns of a legend: `narrow` in half a page or on a telephone, else `wide`."""
     return alt.ExprRef(f"width < 420 ? {narrow} : {wide}")
 
 
