@@ -12,7 +12,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
 import tensorflow as tf
 
 from nodewise import horovod_build
@@ -60,9 +59,6 @@ class Strategy(base.Strategy):
     def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
         with _with_peers():
             return self._replica.split_step(x, y, self.barrier, self._total)
-
-    def split_weights(self) -> list[np.ndarray]:
-        return self.weights()
 
     def barrier(self) -> None:
         with _with_peers():

@@ -339,9 +339,6 @@ class Strategy(base.Strategy):
         model = self.model if self._coordinator is None else self._coordinator.model
         return [np.asarray(variable.numpy()) for variable in model.trainable_variables]
 
-    def split_weights(self) -> list[np.ndarray]:
-        return self.weights()
-
     def barrier(self) -> None:
         """Return when every worker has called it; one that still trains is waited for."""
         self._meet()

@@ -117,9 +117,6 @@ class Strategy(base.Strategy):
         communicate = self._direct.seconds - before
         return base.StepTimes(compute - communicate, wait, communicate, apply)
 
-    def split_weights(self) -> list[np.ndarray]:
-        return self.weights()
-
     def barrier(self) -> None:
         self._direct.all_gather(np.zeros(1, np.float32))
 
