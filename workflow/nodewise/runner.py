@@ -22,6 +22,7 @@ from nodewise.clusters import base, cgroups, cluster_of, machine, processes
 from nodewise.errors import RefusedError
 from nodewise.files import check_writable, write_text
 from nodewise.fork_server import ASKED_BY
+from nodewise.gates import MAX_BLOCKS
 from nodewise.measure.provenance import data_source, provenance
 from nodewise.misfits import first_misfit
 from nodewise.records import (
@@ -63,6 +64,8 @@ _KEEP_MEMORY = {
     "MALLOC_MMAP_MAX_": (-4, 0),
     "MALLOC_ARENA_MAX": (-8, 1),
 }
+# what a measurement may end with instead of a result; its record says why
+NO_RESULT = (base.NotPermittedError, RefusedError, processes.WorkerError)
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 
 
@@ -149,15 +152,8 @@ def measure(
                 result = _train(
                     cell, manifest, pretrained, cluster, logs=logs, progress=progress, began=began
                 )
-    except base.NotPermittedError as error:
-        status = "refused"
-        failure = Failure(reason=error.whole, rank=None, log_tail=[])
-    except RefusedError as error:
-        status = "refused"
-        failure = Failure(reason=str(error), rank=None, log_tail=[])
-    except processes.WorkerError as error:
-        status = "failed"
-        failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
+    except NO_RESULT as error:
+        status, failure = failure_of(error)
     if status != "refused":
         nodes = {"network": cluster.network, "cpu_limit": cluster.cpu_limit}
         made = made.model_copy(update=nodes)
@@ -177,6 +173,17 @@ def measure(
     )
     write_text(output, record_json(record))
     return record
+
+
+def failure_of(error: BaseException) -> tuple[str, Failure]:
+    """Return the status, `refused` or `failed`, and the reason of one of `NO_RESULT`."""
+    match error:
+        case processes.WorkerError():
+            failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
+            return "failed", failure
+        case base.NotPermittedError():
+            return "refused", Failure(reason=error.whole, rank=None, log_tail=[])
+    return "refused", Failure(reason=str(error), rank=None, log_tail=[])
 
 
 def _train(
@@ -200,8 +207,9 @@ def _train(
     imported = datetime.now(UTC).timestamp()
     milestones: dict[str, float] = {}
     replicas: set[str] = set()
-    repeatable = cell.extent.epochs is None
-    blocks = guards.Blocks(cluster, repeatable=repeatable, time_limit_s=cell.time_limit_s)
+    # whole epochs are long, and their accuracy needs no quiet machine
+    limit = MAX_BLOCKS if cell.extent.epochs is None else 1
+    blocks = guards.Blocks(cluster, limit=limit, time_limit_s=cell.time_limit_s)
 
     def heard(rank: int, message: processes.Message) -> None:
         if "progress" in message:
@@ -214,15 +222,9 @@ def _train(
             )
 
     def met(name: str, pids: list[int]) -> bool:
-        if name == "placed":
-            cluster.connect(pids)
-        elif name == "warm":
-            if len(replicas) > 1:
-                raise processes.WorkerError("the replicas differ after two steps", None, [])
-            blocks.begin()
-        elif name == "timed":
-            return blocks.end()
-        return False
+        if name == "warm" and len(replicas) > 1:
+            raise processes.WorkerError("the replicas differ after two steps", None, [])
+        return blocks.met(name, pids)
 
     def work(rank: int, channel: processes.Channel) -> processes.Message:
         if rank >= cell.workers + cell.servers:
