@@ -86,7 +86,12 @@ def run(job: Job) -> dict:
             on_meeting=met,
             on_poll=cluster.check,
         )
-        about = {"kind": cluster.kind, "torch": parts[0]["torch"]}
+        about = {
+            "kind": cluster.kind,
+            "network": cluster.network,
+            "cpu_limit": cluster.cpu_limit,
+            "torch": parts[0]["torch"],
+        }
         if job.examples:
             return about | {
                 "losses": [sum(of) for of in zip(*(p["losses"] for p in parts), strict=True)]

@@ -4,6 +4,7 @@ import html
 import re
 from functools import partial
 
+import findings
 import pytest
 
 import make_calibration
@@ -31,7 +32,7 @@ def test_a_ratio_is_taken_within_a_round():
     """The machine is twice as slow in every round: the ratio is the same in all of them."""
     runs = [run(n, "custom_loop", 0.8 * 2**n) for n in range(4)]
     runs += [run(n, "horovod", 1.0 * 2**n) for n in range(4)]
-    (ratio,) = peers.ratios(runs)
+    (ratio,) = findings.ratios(runs)
     assert (ratio.way, ratio.peer, ratio.nodes, ratio.kind) == (
         "custom_loop",
         "horovod",
@@ -45,7 +46,7 @@ def test_a_ratio_is_taken_within_a_round():
 
 def test_only_rounds_that_have_both_and_places_that_have_both_count():
     runs = [run(0, "mpi", 1.0), run(1, "mpi", 3.0), run(1, "ddp", 2.0), run(0, "mpi", 1.0, nodes=3)]
-    (ratio,) = peers.ratios(runs)
+    (ratio,) = findings.ratios(runs)
     assert (ratio.nodes, ratio.ratio.median, ratio.ratio.rounds) == (2, 1.5, 1)
     assert ratio.ratio.low is None and str(ratio.ratio) == "1.500 (one round)"
 
@@ -61,7 +62,7 @@ def test_an_interval_holds_its_median_and_gets_wider_with_the_spread():
 def test_all_reduces_are_told_in_units_of_the_wire_time(nodes, wire_s):
     runs = [run(0, "custom_loop", 1.0, nodes, all_reduce_s=1.1 * wire_s)]
     runs += [run(0, "split_dense", 1.0, nodes)]  # has none
-    (found,) = peers.all_reduces(runs, rate_mbit=100)
+    (found,) = findings.all_reduces(runs, rate_mbit=100)
     assert found.way == "custom_loop"
     assert found.wire_s == pytest.approx(wire_s)
     assert found.ratio.median == pytest.approx(1.1)
@@ -69,7 +70,7 @@ def test_all_reduces_are_told_in_units_of_the_wire_time(nodes, wire_s):
 
 def test_a_rate_is_better_the_higher_it_is():
     rates = {"custom_loop": [200.0, 400.0], "fit": [100.0, 100.0]}
-    assert peers.fit_ratios(rates, "custom_loop")["fit"].median == 3
+    assert findings.fit_ratios(rates, "custom_loop")["fit"].median == 3
 
 
 # --- the page ---
@@ -88,10 +89,10 @@ def page(tmp_path_factory):
     ]
     work = [peers.SameWork(model="fashion_cnn", way="ddp", nodes=2, losses=[2.3], off=2e-4)]
     rates = {"custom_loop": [300.0], "fit": [100.0]}
-    ratios = peers.fit_ratios(rates, "custom_loop")
+    ratios = findings.fit_ratios(rates, "custom_loop")
     fits = [peers.Fit(model="fashion_mlp", batch=64, rates=rates, ratios=ratios)]
-    results = peers.Results.of(
-        peers.Findings(same_work=work, fits=fits, runs=runs),
+    results = findings.results_of(
+        findings.Findings(same_work=work, fits=fits, runs=runs),
         cluster=make_calibration.calibration().cluster,
         started_at=make_records.START,
         finished_at=make_records.START,
@@ -107,6 +108,7 @@ def page(tmp_path_factory):
         sent=1.0001,
     )
     exchanges = peers.Exchanges(
+        kind="emulated soft",
         cluster=results.cluster,
         started_at=make_records.START,
         finished_at=make_records.START,
@@ -150,6 +152,7 @@ def test_all_reduces_and_loops_have_levels_of_their_own(page):
     alone, in_one_round, narrowly = rows_of(page, "The all-reduce")[1:]
     assert alone[:2] == [["by", "sockets", "alone"], ["2"]] and alone[4][0] == "1.05×"
     assert alone[6] == ["yes"] and in_one_round[6] == ["no"]
+    assert alone[7] == ["emulated", "soft"]  # what the nodes were, not what was asked for
     assert narrowly[6] == ["yes,", "narrowly"]
     assert rows_of(page, "The loop on one node")[0][3] == ["yes"]
     text = re.sub(r"<[^>]+>", "", page)

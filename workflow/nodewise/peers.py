@@ -1,18 +1,13 @@
-"""What `bench/peers` found: one JSON file, `Results`. Numbers that follow from runs are made here.
-
-`Exchanges` is that of `bench/all_reduce.py`: all-reduces by themselves.
+"""What `bench/peers` found: one JSON file, `Results`; `Exchanges` is that of `bench/all_reduce.py`.
 
 Every interval is a 90 % percentile bootstrap over rounds: a round, in which all ways were measured
 one right after the other, is the unit of repetition, and a ratio is taken within a round.
 """
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from itertools import product
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal
 
 import pandas as pd
 from pydantic import Field
@@ -54,11 +49,6 @@ class SameWork(Frozen):
     losses: list[float]
     off: float
 
-    def line(self) -> str:
-        """Return it in words."""
-        loss = f"loss {self.losses[0]:.4f} to {self.losses[-1]:.4f}"
-        return f"{self.model}, {self.way}, {self.nodes} nodes: {loss}, off by {self.off:.1e}"
-
 
 class Fit(Frozen):
     """Examples per second on one node, one core, no limits, by way and round (measured).
@@ -92,11 +82,6 @@ class Run(Frozen):
     payload_bytes: int
     sent_bytes: float | None
     outside: list[str]
-
-    def line(self) -> str:
-        """Return it in words."""
-        where = f"round {self.round}: {self.model}, {self.nodes} nodes, {self.way}"
-        return "; ".join([f"{where}: {1000 * self.step_s:.0f} ms a step", *self.outside])
 
 
 class StepTime(Frozen):
@@ -154,36 +139,6 @@ class Results(Frozen):
     ratios: list[Ratio]
     all_reduces: list[AllReduce]
 
-    @classmethod
-    def of(cls, findings: "Findings", *, cluster: Emulated, **about: Any) -> Self:  # noqa: ANN401
-        """Return the results of what was found; `about` are the other fields."""
-        runs = findings.runs
-        return cls(
-            **vars(findings),
-            **about,
-            cluster=cluster,
-            levels=LEVELS,
-            step_times=step_times(runs),
-            ratios=ratios(runs),
-            all_reduces=all_reduces(runs, cluster.link.rate_mbit),
-        )
-
-    def lines(self) -> list[str]:
-        """Return the findings in words, one a line."""
-        return [
-            *(f"{r.model}, {r.nodes} nodes: {r.way} / {r.peer} = {r.ratio}" for r in self.ratios),
-            *(
-                f"{a.payload_bytes:,} bytes, {a.nodes} nodes, {a.way}: "
-                f"all-reduce / wire = {a.ratio}"
-                for a in self.all_reduces
-            ),
-            *(
-                f"{f.model}, batch {f.batch}, one node: custom_loop / {name} = {ratio}"
-                for f in self.fits
-                for name, ratio in f.ratios.items()
-            ),
-        ]
-
 
 class Exchange(Frozen):
     """Sums of `payload_bytes` by one collective: seconds, and bytes that left a node.
@@ -199,31 +154,18 @@ class Exchange(Frozen):
     ratio: Interval
     sent: float
 
-    def line(self) -> str:
-        """Return it in words."""
-        return f"{self.nodes} nodes, {self.collective}: {self.ratio} of wire, sent {self.sent:.3f}"
-
 
 class Exchanges(Frozen):
     """One run of `bench/all_reduce.py`; `level` is the most that ratios may be."""
 
     schema_version: Literal[1] = 1
-    kind: Kind = "emulated"
+    kind: Kind
     started_at: datetime
     finished_at: datetime
     cluster: Emulated
     level: float = LEVELS["all_reduce"]
     provenance: Provenance
     found: list[Exchange] = Field(min_length=1)
-
-
-@dataclass
-class Findings:
-    """What was measured so far."""
-
-    same_work: list[SameWork] = dataclasses.field(default_factory=list)
-    fits: list[Fit] = dataclasses.field(default_factory=list)
-    runs: list[Run] = dataclasses.field(default_factory=list)
 
 
 def interval(values: Sequence[float]) -> Interval:
@@ -239,62 +181,6 @@ def interval(values: Sequence[float]) -> Interval:
     )
 
 
-def fit_ratios(rates: dict[str, list[float]], ours: str) -> dict[str, Interval]:
-    """Return the rate of `ours` over that of each other way, round by round."""
-    return {
-        name: interval([a / b for a, b in zip(rates[ours], other, strict=True)])
-        for name, other in rates.items()
-        if name != ours
-    }
-
-
-def step_times(runs: Sequence[Run]) -> list[StepTime]:
-    """Return the step time of each way in each place."""
-    return [
-        StepTime(**place, way=way, step_s=interval([run.step_s for run in of.values()]))
-        for place, ways in places(runs)
-        for way, of in ways.items()
-    ]
-
-
-def ratios(runs: Sequence[Run]) -> list[Ratio]:
-    """Return the ratios of our ways to the peers that were measured beside them."""
-    return [
-        Ratio(**place, way=way, peer=peer, ratio=interval(found))
-        for place, ways in places(runs)
-        for way, peer in product(ways, PEERS)
-        if way not in PEERS and peer in ways
-        if (found := quotients(ways[way], ways[peer]))
-    ]
-
-
-def quotients(ours: dict[int, Run], theirs: dict[int, Run]) -> list[float]:
-    """Return the ratios of step times, one for each round that has both."""
-    return [run.step_s / theirs[number].step_s for number, run in ours.items() if number in theirs]
-
-
-def all_reduces(runs: Sequence[Run], rate_mbit: float) -> list[AllReduce]:
-    """Return what each way's all-reduces take, in units of the wire time."""
-    found = []
-    for place, ways in places(runs):
-        for way, of in ways.items():
-            payload = next(iter(of.values())).payload_bytes
-            wire_s = wire_seconds(place["nodes"], payload, rate_mbit)
-            times = [run.all_reduce_s / wire_s for run in of.values() if run.all_reduce_s]
-            if times:
-                about = {key: place[key] for key in ("kind", "nodes")}
-                found.append(
-                    AllReduce(
-                        **about,
-                        way=way,
-                        payload_bytes=payload,
-                        wire_s=wire_s,
-                        ratio=interval(times),
-                    )
-                )
-    return found
-
-
 def wire_seconds(nodes: int, payload_bytes: int, rate_mbit: float) -> float:
     """Return what a ring's bytes take of a link: 2(n−1)/n·S over its rate.
 
@@ -302,13 +188,3 @@ def wire_seconds(nodes: int, payload_bytes: int, rate_mbit: float) -> float:
     workstations, J. Parallel Distrib. Comput. 69 (2009), lower bound of section 3.
     """
     return 2 * (nodes - 1) / nodes * 8 * payload_bytes / (rate_mbit * 1e6)
-
-
-def places(runs: Sequence[Run]) -> list[tuple[dict[str, Any], dict[str, dict[int, Run]]]]:
-    """Return each place that ways were measured in, with its runs: way -> round -> run."""
-    found: dict[tuple[Any, ...], dict[str, dict[int, Run]]] = {}
-    for run in runs:
-        key = run.model, run.nodes, run.batch, run.kind
-        found.setdefault(key, {}).setdefault(run.way, {})[run.round] = run
-    names = ("model", "nodes", "batch", "kind")
-    return [(dict(zip(names, key, strict=True)), found[key]) for key in sorted(found)]
