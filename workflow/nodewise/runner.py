@@ -25,6 +25,7 @@ from nodewise.fork_server import ASKED_BY
 from nodewise.gates import MAX_BLOCKS
 from nodewise.measure.provenance import data_source, provenance
 from nodewise.misfits import first_misfit
+from nodewise.models import FLOAT32_BYTES
 from nodewise.records import (
     Conditions,
     Epoch,
@@ -277,7 +278,7 @@ def _together(
     return Measurement(
         trainable_parameters=first["trainable_parameters"],
         total_parameters=first["total_parameters"],
-        payload_bytes=4 * first["trainable_parameters"],
+        payload_bytes=FLOAT32_BYTES * first["trainable_parameters"],
         steps_per_epoch=first["steps_per_epoch"],
         whole_epochs=cell.extent.epochs is not None,
         start_up=start_up,

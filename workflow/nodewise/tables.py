@@ -27,6 +27,8 @@ pd.set_option("mode.string_storage", "python")
 
 Seconds = NDArray[np.float64]
 
+SINGLE = "single"  # the strategy without communication: the base of every speed-up
+
 AXES = {
     "study": "str",
     "experiment": "str",
@@ -607,7 +609,7 @@ def _with_speedup(curves: pd.DataFrame) -> pd.DataFrame:
     """
     key = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
     one_node = curves[curves["nodes"] == 1].rename(columns={"examples_per_s": "base"})
-    single = one_node.loc[one_node["strategy"] == "single", [*key, "base"]]
+    single = one_node.loc[one_node["strategy"] == SINGLE, [*key, "base"]]
     own = one_node[[*key, "strategy", "base"]]
     of_single = curves.merge(single, "left", key)["base"]
     of_own = curves.merge(own, "left", [*key, "strategy"])["base"]

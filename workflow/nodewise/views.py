@@ -12,12 +12,11 @@ from nodewise.errors import UserError
 from nodewise.overhead.judge import LARGEST
 from nodewise.overhead.study import ALL_POINTS, OVERHEAD, OVERSUBSCRIBED
 from nodewise.quantities import PROJECTED, kind_label
-from nodewise.tables import AXES, PARTS, typed
+from nodewise.tables import AXES, PARTS, SINGLE, typed
 from nodewise.tables import OVERSUBSCRIBED as TOO_MANY_WORKERS
 
 Tables = dict[str, pd.DataFrame]
 
-SINGLE = "single"
 PUBLISHED_WAY = "multi_worker_mirrored"  # of the points of the table `published`
 GROUP = ["study", "experiment", "model", "dataset"]
 MODEL = ["study", "model", "dataset"]

@@ -6,15 +6,23 @@ import altair as alt
 import pandas as pd
 
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, View, few, in_words, inline, tooltip
+from nodewise.charts.figure import (
+    Figure,
+    View,
+    few,
+    hollow,
+    in_words,
+    inline,
+    shapes_of,
+    tooltip,
+)
 from nodewise.charts.scaling import batch_colour, batch_fill
 from nodewise.quantities import write_number
-from nodewise.views import LAUNCHES
+from nodewise.views import LAUNCHES, POINT
 
 _ALONG = "Along the line the formula is fitted; where the line is dashed, it predicts."
 _CROWDED = "Hollow points: more workers than cores."
 HELD_OUT = "predicted, held out"
-_POINT = ["batch_per_worker", "nodes"]
 _FIT = View("absolute", "Step time: the formula and the points", "fitted_s", "Step time (s)", "log")
 _OUTLOOK = (
     View(
@@ -55,7 +63,7 @@ def overhead_fit(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         kind: the kind of the observed points.
     """
     values = ["observed_s", "fitted_s", "low_s", "high_s", "error"]
-    data = rows[["role", "scenario", *_POINT, *values, *LAUNCHES]]
+    data = rows[["role", "scenario", *POINT, *values, *LAUNCHES]]
     drawn = data["observed_s"].where(data["role"] == "observed", data["fitted_s"])
     kinds = _kinds(data, kind)
     shown = inline(data)
@@ -88,10 +96,10 @@ def outlook(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         of: the axes that the rows share.
         kind: the kind of the observed points.
     """
-    data = rows[["role", *_POINT, "speedup", "examples_per_s", *LAUNCHES]]
+    data = rows[["role", *POINT, "speedup", "examples_per_s", *LAUNCHES]]
     view = _OUTLOOK[0]
     alone = data[(data["nodes"] == 1) & (data["role"] != "observed")]
-    even = alt.Chart(inline(alone[[*_POINT, "speedup", "examples_per_s"]]))
+    even = alt.Chart(inline(alone[[*POINT, "speedup", "examples_per_s"]]))
     rule = even.mark_rule(strokeDash=[3, 4]).encode(y=view.y())
     shown = inline(data)
     layers = [rule, *_layers(shown, _joined(shown), kind, ("speedup", "speedup"), view.y)]
@@ -119,7 +127,7 @@ def reach(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         of: the axes that the rows share.
         kind: the kind of the observed points.
     """
-    data = rows[["role", *_POINT, "speedup", "low", "high", *LAUNCHES]]
+    data = rows[["role", *POINT, "speedup", "low", "high", *LAUNCHES]]
     shown = inline(data)
     lines = _joined(shown)
     ends = alt.Chart(lines.dropna(subset=["low", "high"]))
@@ -157,7 +165,7 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     """
     view = _RATES[0]
     values = ["efficiency", "efficiency_low", "efficiency_high", "fitted_s", "low_s", "high_s"]
-    data = rows[["role", *_POINT, "rate_bit_s", *values, "cell_id"]]
+    data = rows[["role", *POINT, "rate_bit_s", *values, "cell_id"]]
     counts = sorted(data["nodes"].unique())
     colours = alt.Scale(domain=counts, range=theme.batch_colours(len(counts)))
     colour = alt.Color("nodes:O", title="Nodes", scale=colours).legend(symbolOpacity=1)
@@ -173,7 +181,7 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     band = alt.Chart(inline(lines)).mark_area(opacity=0.12)
     point = alt.Chart(inline(seen)).mark_point(size=64, strokeWidth=2, opacity=1, filled=True)
     at = {"x": x, "color": colour}
-    shape = alt.Shape("kind:N", legend=None, scale=_shapes([kind]))
+    shape = alt.Shape("kind:N", legend=None, scale=shapes_of([kind]))
     layers = [
         band.encode(
             y=view.y("efficiency_low"),
@@ -346,7 +354,7 @@ def _layers(
     shape = alt.Shape(
         "kind:N",
         title=None,
-        scale=_shapes(kinds),
+        scale=shapes_of(kinds),
         legend={"symbolFillColor": theme.NEUTRAL, "symbolStrokeColor": theme.NEUTRAL},
     )
     told = [str(name) for name in data.columns if name not in ("role", "cell_id")]
@@ -359,7 +367,7 @@ def _layers(
             y=y(of_points),
             shape=shape,
             fill=batch_fill(data),
-            fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+            fillOpacity=hollow(),
             tooltip=tooltip(points, ["kind", *told]),
         ),
         cross.encode(y=y(of_line), shape=shape, tooltip=tooltip(held, ["kind", *told])),
@@ -367,10 +375,6 @@ def _layers(
     shown = layers if len(held) else layers[:2]
     colour = batch_colour(data)
     return [layer.encode(x=x, color=colour) for layer in shown]
-
-
-def _shapes(kinds: list[str]) -> alt.Scale:
-    return alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
 
 
 def _interval(lines: pd.DataFrame, colour: alt.Color, bottom: float, top: float) -> alt.Chart:
@@ -425,4 +429,4 @@ def _joined(data: pd.DataFrame) -> pd.DataFrame:
     ends = fitted.sort_values("nodes").groupby("batch_per_worker", as_index=False).last()
     ends = ends[ends["batch_per_worker"].isin(predicted["batch_per_worker"])]
     lines = pd.concat([fitted, predicted, ends.assign(role="predicted")])
-    return lines.sort_values(_POINT, kind="stable")
+    return lines.sort_values(POINT, kind="stable")

@@ -8,7 +8,7 @@ import pandas as pd
 
 from nodewise.architecture import Architecture
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, inline, tooltip
+from nodewise.charts.figure import Figure, inline, shapes_of, tooltip
 from nodewise.models import registry
 from nodewise.quantities import write_number
 
@@ -96,9 +96,7 @@ def _layers(data: pd.DataFrame) -> list[alt.Chart]:
             color=alt.Color("kind:N", legend=None).scale(
                 domain=[KIND], range=theme.kind_colours([KIND])
             ),
-            shape=alt.Shape("kind:N", legend=None).scale(
-                domain=[KIND], range=theme.kind_shapes([KIND])
-            ),
+            shape=alt.Shape("kind:N", legend=None, scale=shapes_of([KIND])),
             tooltip=tooltip(shown, _TOLD),
         )
     )

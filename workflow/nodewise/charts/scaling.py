@@ -13,10 +13,12 @@ from nodewise.charts.figure import (
     Figure,
     View,
     few,
+    hollow,
     in_words,
     inline,
     kind_shape,
     kinds_of,
+    shapes_of,
     tooltip,
 )
 from nodewise.charts.stacks import stacked
@@ -124,7 +126,7 @@ def improvement(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             color=colour,
             fill=fill,
             shape=shape,
-            fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+            fillOpacity=hollow(),
             tooltip=tooltip(points, [name for name in values if name != "cell_id"]),
         )
     )
@@ -335,7 +337,7 @@ def _nested_points(data: pd.DataFrame, y: alt.Y, *, intervals: bool = False) -> 
         y=y,
         shape=shape,
         fill=fill,
-        fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+        fillOpacity=hollow(),
         tooltip=tooltip(data, names),
     )
     layers = [lines, points, _node_numbers(data)]
@@ -351,11 +353,10 @@ def _told_by_kind(data: pd.DataFrame, legend: alt.Legend) -> tuple[alt.Color, al
     """Return stroke, fill and shape of points of each kind; the three share `legend`."""
     kinds = kinds_of(data)
     colours = alt.Scale(domain=kinds, range=theme.kind_colours(kinds))
-    shapes = alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
     return (
         alt.Color("kind:N", title=None, scale=colours, legend=legend),
         alt.Fill("kind:N", title=None, scale=colours, legend=legend),
-        alt.Shape("kind:N", title=None, scale=shapes, legend=legend),
+        alt.Shape("kind:N", title=None, scale=shapes_of(kinds), legend=legend),
     )
 
 
@@ -376,7 +377,7 @@ def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> list
         base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
             fill=batch_fill(data),
             shape=kind_shape(data),
-            fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+            fillOpacity=hollow(),
             tooltip=tooltip(data, [str(name) for name in data.columns if name not in _UNTOLD]),
         ),
     ]

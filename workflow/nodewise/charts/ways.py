@@ -9,6 +9,7 @@ from nodewise.charts.figure import (
     Figure,
     View,
     few,
+    hollow,
     inline,
     kind_shape,
     kinds_of,
@@ -74,7 +75,7 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         color=colour,
         fill=alt.Fill("nodes:O", title="Nodes", scale=scale, legend=legend),
         shape=kind_shape(data),
-        fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+        fillOpacity=hollow(),
         tooltip=tooltip(data, [*names, "repeats", "flags"]),
     )
     layers = [reach, *([ideal] if len(several) else []), points]

@@ -12,8 +12,9 @@ from typing import Any
 import keras
 
 from nodewise import flops, models
-from nodewise.architecture import FLOAT32_BYTES, Architecture, Layer
+from nodewise.architecture import Architecture, Layer
 from nodewise.errors import UserError
+from nodewise.models import FLOAT32_BYTES
 
 _DETAILS = {
     "Activation": "{activation}",

@@ -11,7 +11,8 @@ from nodewise import published
 from nodewise.pages import survey
 from nodewise.pages.markup import Column, number, table
 from nodewise.pages.study import Page, Shown, Study, slug
-from nodewise.views import SINGLE, beside_published, beside_runs, mean_savings
+from nodewise.tables import SINGLE
+from nodewise.views import beside_published, beside_runs, mean_savings
 
 NTUA = "Multi-node Training with TensorFlow"
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import tensorflow as tf
 
 from nodewise import horovod_build
-from nodewise.clusters.base import NotPermittedError
+from nodewise.clusters.base import NotPermittedError, parsed
 from nodewise.strategies import base
 from nodewise.strategies.peers import Peers, interface
 
@@ -150,4 +150,4 @@ def _init(job: base.Job, port: int) -> None:
 
 def _host(job: base.Job) -> str:
     """Return the address of worker 0, where the others ask for each other."""
-    return job.addresses[0].rpartition(":")[0]
+    return parsed(job.addresses[0])[0]

@@ -23,6 +23,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from nodewise.clusters.base import parsed
 from nodewise.strategies import base
 from nodewise.strategies.peers import Peers
 
@@ -131,7 +132,7 @@ class _Coordinator:
 
     def __init__(self, job: base.Job, cluster: dict[str, list[str]]) -> None:
         self._job = job
-        host = job.addresses[0].rpartition(":")[0]
+        host, _ = parsed(job.addresses[0])
         with socket.create_server((host, 0)) as free:
             own = f"{host}:{free.getsockname()[1]}"
         resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
