@@ -166,6 +166,28 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     view = _RATES[0]
     values = ["efficiency", "efficiency_low", "efficiency_high", "fitted_s", "low_s", "high_s"]
     data = rows[["role", *POINT, "rate_bit_s", *values, "cell_id"]]
+    batch = data["batch_per_worker"].iloc[0]
+    return Figure(
+        figure="rates",
+        of=of,
+        layers=_rate_layers(data, kind),
+        data=data,
+        title=view.heading,
+        kinds=[kind, "fitted", "predicted"],
+        alt=f"Efficiency at batch {batch} by the rate of the link. {_rates_in_words(data)}",
+        caption=(
+            f"At {batch} examples per worker, with the fitted bandwidth scaled to each rate, which "
+            "is in the node's own time. "
+            "Points are measured over links of that rate. Where a line is dashed, it leaves the "
+            "rates or the numbers of nodes that were measured. Shaded: 90 % interval."
+        ),
+        views=_RATES,
+    )
+
+
+def _rate_layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
+    """Return intervals, lines over the rates (dashed where nothing was measured), and points."""
+    view = _RATES[0]
     counts = sorted(data["nodes"].unique())
     colours = alt.Scale(domain=counts, range=theme.batch_colours(len(counts)))
     colour = alt.Color("nodes:O", title="Nodes", scale=colours).legend(symbolOpacity=1)
@@ -182,7 +204,7 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     point = alt.Chart(inline(seen)).mark_point(size=64, strokeWidth=2, opacity=1, filled=True)
     at = {"x": x, "color": colour}
     shape = alt.Shape("kind:N", legend=None, scale=shapes_of([kind]))
-    layers = [
+    return [
         band.encode(
             y=view.y("efficiency_low"),
             y2=alt.Y2("efficiency_high"),
@@ -198,23 +220,6 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         ),
         point.encode(y=view.y(), shape=shape, tooltip=tooltip(seen, ["kind", *told]), **at),
     ]
-    batch = data["batch_per_worker"].iloc[0]
-    return Figure(
-        figure="rates",
-        of=of,
-        layers=layers,
-        data=data,
-        title=view.heading,
-        kinds=[kind, "fitted", "predicted"],
-        alt=f"Efficiency at batch {batch} by the rate of the link. {_rates_in_words(data)}",
-        caption=(
-            f"At {batch} examples per worker, with the fitted bandwidth scaled to each rate, which "
-            "is in the node's own time. "
-            "Points are measured over links of that rate. Where a line is dashed, it leaves the "
-            "rates or the numbers of nodes that were measured. Shaded: 90 % interval."
-        ),
-        views=_RATES,
-    )
 
 
 def savings(rows: pd.DataFrame, of: dict[str, str], claims: pd.DataFrame) -> Figure:

@@ -107,6 +107,29 @@ def improvement(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     data = rows.assign(title=rows["model"].map(lambda name: title_of(name) or "Mean"), batch=batch)[
         values
     ]
+    title = "Training time that more nodes save"
+    words = "; ".join(
+        f"{kind} {model} on {nodes} nodes {write_number(saved, 'share')}"
+        for kind, model, nodes, saved in data[["kind", "title", "nodes", "saved"]].to_numpy()
+    )
+    return Figure(
+        figure="improvement",
+        of=of,
+        layers=_improvement_layers(data),
+        data=data,
+        title=title,
+        kinds=kinds_of(data),
+        alt=f"{title}. {words}.",
+        caption=(
+            "Each model at the batch at which the study saved most on its most nodes. The mean is "
+            f"over all models, of the kinds that have all of them. {HOLLOW}"
+        ),
+        axis="x",
+    )
+
+
+def _improvement_layers(data: pd.DataFrame) -> list[alt.Chart]:
+    """Return a point for each kind, model and number of nodes, and lines between the kinds."""
     at = [f"{model}, {nodes}" for model, nodes in data[["title", "nodes"]].to_numpy()]
     points = inline(data.assign(at=at))
     y = alt.Y("at:N", title="Model, nodes", sort=[*dict.fromkeys(at)]).axis(grid=True, ticks=False)
@@ -127,30 +150,12 @@ def improvement(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             fill=fill,
             shape=shape,
             fillOpacity=hollow(),
-            tooltip=tooltip(points, [name for name in values if name != "cell_id"]),
+            tooltip=tooltip(points, [str(name) for name in data.columns if name != "cell_id"]),
         )
     )
     apart = alt.Chart(points).mark_rule(strokeWidth=1.5, color=theme.NEUTRAL, opacity=0.6)
     apart = apart.encode(x=alt.X("min(saved):Q"), x2=alt.X2("max(saved):Q"), y=y)
-    title = "Training time that more nodes save"
-    words = "; ".join(
-        f"{kind} {model} on {nodes} nodes {write_number(saved, 'share')}"
-        for kind, model, nodes, saved in data[["kind", "title", "nodes", "saved"]].to_numpy()
-    )
-    return Figure(
-        figure="improvement",
-        of=of,
-        layers=[apart, marks],
-        data=data,
-        title=title,
-        kinds=kinds_of(data),
-        alt=f"{title}. {words}.",
-        caption=(
-            "Each model at the batch at which the study saved most on its most nodes. The mean is "
-            f"over all models, of the kinds that have all of them. {HOLLOW}"
-        ),
-        axis="x",
-    )
+    return [apart, marks]
 
 
 def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:

@@ -72,25 +72,22 @@ def calibrate(
         command=f"nodewise calibrate --config {config} --out {output} --logs {logs}",
     )
     about = {"kind": "emulated", "network": "none", "cpu_limit": "none"}
-    launches: list[Launch] = []
-    failure, status = None, "ok"
     try:
         if not plans:
             raise NoResultError("refused", _too_small(cluster))
-        launches += _launches(plans, logs, about, progress, on_wait)
+        launches = list(_launches(plans, logs, about, progress, on_wait))
+        outcome: dict[str, Any] = {"status": "ok", "launches": launches, "failure": None}
     except NoResultError as error:
-        status, failure, launches = error.status, error.failure, []
+        outcome = {"status": error.status, "launches": [], "failure": error.failure}
     calibration = Calibration.model_validate(
         {
             "study": study.name,
             "cluster": cluster,
             "kind": about.pop("kind"),
-            "status": status,
             "started_at": started,
             "finished_at": datetime.now(UTC),
             "provenance": made.model_copy(update=about),
-            "launches": launches,
-            "failure": failure,
+            **outcome,
         }
     )
     write_text(output, calibration_json(calibration))
