@@ -465,11 +465,12 @@ def compare_runs(
     Example: nodewise compare old/tables results/study/tables --out results/study/changes.csv
     """
     from nodewise import compare
+    from nodewise.tables import write_csv
 
     changes = compare.compare(compare.read_cells(old), compare.read_cells(new))
     _print_whole(compare.changes_table(changes))
     if out is not None:
-        compare.write_changes(changes, out)
+        write_csv(changes, out)
 
 
 @app.command(rich_help_panel=IN_RULES)
