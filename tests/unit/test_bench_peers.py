@@ -4,6 +4,7 @@ import html
 import re
 from functools import partial
 
+import findings
 import numpy as np
 import pytest
 
@@ -32,7 +33,7 @@ def test_a_ratio_is_taken_within_a_round():
     """The machine is twice as slow in every round: the ratio is the same in all of them."""
     runs = [run(n, "custom_loop", 0.8 * 2**n) for n in range(4)]
     runs += [run(n, "horovod", 1.0 * 2**n) for n in range(4)]
-    (ratio,) = peers.ratios(runs)
+    (ratio,) = findings.ratios(runs)
     assert (ratio.way, ratio.peer, ratio.nodes, ratio.kind) == (
         "custom_loop",
         "horovod",
@@ -46,7 +47,7 @@ def test_a_ratio_is_taken_within_a_round():
 
 def test_only_rounds_that_have_both_and_places_that_have_both_count():
     runs = [run(0, "mpi", 1.0), run(1, "mpi", 3.0), run(1, "ddp", 2.0), run(0, "mpi", 1.0, nodes=3)]
-    (ratio,) = peers.ratios(runs)
+    (ratio,) = findings.ratios(runs)
     assert (ratio.nodes, ratio.ratio.median, ratio.ratio.rounds) == (2, 1.5, 1)
     assert ratio.ratio.low is None and str(ratio.ratio) == "1.500 (no interval, 1 round)"
 
@@ -61,18 +62,18 @@ def test_ratios_of_a_few_rounds_hold_the_truth_as_often_as_they_say():
             for way, of_way in zip(("custom_loop", "horovod"), of_round, strict=True)
             for nodes, step_s in enumerate(of_way, 2)
         ]
-        found += [ratio.ratio for ratio in peers.ratios(runs)]
+        found += [ratio.ratio for ratio in findings.ratios(runs)]
     assert len(found) == 400
     assert 0.85 < np.mean([one.low <= 1 <= one.high for one in found]) < 0.95
 
 
 def test_what_is_published_follows_from_its_runs():
     published = peers.Results.model_validate_json(peers.FILE.read_text())
-    assert published.ratios == peers.ratios(published.runs)
-    assert published.step_times == peers.step_times(published.runs)
+    assert published.ratios == findings.ratios(published.runs)
+    assert published.step_times == findings.step_times(published.runs)
     rate = published.cluster.link.rate_mbit
-    assert published.all_reduces == peers.all_reduces(published.runs, rate)
-    assert [peers.fit_ratios(fit.rates, "custom_loop") for fit in published.fits] == [
+    assert published.all_reduces == findings.all_reduces(published.runs, rate)
+    assert [findings.fit_ratios(fit.rates, "custom_loop") for fit in published.fits] == [
         fit.ratios for fit in published.fits
     ]
 
@@ -81,7 +82,7 @@ def test_what_is_published_follows_from_its_runs():
 def test_all_reduces_are_told_in_units_of_the_wire_time(nodes, wire_s):
     runs = [run(0, "custom_loop", 1.0, nodes, all_reduce_s=1.1 * wire_s)]
     runs += [run(0, "split_dense", 1.0, nodes)]  # has none
-    (found,) = peers.all_reduces(runs, rate_mbit=100)
+    (found,) = findings.all_reduces(runs, rate_mbit=100)
     assert found.way == "custom_loop"
     assert found.wire_s == pytest.approx(wire_s)
     assert found.ratio.median == pytest.approx(1.1)
@@ -89,7 +90,7 @@ def test_all_reduces_are_told_in_units_of_the_wire_time(nodes, wire_s):
 
 def test_a_rate_is_better_the_higher_it_is():
     rates = {"custom_loop": [200.0, 400.0], "fit": [100.0, 100.0]}
-    assert peers.fit_ratios(rates, "custom_loop")["fit"].median == 3
+    assert findings.fit_ratios(rates, "custom_loop")["fit"].median == 3
 
 
 # --- the page ---
@@ -108,10 +109,10 @@ def page(tmp_path_factory):
     ]
     work = [peers.SameWork(model="fashion_cnn", way="ddp", nodes=2, losses=[2.3], off=2e-4)]
     rates = {"custom_loop": [300.0], "fit": [100.0]}
-    ratios = peers.fit_ratios(rates, "custom_loop")
+    ratios = findings.fit_ratios(rates, "custom_loop")
     fits = [peers.Fit(model="fashion_mlp", batch=64, rates=rates, ratios=ratios)]
-    results = peers.Results.of(
-        peers.Findings(same_work=work, fits=fits, runs=runs),
+    results = findings.results_of(
+        findings.Findings(same_work=work, fits=fits, runs=runs),
         cluster=make_calibration.calibration().cluster,
         started_at=make_records.START,
         finished_at=make_records.START,
@@ -127,13 +128,18 @@ def page(tmp_path_factory):
         sent=1.0001,
     )
     exchanges = peers.Exchanges(
+        kind="emulated soft",
         cluster=results.cluster,
         started_at=make_records.START,
         finished_at=make_records.START,
         provenance=results.provenance,
         found=[
-            exchange.model_copy(update={"ratio": peers.interval(ratios)})
-            for ratios in ([1.04, 1.09, 1.05], [1.11], [1.079])
+            exchange.model_copy(update={"ratio": ratio})
+            for ratio in (
+                peers.Interval(median=1.05, low=1.04, high=1.09, rounds=31),
+                peers.interval([1.11]),
+                peers.interval([1.079]),
+            )
         ],
     )
     files = {"file": folder / "peers.json", "exchanges": folder / "all_reduce.json"}
@@ -171,6 +177,7 @@ def test_all_reduces_and_loops_have_levels_of_their_own(page):
     uncertain, in_one_round, alone = rows_of(page, "The all-reduce")[1:]
     assert uncertain[:2] == [["by", "sockets", "alone"], ["2"]] and uncertain[4][0] == "1.05×"
     assert uncertain[6] == ["yes,", "uncertain"]  # its interval, 1.04 to 1.09, includes 1.08
+    assert uncertain[7] == ["emulated", "soft"]  # what the nodes were, not what was asked for
     assert in_one_round[6] == ["no"] and alone[6] == ["yes"]
     assert rows_of(page, "The loop on one node")[0][3] == ["yes"]
     text = re.sub(r"<[^>]+>", "", page)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nodewise.overhead import optima
+import closed_forms
 from nodewise.overhead.answers import in_words, optimum_rows, ranges
 from nodewise.overhead.baselines import Amdahl
 from nodewise.overhead.fit import Fit, Points, fit
@@ -93,7 +93,7 @@ def test_at_a_fixed_global_batch_the_best_whole_number_is_beside_the_closed_form
     law, values, global_batch
 ):
     found = ask(law=law, values=values, global_batch=global_batch)
-    exact = optima.best_at_global_batch(law, values, global_batch, PAYLOAD)
+    exact = closed_forms.best_at_global_batch(law, values, global_batch, PAYLOAD)
     assert_agrees(found, float(exact), law, values, lambda n: global_batch / n, lambda n: 1.0)
     inside = 1 < exact < 64 and 1 < found.best < 64
     assert not inside or found.interior
@@ -111,7 +111,7 @@ def test_to_an_accuracy_the_best_whole_number_is_beside_the_closed_form(
 ):
     steps = to_accuracy(noise_nodes * batch)
     found = ask("target_time", law=law, values=values, batch=batch, steps=steps)
-    exact = optima.best_to_accuracy(law, values, batch, PAYLOAD, noise_nodes)
+    exact = closed_forms.best_to_accuracy(law, values, batch, PAYLOAD, noise_nodes)
     assert_agrees(
         found, float(exact), law, values, lambda n: batch, lambda n: steps.evaluate(n * batch)
     )
@@ -121,7 +121,7 @@ def test_to_an_accuracy_the_best_whole_number_is_beside_the_closed_form(
 @given(values=COEFFICIENTS, batch=st.integers(1, 1024))
 def test_break_even_of_a_ring_is_the_closed_form_s(values, batch):
     found = ask(values=values, batch=batch)
-    exact = float(optima.break_even(RingAllReduce(), values, batch, PAYLOAD))
+    exact = float(closed_forms.break_even(RingAllReduce(), values, batch, PAYLOAD))
     assume(not np.isclose(exact, np.round(exact), rtol=1e-6))  # on the border both are right
     first = max(2, int(np.floor(exact)) + 1) if np.isfinite(exact) else 65
     assert found.break_even == (first if first <= 64 else None)

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from test_overhead_study import NO_CELLS, NO_CURVES, fit_all, launches, tables
 
+from closed_forms import best_at_global_batch
 from nodewise.cells import Emulated, Link, Node, SlowNode
 from nodewise.overhead import rates
 from nodewise.overhead.formulas import RingAllReduce
-from nodewise.overhead.optima import best_at_global_batch
 from nodewise.overhead.questions import MOST_NODES
 from nodewise.overhead.rates import wire_of
 from nodewise.overhead.steps_to_accuracy import Known, StepsToAccuracy, find_steps, steps_row

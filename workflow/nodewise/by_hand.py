@@ -86,15 +86,8 @@ def cell_of(options: Options) -> Cell:
         chosen = entry.checked(_chosen(options.option), options.nodes)
     except ValueError as error:
         raise UserError(f"--strategy {options.strategy}: {error}") from error
-    if options.steps is not None and options.epochs is not None:
-        raise UserError("--steps and --epochs: give one of them")
     if options.cluster == "local" and (options.cpu is not None or options.rate is not None):
         raise UserError("--cpu and --rate: only with --cluster emulated")
-    extent: dict[str, Any] = {"warmup_steps": _WARMUP_STEPS, "split_steps": _SPLIT_STEPS}
-    if options.epochs is not None:
-        extent["epochs"] = options.epochs
-    else:
-        extent["steps"] = _STEPS if options.steps is None else options.steps
     try:
         cell = Cell.model_validate(
             _model(options)
@@ -108,7 +101,7 @@ def cell_of(options: Options) -> Cell:
                 "batch": options.batch,
                 "nodes": options.nodes,
                 "repeat": 0,
-                "extent": extent,
+                "extent": _extent(options),
                 "seed": SEED,
                 "time_limit_s": _TIME_LIMIT_S,
             }
@@ -121,6 +114,15 @@ def cell_of(options: Options) -> Cell:
     except ValueError as error:
         raise UserError(f"--strategy {options.strategy}: {error}") from error
     return cell
+
+
+def _extent(options: Options) -> dict[str, int]:
+    if options.steps is not None and options.epochs is not None:
+        raise UserError("--steps and --epochs: give one of them")
+    extent = {"warmup_steps": _WARMUP_STEPS, "split_steps": _SPLIT_STEPS}
+    if options.epochs is not None:
+        return extent | {"epochs": options.epochs}
+    return extent | {"steps": _STEPS if options.steps is None else options.steps}
 
 
 def _chosen(pairs: tuple[str, ...]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from nodewise.tables import AXES, CURVE_KEY, PARTS
-from nodewise.views import GROUP, SINGLE, Tables, remembered, scaling_lines, ways, with_labels
+from nodewise.tables import AXES, CURVE_KEY, PARTS, SINGLE
+from nodewise.views import GROUP, Tables, remembered, scaling_lines, ways, with_labels
 
 WHOLE_GRADIENTS = ("ring", "star")  # of all nodes, summed in every step
 DATA_PARALLEL = (*WHOLE_GRADIENTS, "all-gather")  # in step, and every step

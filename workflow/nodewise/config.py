@@ -306,10 +306,6 @@ class Config(Frozen):
         ((cluster, _),) = Counter(settings for settings, _ in cells).most_common(1)
         return cluster, max(nodes for settings, nodes in cells if settings == cluster)
 
-    def datasets(self) -> list[str]:
-        """Return the names of the datasets that the cells train on, sorted."""
-        return sorted({cell.dataset for cell in self.cells()})
-
 
 def _records_in(folder: str) -> list[Path]:
     found = sorted(Path(folder).glob(RECORDS))

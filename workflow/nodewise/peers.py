@@ -1,21 +1,16 @@
-"""What `bench/peers` found: one JSON file, `Results`. Numbers that follow from runs are made here.
-
-`Exchanges` is that of `bench/all_reduce.py`: all-reduces by themselves.
+"""What `bench/peers` found: one JSON file, `Results`; `Exchanges` is that of `bench/all_reduce.py`.
 
 Every interval is one of 90 %: a round, in which all ways were measured one right after the other,
 is the unit of repetition, and a ratio is taken within a round. Rounds of `bench/peers` are few, so
 that places share their spread, as points of curves do (`nodewise.intervals`).
 """
 
-import dataclasses
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from itertools import product
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal
 
 import pandas as pd
 from pydantic import Field
@@ -58,11 +53,6 @@ class SameWork(Frozen):
     losses: list[float]
     off: float
 
-    def line(self) -> str:
-        """Return it in words."""
-        loss = f"loss {self.losses[0]:.4f} to {self.losses[-1]:.4f}"
-        return f"{self.model}, {self.way}, {self.nodes} nodes: {loss}, off by {self.off:.1e}"
-
 
 class Fit(Frozen):
     """Examples per second on one node, one core, no limits, by way and round (measured).
@@ -96,11 +86,6 @@ class Run(Frozen):
     payload_bytes: int
     sent_bytes: float | None
     outside: list[str]
-
-    def line(self) -> str:
-        """Return it in words."""
-        where = f"round {self.round}: {self.model}, {self.nodes} nodes, {self.way}"
-        return "; ".join([f"{where}: {1000 * self.step_s:.0f} ms a step", *self.outside])
 
 
 class StepTime(Frozen):
@@ -158,36 +143,6 @@ class Results(Frozen):
     ratios: list[Ratio]
     all_reduces: list[AllReduce]
 
-    @classmethod
-    def of(cls, findings: "Findings", *, cluster: Emulated, **about: Any) -> Self:  # noqa: ANN401
-        """Return the results of what was found; `about` are the other fields."""
-        runs = findings.runs
-        return cls(
-            **vars(findings),
-            **about,
-            cluster=cluster,
-            levels=LEVELS,
-            step_times=step_times(runs),
-            ratios=ratios(runs),
-            all_reduces=all_reduces(runs, cluster.link.rate_mbit),
-        )
-
-    def lines(self) -> list[str]:
-        """Return the findings in words, one a line."""
-        return [
-            *(f"{r.model}, {r.nodes} nodes: {r.way} / {r.peer} = {r.ratio}" for r in self.ratios),
-            *(
-                f"{a.payload_bytes:,} bytes, {a.nodes} nodes, {a.way}: "
-                f"all-reduce / wire = {a.ratio}"
-                for a in self.all_reduces
-            ),
-            *(
-                f"{f.model}, batch {f.batch}, one node: custom_loop / {name} = {ratio}"
-                for f in self.fits
-                for name, ratio in f.ratios.items()
-            ),
-        ]
-
 
 class Exchange(Frozen):
     """Sums of `payload_bytes` by one collective: seconds, and bytes that left a node.
@@ -203,31 +158,18 @@ class Exchange(Frozen):
     ratio: Interval
     sent: float
 
-    def line(self) -> str:
-        """Return it in words."""
-        return f"{self.nodes} nodes, {self.collective}: {self.ratio} of wire, sent {self.sent:.3f}"
-
 
 class Exchanges(Frozen):
     """One run of `bench/all_reduce.py`; `level` is the most that ratios may be."""
 
     schema_version: Literal[1] = 1
-    kind: Kind = "emulated"
+    kind: Kind
     started_at: datetime
     finished_at: datetime
     cluster: Emulated
     level: float = LEVELS["all_reduce"]
     provenance: Provenance
     found: list[Exchange] = Field(min_length=1)
-
-
-@dataclass
-class Findings:
-    """What was measured so far."""
-
-    same_work: list[SameWork] = dataclasses.field(default_factory=list)
-    fits: list[Fit] = dataclasses.field(default_factory=list)
-    runs: list[Run] = dataclasses.field(default_factory=list)
 
 
 def interval(values: Sequence[float]) -> Interval:
@@ -252,61 +194,6 @@ def _interval(median: float, low: float, high: float, rounds: int) -> Interval:
     return Interval(median=median, rounds=rounds, **ends)
 
 
-def fit_ratios(rates: dict[str, list[float]], ours: str) -> dict[str, Interval]:
-    """Return the rate of `ours` over that of each other way, round by round."""
-    others = {
-        name: [a / b for a, b in zip(rates[ours], other, strict=True)]
-        for name, other in rates.items()
-        if name != ours
-    }
-    return dict(zip(others, intervals([*others.values()]), strict=True))
-
-
-def step_times(runs: Sequence[Run]) -> list[StepTime]:
-    """Return the step time of each way in each place."""
-    found = [
-        (place | {"way": way}, [run.step_s for run in of.values()])
-        for place, ways in places(runs)
-        for way, of in ways.items()
-    ]
-    spreads = intervals([times for _, times in found])
-    return [StepTime(**of, step_s=one) for (of, _), one in zip(found, spreads, strict=True)]
-
-
-def ratios(runs: Sequence[Run]) -> list[Ratio]:
-    """Return the ratios of our ways to the peers that were measured beside them."""
-    found = [
-        (place | {"way": way, "peer": peer}, both)
-        for place, ways in places(runs)
-        for way, peer in product(ways, PEERS)
-        if way not in PEERS and peer in ways
-        if (both := quotients(ways[way], ways[peer]))
-    ]
-    spreads = intervals([both for _, both in found])
-    return [Ratio(**of, ratio=one) for (of, _), one in zip(found, spreads, strict=True)]
-
-
-def quotients(ours: dict[int, Run], theirs: dict[int, Run]) -> list[float]:
-    """Return the ratios of step times, one for each round that has both."""
-    return [run.step_s / theirs[number].step_s for number, run in ours.items() if number in theirs]
-
-
-def all_reduces(runs: Sequence[Run], rate_mbit: float) -> list[AllReduce]:
-    """Return what each way's all-reduces take, in units of the wire time."""
-    found = []
-    for place, ways in places(runs):
-        for way, of in ways.items():
-            payload = next(iter(of.values())).payload_bytes
-            wire_s = wire_seconds(place["nodes"], payload, rate_mbit)
-            times = [run.all_reduce_s / wire_s for run in of.values() if run.all_reduce_s]
-            if times:
-                about = {key: place[key] for key in ("kind", "nodes")}
-                about |= {"way": way, "payload_bytes": payload, "wire_s": wire_s}
-                found.append((about, times))
-    spreads = intervals([times for _, times in found])
-    return [AllReduce(**of, ratio=one) for (of, _), one in zip(found, spreads, strict=True)]
-
-
 def wire_seconds(nodes: int, payload_bytes: int, rate_mbit: float) -> float:
     """Return what a ring's bytes take of a link: 2(n−1)/n·S over its rate.
 
@@ -314,13 +201,3 @@ def wire_seconds(nodes: int, payload_bytes: int, rate_mbit: float) -> float:
     workstations, J. Parallel Distrib. Comput. 69 (2009), lower bound of section 3.
     """
     return 2 * (nodes - 1) / nodes * 8 * payload_bytes / (rate_mbit * 1e6)
-
-
-def places(runs: Sequence[Run]) -> list[tuple[dict[str, Any], dict[str, dict[int, Run]]]]:
-    """Return each place that ways were measured in, with its runs: way -> round -> run."""
-    found: dict[tuple[Any, ...], dict[str, dict[int, Run]]] = {}
-    for run in runs:
-        key = run.model, run.nodes, run.batch, run.kind
-        found.setdefault(key, {}).setdefault(run.way, {})[run.round] = run
-    names = ("model", "nodes", "batch", "kind")
-    return [(dict(zip(names, key, strict=True)), found[key]) for key in sorted(found)]

@@ -17,10 +17,9 @@ from nodewise.cells import Cell, Emulated
 from nodewise.config import Config
 from nodewise.datasets.registry import find
 from nodewise.declared import DATASETS
-from nodewise.errors import UserError
 from nodewise.models import registry
 from nodewise.quantities import counted
-from nodewise.records import Record, read_record
+from nodewise.records import Record, recorded
 from nodewise.strategies import STRATEGIES
 
 # Measured once, on two cores of a virtual machine whose reference step took 5.5 ms; times are of
@@ -216,19 +215,6 @@ def work_of(model: str, dataset: str) -> Work:
         data.train_examples,
         data.test_examples,
     )
-
-
-def recorded(cell: Cell, records: Path) -> Record | None:
-    """Return the record of `cell` in the folder `records`; None if it is still to be measured.
-
-    That is also so if it is of another version of this project, or was declared otherwise.
-    """
-    path = records / f"{cell.id}.json"
-    try:
-        record = read_record(path) if path.is_file() else None
-    except UserError:
-        return None
-    return record if record and record.cell.declaration == cell.declaration else None
 
 
 def ratios(planned: Iterable[Planned]) -> list[float]:

@@ -28,7 +28,6 @@ BUNDLE = f"vega-{VEGA_LITE}.js"
 THEMES = "themes.js"
 _SPEC = ".vl.json"
 
-_MODEL = ["study", "model", "dataset"]
 _EXPERIMENT = ["experiment", "model", "dataset"]
 _WAYS = [*_EXPERIMENT, "batch_per_worker", "kind"]
 _LINE = ["experiment", "model", "dataset", "line", "kind"]
@@ -110,8 +109,8 @@ def measured_figures(tables: views.Tables) -> Iterator[Figure]:
             views.speedups(curves),
         )
     )
-    yield from (scaling.training_time(*one) for one in _each(times, _MODEL))
-    yield from (scaling.accuracy(*one) for one in _each(accuracies, _MODEL))
+    yield from (scaling.training_time(*one) for one in _each(times, views.MODEL))
+    yield from (scaling.accuracy(*one) for one in _each(accuracies, views.MODEL))
     yield from (scaling.improvement(*one) for one in _each(views.improvements(tables), ["study"]))
     yield from (ways.throughput(*one) for one in _each(views.ways(curves), _WAYS))
     yield from (ways.parts(*one) for one in _each(views.way_parts(curves), _WAYS))

@@ -5,7 +5,7 @@ import pandas as pd
 
 from nodewise.calibration import COLLECTIVES, Calibration, Collective
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, View, few, inline, tooltip
+from nodewise.charts.figure import Figure, View, few, inline, shapes_of, tooltip
 from nodewise.charts.fits import HELD_OUT, line_dash, nodes_axis
 from nodewise.overhead.calibration import examine
 from nodewise.quantities import write_number
@@ -77,9 +77,9 @@ def _layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
     legend = alt.Legend(symbolOpacity=1, columns=few(3, 6))
     y = _VIEW.y().axis(tickCount=6)
     kinds = [kind, HELD_OUT] if len(crosses) else [kind]
-    shape = alt.Shape(
-        "kind:N", title=None, scale=alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
-    ).legend(symbolFillColor=theme.NEUTRAL, symbolStrokeColor=theme.NEUTRAL)
+    shape = alt.Shape("kind:N", title=None, scale=shapes_of(kinds)).legend(
+        symbolFillColor=theme.NEUTRAL, symbolStrokeColor=theme.NEUTRAL
+    )
     faint = alt.OpacityValue(1, condition={"test": "datum.role === 'fitted'", "value": 0.5})
     line = alt.Chart(lines).mark_line(strokeWidth=1.6)
     bar = alt.Chart(points.dropna(subset="low")).mark_rule(strokeWidth=2)

@@ -204,9 +204,17 @@ def kinds_of(data: pd.DataFrame) -> list[str]:
 
 def kind_shape(data: pd.DataFrame) -> alt.Shape:
     """Return the shape of points of each kind; the kinds stand under the title, not in a legend."""
-    kinds = kinds_of(data)
-    scale = alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
-    return alt.Shape("kind:N", legend=None, scale=scale)
+    return alt.Shape("kind:N", legend=None, scale=shapes_of(kinds_of(data)))
+
+
+def shapes_of(kinds: list[str]) -> alt.Scale:
+    """Return the scale of the shapes of points of these kinds."""
+    return alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
+
+
+def hollow() -> alt.FillOpacityValue:
+    """Return the filling of points: none where something is amiss with them."""
+    return alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0})
 
 
 def tooltip(data: pd.DataFrame, names: Sequence[str]) -> list[alt.Tooltip]:

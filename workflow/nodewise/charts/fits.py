@@ -6,15 +6,23 @@ import altair as alt
 import pandas as pd
 
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, View, few, in_words, inline, tooltip
+from nodewise.charts.figure import (
+    Figure,
+    View,
+    few,
+    hollow,
+    in_words,
+    inline,
+    shapes_of,
+    tooltip,
+)
 from nodewise.charts.scaling import batch_colour, batch_fill
 from nodewise.quantities import write_number
-from nodewise.views import LAUNCHES
+from nodewise.views import LAUNCHES, POINT
 
 _ALONG = "Solid line: the fitted formula; dashed: its predictions."
 _CROWDED = "Hollow points: more workers than cores."
 HELD_OUT = "predicted, held out"
-_POINT = ["batch_per_worker", "nodes"]
 _FIT = View("absolute", "Step time: the formula and the points", "fitted_s", "Step time (s)", "log")
 _OUTLOOK = (
     View(
@@ -56,7 +64,7 @@ def overhead_fit(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         kind: the kind of the observed points.
     """
     values = ["observed_s", "fitted_s", "low_s", "high_s", "error"]
-    data = rows[["role", "scenario", *_POINT, *values, *LAUNCHES]]
+    data = rows[["role", "scenario", *POINT, *values, *LAUNCHES]]
     drawn = data["observed_s"].where(data["role"] == "observed", data["fitted_s"])
     kinds = _kinds(data, kind)
     shown = inline(data)
@@ -89,10 +97,10 @@ def outlook(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         of: the axes that the rows share.
         kind: the kind of the observed points.
     """
-    data = rows[["role", *_POINT, "speedup", "examples_per_s", *LAUNCHES]]
+    data = rows[["role", *POINT, "speedup", "examples_per_s", *LAUNCHES]]
     view = _OUTLOOK[0]
     alone = data[(data["nodes"] == 1) & (data["role"] != "observed")]
-    even = alt.Chart(inline(alone[[*_POINT, "speedup", "examples_per_s"]]))
+    even = alt.Chart(inline(alone[[*POINT, "speedup", "examples_per_s"]]))
     rule = even.mark_rule(strokeDash=[3, 4]).encode(y=view.y())
     shown = inline(data)
     layers = [rule, *_layers(shown, _joined(shown), kind, ("speedup", "speedup"), view.y)]
@@ -120,7 +128,7 @@ def reach(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         of: the axes that the rows share.
         kind: the kind of the observed points.
     """
-    data = rows[["role", *_POINT, "speedup", "low", "high", *LAUNCHES]]
+    data = rows[["role", *POINT, "speedup", "low", "high", *LAUNCHES]]
     shown = inline(data)
     lines = _joined(shown)
     ends = alt.Chart(lines.dropna(subset=["low", "high"]))
@@ -159,7 +167,29 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     """
     view = _RATES[0]
     values = ["efficiency", "efficiency_low", "efficiency_high", "fitted_s", "low_s", "high_s"]
-    data = rows[["role", *_POINT, "rate_bit_s", *values, "cell_id"]]
+    data = rows[["role", *POINT, "rate_bit_s", *values, "cell_id"]]
+    batch = data["batch_per_worker"].iloc[0]
+    return Figure(
+        figure="rates",
+        of=of,
+        layers=_rate_layers(data, kind),
+        data=data,
+        title=view.heading,
+        kinds=[kind, "fitted", "predicted"],
+        alt=f"Efficiency at batch {batch} by the rate of the link. {_rates_in_words(data)}",
+        caption=(
+            f"At {batch} examples per worker, with the fitted bandwidth scaled to each rate, which "
+            "is in the node's own time. "
+            "Points are measured over links of that rate. Where a line is dashed, it leaves the "
+            "rates or the numbers of nodes that were measured. Shaded: 90 % interval."
+        ),
+        views=_RATES,
+    )
+
+
+def _rate_layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
+    """Return intervals, lines over the rates (dashed where nothing was measured), and points."""
+    view = _RATES[0]
     counts = sorted(data["nodes"].unique())
     colours = alt.Scale(domain=counts, range=theme.batch_colours(len(counts)))
     colour = alt.Color("nodes:O", title="Nodes", scale=colours).legend(symbolOpacity=1)
@@ -175,8 +205,8 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     band = alt.Chart(inline(lines)).mark_area(opacity=0.12)
     point = alt.Chart(inline(seen)).mark_point(size=64, strokeWidth=2, opacity=1, filled=True)
     at = {"x": x, "color": colour}
-    shape = alt.Shape("kind:N", legend=None, scale=_shapes([kind]))
-    layers = [
+    shape = alt.Shape("kind:N", legend=None, scale=shapes_of([kind]))
+    return [
         band.encode(
             y=view.y("efficiency_low"),
             y2=alt.Y2("efficiency_high"),
@@ -192,23 +222,6 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         ),
         point.encode(y=view.y(), shape=shape, tooltip=tooltip(seen, ["kind", *told]), **at),
     ]
-    batch = data["batch_per_worker"].iloc[0]
-    return Figure(
-        figure="rates",
-        of=of,
-        layers=layers,
-        data=data,
-        title=view.heading,
-        kinds=[kind, "fitted", "predicted"],
-        alt=f"Efficiency at batch {batch} by the rate of the link. {_rates_in_words(data)}",
-        caption=(
-            f"At {batch} examples per worker, with the fitted bandwidth scaled to each rate, which "
-            "is in the node's own time. "
-            "Points are measured over links of that rate. Where a line is dashed, it leaves the "
-            "rates or the numbers of nodes that were measured. Shaded: 90 % interval."
-        ),
-        views=_RATES,
-    )
 
 
 def savings(rows: pd.DataFrame, of: dict[str, str], claims: pd.DataFrame) -> Figure:
@@ -348,7 +361,7 @@ def _layers(
     shape = alt.Shape(
         "kind:N",
         title=None,
-        scale=_shapes(kinds),
+        scale=shapes_of(kinds),
         legend={"symbolFillColor": theme.NEUTRAL, "symbolStrokeColor": theme.NEUTRAL},
     )
     told = [str(name) for name in data.columns if name not in ("role", "cell_id")]
@@ -361,7 +374,7 @@ def _layers(
             y=y(of_points),
             shape=shape,
             fill=batch_fill(data),
-            fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+            fillOpacity=hollow(),
             tooltip=tooltip(points, ["kind", *told]),
         ),
         cross.encode(y=y(of_line), shape=shape, tooltip=tooltip(held, ["kind", *told])),
@@ -369,10 +382,6 @@ def _layers(
     shown = layers if len(held) else layers[:2]
     colour = batch_colour(data)
     return [layer.encode(x=x, color=colour) for layer in shown]
-
-
-def _shapes(kinds: list[str]) -> alt.Scale:
-    return alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
 
 
 def _interval(lines: pd.DataFrame, colour: alt.Color, bottom: float, top: float) -> alt.Chart:
@@ -427,4 +436,4 @@ def _joined(data: pd.DataFrame) -> pd.DataFrame:
     ends = fitted.sort_values("nodes").groupby("batch_per_worker", as_index=False).last()
     ends = ends[ends["batch_per_worker"].isin(predicted["batch_per_worker"])]
     lines = pd.concat([fitted, predicted, ends.assign(role="predicted")])
-    return lines.sort_values(_POINT, kind="stable")
+    return lines.sort_values(POINT, kind="stable")

@@ -13,10 +13,12 @@ from nodewise.charts.figure import (
     Figure,
     View,
     few,
+    hollow,
     in_words,
     inline,
     kind_shape,
     kinds_of,
+    shapes_of,
     tooltip,
 )
 from nodewise.charts.stacks import stacked
@@ -105,6 +107,29 @@ def improvement(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     data = rows.assign(title=rows["model"].map(lambda name: title_of(name) or "Mean"), batch=batch)[
         values
     ]
+    title = "Training time that more nodes save"
+    words = "; ".join(
+        f"{kind} {model} on {nodes} nodes {write_number(saved, 'share')}"
+        for kind, model, nodes, saved in data[["kind", "title", "nodes", "saved"]].to_numpy()
+    )
+    return Figure(
+        figure="improvement",
+        of=of,
+        layers=_improvement_layers(data),
+        data=data,
+        title=title,
+        kinds=kinds_of(data),
+        alt=f"{title}. {words}.",
+        caption=(
+            "Each model at the batch at which the study saved most on its most nodes. The mean is "
+            f"over all models, of the kinds that have all of them. {HOLLOW}"
+        ),
+        axis="x",
+    )
+
+
+def _improvement_layers(data: pd.DataFrame) -> list[alt.Chart]:
+    """Return a point for each kind, model and number of nodes, and lines between the kinds."""
     at = [f"{model}, {nodes}" for model, nodes in data[["title", "nodes"]].to_numpy()]
     points = inline(data.assign(at=at))
     y = alt.Y("at:N", title="Model, nodes", sort=[*dict.fromkeys(at)]).axis(grid=True, ticks=False)
@@ -124,31 +149,13 @@ def improvement(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             color=colour,
             fill=fill,
             shape=shape,
-            fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
-            tooltip=tooltip(points, [name for name in values if name != "cell_id"]),
+            fillOpacity=hollow(),
+            tooltip=tooltip(points, [str(name) for name in data.columns if name != "cell_id"]),
         )
     )
     apart = alt.Chart(points).mark_rule(strokeWidth=1.5, color=theme.NEUTRAL, opacity=0.6)
     apart = apart.encode(x=alt.X("min(saved):Q"), x2=alt.X2("max(saved):Q"), y=y)
-    title = "Training time that more nodes save"
-    words = "; ".join(
-        f"{kind} {model} on {nodes} nodes {write_number(saved, 'share')}"
-        for kind, model, nodes, saved in data[["kind", "title", "nodes", "saved"]].to_numpy()
-    )
-    return Figure(
-        figure="improvement",
-        of=of,
-        layers=[apart, marks],
-        data=data,
-        title=title,
-        kinds=kinds_of(data),
-        alt=f"{title}. {words}.",
-        caption=(
-            "Each model at the batch at which the study saved most on its most nodes. The mean is "
-            f"over all models, of the kinds that have all of them. {HOLLOW}"
-        ),
-        axis="x",
-    )
+    return [apart, marks]
 
 
 def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
@@ -353,7 +360,7 @@ def _nested_points(data: pd.DataFrame, y: alt.Y, *, intervals: bool = False) -> 
         y=y,
         shape=shape,
         fill=fill,
-        fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+        fillOpacity=hollow(),
         tooltip=tooltip(data, names),
     )
     layers = [lines, points, _node_numbers(data)]
@@ -369,11 +376,10 @@ def _told_by_kind(data: pd.DataFrame, legend: alt.Legend) -> tuple[alt.Color, al
     """Return stroke, fill and shape of points of each kind; the three share `legend`."""
     kinds = kinds_of(data)
     colours = alt.Scale(domain=kinds, range=theme.kind_colours(kinds))
-    shapes = alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
     return (
         alt.Color("kind:N", title=None, scale=colours, legend=legend),
         alt.Fill("kind:N", title=None, scale=colours, legend=legend),
-        alt.Shape("kind:N", title=None, scale=shapes, legend=legend),
+        alt.Shape("kind:N", title=None, scale=shapes_of(kinds), legend=legend),
     )
 
 
@@ -394,7 +400,7 @@ def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> list
         base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
             fill=batch_fill(data),
             shape=kind_shape(data),
-            fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+            fillOpacity=hollow(),
             tooltip=tooltip(data, [str(name) for name in data.columns if name not in _UNTOLD]),
         ),
     ]

@@ -9,6 +9,7 @@ from nodewise.charts.figure import (
     Figure,
     View,
     few,
+    hollow,
     inline,
     kind_shape,
     kinds_of,
@@ -30,6 +31,10 @@ _VIEWS = (
     ),
     View("speedup", "Speed-up by strategy", "speedup", "Speed-up against one node"),
 )
+_THROUGHPUT = [
+    *("kind", "strategy", "nodes"),
+    *("examples_per_s", "low", "high", "speedup", "efficiency", "step_time_s"),
+]
 
 
 def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
@@ -39,14 +44,39 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         low=examples / rows["step_time_high_s"],
         high=examples / rows["step_time_low_s"],
         ideal=rows["examples_per_s"] / rows["efficiency"],
-    )
-    values = ["examples_per_s", "low", "high", "speedup", "efficiency", "step_time_s"]
-    names = ["kind", "strategy", "nodes", *values]
-    data = data[[*names, *LAUNCHES, "ideal"]]
-    nodes = sorted(map(int, data["nodes"].unique()))
-    counts = data[data["nodes"].gt(1) | (nodes == [1])].groupby("nodes")["strategy"].nunique()
-    shared = int(counts[counts == counts.max()].index.max())
+    )[[*_THROUGHPUT, *LAUNCHES, "ideal"]]
+    shared = _shared_nodes(data)
     at_shared = data[data["nodes"] == shared]
+    return Figure(
+        figure="ways",
+        of=of,
+        layers=_throughput_layers(data),
+        data=data,
+        title=_VIEWS[0].heading,
+        kinds=kinds_of(data),
+        alt=f"Examples per second on {shared} nodes: {_ranked(at_shared, 'examples_per_s', '/s')}.",
+        caption=(
+            "The batch per worker is the same everywhere: more nodes, larger steps. Ticks: "
+            f"theoretical scaling, as many times the examples of one node as nodes. Bars: 90 % "
+            f"interval of the median over launches, where there are several. "
+            f"{_devices(rows)}{HOLLOW}"
+        ),
+        views=_VIEWS,
+        axis="x",
+    )
+
+
+def _shared_nodes(data: pd.DataFrame) -> int:
+    """Return the number of nodes, of several if there are any, that most strategies have."""
+    several = data[data["nodes"] > 1]
+    rows = several if len(several) else data
+    counts = rows.groupby("nodes")["strategy"].nunique()
+    return int(counts[counts == counts.max()].index.max())
+
+
+def _throughput_layers(data: pd.DataFrame) -> list[alt.Chart]:
+    """Return lines along each strategy, ticks of theoretical scaling, intervals, and points."""
+    nodes = sorted(map(int, data["nodes"].unique()))
     scale = alt.Scale(domain=nodes, range=theme.batch_colours(len(nodes)))
     legend = alt.Legend(symbolOpacity=1, columns=few(3, 8))
     rank = _strategies(data, "examples_per_s", "max")
@@ -74,29 +104,13 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         color=colour,
         fill=alt.Fill("nodes:O", title="Nodes", scale=scale, legend=legend),
         shape=kind_shape(data),
-        fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
-        tooltip=tooltip(data, [*names, "repeats", "flags"]),
+        fillOpacity=hollow(),
+        tooltip=tooltip(data, [*_THROUGHPUT, "repeats", "flags"]),
     )
     layers = [reach, *([ideal] if len(several) else []), points]
     if data["low"].notna().any():
         layers.insert(-1, interval.encode(x=alt.X("low:Q"), x2=alt.X2("high"), color=colour))
-    return Figure(
-        figure="ways",
-        of=of,
-        layers=layers,
-        data=data,
-        title=_VIEWS[0].heading,
-        kinds=kinds_of(data),
-        alt=f"Examples per second on {shared} nodes: {_ranked(at_shared, 'examples_per_s', '/s')}.",
-        caption=(
-            "The batch per worker is the same everywhere: more nodes, larger steps. Ticks: "
-            f"theoretical scaling, as many times the examples of one node as nodes. Bars: 90 % "
-            f"interval of the median over launches, where there are several. "
-            f"{_devices(rows)}{HOLLOW}"
-        ),
-        views=_VIEWS,
-        axis="x",
-    )
+    return layers
 
 
 def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:

@@ -1,7 +1,9 @@
 """What is watched around every block of timed steps, and whether the block is repeated."""
 
+import math
 import statistics
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -52,17 +54,31 @@ class Watch:
 
 
 class Blocks:
-    """The blocks of one launch: one, or up to `gates.MAX_BLOCKS` while the machine is not quiet.
+    """The blocks of one launch: one, or up to `limit` of them while the machine is not quiet.
 
-    Whole epochs are not repeated: they are long, and their accuracy needs no quiet machine. Nor is
-    a block for which the rest of `time_limit_s`, from now on, may be too short: it would be lost.
+    Not repeated is a block for which the rest of `time_limit_s`, from now on, may be too short: it
+    would be lost.
     """
 
-    def __init__(self, cluster: Cluster, *, repeatable: bool, time_limit_s: float) -> None:
+    def __init__(self, cluster: Cluster, *, limit: int, time_limit_s: float = math.inf) -> None:
         self.seen: list[Conditions] = []
         self._cluster = cluster
-        self._limit = gates.MAX_BLOCKS if repeatable else 1
+        self._limit = limit
         self._ends = time.monotonic() + time_limit_s
+
+    def met(self, name: str, pids: Sequence[int]) -> bool:
+        """Do what is due when all workers have met; return whether they are to repeat the block.
+
+        They meet when each is in its node ("placed"), before a block ("warm") and after it
+        ("timed").
+        """
+        if name == "placed":
+            self._cluster.connect(pids)
+        elif name == "warm":
+            self.begin()
+        elif name == "timed":
+            return self.end()
+        return False
 
     def begin(self) -> None:
         """Hold the nodes to their share from now on, and watch."""

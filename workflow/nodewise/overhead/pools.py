@@ -24,11 +24,10 @@ from nodewise.overhead.formulas import (
     Star,
 )
 from nodewise.overhead.servers import ParameterServer
-from nodewise.tables import AXES, CURVE_KEY
+from nodewise.tables import AXES, CURVE_KEY, SINGLE
 
 ABOUT = ("curve", "study", "experiment", "model", "strategy")
 """The columns by which every table says what a row is of."""
-SINGLE = "single"
 # The way of training of a published study, which its table does not spell out row by row.
 PUBLISHED_STRATEGY = {"ntua": "multi_worker_mirrored"}
 

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from nodewise.calibration import Calibration
-from nodewise.files import atomic
 from nodewise.overhead import (
     bandwidth,
     choice,
@@ -30,7 +29,7 @@ from nodewise.overhead.fit import DRAWS, Fit, Priors, fit
 from nodewise.overhead.formulas import At, Law, PartsLaw
 from nodewise.overhead.judge import TRIALS, relative_error
 from nodewise.overhead.pools import ABOUT, Pool, find_pools, published_curves
-from nodewise.tables import typed
+from nodewise.tables import typed, write_csv
 
 ALL_POINTS = "all points"
 OVERSUBSCRIBED = "oversubscribed, not fitted"
@@ -197,8 +196,7 @@ def _with_priors(
 def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
     """Write each table as `NAME.csv`, each in one atomic step."""
     for name, table in tables.items():
-        with atomic(out_dir / f"{name}.csv") as path:
-            table.to_csv(path, index=False, lineterminator="\n")
+        write_csv(table, out_dir / f"{name}.csv")
 
 
 def known_priors(pool: Pool, calibrated: Mapping[tuple[str, str], pd.DataFrame]) -> Priors:

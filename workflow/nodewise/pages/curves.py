@@ -9,10 +9,10 @@ from typing import Any
 import pandas as pd
 
 from nodewise.config import Config, read_config
-from nodewise.overhead.pools import SINGLE, curve_keys
+from nodewise.overhead.pools import curve_keys
 from nodewise.pages.study import Study
 from nodewise.strategies import STRATEGIES
-from nodewise.tables import CURVE_KEY
+from nodewise.tables import CURVE_KEY, SINGLE
 from nodewise.views import CURVE, with_labels
 
 CONFIGS = Path("config")

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nodewise.architecture import FLOAT32_BYTES, Layer
+from nodewise.architecture import Layer
 from nodewise.cells import Cell
+from nodewise.models import FLOAT32_BYTES
 from nodewise.strategies.balance import fewer_bytes
 
 _BETWEEN_PAIRS = {"Dropout", "BatchNormalization", "ReLU", "LeakyReLU"}

@@ -12,7 +12,8 @@ from nodewise.pages import survey
 from nodewise.pages.markup import Column, data, interval, number, table
 from nodewise.pages.study import Page, Shown, Study, slug
 from nodewise.quantities import counted
-from nodewise.views import SINGLE, beside_published, beside_runs, mean_savings, with_labels
+from nodewise.tables import SINGLE
+from nodewise.views import beside_published, beside_runs, mean_savings, with_labels
 
 NTUA = "Multi-node Training with TensorFlow"
 

@@ -87,9 +87,6 @@ class Strategy(base.Strategy):
     def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
         return self._replica.split_step(x, y, self.barrier, self._ring.sum)
 
-    def split_weights(self) -> list[np.ndarray]:
-        return self.weights()
-
     def barrier(self) -> None:
         self._ring.barrier()
 

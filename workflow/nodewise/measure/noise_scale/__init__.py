@@ -6,9 +6,9 @@ Imports TensorFlow. One process on all cores: nothing is timed.
 import itertools
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-import keras
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
@@ -127,18 +127,12 @@ def _gradient(
 
 
 def _job(cell: Cell, recipe: Recipe, pretrained: Pretrained | None) -> Job:
-    def build() -> keras.Model:
-        model = recipe.build()
-        if pretrained and pretrained.file and recipe.load_pretrained:
-            recipe.load_pretrained(model, pretrained.file)
-        return model
-
     return Job(
         rank=0,
         size=1,
         global_batch=SMALL_BATCH,
         seed=cell.seed,
-        build=build,
+        build=partial(recipe.built, pretrained.file if pretrained else None),
         optimizer=recipe.optimizer,
         loss=recipe.loss,
     )
