@@ -488,7 +488,7 @@ def test_settings_stand_side_by_side_at_the_batches_that_all_have(tmp_path):
         "0.2 core, 100 Mbit/s",
         "0.2 core, 100 Mbit/s, unsharded",
         "0.2 core, 25 Mbit/s",
-        "0.2 core, node 0 0.1, 100 Mbit/s",
+        "0.2 core (node 0: 0.1 core), 100 Mbit/s",
     }
     assert len(rows) == 4 * 5
     figure = settings.settings(rows, {"model": "fashion_cnn"})

@@ -69,7 +69,7 @@ def test_an_experiment_may_have_a_cluster_of_its_own(tmp_path):
     tree["experiments"]["other"] = GOOD["experiments"]["steps"]
     labels = {cell.experiment: cell.cluster.label for cell in read(tmp_path, tree).cells()}
     assert labels == {
-        "steps": "0.2 core, node 2 0.1, 100 Mbit/s",
+        "steps": "0.2 core (node 2: 0.1 core), 100 Mbit/s",
         "other": "0.2 core, 100 Mbit/s",
     }
 

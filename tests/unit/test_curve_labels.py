@@ -7,7 +7,8 @@ import pytest
 
 from nodewise.overhead.pools import curve_keys
 from nodewise.pages import fit
-from nodewise.pages.curves import Curves, experiment_titles
+from nodewise.pages.curves import Curves
+from nodewise.pages.study import Measured
 from nodewise.views import CURVE
 
 POINT = {
@@ -35,7 +36,6 @@ def curves_of(points, *, experiments=(), law="server", published=()):
     told = pd.concat([told, pd.DataFrame(published, columns=CURVE)]).assign(
         law=law, data_origin="mirror"
     )
-    titles = {name: SimpleNamespace(title=title) for name, title in experiments}
     study = SimpleNamespace(
         overhead={"predictions": told},
         tables={
@@ -43,7 +43,7 @@ def curves_of(points, *, experiments=(), law="server", published=()):
             "cells": pd.DataFrame([{"strategy": "bounded", "cell_id": "one"}]),
         },
         records={"one": SimpleNamespace(cell=SimpleNamespace(strategy="async_sgd"))},
-        config=SimpleNamespace(records=[], experiments=titles),
+        experiment_titles=dict(experiments),
         model_title=lambda model: {"fashion_mlp": "Fashion MLP"}.get(model, model),
     )
     return Curves(study)
@@ -95,7 +95,7 @@ def test_curves_alike_are_told_apart_by_experiment_then_by_its_name_then_by_thei
 
 def test_records_have_the_titles_of_the_configuration_that_their_folder_is_named_after():
     config = SimpleNamespace(records=["data/records/some/smoke", "data/records/x"], experiments={})
-    assert "Two epochs" in experiment_titles(config).values()
+    assert "Two epochs" in Measured(config, {}, {}, {}).experiment_titles.values()
 
 
 def test_points_are_compared_with_one_process_at_the_same_batch():

@@ -29,10 +29,10 @@ def test_a_quiet_machine_passes():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"reference_after_us": 6200}, "the reference step took 13% more after the block"),
-        ({"reference_after_us": 4800}, "the reference step took 13% less after the block"),
-        ({"stolen_s": 0.5}, "the machine's host took 2% of the cores' time"),
-        ({"foreign_cpu_s": 3.0}, "other processes used 15% of the cores' time"),
+        ({"reference_after_us": 6200}, "the reference step took 13 % more after the block"),
+        ({"reference_after_us": 4800}, "the reference step took 13 % less after the block"),
+        ({"stolen_s": 0.5}, "the hypervisor took 2 % of the cores' time (steal time)"),
+        ({"foreign_cpu_s": 3.0}, "other processes used 15 % of the cores' time"),
         ({"nodes": [node(2.0), node(3.0)]}, "node 1 used 0.300 of a core instead of 0.2"),
     ],
 )

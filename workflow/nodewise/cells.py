@@ -116,7 +116,8 @@ class Emulated(Frozen):
     @property
     def label(self) -> str:
         """The settings in words: equal for two cells if and only if their machines are."""
-        slow = f", node {self.slow_node.rank} {self.slow_node.cpu:g}" if self.slow_node else ""
+        one = self.slow_node
+        slow = f" (node {one.rank}: {one.cpu:g} core)" if one else ""
         latency = f", {self.link.latency_ms:g} ms" if self.link.latency_ms else ""
         return f"{self.node.cpu:g} core{slow}, {self.link.rate_mbit:g} Mbit/s{latency}"
 
@@ -131,6 +132,12 @@ class Emulated(Frozen):
 
 
 Cluster = Annotated[Local | Emulated, Field(discriminator="kind")]
+
+
+def node_in_words(label: str) -> str:
+    """Return what readers are told that a node is, by the `label` of its cluster."""
+    return "unthrottled process" if label == Local().label else label
+
 
 # How examples reach a worker: from its own shard; by reading all and skipping the others' part; or
 # from nodes that do nothing but preprocess (TensorFlow's data service).

@@ -13,31 +13,11 @@ import pandas as pd
 
 from nodewise.charts import theme
 from nodewise.quantities import KINDS, base_kind, write_number
+from nodewise.titles import title_of_column
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
 LOG: dict[str, Any] = {"type": "log", "nice": False, "padding": 12}
-
-TITLES = {
-    "batch_per_worker": "Batch per worker",
-    "title": "Model",
-    "batch": "Batch per worker",
-    "seconds": "Time (s)",
-    "low": "90 % interval from",
-    "high": "90 % interval to",
-    "repeats": "Launches",
-    "line": "Strategy",
-    "cluster": "Node",
-    "machine": "Machine",
-    "flags": "Caution",
-    "step_time_s": "Step time, median (s)",
-    "step_time_low_s": "90 % interval from (s)",
-    "step_time_high_s": "90 % interval to (s)",
-    "observed_s": "Observed step time (s)",
-    "fitted_s": "Step time by the formula (s)",
-    "low_s": "Interval from (s)",
-    "high_s": "Interval to (s)",
-}
 
 
 @dataclass(frozen=True)
@@ -223,7 +203,7 @@ def tooltip(data: pd.DataFrame, names: Sequence[str]) -> list[alt.Tooltip]:
     return [
         alt.Tooltip(
             f"{name}:{_type(data[name])}",
-            title=TITLES.get(name, name.replace("_", " ").capitalize()),
+            title=title_of_column(name),
             format=",.4~g" if data[name].dtype == "float64" else alt.Undefined,
         )
         for name in names

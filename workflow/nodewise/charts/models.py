@@ -48,9 +48,9 @@ def compute_to_communication(architectures: Mapping[str, Architecture]) -> Figur
         kinds=[KIND],
         alt=f"Operations of training one example against the bytes of a gradient. {words}.",
         caption=(
-            "Both axes are logarithmic. On a dashed line the operations per byte are equal, at "
-            "batch 1; a batch of b examples lifts every model by the factor b. The higher above "
-            "the lines, the less communication weighs."
+            "Both axes are logarithmic. Along a dashed line the operations per byte are the same, "
+            "at a batch of one; a batch of b examples raises every model by the factor b. The "
+            "higher a model lies, at the same payload, the less communication weighs."
         ),
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from nodewise.cells import node_in_words
 from nodewise.charts import theme
 from nodewise.charts.figure import (
     Figure,
@@ -21,9 +22,9 @@ from nodewise.charts.figure import (
     shapes_of,
     tooltip,
 )
-from nodewise.charts.stacks import stacked
+from nodewise.charts.stacks import PALE, stacked
 from nodewise.models import title_of
-from nodewise.quantities import PROJECTED, write_number
+from nodewise.quantities import PROJECTED, counted, write_number
 from nodewise.views import LAUNCHES
 
 HOLLOW = "Hollow points call for caution: more workers than cores, or a machine not at rest."
@@ -46,14 +47,14 @@ def training_time(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     epochs = _span(data["epochs"])
     caption = "Each group of points is one batch size, with its nodes counted below it. " + HOLLOW
     if data["kind"].str.startswith("emulated").any():
-        caption += " Times of emulated nodes are their own, of a node with a whole core."
+        caption += " Times of emulated nodes are the node's own, as if it had a whole core."
     caption += _several_clusters(data) + _several_machines(data)
     if data["low"].notna().any():
         caption += " Vertical bars: 90 % interval of the median over launches."
     if data["kind"].str.contains(PROJECTED).any():
         caption += (
-            " Where a cell measured some steps only, its training time is the median step time "
-            "multiplied by the number of steps that training takes."
+            " Where a cell ran only some steps, its training time is its step time (median over "
+            "launches) times the number of steps of the training."
         )
     time = f"Training time of {epochs}"
     views = (
@@ -109,7 +110,7 @@ def improvement(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     ]
     title = "Training time that more nodes save"
     words = "; ".join(
-        f"{kind} {model} on {nodes} nodes {write_number(saved, 'share')}"
+        f"{model}, {counted(nodes, 'node')}: {write_number(saved, 'share')} {kind}"
         for kind, model, nodes, saved in data[["kind", "title", "nodes", "saved"]].to_numpy()
     )
     return Figure(
@@ -121,8 +122,8 @@ def improvement(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         kinds=kinds_of(data),
         alt=f"{title}. {words}.",
         caption=(
-            "Each model at the batch at which the study saved most on its most nodes. The mean is "
-            f"over all models, of the kinds that have all of them. {HOLLOW}"
+            "Each model at the batch at which the study saved most on its largest number of nodes. "
+            f"A mean is shown only for kinds that cover all models. {HOLLOW}"
         ),
         axis="x",
     )
@@ -177,13 +178,13 @@ def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             f"Share of communication. {in_words(shares, 'share', 'share')}"
         ),
         caption=(
-            "Waiting for the examples of a timed step (input); then steps whose parts are timed "
-            "apart: the gradient (compute), waiting for other workers (wait), the exchange "
-            "(communicate), the update of the weights (apply). Where the exchange cannot be told "
-            "from computing, it is in compute. A part has of the median step, or of the mean where "
-            "only some steps exchange, the share that it has of all these steps; shown is the "
-            "median over launches. A way that was not measured on one node has the bar of training "
-            "there without any exchange. Pale bars call for caution, as hollow points do."
+            "Input is the wait for examples in the timed steps. The other parts come from separate "
+            "split steps: the gradient (compute), waiting for other workers (wait), the exchange "
+            "(communicate), the update of the weights (apply). An exchange that cannot be timed "
+            "apart from computing counts as compute. A part is as long as its share of all split "
+            "steps times the median split step (with parameter averaging, the mean); of several "
+            "launches it is the median. Where a strategy was not run on one node, its bar there is "
+            f"plain training in one process. {PALE}"
         ),
     )
 
@@ -408,15 +409,22 @@ def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> list
 
 def _several_clusters(data: pd.DataFrame) -> str:
     """Say of which nodes the lines are, if not of equal ones: they are drawn alike."""
-    clusters = sorted(set(data["cluster"]) - {""})
-    return f" Ours are of several nodes, a line each: {'; '.join(clusters)}." * (len(clusters) > 1)
+    clusters = [node_in_words(cluster) for cluster in sorted(set(data["cluster"]) - {""})]
+    said = f" Our points have a line for each kind of node: {'; '.join(clusters)}."
+    return said * (len(clusters) > 1)
 
 
 def _several_machines(data: pd.DataFrame) -> str:
     """Say which machine measured what, if it was not one: their times do not compare."""
     ours = data[data["machine"] != ""].groupby("machine")["experiment"].unique()
-    measured = "; ".join(f"{machine}: {', '.join(of)}" for machine, of in ours.items())
-    said = f" Measured on several machines, of which one's times are not another's: {measured}."
+    measured = "; ".join(
+        f"{machine} (experiment{'s' * (len(of) > 1)} {', '.join(of)})"
+        for machine, of in ours.items()
+    )
+    said = (
+        " Several machines measured these points; compare times only within one of them: "
+        f"{measured}."
+    )
     return said * (len(ours) > 1)
 
 

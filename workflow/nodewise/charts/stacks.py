@@ -8,7 +8,7 @@ import pandas as pd
 from nodewise.charts import theme
 from nodewise.charts.figure import few, inline, tooltip
 
-PALE = "Pale bars call for caution."
+PALE = "Pale bars: with a caution."
 
 
 def stacked(

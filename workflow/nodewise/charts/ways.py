@@ -1,4 +1,4 @@
-"""Figures of many ways of training side by side: throughput, and where the time of a step goes."""
+"""Figures of many strategies side by side: throughput, and where the time of a step goes."""
 
 import altair as alt
 import pandas as pd
@@ -56,10 +56,9 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         kinds=kinds_of(data),
         alt=f"Examples per second on {shared} nodes: {_ranked(at_shared, 'examples_per_s', '/s')}.",
         caption=(
-            "The batch per worker is the same everywhere: more nodes, larger steps. Ticks: "
-            f"theoretical scaling, as many times the examples of one node as nodes. Bars: 90 % "
-            f"interval of the median over launches, where there are several. "
-            f"{_devices(rows)}{HOLLOW}"
+            "The batch per worker is the same everywhere: more nodes make larger steps. Ticks: "
+            "ideal scaling, n nodes as fast as n times one node. Bars: 90 % interval of the "
+            f"median over launches, where there are several. {_devices(rows)}{HOLLOW}"
         ),
         views=_VIEWS,
         axis="x",
@@ -128,10 +127,11 @@ def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         data=data,
         title=f"Where the time of a step goes on {count} nodes",
         kinds=kinds_of(data),
-        alt=f"The parts of a step, stacked. In all, {_ranked(whole, 'seconds', 's')}.",
+        alt=f"The parts of a step, stacked. In total: {_ranked(whole, 'seconds', 's')}.",
         caption=(
-            "The parts that are timed apart. What cannot be told apart is in compute; the page of "
-            f"each strategy says what its parts are. {PALE}"
+            "Input is the wait for examples in the timed steps; the other parts come from separate "
+            "split steps. What cannot be timed apart counts as compute; the page of each strategy "
+            f"says what its parts are. {PALE}"
         ),
     )
 
@@ -139,7 +139,7 @@ def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
 def _devices(rows: pd.DataFrame) -> str:
     """Say which strategies use devices of one process instead of nodes, if any."""
     names = sorted(rows.loc[rows["exchange"] == DEVICES, "strategy"].unique())
-    said = f"{' and '.join(names)}: devices of one process, no link between them. "
+    said = f"{' and '.join(names)}: devices of one process, with no network between them. "
     return said if names else ""
 
 

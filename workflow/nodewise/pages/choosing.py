@@ -19,6 +19,7 @@ from nodewise.pages.markup import (
     table,
     text,
 )
+from nodewise.pages.strategies import in_words
 from nodewise.pages.study import Page, Study
 from nodewise.quantities import counted
 
@@ -300,7 +301,7 @@ def _ratios(study: Study) -> Table | None:
 
 
 def _titled(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.assign(model=rows["model"].map(study.model_title))
+    return in_words(study, rows, "choosing.html")
 
 
 def _point(study: Study, row: "pd.Series[Any]", nodes: Sequence[int] = ()) -> Markup:

@@ -3,19 +3,16 @@
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from nodewise.config import Config, read_config
 from nodewise.overhead.pools import curve_keys
 from nodewise.pages.study import Study
 from nodewise.strategies import STRATEGIES
 from nodewise.tables import CURVE_KEY, SINGLE
 from nodewise.views import CURVE, with_labels
 
-CONFIGS = Path("config")
 _POINT = [name for name in CURVE_KEY if name != "strategy"]
 
 
@@ -40,7 +37,7 @@ class Curves:
     def experiment(self, curve: str) -> str:
         """Return the title of a curve's experiment, or its name if it has none; empty without."""
         name = str(self._keyed.loc[curve, "experiment"])
-        return self._titles.get(name, name)
+        return self.study.experiment_titles.get(name, name)
 
     def points(self, curve: str) -> pd.DataFrame:
         """Return our own points of a curve, with labels: rows of the table `curves`."""
@@ -68,10 +65,6 @@ class Curves:
         curves = with_labels(self.study.tables["curves"])
         return curves.assign(curve=pd.Series(curve_keys(curves), curves.index, "str"))
 
-    @cached_property
-    def _titles(self) -> dict[str, str]:
-        return experiment_titles(self.study.config)
-
     def _label(self, row: dict[Any, Any]) -> str:
         """Return model, strategy and nodes in one line."""
         nodes = f"nodes of {row['cluster']}" if row["cluster"] else row["source"]
@@ -86,27 +79,13 @@ class Curves:
     def _strategy(self, name: str) -> str:
         """Return what a strategy is called; of a study's own variant, its name, too."""
         if name in STRATEGIES:
-            return STRATEGIES[name].title.partition(",")[0]
+            return STRATEGIES[name].short_title
         cells = self.study.tables["cells"]
         of = cells.loc[cells["strategy"] == name, "cell_id"]
         if of.empty:
             return name
         trained = self.study.records[of.iloc[0]].cell.strategy
-        return f"{STRATEGIES[trained].title.partition(',')[0]} ({name})"
-
-
-def experiment_titles(config: Config) -> dict[str, str]:
-    """Return the titles of experiments, by name.
-
-    Records of studies measured before have theirs in the configuration that their folder is
-    named after, if that is still there.
-
-    Raises:
-        UserError: such a configuration is misfit.
-    """
-    configs = [CONFIGS / f"{Path(folder).name}.yaml" for folder in config.records]
-    known = [read_config(path) for path in configs if path.is_file()]
-    return {name: one.title for of in (*known, config) for name, one in of.experiments.items()}
+        return f"{STRATEGIES[trained].short_title} ({name})"
 
 
 def _apart(labels: dict[str, str], more: dict[str, str]) -> dict[str, str]:

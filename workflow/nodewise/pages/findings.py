@@ -24,6 +24,7 @@ from nodewise.pages.markup import (
     table,
     text,
 )
+from nodewise.pages.strategies import in_words
 from nodewise.pages.study import Page, Shown, Study, setting
 from nodewise.quantities import counted
 from nodewise.strategies import STRATEGIES
@@ -578,7 +579,7 @@ def _with_numbers(
 
 def _shown(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
     strategy = rows["line"] if "line" in rows else rows["strategy"]
-    return rows.assign(model=rows["model"].map(study.model_title), strategy=strategy)
+    return in_words(study, rows.assign(strategy=strategy), "findings.html")
 
 
 def _figures(study: Study, row: "pd.Series[Any]", *names: str) -> list[Shown]:

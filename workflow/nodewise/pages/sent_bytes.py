@@ -33,7 +33,7 @@ def nothing(_: Trained) -> float:
 
 
 def unknown(_: Trained) -> None:
-    """It depends on where a model is cut, of which a cell says nothing."""
+    """It depends on the activations where a model is cut, of which a cell says nothing."""
 
 
 def ring(trained: Trained) -> float:
@@ -64,7 +64,7 @@ def compressed(trained: Trained) -> float | None:
 
 
 def split_dense(trained: Trained) -> float | None:
-    """Of split layers a worker's inputs and everybody's outputs, of all others the gradient."""
+    """Of split layers a worker's inputs and all workers' outputs, of all others the gradient."""
     if not trained.layers:
         return None
     own, nodes = trained.cell.batch, trained.cell.nodes

@@ -29,6 +29,7 @@ from nodewise.records import Record, read_record
 from nodewise.strategies import STRATEGIES
 from nodewise.tables import read_tables
 
+CONFIGS = Path("config")
 DATASETS = Path("data/datasets.yaml")
 CHANGES = "changes.csv"  # beside the folder of the tables
 
@@ -188,6 +189,19 @@ class Measured:
         """Whether any cell trained on a generated stand-in."""
         return bool((self.tables["cells"]["data_origin"] == "generated").any())
 
+    @cached_property
+    def experiment_titles(self) -> dict[str, str]:
+        """The titles of experiments, by name.
+
+        Records of studies measured before have theirs in the configuration that their folder is
+        named after, if that is still there; one that is misfit is a `UserError`.
+        """
+        configs = [CONFIGS / f"{Path(folder).name}.yaml" for folder in self.config.records]
+        read = [read_config(path) for path in configs if path.is_file()]
+        return {
+            name: one.title for of in (*read, self.config) for name, one in of.experiments.items()
+        }
+
     def model_title(self, model: str) -> str:
         """Return the title of a model, or its name if it is not one of ours."""
         return title_of(model)
@@ -198,7 +212,7 @@ class Measured:
         What follows a comma in a title is a detail that a sentence can spare.
         """
         if name in STRATEGIES:
-            return STRATEGIES[name].title.partition(",")[0]
+            return STRATEGIES[name].short_title
         cells = self.tables["cells"]
         of = cells.loc[cells["strategy"] == name, "cell_id"]
         if of.empty:

@@ -8,11 +8,13 @@ import pandas as pd
 from nodewise import comparisons
 from nodewise.pages.findings import claims_table, wide_intervals
 from nodewise.pages.markup import CAUTION, POINT, Column, Table, table
+from nodewise.pages.strategies import in_words
 from nodewise.pages.study import Study, setting
 from nodewise.tables import CURVE_KEY
 from nodewise.views import with_labels
 
 NAME = "survey"
+_PAGE = "studies/survey.html"
 TITLE = "Survey of averaging, staleness and compression"
 
 _WAY = [*POINT, Column("setting", "Setting", wide=True)]
@@ -71,7 +73,7 @@ def _accuracy(study: Study) -> Table | None:
         return None
     rows = _between_launches(study, rows)
     rows = with_labels(rows).sort_values(["model", "nodes", "strategy"], kind="stable")
-    return table(rows.assign(model=rows["model"].map(study.model_title)), _LEARNT)
+    return table(in_words(study, rows, _PAGE), _LEARNT)
 
 
 def _points(study: Study) -> pd.DataFrame:
@@ -117,4 +119,4 @@ def _told(
         setting(exchange, json.loads(options or "{}")) or "plain"
         for exchange, options in told[["exchange", "options"]].to_numpy()
     ]
-    return table(told.assign(setting=said, model=told["model"].map(study.model_title)), columns)
+    return table(in_words(study, told.assign(setting=said), _PAGE), columns)
