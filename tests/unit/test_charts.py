@@ -13,7 +13,7 @@ import vl_convert
 import make_records as make
 from nodewise import pictures, views
 from nodewise.charts import draw_charts, fitted_figures, measured_figures, settings, theme
-from nodewise.charts.figure import VEGA_LITE
+from nodewise.charts.figure import TICKS, VEGA_LITE, whole
 from nodewise.quantities import KINDS, kind_label
 from nodewise.tables import build_tables, typed
 from nodewise.views import OVERHEAD, read_overhead
@@ -345,6 +345,21 @@ def test_intervals_of_a_fit_are_drawn_as_far_as_the_frame(drawn):
     values = figure.data[["observed_s", "fitted_s"]]
     assert drawn_ends["high_s"].max() <= 1.41 * values.max().max()
     assert drawn_ends["low_s"].min() >= values.min().min() / 1.41
+
+
+def test_axes_of_counts_have_whole_numbers_and_not_too_many():
+    assert whole([2, 4]) == [2, 3, 4] and whole([1]) == [1]
+    assert whole(range(1, TICKS + 1)) == [*range(1, TICKS + 1)]
+    assert whole(range(1, 31)) == [*range(3, 31, 3)]
+
+
+def test_axes_of_nodes_and_epochs_have_a_mark_for_each_of_few(drawn):
+    for figure in drawn.values():
+        for name in ("nodes", "epoch"):
+            axes = [layer["encoding"].get("x", {}) for layer in figure.spec()["layer"]]
+            axes = [axis for axis in axes if axis.get("field") == name]
+            for axis in axes:
+                assert all(isinstance(mark, int) for mark in axis["axis"]["values"]), figure.name
 
 
 def test_every_kind_has_a_colour_and_a_shape():

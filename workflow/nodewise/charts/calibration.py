@@ -100,7 +100,7 @@ def _layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
     ]
     shown = layers if len(crosses) else layers[:3]
     colour = alt.Color("payload:N", title="Payload", scale=scale, legend=legend)
-    return [layer.encode(x=nodes_axis(), color=colour) for layer in shown]
+    return [layer.encode(x=nodes_axis(data["nodes"]), color=colour) for layer in shown]
 
 
 def _in_words(rows: pd.DataFrame) -> str:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from nodewise.quantities import KINDS, base_kind, write_number
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
+TICKS = 12  # on an axis of whole numbers
 LOG: dict[str, Any] = {"type": "log", "nice": False, "padding": 12}
 
 TITLES = {
@@ -176,6 +177,16 @@ def _name(records: list[dict[str, Any]]) -> str:
     """Return the name of data, which is the same for the same rows."""
     text = json.dumps(records, sort_keys=True)
     return f"data-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
+def whole(counts: Collection[float]) -> list[int]:
+    """Return the whole numbers from the least to the most of `counts`, `TICKS` at the most.
+
+    Left to itself, Vega sets ticks between them where the axis is short, and rounds their labels.
+    """
+    low, high = int(min(counts)), int(max(counts))
+    step = -(-(high - low + 1) // TICKS)
+    return [*range(low if step == 1 else -(-low // step) * step, high + 1, step)]
 
 
 def few(narrow: int, wide: int) -> alt.ExprRef:

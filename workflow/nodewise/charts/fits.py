@@ -1,12 +1,12 @@
 """Figures of the overhead formulas: their fit to the points, and what they say of more nodes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import altair as alt
 import pandas as pd
 
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, View, few, in_words, inline, tooltip
+from nodewise.charts.figure import Figure, View, few, in_words, inline, tooltip, whole
 from nodewise.charts.scaling import batch_colour, batch_fill
 from nodewise.quantities import write_number
 from nodewise.views import LAUNCHES
@@ -249,7 +249,7 @@ def _savings_layers(law: pd.DataFrame, points: pd.DataFrame) -> list[alt.Chart]:
     shape = shape.legend(columns=few(1, 2))
     told = ["role", "nodes", "saved"]
     colour = theme.KIND_COLOURS
-    at = {"x": nodes_axis()}
+    at = {"x": nodes_axis(law["nodes"])}
     return [
         alt.Chart(inline(ideal))
         .mark_line(strokeDash=[2, 3], strokeWidth=1.2, color=theme.NEUTRAL)
@@ -338,7 +338,7 @@ def _layers(
     `data` are `inline`, and `lines` what `_joined` returns of them. `values` are the columns of the
     line, which the crosses share, and of the observed points.
     """
-    x = x or nodes_axis()
+    x = x or nodes_axis(data["nodes"])
     of_line, of_points = values
     points = data[data["role"] == "observed"].assign(kind=kind)
     held = data[data["role"] == "held out"].assign(kind=HELD_OUT)
@@ -379,7 +379,7 @@ def _interval(lines: pd.DataFrame, colour: alt.Color, bottom: float, top: float)
     ends = {end: rows[end].clip(bottom, top) for end in ("low_s", "high_s")}
     area = alt.Chart(inline(rows.assign(**ends))).mark_area(opacity=0.12)
     encoded: alt.Chart = area.encode(
-        x=nodes_axis(),
+        x=nodes_axis(lines["nodes"]),
         y=_FIT.y("low_s"),
         y2=alt.Y2("high_s"),
         color=colour,
@@ -398,12 +398,12 @@ def line_dash() -> alt.StrokeDash:
     )
 
 
-def nodes_axis() -> alt.X:
-    """Return the axis of node counts."""
+def nodes_axis(counts: Collection[float]) -> alt.X:
+    """Return the axis of these node counts."""
     return alt.X(
         "nodes:Q",
         title="Nodes",
-        axis={"tickMinStep": 1, "format": "d"},
+        axis={"values": whole(counts), "format": "d"},
         scale={"zero": False, "nice": False, "padding": 12},
     )
 

@@ -83,7 +83,7 @@ def _layers(data: pd.DataFrame) -> list[alt.Chart]:
     )
     names = (
         alt.Chart(equal[equal["payload_bytes"] == right])
-        .mark_text(align="right", baseline="bottom", dx=-4, fontSize=10)
+        .mark_text(align="right", baseline="bottom", dx=-4, fontSize=12)
         .encode(x=x, y=y, text=alt.Text("ratio:N"))
     )
     shown = inline(data)

@@ -18,6 +18,7 @@ from nodewise.charts.figure import (
     kind_shape,
     kinds_of,
     tooltip,
+    whole,
 )
 from nodewise.charts.stacks import stacked
 from nodewise.models import title_of
@@ -241,7 +242,7 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
         fill = alt.Fill("strategy:N", title="Strategy", legend=legend, scale=scale)
     base = alt.Chart(inline(data)).encode(
         x=alt.X("epoch:Q", title="Epoch")
-        .axis(tickMinStep=1, format="d")
+        .axis(values=whole(data["epoch"]), format="d")
         .scale(zero=False, nice=False, padding=12),
         y=alt.Y(f"{value}:Q", title=title).scale(zero=False, padding=10),
         color=colour,
@@ -306,7 +307,7 @@ def _node_offset(data: pd.DataFrame, gap: float | None = None) -> alt.XOffset:
 def _node_numbers(data: pd.DataFrame, gap: float | None = None) -> alt.Chart:
     """Return the node counts as a second row of axis labels, above the batches."""
     points = data[["batch_per_worker", "nodes"]].drop_duplicates()
-    text = alt.Chart(points).mark_text(baseline="top", dy=5, fontSize=11)
+    text = alt.Chart(points).mark_text(baseline="top", dy=5, fontSize=12)
     numbers: alt.Chart = text.encode(
         x=_batch_axis(data),
         xOffset=_node_offset(data, gap),

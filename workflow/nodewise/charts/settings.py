@@ -19,8 +19,8 @@ def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     order = total.groupby("setting")["step"].max().sort_values(ascending=False).index.tolist()
     y = alt.Y("setting:N", title=None, sort=order).axis(
         labelExpr="split(datum.label, ', ')",
-        labelFontSize=10,
-        labelLineHeight=11,
+        labelFontSize=12,
+        labelLineHeight=13,
         labelOffset=-8,  # of two or three lines: the first would stand where the middle belongs
         labelLimit=150,
         labelPadding=6,
@@ -30,7 +30,7 @@ def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     bars = stacked(data, [*names, "repeats", "flags"], y=y, yOffset=offset)
     batches = (
         alt.Chart(inline(total))
-        .mark_text(align="left", dx=4, fontSize=10)
+        .mark_text(align="left", dx=4, fontSize=12)
         .encode(y=y, yOffset=offset, x=alt.X("step:Q"), text=alt.Text("batch_per_worker:O"))
     )
     words = "; ".join(

@@ -86,7 +86,7 @@ def _between(position: float) -> str:
 def vega_config(*, dark: bool) -> dict[str, Any]:
     """Return the Vega-Lite config of the light or the dark page."""
     ink, muted, faint = (
-        ("#e4e7ec", "#a9b1bd", "#3a404b") if dark else ("#1d232b", "#5b6572", "#e3e6ea")
+        ("#e4e7ec", "#a9b1bd", "#2b313b") if dark else ("#1d232b", "#5b6572", "#e3e6ea")
     )
     return {
         "background": "transparent",
@@ -98,7 +98,7 @@ def vega_config(*, dark: bool) -> dict[str, Any]:
             "titleColor": muted,
             "titleFontWeight": "normal",
             "titleFontSize": 12,
-            "labelFontSize": 11,
+            "labelFontSize": 12,
             "gridColor": faint,
             "domainColor": faint,
             "tickColor": faint,
@@ -121,7 +121,7 @@ def vega_config(*, dark: bool) -> dict[str, Any]:
         },
         "title": {
             "anchor": "start",
-            "frame": "group",
+            "frame": "bounds",
             "color": ink,
             "fontSize": 15,
             "fontWeight": 600,
