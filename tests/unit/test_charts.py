@@ -384,7 +384,8 @@ def contrast(one, other):
 
 def test_marks_stand_out_from_the_light_and_the_dark_page():
     marks = [*theme.KIND_COLOURS.values(), *theme.PART_COLOURS.values(), theme.NEUTRAL]
-    marks += theme.batch_colours(7)
+    marks += [tone for tones in theme.KIND_TONES.values() for tone in tones]
+    marks += theme.ramp(7) + theme.batch_colours(range(1, 2049)) + theme.node_colours(range(1, 257))
     pages = (LIGHT_PAGE, LIGHT_CARD, DARK_PAGE, DARK_CARD)
     assert all(contrast(mark, page) >= 3 for mark, page in itertools.product(marks, pages))
 
@@ -398,8 +399,35 @@ def test_text_is_readable_on_the_light_and_the_dark_page():
 
 
 @pytest.mark.parametrize("count", range(1, 9))
-def test_batches_have_as_many_colours_as_there_are(count):
-    assert len(set(theme.batch_colours(count))) == count
+def test_a_ramp_has_as_many_colours_as_are_asked_for(count):
+    assert len(set(theme.ramp(count))) == count
+
+
+def test_every_batch_and_every_number_of_nodes_has_a_colour_of_its_own():
+    doubled = [2**power for power in range(17)]
+    colours = theme.batch_colours(doubled) + theme.node_colours([1, 3, *doubled[1:11]])
+    assert len(set(colours)) == len(colours)
+    assert theme.batch_colours([32]) + theme.batch_colours([512]) == theme.batch_colours([32, 512])
+    for ramp in (theme.batch_colours(doubled[3:11]), theme.node_colours([1, 2, 3, 4, 8, 16])):
+        assert all(contrast(*pair) > 1.3 for pair in itertools.pairwise(ramp)), "alike in grey"
+
+
+def colours_of(figures, field):
+    """Return every colour that figures draw a value of `field` in: value -> colours."""
+    found = {}
+    for figure in figures:
+        for layer in figure.spec()["layer"]:
+            colour = layer["encoding"].get("color", {})
+            if colour.get("field") == field:
+                scale = colour["scale"]
+                for value, drawn_in in zip(scale["domain"], scale["range"], strict=True):
+                    found.setdefault(value, set()).add(drawn_in)
+    return found
+
+
+def test_a_batch_has_one_colour_in_all_charts(drawn):
+    colours = colours_of(drawn.values(), "batch_per_worker")
+    assert len(colours) > 2 and all(len(each) == 1 for each in colours.values())
 
 
 def test_settings_stand_side_by_side_at_the_batches_that_all_have(tmp_path):

@@ -158,8 +158,8 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     view = _RATES[0]
     values = ["efficiency", "efficiency_low", "efficiency_high", "fitted_s", "low_s", "high_s"]
     data = rows[["role", *_POINT, "rate_bit_s", *values, "cell_id"]]
-    counts = sorted(data["nodes"].unique())
-    colours = alt.Scale(domain=counts, range=theme.batch_colours(len(counts)))
+    counts = sorted(map(int, data["nodes"].unique()))
+    colours = alt.Scale(domain=counts, range=theme.node_colours(counts))
     colour = alt.Color("nodes:O", title="Nodes", scale=colours).legend(symbolOpacity=1)
     x = alt.X("rate_bit_s:Q", title="Rate of the link in the node's own time, bit/s, log scale")
     x = x.scale(type="log", nice=False, padding=12).axis(format="~s", tickCount=4, grid=False)

@@ -283,7 +283,7 @@ def _of_batches(data: pd.DataFrame) -> dict[str, Any]:
     batches = sorted(int(batch) for batch in data["batch_per_worker"].unique())
     return {
         "title": "Batch per worker",
-        "scale": alt.Scale(domain=batches, range=theme.batch_colours(len(batches))),
+        "scale": alt.Scale(domain=batches, range=theme.batch_colours(batches)),
         "legend": {"symbolOpacity": 1, "columns": few(3, 8)},
     }
 

@@ -47,7 +47,7 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     counts = data[data["nodes"].gt(1) | (nodes == [1])].groupby("nodes")["strategy"].nunique()
     shared = int(counts[counts == counts.max()].index.max())
     at_shared = data[data["nodes"] == shared]
-    scale = alt.Scale(domain=nodes, range=theme.batch_colours(len(nodes)))
+    scale = alt.Scale(domain=nodes, range=theme.node_colours(nodes))
     legend = alt.Legend(symbolOpacity=1, columns=few(3, 8))
     rank = _strategies(data, "examples_per_s", "max")
     base = alt.Chart(inline(data)).encode(
