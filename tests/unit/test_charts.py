@@ -112,7 +112,7 @@ def test_training_time_draws_measured_projected_and_published_apart(drawn):
     layer = figure.spec()["layer"][2]["encoding"]
     for channel in ("color", "shape"):
         assert layer[channel]["scale"]["domain"] == kinds
-        assert layer[channel]["field"] == "kind"
+        assert layer[channel]["field"] == "series"  # of which each kind has one here
     assert len(set(layer["shape"]["scale"]["range"])) == 3
     assert layer["fillOpacity"]["condition"]["test"] == "datum.flags"
     assert "multiplied by the number of steps" in figure.caption
@@ -177,6 +177,45 @@ def emulated(rate, nodes, experiment):
     cluster = {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": rate}}
     cell = make.cell(experiment=experiment, n=nodes, cluster=cluster, batch=512)
     return make.record(cell).model_copy(update={"kind": "emulated"})
+
+
+def times_of(tables):
+    """Return the chart of training times and its lines' encoding."""
+    (figure,) = [one for one in measured_figures(tables) if one.figure == "time"]
+    return figure, figure.spec()["layer"][0]["encoding"]
+
+
+def test_lines_of_several_clusters_are_told_apart_by_tone_and_dash(tmp_path):
+    experiments = [(100, "steps"), (400, "link_400")]
+    records = [emulated(rate, n, name) for rate, name in experiments for n in (1, 2, 3)]
+    figure, line = times_of(build_tables(make.write(records, tmp_path), None))
+    kind = "emulated step time × steps"
+    assert figure.kinds == [kind]
+    names = [f"{kind}: 0.2 core, 100 Mbit/s", f"{kind}: 0.2 core, 400 Mbit/s"]
+    assert line["color"]["scale"]["domain"] == names
+    assert line["color"]["scale"]["range"] == list(theme.KIND_TONES["emulated"])
+    rows = pd.DataFrame(rows_of(figure.spec())[0])
+    assert dict(zip(rows["series"], rows["dash"], strict=True)) == {names[0]: 0, names[1]: 1}
+    assert {"series", "dash"}.isdisjoint(figure.data)
+
+
+def test_more_lines_than_can_be_told_apart_are_left_to_the_chart_of_settings(tmp_path):
+    links = [25, 50, 100, 200]
+    records = [emulated(rate, n, f"link_{rate}") for rate in links for n in (1, 2)]
+    alone = build_tables(make.write(records, tmp_path / "alone"), None)
+    figure, line = times_of(alone)
+    assert set(figure.data["experiment"]) == {f"link_{rate}" for rate in links}
+    assert len(set(line["color"]["scale"]["range"])) == len(links)
+    records += [emulated(300, n, "steps") for n in (1, 2, 3)]
+    figure, _ = times_of(build_tables(make.write(records, tmp_path / "beside"), None))
+    assert set(figure.data["experiment"]) == {"steps"}
+
+
+def test_where_there_is_little_room_the_ends_of_the_node_numbers_remain(drawn):
+    numbers = figure_of(drawn, "time").spec()["layer"][-1]
+    rows = pd.DataFrame(rows_of(figure_of(drawn, "time").spec())[-1])
+    assert numbers["mark"]["opacity"]["expr"].startswith("datum.end || width > ")
+    assert set(rows.loc[rows["end"], "nodes"]) == {1, 3} and not rows["end"].all()
 
 
 def test_links_are_drawn_by_their_rate_in_the_node_s_own_time(tmp_path):

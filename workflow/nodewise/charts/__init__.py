@@ -20,6 +20,7 @@ from nodewise.architecture import read_architectures
 from nodewise.beside import beside
 from nodewise.charts import calibration, fits, models, scaling, settings, theme, ways
 from nodewise.charts.figure import VEGA_LITE, Figure, spec_json
+from nodewise.charts.theme import MOST_TONES
 from nodewise.outputs import update_folder
 from nodewise.quantities import kind_label
 from nodewise.tables import read_tables
@@ -110,13 +111,14 @@ def measured_figures(tables: views.Tables) -> Iterator[Figure]:
             views.speedups(curves),
         )
     )
+    varied = views.settings(tables)
+    short = _short(curves, varied)
+    times = _told_apart(times, short)
     yield from (scaling.training_time(*one) for one in _each(times, _MODEL))
     yield from (scaling.accuracy(*one) for one in _each(accuracies, _MODEL))
     yield from (scaling.improvement(*one) for one in _each(views.improvements(tables), ["study"]))
     yield from (ways.throughput(*one) for one in _each(views.ways(curves), _WAYS))
     yield from (ways.parts(*one) for one in _each(views.way_parts(curves), _WAYS))
-    varied = views.settings(tables)
-    short = _short(curves, varied)
     splits = _without(short, views.step_parts(curves))
     yield from (scaling.step_split(*one) for one in _each(splits, _LINE))
     for one in _each(_without(short, speedups), _LINE):
@@ -164,6 +166,22 @@ def _short(curves: pd.DataFrame, varied: pd.DataFrame) -> pd.DataFrame:
     counts = curves.groupby(_EXPERIMENT)["nodes"].nunique()
     short = counts[counts <= 2].reset_index()[_EXPERIMENT]
     return short.merge(varied[_EXPERIMENT].drop_duplicates())
+
+
+def _told_apart(times: pd.DataFrame, short: pd.DataFrame) -> pd.DataFrame:
+    """Return `times` of no more lines than can be told apart, as far as others show the rest.
+
+    Where a model has more of a kind at one batch, those of `short` are left to the chart of
+    settings, if any of ours remain.
+    """
+    at = [*_MODEL, "kind", "batch_per_worker"]
+    lines = times.drop_duplicates([*at, "cluster", "line", "experiment"]).groupby(at).size()
+    many = lines[lines > MOST_TONES].reset_index()[_MODEL].drop_duplicates()
+    rest = _without(short, times)
+    ours = rest.loc[rest["experiment"] != "", _MODEL].drop_duplicates()
+    crowded = times[_MODEL].merge(many.merge(ours), "left", indicator=True)["_merge"] == "both"
+    shown: pd.DataFrame = times[~crowded.to_numpy() | times.index.isin(rest.index)]
+    return shown
 
 
 def _without(compared: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:

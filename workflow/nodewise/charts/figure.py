@@ -16,6 +16,10 @@ from nodewise.quantities import KINDS, base_kind, write_number
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
+# expressions of Vega: a chart on a telephone, and one of two beside each other or narrower; not by
+# the signal `width`, which shrinks while the chart is laid out
+PHONE = "containerSize()[0] < 360"
+HALF = "containerSize()[0] < 500"
 TICKS = 12  # on an axis of whole numbers
 LOG: dict[str, Any] = {"type": "log", "nice": False, "padding": 12}
 
@@ -190,8 +194,8 @@ def whole(counts: Collection[float]) -> list[int]:
 
 
 def few(narrow: int, wide: int) -> alt.ExprRef:
-    """Return the number of legend columns: `narrow` of them on a telephone, else `wide`."""
-    return alt.ExprRef(f"width < 300 ? {narrow} : {wide}")
+    """Return the number of legend columns: `narrow` of them where a chart has little room."""
+    return alt.ExprRef(f"{HALF} ? {narrow} : {wide}")
 
 
 def spec_json(spec: dict[str, Any]) -> str:

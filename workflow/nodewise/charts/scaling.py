@@ -10,6 +10,8 @@ import pandas as pd
 
 from nodewise.charts import theme
 from nodewise.charts.figure import (
+    HALF,
+    PHONE,
     Figure,
     View,
     few,
@@ -34,7 +36,16 @@ _SPEEDUP = View("speedup", "Speed-up by nodes", "speedup", "Speed-up against one
 _THROUGHPUT = View(
     "absolute", "Examples per second by nodes", "examples_per_s", "Examples per second"
 )
-_UNTOLD = ("experiment", "cell_id")
+_UNTOLD = ("experiment", "cell_id", "series", "dash")
+# what may tell lines of one kind and batch from each other, the shortest names first
+_TELLING = (
+    (),
+    ("cluster",),
+    ("line",),
+    ("cluster", "line"),
+    ("experiment",),
+    ("experiment", "line"),
+)
 
 
 def training_time(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
@@ -113,7 +124,7 @@ def improvement(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     legend = alt.Legend(
         direction="vertical",
         symbolOpacity=1,
-        labelExpr="width < 300 ? split(replace(datum.label, ' step', '|step'), '|') : datum.label",
+        labelExpr=f"{PHONE} ? split(replace(datum.label, ' step', '|step'), '|') : datum.label",
     )
     colour, fill, shape = _told_by_kind(data, legend)
     marks = (
@@ -284,7 +295,7 @@ def _of_batches(data: pd.DataFrame) -> dict[str, Any]:
     return {
         "title": "Batch per worker",
         "scale": alt.Scale(domain=batches, range=theme.batch_colours(batches)),
-        "legend": {"symbolOpacity": 1, "columns": few(3, 8)},
+        "legend": {"symbolOpacity": 1, "columns": few(4, 8)},
     }
 
 
@@ -305,9 +316,22 @@ def _node_offset(data: pd.DataFrame, gap: float | None = None) -> alt.XOffset:
 
 
 def _node_numbers(data: pd.DataFrame, gap: float | None = None) -> alt.Chart:
-    """Return the node counts as a second row of axis labels, above the batches."""
+    """Return the node counts as a second row of axis labels, above the batches.
+
+    Where there is no room for all, it is the first and the last one of each batch.
+    """
     points = data[["batch_per_worker", "nodes"]].drop_duplicates()
-    text = alt.Chart(points).mark_text(baseline="top", dy=5, fontSize=12)
+    ends = points.groupby("batch_per_worker")["nodes"].transform
+    end = points["nodes"].eq(ends("min")) | points["nodes"].eq(ends("max"))
+    room = 6 + 7 * len(str(points["nodes"].max()))  # pixels for one of them
+    room *= points["batch_per_worker"].nunique() * points["nodes"].nunique()
+    points = points.assign(end=end)
+    text = alt.Chart(points).mark_text(
+        baseline="top",
+        dy=5,
+        fontSize=12,
+        opacity=alt.ExprRef(f"datum.end || width > {room} ? 1 : 0"),
+    )
     numbers: alt.Chart = text.encode(
         x=_batch_axis(data),
         xOffset=_node_offset(data, gap),
@@ -318,18 +342,29 @@ def _node_numbers(data: pd.DataFrame, gap: float | None = None) -> alt.Chart:
 
 
 def _nested_points(data: pd.DataFrame, y: alt.Y, *, intervals: bool = False) -> list[alt.Chart]:
-    """Draw points over nodes within batch, a line per batch, kinds told by colour and shape."""
+    """Draw points over nodes within batch, a line per batch, kinds told by colour and shape.
+
+    Lines of one kind that are of several clusters have a tone of the kind's colour each.
+    """
     legend = alt.Legend(
         direction="vertical",
         symbolOpacity=1,
-        labelExpr="split(datum.label, width < 300 ? ', ' : '|')",
+        labelExpr=(
+            f"split(datum.label, {PHONE} ? regexp(': |, (?=generated)') : {HALF} ? ': ' : '|')"
+        ),
+        labelLimit=0,
     )
-    colour, fill, shape = _told_by_kind(data, legend)
+    data = _with_series(data)
+    colour, fill, shape = _told_by_kind(data, legend, by="series")
     base = alt.Chart(inline(data)).encode(
         x=_batch_axis(data), xOffset=_node_offset(data), color=colour
     )
-    lines = base.mark_line(strokeWidth=1.5, opacity=0.65).encode(
-        y=y, detail=alt.Detail(["batch_per_worker:O", "line:N", "experiment:N"])
+    lines = base.mark_line(strokeWidth=1.5, opacity=0.8).encode(
+        y=y,
+        strokeDash=alt.StrokeDash("dash:O", legend=None).scale(
+            domain=[*range(len(theme.DASHES))], range=theme.DASHES
+        ),
+        detail=alt.Detail(["batch_per_worker:O", "line:N", "experiment:N"]),
     )
     names = [str(name) for name in data.columns if name not in _UNTOLD]
     points = base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
@@ -348,16 +383,51 @@ def _nested_points(data: pd.DataFrame, y: alt.Y, *, intervals: bool = False) -> 
     return layers
 
 
-def _told_by_kind(data: pd.DataFrame, legend: alt.Legend) -> tuple[alt.Color, alt.Fill, alt.Shape]:
-    """Return stroke, fill and shape of points of each kind; the three share `legend`."""
-    kinds = kinds_of(data)
-    colours = alt.Scale(domain=kinds, range=theme.kind_colours(kinds))
-    shapes = alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
+def _told_by_kind(
+    data: pd.DataFrame, legend: alt.Legend, by: str = "kind"
+) -> tuple[alt.Color, alt.Fill, alt.Shape]:
+    """Return stroke, fill and shape of points of each kind; the three share `legend`.
+
+    Where `by` is `series`, each series of a kind has a colour of its own, and the kind's shape.
+    """
+    names, kinds = _of_kinds(data, by)
+    tones = [tone for kind in kinds_of(data) for tone in theme.kind_tones(kind, kinds.count(kind))]
+    colours = alt.Scale(domain=names, range=tones)
+    shapes = alt.Scale(domain=names, range=theme.kind_shapes(kinds))
     return (
-        alt.Color("kind:N", title=None, scale=colours, legend=legend),
-        alt.Fill("kind:N", title=None, scale=colours, legend=legend),
-        alt.Shape("kind:N", title=None, scale=shapes, legend=legend),
+        alt.Color(f"{by}:N", title=None, scale=colours, legend=legend),
+        alt.Fill(f"{by}:N", title=None, scale=colours, legend=legend),
+        alt.Shape(f"{by}:N", title=None, scale=shapes, legend=legend),
     )
+
+
+def _of_kinds(data: pd.DataFrame, by: str) -> tuple[list[str], list[str]]:
+    """Return the values of `by`, those of one kind together, and the kind of each."""
+    named = [
+        (name, kind)
+        for kind in kinds_of(data)
+        for name in sorted(data.loc[data["kind"] == kind, by].unique())
+    ]
+    return [name for name, _ in named], [kind for _, kind in named]
+
+
+def _with_series(data: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with `series`, their kind and what tells their lines from others at a batch.
+
+    `dash` is the place of a series among those of its kind.
+    """
+    lines = data[["kind", "batch_per_worker", "cluster", "line", "experiment"]].drop_duplicates()
+    at = ["kind", "batch_per_worker"]
+    choices = ([*names] for names in _TELLING if not lines.duplicated([*at, *names]).any())
+    telling = next(choices, [*_TELLING[-1]])
+    several = lines.groupby("kind")[telling].nunique() > 1
+    named = [
+        ": ".join([kind, ", ".join(names)] if names and several.loc[kind].any() else [kind])
+        for kind, *names in data[["kind", *telling]].to_numpy()
+    ]
+    data = data.assign(series=named)
+    ranks = data.groupby("kind")["series"].rank("dense").astype("int64") - 1
+    return data.assign(dash=ranks % len(theme.DASHES))
 
 
 def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> list[alt.Chart]:
@@ -384,7 +454,7 @@ def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> list
 
 
 def _several_clusters(data: pd.DataFrame) -> str:
-    """Say of which nodes the lines are, if not of equal ones: they are drawn alike."""
+    """Say of which nodes the lines are, if not of equal ones."""
     clusters = sorted(set(data["cluster"]) - {""})
     return f" Ours are of several nodes, a line each: {'; '.join(clusters)}." * (len(clusters) > 1)
 

@@ -31,7 +31,8 @@ KIND_TONES = {
     "counted": ("#786b28", "#a39036"),
     "estimated": ("#656c75", "#8a9199"),
 }
-DASHES = [[1, 0], [6, 3], [1.5, 2.5], [8, 3, 2, 3]]
+MOST_TONES = 3  # with the colour itself
+DASHES: list[Sequence[float]] = [[1, 0], [6, 3], [1.5, 2.5], [8, 3, 2, 3]]
 KIND_SHAPES = {
     "measured": "circle",
     "emulated": "square",

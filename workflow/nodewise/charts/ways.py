@@ -48,7 +48,7 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     shared = int(counts[counts == counts.max()].index.max())
     at_shared = data[data["nodes"] == shared]
     scale = alt.Scale(domain=nodes, range=theme.node_colours(nodes))
-    legend = alt.Legend(symbolOpacity=1, columns=few(3, 8))
+    legend = alt.Legend(symbolOpacity=1, columns=few(4, 8))
     rank = _strategies(data, "examples_per_s", "max")
     base = alt.Chart(inline(data)).encode(
         x=alt.X("examples_per_s:Q", title=_VIEWS[0].axis_title)
