@@ -11,6 +11,7 @@
   const NARROW = 520;
   const LEFT = 64; // pixels left of the plot, where titles of axes do not reach
   const NAMES = 150; // the same where names stand there
+  const CELL = "Cell"; // the title of the cell in what pointing at a mark tells
   const SCALES = {
     log: { type: "log", nice: false, padding: 12 },
     linear: { type: "linear", zero: true },
@@ -118,6 +119,17 @@
     });
   }
 
+  /** Return what pointing at a mark tells: no row without a value, and where a click leads. */
+  function told(values, escape) {
+    const { [CELL]: cell, ...rows } = values;
+    const filled = Object.entries(rows).filter(([, value]) => ![null, ""].includes(value));
+    const cells = (row) =>
+      `<td class="key">${escape(row[0])}</td><td class="value">${escape(row[1])}</td>`;
+    const table = filled.map((row) => `<tr>${cells(row)}</tr>`).join("");
+    const how = matchMedia("(hover: none)").matches ? "Tap again" : "Click";
+    return `<table><tbody>${table}</tbody></table>${cell ? `<p>${how}: its cell</p>` : ""}`;
+  }
+
   let touched = null;
 
   /** Go from a point or a bar to the page of its cell; of two touches the first one only tells. */
@@ -158,7 +170,8 @@
       picture.download = `${figure.dataset.name}.png`;
       picture.click();
     });
-    figure.closest(".nw-card").querySelector(".nw-links").append(" ", button);
+    const files = figure.closest(".nw-card").querySelectorAll(".nw-links a[download]");
+    files[files.length - 1].after(" ", button);
   }
 
   async function draw(figure) {
@@ -168,7 +181,16 @@
       figure.drawn?.finalize();
       target.hidden = false;
       const spec = shown(figure.specification, target.clientWidth);
-      figure.drawn = await vegaEmbed(target, spec, { renderer: "svg", actions: false });
+      figure.drawn = await vegaEmbed(target, spec, {
+        renderer: "svg",
+        actions: false,
+        tooltip: {
+          formatTooltip: told,
+          theme: dark() ? "dark" : "light",
+          offsetX: 16,
+          offsetY: 16,
+        },
+      });
       figure.drawn.view.addEventListener("click", follow);
       if (!figure.dataset.theme) {
         offerPicture(figure);

@@ -237,6 +237,41 @@ def test_links_are_drawn_by_their_rate_in_the_node_s_own_time(tmp_path):
     assert ends.loc["within", "max"] == ends.loc["above", "min"] == 2e9
 
 
+def told_by(figure, mark):
+    """Return what pointing at the first marks of this type tells: title -> column."""
+    layers = [layer for layer in figure.spec()["layer"] if layer["mark"]["type"] == mark]
+    return {tip["title"]: tip["field"] for tip in layers[0]["encoding"]["tooltip"]}
+
+
+def test_a_mark_tells_its_cell_and_no_caution_where_there_is_none(drawn):
+    figure = figure_of(drawn, "time")
+    assert told_by(figure, "point")["Cell"] == "cell_id"
+    assert "Caution" in told_by(figure, "point") and (figure.data["flags"] != "").any()
+    published = figure_of(drawn, "fit", source="published")
+    assert {"Cell", "Caution"}.isdisjoint(told_by(published, "point"))
+
+
+def test_a_bar_that_calls_for_caution_has_a_mark_at_its_end(drawn):
+    figure = figure_of(drawn, "split")
+    flagged = figure.data[figure.data["flags"] != ""]
+    at = ["batch_per_worker", "nodes"]
+    bars = flagged.groupby(at)["seconds"].sum()
+    spec = figure.spec()
+    (marks,) = [
+        pd.DataFrame(rows).set_index(at)["seconds"]
+        for layer, rows in zip(spec["layer"], rows_of(spec), strict=True)
+        if layer["mark"].get("text") == "!"
+    ]
+    assert 0 < len(bars) < figure.data.groupby(at).ngroups
+    assert marks.to_dict() == pytest.approx(bars.to_dict(), rel=1e-4)
+
+
+def test_losses_are_not_drawn_below_nothing_nor_accuracies_above_all(drawn):
+    for value, end in (("loss", ("domainMin", 0)), ("accuracy", ("domainMax", 1))):
+        for layer in figure_of(drawn, f"{value}-by-epoch").spec()["layer"]:
+            assert end in layer["encoding"]["y"]["scale"].items()
+
+
 def test_crowded_points_are_hollow_and_not_on_the_line(drawn):
     figure = figure_of(drawn, "fit", source="measured", experiment="ntua_steps")
     points = figure.data[figure.data["role"] == "observed"]
@@ -244,6 +279,15 @@ def test_crowded_points_are_hollow_and_not_on_the_line(drawn):
     assert set(points.loc[points["flags"] == "", "nodes"]) == {1, 2}
     line = figure.data[figure.data["role"] == "fitted"]
     assert line["nodes"].max() == 2
+
+
+def test_a_point_is_hollow_in_every_chart_or_in_none(study, drawn):
+    curves = study[1]["curves"].set_index("cell_id")["flags"]
+    assert (curves != "").any()
+    for name in ("time", "fit", "outlook", "reach", "speedup"):
+        figures = [one for one in drawn.values() if one.figure == name]
+        points = pd.concat([one.data for one in figures]).query("cell_id != ''")
+        assert points["flags"].tolist() == curves[points["cell_id"]].tolist(), name
 
 
 def test_the_predicted_line_begins_where_the_fitted_one_ends(drawn):

@@ -74,7 +74,7 @@ def _layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
     points = data[data["role"] == "observed"].assign(kind=kind)
     crosses = data[data["role"] == "held out"].assign(kind=HELD_OUT)
     scale = alt.Scale(domain=payloads, range=theme.ramp(len(payloads)))
-    legend = alt.Legend(symbolOpacity=1, columns=few(3, 6))
+    legend = alt.Legend(symbolOpacity=1, columns=few(3, 5, 6))
     y = _VIEW.y().axis(tickCount=6)
     kinds = [kind, HELD_OUT] if len(crosses) else [kind]
     shape = alt.Shape(

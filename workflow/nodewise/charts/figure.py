@@ -35,6 +35,7 @@ TITLES = {
     "cluster": "Node",
     "machine": "Machine",
     "flags": "Caution",
+    "cell_id": "Cell",
     "step_time_s": "Step time, median (s)",
     "step_time_low_s": "90 % interval from (s)",
     "step_time_high_s": "90 % interval to (s)",
@@ -193,9 +194,14 @@ def whole(counts: Collection[float]) -> list[int]:
     return [*range(low if step == 1 else -(-low // step) * step, high + 1, step)]
 
 
-def few(narrow: int, wide: int) -> alt.ExprRef:
-    """Return the number of legend columns: `narrow` of them where a chart has little room."""
-    return alt.ExprRef(f"{HALF} ? {narrow} : {wide}")
+def of_lines() -> alt.Legend:
+    """Return the legend of how lines are dashed, its lines long enough to show that."""
+    return alt.Legend(symbolType="stroke", symbolStrokeColor=theme.NEUTRAL, symbolSize=600)
+
+
+def few(phone: int, half: int, wide: int) -> alt.ExprRef:
+    """Return the number of legend columns: on a telephone, in half a page's width, and in all."""
+    return alt.ExprRef(f"{PHONE} ? {phone} : {HALF} ? {half} : {wide}")
 
 
 def spec_json(spec: dict[str, Any]) -> str:
@@ -225,8 +231,9 @@ def kind_shape(data: pd.DataFrame) -> alt.Shape:
 
 
 def tooltip(data: pd.DataFrame, names: Sequence[str]) -> list[alt.Tooltip]:
-    """Return tooltips for those of `names` that have values in `data`."""
-    told = data[[*names]].notna().any()
+    """Return tooltips for those of `names` that have values in `data`, the cell of a row last."""
+    names = [*names, *({"cell_id"} & set(data.columns) - {*names})]
+    told = {name: (data[name].notna() & ~data[name].isin([""])).any() for name in names}
     return [
         alt.Tooltip(
             f"{name}:{_type(data[name])}",

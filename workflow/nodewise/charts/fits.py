@@ -6,13 +6,12 @@ import altair as alt
 import pandas as pd
 
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, View, few, in_words, inline, tooltip, whole
-from nodewise.charts.scaling import batch_colour, batch_fill
+from nodewise.charts.figure import Figure, View, few, in_words, inline, of_lines, tooltip, whole
+from nodewise.charts.scaling import HOLLOW, batch_colour, batch_fill
 from nodewise.quantities import write_number
 from nodewise.views import LAUNCHES
 
 _ALONG = "Along the line the formula is fitted; where the line is dashed, it predicts."
-_CROWDED = "Hollow points: more workers than cores."
 HELD_OUT = "predicted, held out"
 _POINT = ["batch_per_worker", "nodes"]
 _FIT = View("absolute", "Step time: the formula and the points", "fitted_s", "Step time (s)", "log")
@@ -74,7 +73,7 @@ def overhead_fit(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         title=_FIT.heading,
         kinds=kinds,
         alt=f"Step time. {in_words(_told(data.assign(s=drawn), kind), 's', 's')}",
-        caption=f"{_ALONG} Shaded: its interval. {_CROWDED}"
+        caption=f"{_ALONG} Shaded: its interval. {HOLLOW}"
         + (crosses if (data["role"] == "held out").any() else ""),
         views=(_FIT,),
     )
@@ -105,7 +104,7 @@ def outlook(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         alt=f"Speed-up against one node. {in_words(_told(data, kind), 'speedup', '×')}",
         caption=(
             "Throughput against one node at the same batch per worker. Below the dashed rule, one "
-            f"node is faster. {_ALONG} {_CROWDED}"
+            f"node is faster. {_ALONG} {HOLLOW}"
         ),
         views=_OUTLOOK,
     )
@@ -163,9 +162,7 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     colour = alt.Color("nodes:O", title="Nodes", scale=colours).legend(symbolOpacity=1)
     x = alt.X("rate_bit_s:Q", title="Rate of the link in the node's own time, bit/s, log scale")
     x = x.scale(type="log", nice=False, padding=12).axis(format="~s", tickCount=4, grid=False)
-    dash = alt.StrokeDash("role:N", title=None).legend(
-        symbolType="stroke", symbolStrokeColor=theme.NEUTRAL
-    )
+    dash = alt.StrokeDash("role:N", title=None, legend=of_lines())
     dash = dash.scale(domain=["within", "beyond"], range=[[1, 0], [5, 4]])
     lines, seen = _stretches(data), data[data["role"] == "observed"].assign(kind=kind)
     told = ["nodes", "rate_bit_s", "efficiency", "efficiency_low", "efficiency_high", "fitted_s"]
@@ -246,7 +243,7 @@ def _savings_layers(law: pd.DataFrame, points: pd.DataFrame) -> list[alt.Chart]:
     ideal = pd.DataFrame({"nodes": law["nodes"], "saved": 1 - 1 / law["nodes"]})
     kinds = ["observed", _FORESEEN]
     shape = alt.Shape("role:N", title=None).scale(domain=kinds, range=["diamond", "circle"])
-    shape = shape.legend(columns=few(1, 2))
+    shape = shape.legend(columns=few(1, 2, 2))
     told = ["role", "nodes", "saved"]
     colour = theme.KIND_COLOURS
     at = {"x": nodes_axis(law["nodes"])}
@@ -394,7 +391,7 @@ def line_dash() -> alt.StrokeDash:
         "role:N",
         title=None,
         scale=alt.Scale(domain=["fitted", "predicted"], range=[[1, 0], [5, 4]]),
-        legend={"symbolType": "stroke", "symbolStrokeColor": theme.NEUTRAL},
+        legend=of_lines(),
     )
 
 

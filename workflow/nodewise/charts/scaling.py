@@ -19,10 +19,11 @@ from nodewise.charts.figure import (
     inline,
     kind_shape,
     kinds_of,
+    of_lines,
     tooltip,
     whole,
 )
-from nodewise.charts.stacks import stacked
+from nodewise.charts.stacks import PALE, cautions, stacked
 from nodewise.models import title_of
 from nodewise.quantities import PROJECTED, write_number
 from nodewise.views import LAUNCHES
@@ -167,13 +168,17 @@ def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw the parts of a step, stacked, by batch and nodes (`views.step_parts`)."""
     data = rows[["kind", *_POINT, "part", "seconds", *LAUNCHES]]
     told = ["kind", "part", *_POINT, "seconds", "repeats", "flags"]
-    bars = stacked(data, told, x=_batch_axis(data), xOffset=_node_offset(data, BAR_GAP))
+    places: dict[str, alt.X | alt.XOffset] = {
+        "x": _batch_axis(data),
+        "xOffset": _node_offset(data, BAR_GAP),
+    }
+    bars = stacked(data, told, **places)
     step = data.groupby(["batch_per_worker", "nodes"])["seconds"].transform("sum")
     shares = data.assign(share=data["seconds"] / step)[data["part"] == "communicate"]
     return Figure(
         figure="split",
         of=of,
-        layers=[bars, _node_numbers(data, BAR_GAP)],
+        layers=[bars, *cautions(data, _POINT, **places), _node_numbers(data, BAR_GAP)],
         data=data,
         title="Where the time of a step goes",
         kinds=kinds_of(data),
@@ -182,13 +187,13 @@ def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             f"Share of communication. {in_words(shares, 'share', 'share')}"
         ),
         caption=(
-            "Waiting for the examples of a timed step (input); then steps whose parts are timed "
-            "apart: the gradient (compute), waiting for other workers (wait), the exchange "
-            "(communicate), the update of the weights (apply). Where the exchange cannot be told "
-            "from computing, it is in compute. A part has of the median step, or of the mean where "
-            "only some steps exchange, the share that it has of all these steps; shown is the "
-            "median over launches. A way that was not measured on one node has the bar of training "
-            "there without any exchange. Pale bars call for caution, as hollow points do."
+            "Input is the wait for examples in the timed steps. The other parts come from separate "
+            "split steps: the gradient (compute), waiting for other workers (wait), the exchange "
+            "(communicate), the update of the weights (apply). An exchange that cannot be timed "
+            "apart from computing counts as compute. A part is as long as its share of all split "
+            "steps times the median split step (with parameter averaging, the mean); of several "
+            "launches it is the median. Where a strategy was not run on one node, its bar there is "
+            f"plain training in one process. {PALE}"
         ),
     )
 
@@ -244,9 +249,11 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
     data = rows[["kind", *names, value, "cell_id"]]
     heading, title = f"Training {value} by epoch", f"Training {value}"
     views = (View("absolute", heading, value, title),) if value == "loss" else ()
+    # neither is there a negative loss nor more than every example right
+    ends: dict[str, Any] = {"domainMin": 0} if value == "loss" else {"domainMax": 1}
     colour, fill = batch_colour(data), batch_fill(data)
     if data["strategy"].nunique() > MOST_LINES:
-        legend = alt.Legend(symbolOpacity=1, columns=few(2, 5))
+        legend = alt.Legend(symbolOpacity=1, columns=few(2, 3, 5))
         strategies = sorted(data["strategy"].unique())
         scale = alt.Scale(domain=strategies, range=theme.CATEGORIES[: len(strategies)])
         colour = alt.Color("strategy:N", title="Strategy", legend=legend, scale=scale)
@@ -255,13 +262,11 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
         x=alt.X("epoch:Q", title="Epoch")
         .axis(values=whole(data["epoch"]), format="d")
         .scale(zero=False, nice=False, padding=12),
-        y=alt.Y(f"{value}:Q", title=title).scale(zero=False, padding=10),
+        y=alt.Y(f"{value}:Q", title=title).scale(zero=False, padding=10, **ends),
         color=colour,
         detail=alt.Detail(["strategy:N", "repeat:N", "nodes:O"]),
     )
-    dash = alt.StrokeDash("nodes:O", title="Nodes").legend(
-        symbolType="stroke", symbolStrokeColor=theme.NEUTRAL
-    )
+    dash = alt.StrokeDash("nodes:O", title="Nodes", legend=of_lines())
     lines = base.mark_line(strokeWidth=1.8).encode(strokeDash=dash)
     points = base.mark_point(size=30, opacity=1).encode(
         fill=fill, shape=kind_shape(data), tooltip=tooltip(data, ["kind", *names, value])
@@ -295,7 +300,7 @@ def _of_batches(data: pd.DataFrame) -> dict[str, Any]:
     return {
         "title": "Batch per worker",
         "scale": alt.Scale(domain=batches, range=theme.batch_colours(batches)),
-        "legend": {"symbolOpacity": 1, "columns": few(4, 8)},
+        "legend": {"symbolOpacity": 1, "columns": few(4, 6, 8)},
     }
 
 
@@ -435,7 +440,7 @@ def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> list
     x = (
         alt.X("nodes:Q", title="Nodes")
         .axis(values=sorted(map(int, data["nodes"].unique())), format="d")
-        .scale(zero=False, padding=12)
+        .scale(zero=False, nice=False, padding=12)
     )
     base = alt.Chart(inline(data)).encode(x=x, y=y, color=batch_colour(data))
     guide = alt.Chart(inline(ideal))

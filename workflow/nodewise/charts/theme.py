@@ -55,12 +55,13 @@ CATEGORIES = [
     "#b98108",
     "#6f7680",
 ]
+# in the order of a step, a dark and a light one in turn: to be told apart in grey
 PART_COLOURS = {
-    "input": "#6366c4",
-    "compute": "#2b8a8f",
-    "wait": "#b98108",
-    "communicate": "#b8477a",
-    "apply": "#7b8794",
+    "input": "#5e61c3",
+    "compute": "#319fa4",
+    "wait": "#8e6306",
+    "communicate": "#ca769d",
+    "apply": "#626d78",
 }
 NEUTRAL = "#7b8794"
 _RAMP = ("#4a6fe0", "#8b57cf", "#c2549d", "#d2600f", "#b08209")
@@ -149,8 +150,10 @@ def _mixed(one: str, other: str, share: float) -> str:
 
 def vega_config(*, dark: bool) -> dict[str, Any]:
     """Return the Vega-Lite config of the light or the dark page."""
-    ink, muted, faint = (
-        ("#e4e7ec", "#a9b1bd", "#2b313b") if dark else ("#1d232b", "#5b6572", "#e3e6ea")
+    ink, muted, faint, card = (
+        ("#e4e7ec", "#a9b1bd", "#2b313b", "#1b2028")
+        if dark
+        else ("#1d232b", "#5b6572", "#e3e6ea", "#ffffff")
     )
     return {
         "background": "transparent",
@@ -194,6 +197,7 @@ def vega_config(*, dark: bool) -> dict[str, Any]:
             "subtitlePadding": 5,
             "offset": 12,
         },
+        "bar": {"stroke": card, "strokeWidth": 1},
         "text": {"color": muted},
         "rule": {"color": muted},
     }

@@ -15,7 +15,7 @@ from nodewise.charts.figure import (
     tooltip,
 )
 from nodewise.charts.scaling import HOLLOW
-from nodewise.charts.stacks import PALE, stacked
+from nodewise.charts.stacks import PALE, cautions, stacked
 from nodewise.comparisons import DEVICES
 from nodewise.quantities import write_number
 from nodewise.views import LAUNCHES
@@ -48,7 +48,7 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     shared = int(counts[counts == counts.max()].index.max())
     at_shared = data[data["nodes"] == shared]
     scale = alt.Scale(domain=nodes, range=theme.node_colours(nodes))
-    legend = alt.Legend(symbolOpacity=1, columns=few(4, 8))
+    legend = alt.Legend(symbolOpacity=1, columns=few(4, 6, 8))
     rank = _strategies(data, "examples_per_s", "max")
     base = alt.Chart(inline(data)).encode(
         x=alt.X("examples_per_s:Q", title=_VIEWS[0].axis_title)
@@ -110,7 +110,7 @@ def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     return Figure(
         figure="ways-parts",
         of=of,
-        layers=[bars],
+        layers=[bars, *cautions(data, ["strategy", "nodes"], y=rank)],
         data=data,
         title=f"Where the time of a step goes on {count} nodes",
         kinds=kinds_of(data),
