@@ -9,9 +9,12 @@
 (() => {
   const ROOT = new URL("..", document.currentScript.src);
   const NARROW = 520;
+  const PHONE = 360;
   const LEFT = 64; // pixels left of the plot, where titles of axes do not reach
   const NAMES = 150; // the same where names stand there
   const CELL = "Cell"; // the title of the cell in what pointing at a mark tells
+  const ROOMY = 1.3; // higher, where names stand above rows
+  const ABOVE = { labelAlign: "left", labelPadding: -2, labelBaseline: "bottom", labelOffset: -6 };
   const SCALES = {
     log: { type: "log", nice: false, padding: 12 },
     linear: { type: "linear", zero: true },
@@ -62,6 +65,19 @@
     }
   }
 
+  /** Put the names of rows of points above them: beside them they take half of a telephone. */
+  function namesAbove(spec) {
+    spec.height *= ROOMY;
+    for (const { mark, encoding } of spec.layer) {
+      if (encoding.y?.type === "nominal") {
+        Object.assign((encoding.y.axis ??= {}), ABOVE);
+      }
+      if (mark.type === "point") {
+        mark.size = 36;
+      }
+    }
+  }
+
   /** Break the titles of a chart that has little room; its own begins at the very left. */
   function narrow(spec, width) {
     spec.title.frame = "bounds";
@@ -104,6 +120,9 @@
     spec.config = window.nodewiseThemes[dark() ? "dark" : "light"];
     if (width < NARROW) {
       narrow(spec, width);
+    }
+    if (width < PHONE && points && spec.layer[0].encoding.y?.type === "nominal") {
+      namesAbove(spec);
     }
     return spec;
   }

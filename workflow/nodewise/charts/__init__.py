@@ -125,7 +125,7 @@ def measured_figures(tables: views.Tables) -> Iterator[Figure]:
         yield from (scaling.speedup(*one), scaling.efficiency(*one))
     for one in _each(views.epochs(tables), ["experiment", "model", "dataset", "kind"]):
         yield from (scaling.by_epoch(*one, "loss"), scaling.by_epoch(*one, "accuracy"))
-    for one in _each(varied, ["model", "dataset", "line", "nodes"]):
+    for one in _each(varied, ["model", "dataset", "nodes"]):
         yield settings.settings(*one)
 
 

@@ -91,6 +91,7 @@ class Figure:
         views: the ways to look at its values, the one that is drawn first; none if they cannot be
             switched.
         axis: where the values are drawn.
+        height: of the plot, in pixels.
     """
 
     figure: str
@@ -103,6 +104,7 @@ class Figure:
     caption: str
     views: Sequence[View] = ()
     axis: Literal["x", "y"] = "y"
+    height: int = theme.HEIGHT
 
     @property
     def name(self) -> str:
@@ -133,7 +135,7 @@ class Figure:
             "layer": layers,
             **(data[0] if len(frames) == 1 else {}),
             "description": self.alt,
-            "height": theme.HEIGHT,
+            "height": self.height,
             "title": {"text": self.title, "subtitle": " · ".join([*self.kinds, *self.where])},
             "usermeta": {
                 "figure": self.figure,

@@ -20,6 +20,7 @@ from nodewise.comparisons import DEVICES
 from nodewise.quantities import write_number
 from nodewise.views import LAUNCHES
 
+_ROW = 28  # pixels of a strategy
 _VIEWS = (
     View(
         "absolute",
@@ -96,6 +97,7 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         ),
         views=_VIEWS,
         axis="x",
+        height=_ROW * data["strategy"].nunique(),
     )
 
 
@@ -119,6 +121,7 @@ def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             "The parts that are timed apart. What cannot be told apart is in compute; the page of "
             f"each strategy says what its parts are. {PALE}"
         ),
+        height=_ROW * data["strategy"].nunique(),
     )
 
 
