@@ -162,6 +162,21 @@ def test_a_speed_up_is_told_up_to_64_nodes_with_its_interval(drawn):
     assert set(lines.loc[lines["nodes"] > 3, "role"]) == {"predicted"}
 
 
+def test_speed_ups_are_drawn_over_batches_with_a_line_for_each_number_of_nodes(drawn):
+    figure = figure_of(drawn, "batches", experiment="ntua_steps")
+    assert set(figure.data["nodes"]) == {2, 3}
+    colour = figure.spec()["layer"][1]["encoding"]["color"]
+    assert colour["field"] == "nodes" and colour["scale"]["domain"] == [2, 3]
+    assert colour["scale"]["range"] == theme.node_colours([2, 3])
+    batches = figure.spec()["layer"][1]["encoding"]["x"]["axis"]["values"]
+    assert batches == sorted(set(figure.data["batch_per_worker"]))
+
+
+def test_a_number_of_nodes_has_one_colour_in_all_charts(drawn):
+    colours = colours_of(drawn.values(), "nodes")
+    assert colours and all(len(each) == 1 for each in colours.values())
+
+
 def test_savings_stand_beside_what_the_study_foresaw(drawn):
     figure = figure_of(drawn, "saved", study="ntua")
     data = figure.data.set_index(["role", "nodes"])["saved"]
@@ -232,6 +247,9 @@ def test_links_are_drawn_by_their_rate_in_the_node_s_own_time(tmp_path):
     inside = data.loc[data["role"] == "within", ["rate_bit_s", "nodes"]]
     assert inside["rate_bit_s"].between(5e8, 2e9).all() and set(inside["nodes"]) == {2}
     line = pd.DataFrame(rows_of(figure.spec())[1]).query("nodes == 2")
+    band = rows_of(figure.spec())[0]
+    assert {row["nodes"] for row in band} == {2}, "one interval, of the nodes that were measured"
+    assert "of 2 are in the interval" in figure.caption
     ends = line.groupby("stretch")["rate_bit_s"].agg(["min", "max"])
     assert ends.loc["below", "max"] == ends.loc["within", "min"] == 5e8
     assert ends.loc["within", "max"] == ends.loc["above", "min"] == 2e9

@@ -123,6 +123,8 @@ def measured_figures(tables: views.Tables) -> Iterator[Figure]:
     yield from (scaling.step_split(*one) for one in _each(splits, _LINE))
     for one in _each(_without(short, speedups), _LINE):
         yield from (scaling.speedup(*one), scaling.efficiency(*one))
+        if one[0].loc[one[0]["nodes"] > 1, "batch_per_worker"].nunique() > 1:
+            yield scaling.speedup_by_batch(*one)
     for one in _each(views.epochs(tables), ["experiment", "model", "dataset", "kind"]):
         yield from (scaling.by_epoch(*one, "loss"), scaling.by_epoch(*one, "accuracy"))
     for one in _each(varied, ["model", "dataset", "nodes"]):

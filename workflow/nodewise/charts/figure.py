@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import altair as alt
 import pandas as pd
+from altair.utils.schemapi import UndefinedType
 
 from nodewise.charts import theme
 from nodewise.quantities import KINDS, base_kind, write_number
@@ -196,9 +197,14 @@ def whole(counts: Collection[float]) -> list[int]:
     return [*range(low if step == 1 else -(-low // step) * step, high + 1, step)]
 
 
-def of_lines() -> alt.Legend:
+def of_lines(columns: alt.ExprRef | UndefinedType = alt.Undefined) -> alt.Legend:
     """Return the legend of how lines are dashed, its lines long enough to show that."""
-    return alt.Legend(symbolType="stroke", symbolStrokeColor=theme.NEUTRAL, symbolSize=600)
+    return alt.Legend(
+        symbolType="stroke",
+        symbolStrokeColor=theme.NEUTRAL,
+        symbolSize=600,
+        columns=columns,
+    )
 
 
 def few(phone: int, half: int, wide: int) -> alt.ExprRef:

@@ -6,7 +6,17 @@ import altair as alt
 import pandas as pd
 
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, View, few, in_words, inline, of_lines, tooltip, whole
+from nodewise.charts.figure import (
+    PHONE,
+    Figure,
+    View,
+    few,
+    in_words,
+    inline,
+    of_lines,
+    tooltip,
+    whole,
+)
 from nodewise.charts.scaling import HOLLOW, batch_colour, batch_fill
 from nodewise.quantities import write_number
 from nodewise.views import LAUNCHES
@@ -162,15 +172,21 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     colour = alt.Color("nodes:O", title="Nodes", scale=colours).legend(symbolOpacity=1)
     x = alt.X("rate_bit_s:Q", title="Rate of the link in the node's own time, bit/s, log scale")
     x = x.scale(type="log", nice=False, padding=12).axis(format="~s", tickCount=4, grid=False)
-    dash = alt.StrokeDash("role:N", title=None, legend=of_lines())
+    legend = of_lines(columns=few(1, 1, 2))
+    legend.labelExpr = f"'formula, ' + datum.label + ({PHONE} ? '' : ' what was measured')"
+    dash = alt.StrokeDash("role:N", title=None, legend=legend)
     dash = dash.scale(domain=["within", "beyond"], range=[[1, 0], [5, 4]])
     lines, seen = _stretches(data), data[data["role"] == "observed"].assign(kind=kind)
     told = ["nodes", "rate_bit_s", "efficiency", "efficiency_low", "efficiency_high", "fitted_s"]
     line = alt.Chart(inline(lines)).mark_line(strokeWidth=1.8)
-    band = alt.Chart(inline(lines)).mark_area(opacity=0.12)
+    # of several numbers of nodes, intervals that lie on each other could not be read
+    shaded = int(seen["nodes"].max() if len(seen) else min(counts))
+    band = alt.Chart(inline(lines[lines["nodes"] == shaded])).mark_area(opacity=0.16)
     point = alt.Chart(inline(seen)).mark_point(size=64, strokeWidth=2, opacity=1, filled=True)
     at = {"x": x, "color": colour}
-    shape = alt.Shape("kind:N", legend=None, scale=_shapes([kind]))
+    shape = alt.Shape("kind:N", title=None, scale=_shapes([kind])).legend(
+        symbolFillColor=theme.NEUTRAL, symbolStrokeColor=theme.NEUTRAL
+    )
     layers = [
         band.encode(
             y=view.y("efficiency_low"),
@@ -200,7 +216,8 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
             f"At {batch} examples per worker, with the fitted bandwidth scaled to each rate, which "
             "is in the node's own time. "
             "Points are measured over links of that rate. Where a line is dashed, it leaves the "
-            "rates or the numbers of nodes that were measured. Shaded: 90 % interval."
+            "rates or the numbers of nodes that were measured. Shaded: 90 % interval on "
+            f"{shaded} nodes.{_rates_missed(data)}"
         ),
         views=_RATES,
     )
@@ -296,6 +313,23 @@ def _rates_in_words(data: pd.DataFrame) -> str:
         ]
         said.append(f"{nodes} nodes, {' and '.join(ends)}")
     return f"Predicted: {'; '.join(said)}."
+
+
+def _rates_missed(data: pd.DataFrame) -> str:
+    """Say how far the efficiencies that were measured are from the formula at their rates."""
+    at = ["nodes", "rate_bit_s"]
+    law = data[data["role"] != "observed"].drop_duplicates(at)
+    seen = data.loc[data["role"] == "observed", [*at, "efficiency"]]
+    both = seen.merge(law, "inner", at, suffixes=("_seen", "")).dropna(subset="efficiency_seen")
+    if both.empty:
+        return ""
+    off = (both["efficiency_seen"] / both["efficiency"] - 1).sort_values()
+    inside = both["efficiency_seen"].between(both["efficiency_low"], both["efficiency_high"]).sum()
+    ends = dict.fromkeys(f"{end:+.0%}".replace("%", " %") for end in (off.iloc[0], off.iloc[-1]))
+    return (
+        " The formula is fitted to the points of one link: the measured efficiencies differ from "
+        f"it by {' to '.join(ends)}; {inside} of {len(both)} are in the interval."
+    )
 
 
 def _saved_in_words(data: pd.DataFrame) -> str:

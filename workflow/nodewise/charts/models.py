@@ -8,7 +8,7 @@ import pandas as pd
 
 from nodewise.architecture import Architecture
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, inline, tooltip
+from nodewise.charts.figure import HALF, Figure, inline, tooltip
 from nodewise.models import registry
 from nodewise.quantities import write_number
 
@@ -103,13 +103,31 @@ def _layers(data: pd.DataFrame) -> list[alt.Chart]:
         )
     )
     middle = math.sqrt(data["payload_bytes"].min() * data["payload_bytes"].max())
+    named = shown.assign(lift=_lifts(data, middle))
     labels = [
-        alt.Chart(shown[(shown["payload_bytes"] <= middle) == before])
-        .mark_text(align="left" if before else "right", dx=9 if before else -9, fontSize=12)
+        alt.Chart(rows)
+        .mark_text(
+            align="left" if before else "right",
+            dx=9 if before else -9,
+            dy=alt.ExprRef(f"{HALF} ? datum.lift : 0"),
+            fontSize=12,
+        )
         .encode(x=x, y=y, text=alt.Text("model:N"))
         for before in (True, False)
+        if len(rows := named[(named["payload_bytes"] <= middle) == before])
     ]
     return [lines, names, *labels, points]
+
+
+def _lifts(data: pd.DataFrame, middle: float) -> list[int]:
+    """Return how far each name moves where there is little room: neighbours apart.
+
+    From the uppermost point on, names of one side go up and down in turn, those of the other down
+    and up.
+    """
+    before = data["payload_bytes"] <= middle
+    ranks = data.groupby(before)["training_flops"].rank(method="first", ascending=False)
+    return [9 if (rank % 2 == 1) == left else -9 for rank, left in zip(ranks, before, strict=True)]
 
 
 def _powers_of_ten(values: pd.Series) -> list[float]:

@@ -34,6 +34,7 @@ MOST_LINES = 2  # strategies that need no colour each: one, and its beginning on
 _POINT = ["line", "batch_per_worker", "nodes"]
 _TIME = ["step_time_s", "step_time_low_s", "step_time_high_s"]
 _SPEEDUP = View("speedup", "Speed-up by nodes", "speedup", "Speed-up against one node")
+_BATCHES = View("speedup", "Speed-up by batch", "speedup", "Speed-up against one node")
 _THROUGHPUT = View(
     "absolute", "Examples per second by nodes", "examples_per_s", "Examples per second"
 )
@@ -214,6 +215,46 @@ def speedup(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             f"scaling. Below 1, one node is faster. {HOLLOW}"
         ),
         views=(_SPEEDUP, _THROUGHPUT),
+    )
+
+
+def speedup_by_batch(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
+    """Draw throughput against one node over the batches (`views.speedups`), a line per nodes."""
+    rows = rows[rows["nodes"] > 1].reset_index(drop=True)
+    data = rows[["kind", *_POINT, "speedup", "examples_per_s", *LAUNCHES]]
+    counts = sorted(map(int, data["nodes"].unique()))
+    batches = sorted(map(int, data["batch_per_worker"].unique()))
+    nodes: dict[str, Any] = {
+        "title": "Nodes",
+        "scale": alt.Scale(domain=counts, range=theme.node_colours(counts)),
+        "legend": {"symbolOpacity": 1, "columns": few(4, 6, 8)},
+    }
+    x = alt.X("batch_per_worker:Q", title="Batch per worker, log scale")
+    x = x.scale(type="log", base=2, nice=False, padding=12).axis(values=batches, format="d")
+    base = alt.Chart(inline(data)).encode(x=x, y=_BATCHES.y(), color=alt.Color("nodes:O", **nodes))
+    even = alt.Chart(inline(data[["batch_per_worker", "nodes"]].assign(speedup=1)))
+    return Figure(
+        figure="batches",
+        of=of,
+        layers=[
+            even.mark_rule(strokeDash=[3, 4]).encode(y=_BATCHES.y()),
+            base.mark_line(strokeWidth=1.8, opacity=0.75),
+            base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
+                fill=alt.Fill("nodes:O", **nodes),
+                shape=kind_shape(data),
+                fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+                tooltip=tooltip(data, [str(name) for name in data.columns if name not in _UNTOLD]),
+            ),
+        ],
+        data=data,
+        title=_BATCHES.heading,
+        kinds=kinds_of(data),
+        alt=f"Throughput against one node. {in_words(data, 'speedup', '×')}",
+        caption=(
+            "Examples per second against one node at the same batch per worker. Below the dashed "
+            f"rule, one node is faster. {HOLLOW}"
+        ),
+        views=(_BATCHES,),
     )
 
 
