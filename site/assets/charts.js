@@ -9,8 +9,12 @@
 (() => {
   const ROOT = new URL("..", document.currentScript.src);
   const NARROW = 520;
+  const PHONE = 360;
   const LEFT = 64; // pixels left of the plot, where titles of axes do not reach
   const NAMES = 150; // the same where names stand there
+  const CELL = "Cell"; // the title of the cell in what pointing at a mark tells
+  const ROOMY = 1.3; // higher, where names stand above rows
+  const ABOVE = { labelAlign: "left", labelPadding: -2, labelBaseline: "bottom", labelOffset: -6 };
   const SCALES = {
     log: { type: "log", nice: false, padding: 12 },
     linear: { type: "linear", zero: true },
@@ -61,6 +65,19 @@
     }
   }
 
+  /** Put the names of rows of points above them: beside them they take half of a telephone. */
+  function namesAbove(spec) {
+    spec.height *= ROOMY;
+    for (const { mark, encoding } of spec.layer) {
+      if (encoding.y?.type === "nominal") {
+        Object.assign((encoding.y.axis ??= {}), ABOVE);
+      }
+      if (mark.type === "point") {
+        mark.size = 36;
+      }
+    }
+  }
+
   /** Break the titles of a chart that has little room; its own begins at the very left. */
   function narrow(spec, width) {
     spec.title.frame = "bounds";
@@ -104,6 +121,9 @@
     if (width < NARROW) {
       narrow(spec, width);
     }
+    if (width < PHONE && points && spec.layer[0].encoding.y?.type === "nominal") {
+      namesAbove(spec);
+    }
     return spec;
   }
 
@@ -116,6 +136,17 @@
       script.onerror = () => reject(new Error(`${script.src} cannot be loaded`));
       document.head.append(script);
     });
+  }
+
+  /** Return what pointing at a mark tells: no row without a value, and where a click leads. */
+  function told(values, escape) {
+    const { [CELL]: cell, ...rows } = values;
+    const filled = Object.entries(rows).filter(([, value]) => ![null, ""].includes(value));
+    const cells = (row) =>
+      `<td class="key">${escape(row[0])}</td><td class="value">${escape(row[1])}</td>`;
+    const table = filled.map((row) => `<tr>${cells(row)}</tr>`).join("");
+    const how = matchMedia("(hover: none)").matches ? "Tap again" : "Click";
+    return `<table><tbody>${table}</tbody></table>${cell ? `<p>${how}: its cell</p>` : ""}`;
   }
 
   let touched = null;
@@ -158,7 +189,8 @@
       picture.download = `${figure.dataset.name}.png`;
       picture.click();
     });
-    figure.closest(".nw-card").querySelector(".nw-links").append(" ", button);
+    const files = figure.closest(".nw-card").querySelectorAll(".nw-links a[download]");
+    files[files.length - 1].after(" ", button);
   }
 
   async function draw(figure) {
@@ -168,7 +200,16 @@
       figure.drawn?.finalize();
       target.hidden = false;
       const spec = shown(figure.specification, target.clientWidth);
-      figure.drawn = await vegaEmbed(target, spec, { renderer: "svg", actions: false });
+      figure.drawn = await vegaEmbed(target, spec, {
+        renderer: "svg",
+        actions: false,
+        tooltip: {
+          formatTooltip: told,
+          theme: dark() ? "dark" : "light",
+          offsetX: 16,
+          offsetY: 16,
+        },
+      });
       figure.drawn.view.addEventListener("click", follow);
       if (!figure.dataset.theme) {
         offerPicture(figure);

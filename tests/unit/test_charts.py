@@ -14,7 +14,7 @@ import vl_convert
 import make_records as make
 from nodewise import pictures, published, views
 from nodewise.charts import draw_charts, fitted_figures, measured_figures, settings, theme
-from nodewise.charts.figure import VEGA_LITE
+from nodewise.charts.figure import TICKS, VEGA_LITE, whole
 from nodewise.config import read_config
 from nodewise.quantities import KINDS, kind_label
 from nodewise.tables import build_tables, typed
@@ -190,7 +190,7 @@ def test_training_time_draws_measured_projected_and_published_apart(drawn):
     layer = figure.spec()["layer"][2]["encoding"]
     for channel in ("color", "shape"):
         assert layer[channel]["scale"]["domain"] == kinds
-        assert layer[channel]["field"] == "kind"
+        assert layer[channel]["field"] == "series"  # of which each kind has one here
     assert len(set(layer["shape"]["scale"]["range"])) == 3
     assert layer["fillOpacity"]["condition"]["test"] == "datum.flags"
     assert "multiplied by the number of steps" in figure.caption
@@ -240,6 +240,21 @@ def test_a_speed_up_is_told_up_to_64_nodes_with_its_interval(drawn):
     assert set(lines.loc[lines["nodes"] > 3, "role"]) == {"predicted"}
 
 
+def test_speed_ups_are_drawn_over_batches_with_a_line_for_each_number_of_nodes(drawn):
+    figure = figure_of(drawn, "batches", experiment="ntua_steps")
+    assert set(figure.data["nodes"]) == {2, 3}
+    colour = figure.spec()["layer"][1]["encoding"]["color"]
+    assert colour["field"] == "nodes" and colour["scale"]["domain"] == [2, 3]
+    assert colour["scale"]["range"] == theme.node_colours([2, 3])
+    batches = figure.spec()["layer"][1]["encoding"]["x"]["axis"]["values"]
+    assert batches == sorted(set(figure.data["batch_per_worker"]))
+
+
+def test_a_number_of_nodes_has_one_colour_in_all_charts(drawn):
+    colours = colours_of(drawn.values(), "nodes")
+    assert colours and all(len(each) == 1 for each in colours.values())
+
+
 def test_savings_stand_beside_what_the_study_foresaw(drawn):
     figure = figure_of(drawn, "saved", study="ntua")
     data = figure.data.set_index(["role", "nodes"])["saved"]
@@ -257,6 +272,45 @@ def emulated(rate, nodes, experiment):
     return make.record(cell).model_copy(update={"kind": "emulated"})
 
 
+def times_of(tables):
+    """Return the chart of training times and its lines' encoding."""
+    (figure,) = [one for one in measured_figures(tables) if one.figure == "time"]
+    return figure, figure.spec()["layer"][0]["encoding"]
+
+
+def test_lines_of_several_clusters_are_told_apart_by_tone_and_dash(tmp_path):
+    experiments = [(100, "steps"), (400, "link_400")]
+    records = [emulated(rate, n, name) for rate, name in experiments for n in (1, 2, 3)]
+    figure, line = times_of(build_tables(make.write(records, tmp_path), None))
+    kind = "emulated step time × steps"
+    assert figure.kinds == [kind]
+    names = [f"{kind}: 0.2 core, 100 Mbit/s", f"{kind}: 0.2 core, 400 Mbit/s"]
+    assert line["color"]["scale"]["domain"] == names
+    assert line["color"]["scale"]["range"] == list(theme.KIND_TONES["emulated"])
+    rows = pd.DataFrame(rows_of(figure.spec())[0])
+    assert dict(zip(rows["series"], rows["dash"], strict=True)) == {names[0]: 0, names[1]: 1}
+    assert {"series", "dash"}.isdisjoint(figure.data)
+
+
+def test_more_lines_than_can_be_told_apart_are_left_to_the_chart_of_settings(tmp_path):
+    links = [25, 50, 100, 200]
+    records = [emulated(rate, n, f"link_{rate}") for rate in links for n in (1, 2)]
+    alone = build_tables(make.write(records, tmp_path / "alone"), None)
+    figure, line = times_of(alone)
+    assert set(figure.data["experiment"]) == {f"link_{rate}" for rate in links}
+    assert len(set(line["color"]["scale"]["range"])) == len(links)
+    records += [emulated(300, n, "steps") for n in (1, 2, 3)]
+    figure, _ = times_of(build_tables(make.write(records, tmp_path / "beside"), None))
+    assert set(figure.data["experiment"]) == {"steps"}
+
+
+def test_where_there_is_little_room_the_ends_of_the_node_numbers_remain(drawn):
+    numbers = figure_of(drawn, "time").spec()["layer"][-1]
+    rows = pd.DataFrame(rows_of(figure_of(drawn, "time").spec())[-1])
+    assert numbers["mark"]["opacity"]["expr"].startswith("datum.end || width > ")
+    assert set(rows.loc[rows["end"], "nodes"]) == {1, 3} and not rows["end"].all()
+
+
 def test_links_are_drawn_by_their_rate_in_the_node_s_own_time(tmp_path):
     points = [emulated(100, n, "steps") for n in (1, 2)]
     points += [emulated(400, n, "link_400") for n in (1, 2)]
@@ -271,9 +325,47 @@ def test_links_are_drawn_by_their_rate_in_the_node_s_own_time(tmp_path):
     inside = data.loc[data["role"] == "within", ["rate_bit_s", "nodes"]]
     assert inside["rate_bit_s"].between(5e8, 2e9).all() and set(inside["nodes"]) == {2}
     line = pd.DataFrame(rows_of(figure.spec())[1]).query("nodes == 2")
+    band = rows_of(figure.spec())[0]
+    assert {row["nodes"] for row in band} == {2}, "one interval, of the nodes that were measured"
+    assert "of 2 are in the interval" in figure.caption
     ends = line.groupby("stretch")["rate_bit_s"].agg(["min", "max"])
     assert ends.loc["below", "max"] == ends.loc["within", "min"] == 5e8
     assert ends.loc["within", "max"] == ends.loc["above", "min"] == 2e9
+
+
+def told_by(figure, mark):
+    """Return what pointing at the first marks of this type tells: title -> column."""
+    layers = [layer for layer in figure.spec()["layer"] if layer["mark"]["type"] == mark]
+    return {tip["title"]: tip["field"] for tip in layers[0]["encoding"]["tooltip"]}
+
+
+def test_a_mark_tells_its_cell_and_no_caution_where_there_is_none(drawn):
+    figure = figure_of(drawn, "time")
+    assert told_by(figure, "point")["Cell"] == "cell_id"
+    assert "Caution" in told_by(figure, "point") and (figure.data["flags"] != "").any()
+    published = figure_of(drawn, "fit", source="published")
+    assert {"Cell", "Caution"}.isdisjoint(told_by(published, "point"))
+
+
+def test_a_bar_that_calls_for_caution_has_a_mark_at_its_end(drawn):
+    figure = figure_of(drawn, "split")
+    flagged = figure.data[figure.data["flags"] != ""]
+    at = ["batch_per_worker", "nodes"]
+    bars = flagged.groupby(at)["seconds"].sum()
+    spec = figure.spec()
+    (marks,) = [
+        pd.DataFrame(rows).set_index(at)["seconds"]
+        for layer, rows in zip(spec["layer"], rows_of(spec), strict=True)
+        if layer["mark"].get("text") == "!"
+    ]
+    assert 0 < len(bars) < figure.data.groupby(at).ngroups
+    assert marks.to_dict() == pytest.approx(bars.to_dict(), rel=1e-4)
+
+
+def test_losses_are_not_drawn_below_nothing_nor_accuracies_above_all(drawn):
+    for value, end in (("loss", ("domainMin", 0)), ("accuracy", ("domainMax", 1))):
+        for layer in figure_of(drawn, f"{value}-by-epoch").spec()["layer"]:
+            assert end in layer["encoding"]["y"]["scale"].items()
 
 
 def test_crowded_points_are_hollow_and_not_on_the_line(drawn):
@@ -283,6 +375,15 @@ def test_crowded_points_are_hollow_and_not_on_the_line(drawn):
     assert set(points.loc[points["flags"] == "", "nodes"]) == {1, 2}
     line = figure.data[figure.data["role"] == "fitted"]
     assert line["nodes"].max() == 2
+
+
+def test_a_point_is_hollow_in_every_chart_or_in_none(study, drawn):
+    curves = study[1]["curves"].set_index("cell_id")["flags"]
+    assert (curves != "").any()
+    for name in ("time", "fit", "outlook", "reach", "speedup"):
+        figures = [one for one in drawn.values() if one.figure == name]
+        points = pd.concat([one.data for one in figures]).query("cell_id != ''")
+        assert points["flags"].tolist() == curves[points["cell_id"]].tolist(), name
 
 
 def test_the_predicted_line_begins_where_the_fitted_one_ends(drawn):
@@ -425,6 +526,21 @@ def test_intervals_of_a_fit_are_drawn_as_far_as_the_frame(drawn):
     assert drawn_ends["low_s"].min() >= values.min().min() / 1.41
 
 
+def test_axes_of_counts_have_whole_numbers_and_not_too_many():
+    assert whole([2, 4]) == [2, 3, 4] and whole([1]) == [1]
+    assert whole(range(1, TICKS + 1)) == [*range(1, TICKS + 1)]
+    assert whole(range(1, 31)) == [*range(3, 31, 3)]
+
+
+def test_axes_of_nodes_and_epochs_have_a_mark_for_each_of_few(drawn):
+    for figure in drawn.values():
+        for name in ("nodes", "epoch"):
+            axes = [layer["encoding"].get("x", {}) for layer in figure.spec()["layer"]]
+            axes = [axis for axis in axes if axis.get("field") == name]
+            for axis in axes:
+                assert all(isinstance(mark, int) for mark in axis["axis"]["values"]), figure.name
+
+
 def test_every_kind_has_a_colour_and_a_shape():
     assert set(theme.KIND_COLOURS) == set(theme.KIND_SHAPES) == set(KINDS)
     labels = [kind_label(kind, projected=p) for kind in KINDS for p in (False, True)]
@@ -447,7 +563,8 @@ def contrast(one, other):
 
 def test_marks_stand_out_from_the_light_and_the_dark_page():
     marks = [*theme.KIND_COLOURS.values(), *theme.PART_COLOURS.values(), theme.NEUTRAL]
-    marks += theme.batch_colours(7)
+    marks += [tone for tones in theme.KIND_TONES.values() for tone in tones]
+    marks += theme.ramp(7) + theme.batch_colours(range(1, 2049)) + theme.node_colours(range(1, 257))
     pages = (LIGHT_PAGE, LIGHT_CARD, DARK_PAGE, DARK_CARD)
     assert all(contrast(mark, page) >= 3 for mark, page in itertools.product(marks, pages))
 
@@ -461,8 +578,35 @@ def test_text_is_readable_on_the_light_and_the_dark_page():
 
 
 @pytest.mark.parametrize("count", range(1, 9))
-def test_batches_have_as_many_colours_as_there_are(count):
-    assert len(set(theme.batch_colours(count))) == count
+def test_a_ramp_has_as_many_colours_as_are_asked_for(count):
+    assert len(set(theme.ramp(count))) == count
+
+
+def test_every_batch_and_every_number_of_nodes_has_a_colour_of_its_own():
+    doubled = [2**power for power in range(17)]
+    colours = theme.batch_colours(doubled) + theme.node_colours([1, 3, *doubled[1:11]])
+    assert len(set(colours)) == len(colours)
+    assert theme.batch_colours([32]) + theme.batch_colours([512]) == theme.batch_colours([32, 512])
+    for ramp in (theme.batch_colours(doubled[3:11]), theme.node_colours([1, 2, 3, 4, 8, 16])):
+        assert all(contrast(*pair) > 1.3 for pair in itertools.pairwise(ramp)), "alike in grey"
+
+
+def colours_of(figures, field):
+    """Return every colour that figures draw a value of `field` in: value -> colours."""
+    found = {}
+    for figure in figures:
+        for layer in figure.spec()["layer"]:
+            colour = layer["encoding"].get("color", {})
+            if colour.get("field") == field:
+                scale = colour["scale"]
+                for value, drawn_in in zip(scale["domain"], scale["range"], strict=True):
+                    found.setdefault(value, set()).add(drawn_in)
+    return found
+
+
+def test_a_batch_has_one_colour_in_all_charts(drawn):
+    colours = colours_of(drawn.values(), "batch_per_worker")
+    assert len(colours) > 2 and all(len(each) == 1 for each in colours.values())
 
 
 def test_settings_stand_side_by_side_at_the_batches_that_all_have(tmp_path):
@@ -493,7 +637,30 @@ def test_settings_stand_side_by_side_at_the_batches_that_all_have(tmp_path):
     assert len(rows) == 4 * 5
     figure = settings.settings(rows, {"model": "fashion_cnn"})
     assert "0.2 core, 25 Mbit/s, batch 64: " in figure.alt
-    assert figure.spec()["layer"][0]["encoding"]["y"]["field"] == "setting"
+    assert figure.title.startswith("multi_worker_mirrored, one step on 4 nodes")
+    order = figure.spec()["layer"][0]["encoding"]["y"]["sort"]
+    assert {label.replace("|", " ") for label in order} == set(rows["setting"])
+
+
+def test_strategies_share_the_chart_of_settings_of_a_number_of_nodes(tmp_path):
+    cells = [
+        make.cell(
+            strategy=strategy,
+            n=2,
+            experiment=f"link_{rate}",
+            cluster={"kind": "emulated", "link": {"rate_mbit": rate}},
+        )
+        for strategy in ("custom_loop", "multi_worker_mirrored")
+        for rate in (25, 100)
+    ]
+    tables = build_tables(make.write(map(make.record, cells), tmp_path), None)
+    (figure,) = [one for one in measured_figures(tables) if one.figure == "settings"]
+    spec = figure.spec()
+    order = spec["layer"][0]["encoding"]["y"]["sort"]
+    names = [label.partition("|")[0] for label in order]
+    assert names in (sorted(names), sorted(names, reverse=True)) and len(set(names)) == 2
+    assert len(order) == 4 and spec["height"] >= 20 * len(order)
+    assert "custom_loop, 0.2 core, 25 Mbit/s, batch" in figure.alt
 
 
 def test_one_setting_makes_no_figure_of_settings(tmp_path):

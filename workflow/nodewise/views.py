@@ -352,11 +352,11 @@ def with_launches(predictions: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFra
     lines = pd.concat([scaling_lines(curves), curves.assign(line=curves["strategy"])])
     lines = lines.drop(columns="strategy").rename(columns={"line": "strategy", "kind": "source"})
     at = ["source", "study", "experiment", "model", "strategy", *POINT]
-    values = ["repeats", "cell_id"]
-    rows = predictions.merge(lines.drop_duplicates(at)[[*at, *values]], "left", at)
+    rows = predictions.merge(lines.drop_duplicates(at)[[*at, *LAUNCHES]], "left", at)
     observed = rows["observed_s"].notna()
     return rows.assign(
         repeats=rows["repeats"].where(observed).astype("Int64"),
+        flags=rows["flags"].where(observed).fillna(""),
         cell_id=rows["cell_id"].where(observed).fillna(""),
     )
 
@@ -382,15 +382,18 @@ def fit_roles(predictions: pd.DataFrame) -> pd.DataFrame:
 
     `fitted` and `predicted` are points of the line, the latter on more nodes than any point it was
     fitted to; `observed` are the observed points, `held out` what a law gave for points that it
-    was not shown. `flags` says of observed points that there were more workers than cores.
+    was not shown. `flags` says what observed points call for caution about: theirs, or, where
+    the predictions have none, that there were more workers than cores.
 
     Args:
-        predictions: as `with_trials` returns them.
+        predictions: as `with_trials` or `with_launches` returns them.
     """
     lines = full_fit(predictions)
     lines["role"] = lines["beyond"].map({True: "predicted", False: "fitted"})
     crowded = predictions["scenario"] == OVERSUBSCRIBED
-    rows = predictions.assign(flags=crowded.map({True: TOO_MANY_WORKERS, False: ""}))
+    told_of = crowded.map({True: TOO_MANY_WORKERS, False: ""})
+    own = predictions.get("flags", told_of)
+    rows = predictions.assign(flags=own.mask(own == "", told_of))
     told = crowded | (rows["scenario"] == ALL_POINTS)
     points = rows[told].dropna(subset="observed_s").assign(role="observed")
     held = rows[rows["held_out"] & ~told].assign(role="held out")

@@ -20,6 +20,7 @@ from nodewise.architecture import read_architectures
 from nodewise.beside import beside
 from nodewise.charts import calibration, fits, models, scaling, settings, theme, ways
 from nodewise.charts.figure import VEGA_LITE, Figure, spec_json
+from nodewise.charts.theme import MOST_TONES
 from nodewise.outputs import update_folder
 from nodewise.quantities import kind_label
 from nodewise.tables import read_tables
@@ -109,20 +110,23 @@ def measured_figures(tables: views.Tables) -> Iterator[Figure]:
             views.speedups(curves),
         )
     )
+    varied = views.settings(tables)
+    short = _short(curves, varied)
+    times = _told_apart(times, short)
     yield from (scaling.training_time(*one) for one in _each(times, views.MODEL))
     yield from (scaling.accuracy(*one) for one in _each(accuracies, views.MODEL))
     yield from (scaling.improvement(*one) for one in _each(views.improvements(tables), ["study"]))
     yield from (ways.throughput(*one) for one in _each(views.ways(curves), _WAYS))
     yield from (ways.parts(*one) for one in _each(views.way_parts(curves), _WAYS))
-    varied = views.settings(tables)
-    short = _short(curves, varied)
     splits = _without(short, views.step_parts(curves))
     yield from (scaling.step_split(*one) for one in _each(splits, _LINE))
     for one in _each(_without(short, speedups), _LINE):
         yield from (scaling.speedup(*one), scaling.efficiency(*one))
+        if one[0].loc[one[0]["nodes"] > 1, "batch_per_worker"].nunique() > 1:
+            yield scaling.speedup_by_batch(*one)
     for one in _each(views.epochs(tables), ["experiment", "model", "dataset", "kind"]):
         yield from (scaling.by_epoch(*one, "loss"), scaling.by_epoch(*one, "accuracy"))
-    for one in _each(varied, ["model", "dataset", "line", "nodes"]):
+    for one in _each(varied, ["model", "dataset", "nodes"]):
         yield settings.settings(*one)
 
 
@@ -163,6 +167,22 @@ def _short(curves: pd.DataFrame, varied: pd.DataFrame) -> pd.DataFrame:
     counts = curves.groupby(_EXPERIMENT)["nodes"].nunique()
     short = counts[counts <= 2].reset_index()[_EXPERIMENT]
     return short.merge(varied[_EXPERIMENT].drop_duplicates())
+
+
+def _told_apart(times: pd.DataFrame, short: pd.DataFrame) -> pd.DataFrame:
+    """Return `times` of no more lines than can be told apart, as far as others show the rest.
+
+    Where a model has more of a kind at one batch, those of `short` are left to the chart of
+    settings, if any of ours remain.
+    """
+    at = [*views.MODEL, "kind", "batch_per_worker"]
+    lines = times.drop_duplicates([*at, "cluster", "line", "experiment"]).groupby(at).size()
+    many = lines[lines > MOST_TONES].reset_index()[views.MODEL].drop_duplicates()
+    rest = _without(short, times)
+    ours = rest.loc[rest["experiment"] != "", views.MODEL].drop_duplicates()
+    crowded = times[views.MODEL].merge(many.merge(ours), "left", indicator=True)["_merge"] == "both"
+    shown: pd.DataFrame = times[~crowded.to_numpy() | times.index.isin(rest.index)]
+    return shown
 
 
 def _without(compared: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:

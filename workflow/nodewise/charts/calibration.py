@@ -73,8 +73,8 @@ def _layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
     lines = data[data["role"].isin(["fitted", "predicted"])]
     points = data[data["role"] == "observed"].assign(kind=kind)
     crosses = data[data["role"] == "held out"].assign(kind=HELD_OUT)
-    scale = alt.Scale(domain=payloads, range=theme.batch_colours(len(payloads)))
-    legend = alt.Legend(symbolOpacity=1, columns=few(3, 6))
+    scale = alt.Scale(domain=payloads, range=theme.ramp(len(payloads)))
+    legend = alt.Legend(symbolOpacity=1, columns=few(3, 5, 6))
     y = _VIEW.y().axis(tickCount=6)
     kinds = [kind, HELD_OUT] if len(crosses) else [kind]
     shape = alt.Shape("kind:N", title=None, scale=shapes_of(kinds)).legend(
@@ -100,7 +100,7 @@ def _layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
     ]
     shown = layers if len(crosses) else layers[:3]
     colour = alt.Color("payload:N", title="Payload", scale=scale, legend=legend)
-    return [layer.encode(x=nodes_axis(), color=colour) for layer in shown]
+    return [layer.encode(x=nodes_axis(data["nodes"]), color=colour) for layer in shown]
 
 
 def _in_words(rows: pd.DataFrame) -> str:

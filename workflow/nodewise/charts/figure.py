@@ -4,12 +4,13 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import altair as alt
 import pandas as pd
+from altair.utils.schemapi import UndefinedType
 
 from nodewise.charts import theme
 from nodewise.quantities import KINDS, base_kind, write_number
@@ -17,6 +18,11 @@ from nodewise.titles import title_of_column
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
+# expressions of Vega: a chart on a telephone, and one of two beside each other or narrower; not by
+# the signal `width`, which shrinks while the chart is laid out
+PHONE = "containerSize()[0] < 360"
+HALF = "containerSize()[0] < 500"
+TICKS = 12  # on an axis of whole numbers
 LOG: dict[str, Any] = {"type": "log", "nice": False, "padding": 12}
 
 
@@ -65,6 +71,7 @@ class Figure:
         views: the ways to look at its values, the one that is drawn first; none if they cannot be
             switched.
         axis: where the values are drawn.
+        height: of the plot, in pixels.
     """
 
     figure: str
@@ -77,6 +84,7 @@ class Figure:
     caption: str
     views: Sequence[View] = ()
     axis: Literal["x", "y"] = "y"
+    height: int = theme.HEIGHT
 
     @property
     def name(self) -> str:
@@ -107,7 +115,7 @@ class Figure:
             "layer": layers,
             **(data[0] if len(frames) == 1 else {}),
             "description": self.alt,
-            "height": theme.HEIGHT,
+            "height": self.height,
             "title": {"text": self.title, "subtitle": " · ".join([*self.kinds, *self.where])},
             "usermeta": {
                 "figure": self.figure,
@@ -158,9 +166,29 @@ def _name(records: list[dict[str, Any]]) -> str:
     return f"data-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
-def few(narrow: int, wide: int) -> alt.ExprRef:
-    """Return the columns of a legend: `narrow` in half a page or on a telephone, else `wide`."""
-    return alt.ExprRef(f"width < 420 ? {narrow} : {wide}")
+def whole(counts: Collection[float]) -> list[int]:
+    """Return the whole numbers from the least to the most of `counts`, `TICKS` at the most.
+
+    Left to itself, Vega sets ticks between them where the axis is short, and rounds their labels.
+    """
+    low, high = int(min(counts)), int(max(counts))
+    step = -(-(high - low + 1) // TICKS)
+    return [*range(low if step == 1 else -(-low // step) * step, high + 1, step)]
+
+
+def of_lines(columns: alt.ExprRef | UndefinedType = alt.Undefined) -> alt.Legend:
+    """Return the legend of how lines are dashed, its lines long enough to show that."""
+    return alt.Legend(
+        symbolType="stroke",
+        symbolStrokeColor=theme.NEUTRAL,
+        symbolSize=600,
+        columns=columns,
+    )
+
+
+def few(phone: int, half: int, wide: int) -> alt.ExprRef:
+    """Return the number of legend columns: on a telephone, in half a page's width, and in all."""
+    return alt.ExprRef(f"{PHONE} ? {phone} : {HALF} ? {half} : {wide}")
 
 
 def spec_json(spec: dict[str, Any]) -> str:
@@ -198,8 +226,9 @@ def hollow() -> alt.FillOpacityValue:
 
 
 def tooltip(data: pd.DataFrame, names: Sequence[str]) -> list[alt.Tooltip]:
-    """Return tooltips for those of `names` that have values in `data`."""
-    told = data[[*names]].notna().any()
+    """Return tooltips for those of `names` that have values in `data`, the cell of a row last."""
+    names = [*names, *({"cell_id"} & set(data.columns) - {*names})]
+    told = {name: (data[name].notna() & ~data[name].isin([""])).any() for name in names}
     return [
         alt.Tooltip(
             f"{name}:{_type(data[name])}",

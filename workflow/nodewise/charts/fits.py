@@ -1,27 +1,29 @@
 """Figures of the overhead formulas: their fit to the points, and what they say of more nodes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import altair as alt
 import pandas as pd
 
 from nodewise.charts import theme
 from nodewise.charts.figure import (
+    PHONE,
     Figure,
     View,
     few,
     hollow,
     in_words,
     inline,
+    of_lines,
     shapes_of,
     tooltip,
+    whole,
 )
-from nodewise.charts.scaling import batch_colour, batch_fill
+from nodewise.charts.scaling import HOLLOW, batch_colour, batch_fill
 from nodewise.quantities import write_number
 from nodewise.views import LAUNCHES, POINT
 
 _ALONG = "Solid line: the fitted formula; dashed: its predictions."
-_CROWDED = "Hollow points: more workers than cores."
 HELD_OUT = "predicted, held out"
 _FIT = View("absolute", "Step time: the formula and the points", "fitted_s", "Step time (s)", "log")
 _OUTLOOK = (
@@ -83,7 +85,7 @@ def overhead_fit(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         title=_FIT.heading,
         kinds=kinds,
         alt=f"Step time. {in_words(_told(data.assign(s=drawn), kind), 's', 's')}",
-        caption=f"{_ALONG} Shaded: its 90 % interval. {_CROWDED}"
+        caption=f"{_ALONG} Shaded: its 90 % interval. {HOLLOW}"
         + (crosses if (data["role"] == "held out").any() else ""),
         views=(_FIT,),
     )
@@ -114,7 +116,7 @@ def outlook(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         alt=f"{_OWN}. {in_words(_told(data, kind), 'speedup', '×')}",
         caption=(
             "Throughput against the same strategy on one node, at the same batch per worker. Below "
-            f"the dashed rule, one node is faster. {_ALONG} {_CROWDED}"
+            f"the dashed rule, one node is faster. {_ALONG} {HOLLOW}"
         ),
         views=_OUTLOOK,
     )
@@ -169,10 +171,13 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     values = ["efficiency", "efficiency_low", "efficiency_high", "fitted_s", "low_s", "high_s"]
     data = rows[["role", *POINT, "rate_bit_s", *values, "cell_id"]]
     batch = data["batch_per_worker"].iloc[0]
+    lines, seen = _stretches(data), data[data["role"] == "observed"].assign(kind=kind)
+    # of several numbers of nodes, intervals that lie on each other could not be read
+    shaded = int((seen if len(seen) else lines)["nodes"].max())
     return Figure(
         figure="rates",
         of=of,
-        layers=_rate_layers(data, kind),
+        layers=_rate_layers(lines, seen, shaded),
         data=data,
         title=view.heading,
         kinds=[kind, "fitted", "predicted"],
@@ -181,31 +186,32 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
             f"At {batch} examples per worker, with the fitted bandwidth scaled to each rate, which "
             "is in the node's own time. "
             "Points are measured over links of that rate. Where a line is dashed, it leaves the "
-            "rates or the numbers of nodes that were measured. Shaded: 90 % interval."
+            "rates or the numbers of nodes that were measured. Shaded: 90 % interval on "
+            f"{shaded} nodes.{_rates_missed(data)}"
         ),
         views=_RATES,
     )
 
 
-def _rate_layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
-    """Return intervals, lines over the rates (dashed where nothing was measured), and points."""
+def _rate_layers(lines: pd.DataFrame, seen: pd.DataFrame, shaded: int) -> list[alt.Chart]:
+    """Return an interval, lines over the rates (dashed where nothing was measured), and points."""
     view = _RATES[0]
-    counts = sorted(data["nodes"].unique())
-    colours = alt.Scale(domain=counts, range=theme.batch_colours(len(counts)))
+    counts = sorted(map(int, pd.concat([lines["nodes"], seen["nodes"]]).unique()))
+    colours = alt.Scale(domain=counts, range=theme.node_colours(counts))
     colour = alt.Color("nodes:O", title="Nodes", scale=colours).legend(symbolOpacity=1)
     x = alt.X("rate_bit_s:Q", title="Rate of the link in the node's own time, bit/s, log scale")
     x = x.scale(type="log", nice=False, padding=12).axis(format="~s", tickCount=4, grid=False)
-    dash = alt.StrokeDash("role:N", title=None).legend(
-        symbolType="stroke", symbolStrokeColor=theme.NEUTRAL
-    )
+    legend = of_lines(columns=few(1, 1, 2))
+    legend.labelExpr = f"'formula, ' + datum.label + ({PHONE} ? '' : ' what was measured')"
+    dash = alt.StrokeDash("role:N", title=None, legend=legend)
     dash = dash.scale(domain=["within", "beyond"], range=[[1, 0], [5, 4]])
-    lines, seen = _stretches(data), data[data["role"] == "observed"].assign(kind=kind)
     told = ["nodes", "rate_bit_s", "efficiency", "efficiency_low", "efficiency_high", "fitted_s"]
     line = alt.Chart(inline(lines)).mark_line(strokeWidth=1.8)
-    band = alt.Chart(inline(lines)).mark_area(opacity=0.12)
+    band = alt.Chart(inline(lines[lines["nodes"] == shaded])).mark_area(opacity=0.16)
     point = alt.Chart(inline(seen)).mark_point(size=64, strokeWidth=2, opacity=1, filled=True)
     at = {"x": x, "color": colour}
-    shape = alt.Shape("kind:N", legend=None, scale=shapes_of([kind]))
+    shape = alt.Shape("kind:N", title=None, scale=shapes_of(sorted(seen["kind"].unique())))
+    shape = shape.legend(symbolFillColor=theme.NEUTRAL, symbolStrokeColor=theme.NEUTRAL)
     return [
         band.encode(
             y=view.y("efficiency_low"),
@@ -261,10 +267,10 @@ def _savings_layers(law: pd.DataFrame, points: pd.DataFrame) -> list[alt.Chart]:
     ideal = pd.DataFrame({"nodes": law["nodes"], "saved": 1 - 1 / law["nodes"]})
     kinds = ["observed", _FORESEEN]
     shape = alt.Shape("role:N", title=None).scale(domain=kinds, range=["diamond", "circle"])
-    shape = shape.legend(columns=few(1, 2))
+    shape = shape.legend(columns=few(1, 2, 2))
     told = ["role", "nodes", "saved"]
     colour = theme.KIND_COLOURS
-    at = {"x": nodes_axis()}
+    at = {"x": nodes_axis(law["nodes"])}
     return [
         alt.Chart(inline(ideal))
         .mark_line(strokeDash=[2, 3], strokeWidth=1.2, color=theme.NEUTRAL)
@@ -316,6 +322,23 @@ def _rates_in_words(data: pd.DataFrame) -> str:
     return f"Predicted: {'; '.join(said)}."
 
 
+def _rates_missed(data: pd.DataFrame) -> str:
+    """Say how far the efficiencies that were measured are from the formula at their rates."""
+    at = ["nodes", "rate_bit_s"]
+    law = data[data["role"] != "observed"].drop_duplicates(at)
+    seen = data.loc[data["role"] == "observed", [*at, "efficiency"]]
+    both = seen.merge(law, "inner", at, suffixes=("_seen", "")).dropna(subset="efficiency_seen")
+    if both.empty:
+        return ""
+    off = (both["efficiency_seen"] / both["efficiency"] - 1).sort_values()
+    inside = both["efficiency_seen"].between(both["efficiency_low"], both["efficiency_high"]).sum()
+    ends = dict.fromkeys(f"{end:+.0%}".replace("%", " %") for end in (off.iloc[0], off.iloc[-1]))
+    return (
+        " The formula is fitted to the points of one link: the measured efficiencies differ from "
+        f"it by {' to '.join(ends)}; {inside} of {len(both)} are in the interval."
+    )
+
+
 def _saved_in_words(data: pd.DataFrame) -> str:
     said = []
     for role, rows in data.groupby("role", sort=False):
@@ -353,7 +376,7 @@ def _layers(
     `data` are `inline`, and `lines` what `_joined` returns of them. `values` are the columns of the
     line, which the crosses share, and of the observed points.
     """
-    x = x or nodes_axis()
+    x = x or nodes_axis(data["nodes"])
     of_line, of_points = values
     points = data[data["role"] == "observed"].assign(kind=kind)
     held = data[data["role"] == "held out"].assign(kind=HELD_OUT)
@@ -390,7 +413,7 @@ def _interval(lines: pd.DataFrame, colour: alt.Color, bottom: float, top: float)
     ends = {end: rows[end].clip(bottom, top) for end in ("low_s", "high_s")}
     area = alt.Chart(inline(rows.assign(**ends))).mark_area(opacity=0.12)
     encoded: alt.Chart = area.encode(
-        x=nodes_axis(),
+        x=nodes_axis(lines["nodes"]),
         y=_FIT.y("low_s"),
         y2=alt.Y2("high_s"),
         color=colour,
@@ -405,16 +428,16 @@ def line_dash() -> alt.StrokeDash:
         "role:N",
         title=None,
         scale=alt.Scale(domain=["fitted", "predicted"], range=[[1, 0], [5, 4]]),
-        legend={"symbolType": "stroke", "symbolStrokeColor": theme.NEUTRAL},
+        legend=of_lines(),
     )
 
 
-def nodes_axis() -> alt.X:
-    """Return the axis of node counts."""
+def nodes_axis(counts: Collection[float]) -> alt.X:
+    """Return the axis of these node counts."""
     return alt.X(
         "nodes:Q",
         title="Nodes",
-        axis={"tickMinStep": 1, "format": "d"},
+        axis={"values": whole(counts), "format": "d"},
         scale={"zero": False, "nice": False, "padding": 12},
     )
 

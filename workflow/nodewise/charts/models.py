@@ -8,7 +8,7 @@ import pandas as pd
 
 from nodewise.architecture import Architecture
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, inline, shapes_of, tooltip
+from nodewise.charts.figure import HALF, Figure, inline, shapes_of, tooltip
 from nodewise.models import registry
 from nodewise.quantities import write_number
 
@@ -89,7 +89,7 @@ def _equal_ratios(equal: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
     )
     names = (
         alt.Chart(equal[equal["payload_bytes"] == right])
-        .mark_text(align="right", baseline="bottom", dx=-4, fontSize=10)
+        .mark_text(align="right", baseline="bottom", dx=-4, fontSize=12)
         .encode(x=x, y=y, text=alt.Text("ratio:N"))
     )
     return [lines, names]
@@ -111,13 +111,31 @@ def _named_points(shown: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
         )
     )
     middle = math.sqrt(shown["payload_bytes"].min() * shown["payload_bytes"].max())
+    named = shown.assign(lift=_lifts(shown, middle))
     labels = [
-        alt.Chart(shown[(shown["payload_bytes"] <= middle) == before])
-        .mark_text(align="left" if before else "right", dx=9 if before else -9, fontSize=12)
+        alt.Chart(rows)
+        .mark_text(
+            align="left" if before else "right",
+            dx=9 if before else -9,
+            dy=alt.ExprRef(f"{HALF} ? datum.lift : 0"),
+            fontSize=12,
+        )
         .encode(x=x, y=y, text=alt.Text("model:N"))
         for before in (True, False)
+        if len(rows := named[(named["payload_bytes"] <= middle) == before])
     ]
     return [*labels, points]
+
+
+def _lifts(data: pd.DataFrame, middle: float) -> list[int]:
+    """Return how far each name moves where there is little room: neighbours apart.
+
+    From the uppermost point on, names of one side go up and down in turn, those of the other down
+    and up.
+    """
+    before = data["payload_bytes"] <= middle
+    ranks = data.groupby(before)["training_flops"].rank(method="first", ascending=False)
+    return [9 if (rank % 2 == 1) == left else -9 for rank, left in zip(ranks, before, strict=True)]
 
 
 def _powers_of_ten(values: pd.Series) -> list[float]:

@@ -11,6 +11,8 @@ import pandas as pd
 from nodewise.cells import node_in_words
 from nodewise.charts import theme
 from nodewise.charts.figure import (
+    HALF,
+    PHONE,
     Figure,
     View,
     few,
@@ -19,10 +21,11 @@ from nodewise.charts.figure import (
     inline,
     kind_shape,
     kinds_of,
-    shapes_of,
+    of_lines,
     tooltip,
+    whole,
 )
-from nodewise.charts.stacks import PALE, stacked
+from nodewise.charts.stacks import PALE, cautions, stacked
 from nodewise.models import title_of
 from nodewise.quantities import PROJECTED, counted, write_number
 from nodewise.views import LAUNCHES
@@ -33,10 +36,20 @@ MOST_LINES = 2  # strategies that need no colour each: one, and its beginning on
 _POINT = ["line", "batch_per_worker", "nodes"]
 _TIME = ["step_time_s", "step_time_low_s", "step_time_high_s"]
 _SPEEDUP = View("speedup", "Speed-up by nodes", "speedup", "Speed-up against one node")
+_BATCHES = View("speedup", "Speed-up by batch", "speedup", "Speed-up against one node")
 _THROUGHPUT = View(
     "absolute", "Examples per second by nodes", "examples_per_s", "Examples per second"
 )
-_UNTOLD = ("experiment", "cell_id")
+_UNTOLD = ("experiment", "cell_id", "series", "dash")
+# what may tell lines of one kind and batch from each other, the shortest names first
+_TELLING = (
+    (),
+    ("cluster",),
+    ("line",),
+    ("cluster", "line"),
+    ("experiment",),
+    ("experiment", "line"),
+)
 
 
 def training_time(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
@@ -138,7 +151,7 @@ def _improvement_layers(data: pd.DataFrame) -> list[alt.Chart]:
     legend = alt.Legend(
         direction="vertical",
         symbolOpacity=1,
-        labelExpr="width < 300 ? split(replace(datum.label, ' step', '|step'), '|') : datum.label",
+        labelExpr=f"{PHONE} ? split(replace(datum.label, ' step', '|step'), '|') : datum.label",
     )
     colour, fill, shape = _told_by_kind(data, legend)
     marks = (
@@ -163,13 +176,17 @@ def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw the parts of a step, stacked, by batch and nodes (`views.step_parts`)."""
     data = rows[["kind", *_POINT, "part", "seconds", *LAUNCHES]]
     told = ["kind", "part", *_POINT, "seconds", "repeats", "flags"]
-    bars = stacked(data, told, x=_batch_axis(data), xOffset=_node_offset(data, BAR_GAP))
+    places: dict[str, alt.X | alt.XOffset] = {
+        "x": _batch_axis(data),
+        "xOffset": _node_offset(data, BAR_GAP),
+    }
+    bars = stacked(data, told, **places)
     step = data.groupby(["batch_per_worker", "nodes"])["seconds"].transform("sum")
     shares = data.assign(share=data["seconds"] / step)[data["part"] == "communicate"]
     return Figure(
         figure="split",
         of=of,
-        layers=[bars, _node_numbers(data, BAR_GAP)],
+        layers=[bars, *cautions(data, _POINT, **places), _node_numbers(data, BAR_GAP)],
         data=data,
         title="Where the time of a step goes",
         kinds=kinds_of(data),
@@ -208,6 +225,46 @@ def speedup(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     )
 
 
+def speedup_by_batch(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
+    """Draw throughput against one node over the batches (`views.speedups`), a line per nodes."""
+    rows = rows[rows["nodes"] > 1].reset_index(drop=True)
+    data = rows[["kind", *_POINT, "speedup", "examples_per_s", *LAUNCHES]]
+    counts = sorted(map(int, data["nodes"].unique()))
+    batches = sorted(map(int, data["batch_per_worker"].unique()))
+    nodes: dict[str, Any] = {
+        "title": "Nodes",
+        "scale": alt.Scale(domain=counts, range=theme.node_colours(counts)),
+        "legend": {"symbolOpacity": 1, "columns": few(4, 6, 8)},
+    }
+    x = alt.X("batch_per_worker:Q", title="Batch per worker, log scale")
+    x = x.scale(type="log", base=2, nice=False, padding=12).axis(values=batches, format="d")
+    base = alt.Chart(inline(data)).encode(x=x, y=_BATCHES.y(), color=alt.Color("nodes:O", **nodes))
+    even = alt.Chart(inline(data[["batch_per_worker", "nodes"]].assign(speedup=1)))
+    return Figure(
+        figure="batches",
+        of=of,
+        layers=[
+            even.mark_rule(strokeDash=[3, 4]).encode(y=_BATCHES.y()),
+            base.mark_line(strokeWidth=1.8, opacity=0.75),
+            base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
+                fill=alt.Fill("nodes:O", **nodes),
+                shape=kind_shape(data),
+                fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+                tooltip=tooltip(data, [str(name) for name in data.columns if name not in _UNTOLD]),
+            ),
+        ],
+        data=data,
+        title=_BATCHES.heading,
+        kinds=kinds_of(data),
+        alt=f"Throughput against one node. {in_words(data, 'speedup', '×')}",
+        caption=(
+            "Examples per second against one node at the same batch per worker. Below the dashed "
+            f"rule, one node is faster. {HOLLOW}"
+        ),
+        views=(_BATCHES,),
+    )
+
+
 def _ideal_speedup(data: pd.DataFrame) -> pd.DataFrame:
     """Return the ends of the ideal line of each batch: as many times one node as there are."""
     one = (data["examples_per_s"] / data["speedup"]).groupby(data["batch_per_worker"]).median()
@@ -240,24 +297,24 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
     data = rows[["kind", *names, value, "cell_id"]]
     heading, title = f"Training {value} by epoch", f"Training {value}"
     views = (View("absolute", heading, value, title),) if value == "loss" else ()
+    # neither is there a negative loss nor more than every example right
+    ends: dict[str, Any] = {"domainMin": 0} if value == "loss" else {"domainMax": 1}
     shown, strategies = inline(data), sorted(data["strategy"].unique())
-    dash = alt.StrokeDash("nodes:O", title="Nodes").legend(
-        symbolType="stroke", symbolStrokeColor=theme.NEUTRAL
-    )
+    dash = alt.StrokeDash("nodes:O", title="Nodes", legend=of_lines())
     colour, fill = batch_colour(data), batch_fill(data)
     if len(strategies) > len(theme.CATEGORIES):
         shown = shown.assign(label=data["strategy"] + " (" + data["nodes"].astype(str) + ")")
         colour, fill, dash = _many_lines(sorted(shown["label"].unique()))
     elif len(strategies) > MOST_LINES:
-        legend = alt.Legend(symbolOpacity=1, columns=few(2, 5))
+        legend = alt.Legend(symbolOpacity=1, columns=few(2, 3, 5))
         scale = alt.Scale(domain=strategies, range=theme.CATEGORIES[: len(strategies)])
         colour = alt.Color("strategy:N", title="Strategy", legend=legend, scale=scale)
         fill = alt.Fill("strategy:N", title="Strategy", legend=legend, scale=scale)
     base = alt.Chart(shown).encode(
         x=alt.X("epoch:Q", title="Epoch")
-        .axis(tickMinStep=1, format="d")
+        .axis(values=whole(data["epoch"]), format="d")
         .scale(zero=False, nice=False, padding=12),
-        y=alt.Y(f"{value}:Q", title=title).scale(zero=False, padding=10),
+        y=alt.Y(f"{value}:Q", title=title).scale(zero=False, padding=10, **ends),
         color=colour,
         detail=alt.Detail(["strategy:N", "batch_per_worker:O", "repeat:N", "nodes:O"]),
     )
@@ -286,7 +343,9 @@ def _many_lines(labels: list[str]) -> tuple[alt.Color, alt.Fill, alt.StrokeDash]
     title = "Strategy (nodes)"
     scale = alt.Scale(domain=labels, range=[theme.CATEGORIES[colour] for colour, _ in looks])
     stroke = alt.Scale(domain=labels, range=[theme.DASHES[dash] for _, dash in looks])
-    legend = alt.Legend(symbolType="stroke", symbolSize=300, symbolStrokeWidth=2, columns=few(1, 4))
+    legend = alt.Legend(
+        symbolType="stroke", symbolSize=300, symbolStrokeWidth=2, columns=few(1, 2, 4)
+    )
     return (
         alt.Color("label:N", title=title, scale=scale, legend=legend),
         alt.Fill("label:N", scale=scale, legend=None),
@@ -308,8 +367,8 @@ def _of_batches(data: pd.DataFrame) -> dict[str, Any]:
     batches = sorted(int(batch) for batch in data["batch_per_worker"].unique())
     return {
         "title": "Batch per worker",
-        "scale": alt.Scale(domain=batches, range=theme.batch_colours(len(batches))),
-        "legend": {"symbolOpacity": 1, "columns": few(3, 8)},
+        "scale": alt.Scale(domain=batches, range=theme.batch_colours(batches)),
+        "legend": {"symbolOpacity": 1, "columns": few(4, 6, 8)},
     }
 
 
@@ -330,9 +389,22 @@ def _node_offset(data: pd.DataFrame, gap: float | None = None) -> alt.XOffset:
 
 
 def _node_numbers(data: pd.DataFrame, gap: float | None = None) -> alt.Chart:
-    """Return the node counts as a second row of axis labels, above the batches."""
+    """Return the node counts as a second row of axis labels, above the batches.
+
+    Where there is no room for all, it is the first and the last one of each batch.
+    """
     points = data[["batch_per_worker", "nodes"]].drop_duplicates()
-    text = alt.Chart(points).mark_text(baseline="top", dy=5, fontSize=11)
+    ends = points.groupby("batch_per_worker")["nodes"].transform
+    end = points["nodes"].eq(ends("min")) | points["nodes"].eq(ends("max"))
+    room = 6 + 7 * len(str(points["nodes"].max()))  # pixels for one of them
+    room *= points["batch_per_worker"].nunique() * points["nodes"].nunique()
+    points = points.assign(end=end)
+    text = alt.Chart(points).mark_text(
+        baseline="top",
+        dy=5,
+        fontSize=12,
+        opacity=alt.ExprRef(f"datum.end || width > {room} ? 1 : 0"),
+    )
     numbers: alt.Chart = text.encode(
         x=_batch_axis(data),
         xOffset=_node_offset(data, gap),
@@ -343,18 +415,29 @@ def _node_numbers(data: pd.DataFrame, gap: float | None = None) -> alt.Chart:
 
 
 def _nested_points(data: pd.DataFrame, y: alt.Y, *, intervals: bool = False) -> list[alt.Chart]:
-    """Draw points over nodes within batch, a line per batch, kinds told by colour and shape."""
+    """Draw points over nodes within batch, a line per batch, kinds told by colour and shape.
+
+    Lines of one kind that are of several clusters have a tone of the kind's colour each.
+    """
     legend = alt.Legend(
         direction="vertical",
         symbolOpacity=1,
-        labelExpr="split(datum.label, width < 300 ? ', ' : '|')",
+        labelExpr=(
+            f"split(datum.label, {PHONE} ? regexp(': |, (?=generated)') : {HALF} ? ': ' : '|')"
+        ),
+        labelLimit=0,
     )
-    colour, fill, shape = _told_by_kind(data, legend)
+    data = _with_series(data)
+    colour, fill, shape = _told_by_kind(data, legend, by="series")
     base = alt.Chart(inline(data)).encode(
         x=_batch_axis(data), xOffset=_node_offset(data), color=colour
     )
-    lines = base.mark_line(strokeWidth=1.5, opacity=0.65).encode(
-        y=y, detail=alt.Detail(["batch_per_worker:O", "line:N", "experiment:N"])
+    lines = base.mark_line(strokeWidth=1.5, opacity=0.8).encode(
+        y=y,
+        strokeDash=alt.StrokeDash("dash:O", legend=None).scale(
+            domain=[*range(len(theme.DASHES))], range=theme.DASHES
+        ),
+        detail=alt.Detail(["batch_per_worker:O", "line:N", "experiment:N"]),
     )
     names = [str(name) for name in data.columns if name not in _UNTOLD]
     points = base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
@@ -373,15 +456,51 @@ def _nested_points(data: pd.DataFrame, y: alt.Y, *, intervals: bool = False) -> 
     return layers
 
 
-def _told_by_kind(data: pd.DataFrame, legend: alt.Legend) -> tuple[alt.Color, alt.Fill, alt.Shape]:
-    """Return stroke, fill and shape of points of each kind; the three share `legend`."""
-    kinds = kinds_of(data)
-    colours = alt.Scale(domain=kinds, range=theme.kind_colours(kinds))
+def _told_by_kind(
+    data: pd.DataFrame, legend: alt.Legend, by: str = "kind"
+) -> tuple[alt.Color, alt.Fill, alt.Shape]:
+    """Return stroke, fill and shape of points of each kind; the three share `legend`.
+
+    Where `by` is `series`, each series of a kind has a colour of its own, and the kind's shape.
+    """
+    names, kinds = _of_kinds(data, by)
+    tones = [tone for kind in kinds_of(data) for tone in theme.kind_tones(kind, kinds.count(kind))]
+    colours = alt.Scale(domain=names, range=tones)
+    shapes = alt.Scale(domain=names, range=theme.kind_shapes(kinds))
     return (
-        alt.Color("kind:N", title=None, scale=colours, legend=legend),
-        alt.Fill("kind:N", title=None, scale=colours, legend=legend),
-        alt.Shape("kind:N", title=None, scale=shapes_of(kinds), legend=legend),
+        alt.Color(f"{by}:N", title=None, scale=colours, legend=legend),
+        alt.Fill(f"{by}:N", title=None, scale=colours, legend=legend),
+        alt.Shape(f"{by}:N", title=None, scale=shapes, legend=legend),
     )
+
+
+def _of_kinds(data: pd.DataFrame, by: str) -> tuple[list[str], list[str]]:
+    """Return the values of `by`, those of one kind together, and the kind of each."""
+    named = [
+        (name, kind)
+        for kind in kinds_of(data)
+        for name in sorted(data.loc[data["kind"] == kind, by].unique())
+    ]
+    return [name for name, _ in named], [kind for _, kind in named]
+
+
+def _with_series(data: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with `series`, their kind and what tells their lines from others at a batch.
+
+    `dash` is the place of a series among those of its kind.
+    """
+    lines = data[["kind", "batch_per_worker", "cluster", "line", "experiment"]].drop_duplicates()
+    at = ["kind", "batch_per_worker"]
+    choices = ([*names] for names in _TELLING if not lines.duplicated([*at, *names]).any())
+    telling = next(choices, [*_TELLING[-1]])
+    several = lines.groupby("kind")[telling].nunique() > 1
+    named = [
+        ": ".join([kind, ", ".join(names)] if names and several.loc[kind].any() else [kind])
+        for kind, *names in data[["kind", *telling]].to_numpy()
+    ]
+    data = data.assign(series=named)
+    ranks = data.groupby("kind")["series"].rank("dense").astype("int64") - 1
+    return data.assign(dash=ranks % len(theme.DASHES))
 
 
 def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> list[alt.Chart]:
@@ -389,7 +508,7 @@ def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> list
     x = (
         alt.X("nodes:Q", title="Nodes")
         .axis(values=sorted(map(int, data["nodes"].unique())), format="d")
-        .scale(zero=False, padding=12)
+        .scale(zero=False, nice=False, padding=12)
     )
     base = alt.Chart(inline(data)).encode(x=x, y=y, color=batch_colour(data))
     guide = alt.Chart(inline(ideal))
@@ -408,7 +527,7 @@ def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> list
 
 
 def _several_clusters(data: pd.DataFrame) -> str:
-    """Say of which nodes the lines are, if not of equal ones: they are drawn alike."""
+    """Say of which nodes the lines are, if not of equal ones."""
     clusters = [node_in_words(cluster) for cluster in sorted(set(data["cluster"]) - {""})]
     said = f" Our points have a line for each kind of node: {'; '.join(clusters)}."
     return said * (len(clusters) > 1)

@@ -8,7 +8,7 @@ import pandas as pd
 from nodewise.charts import theme
 from nodewise.charts.figure import few, inline, tooltip
 
-PALE = "Pale bars: with a caution."
+PALE = "A bar with “!” calls for caution."
 
 
 def stacked(
@@ -23,7 +23,8 @@ def stacked(
     """
     parts = list(theme.PART_COLOURS)
     colours = alt.Scale(domain=parts, range=list(theme.PART_COLOURS.values()))
-    length, narrow = (alt.Y, 2) if "x" in places else (alt.X, 1)  # names take of the width
+    # names of lying bars take of the width
+    length, columns = (alt.Y, few(2, 3, 5)) if "x" in places else (alt.X, few(1, 2, 5))
     seconds = length("seconds:Q", title="Time of one step (s)").stack("zero")
     seconds = seconds.axis(tickCount=6, labelSeparation=8)
     bars: alt.Chart = (
@@ -32,11 +33,32 @@ def stacked(
         .mark_bar()
         .encode(
             seconds,
-            color=alt.Color("part:N", title=None, scale=colours).legend(columns=few(narrow, 5)),
+            color=alt.Color("part:N", title=None, scale=colours).legend(columns=columns),
             order=alt.Order("rank:Q"),
-            opacity=alt.OpacityValue(1, condition={"test": "datum.flags", "value": 0.6}),
             tooltip=tooltip(data, told),
             **places,
         )
     )
     return bars
+
+
+def cautions(
+    data: pd.DataFrame, at: Sequence[str], **places: alt.X | alt.Y | alt.XOffset | alt.YOffset
+) -> list[alt.Chart]:
+    """Return a mark at the end of each bar that calls for caution; nothing if none does.
+
+    Args:
+        data: what `stacked` was given.
+        at: the columns that tell the bars apart.
+        places: as `stacked` was given them.
+    """
+    bars = data.groupby([*at])["seconds"].sum().reset_index()
+    flagged = bars.merge(data.loc[data["flags"] != "", [*at]].drop_duplicates())
+    if flagged.empty:
+        return []
+    mark = alt.Chart(inline(flagged))
+    if "x" in places:
+        above = mark.mark_text(text="!", fontSize=13, fontWeight="bold", baseline="bottom", dy=-1)
+        return [above.encode(alt.Y("seconds:Q"), **places)]
+    beside = mark.mark_text(text="!", fontSize=13, fontWeight="bold", align="left", dx=3)
+    return [beside.encode(alt.X("seconds:Q"), **places)]

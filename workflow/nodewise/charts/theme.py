@@ -4,6 +4,7 @@ Mark colours keep a contrast of at least 3:1 on the white card and on the dark p
 kind of number has a shape of its own besides: nothing is told by colour alone.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,19 @@ KIND_COLOURS = {
     "counted": "#8a7a2e",
     "estimated": "#6f7680",
 }
+# a darker and a lighter tone of each, for lines of one kind that are of different clusters
+KIND_TONES = {
+    "measured": ("#296fa8", "#4a96d3"),
+    "emulated": ("#6f5bbe", "#9587cf"),
+    "emulated soft": ("#964ea8", "#b47cc3"),
+    "published": ("#ae4f0c", "#eb6b11"),
+    "fitted": ("#0d7a5b", "#11a37b"),
+    "predicted": ("#b03f8a", "#cd72af"),
+    "counted": ("#786b28", "#a39036"),
+    "estimated": ("#656c75", "#8a9199"),
+}
+MOST_TONES = 3  # with the colour itself
+DASHES: list[Sequence[float]] = [[1, 0], [6, 3], [1.5, 2.5], [8, 3, 2, 3]]
 KIND_SHAPES = {
     "measured": "circle",
     "emulated": "square",
@@ -41,17 +55,41 @@ CATEGORIES = [
     "#b98108",
     "#6f7680",
 ]
-# of lines, where there are more of them than colours
-DASHES = [[1, 0], [6, 3], [2, 3], [10, 3, 2, 3]]
+# in the order of a step, a dark and a light one in turn: to be told apart in grey
 PART_COLOURS = {
-    "input": "#6366c4",
-    "compute": "#2b8a8f",
-    "wait": "#b98108",
-    "communicate": "#b8477a",
-    "apply": "#7b8794",
+    "input": "#5e61c3",
+    "compute": "#319fa4",
+    "wait": "#8e6306",
+    "communicate": "#ca769d",
+    "apply": "#626d78",
 }
 NEUTRAL = "#7b8794"
-_BATCH_STOPS = ("#4a6fe0", "#8b57cf", "#c2549d", "#d2600f", "#b08209")
+_RAMP = ("#4a6fe0", "#8b57cf", "#c2549d", "#d2600f", "#b08209")
+# One colour for one number in every chart: what lies between two of these has a colour between
+# theirs. Neighbours are a dark and a light one, to be told apart in grey; no batch looks like a
+# number of nodes.
+_BATCHES = {
+    1: "#28797e",
+    8: "#4f6e9c",
+    16: "#5e90de",
+    32: "#3961dd",
+    64: "#a67dda",
+    128: "#b03f8a",
+    256: "#de6f60",
+    512: "#ae4f0c",
+    1024: "#b9880a",
+    65536: "#6f6a1a",
+}
+_NODES = {
+    1: "#616c7a",
+    2: "#0f9bbd",
+    3: "#08795e",
+    4: "#57a122",
+    8: "#756c0f",
+    16: "#b18b27",
+    64: "#96602c",
+    1024: "#c87d3c",
+}
 
 WIDTH, HEIGHT = 720, 320
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
@@ -69,26 +107,53 @@ def kind_shapes(labels: Sequence[str]) -> list[str]:
     ]
 
 
-def batch_colours(count: int) -> list[str]:
-    """Return `count` colours along one ramp, for batches in rising order."""
-    last = len(_BATCH_STOPS) - 1
-    if count == 1:
-        return [_BATCH_STOPS[0]]
-    return [_between(last * index / (count - 1)) for index in range(count)]
+def kind_tones(label: str, count: int) -> list[str]:
+    """Return colours for `count` lines of one kind: tones of its own colour, if they are few."""
+    kind = base_kind(label)
+    dark, light = KIND_TONES[kind]
+    few = {1: [KIND_COLOURS[kind]], 2: [dark, light], 3: [dark, KIND_COLOURS[kind], light]}
+    return few.get(count) or [CATEGORIES[index % len(CATEGORIES)] for index in range(count)]
 
 
-def _between(position: float) -> str:
-    low = min(int(position), len(_BATCH_STOPS) - 2)
-    share = position - low
-    ends = [[int(stop[i : i + 2], 16) for i in (1, 3, 5)] for stop in _BATCH_STOPS[low : low + 2]]
+def batch_colours(batches: Sequence[int]) -> list[str]:
+    """Return the colour of each batch, the same in every chart."""
+    return [_of(batch, _BATCHES) for batch in batches]
+
+
+def node_colours(counts: Sequence[int]) -> list[str]:
+    """Return the colour of each number of nodes, the same in every chart."""
+    return [_of(count, _NODES) for count in counts]
+
+
+def ramp(count: int) -> list[str]:
+    """Return `count` colours along one ramp, for what rises and is neither batch nor nodes."""
+    last = len(_RAMP) - 1
+    places = [last * index / max(count - 1, 1) for index in range(count)]
+    lows = [min(int(place), last - 1) for place in places]
+    ends = zip(places, lows, strict=True)
+    return [_mixed(_RAMP[low], _RAMP[low + 1], place - low) for place, low in ends]
+
+
+def _of(value: int, stops: dict[int, str]) -> str:
+    """Return the colour of `value`, on the scale of logarithms between the two nearest stops."""
+    low = max((stop for stop in stops if stop <= value), default=min(stops))
+    high = min((stop for stop in stops if stop > value), default=low)
+    share = math.log(value / low) / math.log(high / low) if low < value < high else 0
+    return _mixed(stops[low], stops[high], share)
+
+
+def _mixed(one: str, other: str, share: float) -> str:
+    ends = [[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in (one, other)]
     mixed = [round(a + (b - a) * share) for a, b in zip(*ends, strict=True)]
     return "#" + "".join(f"{channel:02x}" for channel in mixed)
 
 
 def vega_config(*, dark: bool) -> dict[str, Any]:
     """Return the Vega-Lite config of the light or the dark page."""
-    ink, muted, faint = (
-        ("#e4e7ec", "#a9b1bd", "#3a404b") if dark else ("#1d232b", "#5b6572", "#e3e6ea")
+    ink, muted, faint, card = (
+        ("#e4e7ec", "#a9b1bd", "#2b313b", "#1b2028")
+        if dark
+        else ("#1d232b", "#5b6572", "#e3e6ea", "#ffffff")
     )
     return {
         "background": "transparent",
@@ -100,7 +165,7 @@ def vega_config(*, dark: bool) -> dict[str, Any]:
             "titleColor": muted,
             "titleFontWeight": "normal",
             "titleFontSize": 12,
-            "labelFontSize": 11,
+            "labelFontSize": 12,
             "gridColor": faint,
             "domainColor": faint,
             "tickColor": faint,
@@ -123,7 +188,7 @@ def vega_config(*, dark: bool) -> dict[str, Any]:
         },
         "title": {
             "anchor": "start",
-            "frame": "group",
+            "frame": "bounds",
             "color": ink,
             "fontSize": 15,
             "fontWeight": 600,
@@ -132,6 +197,7 @@ def vega_config(*, dark: bool) -> dict[str, Any]:
             "subtitlePadding": 5,
             "offset": 12,
         },
+        "bar": {"stroke": card, "strokeWidth": 1},
         "text": {"color": muted},
         "rule": {"color": muted},
     }

@@ -16,11 +16,12 @@ from nodewise.charts.figure import (
     tooltip,
 )
 from nodewise.charts.scaling import HOLLOW
-from nodewise.charts.stacks import PALE, stacked
+from nodewise.charts.stacks import PALE, cautions, stacked
 from nodewise.comparisons import DEVICES
 from nodewise.quantities import write_number
 from nodewise.views import LAUNCHES
 
+_ROW = 28  # pixels of a strategy
 _VIEWS = (
     View(
         "absolute",
@@ -62,6 +63,7 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         ),
         views=_VIEWS,
         axis="x",
+        height=_ROW * data["strategy"].nunique(),
     )
 
 
@@ -76,8 +78,8 @@ def _shared_nodes(data: pd.DataFrame) -> int:
 def _throughput_layers(data: pd.DataFrame) -> list[alt.Chart]:
     """Return lines along each strategy, ticks of theoretical scaling, intervals, and points."""
     nodes = sorted(map(int, data["nodes"].unique()))
-    scale = alt.Scale(domain=nodes, range=theme.batch_colours(len(nodes)))
-    legend = alt.Legend(symbolOpacity=1, columns=few(3, 8))
+    scale = alt.Scale(domain=nodes, range=theme.node_colours(nodes))
+    legend = alt.Legend(symbolOpacity=1, columns=few(4, 6, 8))
     rank = _strategies(data, "examples_per_s", "max")
     base = alt.Chart(inline(data)).encode(
         x=alt.X("examples_per_s:Q", title=_VIEWS[0].axis_title)
@@ -123,7 +125,7 @@ def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     return Figure(
         figure="ways-parts",
         of=of,
-        layers=[bars],
+        layers=[bars, *cautions(data, ["strategy", "nodes"], y=rank)],
         data=data,
         title=f"Where the time of a step goes on {count} nodes",
         kinds=kinds_of(data),
@@ -133,6 +135,7 @@ def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             "split steps. What cannot be timed apart counts as compute; the page of each strategy "
             f"says what its parts are. {PALE}"
         ),
+        height=_ROW * data["strategy"].nunique(),
     )
 
 

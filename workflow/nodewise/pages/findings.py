@@ -253,7 +253,7 @@ def which_batch(study: Study) -> Finding:
         *_one_launch(line),
         *_two_runs(study, line),
     ]
-    figures = _figures(study, large, "speedup", "time")
+    figures = _figures(study, large, "batches", "speedup", "time")
     cells = [small["cell_id"], large["cell_id"]]
     told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
     return _with_numbers(study, told_of, told, _PAYS)
