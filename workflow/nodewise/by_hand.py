@@ -114,13 +114,21 @@ def cell_of(options: Options) -> Cell:
             }
         )
     except ValidationError as error:
-        raise UserError(first_misfit(error)) from error
+        raise UserError(_of_option(first_misfit(error))) from error
     try:
         chosen.check_extent(cell.extent)
         chosen.check_training(cell.nodes, cell.batch, None if cell.build else cell.model)
     except ValueError as error:
         raise UserError(f"--strategy {options.strategy}: {error}") from error
     return cell
+
+
+def _of_option(misfit: str) -> str:
+    """Return a misfit of a cell with the option that it comes from instead of the cell's field."""
+    place, colon, said = misfit.partition(": ")
+    field = place.rpartition(".")[2]
+    option = "rate" if field == "rate_mbit" else field
+    return f"--{option}{colon}{said}" if option in Options._fields else misfit
 
 
 def _chosen(pairs: tuple[str, ...]) -> dict[str, Any]:
