@@ -107,7 +107,7 @@ def cell_of(options: Options) -> Cell:
             }
         )
     except ValidationError as error:
-        raise UserError(first_misfit(error)) from error
+        raise UserError(_of_option(first_misfit(error))) from error
     try:
         chosen.check_extent(cell.extent)
         chosen.check_training(cell.nodes, cell.batch, None if cell.build else cell.model)
@@ -123,6 +123,14 @@ def _extent(options: Options) -> dict[str, int]:
     if options.epochs is not None:
         return extent | {"epochs": options.epochs}
     return extent | {"steps": _STEPS if options.steps is None else options.steps}
+
+
+def _of_option(misfit: str) -> str:
+    """Return a misfit of a cell with the option that it comes from instead of the cell's field."""
+    place, colon, said = misfit.partition(": ")
+    field = place.rpartition(".")[2]
+    option = "rate" if field == "rate_mbit" else field
+    return f"--{option}{colon}{said}" if option in Options._fields else misfit
 
 
 def _chosen(pairs: tuple[str, ...]) -> dict[str, Any]:

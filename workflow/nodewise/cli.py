@@ -402,6 +402,7 @@ def measure(
     from rich.console import Console
 
     from nodewise import by_hand
+    from nodewise.quantities import counted
 
     options = by_hand.Options(
         strategy,
@@ -416,7 +417,7 @@ def measure(
         cpu,
         rate,
     )
-    with share_done(f"{model}, {nodes} nodes") as progress:
+    with share_done(f"{model}, {counted(nodes, 'node')}") as progress:
         record, path = by_hand.measure_by_hand(
             options,
             out,
@@ -756,6 +757,7 @@ def fit_measurements(
     from nodewise.overhead import fit_files, predictions
     from nodewise.overhead.measurements import read_measurements
     from nodewise.progress import progress
+    from nodewise.quantities import counted
 
     read = read_measurements(measurements)
     check_writable(out)
@@ -765,7 +767,7 @@ def fit_measurements(
     _print_whole(predictions.curves_table(fitted))
     for note in predictions.told(fitted):
         typer.echo(note)
-    typer.echo(f"{out}: {len(fitted.curves)} curves")
+    typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
 
 @app.command("predict", rich_help_panel=BY_HAND)
