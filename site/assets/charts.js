@@ -15,6 +15,7 @@
   const CELL = "Cell"; // the title of the cell in what pointing at a mark tells
   const ROOMY = 1.3; // higher, where names stand above rows
   const ABOVE = { labelAlign: "left", labelPadding: -2, labelBaseline: "bottom", labelOffset: -6 };
+  const NOTHING = ["", "null", null]; // as Vega writes missing names and numbers
   const SCALES = {
     log: { type: "log", nice: false, padding: 12 },
     linear: { type: "linear", zero: true },
@@ -141,7 +142,7 @@
   /** Return what pointing at a mark tells: no row without a value, and where a click leads. */
   function told(values, escape) {
     const { [CELL]: cell, ...rows } = values;
-    const filled = Object.entries(rows).filter(([, value]) => ![null, ""].includes(value));
+    const filled = Object.entries(rows).filter(([, value]) => !NOTHING.includes(value));
     const cells = (row) =>
       `<td class="key">${escape(row[0])}</td><td class="value">${escape(row[1])}</td>`;
     const table = filled.map((row) => `<tr>${cells(row)}</tr>`).join("");

@@ -1,6 +1,7 @@
 """What readers do with charts in a real browser: filter, switch, follow, print, wait."""
 
 import gzip
+import itertools
 import re
 import struct
 from html.parser import HTMLParser
@@ -249,6 +250,47 @@ def test_a_click_on_a_point_opens_its_cell(watched):
     points.nth(ids.index(wanted)).click(force=True)
     page.wait_for_url(f"**/cells/{wanted}.html")
     assert "2 nodes" in page.locator("h1").inner_text()
+
+
+def test_pointing_at_a_mark_tells_what_it_has_and_where_a_click_leads(watched):
+    page = watched.open(RESULTS)
+    points = page.locator(POINTS)
+    marks = points.evaluate_all("(all) => all.map((one) => one.__data__.datum)")
+    told = page.locator("#vg-tooltip-element")
+    published = next(i for i, one in enumerate(marks) if not one["cell_id"])
+    points.nth(published).hover(force=True)
+    told.wait_for()
+    assert "Time (s)" in told.inner_text()
+    assert not {"null", "Caution", "cell"} & set(re.findall(r"\w+", told.inner_text()))
+    cautious = next(i for i, one in enumerate(marks) if one["cell_id"] and one["flags"])
+    points.nth(cautious).hover(force=True)
+    page.wait_for_function(
+        "document.querySelector('#vg-tooltip-element').innerText.includes('Click: its cell')"
+    )
+    assert marks[cautious]["flags"] in told.inner_text()
+    assert marks[cautious]["cell_id"] not in told.inner_text()
+
+
+def test_pictures_are_offered_beside_the_other_files(watched):
+    page = watched.open(RESULTS)
+    wait_for_charts(page)
+    offered = page.locator(f"[id='{TIME}'] .nw-links").locator("a, button").all_inner_texts()
+    assert offered == ["CSV", "Vega-Lite JSON", "SVG", "PNG", "Its cells"]
+
+
+@pytest.mark.parametrize("watched", [NARROW], indirect=True)
+def test_on_a_telephone_node_numbers_do_not_run_into_each_other(watched):
+    page = watched.open(RESULTS)
+    wait_for_charts(page)
+    texts = page.locator(f"[id='{TIME}'] .nw-live .mark-text.role-mark text")
+    boxes = sorted(
+        texts.evaluate_all(
+            """(all) => all.filter((one) => getComputedStyle(one).opacity > 0)
+              .map((one) => one.getBoundingClientRect()).map((box) => [box.left, box.right])"""
+        )
+    )
+    assert len(boxes) >= 2
+    assert all(one[1] < other[0] for one, other in itertools.pairwise(boxes))
 
 
 def test_a_click_on_a_bar_opens_its_cell(watched):
