@@ -85,10 +85,10 @@
 
   /** Hide the rows that are not chosen; return whether any is left. */
   function filterTable(table) {
-    const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
+    const names = [...table.tHead.rows[0].cells].map((head) => head.dataset.name);
     const rows = [...table.tBodies[0].rows];
     for (const row of rows) {
-      const values = heads.map((head, index) => [head, row.cells[index].textContent]);
+      const values = names.map((name, index) => [name, row.cells[index].textContent]);
       row.hidden = !keeps(Object.fromEntries(values));
     }
     return rows.some((row) => !row.hidden);

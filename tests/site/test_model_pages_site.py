@@ -57,7 +57,7 @@ def test_the_architecture_is_told_in_words(watched):
     assert picture.count() == 1
     words = picture.get_attribute("aria-label")
     assert "Conv2D 3×3, 64 filters, relu" in words
-    assert "Dense 100 units, relu (1,254,500 parameters, trained giving 100)" in words
+    assert "Dense 100 units, relu (1,254,500 parameters, trained; output 100)" in words
 
 
 def test_the_cells_of_a_model_are_one_click_away(watched):

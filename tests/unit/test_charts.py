@@ -193,7 +193,7 @@ def test_training_time_draws_measured_projected_and_published_apart(drawn):
         assert layer[channel]["field"] == "series"  # of which each kind has one here
     assert len(set(layer["shape"]["scale"]["range"])) == 3
     assert layer["fillOpacity"]["condition"]["test"] == "datum.flags"
-    assert "multiplied by the number of steps" in figure.caption
+    assert "times the number of steps of the training" in figure.caption
     told = {tip["field"] for tip in layer["tooltip"]}
     assert {"kind", "nodes", "seconds", "low", "high", "repeats"} <= told
 

@@ -127,11 +127,15 @@ STEP_TIME = Column(
 
 @dataclass(frozen=True)
 class Table:
-    """A table on a page: heads and rows of markup, and a class for each column."""
+    """A table on a page: heads and rows of markup, and a class for each column.
+
+    The data of a chart tell the `names` of their columns, too: readers filter them by those.
+    """
 
     heads: Sequence[Markup]
     rows: Sequence[Sequence[Markup]]
     classes: Sequence[Markup]
+    names: Sequence[str] = ()
 
     @property
     def body(self) -> Markup:
@@ -164,7 +168,8 @@ def data_table(rows: pd.DataFrame) -> Table:
     written = rows.assign(**{str(name): rows[name].map(write_plain) for name in floats})
     columns = [Column(str(name), title_of_column(str(name))) for name in rows.columns]
     plain = table(written.where(rows.notna()), columns)
-    return Table(plain.heads, plain.rows, [_class(rows[c.name], c) for c in columns])
+    classes = [_class(rows[c.name], c) for c in columns]
+    return Table(plain.heads, plain.rows, classes, [c.name for c in columns])
 
 
 def _class(values: Iterable[object], column: Column) -> Markup:
