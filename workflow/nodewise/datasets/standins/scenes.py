@@ -1,11 +1,11 @@
-"""Drawn things in colour before a background, each with colours and a pattern of its own."""
+"""Shapes in colour before a background, each with colours and a pattern of its own."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 
 def paint(sampled: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
-    """Turn warped drawings (n × pixels, 0 nothing … 1 cloth) into coloured pictures.
+    """Turn warped drawings (n × pixels, 0 nothing … 1 shape) into coloured pictures.
 
     Colours say nothing of the class, and a thing may be lighter or darker than what is behind it.
 
