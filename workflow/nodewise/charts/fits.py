@@ -166,10 +166,11 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     """
     view = _RATES[0]
     values = ["efficiency", "efficiency_low", "efficiency_high", "fitted_s", "low_s", "high_s"]
-    data = rows[["role", *_POINT, "rate_bit_s", *values, "cell_id"]]
+    data = rows[["role", *_POINT, "rate_bit_s", *values, "flags", "cell_id"]]
     counts = sorted(map(int, data["nodes"].unique()))
     colours = alt.Scale(domain=counts, range=theme.node_colours(counts))
-    colour = alt.Color("nodes:O", title="Nodes", scale=colours).legend(symbolOpacity=1)
+    legend_of_nodes = alt.Legend(symbolOpacity=1)
+    colour = alt.Color("nodes:O", title="Nodes", scale=colours, legend=legend_of_nodes)
     x = alt.X("rate_bit_s:Q", title="Rate of the link in the node's own time, bit/s, log scale")
     x = x.scale(type="log", nice=False, padding=12).axis(format="~s", tickCount=4, grid=False)
     legend = of_lines(columns=few(1, 1, 2))
@@ -182,8 +183,12 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     # of several numbers of nodes, intervals that lie on each other could not be read
     shaded = int(seen["nodes"].max() if len(seen) else min(counts))
     band = alt.Chart(inline(lines[lines["nodes"] == shaded])).mark_area(opacity=0.16)
-    point = alt.Chart(inline(seen)).mark_point(size=64, strokeWidth=2, opacity=1, filled=True)
+    point = alt.Chart(inline(seen)).mark_point(size=64, strokeWidth=2, opacity=1)
     at = {"x": x, "color": colour}
+    inside = {
+        "fill": alt.Fill("nodes:O", title="Nodes", scale=colours, legend=legend_of_nodes),
+        "fillOpacity": alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+    }
     shape = alt.Shape("kind:N", title=None, scale=_shapes([kind])).legend(
         symbolFillColor=theme.NEUTRAL, symbolStrokeColor=theme.NEUTRAL
     )
@@ -201,7 +206,13 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
             tooltip=tooltip(lines, told),
             **at,
         ),
-        point.encode(y=view.y(), shape=shape, tooltip=tooltip(seen, ["kind", *told]), **at),
+        point.encode(
+            y=view.y(),
+            shape=shape,
+            tooltip=tooltip(seen, ["kind", *told, "flags"]),
+            **at,
+            **inside,
+        ),
     ]
     batch = data["batch_per_worker"].iloc[0]
     return Figure(
@@ -217,7 +228,7 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
             "is in the node's own time. "
             "Points are measured over links of that rate. Where a line is dashed, it leaves the "
             "rates or the numbers of nodes that were measured. Shaded: 90 % interval on "
-            f"{shaded} nodes.{_rates_missed(data)}"
+            f"{shaded} nodes.{_rates_missed(data)} {HOLLOW}"
         ),
         views=_RATES,
     )
