@@ -187,7 +187,7 @@ def launch(name: str, config: str, logs: str) -> None:
         if name == "placed":
             cluster.connect(pids)
         elif name == "warm":
-            guards.Blocks(cluster, repeatable=False, time_limit_s=TIME_LIMIT_S).begin()
+            guards.Blocks(cluster, limit=1).begin()
         return False
 
     with machine.to_itself(lambda: None) as waited_s, cluster.open():

@@ -17,6 +17,7 @@ _GIVEN_TAGS = {"data", "table", "select", "figcaption"}
 _GIVEN = {
     *("nw-data", "nw-facts", "nw-gaps", "nw-sub", "nw-kind"),  # of charts, records and cells
     *("failure", "warning"),  # admonitions: reasons that records give
+    "nw-toc",  # repeats headings, which are judged where they stand
 }
 _GIVEN_IDS = {"cell"}  # the heading of a cell's page: its parameters
 
@@ -32,7 +33,6 @@ _ALLOWED = {
     "constant of a formula": re.compile(
         r"(?:[(=+−·/] ?)[0-2](?![\w.,]*\d)|(?<![\d.,])[0-2] ?[(/·]"
     ),
-    "page not found": re.compile(r"404 - Not found"),
 }
 
 

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from contest import DDP, HERE, Contest, call, nodewise
+from findings import Findings, fit_ratios, lines, results_of, run_line, work_line
 from keras_fit import FIT_BATCH, OURS
 from same_work import manifest_of
 
@@ -28,7 +29,7 @@ from nodewise import horovod_build
 from nodewise.cells import Emulated, Extent, Link, Node
 from nodewise.files import check_writable, write_text
 from nodewise.measure.provenance import provenance
-from nodewise.peers import Findings, Fit, Results, fit_ratios
+from nodewise.peers import Fit
 from nodewise.records import Provenance
 from nodewise.strategies import STRATEGIES
 
@@ -50,17 +51,22 @@ def main() -> None:
         for model in asked.models:
             for check in contest.checks(model):
                 findings.same_work.append(check)
-                print(check.line(), flush=True)
+                print(work_line(check), flush=True)
         for model in fitted:
             findings.fits.append(fit(model, asked.fit_rounds))
         for run in contest.launches():
             findings.runs.append(run)
-            print(run.line(), flush=True)
-            results = results_of(
-                contest, started, about, findings
-            )  # so far: a crash loses no launch
+            print(run_line(run), flush=True)
+            results = results_of(  # so far: a crash loses no launch
+                findings,
+                started_at=started,
+                finished_at=datetime.now(UTC),
+                cluster=contest.cluster,
+                batch=contest.batch,
+                provenance=about.model_copy(update=contest.nodes_are),
+            )
             write_text(asked.out, results.model_dump_json(indent=1) + "\n")
-    print(*results.lines(), sep="\n")
+    print(*lines(results), sep="\n")
 
 
 def arguments() -> argparse.Namespace:
@@ -121,25 +127,10 @@ def provenance_of(asked: argparse.Namespace) -> Provenance:
         ],
         command="python bench/peers",
     )
-    nodes = {"network": "a namespace per node on one bridge", "cpu_limit": "a quota per node"}
-    found = found.model_copy(update=nodes)
     if DDP not in asked.ways:
         return found
     torch = call([asked.torch_python, "-c", "import torch; print(torch.__version__)"]).strip()
     return found.model_copy(update={"versions": found.versions | {"torch": torch}})
-
-
-def results_of(
-    contest: Contest, started: datetime, about: Provenance, findings: Findings
-) -> Results:
-    return Results.of(
-        findings,
-        started_at=started,
-        finished_at=datetime.now(UTC),
-        cluster=contest.cluster,
-        batch=contest.batch,
-        provenance=about,
-    )
 
 
 if __name__ == "__main__":

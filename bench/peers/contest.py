@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -26,7 +26,10 @@ SAME_LOSS = 1e-3
 
 @dataclass(frozen=True)
 class Contest:
-    """Which ways train what, where and how often. `folder` is for files that nobody needs later."""
+    """Which ways train what, where and how often. `folder` is for files that nobody needs later.
+
+    `nodes_are` learns from each launch what held the nodes: their network and CPU limit.
+    """
 
     models: list[str]
     ways: list[str]
@@ -37,6 +40,7 @@ class Contest:
     cluster: Emulated
     torch_python: str | None
     folder: Path
+    nodes_are: dict[str, str] = field(default_factory=dict)
 
     def checks(self, model: str) -> Iterator[SameWork]:
         """Yield the loss of each way after ten steps on the fewest nodes.
@@ -70,6 +74,7 @@ class Contest:
                         found = self._ddp(self.cluster, model, nodes, {})
                     else:
                         found = self._ours(model, way, nodes)
+                    self.nodes_are.update({name: found[name] for name in ("network", "cpu_limit")})
                     yield Run(
                         round=number,
                         model=model,
@@ -112,6 +117,8 @@ class Contest:
         in_ring = STRATEGIES[way].exchange_of(cell.options) == "ring"
         return {
             "kind": record.kind,
+            "network": record.provenance.network,
+            "cpu_limit": record.provenance.cpu_limit,
             "step_s": result.elapsed_s / result.steps,
             "all_reduce_s": statistics.median(split.communicate_us) / 1e6 if in_ring else None,
             "payload_bytes": result.payload_bytes,

@@ -16,7 +16,8 @@ from nodewise.cells import Cluster, Frozen
 from nodewise.clusters import base, machine, processes
 from nodewise.clusters.emulated import Emulated
 from nodewise.clusters.local import Local
-from nodewise.runner import settle_environment
+from nodewise.gates import MAX_BLOCKS
+from nodewise.runner import failure_of, settle_environment
 
 WORKER = Path(__file__).with_name("ddp_worker.py")
 
@@ -51,10 +52,9 @@ def main() -> None:
     settle_environment()  # before NumPy is imported: its threads would bar the way to namespaces
     try:
         said = {"result": run(job)}
-    except base.NotPermittedError as error:
-        said = {"failure": str(error)}
-    except processes.WorkerError as error:
-        said = {"failure": "; ".join([error.reason, *error.log_tail[-1:]])}
+    except (base.NotPermittedError, processes.WorkerError) as error:
+        _, failure = failure_of(error)
+        said = {"failure": "; ".join([failure.reason, *failure.log_tail[-1:]])}
     print(json.dumps(said))
 
 
@@ -69,19 +69,13 @@ def run(job: Job) -> dict:
     ):
         from nodewise.measure import guards
 
-        blocks = guards.Blocks(cluster, repeatable=True, time_limit_s=job.time_limit_s)
+        blocks = guards.Blocks(cluster, limit=MAX_BLOCKS, time_limit_s=job.time_limit_s)
         replicas = []
 
         def met(name: str, pids: list[int]) -> bool:
-            if name == "placed":
-                cluster.connect(pids)
-            elif name == "warm":
-                if any(replica != replicas[0] for replica in replicas):
-                    raise processes.WorkerError("the replicas differ after two steps", None, [])
-                blocks.begin()
-            elif name == "timed":
-                return blocks.end()
-            return False
+            if name == "warm" and any(replica != replicas[0] for replica in replicas):
+                raise processes.WorkerError("the replicas differ after two steps", None, [])
+            return blocks.met(name, pids)
 
         parts = processes.run(
             job.nodes,
@@ -92,7 +86,12 @@ def run(job: Job) -> dict:
             on_meeting=met,
             on_poll=cluster.check,
         )
-        about = {"kind": cluster.kind, "torch": parts[0]["torch"]}
+        about = {
+            "kind": cluster.kind,
+            "network": cluster.network,
+            "cpu_limit": cluster.cpu_limit,
+            "torch": parts[0]["torch"],
+        }
         if job.examples:
             return about | {
                 "losses": [sum(of) for of in zip(*(p["losses"] for p in parts), strict=True)]

@@ -20,7 +20,6 @@
     scale: ["Axis of values", [OWN, ["log", "logarithmic"], ["linear", "linear"]]],
   };
   const COMPARED = "published"; // stands where a strategy would: what is compared with stays
-  const WIDE = "(min-width: 60em)";
 
   const cards = [...document.querySelectorAll(".nw-figure")].map((one) => one.closest(".nw-card"));
   const told = (card, name) => card.dataset[name]?.split("|") ?? [];
@@ -157,7 +156,7 @@
   }
   const panel = element(
     "details",
-    { className: "nw-controls", open: matchMedia(WIDE).matches },
+    { className: "nw-controls" },
     element("summary", {}, "Filter the charts ", count),
     form,
   );
@@ -176,4 +175,5 @@
   );
   restore();
   apply();
+  panel.open = chosen.size > 0; // a shared address shows what it chose
 })();

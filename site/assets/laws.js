@@ -1,4 +1,4 @@
-/* The laws of workflow/nodewise/overhead/{formulas,servers}.py, for the page "What if?". A test asks
+/* The formulas of workflow/nodewise/overhead/{formulas,servers}.py, for the page "What if?". A test asks
  * both for the same steps; change them together. Seconds, bytes, examples.
  */
 "use strict";
@@ -114,7 +114,7 @@
     gpipe: (p, n, b, settings, computing) => ((n - 1) / settings.micro_batches) * computing,
   };
 
-  /** Return the parts of a step and the step itself, in seconds, by a law with its `settings`. */
+  /** Return the parts of a step and the step itself, in seconds, by a formula with its `settings`. */
   function step(law, p, n, b, S, settings = {}) {
     let computing = compute(p, b);
     if (law === "gpipe") {

@@ -11,7 +11,15 @@
   const box = document.getElementById("calculator");
   const form = box.querySelector("form");
   const presets = JSON.parse(document.getElementById("nw-presets").textContent);
+  // formulas whose one node is not plain training -> what it does besides
+  const ALONE = {
+    server: "has its servers, too",
+    server_bound: "has its servers, too",
+    compressed: "encodes its gradient, too",
+    gpipe: "trains one micro-batch after the other",
+  };
   const MADE_UP = {
+    curve: "",
     title: "made-up values",
     law: "ring",
     settings: {},
@@ -30,7 +38,7 @@
   const all = presets.length ? presets : [MADE_UP];
   const field = (name) => form.elements.namedItem(name);
   const typed = (name) => Number(field(name).value);
-  const short = (value) => (value === undefined ? "" : String(Number(value.toPrecision(6))));
+  const short = (value) => (value === undefined ? "" : String(Number(value.toPrecision(4))));
 
   /** What a preset puts into the form: the name of a field -> its value. */
   function values(preset, batch) {
@@ -64,7 +72,7 @@
     return values(preset(), batches[Math.floor(batches.length / 2)]);
   }
 
-  /** The form as arguments of the law; what it does not show stays as it was fitted. */
+  /** The form as arguments of the formula; what it does not show stays as it was fitted. */
   function asked() {
     const base = preset();
     return {
@@ -145,6 +153,7 @@
   }
 
   const { format: number } = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+  const percent = (share) => `${Number((100 * share).toPrecision(3))} %`;
 
   function element(tag, properties = {}, ...children) {
     const made = Object.assign(document.createElement(tag), properties);
@@ -161,7 +170,7 @@
     const pays = points.find(({ n, speedup }) => n > 1 && speedup > ALIKE);
     const grows = points.every(({ rate }, i) => !i || rate > ALIKE * points[i - 1].rate);
     const share = (...parts) =>
-      `${number((100 * parts.reduce((sum, part) => sum + here[part], 0)) / here.step)} %`;
+      percent(parts.reduce((sum, part) => sum + here[part], 0) / here.step);
     const { compute, input, wait, communicate } = here;
     const atOnce = compute + input + wait + communicate > 1.001 * here.step;
     const lines = [
@@ -169,10 +178,10 @@
         `${share("compute", "input")} computing, ${share("wait")} waiting, ` +
         `${share("communicate")} communicating${atOnce ? ", in part at once" : ""}.`,
       `That is ${number(here.rate)} examples a second, ${number(here.speedup)} times one node, ` +
-        `an efficiency of ${number(here.efficiency)}.`,
+        `an efficiency of ${percent(here.efficiency)}.`,
       pays
-        ? `More nodes pay from ${pays.n} on.`
-        : `Up to ${counted(points.length)}, none are faster than one.`,
+        ? `The fewest nodes that are faster than one node of the same strategy are ${pays.n}.`
+        : `Up to ${counted(points.length)}, none are faster than one node of the same strategy.`,
       grows && points.length > 1
         ? `There is no best number of nodes up to ${points.length}: each further one helps.`
         : `Fastest on ${counted(best.n)}, ${number(best.speedup)} times one node` +
@@ -180,6 +189,11 @@
     ];
     if (enough.n < best.n) {
       lines.push(`From ${counted(enough.n)} on it is within 5 % of ${grows ? "the last" : "that"}.`);
+    }
+    if (question.law in ALONE) {
+      lines.push(
+        `One node of this strategy ${ALONE[question.law]}: plain training in one process does less.`,
+      );
     }
     return lines.map((line) => element("p", { textContent: line }));
   }
@@ -201,14 +215,14 @@
       said.push(`batches were measured from ${batches[0]} to ${batches.at(-1)}`);
     }
     if (question.law !== law) {
-      said.push("this way of training was not what ran");
+      said.push("this formula is not the one that was fitted");
     }
     const own = start();
     const moved = [...form.querySelectorAll("input:enabled")]
       .filter(({ name }) => !["batch", "nodes"].includes(name))
       .filter(({ name, value }) => Number(value) !== Number(own[name]));
     if (moved.length) {
-      said.push(`not as it was: ${moved.map(titleOf).join("; ")}`);
+      said.push(`changed: ${moved.map(titleOf).join("; ")}`);
     }
     return said.length ? `Outside of what was measured (${title}): ${said.join("; ")}.` : "";
   }
@@ -220,6 +234,13 @@
     return [...new Set([1, ...multiples])];
   }
 
+  /** Return round numbers for an axis from 0 to `top`: three to six of them. */
+  function roundTo(top) {
+    const power = 10 ** Math.floor(Math.log10(top / 5));
+    const apart = power * [1, 2, 5, 10].find((step) => step * power >= top / 5);
+    return Array.from({ length: Math.floor(top / apart + 1e-9) + 1 }, (_, i) => i * apart);
+  }
+
   /** Draw the speed-up over the nodes, as wide as there is room; a thin line: at no cost. */
   function chart(points, nodes, room) {
     const [width, height, left, bottom] = [Math.max(260, Math.min(560, room)), 240, 46, 34];
@@ -227,20 +248,20 @@
     const x = (n) => left + ((n - 1) / Math.max(1, points.length - 1)) * (width - left - 12);
     const y = (s) => height - bottom - (Math.max(0, s) / top) * (height - bottom - 14);
     const line = points.map(({ n, speedup }) => `${x(n).toFixed(1)},${y(speedup).toFixed(1)}`);
-    const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => {
-      const value = Number((share * top).toPrecision(2));
-      return `<line class="grid" x1="${left}" x2="${width - 12}" y1="${y(value)}" y2="${y(value)}"/>
-<text x="${left - 6}" y="${y(value) + 4}" text-anchor="end">${number(value)}</text>`;
-    });
+    const ticks = roundTo(top).map(
+      (value) =>
+        `<line class="grid" x1="${left}" x2="${width - 12}" y1="${y(value)}" y2="${y(value)}"/>
+<text x="${left - 6}" y="${y(value) + 4}" text-anchor="end">${number(value)}</text>`,
+    );
     const marks = counts(points.length).map(
       (n) => `<text x="${x(n)}" y="${height - 16}" text-anchor="middle">${n}</text>`,
     );
     const here = points[nodes - 1];
     const ends = Math.min(top, points.length);
-    return `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="Speed-up against one node, by nodes">
+    return `<svg viewBox="0 0 ${width} ${height}" role="img" aria-label="Speed-up against one node of the same strategy, by nodes">
 ${ticks.join("")}${marks.join("")}
 <text x="${width / 2}" y="${height - 2}" text-anchor="middle">Nodes</text>
-<text x="${left}" y="10">Speed-up against one node</text>
+<text x="${left}" y="10">Speed-up against one node of the same strategy</text>
 <line class="ideal" x1="${x(1)}" y1="${y(1)}" x2="${x(ends)}" y2="${y(ends)}"/>
 <polyline class="line" points="${line.join(" ")}"/>
 <circle class="here" cx="${x(nodes)}" cy="${y(here.speedup)}" r="5"/></svg>`;
@@ -251,7 +272,7 @@ ${ticks.join("")}${marks.join("")}
     const cells = [
       ...[number(n), number(b), duration(point.step)],
       ...[compute + input, wait, communicate].map(duration),
-      ...[rate, speedup, efficiency].map(number),
+      ...[number(rate), number(speedup), percent(efficiency)],
     ];
     const made = element("tr", {}, ...cells.map((text) => element("td", { textContent: text })));
     [...made.children].forEach((cell) => cell.classList.add("nw-right"));
@@ -318,7 +339,7 @@ ${ticks.join("")}${marks.join("")}
   function keep() {
     const state = new URLSearchParams();
     if (field("preset").selectedIndex > 0) {
-      state.set("preset", preset().title);
+      state.set("preset", preset().curve);
     }
     for (const [name, value] of Object.entries(start())) {
       if (field(name).value !== value) {
@@ -348,7 +369,7 @@ ${ticks.join("")}${marks.join("")}
   });
   form.addEventListener("submit", (event) => event.preventDefault());
   const state = Object.fromEntries(new URLSearchParams(location.search));
-  const place = all.findIndex(({ title }) => title === (state.preset ?? all[0].title));
+  const place = all.findIndex(({ curve }) => curve === (state.preset ?? all[0].curve));
   field("preset").selectedIndex = Math.max(0, place);
   box.hidden = false;
   begin(place < 0 ? {} : state); // values that differ from a curve mean nothing without it

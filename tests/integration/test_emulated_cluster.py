@@ -88,7 +88,7 @@ def test_a_killed_launcher_leaves_nothing(tmp_path, number):
 
 def test_what_a_crash_left_is_removed_at_the_next_start_and_only_that(tmp_path):
     base = cgroups.find_base()
-    stale = base / "nodewise-4194303-1"  # beyond the largest pid
+    stale = base / f"nodewise-4194303-1-{cgroups._pid_namespace()}"  # beyond the largest pid
     running = base / cgroups._own_name()
     other = base / "somebody-elses"
     try:

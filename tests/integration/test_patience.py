@@ -15,5 +15,6 @@ def test_a_peer_may_be_silent_for_as_long_as_a_step_of_a_cell_that_ends_in_time(
 ):
     cell = make.cell(n=2, time_limit_s=limit_s)
     recipe, cluster = Recipe(build=None, optimizer=None), SimpleNamespace(addresses=list)
-    job = train._job(cell, cluster, recipe, 1, weights=None, steps_per_epoch=5)
+    data = SimpleNamespace(y_train=range(640))
+    job = train._job(cell, cluster, data, recipe, 1, weights=None)
     assert job.patience_s == patience_s

@@ -101,7 +101,6 @@ def test_the_links_count_what_passes_them():
     for transferred in (sender["sent_bytes"], receiver["received_bytes"]):
         assert transferred == pytest.approx(5_000_000, rel=0.01)
         assert transferred > 5_000_000
-    assert sender["sent_packets"] > 0
     assert sender["received_bytes"] < 100_000  # acknowledgements
     assert sender["drops"] == receiver["drops"] == 0
 

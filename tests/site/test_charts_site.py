@@ -37,7 +37,12 @@ def expect_points(page, count):
     )
 
 
+def unfold(page):
+    page.evaluate("document.querySelector('.nw-controls').open = true")
+
+
 def choose(page, name, value):
+    unfold(page)
     page.locator(f".nw-controls input[name={name}][value='{value}']").check()
 
 
@@ -122,6 +127,7 @@ def test_charts_without_any_of_what_is_chosen_are_hidden_and_counted(watched):
 
 def test_only_what_makes_a_difference_is_offered(watched):
     page = watched.open("index.html")  # one chart of one model
+    unfold(page)
     legends = page.locator(".nw-controls legend").all_inner_texts()
     assert legends == ["Batch per worker", "Nodes"]
     offered = page.locator(".nw-controls input[name=batch]").evaluate_all(
@@ -159,6 +165,7 @@ def test_filters_leave_anchors_alone(watched):
 
 def test_the_keyboard_reaches_every_control(watched):
     page = watched.open(RESULTS)
+    unfold(page)
     controls = page.locator(".nw-controls :is(summary, input, select, button)")
     left = controls.count()
     page.locator("article h1 .headerlink").focus()
@@ -170,8 +177,8 @@ def test_the_keyboard_reaches_every_control(watched):
     assert chosen(page) == {"nodes": ["1"]}
 
 
-@pytest.mark.parametrize("watched", [NARROW], indirect=True)
-def test_on_a_telephone_the_controls_fold(watched):
+@pytest.mark.parametrize("watched", [{}, NARROW], indirect=True)
+def test_the_controls_are_folded_until_asked_for(watched):
     page = watched.open(RESULTS)
     boxes = page.locator(".nw-controls input")
     assert not boxes.first.is_visible()
@@ -179,6 +186,9 @@ def test_on_a_telephone_the_controls_fold(watched):
     assert boxes.first.is_visible()
     wider = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert wider <= 0
+    choose(page, "nodes", 2)
+    page.reload()
+    assert boxes.first.is_visible()  # a shared address shows what it chose
 
 
 # --- switches ---
@@ -187,11 +197,13 @@ def test_on_a_telephone_the_controls_fold(watched):
 def test_the_axis_switches_between_logarithmic_and_linear(watched):
     page = watched.open(RESULTS)
     assert any("log scale" in title for title in axis_titles(page, TIME))
+    unfold(page)
     page.select_option(".nw-controls select[name=scale]", "linear")
     page.wait_for_function(
         "(name) => !document.getElementById(name).textContent.includes('log scale')", arg=TIME
     )
     assert chosen(page) == {"scale": ["linear"]}
+    unfold(page)
     page.select_option(".nw-controls select[name=scale]", "log")
     wait_for_charts(page)
     page.wait_for_function(
@@ -204,6 +216,7 @@ def test_the_axis_switches_between_logarithmic_and_linear(watched):
 
 def test_values_switch_between_absolute_and_speed_up(watched, site):
     page = watched.open(RESULTS)
+    unfold(page)
     page.select_option(".nw-controls select[name=views]", "speedup")
     page.wait_for_function(
         """(name) => document.getElementById(name)
@@ -214,6 +227,7 @@ def test_values_switch_between_absolute_and_speed_up(watched, site):
     speedups = data_of(site, TIME)["speedup"].notna()
     expect_points(page, int(speedups.sum()))
     assert page.locator(f"[id='{TIME}'] .nw-live .mark-rule.role-mark").count() == 0  # of seconds
+    unfold(page)
     page.select_option(".nw-controls select[name=views]", "absolute")
     wait_for_charts(page)
     page.wait_for_function(

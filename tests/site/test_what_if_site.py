@@ -114,7 +114,7 @@ def test_typing_changes_the_answer_the_chart_and_the_address_and_a_reload_keeps_
     assert "nodes=32" in page.url
     warned = page.locator(".nw-what-if__warning").inner_text()
     assert "nodes were measured from" in warned
-    assert "not as it was: Bandwidth, Mbit/s." in warned
+    assert "changed: Bandwidth, Mbit/s." in warned
     told = answer(page)
     page.reload()
     page.wait_for_selector("#calculator:not([hidden])")
@@ -138,8 +138,8 @@ def test_each_way_asks_for_what_it_needs_and_hides_the_rest(watched):
 @pytest.mark.parametrize(
     ("name", "typed", "title"),
     [
-        ("batch", "0", "Batch per node"),
-        ("batch", "", "Batch per node"),
+        ("batch", "0", "Batch per worker"),
+        ("batch", "", "Batch per worker"),
         ("rate_mbit", "", "Bandwidth, Mbit/s"),
         ("nodes", "2000", "Nodes"),
     ],
@@ -164,7 +164,7 @@ def test_what_a_way_does_not_ask_for_does_not_stop_it(watched):
     page = watched.open(PAGE)
     page.select_option("[name=law]", "averaging")
     page.fill("[name=period]", "0")
-    assert warning(page).startswith("Steps between two averages: ")
+    assert warning(page).startswith("Steps between averages: ")
     page.select_option("[name=law]", "ring")
     assert not warning(page).startswith("Steps")
 
@@ -172,10 +172,10 @@ def test_what_a_way_does_not_ask_for_does_not_stop_it(watched):
 def test_a_pipeline_asks_for_its_activations_where_nobody_knows_them(watched):
     page = watched.open(PAGE)
     page.select_option("[name=law]", "gpipe")
-    assert warning(page).startswith("Activations of an example, kB: ")
+    assert warning(page).startswith("Activations per example, kB: ")
     page.fill("[name=activation_kb]", "50")
     assert "A step on" in answer(page)
-    assert "this way of training was not what ran" in warning(page)
+    assert "this formula is not the one that was fitted" in warning(page)
 
 
 @pytest.mark.parametrize(

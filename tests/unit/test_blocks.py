@@ -23,7 +23,7 @@ def clock(monkeypatch):
 
 
 def blocks_until_done(
-    clock, monkeypatch, *outside: list[str], repeatable=True, limit_s=LIMIT_S
+    clock, monkeypatch, *outside: list[str], limit=gates.MAX_BLOCKS, limit_s=LIMIT_S
 ) -> int:
     """Return how many blocks a launch has that sees `outside` of the gates, block by block."""
     seen = [Conditions.model_validate(make.conditions(10) | {"outside": said}) for said in outside]
@@ -31,7 +31,7 @@ def blocks_until_done(
     monkeypatch.setattr(
         guards, "Watch", lambda cluster: SimpleNamespace(conditions=lambda: next(watched))
     )
-    blocks = guards.Blocks(CLUSTER, repeatable=repeatable, time_limit_s=limit_s)
+    blocks = guards.Blocks(CLUSTER, limit=limit, time_limit_s=limit_s)
     again = True
     while again:
         blocks.begin()
@@ -52,8 +52,8 @@ def test_it_is_not_repeated_for_ever(clock, monkeypatch):
     assert blocks_until_done(clock, monkeypatch, *restless, limit_s=PLENTY_S) == 3
 
 
-def test_whole_epochs_are_not_repeated(clock, monkeypatch):
-    assert blocks_until_done(clock, monkeypatch, RESTLESS, repeatable=False) == 1
+def test_it_is_not_repeated_where_one_is_the_limit(clock, monkeypatch):
+    assert blocks_until_done(clock, monkeypatch, RESTLESS, limit=1) == 1
 
 
 def test_it_is_kept_if_another_might_not_end_in_time(clock, monkeypatch):

@@ -50,7 +50,7 @@ def test_a_calibration_fills_the_page(study):
 def test_a_study_without_emulated_cells_says_so_and_still_compares_the_forms(study):
     page = page_of(study)
     assert "No cell of this study ran on emulated nodes" in page
-    assert "Are the parts of a step those of the step?" in page
+    assert "Do the timed parts add up to a step?" in page
     assert "nw-figure" not in page
     assert not list((study / "docs").glob("calibration/*"))
 

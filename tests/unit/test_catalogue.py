@@ -23,10 +23,10 @@ def test_every_strategy_is_listed_with_its_options_and_their_defaults():
     ("strategy", "option", "allowed"),
     [
         ("async_sgd", "scale_by_staleness", "true, false"),
+        ("parameter_averaging", "period", "whole number, at least 1, at most 1,000,000 or epoch"),
         ("async_sgd", "bound", "whole number, at least 0 or null"),
         ("compressed_sgd", "share", "number, more than 0, at most 1"),
         ("parameter_averaging", "optimizer_state", "kept, averaged, reset"),
-        ("parameter_averaging", "period", "whole number or epoch"),
     ],
 )
 def test_what_an_option_allows_is_told_in_words(strategy, option, allowed):

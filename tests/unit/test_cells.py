@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from nodewise.cells import Cell, Extent, Link, parse_id
+from nodewise.clusters import cluster_of
 
 names = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)
 
@@ -71,6 +72,14 @@ def test_global_batch_is_batch_times_nodes():
 def test_a_cell_that_cannot_be_is_refused(wrong):
     with pytest.raises(ValidationError):
         make_cell(**wrong)
+
+
+@pytest.mark.parametrize(("nodes", "shares"), [(2, [0.2] * 4), (4, [0.2, 0.2, 0.2, 0.1, 0.2, 0.2])])
+def test_only_a_node_that_trains_is_the_slow_one(nodes, shares):
+    slow = {"kind": "emulated", "slow_node": {"rank": 3, "cpu": 0.1}}
+    cell = make_cell(strategy="async_sgd", servers=2, nodes=nodes, cluster=slow)
+    assert cluster_of(cell).shares == shares
+    assert cell.cores == pytest.approx(sum(shares))
 
 
 @pytest.mark.parametrize("extent", [{}, {"steps": 10, "epochs": 1}, {"steps": 1}, {"epochs": 0}])

@@ -4,6 +4,7 @@ import itertools
 import json
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
 import altair as alt
 import pandas as pd
@@ -11,9 +12,10 @@ import pytest
 import vl_convert
 
 import make_records as make
-from nodewise import pictures, views
+from nodewise import pictures, published, views
 from nodewise.charts import draw_charts, fitted_figures, measured_figures, settings, theme
 from nodewise.charts.figure import TICKS, VEGA_LITE, whole
+from nodewise.config import read_config
 from nodewise.quantities import KINDS, kind_label
 from nodewise.tables import build_tables, typed
 from nodewise.views import OVERHEAD, read_overhead
@@ -57,6 +59,82 @@ def test_every_specification_is_valid_vega_lite(study):
 def rows_of(spec):
     """Return the rows that each layer of a specification draws."""
     return [spec["datasets"][layer["data"]["name"]] for layer in spec["layer"]]
+
+
+@pytest.fixture(scope="module")
+def published_specs():
+    """The specifications of what was measured, as the published site has them."""
+    study = read_config(Path("config/published.yaml"))
+    files = study.record_files(Path("nowhere"))
+    tables = build_tables(files, published.ntua(), study.watts_per_core, published.runs())
+    return [figure.spec() for figure in measured_figures(tables)]
+
+
+@pytest.fixture(scope="module")
+def crowded_specs(tmp_path_factory):
+    """Those of twelve strategies at two batches, on two and four nodes, over whole epochs."""
+    cells = [
+        make.cell(n=n, batch=batch, strategy="custom_loop", variant=f"v{i:02}", extent=make.EPOCHS)
+        for i, n, batch in itertools.product(range(12), (2, 4), (64, 128))
+    ]
+    paths = make.write([make.record(cell) for cell in cells], tmp_path_factory.mktemp("crowded"))
+    return [figure.spec() for figure in measured_figures(build_tables(paths, None))]
+
+
+def scales_of(encoding):
+    """Return the scales of the channels that have values for each of a list of names."""
+    scales = (of.get("scale") for of in encoding.values() if isinstance(of, dict))
+    return [scale for scale in scales if scale and "range" in scale and "domain" in scale]
+
+
+@pytest.mark.parametrize("which", ["published_specs", "crowded_specs"])
+def test_a_colour_or_shape_stands_for_one_thing(which, request):
+    specs = request.getfixturevalue(which)
+    assert specs
+    for spec in specs:
+        for layer in spec["layer"]:
+            for scale in scales_of(layer["encoding"]):
+                assert len(scale["domain"]) == len(scale["range"]), spec["title"]
+
+
+LOOKS = ("color", "fill", "shape", "strokeDash")
+
+
+@pytest.mark.parametrize("which", ["published_specs", "crowded_specs"])
+def test_what_lines_join_is_one_line_and_no_two_look_alike(which, request):
+    for spec in request.getfixturevalue(which):
+        for layer in spec["layer"]:
+            encoding = layer["encoding"]
+            mark = layer["mark"]
+            if (mark if isinstance(mark, str) else mark["type"]) != "line" or "by-epoch" not in (
+                spec["usermeta"]["figure"]
+            ):
+                continue
+            data = layer.get("data", spec.get("data"))["name"]
+            rows = pd.DataFrame(spec["datasets"][data])
+            looks = [encoding[name]["field"] for name in LOOKS if name in encoding]
+            details = [of["field"] for of in encoding["detail"]]
+            joined = rows.groupby([*{*looks, *details}])[encoding["x"]["field"]]
+            assert (joined.count() == joined.nunique()).all(), spec["title"]
+            styles = rows[["strategy"]].assign(
+                look=[
+                    str([_drawn_as(encoding, name, row) for name in LOOKS])
+                    for row in rows.to_dict("records")
+                ]
+            )
+            if rows["strategy"].nunique() > 2:
+                assert (styles.groupby("look")["strategy"].nunique() == 1).all(), spec["title"]
+
+
+def _drawn_as(encoding, channel, row):
+    """Return the colour, shape or dashes of a row; its value where the scale does not tell."""
+    if channel not in encoding:
+        return None
+    value = row[encoding[channel]["field"]]
+    scale = encoding[channel].get("scale", {})
+    if "range" not in scale:
+        return value
+    return scale["range"][scale["domain"].index(value) % len(scale["range"])]
 
 
 def test_every_figure_is_there_once(drawn):
@@ -115,7 +193,7 @@ def test_training_time_draws_measured_projected_and_published_apart(drawn):
         assert layer[channel]["field"] == "series"  # of which each kind has one here
     assert len(set(layer["shape"]["scale"]["range"])) == 3
     assert layer["fillOpacity"]["condition"]["test"] == "datum.flags"
-    assert "multiplied by the number of steps" in figure.caption
+    assert "times the number of steps of the training" in figure.caption
     told = {tip["field"] for tip in layer["tooltip"]}
     assert {"kind", "nodes", "seconds", "low", "high", "repeats"} <= told
 
@@ -560,7 +638,7 @@ def test_settings_stand_side_by_side_at_the_batches_that_all_have(tmp_path):
         "0.2 core, 100 Mbit/s",
         "0.2 core, 100 Mbit/s, unsharded",
         "0.2 core, 25 Mbit/s",
-        "0.2 core, node 0 0.1, 100 Mbit/s",
+        "0.2 core (node 0: 0.1 core), 100 Mbit/s",
     }
     assert len(rows) == 4 * 5
     figure = settings.settings(rows, {"model": "fashion_cnn"})

@@ -14,7 +14,7 @@ import rendering
 from nodewise import compare
 from nodewise.cli import app
 from nodewise.errors import UserError
-from nodewise.tables import CELLS, typed
+from nodewise.tables import CELLS, typed, write_csv
 
 
 def cells(times, **changes):
@@ -80,7 +80,7 @@ def test_lost_launches_are_no_times():
 
 def test_what_is_written_reads_back(tmp_path):
     changes = compare.compare(cells([1.0, 1.1], model="a"), cells([2.0], model="b"))
-    compare.write_changes(changes, tmp_path / "changes.csv")
+    write_csv(changes, tmp_path / "changes.csv")
     pd.testing.assert_frame_equal(compare.read_changes(tmp_path / "changes.csv"), changes)
     assert compare.read_changes(tmp_path / "none.csv").empty
 
@@ -88,7 +88,7 @@ def test_what_is_written_reads_back(tmp_path):
 def test_a_file_that_is_no_such_table_is_one_clear_line(tmp_path):
     path = tmp_path / "changes.csv"
     path.write_text("a,b\n1,2\n")
-    with pytest.raises(UserError, match="is not what"):
+    with pytest.raises(UserError, match=r"changes\.csv: a column is missing"):
         compare.read_changes(path)
 
 
@@ -110,21 +110,35 @@ def test_the_page_shows_what_moved_and_else_how_to_compare(tmp_path):
     assert "nodewise compare OLD NEW" in page(tmp_path)
     old = both(cells([1.0, 1.01], model="<b>moved</b>"), cells([1.0, 1.01], model="still"))
     new = both(cells([2.0, 2.01], model="<b>moved</b>"), cells([1.0, 1.01], model="still"))
-    compare.write_changes(compare.compare(old, new), tmp_path / "changes.csv")
+    write_csv(compare.compare(old, new), tmp_path / "changes.csv")
     shown = page(tmp_path)
     assert "1 slower" in shown and "1 no change beyond noise" in shown
     assert "moved" in shown and "<b>" not in shown and "still<" not in shown
-    half = re.findall(r"lies between <data[^>]*>(\S+)</data> and <data[^>]*>(\S+)</data>", shown)
+    half = re.findall(r"lie between <data[^>]*>(\S+)</data> and <data[^>]*>(\S+)</data>", shown)
     assert half == [("1&#46;25×", "1&#46;75×")]
 
 
 def test_the_page_tells_how_far_the_machine_itself_changed(tmp_path):
     make.write_study(tmp_path, [])
     changes = compare.compare(cells([1.0], reference_s=0.006), cells([1.5], reference_s=0.009))
-    compare.write_changes(changes, tmp_path / "changes.csv")
+    write_csv(changes, tmp_path / "changes.csv")
     told = re.search(r"The reference step.*?as long", page(tmp_path), re.DOTALL)
     numbers = re.findall(r"<data[^>]*>(.+?)</data>", html.unescape(told[0]))
     assert numbers == ["6.00\xa0ms", "9.00\xa0ms", "1.50×"]
+    assert "the machine itself was slower" in page(tmp_path)
+
+
+def test_models_have_their_titles_and_a_noise_unknown_everywhere_has_no_column(tmp_path):
+    make.write_study(tmp_path, [])
+    kept = tmp_path / "changes.csv"
+    both_runs = (cells([1.0], model="mnist_cnn"), cells([2.0], model="mnist_cnn"))
+    compare.write_changes(compare.compare(*both_runs), kept)
+    shown = html.unescape(page(tmp_path))
+    assert ">MNIST CNN<" in shown and compare.UNKNOWN not in shown and "Verdict" not in shown
+    lost = both(both_runs[0], cells([1.0], model="lost"))
+    compare.write_changes(compare.compare(lost, both_runs[1]), kept)
+    shown = html.unescape(page(tmp_path))
+    assert compare.UNKNOWN in shown and compare.ONLY_OLD in shown
 
 
 def test_the_page_names_the_folders_of_both_runs(tmp_path, monkeypatch):
@@ -133,7 +147,7 @@ def test_the_page_names_the_folders_of_both_runs(tmp_path, monkeypatch):
     config.write_text(rendering.CONFIG.read_text() + yaml.safe_dump(runs))
     monkeypatch.setattr(rendering, "CONFIG", config)
     make.write_study(tmp_path, [])
-    compare.write_changes(compare.compare(cells([1.0]), cells([1.5])), tmp_path / "changes.csv")
+    write_csv(compare.compare(cells([1.0]), cells([1.5])), tmp_path / "changes.csv")
     named = re.findall(r"<code>(.+?)</code>", page(tmp_path))
     assert [html.unescape(name) for name in named] == ["records/a-b", "records/c_d"]
 

@@ -69,9 +69,18 @@ def test_an_experiment_may_have_a_cluster_of_its_own(tmp_path):
     tree["experiments"]["other"] = GOOD["experiments"]["steps"]
     labels = {cell.experiment: cell.cluster.label for cell in read(tmp_path, tree).cells()}
     assert labels == {
-        "steps": "0.2 core, node 2 0.1, 100 Mbit/s",
+        "steps": "0.2 core (node 2: 0.1 core), 100 Mbit/s",
         "other": "0.2 core, 100 Mbit/s",
     }
+
+
+def test_a_node_that_preprocesses_is_not_the_slow_one(tmp_path):
+    tree = changed(
+        "experiments.steps.cluster", {"kind": "emulated", "slow_node": {"rank": 3, "cpu": 0.1}}
+    )
+    tree["experiments"]["steps"] |= {"input": "service", "preprocessing_nodes": 2}
+    with pytest.raises(UserError, match=r"slow_node\.rank: must be less than 3, the most nodes"):
+        read(tmp_path, tree)
 
 
 def test_own_models_are_trained_like_the_others(tmp_path):

@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from nodewise.datasets import progress as progress_module
+from nodewise import progress as progress_module
 from nodewise.datasets.folders import exclusive
-from nodewise.datasets.progress import progress
+from nodewise.progress import progress, share_done
 
 
 def test_a_second_run_waits_for_the_first(tmp_path, caplog):
@@ -52,3 +52,15 @@ def test_the_bar(monkeypatch, stream, patience, shown):
             advance(1)
     assert ("drawing [sample]" in sys.stderr.getvalue()) == shown
     assert bool(sys.stderr.getvalue()) == shown
+
+
+def test_a_share_is_drawn_at_once_and_goes_up_to_the_end(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(progress_module, "_REDRAWN_S", 0.0)
+    with share_done("a cell") as tell:
+        assert "0%" in sys.stderr.getvalue()
+        for share in (0.25, 0.75, 1.0):
+            tell(share)
+    shown = sys.stderr.getvalue()
+    assert shown.index("25%") < shown.index("75%") < shown.index("100%")

@@ -65,7 +65,7 @@ def test_a_wrong_entry_is_one_clear_line(tmp_path, change, told):
 def test_a_date_that_is_none_is_one_clear_line(tmp_path):
     path = tmp_path / "r.yaml"
     path.write_text("sample: {title: 2024-13-01}")
-    with pytest.raises(UserError, match="not YAML: month must be"):
+    with pytest.raises(UserError, match=r"not YAML \(month must be"):
         read_registry(path)
 
 

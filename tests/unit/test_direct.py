@@ -58,6 +58,15 @@ def test_the_sum_is_that_of_all_and_the_same_everywhere(workers, entries):
         np.testing.assert_array_equal(one, sums[0])
 
 
+@pytest.mark.parametrize("entries", [7, 200_000])
+def test_some_peers_sum_among_themselves(entries):
+    def work(peers):
+        values = np.full(entries, 10.0**peers.rank, np.float32)
+        return float(Direct(peers, range(peers.rank % 2, 5, 2)).all_reduce(values).mean())
+
+    assert everywhere(5, work) == [10101, 1010, 10101, 1010, 10101]
+
+
 def test_a_sum_of_parts_has_the_shape_of_its_part_and_leaves_the_parts_alone():
     def work(direct):
         parts = [np.ones((rank + 1, 3), np.float32) for rank in range(direct.size)]

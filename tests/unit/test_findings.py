@@ -9,6 +9,8 @@ import pytest
 import make_records as make
 from nodewise import claims, comparisons
 from nodewise.errors import UserError
+from nodewise.pages import choosing, findings
+from nodewise.pages.study import setting
 from nodewise.tables import CURVE_KEY, CURVES, typed
 from nodewise.views import read_overhead
 from rendering import draw_all, render
@@ -53,9 +55,36 @@ def test_the_best_speed_up_is_that_of_the_table(study):
     fair = curves[(curves["nodes"] > 1) & (curves["flags"] == "")]
     gains, best = int((fair["speedup"] > 1).sum()), fair[fair["repeats"] > 1]["speedup"].max()
     answer = leads(docs / "findings.md")[0]
-    assert answer.startswith(f"In {gains} of {len(fair)} comparisons")
+    assert f"faster than on one in {gains} of {len(fair)} comparisons" in answer
     assert best < fair["speedup"].max()  # which was launched once: the luckiest of many
-    assert f"the most of those launched more than once was {best:.2f}× measured" in answer
+    assert f"The highest speed-up at a point launched more than once was {best:.2f}×" in answer
+
+
+def speedups(values):
+    """Return points of (speed-up, low end of its interval)."""
+    return pd.DataFrame(values, columns=["speedup", "speedup_low"], dtype="float64")
+
+
+@pytest.mark.parametrize(
+    ("gains", "said"),
+    [
+        ([], ""),
+        (
+            [(3.0, 2.5), (1.5, 1.1), (1.2, 0.7), (2.0, None)],
+            " In 2 of these the 90 % interval of the speed-up lies above 1; in 1 it includes 1; 1 "
+            "was launched once, without an interval.",
+        ),
+        (
+            [(1.2, 0.7)],
+            " In none of these does the 90 % interval of the speed-up lie above 1; in 1",
+        ),
+        ([(1.2, None)], " It has no interval: it was launched once."),
+        ([(1.2, None)] * 2, " None of these has an interval: they were launched once."),
+    ],
+)
+def test_of_the_faster_points_it_is_counted_how_many_are_clearly_so(gains, said):
+    told = Text(findings._how_sure(speedups(gains))).text
+    assert told.startswith(said) if said else not told
 
 
 def test_which_batch_compares_the_smallest_and_the_largest(study):
@@ -66,7 +95,23 @@ def test_which_batch_compares_the_smallest_and_the_largest(study):
     answer = leads(docs / "findings.md")[1]
     for row in (longest.iloc[0], longest.iloc[-1]):
         assert f"{row['speedup']:.2f}× measured" in answer
-        assert f"with {row['batch_per_worker']}" in answer
+        assert f" at {row['batch_per_worker']} " in answer
+
+
+@pytest.mark.parametrize(
+    ("points", "how", "pay"),
+    [
+        ([(0.5, 0.4, 0.6), (1.5, 1.2, 1.8)], "are better", "64 is faster than one node."),
+        ([(0.5, 0.1, 2.0), (1.5, 0.4, 5.0)], "are not clearly better", "at 64 the 90 % interval"),
+        ([(1.5, 1.2, 1.8), (1.4, 1.2, 1.7)], "are not always better", "all are faster"),
+        ([(0.5, None, None), (0.6, None, None)], "are better", "none is faster than one node"),
+    ],
+)
+def test_larger_batches_are_better_as_far_as_the_intervals_tell(points, how, pay):
+    line = pd.DataFrame(points, columns=["speedup", "speedup_low", "speedup_high"], dtype="float64")
+    line = line.assign(batch_per_worker=[32, 64])
+    assert f"Larger batches {how}" in findings._how_batch_matters(line)
+    assert pay in findings._batches_that_pay(line).replace("\u00a0", " ")
 
 
 def test_a_speed_up_has_the_interval_that_its_launches_leave(study):
@@ -106,7 +151,8 @@ def test_the_home_page_has_the_best_speed_up_of_whole_gradients(study):
     best = rows[rows["repeats"] > 1]["speedup"].max()
     home = Text((docs / "index.md").read_text()).text
     assert f"{best:.2f}× measured" in home.replace("\n", " ")
-    assert " by the launches): the best speed-up" in home
+    assert "(90 % interval " in home
+    assert "): Fashion CNN on 2 nodes by MultiWorkerMirroredStrategy" in home
 
 
 def test_points_with_a_caution_are_counted_and_decide_nothing(study):
@@ -127,13 +173,15 @@ def test_each_answer_links_the_cells_that_it_rests_on(study):
 
 def test_an_answer_that_turns_with_the_tables_is_told_the_other_way(tmp_path):
     make.write_study(tmp_path, [make.record(make.cell(n=n)) for n in (1, 2)])
-    assert leads(render(tmp_path)[0] / "findings.md")[0].startswith("In 1 of 1 comparisons")
+    first = "On several nodes, training was faster than on one in "
+    answer = leads(render(tmp_path)[0] / "findings.md")[0]
+    assert answer.startswith(f"{first}1 of 1 comparison.")
     path = tmp_path / "tables" / "curves.parquet"
     curves = pd.read_parquet(path)
     speed = curves["examples_per_s"].where(curves["nodes"] == 1, 1.0)
     curves.assign(examples_per_s=speed).to_parquet(path)
     answer = leads(render(tmp_path)[0] / "findings.md")[0]
-    assert answer.startswith("In none of 1 comparisons")
+    assert answer.startswith(f"{first}none of 1 comparison.")
 
 
 def test_trainings_that_went_through_the_same_weights_count_as_one(tmp_path):
@@ -145,7 +193,7 @@ def test_trainings_that_went_through_the_same_weights_count_as_one(tmp_path):
     page = render(tmp_path)[0] / "findings.md"
     (answer,) = [said for said in leads(page) if "our trainings" in said]
     assert "of 1 of our trainings" in answer
-    assert "with the same accuracies count as one" in Text(page.read_text()).text
+    assert "trainings with equal accuracies are counted once" in Text(page.read_text()).text
 
 
 def test_without_a_record_every_question_says_that_nothing_was_measured(tmp_path):
@@ -212,6 +260,59 @@ def make_curves(points, exchange="ring"):
     return typed([empty | row for row in rows], CURVES)
 
 
+@pytest.mark.parametrize(
+    ("exchange", "options", "said"),
+    [
+        ("averaging", {"period": 1}, "every step"),
+        ("averaging", {"period": "epoch"}, "every epoch"),
+        ("averaging", {"period": 5}, "every 5 steps"),
+        ("server", {"bound": None, "updates": None}, ""),
+        ("server", {"bound": 0}, "at most 0 steps ahead of the slowest worker"),
+        ("server", {"bound": 1, "updates": 2}, "at most 1 step ahead of the slowest worker, 2 "),
+        ("all-gather", {"method": "threshold", "threshold": 0.01}, "entries beyond ±0.01, sign "),
+        ("all-gather", {"method": "float16"}, "half precision"),
+        ("star", {"collective": "star"}, "star"),
+        ("ring", {}, ""),
+    ],
+)
+def test_the_setting_of_a_strategy_is_told_in_words(exchange, options, said):
+    told = setting(exchange, options)
+    assert told.startswith(said) if said else not told
+
+
+def rated(points):
+    """Return points of (strategy, examples per second, interval's ends of the step time)."""
+    rows = [
+        {"strategy": name, "examples_per_s": rate, "step_time_s": 1 / rate}
+        | {"step_time_low_s": low / rate, "step_time_high_s": high / rate}
+        for name, rate, low, high in points
+    ]
+    return pd.DataFrame(rows).astype({"step_time_low_s": "float64", "step_time_high_s": "float64"})
+
+
+def test_strategies_whose_intervals_overlap_with_the_fastest_may_be_as_fast():
+    group = rated([("b", 95.0, 0.9, 1.1), ("a", 100.0, 0.9, 1.1), ("c", 50.0, 0.9, 1.1)])
+    assert comparisons.not_slower(group) == (["b"], [])
+    nothing = float("nan")
+    once = [("a", 100.0, 0.9, 1.1), ("b", 96.0, nothing, nothing), ("c", 90.0, nothing, nothing)]
+    assert comparisons.not_slower(rated(once)) == ([], ["b"])
+
+
+def test_an_interval_of_the_throughput_is_that_of_the_step_time():
+    (row,) = comparisons.with_rate_intervals(rated([("a", 100.0, 0.8, 1.25)])).to_dict("records")
+    assert row["examples_per_s_low"] == pytest.approx(80)
+    assert row["examples_per_s_high"] == pytest.approx(125)
+
+
+def test_the_rule_of_the_ratio_counts_the_points_that_are_certain_apart():
+    ends = {"speedup_low": [1.1, 0.5, 0.4, None], "speedup_high": [2.0, 3.0, 0.9, None]}
+    rows = pd.DataFrame(ends, dtype="float64")
+    told = choosing._surely(rows, pd.Series([True, False, True, False]))
+    assert "among them all 2 whose" in told
+    assert "among them 1 of the 2" in choosing._surely(rows, pd.Series([True, False, False, True]))
+    assert choosing._surely(rows.iloc[[3]], pd.Series([True], index=[3])) == ""
+
+
 # --- claims ---
 
 
@@ -242,6 +343,12 @@ def test_every_claim_of_the_project_can_be_judged_by_any_tables(study):
     by_rule = {one.claim.rule: one for one in found}
     assert by_rule["more_nodes"].verdict == "not measured"  # three workers are too many there
     assert by_rule["batch_decides"].comparisons["margin"].notna().all()
+    ends = by_rule["batch_decides"].comparisons["at"]
+    assert set(ends) == {"at the smallest batch", "at the largest batch"}
+    shown = Text((docs / "findings.md").read_text()).text
+    assert "measured at the smallest batch" in shown and "measured at the largest batch" in shown
+    assert "disagrees (one comparison)0 for, 1 against" in shown
+    assert "(one comparison)0 for, 2 against" not in shown
 
 
 @pytest.mark.parametrize(
@@ -328,6 +435,15 @@ def test_faster_is_the_ratio_of_throughputs_on_the_same_nodes():
         (
             "- {study: a, says: b, where: c, decided_by: d, rule: guess}",
             "unknown rule guess",
+        ),
+        (
+            "- {study: a, says: b, where: c, decided_by: d, rule: faster, settings: {wya: x}}",
+            "settings of rule faster: missing a required argument: 'way'",
+        ),
+        (
+            "- {study: a, says: b, where: c, decided_by: d, rule: faster,\n"
+            "   settings: {way: mpi, than: single, then: mpi}}",
+            "settings of rule faster: got an unexpected keyword argument 'then'",
         ),
     ],
 )

@@ -135,7 +135,7 @@ def test_the_picture_has_a_box_for_each_and_says_so_in_words():
     assert "2 × this: 144 parameters, trained → 8" in [text.words for text in picture.texts]
     assert picture.words == (
         "From input 8. 2 times Dense 8 units, Add, with its input + ReLU "
-        "(144 parameters, trained giving 8). Dense 8 units (72 parameters, trained giving 8)."
+        "(144 parameters, trained; output 8). Dense 8 units (72 parameters, trained; output 8)."
     )
     assert len(picture.skips) == 1
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nodewise.overhead import optima
+import closed_forms
 from nodewise.overhead.answers import in_words, optimum_rows, ranges
 from nodewise.overhead.baselines import Amdahl
 from nodewise.overhead.fit import Fit, Points, fit
@@ -93,7 +93,7 @@ def test_at_a_fixed_global_batch_the_best_whole_number_is_beside_the_closed_form
     law, values, global_batch
 ):
     found = ask(law=law, values=values, global_batch=global_batch)
-    exact = optima.best_at_global_batch(law, values, global_batch, PAYLOAD)
+    exact = closed_forms.best_at_global_batch(law, values, global_batch, PAYLOAD)
     assert_agrees(found, float(exact), law, values, lambda n: global_batch / n, lambda n: 1.0)
     inside = 1 < exact < 64 and 1 < found.best < 64
     assert not inside or found.interior
@@ -111,7 +111,7 @@ def test_to_an_accuracy_the_best_whole_number_is_beside_the_closed_form(
 ):
     steps = to_accuracy(noise_nodes * batch)
     found = ask("target_time", law=law, values=values, batch=batch, steps=steps)
-    exact = optima.best_to_accuracy(law, values, batch, PAYLOAD, noise_nodes)
+    exact = closed_forms.best_to_accuracy(law, values, batch, PAYLOAD, noise_nodes)
     assert_agrees(
         found, float(exact), law, values, lambda n: batch, lambda n: steps.evaluate(n * batch)
     )
@@ -121,7 +121,7 @@ def test_to_an_accuracy_the_best_whole_number_is_beside_the_closed_form(
 @given(values=COEFFICIENTS, batch=st.integers(1, 1024))
 def test_break_even_of_a_ring_is_the_closed_form_s(values, batch):
     found = ask(values=values, batch=batch)
-    exact = float(optima.break_even(RingAllReduce(), values, batch, PAYLOAD))
+    exact = float(closed_forms.break_even(RingAllReduce(), values, batch, PAYLOAD))
     assume(not np.isclose(exact, np.round(exact), rtol=1e-6))  # on the border both are right
     first = max(2, int(np.floor(exact)) + 1) if np.isfinite(exact) else 65
     assert found.break_even == (first if first <= 64 else None)
@@ -230,7 +230,15 @@ def test_a_ring_at_a_fixed_batch_has_no_interior_optimum_and_it_says_why():
     found = ask()
     assert (found.best, found.anywhere, found.interior) == (64, None, False)
     text = in_words(found)
-    assert "No interior optimum: by the law an epoch gets ever shorter with more nodes" in text
+    assert "The formula has no interior optimum: an epoch gets ever shorter with more nodes" in text
+
+
+def test_more_nodes_than_are_looked_at_anyway_are_looked_at_if_asked_for():
+    found = ask(nodes=[1, 8192])
+    assert (found.best, found.anywhere) == (8192, None)
+    assert "ever shorter with more nodes, up to 8,192 at least" in in_words(found)
+    ended = ask(law=NoExchange(), global_batch=6000, nodes=[1, 6000])
+    assert "down to one example on each" in in_words(ended)
 
 
 def test_nodes_that_do_not_talk_end_at_one_example_each():
@@ -245,7 +253,7 @@ def test_a_best_number_beyond_those_compared_is_told():
     assert not near.interior
     assert wide.interior
     assert near.anywhere == pytest.approx(wide.best, rel=0.05)
-    assert f"about {near.anywhere} nodes do better" in in_words(near)
+    assert f"the optimum lies further out, at about {near.anywhere} nodes." in in_words(near)
 
 
 def test_the_last_number_compared_may_be_the_best_of_all():
@@ -259,7 +267,7 @@ def test_where_messages_take_longer_than_work_one_node_is_best():
     assert (found.best, found.break_even, found.interior) == (1, None, False)
     assert found.beats_one.tolist() == [0.0] * 64
     text = in_words(found)
-    assert "No more nodes are quicker than one: there is no interior optimum" in text
+    assert "No larger number of nodes is faster than one node of the same strategy." in text
 
 
 def test_one_node_is_the_best_of_few_where_many_are_better():
@@ -267,8 +275,8 @@ def test_one_node_is_the_best_of_few_where_many_are_better():
     found = ask(values=VALUES | {"seconds_per_byte": 2e-7}, nodes=range(1, 9))
     assert (found.best, found.anywhere, found.break_even) == (1, None, None)
     text = in_words(found)
-    assert "None of them are quicker than one." in text
-    assert "ever shorter with more nodes, up to 4,096 at least" in text
+    assert "None of the larger numbers compared is faster than one node of" in text
+    assert "ever shorter with more nodes, at least up to 4,096 nodes." in text
 
 
 def test_numbers_between_those_compared_are_looked_at_too():
@@ -281,7 +289,7 @@ def test_numbers_between_those_compared_are_looked_at_too():
     assert few.anywhere == pytest.approx(best, abs=1)
     said = in_words(few)
     assert said.startswith("Of 1, 2, 64 nodes up to 64 that share 1,024 examples per step,")
-    assert "do better than all compared" in said
+    assert "By the formula the optimum lies further out" in said
 
 
 def test_what_only_rounding_tells_apart_is_equal():
@@ -298,7 +306,7 @@ def test_what_only_rounding_tells_apart_is_equal():
 def test_an_efficiency_that_few_nodes_miss_is_not_said_to_be_missed_by_all():
     found = ask("efficiency", values=VALUES | {"latency_s": 1.0})
     assert (found.best, found.anywhere) == (1, 1)
-    assert "None of them are quicker than one." in in_words(found)
+    assert "None of the larger numbers compared is faster than one node of" in in_words(found)
     assert "no interior optimum" not in in_words(found)
 
 
@@ -413,7 +421,7 @@ def test_what_lies_outside_the_measured_points_is_a_prediction():
     found = ask(nodes=[2, 4, 5])
     assert found.measured.tolist() == [True, True, True, False]
     assert found.predicted
-    assert "outside of what was measured: a prediction" in in_words(found)
+    assert "This is a prediction: so many nodes" in in_words(found)
     assert not ask(nodes=[2, 4]).predicted
     assert ask(nodes=[2, 4], batch=16).predicted
     assert ask(global_batch=64, nodes=[2, 4]).measured.tolist() == [True, True, False]
@@ -425,10 +433,10 @@ def test_the_answer_in_words_has_its_probability_and_its_set():
     best = found.best
     assert text.startswith(
         "Of up to 64 nodes that share 1,024 examples per step, an epoch is shortest on "
-        f"{best} nodes (probability 1.00)."
+        f"{best} nodes (probability > 0.99)."
     )
-    assert f"Within 5 % of the shortest: {found.near[0]}–{found.near[-1]} nodes." in text
-    assert "The fewest that are quicker than one are 2 nodes (probability 1.00)." in text
+    assert f"On {found.near[0]}–{found.near[-1]} nodes it is within 5 % of the best." in text
+    assert "faster than one node of the same strategy are 2 nodes (probability > 0.99)." in text
 
 
 def test_the_answer_tells_which_number_is_more_probable_than_the_fit_s():
@@ -436,7 +444,8 @@ def test_the_answer_tells_which_number_is_more_probable_than_the_fit_s():
     fitted = known(RingAllReduce(), VALUES, draws)
     question = Question("epoch_time", batch=64, examples=EXAMPLES)
     text = in_words(find_optimum(fitted, question, range(1, 9), payload=PAYLOAD))
-    assert "8 nodes (probability 0.25; most probable: one node, 0.75)" in text
+    assert "8 nodes by the formula. The points do not settle it: probability 0.25 for 8" in text
+    assert "for 8 nodes, 0.75 for one node." in text
 
 
 def test_the_probability_of_an_efficiency_is_that_of_reaching_it():

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from test_overhead_study import NO_CELLS, NO_CURVES, fit_all, launches, tables
 
+from closed_forms import best_at_global_batch
 from nodewise.cells import Emulated, Link, Node, SlowNode
 from nodewise.overhead import rates
 from nodewise.overhead.formulas import RingAllReduce
-from nodewise.overhead.optima import best_at_global_batch
 from nodewise.overhead.questions import MOST_NODES
 from nodewise.overhead.rates import wire_of
 from nodewise.overhead.steps_to_accuracy import Known, StepsToAccuracy, find_steps, steps_row
@@ -68,7 +68,7 @@ def test_at_a_fixed_batch_per_node_there_is_no_optimum_and_that_is_said(found):
     rows = asked(found, "epoch_time", held="batch_per_worker", batch_per_worker=128)
     best = rows[rows["best"]]
     assert best.index.tolist() == [MOST_NODES] and not best["interior"].any()
-    assert "No interior optimum" in best["answer"].iloc[0]
+    assert "The formula has no interior optimum" in best["answer"].iloc[0]
     assert best["kind"].tolist() == ["predicted"]
 
 

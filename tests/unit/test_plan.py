@@ -1,8 +1,10 @@
 """The plan of a study: estimates that follow from work and machine, and what is done already."""
 
 import csv
+import statistics
 import subprocess
 import sys
+from collections import defaultdict
 from datetime import timedelta
 from pathlib import Path
 
@@ -48,6 +50,61 @@ def test_a_ring_sends_its_bytes_over_the_link_and_through_the_core():
     wire_s = 5e6 * 8 / 200e6 + 5e6 / plan.BYTES / 0.4
     assert two - alone == pytest.approx(wire_s)
     assert four - alone == pytest.approx(1.5 * wire_s)
+
+
+def exchange(strategy: str, nodes: int, **fields: object) -> plan.Exchange:
+    return plan.exchange(make.cell(strategy=strategy, n=nodes, **fields), WORK)
+
+
+def test_a_server_has_the_gradients_of_all_come_in_and_weights_go_out():
+    served = exchange("parameter_server", 4, servers=1)
+    assert (served.bytes_sent, served.turns) == (4 * 5e6, 2)
+    assert exchange("async_sgd", 4, servers=2).bytes_sent == 2 * 5e6
+
+
+def test_a_driver_passes_on_what_the_others_send_it():
+    star = exchange("multi_worker_mirrored", 4, options={"collective": "star"})
+    assert (star.bytes_sent, star.turns) == (3 * 5e6, 2)
+
+
+def test_devices_of_one_process_send_nothing_and_averaging_seldom():
+    assert exchange("mirrored", 4, one_process=True).bytes_sent == 0
+    ring = exchange("custom_loop", 4).bytes_sent
+    assert exchange("parameter_averaging", 4, options={"period": 5}).bytes_sent == ring / 5
+    steps = WORK.train_examples // make.cell(n=4).global_batch
+    once = exchange("parameter_averaging", 4, options={"period": "epoch"})
+    assert once.bytes_sent == pytest.approx(ring / steps)
+
+
+def test_more_devices_than_cores_take_turns_in_one_process_too():
+    two, many = (
+        step_s(
+            make.cell(strategy="mirrored", n=4, one_process=True), plan.Machine(plan.REFERENCE_S, c)
+        )
+        for c in (2, 8)
+    )
+    assert two == pytest.approx(2 * many)
+
+
+def test_estimates_are_near_what_was_measured_whatever_the_strategy():
+    ratios = defaultdict(list)
+    works = {}
+    for path in Path("data/records").rglob("repeat~*.json"):
+        record = read_record(path)
+        cell, result = record.cell, record.result
+        if result is None or cell.build:
+            continue
+        if cell.model not in works:
+            works[cell.model] = plan.work_of(cell.model, cell.dataset)
+        seen = result.conditions
+        reference_s = (seen.reference_before_us + seen.reference_after_us) / 2e6
+        estimated = step_s(
+            cell, plan.Machine(reference_s, record.provenance.cores), works[cell.model]
+        )
+        ratios[cell.strategy].append(estimated * result.steps / result.elapsed_s)
+    medians = {strategy: statistics.median(of) for strategy, of in ratios.items()}
+    assert len(medians) > 10
+    assert {strategy: x for strategy, x in medians.items() if not 0.5 < x < 2} == {}
 
 
 def test_a_share_of_a_core_stretches_what_the_core_does():

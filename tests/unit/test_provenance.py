@@ -1,8 +1,10 @@
 """What a record says of the machine that measured it."""
 
 import platform
+import shlex
+from pathlib import Path
 
-from nodewise.measure.provenance import processor
+from nodewise.measure.provenance import command, processor
 
 TWO = """\
 processor\t: 0
@@ -27,3 +29,13 @@ def test_two_generations_of_one_name_are_two_processors():
 def test_a_processor_without_family_or_name_is_told_all_the_same():
     assert processor("model name\t: Cortex: a core\n") == "Cortex: a core"
     assert processor("processor\t: 0\nBogoMIPS\t: 50.00\n") == platform.machine()
+
+
+def test_a_command_can_be_typed_again_and_names_no_folder_outside_the_project(tmp_path):
+    outside = tmp_path / "my study.yaml"
+    told = command("nodewise", "calibrate", "--config", outside, "--out", Path("results/a b.json"))
+    words = ["nodewise", "calibrate", "--config", "my study.yaml", "--out", "results/a b.json"]
+    assert shlex.split(told) == words
+    assert command(Path("config/../config/study.yaml")) == "config/study.yaml"
+    assert command(Path("config/study.yaml").absolute()) == "config/study.yaml"
+    assert command(Path("../elsewhere/study.yaml")) == "study.yaml"

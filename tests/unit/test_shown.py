@@ -76,7 +76,7 @@ def test_a_figure_without_a_picture_is_one_clear_line(study, tmp_path):
 
 def test_values_are_the_same_text_in_filters_tables_and_specifications(shown):
     figure = shown[TIME]
-    column = [str(head) for head in figure.table.heads].index("batch&#95;per&#95;worker")
+    column = [str(head) for head in figure.table.heads].index("Batch per worker")
     written = {str(row[column]) for row in figure.table.rows}
     drawn = {
         str(row["batch_per_worker"])

@@ -6,7 +6,9 @@ import subprocess
 import sys
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,8 +19,9 @@ import make_records as make
 from nodewise.architecture import Layer
 from nodewise.pages import diagrams, ways
 from nodewise.pages.diagrams import Diagram, Lane, Row, draw
+from nodewise.pages.markup import text as text_of
 from nodewise.pages.sent_bytes import Trained
-from nodewise.pages.strategies import page_of
+from nodewise.pages.strategies import in_words, page_of
 from nodewise.records import Record
 from nodewise.strategies import STRATEGIES
 from nodewise.tables import build_tables
@@ -274,7 +277,7 @@ def test_bytes_of_split_layers_by_the_formula(strategy, nodes, batch, layers, se
 
 
 def test_sent_bytes_stand_beside_those_of_the_formula(docs):
-    bytes_ = section(page(docs, "multi_worker_mirrored"), "Bytes, counted")
+    bytes_ = section(page(docs, "multi_worker_mirrored"), "Bytes sent")
     rows = re.findall(r"<tr><td.*?</tr>", bytes_)
     assert len(rows) == 8  # steps and epochs at two batches on two and three nodes
     for row in rows:
@@ -284,9 +287,38 @@ def test_sent_bytes_stand_beside_those_of_the_formula(docs):
 
 
 def test_where_no_formula_can_be_told_there_is_no_column_of_it(docs):
-    bytes_ = section(page(docs, "model_parallel"), "Bytes, counted")
+    bytes_ = section(page(docs, "model_parallel"), "Bytes sent")
     (row,) = re.findall(r"<tr><td.*?</tr>", bytes_)
     assert row.count("<data") == 2 and "By the formula" not in bytes_
+    assert "The formula needs A, the size of the activations" in Texts(bytes_).text
+
+
+def test_a_table_names_its_strategies_and_links_each_once(docs):
+    table = (docs / "results/fashion-mnist/fashion-cnn.md").read_text().partition("{ #curves }")[2]
+    for name, folder in (("parameter_averaging", "rarely"), ("multi_worker_mirrored", None)):
+        key = text_of(folder or name)
+        title = text_of(STRATEGIES[name].short_title)
+        assert f'<a href="../../{page_of(name)}">{title}</a><span class="nw-range">{key}<' in table
+        assert table.count(f'href="../../{page_of(name)}"') == 1
+    again = "MultiWorkerMirroredStrategy" + '<span class="nw-range">'
+    assert table.count(f"<td>{again}") > 1  # further rows have the name, and no link
+
+
+def test_an_experiment_has_its_title_in_its_first_row_and_an_unknown_strategy_its_name():
+    study = SimpleNamespace(
+        experiment_titles={"ways": "Ways <of> training"},
+        cells=pd.DataFrame(columns=["experiment", "strategy", "cell_id"]),
+        model_title=str,
+    )
+    at = ("model", "experiment", "strategy", "cluster")
+    of = [("m", "ways", "unknown", "local"), ("m", "ways", "mpi", "x"), ("m", "other", "mpi", "x")]
+    shown = in_words(study, pd.DataFrame(of, columns=at), "findings.html")
+    first, *others = map(str, shown["experiment"])
+    assert Texts(first).text == "Ways <of> trainingways" and others == ["ways", "other"]
+    assert shown["cluster"].tolist() == ["unthrottled process", "x", "x"]
+    unknown, mpi, again = map(str, shown["strategy"])
+    assert unknown == "unknown"
+    assert mpi == f'<a href="strategies/mpi.html">{again[:3]}</a>{again[3:]}'
 
 
 # --- what was measured ---
@@ -303,7 +335,7 @@ def test_a_page_shows_the_split_of_its_own_cells(docs):
 
 def test_a_strategy_without_cells_says_so_in_one_line(docs):
     text = page(docs, "horovod")
-    assert "No cell of this study trained in this way." in text
+    assert "No cell of this study used this strategy." in text
     assert '<figure class="nw-figure">' not in text and "Its cells" not in text
     assert "No cell of this strategy had its steps timed in parts." in page(docs, "mpi")
 
@@ -326,17 +358,17 @@ def test_a_cell_leads_to_the_page_of_its_strategy(docs):
 
 def test_what_strategies_noted_is_summed_up_by_name_and_unit(docs):
     text = page(docs, "model_parallel")
-    told = Texts(section(text, "What it noted")).text.replace("\u00a0", " ")
+    told = Texts(section(text, "What else was recorded")).text.replace("\u00a0", " ")
     assert (
-        "### Share of a step that a node waits or sends" in told
+        "### Idle or communicating share of a step" in told
         and "50.0 %" in told
         and "75.0 %" in told
     )
     assert "### Pause\n" in told and "500 ms" in told
-    assert "### Bytes of compressed gradients" in told and "1.00 MB" in told
-    stale = Texts(section(page(docs, "async_sgd"), "What it noted")).text
+    assert "### Size of the compressed gradients" in told and "1.00 MB" in told
+    stale = Texts(section(page(docs, "async_sgd"), "What else was recorded")).text
     assert "### Staleness" in stale and "1.00" in stale and "2.00" in stale
-    assert "What it noted" not in page(docs, "multi_worker_mirrored")
+    assert "What else was recorded" not in page(docs, "multi_worker_mirrored")
 
 
 def test_observations_are_of_all_workers_together(tmp_path):

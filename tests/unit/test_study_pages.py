@@ -128,7 +128,11 @@ def test_the_survey_has_a_page_of_its_trade_offs(tmp_path):
     draw_all(tmp_path)
     docs = render(tmp_path)[0] / "studies"
     text = Texts((docs / "survey.md").read_text()).text
-    for said in ("every 10 steps", "the largest 2% of the entries", "What it says"):
+    for said in (
+        "every 10 steps",
+        "the largest 2\xa0% of the entries",
+        "What it says",
+    ):
         assert said in text
     assert "survey.html" in (docs / "index.md").read_text()
 

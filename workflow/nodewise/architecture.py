@@ -13,10 +13,8 @@ from pydantic import Field, model_validator
 from nodewise.cells import Frozen, Name
 from nodewise.errors import UserError
 from nodewise.misfits import read_json
-from nodewise.models import registry
+from nodewise.models import FLOAT32_BYTES, registry
 from nodewise.records import Count
-
-FLOAT32_BYTES = 4
 
 
 class Layer(Frozen):

@@ -17,10 +17,11 @@ import yaml
 from pydantic import ValidationError
 
 from nodewise import runs
-from nodewise.cells import Cell
-from nodewise.config import own_dataset_name
+from nodewise.cells import Cell, Emulated
+from nodewise.config import own_dataset_name, told_apart
 from nodewise.errors import UserError
 from nodewise.files import check_writable
+from nodewise.measure.provenance import told
 from nodewise.misfits import NOT_YAML, first_misfit
 from nodewise.models import registry, weights_of
 from nodewise.records import Record
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 RESULTS = Path("results")
 BY_HAND = RESULTS / "by_hand"
 SEED = 1
+_NAME = 55  # letters of a name before its digest: at most 64 with that
 _WARMUP_STEPS, _STEPS, _SPLIT_STEPS = 5, 40, 20
 _TIME_LIMIT_S = 86_400.0  # whoever measures by hand can stop it by hand
 
@@ -56,12 +58,18 @@ class Options(NamedTuple):
     def command(self) -> str:
         """Return the command that repeats the measurement."""
         given = [
-            (f"--{name}", str(one))
+            (f"--{name}", _in_project(str(one)) if name in ("model", "dataset") else str(one))
             for name, value in self._asdict().items()
             if value is not None
             for one in (value if isinstance(value, tuple) else (value,))
         ]
         return shlex.join(["nodewise", "measure", *itertools.chain(*given)])
+
+
+def _in_project(spec: str) -> str:
+    """Return a name as it is; a function's file as `told`."""
+    file, colon, function = spec.rpartition(":")
+    return told(Path(file)) + colon + function if "/" in file else spec
 
 
 def cell_of(options: Options) -> Cell:
@@ -78,21 +86,14 @@ def cell_of(options: Options) -> Cell:
         chosen = entry.checked(_chosen(options.option), options.nodes)
     except ValueError as error:
         raise UserError(f"--strategy {options.strategy}: {error}") from error
-    if options.steps is not None and options.epochs is not None:
-        raise UserError("--steps and --epochs: give one of them")
     if options.cluster == "local" and (options.cpu is not None or options.rate is not None):
         raise UserError("--cpu and --rate: only with --cluster emulated")
-    extent: dict[str, Any] = {"warmup_steps": _WARMUP_STEPS, "split_steps": _SPLIT_STEPS}
-    if options.epochs is not None:
-        extent["epochs"] = options.epochs
-    else:
-        extent["steps"] = _STEPS if options.steps is None else options.steps
     try:
         cell = Cell.model_validate(
             _model(options)
             | {
                 "study": "nodewise",
-                "experiment": "by_hand",
+                "experiment": _experiment(options),
                 "strategy": options.strategy,
                 "variant": _variant(options),
                 **entry.fields(chosen, "sharded"),
@@ -100,19 +101,36 @@ def cell_of(options: Options) -> Cell:
                 "batch": options.batch,
                 "nodes": options.nodes,
                 "repeat": 0,
-                "extent": extent,
+                "extent": _extent(options),
                 "seed": SEED,
                 "time_limit_s": _TIME_LIMIT_S,
             }
         )
     except ValidationError as error:
-        raise UserError(first_misfit(error)) from error
+        raise UserError(_of_option(first_misfit(error))) from error
     try:
         chosen.check_extent(cell.extent)
         chosen.check_training(cell.nodes, cell.batch, None if cell.build else cell.model)
     except ValueError as error:
         raise UserError(f"--strategy {options.strategy}: {error}") from error
     return cell
+
+
+def _extent(options: Options) -> dict[str, int]:
+    if options.steps is not None and options.epochs is not None:
+        raise UserError("--steps and --epochs: give one of them")
+    extent = {"warmup_steps": _WARMUP_STEPS, "split_steps": _SPLIT_STEPS}
+    if options.epochs is not None:
+        return extent | {"epochs": options.epochs}
+    return extent | {"steps": _STEPS if options.steps is None else options.steps}
+
+
+def _of_option(misfit: str) -> str:
+    """Return a misfit of a cell with the option that it comes from instead of the cell's field."""
+    place, colon, said = misfit.partition(": ")
+    field = place.rpartition(".")[2]
+    option = "rate" if field == "rate_mbit" else field
+    return f"--{option}{colon}{said}" if option in Options._fields else misfit
 
 
 def _chosen(pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -129,12 +147,28 @@ def _chosen(pairs: tuple[str, ...]) -> dict[str, Any]:
     return chosen
 
 
+def _experiment(options: Options) -> str:
+    """Return the name of what is measured so: on other nodes, or for longer, is another cell."""
+    words = ["by_hand"]
+    if options.cluster != "local":
+        words += [_plain(Emulated.model_validate(_cluster(options)).label)]
+    if options.epochs is not None:
+        words += [f"{options.epochs}_epochs"]
+    elif options.steps not in (None, _STEPS):
+        words += [f"{options.steps}_steps"]
+    return "_".join(words)
+
+
 def _variant(options: Options) -> str | None:
     """Return a name for the strategy with these options: with others it is another cell."""
     if not options.option:
         return None
-    words = re.sub(r"[^a-z0-9]+", "_", "_".join(sorted(options.option)).lower())
-    return f"{options.strategy}_{words}".strip("_")[:60]
+    given = "_".join(sorted(options.option))
+    return told_apart(f"{options.strategy}_{_plain(given)}"[:_NAME], given)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
 
 
 def _cluster(options: Options) -> dict[str, Any]:
@@ -166,11 +200,11 @@ def _model(options: Options) -> dict[str, str]:
     place = parse_spec(options.model)
     if options.dataset is None:
         raise UserError("--dataset: a model of your own needs one: a name or path/file.py:function")
-    fields = {"model": f"own_{place.name}", "build": place.text}
-    if ":" not in options.dataset:
-        return fields | {"dataset": options.dataset}
-    load = parse_spec(options.dataset).text
-    return fields | {"dataset": own_dataset_name(load), "load": load}
+    trained = {"build": place.text, "dataset": options.dataset}
+    if ":" in options.dataset:
+        load = parse_spec(options.dataset).text
+        trained |= {"dataset": own_dataset_name(load), "load": load}
+    return trained | {"model": told_apart(f"own_{place.name}", " ".join(trained.values()))}
 
 
 def _prepare(cell: Cell) -> None:

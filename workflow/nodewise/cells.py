@@ -47,6 +47,11 @@ class Extent(Frozen):
             raise ValueError("give either steps or epochs, one of them")
         return self
 
+    @property
+    def untimed_steps(self) -> int:
+        """Steps beside the timed ones: to warm up, split ones, and one before those, to trace."""
+        return self.warmup_steps + (self.split_steps + 1 if self.split_steps else 0)
+
 
 class Local(Frozen):
     """Nodes are processes, one core each while there are enough."""
@@ -75,7 +80,7 @@ class Node(Frozen):
 
 
 class SlowNode(Frozen):
-    """One node with a smaller share of a core than the others: a straggler, on purpose."""
+    """One node that trains with a smaller share of a core than the others: a straggler."""
 
     rank: int = Field(default=0, ge=0, lt=MAX_NODES)
     cpu: float = Field(ge=0.01, le=1)
@@ -111,7 +116,8 @@ class Emulated(Frozen):
     @property
     def label(self) -> str:
         """The settings in words: equal for two cells if and only if their machines are."""
-        slow = f", node {self.slow_node.rank} {self.slow_node.cpu:g}" if self.slow_node else ""
+        one = self.slow_node
+        slow = f" (node {one.rank}: {one.cpu:g} core)" if one else ""
         latency = f", {self.link.latency_ms:g} ms" if self.link.latency_ms else ""
         return f"{self.node.cpu:g} core{slow}, {self.link.rate_mbit:g} Mbit/s{latency}"
 
@@ -126,6 +132,12 @@ class Emulated(Frozen):
 
 
 Cluster = Annotated[Local | Emulated, Field(discriminator="kind")]
+
+
+def node_in_words(label: str) -> str:
+    """Return what readers are told that a node is, by the `label` of its cluster."""
+    return "unthrottled process" if label == Local().label else label
+
 
 # How examples reach a worker: from its own shard; by reading all and skipping the others' part; or
 # from nodes that do nothing but preprocess (TensorFlow's data service).
@@ -212,9 +224,17 @@ class Cell(Feeding):
         return self.workers + self.servers + self.preprocessing_nodes
 
     @property
+    def machines(self) -> Cluster:
+        """The cluster as it is for this cell: without its slow node if that is none that trains."""
+        slow = self.cluster.slow_node if isinstance(self.cluster, Emulated) else None
+        if slow is None or slow.rank < self.nodes:
+            return self.cluster
+        return self.cluster.model_copy(update={"slow_node": None})
+
+    @property
     def cores(self) -> float:
         """How many cores of this machine the nodes ask for."""
-        return self.cluster.cores(self.nodes + self.places - self.workers)
+        return self.machines.cores(self.nodes + self.places - self.workers)
 
     @property
     def id(self) -> str:

@@ -3,10 +3,11 @@
 A claim names a rule of `RULES` and its settings. A rule returns comparisons: each has a `value`,
 which is shown, and a `margin`, which decides: above 1 speaks for the claim, below 1 against it, and
 as near to 1 as the claim's `near` decides nothing. The verdict follows from the margins alone.
-Points with a caution decide nothing, but of bytes; nor do published ones, but for what a law that
-was fitted to a published table predicts.
+Points with a caution decide nothing, but of bytes; nor do published ones, but for what a formula
+that was fitted to a published table predicts.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -31,7 +32,7 @@ Verdict = Literal["agrees", "disagrees", "mixed", "undecided", "not measured"]
 Text = Annotated[str, StringConstraints(min_length=1)]
 
 _WIDE = 0.2  # of the time: an interval wider than this holds too much to agree with anything
-_COLUMNS = ["value", "margin", "label", "cell_id"]
+_COLUMNS = ["value", "margin", "label", "cell_id", "at"]
 _POINT = [*GROUP, "cluster", "label", "whole_epochs", "batch_per_worker"]
 
 
@@ -50,7 +51,10 @@ class Claim(Frozen):
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim with the comparisons that decide it: their `value`, `margin`, `label`, `cell_id`."""
+    """A claim with the comparisons that decide it: their `value`, `margin`, `label`, `cell_id`.
+
+    `at` says which points a comparison is of, where a claim is about two sorts; else it is empty.
+    """
 
     claim: Claim
     comparisons: pd.DataFrame
@@ -81,21 +85,30 @@ def judged(tables: Tables, overhead: Tables, path: Path = CLAIMS) -> list[Judged
         UserError: the file of the claims is missing or misfit.
     """
     return [
-        Judged(claim, RULES[claim.rule](tables, overhead, **claim.settings)[_COLUMNS])
+        Judged(claim, _known(RULES[claim.rule](tables, overhead, **claim.settings)))
         for claim in read_claims(path)
     ]
+
+
+def _known(rows: pd.DataFrame) -> pd.DataFrame:
+    return (rows if "at" in rows else rows.assign(at=""))[_COLUMNS]
 
 
 def read_claims(path: Path = CLAIMS) -> list[Claim]:
     """Read and check the claims.
 
     Raises:
-        UserError: the file is missing, or a claim is misfit or names no rule.
+        UserError: the file is missing, or a claim is misfit, names no rule or not its settings.
     """
     claims = read_yaml(TypeAdapter(list[Claim]), path)
     unknown = sorted({claim.rule for claim in claims} - set(RULES))
     if unknown:
         raise UserError(f"{path}: unknown rule {unknown[0]}; rules: {', '.join(RULES)}")
+    for claim in claims:
+        try:
+            inspect.signature(RULES[claim.rule]).bind(None, None, **claim.settings)
+        except TypeError as error:
+            raise UserError(f"{path}: settings of rule {claim.rule}: {error}") from error
     return claims
 
 
@@ -103,13 +116,13 @@ def _batch_decides(tables: Tables, _: Tables, *, study: str, models: Sequence[st
     """The speed-up at the largest batch of a line, against one; below one at its smallest."""
     rows = comparisons.fair(comparisons.on_several_nodes(tables["curves"]))
     rows = rows[(rows["study"] == study) & rows["model"].isin(models)]
-    at = [*GROUP, "cluster", "line", "label", "nodes"]
     found = []
-    for _key, line in rows.groupby(at):
+    for _key, line in rows.groupby([*GROUP, "cluster", "line", "label", "nodes"]):
         if line["batch_per_worker"].nunique() > 1:
             ends = line.sort_values("batch_per_worker").iloc[[0, -1]]
             small, large = ends["speedup"]
-            found.append(ends.assign(value=ends["speedup"], margin=[1 / small, large]))
+            at = ["at the smallest batch", "at the largest batch"]
+            found.append(ends.assign(value=ends["speedup"], margin=[1 / small, large], at=at))
     return _joined(found)
 
 
@@ -128,7 +141,7 @@ def _more_nodes(tables: Tables, _: Tables, *, study: str, counts: Sequence[int])
 
 
 def _saves(_: Tables, overhead: Tables, *, study: str, nodes: int, share: float) -> pd.DataFrame:
-    """The share of the time that the law, fitted to the study's own table, says is saved.
+    """The share of the time that the formula, fitted to the study's own table, says is saved.
 
     The claimed share is to be inside of its interval, which decides nothing if it is a wide one.
     """
@@ -241,7 +254,7 @@ def _beside(rows: pd.DataFrame, way: str, than: str) -> pd.DataFrame:
 
 
 def _joined(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    known = [rows[_COLUMNS] for rows in found if len(rows)]
+    known = [_known(rows) for rows in found if len(rows)]
     return pd.concat(known) if known else pd.DataFrame(columns=_COLUMNS, dtype="float64")
 
 

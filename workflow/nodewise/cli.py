@@ -7,8 +7,7 @@ never wait for TensorFlow.
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,6 +15,7 @@ import typer
 
 from nodewise import __version__, runs
 from nodewise.errors import UserError, what_to_mend
+from nodewise.progress import share_done
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -216,12 +216,13 @@ def measure_cell(
     --out record.json --logs logs
     """
     from nodewise.config import read_config
+    from nodewise.measure.provenance import command
     from nodewise.runner import measure
 
     cells = {cell.id: cell for cell in read_config(config).cells()}
     if cell_id not in cells:
         raise UserError(f"{config}: declares no cell {cell_id!r}")
-    with _bar(cell_id) as progress:
+    with share_done(cell_id) as progress:
         record = measure(
             cells[cell_id],
             manifest,
@@ -229,7 +230,7 @@ def measure_cell(
             output=out,
             logs=logs,
             config=config,
-            command=f"snakemake --cores all --force {out} --configfile {config}",
+            command=command("snakemake", "--cores", "all", "--force", out, "--configfile", config),
             progress=progress,
             on_wait=lambda: typer.echo("another cell is measured on this machine; waiting for it"),
         )
@@ -269,7 +270,7 @@ def measure_noise_scale(
     import_tensorflow()
     from nodewise.measure.noise_scale import measure_noise_scale as measure_model
 
-    with _bar(f"{model}: noise scale") as progress:
+    with share_done(f"{model}: noise scale") as progress:
         measure_model(
             cells[model],
             manifest,
@@ -401,6 +402,7 @@ def measure(
     from rich.console import Console
 
     from nodewise import by_hand
+    from nodewise.quantities import counted
 
     options = by_hand.Options(
         strategy,
@@ -415,7 +417,7 @@ def measure(
         cpu,
         rate,
     )
-    with _bar(f"{model}, {nodes} nodes") as progress:
+    with share_done(f"{model}, {counted(nodes, 'node')}") as progress:
         record, path = by_hand.measure_by_hand(
             options,
             out,
@@ -465,11 +467,12 @@ def compare_runs(
     Example: nodewise compare old/tables results/study/tables --out results/study/changes.csv
     """
     from nodewise import compare
+    from nodewise.tables import write_csv
 
     changes = compare.compare(compare.read_cells(old), compare.read_cells(new))
     _print_whole(compare.changes_table(changes))
     if out is not None:
-        compare.write_changes(changes, out)
+        write_csv(changes, out)
 
 
 @app.command(rich_help_panel=IN_RULES)
@@ -627,7 +630,7 @@ def calibrate(
     """
     from nodewise.measure.calibrate import calibrate as measure_all
 
-    with _bar(f"{config}: calibration") as progress:
+    with share_done(f"{config}: calibration") as progress:
         result = measure_all(
             config,
             output=out,
@@ -750,10 +753,11 @@ def fit_measurements(
 
     Example: nodewise fit measurements.csv -o fit.json
     """
-    from nodewise.datasets.progress import progress
     from nodewise.files import check_writable
     from nodewise.overhead import fit_files, predictions
     from nodewise.overhead.measurements import read_measurements
+    from nodewise.progress import progress
+    from nodewise.quantities import counted
 
     read = read_measurements(measurements)
     check_writable(out)
@@ -763,7 +767,7 @@ def fit_measurements(
     _print_whole(predictions.curves_table(fitted))
     for note in predictions.told(fitted):
         typer.echo(note)
-    typer.echo(f"{out}: {len(fitted.curves)} curves")
+    typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
 
 @app.command("predict", rich_help_panel=BY_HAND)
@@ -864,21 +868,6 @@ def _print_whole(table: "Table") -> None:
     unlimited = console.options.update(max_width=10_000)
     console.width = max(console.width, console.measure(table, options=unlimited).maximum)
     console.print(table)
-
-
-@contextmanager
-def _bar(title: str) -> Iterator[Callable[[float], None]]:
-    """Yield a function that takes the share done, 0 to 1, and draws it if a person watches."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    # drawn by this thread only: workers are forked while the bar is up
-    with Progress(
-        console=console, transient=True, auto_refresh=False, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task(title, total=1.0)
-        yield lambda share: progress.update(task, completed=share, refresh=True)
 
 
 def main() -> None:

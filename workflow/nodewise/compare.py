@@ -15,10 +15,9 @@ from rich.table import Table
 from scipy.special import stdtrit
 
 from nodewise.errors import UserError
-from nodewise.files import atomic
 from nodewise.intervals import squares
 from nodewise.quantities import write_number
-from nodewise.tables import CELLS, CURVE_KEY, build_tables, typed
+from nodewise.tables import CELLS, CURVE_KEY, build_tables, read_csv, read_parquet, typed
 
 LEVEL = 0.99
 CHANGES = {
@@ -48,10 +47,7 @@ def read_cells(folder: Path) -> pd.DataFrame:
     """
     path = folder / "cells.parquet"
     if path.is_file():
-        try:
-            return typed(pd.read_parquet(path), CELLS)
-        except (OSError, ValueError, KeyError) as error:
-            raise UserError(f"{path}: is not a table of this version ({error})") from error
+        return read_parquet(path, CELLS)
     records = sorted(folder.rglob("repeat~*.json"))
     if not records:
         raise UserError(f"{folder}: holds neither tables (cells.parquet) nor records")
@@ -107,26 +103,13 @@ def changes_table(changes: pd.DataFrame) -> Table:
     return shown
 
 
-def write_changes(changes: pd.DataFrame, path: Path) -> None:
-    """Write the table as CSV in one atomic step."""
-    with atomic(path) as temporary:
-        changes.to_csv(temporary, index=False, lineterminator="\n")
-
-
 def read_changes(path: Path) -> pd.DataFrame:
-    """Read back what `write_changes` wrote; an empty table if there is no such file.
+    """Read what `nodewise compare` wrote; an empty table if there is no such file.
 
     Raises:
         UserError: the file is not such a table.
     """
-    if not path.is_file():
-        return typed((), CHANGES)
-    try:
-        texts = {name: "str" for name, dtype in CHANGES.items() if dtype == "str"}
-        read = pd.read_csv(path, dtype=texts)
-        return typed(read.fillna(dict.fromkeys(texts, "")), CHANGES)
-    except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"{path}: is not what `nodewise compare` writes ({error})") from error
+    return read_csv(path, CHANGES) if path.is_file() else typed((), CHANGES)
 
 
 def _points(cells: pd.DataFrame) -> pd.DataFrame:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from nodewise.tables import AXES, CURVE_KEY, PARTS
-from nodewise.views import GROUP, SINGLE, Tables, remembered, scaling_lines, ways, with_labels
+from nodewise.tables import AXES, CURVE_KEY, PARTS, SINGLE
+from nodewise.views import GROUP, Tables, remembered, scaling_lines, ways, with_labels
 
 WHOLE_GRADIENTS = ("ring", "star")  # of all nodes, summed in every step
 DATA_PARALLEL = (*WHOLE_GRADIENTS, "all-gather")  # in step, and every step
@@ -54,11 +54,35 @@ def launched_again(rows: pd.DataFrame) -> pd.DataFrame:
     return rows if repeated.empty else repeated
 
 
-def nearly_as_fast(group: pd.DataFrame) -> str:
-    """Say which ways of a comparison are within `NEARLY` of its fastest; nothing if none is."""
-    rates = group.set_index("strategy")["examples_per_s"].sort_values(ascending=False)
-    near = rates.index[1:][rates.iloc[1:] >= (1 - NEARLY) * rates.iloc[0]]
-    return f" (within {NEARLY:.0%} of it: {', '.join(near)})" if len(near) else ""
+def with_rate_intervals(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the interval of their throughput, by that of their step time."""
+    times = rows["step_time_s"] * rows["examples_per_s"]
+    return rows.assign(
+        examples_per_s_low=times / rows["step_time_high_s"],
+        examples_per_s_high=times / rows["step_time_low_s"],
+    )
+
+
+def not_slower(group: pd.DataFrame) -> tuple[list[str], list[str]]:
+    """Return which strategies of a comparison may be as fast as its fastest.
+
+    First those whose interval overlaps with that of the fastest; then, where one of the two was
+    launched once and has none, those within `NEARLY` of it.
+    """
+    ranked = with_rate_intervals(group).sort_values(
+        "examples_per_s", ascending=False, kind="stable"
+    )
+    best, others = ranked.iloc[0], ranked.iloc[1:]
+    known = others["examples_per_s_high"].notna() & pd.notna(best["examples_per_s_low"])
+    overlap = known & (others["examples_per_s_high"] >= best["examples_per_s_low"])
+    near = ~known & (others["examples_per_s"] >= (1 - NEARLY) * best["examples_per_s"])
+    return others.loc[overlap, "strategy"].tolist(), others.loc[near, "strategy"].tolist()
+
+
+def launches_of(cells: pd.DataFrame, cell_id: str) -> "pd.Series[float]":
+    """Return the step times of all launches of the point that a cell is a launch of."""
+    of = cells.loc[cells["cell_id"] == cell_id, CURVE_KEY]
+    return cells[cells["status"] == "ok"].merge(of, "inner", CURVE_KEY)["step_time_s"]
 
 
 @remembered
@@ -129,6 +153,12 @@ def _with_flags_of_one(rows: pd.DataFrame) -> list[str]:
     return [_together(own, one and f"on one node: {one}") for own, one in both]
 
 
+def _of_launches(flags: "pd.Series[str]") -> str:
+    """Return the cautions of a point's launches, if half of them have one, as in the curves."""
+    told = [caution for of in flags if of for caution in of.split("; ")]
+    return _together(*told) if 2 * (flags != "").sum() >= len(flags) else ""
+
+
 def _together(*cautions: str) -> str:
     return "; ".join(filter(None, dict.fromkeys(cautions)))
 
@@ -157,9 +187,11 @@ def compared_ways(curves: pd.DataFrame) -> pd.DataFrame:
 
     `against_one` is the throughput against `single` with the same batch per worker, whatever the
     way itself does on one node; `node_s` are the seconds of nodes that a thousand examples take.
+    What is known of that one node has the ending `_one`.
     """
     rows = ways(curves).rename(columns={"kind": "label"})
-    one = rows.loc[rows["strategy"] == SINGLE, [*_AT, "examples_per_s", "flags"]]
+    times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
+    one = rows.loc[rows["strategy"] == SINGLE, [*_AT, "examples_per_s", "flags", *times]]
     one = one.drop_duplicates(_AT)
     rows = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
     rows = rows.merge(one, "left", _AT, suffixes=("", "_one"))
@@ -310,7 +342,7 @@ def energies(tables: Tables) -> pd.DataFrame:
     points = cells.groupby(_LAUNCH, as_index=False).agg(
         energy_j=("energy_j", "median"),
         label=("energy_kind", "min"),  # estimated, if any is
-        flags=("flags", lambda told: _together(*told)),
+        flags=("flags", _of_launches),
         exchange=("exchange", "first"),
         cell_id=("cell_id", "first"),
     )

@@ -10,7 +10,6 @@ from pathlib import Path, PurePosixPath
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Self, Union, get_args, get_origin
 
-import yaml
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from nodewise.cells import (
@@ -28,7 +27,7 @@ from nodewise.cells import (
     Spec,
 )
 from nodewise.errors import UserError
-from nodewise.misfits import NOT_YAML, first_misfit, in_order, where
+from nodewise.misfits import first_misfit, in_order, read_tree, where
 from nodewise.models import registry
 from nodewise.strategies import STRATEGIES
 
@@ -118,15 +117,15 @@ class Experiment(Feeding):
         return self
 
     def check_slow_node(self, cluster: Cluster) -> None:
-        """Check that `cluster`, on which this is measured, has a place for its slow node, if any.
+        """Check that a node that trains is the slow one of `cluster`, on which this is measured.
 
         Raises:
-            ValueError: it has none.
+            ValueError: none has its rank, or nodes are devices of one process.
         """
         slow = getattr(cluster, "slow_node", None)
         if slow is None:
             return
-        most = max(max(axes.nodes) for axes in self.strategies.values()) + self.preprocessing_nodes
+        most = max(max(axes.nodes) for axes in self.strategies.values())
         if slow.rank >= most:
             raise ValueError(f"cluster.slow_node.rank: must be less than {most}, the most nodes")
         for variant, axes in self.strategies.items():
@@ -155,9 +154,13 @@ class Trained(NamedTuple):
 
 def own_dataset_name(load: str) -> str:
     """Return the name under which a user's own data is prepared: one for each `load`."""
-    digest = hashlib.sha256(load.encode()).hexdigest()[:8]
     plain = re.sub(r"[^a-z0-9]+", "_", load.lower()).strip("_")
-    return f"own_{plain[-40:].strip('_')}_{digest}"
+    return told_apart(f"own_{plain[-40:].strip('_')}", load)
+
+
+def told_apart(name: str, what: str) -> str:
+    """Return `name` with digits that tell `what` from anything else."""
+    return f"{name}_{hashlib.sha256(what.encode()).hexdigest()[:8]}"
 
 
 def _known(key: str, name: str, allowed: Collection[str]) -> None:
@@ -303,10 +306,6 @@ class Config(Frozen):
         ((cluster, _),) = Counter(settings for settings, _ in cells).most_common(1)
         return cluster, max(nodes for settings, nodes in cells if settings == cluster)
 
-    def datasets(self) -> list[str]:
-        """Return the names of the datasets that the cells train on, sorted."""
-        return sorted({cell.dataset for cell in self.cells()})
-
 
 def _records_in(folder: str) -> list[Path]:
     found = sorted(Path(folder).glob(RECORDS))
@@ -322,36 +321,9 @@ def read_config(path: Path) -> Config:
         UserError: one line that names the file, the key and what is allowed there.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read ({error})") from error
-    try:
-        tree = yaml.load(text, Loader=_UniqueKeys)  # noqa: S506 (a SafeLoader)
-    except NOT_YAML as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" line {mark.line + 1}:" if mark else ""
-        raise UserError(f"{path}:{line} not YAML ({getattr(error, 'problem', error)})") from error
-    try:
-        return Config.model_validate(tree)
+        return Config.model_validate(read_tree(path))
     except ValidationError as error:
         raise UserError(f"{path}: {_said(error)}") from error
-
-
-_MERGE = "tag:yaml.org,2002:merge"  # of the key <<
-
-
-class _UniqueKeys(yaml.SafeLoader):
-    """YAML keeps the last of two equal keys in silence; an experiment would vanish that way."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        written = [key for key, _ in node.value if key.tag != _MERGE]
-        keys = [self.construct_object(key, deep=True) for key in written]
-        for index, key in enumerate(keys):
-            if key in keys[:index]:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} is there twice", written[index].start_mark
-                )
-        return super().construct_mapping(node, deep)
 
 
 def _said(error: ValidationError) -> str:

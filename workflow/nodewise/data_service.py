@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from nodewise.cells import Cell
-from nodewise.clusters.base import Cluster
+from nodewise.clusters.base import Cluster, parsed
 from nodewise.clusters.processes import Channel
 from nodewise.places import attend, join
 
@@ -32,9 +32,9 @@ def serve(cell: Cell, cluster: Cluster, rank: int, channel: Channel) -> dict[str
     join(cluster, rank, channel, cell.workers)
     dispatcher = _dispatcher(cell, cluster)
     if rank == cell.workers + cell.servers:
-        port = int(dispatcher.rpartition(":")[2])
+        _, port = parsed(dispatcher)
         _RUNNING.append(service.DispatchServer(service.DispatcherConfig(port, _PROTOCOL)))
-    host = cluster.addresses()[rank].rpartition(":")[0]
+    host, _ = parsed(cluster.addresses()[rank])
     config = service.WorkerConfig(dispatcher, f"{host}:%port%", protocol=_PROTOCOL)
     _RUNNING.append(service.WorkerServer(config))
     channel.send({"event": "ready", "at": time.time()})

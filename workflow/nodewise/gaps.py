@@ -7,8 +7,8 @@ from nodewise import horovod_build
 from nodewise.calibration import Calibration, read_calibration
 from nodewise.config import Config
 from nodewise.errors import UserError
-from nodewise.plan import recorded
 from nodewise.quantities import counted
+from nodewise.records import recorded
 
 CALIBRATION = Path("calibration", "calibration.json")
 HOROVOD = horovod_build.FOLDER / "manifest.json"

@@ -6,6 +6,7 @@ flagged if it stays so.
 
 from collections.abc import Sequence
 
+from nodewise.quantities import write_percent
 from nodewise.records import Conditions
 
 MAX_BLOCKS = 3  # then the last one is kept, and flagged
@@ -16,31 +17,38 @@ FOREIGN = 0.10
 OVER_SHARE = 0.05
 
 IN_WORDS = (
-    f"the reference step after it took {REFERENCE_MOVED:.0%} more or less than the one before",
-    f"the host of the machine took more than {STOLEN:.0%} of the cores' time",
-    f"other processes used more than {FOREIGN:.0%} of the cores' time",
-    f"a node used {OVER_SHARE:.0%} more than its share of a core",
+    f"the reference step changed by more than {write_percent(REFERENCE_MOVED)} during the block",
+    f"the hypervisor took more than {write_percent(STOLEN)} of the cores' time (steal time)",
+    f"other processes used more than {write_percent(FOREIGN)} of the cores' time",
+    f"a node exceeded its share of a core by more than {write_percent(OVER_SHARE)}",
 )
 
 
-def failed(seen: Conditions, shares: Sequence[float], *, cores: int) -> list[str]:
+def failed(
+    seen: Conditions, shares: Sequence[float], *, cores: float, host_cores: int
+) -> list[str]:
     """Return in words each gate that a block failed.
 
     Args:
         seen: what the block ran under.
         shares: the share of a core that each node may use; empty if the nodes are not limited.
-        cores: the number of cores of the machine.
+        cores: how many cores this process has, in a container for instance.
+        host_cores: all cores of the machine, for which alone its host says what it took.
     """
     said = []
     moved = seen.reference_after_us / seen.reference_before_us - 1
     if abs(moved) > REFERENCE_MOVED:
         than = "more" if moved > 0 else "less"
-        said.append(f"the reference step took {abs(moved):.0%} {than} after the block than before")
-    whole = seen.window_s * cores
+        by = write_percent(abs(moved))
+        said.append(f"the reference step took {by} {than} after the block than before")
+    whole = seen.window_s * host_cores
     if seen.stolen_s > STOLEN * whole:
-        said.append(f"the machine's host took {seen.stolen_s / whole:.0%} of the cores' time")
+        stolen = write_percent(seen.stolen_s / whole)
+        said.append(f"the hypervisor took {stolen} of the cores' time (steal time)")
+    whole = seen.window_s * cores
     if seen.foreign_cpu_s > FOREIGN * whole:
-        said.append(f"other processes used {seen.foreign_cpu_s / whole:.0%} of the cores' time")
+        foreign = write_percent(seen.foreign_cpu_s / whole)
+        said.append(f"other processes used {foreign} of the cores' time")
     for rank, (node, share) in enumerate(zip(seen.nodes, shares, strict=True)):
         if node.cpu_s > (1 + OVER_SHARE) * share * seen.window_s:
             used = node.cpu_s / seen.window_s

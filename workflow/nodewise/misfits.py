@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -21,6 +21,8 @@ _WORDS = {
 
 # What reading YAML raises; a ValueError where something looks like a date, and is none.
 NOT_YAML = (yaml.YAMLError, ValueError)
+
+_MERGE = "tag:yaml.org,2002:merge"  # of the key <<
 
 Model = TypeVar("Model", bound=BaseModel)
 Tree = TypeVar("Tree")
@@ -47,15 +49,46 @@ def read_yaml(adapter: TypeAdapter[Tree], path: Path) -> Tree:
         UserError: the file is missing, is not YAML, or does not fit.
     """
     try:
-        tree = yaml.safe_load(path.read_bytes())
+        return adapter.validate_json(json.dumps(read_tree(path), default=str))
+    except ValidationError as error:
+        raise UserError(f"{path}: {first_misfit(error)}") from error
+
+
+def read_tree(path: Path) -> Any:  # noqa: ANN401
+    """Return what a YAML file holds, unchecked, but for keys: each is text, and there once.
+
+    Raises:
+        UserError: the file is missing, or is not YAML.
+    """
+    try:
+        return yaml.load(path.read_bytes(), Loader=_UniqueKeys)  # noqa: S506 (a SafeLoader)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
     except NOT_YAML as error:
-        raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-    try:
-        return adapter.validate_json(json.dumps(tree, default=str))
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_misfit(error)}") from error
+        mark = getattr(error, "problem_mark", None)
+        line = f" line {mark.line + 1}:" if mark else ""
+        said = " ".join(str(getattr(error, "problem", error)).split())
+        raise UserError(f"{path}:{line} not YAML ({said})") from error
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML keeps the last of two equal keys in silence; an experiment would vanish that way."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for written, _ in node.value:
+            if written.tag == _MERGE:
+                continue
+            key = self.construct_object(written, deep=True)
+            if not isinstance(key, str):
+                self._refuse(f"the key {key} must be text", written)
+            if key in seen:
+                self._refuse(f"the key {key!r} is there twice", written)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+    def _refuse(self, problem: str, at: yaml.Node) -> NoReturn:
+        raise yaml.constructor.ConstructorError(None, None, problem, at.start_mark)
 
 
 def first_misfit(error: ValidationError) -> str:

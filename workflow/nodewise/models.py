@@ -23,6 +23,7 @@ from nodewise.errors import UserError
 from nodewise.misfits import read_yaml
 
 MODELS_DIR = Path("models")
+FLOAT32_BYTES = 4
 
 
 class ModelEntry(Frozen):
@@ -48,7 +49,7 @@ class ModelEntry(Frozen):
     @property
     def payload_bytes(self) -> int:
         """What a worker exchanges per step: one float32 for each trainable parameter."""
-        return 4 * self.trainable
+        return FLOAT32_BYTES * self.trainable
 
     @property
     def flops_per_payload_byte(self) -> float:

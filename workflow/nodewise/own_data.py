@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from nodewise.config import own_dataset_name
 from nodewise.datasets.prepared import Array, Arrays, Manifest, write
-from nodewise.datasets.progress import progress
 from nodewise.errors import UserError
+from nodewise.progress import progress
 from nodewise.specs import Function, parse_spec
 
 if TYPE_CHECKING:

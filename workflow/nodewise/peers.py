@@ -1,25 +1,24 @@
-"""What `bench/peers` found: one JSON file, `Results`. Numbers that follow from runs are made here.
+"""What `bench/peers` found: one JSON file, `Results`; `Exchanges` is that of `bench/all_reduce.py`.
 
-`Exchanges` is that of `bench/all_reduce.py`: all-reduces by themselves.
-
-Every interval is a 90 % percentile bootstrap over rounds: a round, in which all ways were measured
-one right after the other, is the unit of repetition, and a ratio is taken within a round.
+Every interval is one of 90 %: a round, in which all ways were measured one right after the other,
+is the unit of repetition, and a ratio is taken within a round. Rounds of `bench/peers` are few, so
+that places share their spread, as points of curves do (`nodewise.intervals`).
 """
 
-import dataclasses
+import math
+import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from itertools import product
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal
 
 import pandas as pd
 from pydantic import Field
 
 from nodewise.calibration import Collective
 from nodewise.cells import Emulated, Frozen
-from nodewise.intervals import median_interval
+from nodewise.intervals import median_interval, pooled_factors
+from nodewise.quantities import counted
 from nodewise.records import Kind, Provenance
 
 PEERS = ("horovod", "ddp")
@@ -29,7 +28,7 @@ LEVELS = {"step": 0.9, "all_reduce": 1.08, "fit": 2.0}
 
 
 class Interval(Frozen):
-    """A median over rounds, and both ends of its interval; they are none with a single round."""
+    """A median over rounds, and both ends of its interval; they are none with too few rounds."""
 
     median: float
     low: float | None
@@ -38,7 +37,7 @@ class Interval(Frozen):
 
     def __str__(self) -> str:
         if self.low is None or self.high is None:
-            return f"{self.median:.3f} (one round)"
+            return f"{self.median:.3f} (no interval, {counted(self.rounds, 'round')})"
         return f"{self.median:.3f} ({self.low:.3f} to {self.high:.3f}, {self.rounds} rounds)"
 
 
@@ -53,11 +52,6 @@ class SameWork(Frozen):
     nodes: int
     losses: list[float]
     off: float
-
-    def line(self) -> str:
-        """Return it in words."""
-        loss = f"loss {self.losses[0]:.4f} to {self.losses[-1]:.4f}"
-        return f"{self.model}, {self.way}, {self.nodes} nodes: {loss}, off by {self.off:.1e}"
 
 
 class Fit(Frozen):
@@ -92,11 +86,6 @@ class Run(Frozen):
     payload_bytes: int
     sent_bytes: float | None
     outside: list[str]
-
-    def line(self) -> str:
-        """Return it in words."""
-        where = f"round {self.round}: {self.model}, {self.nodes} nodes, {self.way}"
-        return "; ".join([f"{where}: {1000 * self.step_s:.0f} ms a step", *self.outside])
 
 
 class StepTime(Frozen):
@@ -154,36 +143,6 @@ class Results(Frozen):
     ratios: list[Ratio]
     all_reduces: list[AllReduce]
 
-    @classmethod
-    def of(cls, findings: "Findings", *, cluster: Emulated, **about: Any) -> Self:  # noqa: ANN401
-        """Return the results of what was found; `about` are the other fields."""
-        runs = findings.runs
-        return cls(
-            **vars(findings),
-            **about,
-            cluster=cluster,
-            levels=LEVELS,
-            step_times=step_times(runs),
-            ratios=ratios(runs),
-            all_reduces=all_reduces(runs, cluster.link.rate_mbit),
-        )
-
-    def lines(self) -> list[str]:
-        """Return the findings in words, one a line."""
-        return [
-            *(f"{r.model}, {r.nodes} nodes: {r.way} / {r.peer} = {r.ratio}" for r in self.ratios),
-            *(
-                f"{a.payload_bytes:,} bytes, {a.nodes} nodes, {a.way}: "
-                f"all-reduce / wire = {a.ratio}"
-                for a in self.all_reduces
-            ),
-            *(
-                f"{f.model}, batch {f.batch}, one node: custom_loop / {name} = {ratio}"
-                for f in self.fits
-                for name, ratio in f.ratios.items()
-            ),
-        ]
-
 
 class Exchange(Frozen):
     """Sums of `payload_bytes` by one collective: seconds, and bytes that left a node.
@@ -199,16 +158,12 @@ class Exchange(Frozen):
     ratio: Interval
     sent: float
 
-    def line(self) -> str:
-        """Return it in words."""
-        return f"{self.nodes} nodes, {self.collective}: {self.ratio} of wire, sent {self.sent:.3f}"
-
 
 class Exchanges(Frozen):
     """One run of `bench/all_reduce.py`; `level` is the most that ratios may be."""
 
     schema_version: Literal[1] = 1
-    kind: Kind = "emulated"
+    kind: Kind
     started_at: datetime
     finished_at: datetime
     cluster: Emulated
@@ -217,82 +172,26 @@ class Exchanges(Frozen):
     found: list[Exchange] = Field(min_length=1)
 
 
-@dataclass
-class Findings:
-    """What was measured so far."""
-
-    same_work: list[SameWork] = dataclasses.field(default_factory=list)
-    fits: list[Fit] = dataclasses.field(default_factory=list)
-    runs: list[Run] = dataclasses.field(default_factory=list)
-
-
 def interval(values: Sequence[float]) -> Interval:
-    """Return the median of one value a round."""
+    """Return the median of one value a round, of many rounds."""
     series = pd.Series(values)
     low, high = median_interval(series)
-    known = len(series) > 1
-    return Interval(
-        median=float(series.median()),
-        low=low if known else None,
-        high=high if known else None,
-        rounds=len(series),
-    )
+    return _interval(float(series.median()), low, high, len(series))
 
 
-def fit_ratios(rates: dict[str, list[float]], ours: str) -> dict[str, Interval]:
-    """Return the rate of `ours` over that of each other way, round by round."""
-    return {
-        name: interval([a / b for a, b in zip(rates[ours], other, strict=True)])
-        for name, other in rates.items()
-        if name != ours
-    }
-
-
-def step_times(runs: Sequence[Run]) -> list[StepTime]:
-    """Return the step time of each way in each place."""
+def intervals(groups: Sequence[Sequence[float]]) -> list[Interval]:
+    """Return the median of each group of one value a round, of few rounds: they share a spread."""
+    medians = [statistics.median(group) for group in groups]
     return [
-        StepTime(**place, way=way, step_s=interval([run.step_s for run in of.values()]))
-        for place, ways in places(runs)
-        for way, of in ways.items()
+        _interval(median, median / factor, median * factor, len(group))
+        for group, median, factor in zip(groups, medians, pooled_factors(groups), strict=True)
     ]
 
 
-def ratios(runs: Sequence[Run]) -> list[Ratio]:
-    """Return the ratios of our ways to the peers that were measured beside them."""
-    return [
-        Ratio(**place, way=way, peer=peer, ratio=interval(found))
-        for place, ways in places(runs)
-        for way, peer in product(ways, PEERS)
-        if way not in PEERS and peer in ways
-        if (found := quotients(ways[way], ways[peer]))
-    ]
-
-
-def quotients(ours: dict[int, Run], theirs: dict[int, Run]) -> list[float]:
-    """Return the ratios of step times, one for each round that has both."""
-    return [run.step_s / theirs[number].step_s for number, run in ours.items() if number in theirs]
-
-
-def all_reduces(runs: Sequence[Run], rate_mbit: float) -> list[AllReduce]:
-    """Return what each way's all-reduces take, in units of the wire time."""
-    found = []
-    for place, ways in places(runs):
-        for way, of in ways.items():
-            payload = next(iter(of.values())).payload_bytes
-            wire_s = wire_seconds(place["nodes"], payload, rate_mbit)
-            times = [run.all_reduce_s / wire_s for run in of.values() if run.all_reduce_s]
-            if times:
-                about = {key: place[key] for key in ("kind", "nodes")}
-                found.append(
-                    AllReduce(
-                        **about,
-                        way=way,
-                        payload_bytes=payload,
-                        wire_s=wire_s,
-                        ratio=interval(times),
-                    )
-                )
-    return found
+def _interval(median: float, low: float, high: float, rounds: int) -> Interval:
+    known = not math.isnan(low)
+    ends = {"low": low, "high": high} if known else {"low": None, "high": None}
+    return Interval(median=median, rounds=rounds, **ends)
 
 
 def wire_seconds(nodes: int, payload_bytes: int, rate_mbit: float) -> float:
@@ -302,13 +201,3 @@ def wire_seconds(nodes: int, payload_bytes: int, rate_mbit: float) -> float:
     workstations, J. Parallel Distrib. Comput. 69 (2009), lower bound of section 3.
     """
     return 2 * (nodes - 1) / nodes * 8 * payload_bytes / (rate_mbit * 1e6)
-
-
-def places(runs: Sequence[Run]) -> list[tuple[dict[str, Any], dict[str, dict[int, Run]]]]:
-    """Return each place that ways were measured in, with its runs: way -> round -> run."""
-    found: dict[tuple[Any, ...], dict[str, dict[int, Run]]] = {}
-    for run in runs:
-        key = run.model, run.nodes, run.batch, run.kind
-        found.setdefault(key, {}).setdefault(run.way, {})[run.round] = run
-    names = ("model", "nodes", "batch", "kind")
-    return [(dict(zip(names, key, strict=True)), found[key]) for key in sorted(found)]

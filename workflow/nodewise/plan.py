@@ -1,6 +1,6 @@
 """How long a study will take: estimated before it starts, from this machine's speed. No TensorFlow.
 
-    step = floating-point operations / speed + ring all-reduce + overhead
+    step = floating-point operations / speed + exchange + overhead
     cell = start + steps × step + evaluation
 
 The speed is what this machine makes of the reference step (`measure.guards`), times the part of it
@@ -17,10 +17,10 @@ from nodewise.cells import Cell, Emulated
 from nodewise.config import Config
 from nodewise.datasets.registry import find
 from nodewise.declared import DATASETS
-from nodewise.errors import UserError
 from nodewise.models import registry
 from nodewise.quantities import counted
-from nodewise.records import Record, read_record
+from nodewise.records import Record, recorded
+from nodewise.strategies import STRATEGIES
 
 # Measured once, on two cores of a virtual machine whose reference step took 5.5 ms; times are of
 # that processor and are scaled by the reference step of this one. Models reach different parts of
@@ -28,8 +28,8 @@ from nodewise.records import Record, read_record
 # cells correct that.
 REFERENCE_S = 0.0055
 FLOPS = 80e9  # floating-point operations of training, per second and core
-BYTES = 300e6  # that a core puts through the network's software in a second, all-reducing
-STEP_S = 0.0004  # of each step, whatever the model
+BYTES = 300e6  # that a core sends through the network's software in a second; as many come in
+STEP_S = 0.001  # of each step, whatever the model
 SPLIT_S = 0.25  # first of the steps whose parts are timed apart: traces them
 START_S, START_PER_NODE_S = 1.3, 0.4  # the command, TensorFlow's import, the first step's tracing
 END_S = 0.5  # evaluation's tracing, the record, Snakemake's next job
@@ -88,27 +88,65 @@ def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
     Whole steps in an epoch, and blocks measured again because the machine was not at rest, are as
     in a run without any such block.
     """
-    crowd = max(1.0, cell.cluster.cores(cell.places) / machine.cores)
-    free = machine.slowness * max(1.0, cell.places / machine.cores)  # not held to its share
+    crowd = max(1.0, cell.cores / machine.cores)
+    busy = cell.nodes + cell.places - cell.workers
+    free = machine.slowness * max(1.0, busy / machine.cores)  # not held to its share
     held = machine.slowness * crowd / cell.cluster.share
-    sent = 2 * (cell.nodes - 1) / cell.nodes * work.payload_bytes
-    processor_s = work.training_flops * cell.batch / FLOPS + sent / BYTES + STEP_S
+    sent = exchange(cell, work)
+    processor_s = work.training_flops * cell.batch / FLOPS + sent.bytes_sent / BYTES + STEP_S
     step_s = held * processor_s
     if isinstance(cell.cluster, Emulated):
         link = cell.cluster.link
-        messages = 2 * (cell.nodes - 1)
-        step_s += sent * 8 / (link.rate_mbit * 1e6) + messages * link.latency_ms / 1e3
+        step_s += sent.turns * sent.bytes_sent * 8 / (link.rate_mbit * 1e6)
+        step_s += sent.messages * link.latency_ms / 1e3
     extent = cell.extent
     per_epoch = work.train_examples // cell.global_batch
     timed = extent.steps or (extent.epochs or 0) * per_epoch
-    split = extent.split_steps + 1 if extent.split_steps else 0
     at_once = min(cell.nodes, machine.cores)
     first_s = free * processor_s
     tested = work.test_examples if extent.epochs else 0
     test_s = machine.slowness * tested * work.forward_flops / FLOPS / at_once
-    block_s = (extent.warmup_steps + timed + split) * step_s + held * SPLIT_S * (split > 0)
+    block_s = (extent.untimed_steps + timed) * step_s + held * SPLIT_S * (extent.split_steps > 0)
     fixed_s = machine.slowness * (START_S + START_PER_NODE_S * cell.places + END_S)
     return Estimate(step_s, first_s + block_s + test_s, fixed_s)
+
+
+class Exchange(NamedTuple):
+    """What the busiest node sends in a step; as much comes to it.
+
+    `turns` is how often its link is busy for that long: once where as much comes in meanwhile,
+    twice where that has to come first.
+    """
+
+    bytes_sent: float = 0.0
+    messages: float = 0.0
+    turns: int = 1
+
+    def every(self, steps: int) -> "Exchange":
+        """Return what is sent on average if it is sent once in `steps` steps."""
+        return Exchange(self.bytes_sent / steps, self.messages / steps, self.turns)
+
+
+def exchange(cell: Cell, work: Work) -> Exchange:
+    """Return what the busiest node of `cell` exchanges in a step.
+
+    How much cut models and compressed gradients send, registries do not tell: a ring's share.
+    """
+    nodes, gradient = cell.nodes, work.payload_bytes
+    ring = Exchange(2 * (nodes - 1) / nodes * gradient, 2 * (nodes - 1))
+    match STRATEGIES[cell.strategy].exchange_of(cell.options):
+        case "none" | "devices":
+            return Exchange()
+        case "server":
+            return Exchange(nodes * gradient / cell.servers, 2, turns=2)
+        case "star":
+            return Exchange((nodes - 1) * gradient, 2 * (nodes - 1), turns=2)
+        case "averaging":
+            period = cell.options["period"]
+            per_epoch = work.train_examples // cell.global_batch
+            return ring.every(max(1, period if isinstance(period, int) else per_epoch))
+        case _:
+            return ring
 
 
 class Planned(NamedTuple):
@@ -177,19 +215,6 @@ def work_of(model: str, dataset: str) -> Work:
         data.train_examples,
         data.test_examples,
     )
-
-
-def recorded(cell: Cell, records: Path) -> Record | None:
-    """Return the record of `cell` in the folder `records`; None if it is still to be measured.
-
-    That is also so if it is of another version of this project, or was declared otherwise.
-    """
-    path = records / f"{cell.id}.json"
-    try:
-        record = read_record(path) if path.is_file() else None
-    except UserError:
-        return None
-    return record if record and record.cell.declaration == cell.declaration else None
 
 
 def ratios(planned: Iterable[Planned]) -> list[float]:

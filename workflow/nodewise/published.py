@@ -12,7 +12,7 @@ from nodewise.cells import Frozen, Name
 from nodewise.errors import UserError
 from nodewise.misfits import first_misfit
 from nodewise.records import Seconds, Share
-from nodewise.tables import PUBLISHED, PUBLISHED_RUNS, typed
+from nodewise.tables import PUBLISHED, PUBLISHED_RUNS, SINGLE, typed
 
 FOLDER = Path(__file__).parents[2] / "data" / "published"
 BYTES_PER_WEIGHT = 4  # float32
@@ -202,7 +202,7 @@ def _strategies(folder: Path) -> Iterator[dict[str, Any]]:
             "study": "strategies",
             "model": "fashion_mlp",
             "dataset": "fashion_mnist",
-            "nodes": 1 if run.strategy == "single" else 2,
+            "nodes": 1 if run.strategy == SINGLE else 2,
         }
 
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 KINDS = {
     "measured": "timed by this project, on real processes of the machine that the cell names",
     "emulated": "timed by this project, on nodes whose cores and network were throttled on purpose",
-    "emulated soft": "as emulated, but the share of a core was held by stopping and continuing the "
-    "process, checked all the time, for want of a CPU cgroup",
+    "emulated soft": "as emulated, but the share of a core was enforced by stopping and continuing "
+    "the process, as there was no CPU cgroup",
     "published": "taken from the study that is being reproduced, or computed from its numbers "
     "alone",
     "fitted": "a formula's value where it was fitted to points",
     "predicted": "a formula's value for a point that it was not fitted to",
-    "estimated": "CPU time × the watts per core that the study declares, for want of a meter",
+    "estimated": "energy as CPU time × the watts per core that the study declares, without a meter",
     "counted": "follows from a model's layers and their shapes; nothing was timed",
 }
 PROJECTED = "step time × steps"
@@ -82,6 +82,16 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def write_percent(share: float) -> str:
+    """Return a share that was chosen or is only told roughly, as a whole percentage.
+
+    Example:
+        >>> write_percent(0.1), write_percent(0.057)
+        ('10 %', '6 %')
+    """
+    return f"{100 * share:.0f} %"
+
+
 def write_plain(value: float) -> str:
     """Return `value` to four significant digits, or all those before its point if they are more.
 
@@ -106,7 +116,7 @@ def _digits(value: float) -> str:
         return "0"
     exponent = int(f"{value:.2e}".partition("e")[2])  # of the rounded value
     places = min(max(0, 2 - exponent), 6)
-    return f"{value:,.{places}f}"
+    return f"{value:,.{places}f}".replace("-", "−")
 
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))

@@ -39,6 +39,13 @@ class Recipe:
     augment: OnBatch = _as_it_is
     load_pretrained: Callable[[keras.Model, Path], None] | None = None
 
+    def built(self, weights: Path | None) -> keras.Model:
+        """Return a new model, with the pretrained `weights` if there are any that it can take."""
+        model = self.build()
+        if weights is not None and self.load_pretrained is not None:
+            self.load_pretrained(model, weights)
+        return model
+
 
 def recipe_of(cell: Cell, data: Dataset) -> Recipe:
     """Return the recipe of the model that `cell` trains on `data`.

@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from nodewise.cells import Cell, Frozen, Name
+from nodewise.errors import UserError
 from nodewise.misfits import read_json
 
 SCHEMA_VERSION = 4
@@ -262,6 +263,19 @@ def read_record(path: Path) -> Record:
         UserError: the file is missing, is not JSON, or does not fit the schema.
     """
     return read_json(Record, path)
+
+
+def recorded(cell: Cell, records: Path) -> Record | None:
+    """Return the record of `cell` in the folder `records`; None if it is still to be measured.
+
+    That is also so if it is of another version of this project, or was declared otherwise.
+    """
+    path = records / f"{cell.id}.json"
+    try:
+        record = read_record(path) if path.is_file() else None
+    except UserError:
+        return None
+    return record if record and record.cell.declaration == cell.declaration else None
 
 
 def record_json(record: Record) -> str:

@@ -22,8 +22,10 @@ from nodewise.clusters import base, cgroups, cluster_of, machine, processes
 from nodewise.errors import RefusedError
 from nodewise.files import check_writable, write_text
 from nodewise.fork_server import ASKED_BY
+from nodewise.gates import MAX_BLOCKS
 from nodewise.measure.provenance import data_source, provenance
 from nodewise.misfits import first_misfit
+from nodewise.models import FLOAT32_BYTES
 from nodewise.records import (
     Conditions,
     Epoch,
@@ -63,6 +65,8 @@ _KEEP_MEMORY = {
     "MALLOC_MMAP_MAX_": (-4, 0),
     "MALLOC_ARENA_MAX": (-8, 1),
 }
+# what a measurement may end with instead of a result; its record says why
+NO_RESULT = (base.NotPermittedError, RefusedError, processes.WorkerError)
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 
 
@@ -149,15 +153,8 @@ def measure(
                 result = _train(
                     cell, manifest, pretrained, cluster, logs=logs, progress=progress, began=began
                 )
-    except base.NotPermittedError as error:
-        status = "refused"
-        failure = Failure(reason=error.whole, rank=None, log_tail=[])
-    except RefusedError as error:
-        status = "refused"
-        failure = Failure(reason=str(error), rank=None, log_tail=[])
-    except processes.WorkerError as error:
-        status = "failed"
-        failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
+    except NO_RESULT as error:
+        status, failure = failure_of(error)
     if status != "refused":
         nodes = {"network": cluster.network, "cpu_limit": cluster.cpu_limit}
         made = made.model_copy(update=nodes)
@@ -179,6 +176,17 @@ def measure(
     return record
 
 
+def failure_of(error: BaseException) -> tuple[str, Failure]:
+    """Return the status, `refused` or `failed`, and the reason of one of `NO_RESULT`."""
+    match error:
+        case processes.WorkerError():
+            failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
+            return "failed", failure
+        case base.NotPermittedError():
+            return "refused", Failure(reason=error.whole, rank=None, log_tail=[])
+    return "refused", Failure(reason=str(error), rank=None, log_tail=[])
+
+
 def _train(
     cell: Cell,
     manifest: Path,
@@ -192,37 +200,12 @@ def _train(
     gc.disable()
     import_tensorflow()  # once, for all workers
     from nodewise import data_service, strategies, train
-    from nodewise.measure import guards
 
     strategies.load(cell.strategy)
     gc.freeze()  # else every worker would walk through all that was imported, and copy its pages
     gc.enable()
     imported = datetime.now(UTC).timestamp()
-    milestones: dict[str, float] = {}
-    replicas: set[str] = set()
-    repeatable = cell.extent.epochs is None
-    blocks = guards.Blocks(cluster, repeatable=repeatable, time_limit_s=cell.time_limit_s)
-
-    def heard(rank: int, message: processes.Message) -> None:
-        if "progress" in message:
-            progress(message["progress"])
-        elif "replica" in message:
-            replicas.add(message["replica"])
-        elif not blocks.seen:  # the milestone is reached when the last worker has reached it
-            milestones[message["event"]] = max(
-                milestones.get(message["event"], 0.0), message["at"] - began
-            )
-
-    def met(name: str, pids: list[int]) -> bool:
-        if name == "placed":
-            cluster.connect(pids)
-        elif name == "warm":
-            if len(replicas) > 1:
-                raise processes.WorkerError("the replicas differ after two steps", None, [])
-            blocks.begin()
-        elif name == "timed":
-            return blocks.end()
-        return False
+    launch = _Launch(cell, cluster, progress)
 
     def work(rank: int, channel: processes.Channel) -> processes.Message:
         if rank >= cell.workers + cell.servers:
@@ -236,20 +219,48 @@ def _train(
         work,
         logs=logs,
         time_limit_s=cell.time_limit_s,
-        on_message=heard,
-        on_meeting=met,
+        on_message=launch.heard,
+        on_meeting=launch.met,
         on_poll=cluster.check,
     )
     start_up = StartUp(
         imported_s=imported - began,
-        workers_ready_s=milestones["ready"],
-        first_timed_step_s=milestones["first_step"],
+        workers_ready_s=launch.reached["ready"] - began,
+        first_timed_step_s=launch.reached["first_step"] - began,
     )
     try:
-        return _together(cell, parts, start_up, blocks.seen)
+        return _together(cell, parts, start_up, launch.blocks.seen)
     except ValidationError as error:
         reason = f"what was measured fits no record: {first_misfit(error)}"
         raise processes.WorkerError(reason, None, []) from error
+
+
+class _Launch:
+    """What the launcher hears from its workers, and does when they meet."""
+
+    def __init__(self, cell: Cell, cluster: base.Cluster, progress: Progress) -> None:
+        from nodewise.measure import guards  # imports NumPy
+
+        # whole epochs are long, and their accuracy needs no quiet machine
+        limit = MAX_BLOCKS if cell.extent.epochs is None else 1
+        self.blocks = guards.Blocks(cluster, limit=limit, time_limit_s=cell.time_limit_s)
+        self.reached: dict[str, float] = {}  # event -> when the last worker had reached it
+        self._replicas: set[str] = set()
+        self._progress = progress
+
+    def heard(self, rank: int, message: processes.Message) -> None:
+        if "progress" in message:
+            self._progress(message["progress"])
+        elif "replica" in message:
+            self._replicas.add(message["replica"])
+        elif not self.blocks.seen:  # of the first block
+            event = message["event"]
+            self.reached[event] = max(self.reached.get(event, 0.0), message["at"])
+
+    def met(self, name: str, pids: list[int]) -> bool:
+        if name == "warm" and len(self._replicas) > 1:
+            raise processes.WorkerError("the replicas differ after two steps", None, [])
+        return self.blocks.met(name, pids)
 
 
 def _together(
@@ -260,6 +271,31 @@ def _together(
     if len({part["weights_sha256"] for part in parts}) > 1:
         raise processes.WorkerError("the workers' weights differ after training", None, [])
     first = parts[0]
+    workers = [
+        WorkerResult.model_validate({key: part[key] for key in WorkerResult.model_fields})
+        for part in parts
+    ]
+    return Measurement(
+        trainable_parameters=first["trainable_parameters"],
+        total_parameters=first["total_parameters"],
+        payload_bytes=FLOAT32_BYTES * first["trainable_parameters"],
+        steps_per_epoch=first["steps_per_epoch"],
+        whole_epochs=cell.extent.epochs is not None,
+        start_up=start_up,
+        workers=workers,
+        epochs=_epochs(cell, parts),
+        test=_evaluation([part["test"] for part in parts if part["test"]]),
+        oversubscribed=cell.cores > cgroups.cores(),
+        # a meter counts the whole machine, for which time passes otherwise than for emulated nodes
+        energy_j=first["energy_j"] if cell.cluster.kind == "local" else None,
+        others_cpu_s=sum(part["cpu_s"] for part in others),
+        conditions=blocks[-1],
+        discarded=blocks[:-1],
+    )
+
+
+def _epochs(cell: Cell, parts: list[dict[str, Any]]) -> list[Epoch]:
+    """Put the workers' epochs together; refuse those of a training that diverged."""
     epochs = []
     for number, of_workers in enumerate(zip(*(part["epochs"] for part in parts), strict=True), 1):
         examples = of_workers[0]["steps"] * cell.global_batch
@@ -275,27 +311,7 @@ def _together(
                 accuracy=sum(part["right"] for part in of_workers) / examples,
             )
         )
-    workers = [
-        WorkerResult.model_validate({key: part[key] for key in WorkerResult.model_fields})
-        for part in parts
-    ]
-    return Measurement(
-        trainable_parameters=first["trainable_parameters"],
-        total_parameters=first["total_parameters"],
-        payload_bytes=4 * first["trainable_parameters"],
-        steps_per_epoch=first["steps_per_epoch"],
-        whole_epochs=cell.extent.epochs is not None,
-        start_up=start_up,
-        workers=workers,
-        epochs=epochs,
-        test=_evaluation([part["test"] for part in parts if part["test"]]),
-        oversubscribed=cell.cores > cgroups.cores(),
-        # a meter counts the whole machine, for which time passes otherwise than for emulated nodes
-        energy_j=first["energy_j"] if cell.cluster.kind == "local" else None,
-        others_cpu_s=sum(part["cpu_s"] for part in others),
-        conditions=blocks[-1],
-        discarded=blocks[:-1],
-    )
+    return epochs
 
 
 def _evaluation(parts: list[dict[str, Any]]) -> Evaluation | None:

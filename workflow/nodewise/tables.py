@@ -6,6 +6,7 @@ without a single record the tables are empty, and still have their columns and t
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from nodewise.strategies import STRATEGIES
 pd.set_option("mode.string_storage", "python")
 
 Seconds = NDArray[np.float64]
+
+SINGLE = "single"  # the strategy without communication: the base of every speed-up
 
 AXES = {
     "study": "str",
@@ -272,8 +275,7 @@ def build_tables(
 def write_tables(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
     """Write each table as `NAME.csv` and `NAME.parquet`, each file in one atomic step."""
     for name, table in tables.items():
-        with atomic(out_dir / f"{name}.csv") as path:
-            table.to_csv(path, index=False, lineterminator="\n", date_format="%Y-%m-%dT%H:%M:%SZ")
+        write_csv(table, out_dir / f"{name}.csv")
         with atomic(out_dir / f"{name}.parquet") as path:
             table.to_parquet(path, index=False)
 
@@ -284,7 +286,7 @@ def read_tables(tables_dir: Path) -> dict[str, pd.DataFrame]:
     Raises:
         UserError: a table is missing, is unreadable, or lacks a column.
     """
-    return {name: _read_table(tables_dir / f"{name}.parquet", COLUMNS[name]) for name in COLUMNS}
+    return {name: read_parquet(tables_dir / f"{name}.parquet", COLUMNS[name]) for name in COLUMNS}
 
 
 def typed(rows: pd.DataFrame | Iterable[dict[str, Any]], columns: dict[str, str]) -> pd.DataFrame:
@@ -293,9 +295,38 @@ def typed(rows: pd.DataFrame | Iterable[dict[str, Any]], columns: dict[str, str]
     return table[[*columns]].astype(columns).reset_index(drop=True)
 
 
-def _read_table(path: Path, columns: dict[str, str]) -> pd.DataFrame:
-    try:
+def write_csv(table: pd.DataFrame, path: Path) -> None:
+    """Write a table as CSV in one atomic step."""
+    with atomic(path) as temporary:
+        table.to_csv(temporary, index=False, lineterminator="\n", date_format="%Y-%m-%dT%H:%M:%SZ")
+
+
+def read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:
+    """Read back what `write_csv` wrote of a table with these columns.
+
+    Raises:
+        UserError: the file is missing, is unreadable, or lacks a column.
+    """
+    texts = {name: dtype for name, dtype in columns.items() if dtype == "str"}
+    with _told(path):
+        return typed(pd.read_csv(path, dtype=texts).fillna(dict.fromkeys(texts, "")), columns)
+
+
+def read_parquet(path: Path, columns: dict[str, str]) -> pd.DataFrame:
+    """Read a table with these columns.
+
+    Raises:
+        UserError: the file is missing, is unreadable, or lacks a column.
+    """
+    with _told(path):
         return typed(pd.read_parquet(path), columns)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Tell in words what is wrong with a table that is read in the block."""
+    try:
+        yield
     except FileNotFoundError as error:
         raise UserError(f"{path}: there is no such table; make the tables first") from error
     except KeyError as error:
@@ -353,7 +384,11 @@ def _cell_row(
 ) -> dict[str, Any]:
     """One row of `cells`; what a cell without result cannot know stays empty."""
     cell = record.cell
-    oversubscribed = cell.cores > record.provenance.cores
+    oversubscribed = (
+        record.result.oversubscribed
+        if record.result is not None
+        else cell.cores > record.provenance.cores
+    )
     exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
     has_links = record.kind == "measured" or NO_LINKS not in record.provenance.network
     flags = [OVERSUBSCRIBED] * oversubscribed + [NO_LINKS] * (not has_links)
@@ -410,7 +445,6 @@ def _measured(
         step_time if cell.nodes == 1 else split.get("compute_s", 0) + split.get("apply_s", 0)
     )
     return {
-        "oversubscribed": result.oversubscribed,
         "whole_epochs": result.whole_epochs,
         "steps": result.steps,
         "steps_per_epoch": result.steps_per_epoch,
@@ -445,9 +479,8 @@ def _energy(result: Measurement, cell: Cell, watts_per_core: float) -> dict[str,
     """The energy of the timed steps: as metered, else CPU time of all nodes × declared watts."""
     if result.energy_j is not None:
         return {"energy_j": result.energy_j, "energy_kind": "measured"}
-    extent = cell.extent
     # the others were watched during warm-up and split steps, too
-    timed = result.steps / (result.steps + extent.warmup_steps + extent.split_steps)
+    timed = result.steps / (result.steps + cell.extent.untimed_steps)
     cpu_s = sum(worker.cpu_s for worker in result.workers) + result.others_cpu_s * timed
     return {"energy_j": cpu_s * watts_per_core, "energy_kind": "estimated"}
 
@@ -607,7 +640,7 @@ def _with_speedup(curves: pd.DataFrame) -> pd.DataFrame:
     """
     key = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
     one_node = curves[curves["nodes"] == 1].rename(columns={"examples_per_s": "base"})
-    single = one_node.loc[one_node["strategy"] == "single", [*key, "base"]]
+    single = one_node.loc[one_node["strategy"] == SINGLE, [*key, "base"]]
     own = one_node[[*key, "strategy", "base"]]
     of_single = curves.merge(single, "left", key)["base"]
     of_own = curves.merge(own, "left", [*key, "strategy"])["base"]

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -58,8 +57,8 @@ def train_cell(
     join(cluster, rank, channel, cell.workers)
     data = datasets.load(manifest)
     recipe = recipe_of(cell, data)
-    steps = steps_per_epoch(cell, len(data.y_train))
-    job = _job(cell, cluster, recipe, rank, weights=weights, steps_per_epoch=steps)
+    job = _job(cell, cluster, data, recipe, rank, weights=weights)
+    steps = job.steps_per_epoch
     strategy: Strategy = strategies.load(cell.strategy).Strategy(job)
     channel.send({"event": "ready", "at": time.time()})
 
@@ -117,9 +116,7 @@ def serve_parameters(
     """
     join(cluster, rank, channel, cell.workers)
     data = datasets.load(manifest)
-    recipe = recipe_of(cell, data)
-    steps = steps_per_epoch(cell, len(data.y_train))
-    job = _job(cell, cluster, recipe, rank, weights=weights, steps_per_epoch=steps)
+    job = _job(cell, cluster, data, recipe_of(cell, data), rank, weights=weights)
     strategies.load(cell.strategy).Server(job)
     channel.send({"event": "ready", "at": time.time()})
     cluster.limit_link(rank)
@@ -127,33 +124,20 @@ def serve_parameters(
 
 
 def _job(
-    cell: Cell,
-    cluster: Cluster,
-    recipe: Recipe,
-    rank: int,
-    *,
-    weights: Path | None,
-    steps_per_epoch: int,
+    cell: Cell, cluster: Cluster, data: Dataset, recipe: Recipe, rank: int, *, weights: Path | None
 ) -> Job:
-    """Return the job of a worker or server; its model has pretrained weights if there are any."""
-
-    def build() -> keras.Model:
-        model = recipe.build()
-        if weights is not None and recipe.load_pretrained is not None:
-            recipe.load_pretrained(model, weights)
-        return model
-
+    """Return the job of a worker or server."""
     return Job(
         rank=rank,
         size=cell.nodes,
         global_batch=cell.global_batch,
         seed=cell.seed,
-        build=build,
+        build=partial(recipe.built, weights),
         optimizer=recipe.optimizer,
         loss=recipe.loss,
         options=strategies.STRATEGIES[cell.strategy].options.model_validate(cell.options),
         addresses=tuple(cluster.addresses()[: cell.workers + cell.servers]),
-        steps_per_epoch=steps_per_epoch,
+        steps_per_epoch=steps_per_epoch(cell, len(data.y_train)),
         # who is dead is noticed by its connection; no step of a cell that ends in time is longer
         patience_s=max(PATIENCE_S, cell.time_limit_s / _LEAST_STEPS),
     )

@@ -12,12 +12,11 @@ from nodewise.errors import UserError
 from nodewise.overhead.judge import LARGEST
 from nodewise.overhead.study import ALL_POINTS, OVERHEAD, OVERSUBSCRIBED
 from nodewise.quantities import PROJECTED, kind_label
-from nodewise.tables import AXES, PARTS, typed
+from nodewise.tables import AXES, PARTS, SINGLE, read_csv
 from nodewise.tables import OVERSUBSCRIBED as TOO_MANY_WORKERS
 
 Tables = dict[str, pd.DataFrame]
 
-SINGLE = "single"
 PUBLISHED_WAY = "multi_worker_mirrored"  # of the points of the table `published`
 GROUP = ["study", "experiment", "model", "dataset"]
 MODEL = ["study", "model", "dataset"]
@@ -36,7 +35,7 @@ def read_overhead(overhead_dir: Path) -> Tables:
     Raises:
         UserError: a file is missing, is not CSV, lacks a column, or holds a misfit value.
     """
-    return {name: _read_csv(overhead_dir / f"{name}.csv", OVERHEAD[name]) for name in OVERHEAD}
+    return {name: read_csv(overhead_dir / f"{name}.csv", OVERHEAD[name]) for name in OVERHEAD}
 
 
 def read_calibrations(paths: Sequence[Path]) -> list[Calibration]:
@@ -53,19 +52,6 @@ def read_calibrations(paths: Sequence[Path]) -> list[Calibration]:
             raise UserError(f"{path}: another one is of the study {study} on {machine}, too")
         found[study, machine] = calibration
     return list(found.values())
-
-
-def _read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:
-    try:
-        table = pd.read_csv(path, dtype={k: v for k, v in columns.items() if v == "str"})
-        texts = [name for name, dtype in columns.items() if dtype == "str"]
-        return typed(table.fillna(dict.fromkeys(texts, "")), columns)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    except KeyError as error:
-        raise UserError(f"{path}: a column is missing ({error.args[0]})") from error
-    except ValueError as error:
-        raise UserError(f"{path}: is not a table of this version ({error})") from error
 
 
 def with_labels(rows: pd.DataFrame) -> pd.DataFrame:

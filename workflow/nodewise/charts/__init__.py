@@ -29,7 +29,6 @@ BUNDLE = f"vega-{VEGA_LITE}.js"
 THEMES = "themes.js"
 _SPEC = ".vl.json"
 
-_MODEL = ["study", "model", "dataset"]
 _EXPERIMENT = ["experiment", "model", "dataset"]
 _WAYS = [*_EXPERIMENT, "batch_per_worker", "kind"]
 _LINE = ["experiment", "model", "dataset", "line", "kind"]
@@ -114,8 +113,8 @@ def measured_figures(tables: views.Tables) -> Iterator[Figure]:
     varied = views.settings(tables)
     short = _short(curves, varied)
     times = _told_apart(times, short)
-    yield from (scaling.training_time(*one) for one in _each(times, _MODEL))
-    yield from (scaling.accuracy(*one) for one in _each(accuracies, _MODEL))
+    yield from (scaling.training_time(*one) for one in _each(times, views.MODEL))
+    yield from (scaling.accuracy(*one) for one in _each(accuracies, views.MODEL))
     yield from (scaling.improvement(*one) for one in _each(views.improvements(tables), ["study"]))
     yield from (ways.throughput(*one) for one in _each(views.ways(curves), _WAYS))
     yield from (ways.parts(*one) for one in _each(views.way_parts(curves), _WAYS))
@@ -176,12 +175,12 @@ def _told_apart(times: pd.DataFrame, short: pd.DataFrame) -> pd.DataFrame:
     Where a model has more of a kind at one batch, those of `short` are left to the chart of
     settings, if any of ours remain.
     """
-    at = [*_MODEL, "kind", "batch_per_worker"]
+    at = [*views.MODEL, "kind", "batch_per_worker"]
     lines = times.drop_duplicates([*at, "cluster", "line", "experiment"]).groupby(at).size()
-    many = lines[lines > MOST_TONES].reset_index()[_MODEL].drop_duplicates()
+    many = lines[lines > MOST_TONES].reset_index()[views.MODEL].drop_duplicates()
     rest = _without(short, times)
-    ours = rest.loc[rest["experiment"] != "", _MODEL].drop_duplicates()
-    crowded = times[_MODEL].merge(many.merge(ours), "left", indicator=True)["_merge"] == "both"
+    ours = rest.loc[rest["experiment"] != "", views.MODEL].drop_duplicates()
+    crowded = times[views.MODEL].merge(many.merge(ours), "left", indicator=True)["_merge"] == "both"
     shown: pd.DataFrame = times[~crowded.to_numpy() | times.index.isin(rest.index)]
     return shown
 

@@ -5,10 +5,10 @@ import pandas as pd
 
 from nodewise.calibration import COLLECTIVES, Calibration, Collective
 from nodewise.charts import theme
-from nodewise.charts.figure import Figure, View, few, inline, tooltip
+from nodewise.charts.figure import Figure, View, few, inline, shapes_of, tooltip
 from nodewise.charts.fits import HELD_OUT, line_dash, nodes_axis
 from nodewise.overhead.calibration import examine
-from nodewise.quantities import write_number
+from nodewise.quantities import counted, write_number
 
 _VIEW = View(
     "absolute",
@@ -32,7 +32,7 @@ def figures(calibration: Calibration) -> list[Figure]:
 
 
 def all_reduce(rows: pd.DataFrame, of: dict[str, str], collective: Collective, kind: str) -> Figure:
-    """Draw the times of all-reduces, the law fitted to them, and what it predicted.
+    """Draw the times of all-reduces, the formula fitted to them, and what it predicted.
 
     Args:
         rows: `times` of `overhead.calibration.AllReduces`.
@@ -45,7 +45,7 @@ def all_reduce(rows: pd.DataFrame, of: dict[str, str], collective: Collective, k
     observed, held = data[data["role"] == "observed"], data[data["role"] == "held out"]
     kinds = [kind, "fitted", *(["predicted"] if len(held) else [])]
     crosses = (
-        " Dashed lines and crosses: the same law, fitted to fewer nodes than it is asked about."
+        " Dashed lines and crosses: the same formula, fitted to fewer nodes than it predicts."
         if len(held)
         else ""
     )
@@ -60,7 +60,7 @@ def all_reduce(rows: pd.DataFrame, of: dict[str, str], collective: Collective, k
         + (f" Predicted: {_in_words(held)}." if len(held) else ""),
         caption=(
             "In the node's own time; the data hold the wall time too. Points: median over launches "
-            "with its 90 % interval. Solid lines: the law fitted to all points." + crosses
+            "with its 90 % interval. Solid lines: the formula fitted to all points." + crosses
         ),
         views=(_VIEW,),
     )
@@ -77,9 +77,9 @@ def _layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
     legend = alt.Legend(symbolOpacity=1, columns=few(3, 5, 6))
     y = _VIEW.y().axis(tickCount=6)
     kinds = [kind, HELD_OUT] if len(crosses) else [kind]
-    shape = alt.Shape(
-        "kind:N", title=None, scale=alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
-    ).legend(symbolFillColor=theme.NEUTRAL, symbolStrokeColor=theme.NEUTRAL)
+    shape = alt.Shape("kind:N", title=None, scale=shapes_of(kinds)).legend(
+        symbolFillColor=theme.NEUTRAL, symbolStrokeColor=theme.NEUTRAL
+    )
     faint = alt.OpacityValue(1, condition={"test": "datum.role === 'fitted'", "value": 0.5})
     line = alt.Chart(lines).mark_line(strokeWidth=1.6)
     bar = alt.Chart(points.dropna(subset="low")).mark_rule(strokeWidth=2)
@@ -109,7 +109,7 @@ def _in_words(rows: pd.DataFrame) -> str:
     for payload in dict.fromkeys((rows["payload_bytes"].min(), rows["payload_bytes"].max())):
         points = rows[rows["payload_bytes"] == payload].sort_values("nodes")
         times = ", ".join(
-            f"{write_number(seconds, 's')} on {nodes} nodes"
+            f"{write_number(seconds, 's')} on {counted(nodes, 'node')}"
             for nodes, seconds in zip(points["nodes"], points["seconds"], strict=True)
         )
         said.append(f"{write_number(payload, 'B')}, {times}")

@@ -14,6 +14,7 @@ from altair.utils.schemapi import UndefinedType
 
 from nodewise.charts import theme
 from nodewise.quantities import KINDS, base_kind, write_number
+from nodewise.titles import title_of_column
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
@@ -23,28 +24,6 @@ PHONE = "containerSize()[0] < 360"
 HALF = "containerSize()[0] < 500"
 TICKS = 12  # on an axis of whole numbers
 LOG: dict[str, Any] = {"type": "log", "nice": False, "padding": 12}
-
-TITLES = {
-    "batch_per_worker": "Batch per worker",
-    "title": "Model",
-    "batch": "Batch per worker",
-    "seconds": "Time (s)",
-    "low": "90 % interval from",
-    "high": "90 % interval to",
-    "repeats": "Launches",
-    "line": "Strategy",
-    "cluster": "Node",
-    "machine": "Machine",
-    "flags": "Caution",
-    "cell_id": "Cell",
-    "step_time_s": "Step time, median (s)",
-    "step_time_low_s": "90 % interval from (s)",
-    "step_time_high_s": "90 % interval to (s)",
-    "observed_s": "Observed step time (s)",
-    "fitted_s": "Step time by the formula (s)",
-    "low_s": "Interval from (s)",
-    "high_s": "Interval to (s)",
-}
 
 
 @dataclass(frozen=True)
@@ -233,9 +212,17 @@ def kinds_of(data: pd.DataFrame) -> list[str]:
 
 def kind_shape(data: pd.DataFrame) -> alt.Shape:
     """Return the shape of points of each kind; the kinds stand under the title, not in a legend."""
-    kinds = kinds_of(data)
-    scale = alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
-    return alt.Shape("kind:N", legend=None, scale=scale)
+    return alt.Shape("kind:N", legend=None, scale=shapes_of(kinds_of(data)))
+
+
+def shapes_of(kinds: list[str]) -> alt.Scale:
+    """Return the scale of the shapes of points of these kinds."""
+    return alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
+
+
+def hollow() -> alt.FillOpacityValue:
+    """Return the filling of points: none where something is amiss with them."""
+    return alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0})
 
 
 def tooltip(data: pd.DataFrame, names: Sequence[str]) -> list[alt.Tooltip]:
@@ -245,7 +232,7 @@ def tooltip(data: pd.DataFrame, names: Sequence[str]) -> list[alt.Tooltip]:
     return [
         alt.Tooltip(
             f"{name}:{_type(data[name])}",
-            title=TITLES.get(name, name.replace("_", " ").capitalize()),
+            title=title_of_column(name),
             format=",.4~g" if data[name].dtype == "float64" else alt.Undefined,
         )
         for name in names

@@ -11,26 +11,27 @@ from nodewise.charts.figure import (
     Figure,
     View,
     few,
+    hollow,
     in_words,
     inline,
     of_lines,
+    shapes_of,
     tooltip,
     whole,
 )
 from nodewise.charts.scaling import HOLLOW, batch_colour, batch_fill
 from nodewise.quantities import write_number
-from nodewise.views import LAUNCHES
+from nodewise.views import LAUNCHES, POINT
 
-_ALONG = "Along the line the formula is fitted; where the line is dashed, it predicts."
+_ALONG = "Solid line: the fitted formula; dashed: its predictions."
 HELD_OUT = "predicted, held out"
-_POINT = ["batch_per_worker", "nodes"]
 _FIT = View("absolute", "Step time: the formula and the points", "fitted_s", "Step time (s)", "log")
 _OUTLOOK = (
     View(
         "speedup",
         "How much faster are more nodes?",
         "speedup",
-        "Speed-up against one node",
+        "Speed-up against its own one node",
     ),
     View(
         "absolute",
@@ -43,7 +44,7 @@ _REACH = View(
     "speedup",
     "Speed-up as far as the formula is asked",
     "speedup",
-    "Speed-up against one node",
+    "Speed-up against its own one node",
     "log",
 )
 _RATES = (
@@ -52,6 +53,7 @@ _RATES = (
 )
 _SAVED = "Training time saved by more nodes, mean over the models"
 _FORESEEN = "foreseen by the study"
+_OWN = "Speed-up against the same strategy on one node"
 _ROOM = 1.4  # above and below the points; an interval may reach further out
 
 
@@ -64,7 +66,7 @@ def overhead_fit(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         kind: the kind of the observed points.
     """
     values = ["observed_s", "fitted_s", "low_s", "high_s", "error"]
-    data = rows[["role", "scenario", *_POINT, *values, *LAUNCHES]]
+    data = rows[["role", "scenario", *POINT, *values, *LAUNCHES]]
     drawn = data["observed_s"].where(data["role"] == "observed", data["fitted_s"])
     kinds = _kinds(data, kind)
     shown = inline(data)
@@ -74,7 +76,7 @@ def overhead_fit(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         layers.insert(
             0, _interval(lines, batch_colour(data), drawn.min() / _ROOM, drawn.max() * _ROOM)
         )
-    crosses = " A cross is what the formula gave for a point that it was not shown."
+    crosses = " A cross is what the formula predicts for a point that was held out."
     return Figure(
         figure="fit",
         of=of,
@@ -83,7 +85,7 @@ def overhead_fit(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         title=_FIT.heading,
         kinds=kinds,
         alt=f"Step time. {in_words(_told(data.assign(s=drawn), kind), 's', 's')}",
-        caption=f"{_ALONG} Shaded: its interval. {HOLLOW}"
+        caption=f"{_ALONG} Shaded: its 90 % interval. {HOLLOW}"
         + (crosses if (data["role"] == "held out").any() else ""),
         views=(_FIT,),
     )
@@ -97,10 +99,10 @@ def outlook(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         of: the axes that the rows share.
         kind: the kind of the observed points.
     """
-    data = rows[["role", *_POINT, "speedup", "examples_per_s", *LAUNCHES]]
+    data = rows[["role", *POINT, "speedup", "examples_per_s", *LAUNCHES]]
     view = _OUTLOOK[0]
     alone = data[(data["nodes"] == 1) & (data["role"] != "observed")]
-    even = alt.Chart(inline(alone[[*_POINT, "speedup", "examples_per_s"]]))
+    even = alt.Chart(inline(alone[[*POINT, "speedup", "examples_per_s"]]))
     rule = even.mark_rule(strokeDash=[3, 4]).encode(y=view.y())
     shown = inline(data)
     layers = [rule, *_layers(shown, _joined(shown), kind, ("speedup", "speedup"), view.y)]
@@ -111,10 +113,10 @@ def outlook(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         data=data,
         title=view.heading,
         kinds=_kinds(data, kind),
-        alt=f"Speed-up against one node. {in_words(_told(data, kind), 'speedup', '×')}",
+        alt=f"{_OWN}. {in_words(_told(data, kind), 'speedup', '×')}",
         caption=(
-            "Throughput against one node at the same batch per worker. Below the dashed rule, one "
-            f"node is faster. {_ALONG} {HOLLOW}"
+            "Throughput against the same strategy on one node, at the same batch per worker. Below "
+            f"the dashed rule, one node is faster. {_ALONG} {HOLLOW}"
         ),
         views=_OUTLOOK,
     )
@@ -128,7 +130,7 @@ def reach(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         of: the axes that the rows share.
         kind: the kind of the observed points.
     """
-    data = rows[["role", *_POINT, "speedup", "low", "high", *LAUNCHES]]
+    data = rows[["role", *POINT, "speedup", "low", "high", *LAUNCHES]]
     shown = inline(data)
     lines = _joined(shown)
     ends = alt.Chart(lines.dropna(subset=["low", "high"]))
@@ -147,10 +149,11 @@ def reach(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         data=data,
         title=_REACH.heading,
         kinds=_kinds(data, kind),
-        alt=f"Speed-up against one node. {in_words(_told(data, kind), 'speedup', '×')}",
+        alt=f"{_OWN}. {in_words(_told(data, kind), 'speedup', '×')}",
         caption=(
-            "At the same batch per worker. Shaded: the 90 % interval of the formula. Where the "
-            "line is dashed, it leaves the measured numbers of nodes: a prediction."
+            "Throughput against the same strategy on one node, at the same batch per worker. "
+            "Shaded: the 90 % interval of the formula. Where the line is dashed, it leaves the "
+            "measured numbers of nodes: a prediction."
         ),
         views=(_REACH,),
     )
@@ -166,8 +169,34 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     """
     view = _RATES[0]
     values = ["efficiency", "efficiency_low", "efficiency_high", "fitted_s", "low_s", "high_s"]
-    data = rows[["role", *_POINT, "rate_bit_s", *values, "flags", "cell_id"]]
-    counts = sorted(map(int, data["nodes"].unique()))
+    data = rows[["role", *POINT, "rate_bit_s", *values, "flags", "cell_id"]]
+    batch = data["batch_per_worker"].iloc[0]
+    lines, seen = _stretches(data), data[data["role"] == "observed"].assign(kind=kind)
+    # of several numbers of nodes, intervals that lie on each other could not be read
+    shaded = int((seen if len(seen) else lines)["nodes"].max())
+    return Figure(
+        figure="rates",
+        of=of,
+        layers=_rate_layers(lines, seen, shaded),
+        data=data,
+        title=view.heading,
+        kinds=[kind, "fitted", "predicted"],
+        alt=f"Efficiency at batch {batch} by the rate of the link. {_rates_in_words(data)}",
+        caption=(
+            f"At {batch} examples per worker, with the fitted bandwidth scaled to each rate, which "
+            "is in the node's own time. "
+            "Points are measured over links of that rate. Where a line is dashed, it leaves the "
+            "rates or the numbers of nodes that were measured. Shaded: 90 % interval on "
+            f"{shaded} nodes.{_rates_missed(data)} {HOLLOW}"
+        ),
+        views=_RATES,
+    )
+
+
+def _rate_layers(lines: pd.DataFrame, seen: pd.DataFrame, shaded: int) -> list[alt.Chart]:
+    """Return an interval, lines over the rates (dashed where nothing was measured), and points."""
+    view = _RATES[0]
+    counts = sorted(map(int, pd.concat([lines["nodes"], seen["nodes"]]).unique()))
     colours = alt.Scale(domain=counts, range=theme.node_colours(counts))
     legend_of_nodes = alt.Legend(symbolOpacity=1)
     colour = alt.Color("nodes:O", title="Nodes", scale=colours, legend=legend_of_nodes)
@@ -177,11 +206,8 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     legend.labelExpr = f"'formula, ' + datum.label + ({PHONE} ? '' : ' what was measured')"
     dash = alt.StrokeDash("role:N", title=None, legend=legend)
     dash = dash.scale(domain=["within", "beyond"], range=[[1, 0], [5, 4]])
-    lines, seen = _stretches(data), data[data["role"] == "observed"].assign(kind=kind)
     told = ["nodes", "rate_bit_s", "efficiency", "efficiency_low", "efficiency_high", "fitted_s"]
     line = alt.Chart(inline(lines)).mark_line(strokeWidth=1.8)
-    # of several numbers of nodes, intervals that lie on each other could not be read
-    shaded = int(seen["nodes"].max() if len(seen) else min(counts))
     band = alt.Chart(inline(lines[lines["nodes"] == shaded])).mark_area(opacity=0.16)
     point = alt.Chart(inline(seen)).mark_point(size=64, strokeWidth=2, opacity=1)
     at = {"x": x, "color": colour}
@@ -189,10 +215,9 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
         "fill": alt.Fill("nodes:O", title="Nodes", scale=colours, legend=legend_of_nodes),
         "fillOpacity": alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
     }
-    shape = alt.Shape("kind:N", title=None, scale=_shapes([kind])).legend(
-        symbolFillColor=theme.NEUTRAL, symbolStrokeColor=theme.NEUTRAL
-    )
-    layers = [
+    shape = alt.Shape("kind:N", title=None, scale=shapes_of(sorted(seen["kind"].unique())))
+    shape = shape.legend(symbolFillColor=theme.NEUTRAL, symbolStrokeColor=theme.NEUTRAL)
+    return [
         band.encode(
             y=view.y("efficiency_low"),
             y2=alt.Y2("efficiency_high"),
@@ -214,24 +239,6 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
             **inside,
         ),
     ]
-    batch = data["batch_per_worker"].iloc[0]
-    return Figure(
-        figure="rates",
-        of=of,
-        layers=layers,
-        data=data,
-        title=view.heading,
-        kinds=[kind, "fitted", "predicted"],
-        alt=f"Efficiency at batch {batch} by the rate of the link. {_rates_in_words(data)}",
-        caption=(
-            f"At {batch} examples per worker, with the fitted bandwidth scaled to each rate, which "
-            "is in the node's own time. "
-            "Points are measured over links of that rate. Where a line is dashed, it leaves the "
-            "rates or the numbers of nodes that were measured. Shaded: 90 % interval on "
-            f"{shaded} nodes.{_rates_missed(data)} {HOLLOW}"
-        ),
-        views=_RATES,
-    )
 
 
 def savings(rows: pd.DataFrame, of: dict[str, str], claims: pd.DataFrame) -> Figure:
@@ -257,15 +264,15 @@ def savings(rows: pd.DataFrame, of: dict[str, str], claims: pd.DataFrame) -> Fig
         kinds=["published", "fitted", "predicted"],
         alt=f"{_SAVED}. {_saved_in_words(data)}",
         caption=(
-            "Each model at the batch at which it saved most. Dotted: what nodes that need not talk "
-            "would save. Solid: the formulas where they were fitted; dashed: where they predict. "
-            "Shaded: 90 % interval of the mean."
+            "Each model at the batch at which it saved most. Dotted: what nodes that need not "
+            "communicate would save. Solid: the formulas where they were fitted; dashed: where "
+            "they predict. Shaded: 90 % interval of the mean."
         ),
     )
 
 
 def _savings_layers(law: pd.DataFrame, points: pd.DataFrame) -> list[alt.Chart]:
-    """Return what nodes that need not talk would save, the law with its interval, and points."""
+    """Return what nodes without communication would save, the formula, and points."""
     y = alt.Y("saved:Q", title="Share of the time on one node").axis(format=".0%")
     lines = _joined(law.assign(batch_per_worker=0))[["role", "nodes", "saved", "low", "high"]]
     ideal = pd.DataFrame({"nodes": law["nodes"], "saved": 1 - 1 / law["nodes"]})
@@ -313,7 +320,7 @@ def _stretches(data: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rates_in_words(data: pd.DataFrame) -> str:
-    """Say the efficiencies by the law at the slowest and at the fastest link."""
+    """Say the efficiencies by the formula at the slowest and at the fastest link."""
     law = data[data["role"] != "observed"].sort_values("rate_bit_s")
     said = []
     for nodes, line in law.groupby("nodes"):
@@ -388,7 +395,7 @@ def _layers(
     shape = alt.Shape(
         "kind:N",
         title=None,
-        scale=_shapes(kinds),
+        scale=shapes_of(kinds),
         legend={"symbolFillColor": theme.NEUTRAL, "symbolStrokeColor": theme.NEUTRAL},
     )
     told = [str(name) for name in data.columns if name not in ("role", "cell_id")]
@@ -401,7 +408,7 @@ def _layers(
             y=y(of_points),
             shape=shape,
             fill=batch_fill(data),
-            fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+            fillOpacity=hollow(),
             tooltip=tooltip(points, ["kind", *told]),
         ),
         cross.encode(y=y(of_line), shape=shape, tooltip=tooltip(held, ["kind", *told])),
@@ -409,10 +416,6 @@ def _layers(
     shown = layers if len(held) else layers[:2]
     colour = batch_colour(data)
     return [layer.encode(x=x, color=colour) for layer in shown]
-
-
-def _shapes(kinds: list[str]) -> alt.Scale:
-    return alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
 
 
 def _interval(lines: pd.DataFrame, colour: alt.Color, bottom: float, top: float) -> alt.Chart:
@@ -431,7 +434,7 @@ def _interval(lines: pd.DataFrame, colour: alt.Color, bottom: float, top: float)
 
 
 def line_dash() -> alt.StrokeDash:
-    """Return how a line tells, by `role`, where its law is fitted and where it predicts."""
+    """Return how a line tells, by `role`, where its formula is fitted and where it predicts."""
     return alt.StrokeDash(
         "role:N",
         title=None,
@@ -467,4 +470,4 @@ def _joined(data: pd.DataFrame) -> pd.DataFrame:
     ends = fitted.sort_values("nodes").groupby("batch_per_worker", as_index=False).last()
     ends = ends[ends["batch_per_worker"].isin(predicted["batch_per_worker"])]
     lines = pd.concat([fitted, predicted, ends.assign(role="predicted")])
-    return lines.sort_values(_POINT, kind="stable")
+    return lines.sort_values(POINT, kind="stable")

@@ -8,7 +8,7 @@ import pandas as pd
 
 from nodewise.architecture import Architecture
 from nodewise.charts import theme
-from nodewise.charts.figure import HALF, Figure, inline, tooltip
+from nodewise.charts.figure import HALF, Figure, inline, shapes_of, tooltip
 from nodewise.models import registry
 from nodewise.quantities import write_number
 
@@ -48,9 +48,9 @@ def compute_to_communication(architectures: Mapping[str, Architecture]) -> Figur
         kinds=[KIND],
         alt=f"Operations of training one example against the bytes of a gradient. {words}.",
         caption=(
-            "Both axes are logarithmic. On a dashed line the operations per byte are equal, at "
-            "batch 1; a batch of b examples lifts every model by the factor b. The higher above "
-            "the lines, the less communication weighs."
+            "Both axes are logarithmic. Along a dashed line the operations per byte are the same, "
+            "at a batch of one; a batch of b examples raises every model by the factor b. The "
+            "higher a model lies, at the same payload, the less communication weighs."
         ),
     )
 
@@ -67,7 +67,7 @@ def _layers(data: pd.DataFrame) -> list[alt.Chart]:
     y = alt.Y("training_flops:Q", title="Training one example (FLOP, log scale)")
     y = y.scale(type="log", domain=[bottom, top], nice=False)
     y = y.axis(format="~s", tickCount=6, grid=False)
-    equal = pd.DataFrame(
+    equal = [
         {
             "ratio": f"{ratio:,g} FLOP/B",
             "payload_bytes": payload,
@@ -75,7 +75,13 @@ def _layers(data: pd.DataFrame) -> list[alt.Chart]:
         }
         for ratio in ratios
         for payload in (max(left, bottom / ratio), right)
-    )
+    ]
+    return [*_equal_ratios(pd.DataFrame(equal), x, y), *_named_points(inline(data), x, y)]
+
+
+def _equal_ratios(equal: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
+    """Return lines of equal ratio, each named at its right end."""
+    right = equal["payload_bytes"].max()
     lines = (
         alt.Chart(equal)
         .mark_line(strokeDash=[4, 4], strokeWidth=1, color=theme.NEUTRAL, opacity=0.7)
@@ -86,7 +92,11 @@ def _layers(data: pd.DataFrame) -> list[alt.Chart]:
         .mark_text(align="right", baseline="bottom", dx=-4, fontSize=12)
         .encode(x=x, y=y, text=alt.Text("ratio:N"))
     )
-    shown = inline(data)
+    return [lines, names]
+
+
+def _named_points(shown: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
+    """Return the models' names, and a point for each."""
     points = (
         alt.Chart(shown)
         .mark_point(size=90, strokeWidth=2.5, opacity=1)
@@ -96,14 +106,12 @@ def _layers(data: pd.DataFrame) -> list[alt.Chart]:
             color=alt.Color("kind:N", legend=None).scale(
                 domain=[KIND], range=theme.kind_colours([KIND])
             ),
-            shape=alt.Shape("kind:N", legend=None).scale(
-                domain=[KIND], range=theme.kind_shapes([KIND])
-            ),
+            shape=alt.Shape("kind:N", legend=None, scale=shapes_of([KIND])),
             tooltip=tooltip(shown, _TOLD),
         )
     )
-    middle = math.sqrt(data["payload_bytes"].min() * data["payload_bytes"].max())
-    named = shown.assign(lift=_lifts(data, middle))
+    middle = math.sqrt(shown["payload_bytes"].min() * shown["payload_bytes"].max())
+    named = shown.assign(lift=_lifts(shown, middle))
     labels = [
         alt.Chart(rows)
         .mark_text(
@@ -116,7 +124,7 @@ def _layers(data: pd.DataFrame) -> list[alt.Chart]:
         for before in (True, False)
         if len(rows := named[(named["payload_bytes"] <= middle) == before])
     ]
-    return [lines, names, *labels, points]
+    return [*labels, points]
 
 
 def _lifts(data: pd.DataFrame, middle: float) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from nodewise.cells import node_in_words
 from nodewise.charts import theme
 from nodewise.charts.figure import (
     HALF,
@@ -15,6 +16,7 @@ from nodewise.charts.figure import (
     Figure,
     View,
     few,
+    hollow,
     in_words,
     inline,
     kind_shape,
@@ -25,7 +27,7 @@ from nodewise.charts.figure import (
 )
 from nodewise.charts.stacks import PALE, cautions, stacked
 from nodewise.models import title_of
-from nodewise.quantities import PROJECTED, write_number
+from nodewise.quantities import PROJECTED, counted, write_number
 from nodewise.views import LAUNCHES
 
 HOLLOW = "Hollow points call for caution: more workers than cores, or a machine not at rest."
@@ -58,14 +60,14 @@ def training_time(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     epochs = _span(data["epochs"])
     caption = "Each group of points is one batch size, with its nodes counted below it. " + HOLLOW
     if data["kind"].str.startswith("emulated").any():
-        caption += " Times of emulated nodes are their own, of a node with a whole core."
+        caption += " Times of emulated nodes are the node's own, as if it had a whole core."
     caption += _several_clusters(data) + _several_machines(data)
     if data["low"].notna().any():
         caption += " Vertical bars: 90 % interval of the median over launches."
     if data["kind"].str.contains(PROJECTED).any():
         caption += (
-            " Where a cell measured some steps only, its training time is the median step time "
-            "multiplied by the number of steps that training takes."
+            " Where a cell ran only some steps, its training time is its step time (median over "
+            "launches) times the number of steps of the training."
         )
     time = f"Training time of {epochs}"
     views = (
@@ -119,6 +121,29 @@ def improvement(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     data = rows.assign(title=rows["model"].map(lambda name: title_of(name) or "Mean"), batch=batch)[
         values
     ]
+    title = "Training time that more nodes save"
+    words = "; ".join(
+        f"{model}, {counted(nodes, 'node')}: {write_number(saved, 'share')} {kind}"
+        for kind, model, nodes, saved in data[["kind", "title", "nodes", "saved"]].to_numpy()
+    )
+    return Figure(
+        figure="improvement",
+        of=of,
+        layers=_improvement_layers(data),
+        data=data,
+        title=title,
+        kinds=kinds_of(data),
+        alt=f"{title}. {words}.",
+        caption=(
+            "Each model at the batch at which the study saved most on its largest number of nodes. "
+            f"A mean is shown only for kinds that cover all models. {HOLLOW}"
+        ),
+        axis="x",
+    )
+
+
+def _improvement_layers(data: pd.DataFrame) -> list[alt.Chart]:
+    """Return a point for each kind, model and number of nodes, and lines between the kinds."""
     at = [f"{model}, {nodes}" for model, nodes in data[["title", "nodes"]].to_numpy()]
     points = inline(data.assign(at=at))
     y = alt.Y("at:N", title="Model, nodes", sort=[*dict.fromkeys(at)]).axis(grid=True, ticks=False)
@@ -138,31 +163,13 @@ def improvement(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
             color=colour,
             fill=fill,
             shape=shape,
-            fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
-            tooltip=tooltip(points, [name for name in values if name != "cell_id"]),
+            fillOpacity=hollow(),
+            tooltip=tooltip(points, [str(name) for name in data.columns if name != "cell_id"]),
         )
     )
     apart = alt.Chart(points).mark_rule(strokeWidth=1.5, color=theme.NEUTRAL, opacity=0.6)
     apart = apart.encode(x=alt.X("min(saved):Q"), x2=alt.X2("max(saved):Q"), y=y)
-    title = "Training time that more nodes save"
-    words = "; ".join(
-        f"{kind} {model} on {nodes} nodes {write_number(saved, 'share')}"
-        for kind, model, nodes, saved in data[["kind", "title", "nodes", "saved"]].to_numpy()
-    )
-    return Figure(
-        figure="improvement",
-        of=of,
-        layers=[apart, marks],
-        data=data,
-        title=title,
-        kinds=kinds_of(data),
-        alt=f"{title}. {words}.",
-        caption=(
-            "Each model at the batch at which the study saved most on its most nodes. The mean is "
-            f"over all models, of the kinds that have all of them. {HOLLOW}"
-        ),
-        axis="x",
-    )
+    return [apart, marks]
 
 
 def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
@@ -292,22 +299,25 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
     views = (View("absolute", heading, value, title),) if value == "loss" else ()
     # neither is there a negative loss nor more than every example right
     ends: dict[str, Any] = {"domainMin": 0} if value == "loss" else {"domainMax": 1}
+    shown, strategies = inline(data), sorted(data["strategy"].unique())
+    dash = alt.StrokeDash("nodes:O", title="Nodes", legend=of_lines())
     colour, fill = batch_colour(data), batch_fill(data)
-    if data["strategy"].nunique() > MOST_LINES:
+    if len(strategies) > len(theme.CATEGORIES):
+        shown = shown.assign(label=data["strategy"] + " (" + data["nodes"].astype(str) + ")")
+        colour, fill, dash = _many_lines(sorted(shown["label"].unique()))
+    elif len(strategies) > MOST_LINES:
         legend = alt.Legend(symbolOpacity=1, columns=few(2, 3, 5))
-        strategies = sorted(data["strategy"].unique())
         scale = alt.Scale(domain=strategies, range=theme.CATEGORIES[: len(strategies)])
         colour = alt.Color("strategy:N", title="Strategy", legend=legend, scale=scale)
         fill = alt.Fill("strategy:N", title="Strategy", legend=legend, scale=scale)
-    base = alt.Chart(inline(data)).encode(
+    base = alt.Chart(shown).encode(
         x=alt.X("epoch:Q", title="Epoch")
         .axis(values=whole(data["epoch"]), format="d")
         .scale(zero=False, nice=False, padding=12),
         y=alt.Y(f"{value}:Q", title=title).scale(zero=False, padding=10, **ends),
         color=colour,
-        detail=alt.Detail(["strategy:N", "repeat:N", "nodes:O"]),
+        detail=alt.Detail(["strategy:N", "batch_per_worker:O", "repeat:N", "nodes:O"]),
     )
-    dash = alt.StrokeDash("nodes:O", title="Nodes", legend=of_lines())
     lines = base.mark_line(strokeWidth=1.8).encode(strokeDash=dash)
     points = base.mark_point(size=30, opacity=1).encode(
         fill=fill, shape=kind_shape(data), tooltip=tooltip(data, ["kind", *names, value])
@@ -323,6 +333,23 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
         alt=f"Training {value}, after the last epoch. {in_words(last, value, 'accuracy')}",
         caption=f"The mean {value} over the epoch, taken while the weights were still moving.",
         views=views,
+    )
+
+
+def _many_lines(labels: list[str]) -> tuple[alt.Color, alt.Fill, alt.StrokeDash]:
+    """Return how more lines than there are colours look: each colour again with other dashes."""
+    colours, dashes = len(theme.CATEGORIES), len(theme.DASHES)
+    looks = [(i % colours, i // colours % dashes) for i in range(len(labels))]
+    title = "Strategy (nodes)"
+    scale = alt.Scale(domain=labels, range=[theme.CATEGORIES[colour] for colour, _ in looks])
+    stroke = alt.Scale(domain=labels, range=[theme.DASHES[dash] for _, dash in looks])
+    legend = alt.Legend(
+        symbolType="stroke", symbolSize=300, symbolStrokeWidth=2, columns=few(1, 2, 4)
+    )
+    return (
+        alt.Color("label:N", title=title, scale=scale, legend=legend),
+        alt.Fill("label:N", scale=scale, legend=None),
+        alt.StrokeDash("label:N", title=title, scale=stroke, legend=legend),
     )
 
 
@@ -417,7 +444,7 @@ def _nested_points(data: pd.DataFrame, y: alt.Y, *, intervals: bool = False) -> 
         y=y,
         shape=shape,
         fill=fill,
-        fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+        fillOpacity=hollow(),
         tooltip=tooltip(data, names),
     )
     layers = [lines, points, _node_numbers(data)]
@@ -493,7 +520,7 @@ def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> list
         base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
             fill=batch_fill(data),
             shape=kind_shape(data),
-            fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+            fillOpacity=hollow(),
             tooltip=tooltip(data, [str(name) for name in data.columns if name not in _UNTOLD]),
         ),
     ]
@@ -501,15 +528,22 @@ def _lines_over_nodes(data: pd.DataFrame, y: alt.Y, ideal: pd.DataFrame) -> list
 
 def _several_clusters(data: pd.DataFrame) -> str:
     """Say of which nodes the lines are, if not of equal ones."""
-    clusters = sorted(set(data["cluster"]) - {""})
-    return f" Ours are of several nodes, a line each: {'; '.join(clusters)}." * (len(clusters) > 1)
+    clusters = [node_in_words(cluster) for cluster in sorted(set(data["cluster"]) - {""})]
+    said = f" Our points have a line for each kind of node: {'; '.join(clusters)}."
+    return said * (len(clusters) > 1)
 
 
 def _several_machines(data: pd.DataFrame) -> str:
     """Say which machine measured what, if it was not one: their times do not compare."""
     ours = data[data["machine"] != ""].groupby("machine")["experiment"].unique()
-    measured = "; ".join(f"{machine}: {', '.join(of)}" for machine, of in ours.items())
-    said = f" Measured on several machines, of which one's times are not another's: {measured}."
+    measured = "; ".join(
+        f"{machine} (experiment{'s' * (len(of) > 1)} {', '.join(of)})"
+        for machine, of in ours.items()
+    )
+    said = (
+        " Several machines measured these points; compare times only within one of them: "
+        f"{measured}."
+    )
     return said * (len(ours) > 1)
 
 

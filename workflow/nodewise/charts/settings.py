@@ -60,12 +60,13 @@ def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         data=data,
         title=f"{whose} step on {nodes} nodes under several settings",
         kinds=kinds_of(data),
-        alt=f"Time of a step on {nodes} nodes, its parts together. {words}.",
+        alt=f"Total time of a step on {nodes} nodes. {words}.",
         caption=(
-            "Medians over steps and launches of steps whose parts are timed apart, and of the "
-            "wait for examples (input). A setting is the share of a core and the link of each node "
-            "on this machine, and how it is fed; times are the nodes' own. The number beside a bar "
-            f"is the batch per worker. {PALE}"
+            "Input is the wait for examples in the timed steps; the other parts come from separate "
+            "split steps; medians over launches. A setting is the share of a core, the link, and "
+            "where the examples come from, if not from each node's own shard. Times of emulated "
+            "nodes are the node's own, as if it had a whole core. The number beside a bar is the "
+            f"batch per worker. {PALE}"
         ),
         axis="x",
         height=row * len(order),

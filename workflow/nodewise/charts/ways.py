@@ -1,4 +1,4 @@
-"""Figures of many ways of training side by side: throughput, and where the time of a step goes."""
+"""Figures of many strategies side by side: throughput, and where the time of a step goes."""
 
 import altair as alt
 import pandas as pd
@@ -9,6 +9,7 @@ from nodewise.charts.figure import (
     Figure,
     View,
     few,
+    hollow,
     inline,
     kind_shape,
     kinds_of,
@@ -31,6 +32,10 @@ _VIEWS = (
     ),
     View("speedup", "Speed-up by strategy", "speedup", "Speed-up against one node"),
 )
+_THROUGHPUT = [
+    *("kind", "strategy", "nodes"),
+    *("examples_per_s", "low", "high", "speedup", "efficiency", "step_time_s"),
+]
 
 
 def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
@@ -40,14 +45,39 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         low=examples / rows["step_time_high_s"],
         high=examples / rows["step_time_low_s"],
         ideal=rows["examples_per_s"] / rows["efficiency"],
-    )
-    values = ["examples_per_s", "low", "high", "speedup", "efficiency", "step_time_s"]
-    names = ["kind", "strategy", "nodes", *values]
-    data = data[[*names, *LAUNCHES, "ideal"]]
-    nodes = sorted(map(int, data["nodes"].unique()))
-    counts = data[data["nodes"].gt(1) | (nodes == [1])].groupby("nodes")["strategy"].nunique()
-    shared = int(counts[counts == counts.max()].index.max())
+    )[[*_THROUGHPUT, *LAUNCHES, "ideal"]]
+    shared = _shared_nodes(data)
     at_shared = data[data["nodes"] == shared]
+    return Figure(
+        figure="ways",
+        of=of,
+        layers=_throughput_layers(data),
+        data=data,
+        title=_VIEWS[0].heading,
+        kinds=kinds_of(data),
+        alt=f"Examples per second on {shared} nodes: {_ranked(at_shared, 'examples_per_s', '/s')}.",
+        caption=(
+            "The batch per worker is the same everywhere: more nodes make larger steps. Ticks: "
+            "ideal scaling, n nodes as fast as n times one node. Bars: 90 % interval of the "
+            f"median over launches, where there are several. {_devices(rows)}{HOLLOW}"
+        ),
+        views=_VIEWS,
+        axis="x",
+        height=_ROW * data["strategy"].nunique(),
+    )
+
+
+def _shared_nodes(data: pd.DataFrame) -> int:
+    """Return the number of nodes, of several if there are any, that most strategies have."""
+    several = data[data["nodes"] > 1]
+    rows = several if len(several) else data
+    counts = rows.groupby("nodes")["strategy"].nunique()
+    return int(counts[counts == counts.max()].index.max())
+
+
+def _throughput_layers(data: pd.DataFrame) -> list[alt.Chart]:
+    """Return lines along each strategy, ticks of theoretical scaling, intervals, and points."""
+    nodes = sorted(map(int, data["nodes"].unique()))
     scale = alt.Scale(domain=nodes, range=theme.node_colours(nodes))
     legend = alt.Legend(symbolOpacity=1, columns=few(4, 6, 8))
     rank = _strategies(data, "examples_per_s", "max")
@@ -75,30 +105,13 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         color=colour,
         fill=alt.Fill("nodes:O", title="Nodes", scale=scale, legend=legend),
         shape=kind_shape(data),
-        fillOpacity=alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
-        tooltip=tooltip(data, [*names, "repeats", "flags"]),
+        fillOpacity=hollow(),
+        tooltip=tooltip(data, [*_THROUGHPUT, "repeats", "flags"]),
     )
     layers = [reach, *([ideal] if len(several) else []), points]
     if data["low"].notna().any():
         layers.insert(-1, interval.encode(x=alt.X("low:Q"), x2=alt.X2("high"), color=colour))
-    return Figure(
-        figure="ways",
-        of=of,
-        layers=layers,
-        data=data,
-        title=_VIEWS[0].heading,
-        kinds=kinds_of(data),
-        alt=f"Examples per second on {shared} nodes: {_ranked(at_shared, 'examples_per_s', '/s')}.",
-        caption=(
-            "The batch per worker is the same everywhere: more nodes, larger steps. Ticks: "
-            f"theoretical scaling, as many times the examples of one node as nodes. Bars: 90 % "
-            f"interval of the median over launches, where there are several. "
-            f"{_devices(rows)}{HOLLOW}"
-        ),
-        views=_VIEWS,
-        axis="x",
-        height=_ROW * data["strategy"].nunique(),
-    )
+    return layers
 
 
 def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
@@ -116,10 +129,11 @@ def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         data=data,
         title=f"Where the time of a step goes on {count} nodes",
         kinds=kinds_of(data),
-        alt=f"The parts of a step, stacked. In all, {_ranked(whole, 'seconds', 's')}.",
+        alt=f"The parts of a step, stacked. In total: {_ranked(whole, 'seconds', 's')}.",
         caption=(
-            "The parts that are timed apart. What cannot be told apart is in compute; the page of "
-            f"each strategy says what its parts are. {PALE}"
+            "Input is the wait for examples in the timed steps; the other parts come from separate "
+            "split steps. What cannot be timed apart counts as compute; the page of each strategy "
+            f"says what its parts are. {PALE}"
         ),
         height=_ROW * data["strategy"].nunique(),
     )
@@ -128,7 +142,7 @@ def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
 def _devices(rows: pd.DataFrame) -> str:
     """Say which strategies use devices of one process instead of nodes, if any."""
     names = sorted(rows.loc[rows["exchange"] == DEVICES, "strategy"].unique())
-    said = f"{' and '.join(names)}: devices of one process, no link between them. "
+    said = f"{' and '.join(names)}: devices of one process, with no network between them. "
     return said if names else ""
 
 

@@ -6,10 +6,10 @@ from nodewise.clusters.base import Cluster
 
 def cluster_of(cell: Cell) -> Cluster:
     """Return the cluster that a cell asks for, not yet opened."""
-    if isinstance(cell.cluster, Emulated):
+    settings = cell.machines
+    if isinstance(settings, Emulated):
         from nodewise.clusters import emulated
 
-        settings = cell.cluster
         if cell.one_process:  # one machine as strong as its devices together
             cpu = settings.node.cpu * cell.nodes
             settings = settings.model_copy(

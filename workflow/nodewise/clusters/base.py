@@ -9,6 +9,12 @@ from nodewise.records import Kind, NodeUsage
 FIRST_PORT = 2222
 
 
+def parsed(address: str) -> tuple[str, int]:
+    """Return host and port of `host:port`."""
+    host, _, port = address.rpartition(":")
+    return host, int(port)
+
+
 class NotPermittedError(Exception):
     """This machine does not permit such a cluster: the text says why.
 

@@ -29,7 +29,7 @@ import psutil
 PERIOD_US = 10_000
 _MIN_QUOTA_US = 1_000  # the kernel's; a smaller share has a longer period
 DELEGATED = "nodewise"
-_NAME = re.compile(r"nodewise-(\d+)-(\d+)(?:-(\d+))?")  # earlier versions named no namespace
+_NAME = re.compile(r"nodewise-(\d+)-(\d+)-(\d+)")
 _OCTAL = re.compile(r"\\([0-7]{3})")
 _REMOVE_WITHIN_S = 8.0
 
@@ -201,7 +201,7 @@ def remove_stale(base: Path) -> None:
     """
     for folder in base.glob("nodewise-*"):
         found = _NAME.fullmatch(folder.name)
-        if not found or found[3] not in (None, _pid_namespace()):
+        if not found or found[3] != _pid_namespace():
             continue
         if _start_ticks(int(found[1])) != int(found[2]):
             _remove(folder)

@@ -93,10 +93,12 @@ def free_ports(count: int) -> list[int]:
     for port in range(FIRST_PORT, _FIRST_EPHEMERAL_PORT):
         if len(ports) == count:
             return ports
-        try:
-            socket.create_server(("", port)).close()
-        except OSError:
-            continue
+        with socket.socket() as tried:  # bound only: nobody can connect
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind(("", port))
+            except OSError:
+                continue
         ports.append(port)
     raise NotPermittedError(f"fewer than {count} free ports")
 

@@ -33,15 +33,13 @@ _CHILD = 0x20000
 class LinkUse(NamedTuple):
     """What has passed a node's link since it was laid, as the node sees it.
 
-    Bytes and packets are those of frames as the stack hands them over: a large segment that a
+    Bytes are those of frames as the stack hands them over: a large segment that a
     network card would split counts once, with one header. `drops` were refused on the way to the
     node; what its own queue refuses, its stack notices at once and has not sent.
     """
 
     sent_bytes: int
     received_bytes: int
-    sent_packets: int
-    received_packets: int
     drops: int
 
 
@@ -136,8 +134,6 @@ def _use(links: IPRoute, rank: int) -> LinkUse:
     return LinkUse(
         sent_bytes=stats["rx_bytes"],  # the port receives what the node sends
         received_bytes=stats["tx_bytes"],
-        sent_packets=stats["rx_packets"],
-        received_packets=stats["tx_packets"],
         drops=_dropped(links, port) + stats["rx_dropped"] + stats["tx_dropped"],
     )
 

@@ -19,10 +19,10 @@ from typing import Literal, Protocol
 
 from nodewise.datasets.facts import RemoteFile
 from nodewise.datasets.folders import exclusive
-from nodewise.datasets.progress import progress
 from nodewise.datasets.web import TIMEOUT_S, Address, UnavailableError, Web, parse_address
 from nodewise.errors import UserError
 from nodewise.files import atomic, write_text
+from nodewise.progress import progress
 
 log = logging.getLogger(__name__)
 

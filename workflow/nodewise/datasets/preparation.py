@@ -14,10 +14,10 @@ from nodewise.datasets.prepared import (
     overall_origin,
     write,
 )
-from nodewise.datasets.progress import progress
 from nodewise.datasets.registry import Entry, find
 from nodewise.errors import UserError
 from nodewise.files import check_writable
+from nodewise.progress import progress
 
 log = logging.getLogger(__name__)
 

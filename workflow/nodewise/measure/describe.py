@@ -12,8 +12,9 @@ from typing import Any
 import keras
 
 from nodewise import flops, models
-from nodewise.architecture import FLOAT32_BYTES, Architecture, Layer
+from nodewise.architecture import Architecture, Layer
 from nodewise.errors import UserError
+from nodewise.models import FLOAT32_BYTES
 
 _DETAILS = {
     "Activation": "{activation}",
@@ -127,6 +128,15 @@ def _layer(call: _Call, model: str, reached: bool) -> Layer:
     )
 
 
+def graph_calls(model: keras.Model) -> list[Any]:
+    """Return the calls of a model's layers, its inputs among them, in Keras' order of running.
+
+    A layer knows calls of other graphs, too: `Sequential.add` leaves one behind each time.
+    """
+    by_depth = keras.Function(model.inputs, model.outputs)._nodes_by_depth
+    return [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
+
+
 def _calls(
     model: keras.Model, prefix: str = "", made_by: dict[int, str] | None = None
 ) -> Iterator[_Call]:
@@ -136,30 +146,28 @@ def _calls(
     model inside begins with that model's inputs.
     """
     made_by = {} if made_by is None else made_by
-    graph = keras.Model(model.inputs, model.outputs)  # a Sequential model has none of its own
-    for depth in sorted(graph._nodes_by_depth, reverse=True):  # Keras' own order of running
-        for node in graph._nodes_by_depth[depth]:
-            operation, name = node.operation, f"{prefix}{node.operation.name}"
-            if id(node.outputs[0]) in made_by:
-                continue  # an input of a model inside
-            if name in made_by.values():
-                raise UserError(f"{name}: is used more than once, which cannot be described")
-            if isinstance(operation, keras.Model) and getattr(operation, "inputs", None):
-                for inside, outside in zip(operation.inputs, node.input_tensors, strict=True):
-                    made_by[id(inside)] = made_by[id(outside)]
-                yield from _calls(operation, f"{name}/", made_by)
-                for inside, outside in zip(operation.outputs, node.outputs, strict=True):
-                    made_by[id(outside)] = made_by[id(inside)]
-                continue
-            made_by |= {id(tensor): name for tensor in node.outputs}
-            tensors = _computed_on(node.arguments.args, node.arguments.kwargs)
-            yield _Call(
-                name=name,
-                operation=operation,
-                inputs=list(dict.fromkeys(made_by[id(tensor)] for tensor in tensors)),
-                input_shapes=[tuple(tensor.shape[1:]) for tensor in tensors],
-                output=node.outputs[0],
-            )
+    for node in graph_calls(model):
+        operation, name = node.operation, f"{prefix}{node.operation.name}"
+        if id(node.outputs[0]) in made_by:
+            continue  # an input of a model inside
+        if name in made_by.values():
+            raise UserError(f"{name}: is used more than once, which cannot be described")
+        if isinstance(operation, keras.Model) and getattr(operation, "inputs", None):
+            for inside, outside in zip(operation.inputs, node.input_tensors, strict=True):
+                made_by[id(inside)] = made_by[id(outside)]
+            yield from _calls(operation, f"{name}/", made_by)
+            for inside, outside in zip(operation.outputs, node.outputs, strict=True):
+                made_by[id(outside)] = made_by[id(inside)]
+            continue
+        made_by |= {id(tensor): name for tensor in node.outputs}
+        tensors = _computed_on(node.arguments.args, node.arguments.kwargs)
+        yield _Call(
+            name=name,
+            operation=operation,
+            inputs=list(dict.fromkeys(made_by[id(tensor)] for tensor in tensors)),
+            input_shapes=[tuple(tensor.shape[1:]) for tensor in tensors],
+            output=node.outputs[0],
+        )
 
 
 def _computed_on(arguments: Iterable[Any], named: Mapping[str, Any]) -> list[keras.KerasTensor]:

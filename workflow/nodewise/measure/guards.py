@@ -1,7 +1,9 @@
 """What is watched around every block of timed steps, and whether the block is repeated."""
 
+import math
 import statistics
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -9,6 +11,7 @@ import numpy as np
 import psutil
 
 from nodewise import gates
+from nodewise.clusters import cgroups
 from nodewise.clusters.base import Cluster
 from nodewise.clusters.processes import cpu_s
 from nodewise.records import Conditions
@@ -41,22 +44,41 @@ class Watch:
             nodes=[now - then for then, now in zip(self._usage, usage, strict=True)],
             outside=[],
         )
-        failed = gates.failed(seen, self._cluster.shares, cores=psutil.cpu_count() or 1)
+        failed = gates.failed(
+            seen,
+            self._cluster.shares,
+            cores=cgroups.cores(),
+            host_cores=psutil.cpu_count() or 1,
+        )
         return seen.model_copy(update={"outside": failed})
 
 
 class Blocks:
-    """The blocks of one launch: one, or up to `gates.MAX_BLOCKS` while the machine is not quiet.
+    """The blocks of one launch: one, or up to `limit` of them while the machine is not quiet.
 
-    Whole epochs are not repeated: they are long, and their accuracy needs no quiet machine. Nor is
-    a block for which the rest of `time_limit_s`, from now on, may be too short: it would be lost.
+    Not repeated is a block for which the rest of `time_limit_s`, from now on, may be too short: it
+    would be lost.
     """
 
-    def __init__(self, cluster: Cluster, *, repeatable: bool, time_limit_s: float) -> None:
+    def __init__(self, cluster: Cluster, *, limit: int, time_limit_s: float = math.inf) -> None:
         self.seen: list[Conditions] = []
         self._cluster = cluster
-        self._limit = gates.MAX_BLOCKS if repeatable else 1
+        self._limit = limit
         self._ends = time.monotonic() + time_limit_s
+
+    def met(self, name: str, pids: Sequence[int]) -> bool:
+        """Do what is due when all workers have met; return whether they are to repeat the block.
+
+        They meet when each is in its node ("placed"), before a block ("warm") and after it
+        ("timed").
+        """
+        if name == "placed":
+            self._cluster.connect(pids)
+        elif name == "warm":
+            self.begin()
+        elif name == "timed":
+            return self.end()
+        return False
 
     def begin(self) -> None:
         """Hold the nodes to their share from now on, and watch."""

@@ -1,7 +1,9 @@
 """What it takes to trust or repeat a measurement: code, configuration, versions, machine."""
 
 import itertools
+import os
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -54,6 +56,20 @@ def provenance(
         cpu_limit="none",
         command=command,
     )
+
+
+def command(*words: str | Path) -> str:
+    """Return the command that repeats a measurement, as a shell takes it; see `told`."""
+    return shlex.join(told(word) if isinstance(word, Path) else word for word in words)
+
+
+def told(file: Path) -> str:
+    """Return where a file lies in the project's folder, this one; outside of it only its name.
+
+    Folders elsewhere may name a person.
+    """
+    path, here = Path(os.path.abspath(file)), Path.cwd()  # noqa: PTH100 (links are kept as typed)
+    return str(path.relative_to(here)) if path.is_relative_to(here) else path.name
 
 
 def data_source(manifest: "Manifest") -> DataSource:

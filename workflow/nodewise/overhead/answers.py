@@ -5,63 +5,60 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nodewise.overhead.optimum import FARTHEST, LEAST_EFFICIENCY, NEAR, Counts, Optimum
+from nodewise.overhead.optimum import LEAST_EFFICIENCY, NEAR, Counts, Optimum
 
 
 class _Words(NamedTuple):
-    """What an objective is called: where it is best, of what, why more nodes would be better."""
+    """What an objective is called: where it is best, why more nodes would be better."""
 
     goal: str
-    best: str
     further: str
     better: str
 
 
 _LISTED = 4
-_STANDS_OUT = 0.5  # a best number that is less probable is not told before those near it
-_OPEN = 0.2  # one that is less probable still is hardly told by the points
+_SETTLED = 0.5  # a best number that is less probable is not settled by the points
+_NEAR = f"{100 * NEAR:g} %"
+_SURE = 0.995  # what is more probable is not written as certain
+_ONE = "one node of the same strategy"
 _WORDS = {
     "epoch_time": _Words(
-        "an epoch is shortest on",
-        "the shortest",
-        "an epoch gets ever shorter with more nodes",
-        "quicker",
+        "an epoch is shortest on", "an epoch gets ever shorter with more nodes", "faster"
     ),
     "target_time": _Words(
         "the target accuracy is reached soonest on",
-        "the soonest",
         "training gets ever shorter with more nodes",
-        "quicker",
+        "faster",
     ),
     "epoch_cost": _Words(
-        "an epoch is cheapest on",
-        "the cheapest",
-        "an epoch gets ever cheaper with more nodes",
-        "cheaper",
+        "an epoch is cheapest on", "an epoch gets ever cheaper with more nodes", "cheaper"
     ),
     "target_cost": _Words(
         "the target accuracy is cheapest on",
-        "the cheapest",
         "training gets ever cheaper with more nodes",
         "cheaper",
     ),
     "efficiency": _Words(
         f"efficiency is {LEAST_EFFICIENCY:g} or more on up to",
-        f"an efficiency of {LEAST_EFFICIENCY:g}",
         f"efficiency stays at {LEAST_EFFICIENCY:g} or more",
-        "quicker",
+        "faster",
     ),
 }
 
 
 def in_words(optimum: Optimum) -> str:
-    """Return the answer in a few sentences, with its probability and what it rests on."""
+    """Return the answer in a few sentences, with its probability and what it rests on.
+
+    Numbers of nodes are compared with one node of the same strategy: with servers, or where it
+    encodes gradients, that is slower than plain training in one process.
+    """
     words = _WORDS[optimum.question.objective]
     said = [
-        f"{_compared(optimum)} {_goal(optimum, words)} {_best(optimum, words)}",
+        f"{_compared(optimum)} {_goal(optimum, words)} {_best(optimum)}",
         _break_even(optimum, words),
         _limits(optimum, words),
-        "The best number is outside of what was measured: a prediction."
+        "This is a prediction: so many nodes, or the batch per worker that they then have, lie "
+        "outside of what was measured."
         if optimum.predicted
         else "",
     ]
@@ -134,31 +131,44 @@ def _compared(optimum: Optimum) -> str:
     return f"Of {these} that share {question.global_batch:,.0f} examples per step,"
 
 
-def _best(optimum: Optimum, words: _Words) -> str:
-    """Name the best number of nodes, or first those near it where none of them stands out."""
-    best = f"{_nodes(optimum.best)} ({_sure(optimum)})"
-    if len(optimum.near) == 1:
-        return f"{best}."
-    near = ranges(optimum.nodes, np.isin(optimum.nodes, optimum.near))
-    if optimum.question.objective != "efficiency" and _probability(optimum) < _STANDS_OUT:
-        law = f"{near} nodes by the law, all within {100 * NEAR:g} % of its best,"
-        if _probability(optimum) >= _OPEN:
-            return f"{law} {best}."
-        return f"{law} {_nodes(optimum.best)}. The points leave it open: {_sure(optimum)}."
-    return f"{best}. Within {100 * NEAR:g} % of {words.best}: {near} nodes."
-
-
-def _sure(optimum: Optimum) -> str:
-    """Say how probable the best number is, and which one is more so."""
-    at = optimum.at(optimum.best)
-    sure = f"probability {_probability(optimum):.2f}"
+def _best(optimum: Optimum) -> str:
+    """Name the best number of nodes, how sure it is, and which others are nearly as good."""
+    best, sure = _nodes(optimum.best), _sure(_probability(optimum))
+    near = [n for n in optimum.near if _is_near(optimum, n)]
+    close = ranges(optimum.nodes, np.isin(optimum.nodes, near))
+    others = near not in ([], [optimum.best])
     if optimum.question.objective == "efficiency":
-        return sure
+        told = f" On {close} nodes it is within {_NEAR} of {LEAST_EFFICIENCY:g}."
+    elif _probability(optimum) >= _SETTLED:
+        told = f" On {close} nodes it is within {_NEAR} of the best."
+    else:
+        told = f" ({close} nodes are within {_NEAR} of it)"
+        return f"{best} by the formula{told if others else ''}. {_unsettled(optimum)}"
+    return f"{best} ({sure}).{told if others else ''}"
+
+
+def _is_near(optimum: Optimum, nodes: int) -> bool:
+    """Tell whether nodes are near by their value: of efficiency, the best need not be."""
+    if optimum.question.objective != "efficiency":
+        return True
+    return bool(abs(optimum.value[optimum.at(nodes)] / LEAST_EFFICIENCY - 1) <= NEAR)
+
+
+def _unsettled(optimum: Optimum) -> str:
+    """Say how probable the best number of nodes is, and which one is most probable."""
+    sure = f"{_sure(_probability(optimum))} for {_nodes(optimum.best)}"
     mode = int(np.argmax(optimum.probability))
-    if optimum.probability[mode] == optimum.probability[at]:
-        return sure
-    likely = _nodes(int(optimum.nodes[mode]))
-    return f"{sure}; most probable: {likely}, {optimum.probability[mode]:.2f}"
+    if optimum.probability[mode] > _probability(optimum):
+        likely = f"{optimum.probability[mode]:.2f} for {_nodes(int(optimum.nodes[mode]))}"
+        return f"The points do not settle it: {sure}, {likely}."
+    return f"The points do not settle it: {sure}, and no other is more probable."
+
+
+def _sure(probability: float) -> str:
+    """Return a probability in words: what was only drawn some hundred times is never certain."""
+    if probability >= _SURE:
+        return "probability > 0.99"
+    return f"probability {'< 0.01' if probability < 1 - _SURE else f'{probability:.2f}'}"
 
 
 def _probability(optimum: Optimum) -> float:
@@ -170,15 +180,15 @@ def _probability(optimum: Optimum) -> float:
 
 
 def _break_even(optimum: Optimum, words: _Words) -> str:
+    if len(optimum.nodes) == 1:
+        return ""
     if optimum.break_even is None:
-        if len(optimum.nodes) == 1:
-            return ""
         if optimum.anywhere == 1 and optimum.question.objective != "efficiency":
-            return f"No more nodes are {words.better} than one: there is no interior optimum."
-        return f"None of them are {words.better} than one."
-    sure = optimum.beats_one[optimum.at(optimum.break_even)]
+            return f"No larger number of nodes is {words.better} than {_ONE}."
+        return f"None of the larger numbers compared is {words.better} than {_ONE}."
+    sure = _sure(float(optimum.beats_one[optimum.at(optimum.break_even)]))
     nodes = _nodes(optimum.break_even)
-    return f"The fewest that are {words.better} than one are {nodes} (probability {sure:.2f})."
+    return f"The fewest that are {words.better} than {_ONE} are {nodes} ({sure})."
 
 
 def _limits(optimum: Optimum, words: _Words) -> str:
@@ -186,12 +196,15 @@ def _limits(optimum: Optimum, words: _Words) -> str:
     if optimum.interior or optimum.anywhere == 1:
         return ""
     if optimum.anywhere is None:
-        last = optimum.question.most(FARTHEST)
-        end = f"up to {last:,} at least"
-        if last < FARTHEST:
+        last = optimum.question.farthest(int(optimum.nodes[-1]))
+        end = f"at least up to {last:,} nodes"
+        if optimum.question.most(last + 1) == last:
             end = "down to one example on each"
-        return f"No interior optimum: by the law {words.further}, {end}."
-    return f"By the law, about {_nodes(optimum.anywhere)} do better than all compared."
+        return f"The formula has no interior optimum: {words.further}, {end}."
+    further = _nodes(optimum.anywhere)
+    if optimum.question.objective == "efficiency":
+        return f"By the formula this holds further out, up to about {further}."
+    return f"By the formula the optimum lies further out, at about {further}."
 
 
 def _nodes(count: int) -> str:

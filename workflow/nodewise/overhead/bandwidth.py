@@ -80,7 +80,7 @@ def fit_rows(pool: Pool, draws: int) -> list[dict[str, Any]]:
             "law": LAW,
             "settings": "{}",
             "parameter": "bandwidth",
-            "meaning": "one bandwidth for the whole table, by the least mean absolute log error",
+            "meaning": "one bandwidth for the whole table (least mean absolute log error)",
             "unit": "B/s",
             "value": fit_bandwidth(rows),
             "low": low,

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.calibration import AllReduce, Calibration, Collective
-from nodewise.intervals import median_interval
+from nodewise.intervals import median_error, pooled_factors
 from nodewise.overhead.fit import Fit, Points, fit
 from nodewise.overhead.formulas import (
     LINK,
@@ -309,7 +309,9 @@ def _observed(blocks: _Blocks) -> pd.DataFrame:
 
 def _points(times: pd.DataFrame) -> Points:
     walls = [np.asarray(wall) for wall in times["wall"]]
-    spread = [np.std(np.log(w), ddof=1) / len(w) ** 0.5 if len(w) > 1 else np.nan for w in walls]
+    spread = [
+        np.std(np.log(w), ddof=1) * median_error(len(w)) if len(w) > 1 else np.nan for w in walls
+    ]
     return Points.of(
         times["nodes"], 0, times["payload_bytes"], [np.median(w) for w in walls], noise=spread
     )
@@ -429,10 +431,10 @@ def _roles(
 
 def _observed_rows(times: pd.DataFrame, share: float) -> pd.DataFrame:
     rows = times.assign(role="observed", launches=[len(wall) for wall in times["wall"]])
-    ends = [median_interval(pd.Series(wall)) for wall in times["wall"]]
     rows["wall_s"] = [float(np.median(wall)) for wall in times["wall"]]
-    rows["low"], rows["high"] = share * np.array(ends).T
-    return rows.assign(seconds=rows["wall_s"] * share)[[*TIMES]]
+    rows["seconds"] = rows["wall_s"] * share
+    factors = pooled_factors([*times["wall"]])
+    return rows.assign(low=rows["seconds"] / factors, high=rows["seconds"] * factors)[[*TIMES]]
 
 
 def _law_rows(

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from nodewise.overhead.fit import Fit
 from nodewise.overhead.formulas import At, Floats, GPipe, Law, PartsLaw
 from nodewise.overhead.pools import ABOUT
+from nodewise.quantities import write_number
 
 BOUND = {
     "compute": "compute-bound",
@@ -114,7 +115,7 @@ def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dic
 
 
 def _evidence(shares: "pd.Series[float]", step_s: float, words: Mapping[str, str]) -> str:
-    """Return in words what the law's time of a step goes into, the largest parts first."""
+    """Return in words what the formula's time of a step goes into, the largest parts first."""
     parts = shares[shares > _NOTHING].sort_values(ascending=False)
-    told = [f"{share:.0%} {words[str(name)]}" for name, share in parts.items()]
-    return f"of {step_s:.3g} s by the law: {', '.join(told)}"
+    told = [f"{100 * share:.0f} % {words[str(name)]}" for name, share in parts.items()]
+    return f"{write_number(step_s, 's')} by the formula: {', '.join(told)}"

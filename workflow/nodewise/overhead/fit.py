@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nodewise.intervals import INTERVAL
 from nodewise.overhead import nonnegative
 from nodewise.overhead.formulas import At, Floats, Law, Mask, PartsLaw
 
-INTERVAL = 0.90
 TAILS = ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2)
 DRAWS = 400
 

@@ -103,26 +103,26 @@ class Law(ABC):
 
 
 COMPUTE = (
-    Parameter("compute_fixed_s", "s", "model", "c₀: computing a step, whatever its batch"),
-    Parameter("compute_per_example_s", "s", "model", "c₁: computing one example further"),
+    Parameter("compute_fixed_s", "s", "model", "c₀: computing per step"),
+    Parameter("compute_per_example_s", "s", "model", "c₁: computing per example"),
     Parameter(
         "compute_deviation_s",
         "s",
         "line",
-        "d: how far computing this batch is off the straight line",
+        "d: deviation of computing this batch from c₀ + c₁b",
         shrink=0.10,
         signed=True,
     ),
 )
 JITTER = (
     Parameter(
-        "jitter_s", "s", "model", "σ: spread of a node's time, whatever it does", shrink=0.05
+        "jitter_s", "s", "model", "σ: jitter (standard deviation) of a node's time", shrink=0.05
     ),
     Parameter(
         "jitter_share",
         "1",
         "link",
-        "v: further spread of a node's computing time, as a share of it",
+        "v: further jitter, relative to the computing time",
         shrink=0.05,
     ),
 )
@@ -134,8 +134,8 @@ EXCESS_INPUT = Parameter(
     shrink=0.05,
 )
 LINK = (
-    Parameter("latency_s", "s", "link", "α: a message, whatever its size"),
-    Parameter("seconds_per_byte", "s/B", "link", "β: one over the bandwidth"),
+    Parameter("latency_s", "s", "link", "α: latency per message"),
+    Parameter("seconds_per_byte", "s/B", "link", "β: inverse bandwidth"),
 )
 
 

@@ -50,7 +50,7 @@ JUDGEMENT = {
     "worst_error": "float64",
     "covered": "float64",
 }
-OWN = "the way's own law"
+OWN = "the strategy's own formula"
 
 _LEAST_NODE_COUNTS = 3  # the fewest that leave two to fit, and one to be right or wrong about
 

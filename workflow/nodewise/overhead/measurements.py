@@ -19,6 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from nodewise.errors import UserError
+from nodewise.intervals import median_error
 from nodewise.overhead.curves import (
     COLLECTIVES,
     MOST_NODES,
@@ -334,9 +335,7 @@ def _point(rows: Sequence[_Row]) -> Measured:
     times = np.array([row.step_s for row in rows])
     parts = {name: [row.numbers[name] for row in rows if name in row.numbers] for name in PARTS}
     medians = {name.removesuffix("_s"): float(np.median(v)) for name, v in parts.items() if v}
-    error = (
-        np.std(np.log(times), ddof=1) * np.sqrt(np.pi / 2 / len(rows)) if len(rows) > 1 else None
-    )
+    error = np.std(np.log(times), ddof=1) * median_error(len(rows)) if len(rows) > 1 else None
     return Measured(
         nodes=int(rows[0].numbers["nodes"]),
         batch_per_worker=int(rows[0].numbers["batch_per_worker"]),
@@ -354,7 +353,7 @@ def _about_nodes(points: Sequence[Measured]) -> list[str]:
     if len(counts) == 1:
         notes.append("one number of nodes: computing and communication cannot be told apart")
     elif 1 not in counts:
-        notes.append("not measured on one node: what one takes is what the law leaves for it")
+        notes.append("not measured on one node: one node is an extrapolation of the formula")
     alone = {point.batch_per_worker: point.step_time for point in points if point.nodes == 1}
     gains = [
         (1 - point.step_time / alone[point.batch_per_worker], point.nodes)
@@ -364,7 +363,7 @@ def _about_nodes(points: Sequence[Measured]) -> list[str]:
     gain, nodes = max(gains, default=(0.0, 1))
     if gain > 1 - _SUPERLINEAR:
         notes.append(
-            f"a step takes {gain:.0%} less time on {nodes} nodes than on one: no law explains an "
-            "efficiency over 100 %, and intervals are wider for it"
+            f"a step takes {gain:.0%} less time on {nodes} nodes than on one: no formula explains "
+            "an efficiency over 100 %, and intervals are wider for it"
         )
     return notes

@@ -63,7 +63,7 @@ class Question:
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective: must be one of {', '.join(OBJECTIVES)}")
         if (self.batch is None) == (self.global_batch is None):
-            raise ValueError("give either a batch per node or a global batch")
+            raise ValueError("give either a batch per worker or a global batch")
         if self.objective.startswith("epoch") and self.examples is None:
             raise ValueError(f"{self.objective} needs the examples of an epoch")
         if self.to_target and self.steps is None:
@@ -100,6 +100,10 @@ class Question:
     def most(self, nodes: int) -> int:
         """Return `nodes`, or as many as can have an example each at this global batch."""
         return nodes if self.global_batch is None else min(nodes, int(self.global_batch))
+
+    def farthest(self, compared: int) -> int:
+        """Return how many nodes are looked at, where up to `compared` are compared."""
+        return self.most(max(FARTHEST, compared))
 
     def values(self, nodes: Counts, step_s: Floats, steps: Floats) -> Floats:
         """Return what is asked for, (…, points), of which the first is on one node.
@@ -200,7 +204,7 @@ class StepTimes:
         step_s: seconds of a step there by the fit, (points,).
         drawn_s: the same by its draws, (draws, points), all above 0.
         drawn: which of the draws of the fit these are, (draws of the fit,).
-        far, far_s: the same numbers and others up to `FARTHEST` nodes, and the fit's seconds there.
+        far, far_s: the same numbers and others further on, and the fit's seconds there.
         measured: see `Optimum`.
     """
 
@@ -339,7 +343,8 @@ def _steps(question: Question, at: At, draws: int | None = None) -> Floats:
 
 def _everywhere(question: Question, counts: Counts) -> Counts:
     """Return the compared numbers of nodes, those between, and further ones, ever further apart."""
-    last, end = int(counts[-1]), question.most(FARTHEST)
+    last = int(counts[-1])
+    end = question.farthest(last)
     between = np.geomspace(1, last, _FAR_POINTS)
     far = np.geomspace(last + 1, end, _FAR_POINTS if last < end else 0)
     return np.unique(np.concatenate([counts, between, far]).round().astype(np.int64))

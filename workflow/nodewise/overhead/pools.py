@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.errors import UserError
+from nodewise.intervals import median_error
 from nodewise.overhead.fit import Points
 from nodewise.overhead.formulas import (
     CompressedAllGather,
@@ -23,11 +24,10 @@ from nodewise.overhead.formulas import (
     Star,
 )
 from nodewise.overhead.servers import ParameterServer
-from nodewise.tables import AXES, CURVE_KEY
+from nodewise.tables import AXES, CURVE_KEY, SINGLE
 
 ABOUT = ("curve", "study", "experiment", "model", "strategy")
 """The columns by which every table says what a row is of."""
-SINGLE = "single"
 # The way of training of a published study, which its table does not spell out row by row.
 PUBLISHED_STRATEGY = {"ntua": "multi_worker_mirrored"}
 
@@ -209,7 +209,7 @@ def _with_noise(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     require(cells, [*CURVE_KEY, "status", "step_time_s"], "cells")
     done = cells[(cells["status"] == "ok") & (cells["step_time_s"] > 0)]
     logs = done.assign(log=np.log(done["step_time_s"].astype(float))).groupby(CURVE_KEY)["log"]
-    spread = (logs.std(ddof=1) / np.sqrt(logs.size()) * np.sqrt(np.pi / 2)).rename("noise")
+    spread = (logs.std(ddof=1) * median_error(logs.size())).rename("noise")
     return curves.merge(spread.reset_index(), "left", CURVE_KEY)
 
 
@@ -232,7 +232,7 @@ def _with_borrowed(curves: pd.DataFrame) -> pd.DataFrame:
     whole = together[_PARTS].sum(axis=1, skipna=False) / together["step_time_s"]
     together[_PARTS] = together[_PARTS].where((whole - 1).abs() <= PARTS_AGREE)
     return together.assign(
-        curve=[_name(dict(zip(_CURVE, key, strict=True))) for key in together[_CURVE].to_numpy()],
+        curve=curve_keys(together),
         timed=timed,
         fitted=timed & ~together["oversubscribed"].astype(bool),
     ).sort_values(CURVE_KEY, ignore_index=True)
@@ -240,6 +240,11 @@ def _with_borrowed(curves: pd.DataFrame) -> pd.DataFrame:
 
 def _in_micro_batches(options: str) -> bool:
     return bool(json.loads(options or "{}").get("micro_batches", 1) > 1)
+
+
+def curve_keys(rows: pd.DataFrame) -> list[str]:
+    """Return the key of the curve that each row of the table `curves` is a point of."""
+    return [_name(dict(zip(_CURVE, key, strict=True))) for key in rows[_CURVE].to_numpy()]
 
 
 def _name(names: dict[str, Any]) -> str:

@@ -253,7 +253,7 @@ def optimum_rows(
 
 _ANSWER = (
     *("best", "probability", "value", "low", "high", "unit", "near", "break_even", "interior"),
-    *("best_up_to_4096", "outside", "answer", "nodes"),
+    *("best_anywhere", "outside", "answer", "nodes"),
 )
 
 
@@ -272,7 +272,7 @@ def _answer(found: Optimum | str, unit: str) -> Row:
         "near": list(found.near),
         "break_even": found.break_even,
         "interior": found.interior,
-        "best_up_to_4096": found.anywhere,
+        "best_anywhere": found.anywhere,
         "outside": found.predicted,
         "answer": in_words(found),
         "nodes": [
@@ -291,7 +291,7 @@ def _answer(found: Optimum | str, unit: str) -> Row:
 
 def curves_table(file: FitFile) -> Table:
     """Return what was fitted, a line per curve, for a terminal."""
-    shown = _table("Curve", "Points", "Nodes", "Batches", "Law", "Noise")
+    shown = _table("Curve", "Points", "Nodes", "Batches", "Formula", "Noise")
     laws = {name: group for group in file.fits for name in group.curves}
     for curve in file.curves:
         group = laws[curve.name]
@@ -352,7 +352,7 @@ def _table(first: str, *titles: str) -> Table:
     shown = Table(box=SIMPLE_HEAD, pad_edge=False)
     shown.add_column(first)
     for title in titles:
-        words = title in ("Kind", "Outside", "Law")
+        words = title in ("Kind", "Outside", "Formula")
         shown.add_column(title, justify="left" if words else "right", no_wrap=True)
     return shown
 

@@ -25,7 +25,7 @@ from nodewise.overhead.formulas import (
 # be the smaller part, or a knee would be seen where there is none.
 _LINK = tuple(replace(p, shrink=0.3) if p.name == "seconds_per_byte" else p for p in LINK)
 SERVICE = Parameter(
-    "service_s", "s", "model", "s: serving a step of a worker, besides its bytes", shrink=0.10
+    "service_s", "s", "model", "s: serving one step of a worker, besides its bytes", shrink=0.10
 )
 
 

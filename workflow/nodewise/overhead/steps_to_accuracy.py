@@ -107,8 +107,15 @@ class _StepsByBatch(Law):
     title: ClassVar[str] = "Steps to an accuracy"
     source: ClassVar[str] = SOURCE
     parameters: ClassVar[tuple[Parameter, ...]] = (
-        Parameter("minimum_steps", "1", "model", "S_min: steps of the largest batch"),
-        Parameter("minimum_examples", "1", "model", "E_min: examples of the smallest batch"),
+        Parameter(
+            "minimum_steps", "1", "model", "S_min: minimum number of steps, with very large batches"
+        ),
+        Parameter(
+            "minimum_examples",
+            "1",
+            "model",
+            "E_min: minimum number of examples, with very small batches",
+        ),
     )
 
     def step_s(self, p: Values, at: At) -> Value:

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from nodewise.calibration import Calibration
-from nodewise.files import atomic
 from nodewise.overhead import (
     bandwidth,
     choice,
@@ -30,10 +29,13 @@ from nodewise.overhead.fit import DRAWS, Fit, Priors, fit
 from nodewise.overhead.formulas import At, Law, PartsLaw
 from nodewise.overhead.judge import TRIALS, relative_error
 from nodewise.overhead.pools import ABOUT, Pool, find_pools, published_curves
-from nodewise.tables import typed
+from nodewise.tables import typed, write_csv
 
 ALL_POINTS = "all points"
 OVERSUBSCRIBED = "oversubscribed, not fitted"
+POORLY = "poorly constrained by the data"
+UNTIMED = "points without step time or payload left out"
+CROWDED = "oversubscribed points not fitted"
 NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
 _NOTHING_S = 1e-9  # for an example: less than a clock tells
 _TAILS_APART = 3.29  # standard deviations from end to end of a 90 % interval
@@ -194,8 +196,7 @@ def _with_priors(
 def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
     """Write each table as `NAME.csv`, each in one atomic step."""
     for name, table in tables.items():
-        with atomic(out_dir / f"{name}.csv") as path:
-            table.to_csv(path, index=False, lineterminator="\n")
+        write_csv(table, out_dir / f"{name}.csv")
 
 
 def known_priors(pool: Pool, calibrated: Mapping[tuple[str, str], pd.DataFrame]) -> Priors:
@@ -321,13 +322,13 @@ def law_settings(law: Law) -> str:
 
 def _note(pool: Pool, fitted: Fit, name: str, label: str) -> str:
     """Return in words what the points do not tell, and what was left out."""
-    notes = [] if fitted.identified(name, label) else ["the points hardly tell it"]
+    notes = [] if fitted.identified(name, label) else [POORLY]
     untimed = int((~pool.rows["timed"]).sum())
     crowded = int((pool.rows["timed"] & ~pool.rows["fitted"]).sum())
     if untimed:
-        notes.append(f"points without step time or payload left out: {untimed}")
+        notes.append(f"{UNTIMED}: {untimed}")
     if crowded:
-        notes.append(f"oversubscribed points not fitted: {crowded}")
+        notes.append(f"{CROWDED}: {crowded}")
     return "; ".join(notes)
 
 

@@ -109,21 +109,10 @@ def render_pages(
         calibration_paths=calibration_paths,
         models_dir=models_dir,
     )
-    files: dict[str, str | bytes] = {
-        **_copies(tables_dir, "tables", [f"{name}.*" for name in study.tables]),
-        **_copies(overhead_dir, "tables", [f"{name}.csv" for name in study.overhead]),
-        **_copies(tables_dir.parent, "tables", [CHANGES]),
-        **_copies(PEERS.parent, "tables", [PEERS.name, EXCHANGES_FILE.name]),
-        **_copies(charts_dir, "charts", ["*.vl.json", "*.svg", "*.csv", "*.js"]),
-        **_copies(site_dir / "assets", "assets", ["*.*"]),
-    }
-    for name, architecture in study.architectures.items():
-        files[f"models/{name}.json"] = architecture_json(architecture)
-    for one in study.calibrations:
-        files[calibration.file_of(one)] = calibration_json(one)
+    files = _downloads(study, tables_dir, overhead_dir, charts_dir)
+    files |= _copies(site_dir / "assets", "assets", ["*.*"])
     scripts = sorted(name for name in files if name.startswith("charts/") and name.endswith(".js"))
-    for shown in study.figures:
-        files[f"charts/{shown.name}.js"] = shown.script
+    files |= {f"charts/{shown.name}.js": shown.script for shown in study.figures}
     environment = _environment(site_dir / "templates")
 
     def rendered(parts: Iterable[_Part]) -> dict[str, str]:
@@ -137,6 +126,23 @@ def render_pages(
         files |= rendered(_HERE)
         files |= others.result()
     return update_folder(out_dir, files)
+
+
+def _downloads(
+    study: Study, tables_dir: Path, overhead_dir: Path, charts_dir: Path
+) -> dict[str, str | bytes]:
+    """Return the files that readers may take along: tables, charts, models and calibrations."""
+    return {
+        **_copies(tables_dir, "tables", [f"{name}.*" for name in study.tables]),
+        **_copies(overhead_dir, "tables", [f"{name}.csv" for name in study.overhead]),
+        **_copies(tables_dir.parent, "tables", [CHANGES]),
+        **_copies(PEERS.parent, "tables", [PEERS.name, EXCHANGES_FILE.name]),
+        **_copies(charts_dir, "charts", ["*.vl.json", "*.svg", "*.csv", "*.js"]),
+        **{
+            f"models/{name}.json": architecture_json(of) for name, of in study.architectures.items()
+        },
+        **{calibration.file_of(one): calibration_json(one) for one in study.calibrations},
+    }
 
 
 def render_cells(

@@ -30,11 +30,11 @@ _MACHINES = [
 _SHARES = [
     Column("machine", "Machine"),
     Column("model", "Model"),
-    Column("batch_per_worker", "Batch"),
+    Column("batch_per_worker", "Batch per worker"),
     Column("share", "Node"),
     Column("launches", "Launches"),
-    Column("step_time_s", "Step time, its own", "s", kind_from="label"),
-    Column("against", "Against the largest share", "×", kind_from="label"),
+    Column("step_time_s", "Step time, node's own", "s", kind_from="label"),
+    Column("against", "Step time ÷ that of the largest share", "×", kind_from="label"),
     Column("label", "Kind"),
 ]
 
@@ -83,6 +83,10 @@ def pages(study: Study) -> Iterator[Page]:
         "commits": sorted(set(cells["commit"]) - {""}),
     }
     yield Page("data.html", "data.md.j2", "Data", data)
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
 
 
 def _without_onednn(study: Study) -> int:
@@ -150,8 +154,8 @@ def _tables(study: Study) -> list[dict[str, Any]]:
         {
             "name": name,
             "anchor": slug(name),
-            "row": study.columns[name]["row"],
-            "rows": len(table),
+            "row": _sentence(study.columns[name]["row"]),
+            "rows": f"{len(table):,}",
             "files": [f"{name}.csv", *([f"{name}.parquet"] if name in study.tables else [])],
             "columns": [(column, study.columns[name]["columns"][column]) for column in table],
         }

@@ -20,20 +20,22 @@ from nodewise.overhead.calibration import (
 )
 from nodewise.overhead.pools import PARTS_AGREE
 from nodewise.pages.markup import Column, number, table
+from nodewise.pages.strategies import in_words
 from nodewise.pages.study import Page, Study, slug
-from nodewise.quantities import write_number
+from nodewise.quantities import counted, write_number, write_percent
 
 PARTS_WITHIN = 0.05
+_PATH = "calibration.html"
 SHOWN = 40  # cells whose split step is furthest from their fused one
 
 _LAWS = {
     "bytes_from": write_number(BYTES_JUDGED_FROM, "B"),
-    "bytes_within": f"{BYTES_WITHIN:.0%}",
-    "predicted_within": f"{PREDICTED_WITHIN:.0%}",
+    "bytes_within": write_percent(BYTES_WITHIN),
+    "predicted_within": write_percent(PREDICTED_WITHIN),
 }
 _TITLES = {
-    "software_s": ("A call of the software: s", "s"),
-    "latency_s": ("Latency of a message: α", "s"),
+    "software_s": ("Software overhead per call: s", "s"),
+    "latency_s": ("Latency per message: α", "s"),
     "bandwidth_bytes_per_s": ("Bandwidth: 1/β", "B/s"),
 }
 _COEFFICIENTS = [
@@ -44,7 +46,7 @@ _COEFFICIENTS = [
     ),
 ]
 _SPLIT = [
-    Column("experiment", "Experiment"),
+    Column("experiment", "Experiment", wide=True),
     Column("strategy", "Strategy"),
     Column("batch_per_worker", "Batch per worker"),
     Column("nodes", "Nodes"),
@@ -53,8 +55,8 @@ _SPLIT = [
     Column("step_time_s", "Fused step", "s", kind_from="label"),
     Column("split_step_s", "Split step", "s", kind_from="label"),
     Column("against_fused", "Split ÷ fused", "×", kind_from="label"),
-    Column("split_timed", "Its parts add up to", "share", kind_from="label"),
 ]
+_TIMED = Column("split_timed", "Its parts ÷ split step", "share", kind_from="label")
 
 
 def pages(study: Study) -> Iterator[Page]:
@@ -76,7 +78,7 @@ def pages(study: Study) -> Iterator[Page]:
         "emulated": len(emulated),
         "like_these": sum(one in known for one in nodes),
     }
-    yield Page("calibration.html", "calibration.md.j2", "Calibration", context, figures=True)
+    yield Page(_PATH, "calibration.md.j2", "Calibration", context, figures=True)
 
 
 def file_of(calibration: Calibration) -> str:
@@ -92,7 +94,7 @@ def _about(calibration: Calibration) -> dict[str, Any]:
         if launch.conditions.outside
     ]
     facts = [
-        ("Study", calibration.study),
+        ("Name of the study", calibration.study),
         ("A node", cluster.label),
         ("Wall seconds per second of a node", f"{1 / cluster.share:g}"),
         ("CPU limit", made.cpu_limit),
@@ -126,12 +128,12 @@ def _found(study: Study, calibration: Calibration, found: Findings) -> dict[str,
     kind = calibration.kind
     of = {"study": calibration.study, "machine": calibration.provenance.cpu}
     return {
-        "share": number(calibration.cluster.share, "share", kind),
+        "share": write_percent(calibration.cluster.share),
         "shares": table(found.shares, _shares(kind)),
-        "share_within": f"{SHARE_WITHIN:.0%}",
+        "share_within": write_percent(SHARE_WITHIN),
         "shares_missed": int((found.shares["verdict"] == "missed").sum()),
-        "links": table(found.links, _links(kind)) if len(found.links) else None,
-        "payload_share": _median(found.links["payload_share"], "share", "predicted"),
+        "links": table(found.links.round({"error": 4}), _links(kind)) if len(found.links) else None,
+        "payload_share": write_number(found.links["payload_share"].median(), "share"),
         "all_reduces": [
             {"collective": collective, "whose": COLLECTIVES[collective]}
             | _all_reduces(all_reduces, kind)
@@ -151,6 +153,7 @@ def _all_reduces(found: AllReduces, kind: str) -> dict[str, Any]:
         "predictions": table(_labelled(found.predictions), _predictions(kind))
         if len(errors)
         else None,
+        "aim_missed": int((found.predictions["verdict"] == "missed").sum()),
         "fitted_to": ", ".join(str(nodes) for nodes in found.trial.fitted_to)
         if found.trial
         else "",
@@ -171,7 +174,7 @@ def _median(values: pd.Series, unit: str, kind: str) -> object:
 
 
 def _split(study: Study) -> dict[str, Any] | None:
-    """Return each cell's split step beside its fused one, and how well its parts add up."""
+    """Return each cell's split step beside its fused one, and how well its parts add up to it."""
     cells = study.cells.dropna(subset="split_step_s")
     if cells.empty:
         return None
@@ -179,20 +182,23 @@ def _split(study: Study) -> dict[str, Any] | None:
     off = np.log(rows["against_fused"]).abs().sort_values(ascending=False, kind="stable")
     timed = rows["split_timed"].dropna()
     agree = (rows["against_fused"] - 1).abs() <= PARTS_AGREE
+    shown = rows.loc[off.index[:SHOWN]]
+    ratios = rows.groupby(["label", "nodes"])["against_fused"].median().reset_index()
+    columns = [*_SPLIT, *([_TIMED] if shown["split_timed"].notna().any() else [])]
     return {
-        "table": table(rows.loc[off.index[:SHOWN]], _SPLIT),
-        "shown": min(SHOWN, len(rows)),
+        "table": table(in_words(study, shown, _PATH), columns),
+        "shown": len(shown),
         "cells": len(rows),
         "timed": len(timed),
         "missed": int(((timed - 1).abs() > PARTS_WITHIN).sum()),
         "apart": int((~agree).sum()),
-        "apart_by": f"{PARTS_AGREE:.0%}",
+        "apart_by": write_percent(PARTS_AGREE),
         "short": int((~agree & too_short_for_parts(rows)).sum()),
         "short_below": write_number(SHORT_S, "s"),
-        "within": f"{PARTS_WITHIN:.0%}",
+        "within": write_percent(PARTS_WITHIN),
         "ratios": [
-            (nodes, number(of["against_fused"].median(), "×", of["label"].iloc[0]))
-            for nodes, of in rows.groupby("nodes")
+            (counted(int(nodes), "node"), number(ratio, "×", str(label)))
+            for label, nodes, ratio in ratios.to_numpy()
         ],
     }
 
@@ -204,18 +210,18 @@ def _shares(kind: str) -> list[Column]:
         Column("share", "Share of a core, median", "share", kind),
         Column("lowest", "Lowest", "share", kind),
         Column("highest", "Highest", "share", kind),
-        Column("error", "Furthest off", "share", kind),
-        Column("verdict", f"Within {SHARE_WITHIN:.0%}"),
+        Column("error", "Largest deviation", "share", kind),
+        Column("verdict", f"Within {write_percent(SHARE_WITHIN)}"),
     ]
 
 
 def _links(kind: str) -> list[Column]:
     return [
         Column("launch", "Launch"),
-        Column("configured_bit_s", "Configured, frames", "bit/s", kind),
-        Column("expected_bit_s", "Left for payload", "bit/s", kind),
+        Column("configured_bit_s", "Configured (whole frames)", "bit/s", kind),
+        Column("expected_bit_s", "Expected for payload", "bit/s", kind),
         Column("achieved_bit_s", "Payload received", "bit/s", kind),
-        Column("error", "Off by", "share", kind),
+        Column("error", "Deviation", "share", kind),
     ]
 
 
@@ -226,9 +232,9 @@ def _traffic(kind: str) -> list[Column]:
         Column("launches", "Launches"),
         Column("law_bytes", "2(n−1)/n·S", "B", "predicted"),
         Column("sent_bytes", "Sent by a worker", "B", kind),
-        Column("excess", "More than the law", "share", kind),
-        Column("worst", "Furthest off", "share", kind),
-        Column("verdict", f"Within {BYTES_WITHIN:.0%}"),
+        Column("excess", "More than the formula", "share", kind),
+        Column("worst", "Largest deviation", "share", kind),
+        Column("verdict", f"Within {write_percent(BYTES_WITHIN)}"),
     ]
 
 
@@ -238,7 +244,7 @@ def _predictions(kind: str) -> list[Column]:
         Column("payload", "Payload S"),
         Column("observed_s", "All-reduce", "s", kind),
         Column("observed_wall_s", "Wall time", "s", kind),
-        Column("predicted_s", "By the law", "s", "predicted", low="low", high="high"),
+        Column("predicted_s", "By the formula", "s", "predicted", low="low", high="high"),
         Column("error", "Error", "share", "predicted"),
-        Column("verdict", f"Within {PREDICTED_WITHIN:.0%}"),
+        Column("verdict", f"Within {write_percent(PREDICTED_WITHIN)}"),
     ]

@@ -13,7 +13,7 @@ from nodewise.cells import Cell, Emulated
 from nodewise.pages.markup import Column, Row, Table, number, table
 from nodewise.pages.strategies import page_of
 from nodewise.pages.study import Measured, Page, Study
-from nodewise.quantities import kind_label, write_number
+from nodewise.quantities import counted, kind_label, write_number
 from nodewise.records import Conditions, Measurement, Record
 from nodewise.site import SHELL, SHELL_TITLE
 from nodewise.tables import PARTS
@@ -97,6 +97,8 @@ def _measured(study: Measured, row: Row, result: Measurement) -> dict[str, Any]:
     """Return the results: in the node's own time, workers and start-up in that of the clock."""
     label, start = row["label"], result.start_up
     clock = kind_label("measured", row["data_origin"])
+    of_epoch = kind_label(row["kind"], row["data_origin"], projected=not result.whole_epochs)
+    tested = number(row["test_accuracy"], "accuracy", row["accuracy_label"])
 
     def measured(name: str, unit: str) -> Markup:
         return number(row[name], unit, label)
@@ -104,14 +106,11 @@ def _measured(study: Measured, row: Row, result: Measurement) -> dict[str, Any]:
     facts: Facts = [
         ("Step time", measured("step_time_s", "s")),
         ("Examples per second", measured("examples_per_s", "/s")),
-        ("Time of an epoch", measured("epoch_time_s", "s")),
+        ("Time of an epoch", number(row["epoch_time_s"], "s", of_epoch)),
         ("Timed training", measured("train_time_s", "s")),
         ("Timed steps", f"{result.steps:,}"),
-        (
-            "Accuracy on the test examples",
-            number(row["test_accuracy"], "accuracy", row["accuracy_label"]),
-        ),
-        ("Waited for examples, per step", measured("input_s", "s")),
+        ("Test accuracy", tested if result.test else "not evaluated"),
+        ("Wait for examples, per step", measured("input_s", "s")),
         ("Sent per step and worker", measured("bytes_sent_per_step", "B")),
         ("Energy of the timed steps", number(row["energy_j"], "J", row["energy_kind"])),
     ]
@@ -140,11 +139,11 @@ def _measured(study: Measured, row: Row, result: Measurement) -> dict[str, Any]:
 def _conditions(seen: Conditions, clock: str) -> Facts:
     """Return what the machine did while the block was timed."""
     return [
-        ("Timed and split steps took", number(seen.window_s, "s", clock)),
+        ("Wall time of the timed and split steps", number(seen.window_s, "s", clock)),
         ("Reference step before", number(seen.reference_before_us / 1e6, "s", clock)),
         ("Reference step after", number(seen.reference_after_us / 1e6, "s", clock)),
         ("CPU time of other processes", number(seen.foreign_cpu_s, "s", clock)),
-        ("CPU time taken by the machine's host", number(seen.stolen_s, "s", clock)),
+        ("CPU time taken by the hypervisor (steal time)", number(seen.stolen_s, "s", clock)),
     ]
 
 
@@ -164,7 +163,7 @@ def _nodes(seen: Conditions, clock: str) -> Table | None:
     columns = [
         Column("rank", "Rank"),
         Column("share", "Share of a core used", "share", clock),
-        Column("throttled", "Periods that ended throttled", "share", clock),
+        Column("throttled", "CPU quota periods throttled", "share", clock),
         Column("sent_bytes", "Sent on the link", "B", clock),
         Column("received_bytes", "Received", "B", clock),
         Column("dropped_packets", "Packets dropped", "", clock),
@@ -185,12 +184,12 @@ def _epochs(label: str, accuracy_label: str) -> list[Column]:
 def _workers(label: str) -> list[Column]:
     return [
         Column("rank", "Rank"),
-        Column("shard_examples", "Examples"),
-        Column("elapsed_s", "Timed, by the clock", "s", label),
+        Column("shard_examples", "Examples in its shard"),
+        Column("elapsed_s", "Wall time", "s", label),
         Column("cpu_s", "CPU time", "s", label),
         Column("bytes_sent", "Sent", "B", label),
         Column("bytes_received", "Received", "B", label),
-        Column("bytes_retransmitted", "Sent again", "B", label),
+        Column("bytes_retransmitted", "Retransmitted", "B", label),
     ]
 
 
@@ -261,7 +260,7 @@ def _split(row: Row, result: Measurement) -> dict[str, Any] | None:
 def _input(cell: Cell) -> str:
     if not cell.preprocessing_nodes:
         return cell.input
-    return f"{cell.input}, {cell.preprocessing_nodes} preprocessing nodes"
+    return f"{cell.input}, {counted(cell.preprocessing_nodes, 'preprocessing node')}"
 
 
 def _origin(study: Measured, record: Record) -> Facts:
@@ -289,7 +288,7 @@ def _origin(study: Measured, record: Record) -> Facts:
         ("Memory", write_number(made.memory_bytes, "B")),
         ("Kernel", made.kernel),
         ("Network", made.network),
-        ("Processor per node", made.cpu_limit),
+        ("CPU per node", made.cpu_limit),
         ("Input", _input(record.cell)),
         ("Versions", ", ".join(f"{name} {made.versions[name]}" for name in sorted(made.versions))),
         ("Started", f"{record.started_at:%Y-%m-%d %H:%M:%S %Z}"),

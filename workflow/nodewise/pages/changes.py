@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.compare import LEVEL, NO_CHANGE
+from nodewise.compare import LEVEL, NO_CHANGE, UNKNOWN
 from nodewise.pages.markup import Column, data, number, table
 from nodewise.pages.study import Page, Study
 from nodewise.views import with_labels
@@ -30,23 +30,28 @@ _COLUMNS = [
 def pages(study: Study) -> Iterator[Page]:
     """Yield the page; it says how to compare two runs if none were."""
     # step times: what training began with is no matter
-    rows = with_labels(study.changes.assign(weights=""))
+    named = study.changes.assign(weights="", model=study.changes["model"].map(study.model_title))
+    rows = with_labels(named)
     moved = rows[rows["verdict"] != NO_CHANGE]
+    # that the noise is unknown everywhere is said above the table
+    untold = set(moved["verdict"]) == {UNKNOWN}
+    columns = [column for column in _COLUMNS if column.name != "verdict" or not untold]
     in_both = rows[rows["ratio"].notna()]
     context = {
         "runs": study.config.changes,
         "middle_half": [data(value, "×") for value in in_both["ratio"].quantile([0.25, 0.75])],
+        "median": data(in_both["ratio"].median(), "×"),
         "machine": _machine(in_both),
         "kinds": sorted(in_both["label"].unique()),
         "counts": rows["verdict"].value_counts().to_dict(),
         "noise_known": bool(in_both["low"].notna().any()),
         "level": f"{100 * LEVEL:g}",
-        "moved": table(moved, _COLUMNS) if len(moved) else None,
+        "moved": table(moved, columns) if len(moved) else None,
     }
     yield Page("changes.html", "changes.md.j2", "Changes between runs", context, contents=False)
 
 
-def _machine(rows: pd.DataFrame) -> dict[str, Markup]:
+def _machine(rows: pd.DataFrame) -> dict[str, Markup | bool]:
     """Return the reference step of both runs and what the new one is of the old; {} of no point."""
     old, new = rows["old_reference_s"].median(), rows["new_reference_s"].median()
     if pd.isna(old) or pd.isna(new):
@@ -56,4 +61,5 @@ def _machine(rows: pd.DataFrame) -> dict[str, Markup]:
         "old": number(old, "s", kind),
         "new": number(new, "s", kind),
         "ratio": number(new / old, "×", kind),
+        "slower": bool(new > old),
     }

@@ -1,19 +1,38 @@
 """Choosing: which strategy and how many nodes, by what matters to the reader."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
 from nodewise import comparisons
-from nodewise.pages.markup import CAUTION, POINT, Column, Table, data, number, table, text
+from nodewise.pages.findings import fastest, named
+from nodewise.pages.markup import (
+    CAUTION,
+    POINT,
+    Column,
+    Table,
+    data,
+    interval,
+    number,
+    table,
+    text,
+)
+from nodewise.pages.strategies import in_words
 from nodewise.pages.study import Page, Study
+from nodewise.quantities import counted
 
 _WHERE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
 _SPEEDS = [
     *POINT,
-    Column("examples_per_s", "Examples/s", "/s", kind_from="label"),
+    Column("repeats", "Launches"),
+    Column(
+        *("examples_per_s", "Examples/s", "/s"),
+        kind_from="label",
+        low="examples_per_s_low",
+        high="examples_per_s_high",
+    ),
     Column("against_one", "Against one node", "×", kind_from="label"),
     Column("node_s", "Node time of 1,000 examples", "s", kind_from="label"),
     *CAUTION,
@@ -28,11 +47,20 @@ _TRAININGS = [
     *CAUTION,
 ]
 _ALIKE = 0.005  # accuracies that are nearer than that, of one seed each, are not told apart
-_BINS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)  # from, each up to the next
+_BINS = {  # each from its key on, to the next
+    0.0: "0 to 0.25",
+    0.25: "0.25 to 0.5",
+    0.5: "0.5 to 1",
+    1.0: "1 to 2",
+    2.0: "2 to 4",
+    4.0: "4 and more",
+}
 _RATIOS = [
     Column("ratio", "Communicating ÷ computing"),
     Column("points", "Points"),
     Column("pay", "Faster than one node"),
+    Column("clear", "Of these, 90\u00a0% interval above 1"),
+    Column("once", "Of these, launched once"),
     Column("speedup", "Median speed-up", "×", kind_from="label"),
     Column("efficiency", "Median efficiency", "share", kind_from="label"),
     Column("label", "Kind"),
@@ -41,7 +69,7 @@ _RATIOS = [
 
 def pages(study: Study) -> Iterator[Page]:
     """Yield the guide."""
-    speeds = comparisons.compared_ways(study.tables["curves"])
+    speeds = comparisons.with_rate_intervals(comparisons.compared_ways(study.tables["curves"]))
     trained = trainings(study)
     context = {
         "answers": [*_by_speed(study, comparisons.fair(speeds)), *_by_accuracy(study, trained)],
@@ -59,49 +87,82 @@ def _by_speed(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
     if not groups:
         return
     group = comparisons.most_ways(groups)
-    fastest = group.sort_values("examples_per_s", kind="stable").iloc[-1]
+    best = group.sort_values("examples_per_s", kind="stable").iloc[-1]
     yield {
         "criterion": Markup("Fastest"),
-        "answer": Markup(
-            "{}: {} examples/s, the most of {} strategies measured beside each other{}"
-        ).format(
-            text(fastest["strategy"]),
-            number(fastest["examples_per_s"], "/s", fastest["label"]),
-            group["strategy"].nunique(),
-            text(comparisons.nearly_as_fast(group)),
+        "answer": Markup("Of {} strategies, {}").format(
+            group["strategy"].nunique(), fastest(study, group)
         ),
-        "where": _point(study, fastest),
-        "cell": fastest["cell_id"],
+        "where": _point(study, best),
+        "cell": best["cell_id"],
     }
-    alone = group["examples_per_s_one"].iloc[0]
     cheapest = group.sort_values("node_s", kind="stable").iloc[0]
-    one_s = 1000 / alone if alone > 0 else float("nan")
-    if one_s <= cheapest["node_s"]:
-        answer = Markup("one node: {} of a node for a thousand examples, against {} of {}").format(
-            number(one_s, "s", cheapest["label"]),
-            number(cheapest["node_s"], "s", cheapest["label"]),
-            text(cheapest["strategy"]),
-        )
-    else:
-        answer = Markup("{}: {} of a node for a thousand examples").format(
-            text(cheapest["strategy"]), number(cheapest["node_s"], "s", cheapest["label"])
-        )
     yield {
         "criterion": Markup("Cheapest, by node time"),
-        "answer": answer,
+        "answer": _cheapest(study, cheapest),
         "where": _point(study, cheapest),
         "cell": cheapest["cell_id"],
     }
 
 
+def _cheapest(study: Study, cheapest: "pd.Series[Any]") -> Markup:
+    """Return what takes least node time: the cheapest of several nodes, or one node."""
+    alone = cheapest["examples_per_s_one"]
+    one_s = 1000 / alone if alone > 0 else float("nan")
+    said = [
+        Markup("{}: {}{}").format(*told)
+        for told in (
+            (
+                text(study.strategy_title(cheapest["strategy"])),
+                number(cheapest["node_s"], "s", cheapest["label"]),
+                _node_time_between(cheapest, cheapest["node_s"], ""),
+            ),
+            (
+                "one node",
+                number(one_s, "s", cheapest["label"]),
+                _node_time_between(cheapest, one_s, "_one"),
+            ),
+        )
+    ]
+    if pd.isna(one_s):
+        return said[0] + Markup(" of node time per 1,000 examples")
+    if one_s <= cheapest["node_s"]:
+        said = said[::-1]
+    told = Markup("{} of node time per 1,000 examples; {}").format(*said)
+    return (
+        told + Markup("; the intervals overlap") if _node_times_overlap(cheapest, one_s) else told
+    )
+
+
+def _node_times_overlap(several: "pd.Series[Any]", one_s: float) -> bool:
+    """Return whether the intervals of the node times of a point and of one node overlap."""
+    times = {"": several["node_s"], "_one": one_s}
+    ends = {
+        (of, end): node_s * several[f"step_time_{end}_s{of}"] / several[f"step_time_s{of}"]
+        for of, node_s in times.items()
+        for end in ("low", "high")
+    }
+    return bool(ends["", "low"] <= ends["_one", "high"] and ends["_one", "low"] <= ends["", "high"])
+
+
+def _node_time_between(point: "pd.Series[Any]", node_s: float, of: str) -> Markup:
+    """Return the interval of a node time, by that of the step time; of one launch there is none."""
+    low, high = (point[f"step_time_{end}_s{of}"] for end in ("low", "high"))
+    if pd.isna(low):
+        return Markup(", launched once")
+    step_s = point[f"step_time_s{of}"]
+    return interval(node_s * low / step_s, node_s * high / step_s, "s")
+
+
 def _by_accuracy(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
     """Yield what is most accurate where most whole trainings can be compared."""
-    # what makes a time doubtful makes no accuracy so, unless updates come when they come
+    # a caution about time makes no accuracy doubtful, unless updates depend on timing
     told = rows[(rows["flags"] == "") | (rows["exchange"] != comparisons.SERVER)]
     groups = [of for _, of in told.groupby(_TRAINED) if len(of) > 1]
     if not groups:
         return
     group = max(groups, key=len)
+    every = len(rows.merge(group[_TRAINED].drop_duplicates(), "inner", _TRAINED))
     for name, criterion, examples in (
         ("test_accuracy", "Most accurate", "test"),
         ("in_time", "Most accurate in a given time", "training"),
@@ -112,21 +173,30 @@ def _by_accuracy(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
             continue
         best = known.sort_values(name, kind="stable").iloc[-1]
         alike = known.loc[known[name] >= best[name] - _ALIKE, "strategy"].drop(best.name)
-        told_of = Markup("{}: {} of the {} examples; {} to {} in {} trainings, each of one seed{}")
+        told_of = Markup("{}: {} {} accuracy; {} to {} among {}, one seed each{}")
+        several = sorted(set(known["nodes"]))
         yield {
             "criterion": Markup(criterion),  # noqa: S704 (of this module)
             "answer": told_of.format(
-                text(best["strategy"]),
-                number(best[name], "accuracy", best["label"]),
-                examples,
-                data(known[name].min(), "accuracy"),
-                data(known[name].max(), "accuracy"),
-                len(known),
-                text(f"; no surer than {', '.join(dict.fromkeys(alike))}" if len(alike) else ""),
+                text(study.strategy_title(best["strategy"])),
+                *(number(best[name], "accuracy", best["label"]), examples),
+                *(data(known[name].min(), "accuracy"), data(known[name].max(), "accuracy")),
+                text(_trusted(len(known), every)),
+                text(_not_apart(study, alike.tolist())),
             ),
-            "where": _point(study, best),
+            "where": _point(study, best, several),
             "cell": best["cell_id"],
         }
+
+
+def _trusted(known: int, every: int) -> str:
+    if known == every:
+        return f"{every} trainings"
+    return f"{known} of {every} trainings (the others have a caution, or no such value)"
+
+
+def _not_apart(study: Study, strategies: list[str]) -> str:
+    return f"; not distinguishable from {named(study, strategies)}" if strategies else ""
 
 
 _TRAINED = ["experiment", "model", "dataset", "cluster", "label", "batch_per_worker"]
@@ -174,22 +244,38 @@ def ratio_rule(study: Study) -> Markup | None:
     rows = _split(study)
     if rows.empty:
         return None
-    pays = rows["speedup"] > 1
-    followed = int((pays == (rows["nodes"] > 1 + rows["ratio"])).sum())
+    follows = (rows["speedup"] > 1) == (rows["nodes"] > 1 + rows["ratio"])
+    followed = int(follows.sum())
     rule = Markup(
-        "Several nodes pay if there are more of them than one plus the ratio: {} of {} points "
-        "followed this rule."
-    ).format(followed, len(rows))
-    if not pays.any():
-        return rule + Markup(" None of them was faster than one node.")
-    last = rows[pays].sort_values("ratio").iloc[-1]
-    said = Markup(" The largest ratio at which nodes paid was {}, on {} of them{}.")
+        "n nodes are faster than one if n is larger than 1 + ratio: {} of {} followed this rule{}."
+    ).format(followed, text(counted(len(rows), "point")), text(_surely(rows, follows)))
+    clear = rows[rows["speedup_low"] > 1]
+    if clear.empty:
+        return rule + Markup(
+            " At none of them does the 90\u00a0% interval of the speed-up lie above 1."
+        )
+    last = clear.sort_values("ratio").iloc[-1]
+    said = Markup(
+        " The largest ratio at which several nodes were clearly faster (90\u00a0% interval above "
+        "1) was {}, on {} nodes{}."
+    )
     exception = last["nodes"] <= 1 + last["ratio"]
     return rule + said.format(
-        number(last["ratio"], "×", last["label"]),
+        number(last["ratio"], "mean", last["label"]),
         last["nodes"],
         ", against the rule" if exception else "",
     )
+
+
+def _surely(rows: pd.DataFrame, follows: "pd.Series[bool]") -> str:
+    """Say how many of the points did whose interval lies on one side of one; nothing if none is."""
+    sure = (rows["speedup_low"] > 1) | (rows["speedup_high"] < 1)
+    if not sure.any():
+        return ""
+    of = int(sure.sum())
+    agree = int(follows[sure].sum())
+    all_of = "all" if agree == of else f"{agree} of the"
+    return f", among them {all_of} {of} whose 90\u00a0% interval excludes 1"
 
 
 def _ratios(study: Study) -> Table | None:
@@ -197,27 +283,35 @@ def _ratios(study: Study) -> Table | None:
     rows = _split(study)
     if rows.empty:
         return None
-    ranges = pd.cut(rows["ratio"], [*_BINS, float("inf")], labels=_BINS, right=False)
+    ranges = pd.cut(rows["ratio"], [*_BINS, float("inf")], labels=[*_BINS.values()], right=False)
     shown = [
         {
-            "ratio": f"from {start:g}",
+            "ratio": name,
             "points": len(part),
             "pay": int((part["speedup"] > 1).sum()),
+            "clear": int((part["speedup_low"] > 1).sum()),
+            "once": int(((part["speedup"] > 1) & part["speedup_low"].isna()).sum()),
             "speedup": part["speedup"].median(),
             "efficiency": part["efficiency"].median(),
             "label": kind,
         }
-        for (start, kind), part in rows.groupby([ranges, "label"], observed=True)
+        for (name, kind), part in rows.groupby([ranges, "label"], observed=True)
     ]
     return table(shown, _RATIOS)
 
 
 def _titled(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.assign(model=rows["model"].map(study.model_title))
+    return in_words(study, rows, "choosing.html")
 
 
-def _point(study: Study, row: "pd.Series[Any]") -> Markup:
-    nodes = "1 node" if row["nodes"] == 1 else f"{row['nodes']} nodes"
-    model = text(study.model_title(row["model"]))
-    said = Markup("{}, {}, {} examples per worker and step, in {}")
-    return said.format(model, text(nodes), row["batch_per_worker"], text(row["experiment"]))
+def _point(study: Study, row: "pd.Series[Any]", nodes: Sequence[int] = ()) -> Markup:
+    """Return in words where a point was measured, or those of a comparison over several `nodes`."""
+    *first, last = nodes or [row["nodes"]]
+    on = f"{', '.join(map(str, first))} and {last} nodes" if first else counted(last, "node")
+    said = Markup("{}, {}, {} per worker and step, in {}")
+    return said.format(
+        text(study.model_title(row["model"])),
+        text(on),
+        text(counted(row["batch_per_worker"], "example")),
+        text(row["experiment"]),
+    )

@@ -62,13 +62,20 @@ def draw(architecture: Architecture) -> Drawing:
     """Return the picture of a model."""
     groups = grouped(architecture.layers)
     drawing = Drawing(_in_words(architecture, groups))
-    shape = f"Input {_shape(architecture.input_shape)}"
+    shape = f"Input {input_in_words(architecture)}"
     y = _PAD + _LINE
     drawing.texts.append(Text(_LEFT, y - 4, shape, small=True))
     for group in groups:
         y = _draw_once(drawing, group, y) if group.times == 1 else _draw_repeated(drawing, group, y)
     drawing.height = y + _PAD
     return drawing
+
+
+def input_in_words(architecture: Architecture) -> str:
+    """Return the shape of one example: what is embedded are tokens."""
+    embeds = any("Embedding" in layer.kind for layer in architecture.layers)
+    shape = _shape(architecture.input_shape)
+    return f"{shape} tokens" if embeds else shape
 
 
 def _draw_once(drawing: Drawing, group: Group, y: int) -> int:
@@ -135,11 +142,11 @@ def _shape(shape: Sequence[int]) -> str:
 
 
 def _in_words(architecture: Architecture, groups: Sequence[Group]) -> str:
-    said = [f"From input {_shape(architecture.input_shape)}"]
+    said = [f"From input {input_in_words(architecture)}"]
     for group in groups:
         if group.times == 1:
             said += [f"{', '.join(box.lines)} ({_foot(box.layers)})" for box in group.boxes]
         else:
             boxes = "; then ".join(", ".join(box.lines) for box in group.boxes)
             said.append(f"{group.times} times {boxes} ({_foot(group.layers)})")
-    return ". ".join(said).replace("→", "giving") + "."
+    return ". ".join(said).replace(" →", "; output").replace("→", "output") + "."

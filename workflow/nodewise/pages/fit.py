@@ -1,6 +1,6 @@
 """How many nodes? The answers, then what they rest on: the formulas, the points, the errors.
 
-One page has the answers and the judgement of all laws. Behind it is a page for each source of
+One page has the answers and the judgement of all formulas. Behind it is a page for each source of
 points (emulated, measured, published) with the answers and errors of all its curves, and behind
 that one for each curve, with its coefficients and what bounds its points.
 """
@@ -15,46 +15,54 @@ from markupsafe import Markup
 
 from nodewise.overhead.bandwidth import LAW as BANDWIDTH
 from nodewise.overhead.baselines import BASELINES, LAWS
+from nodewise.overhead.choice import BY, LEAST_NODE_COUNTS
+from nodewise.overhead.formulas import CompressedAllGather, GPipe
 from nodewise.overhead.judge import EACH, LARGEST, LARGEST_TOTALS
+from nodewise.overhead.servers import ParameterServer, ParameterServerBound
 from nodewise.overhead.steps_to_accuracy import BY_EPOCHS, BY_NOISE
-from nodewise.overhead.study import ALL_POINTS
-from nodewise.pages.markup import Column, Row, Table, badge, data, number, table
+from nodewise.overhead.steps_to_accuracy import SOURCE as CRITICAL_BATCH
+from nodewise.overhead.study import ALL_POINTS, CROWDED, UNTIMED
+from nodewise.pages.curves import Curves
+from nodewise.pages.markup import Column, Row, Table, badge, data, number, table, text
 from nodewise.pages.study import Page, Study, slug
+from nodewise.quantities import kind_label
 from nodewise.views import CURVE, coefficients_of
 
 _TITLES = {
-    "emulated": "Our emulated clusters",
-    "emulated soft": "Our emulated clusters, shares held softly",
-    "measured": "Our processes on this machine",
-    "published": "The published table",
+    "emulated": "Emulated clusters",
+    "emulated soft": "Emulated clusters, shares held softly",
+    "measured": "Processes of one machine",
+    "published": "Published results",
+}
+# Formulas whose one node is not plain training -> what it does besides
+_ALONE = {
+    **dict.fromkeys([ParameterServer.name, ParameterServerBound.name], "with its servers"),
+    CompressedAllGather.name: "encoding its gradient",
+    GPipe.name: "training one micro-batch after the other",
 }
 _OWN, _WHOLE = "own", "whole"
 _ALIKE = 2.0  # the noise scale tells a batch up to some factor
 _LINE = [*CURVE, "batch_per_worker"]
-_WHAT = [
-    Column("model", "Model"),
-    Column("strategy", "Strategy"),
-    Column("experiment", "Experiment"),
-]
-_BATCH = Column("batch_per_worker", "Batch per node")
+_CURVE = Column("link", "Curve", wide=True)
+_BATCH = Column("batch_per_worker", "Batch per worker")
 _NODES = {
-    "pays": "Quicker than its own one node from",
-    "efficiency": "Efficiency of a half or more, by its own one node, up to",
+    "pays": "Faster than the same strategy on one node from",
+    "efficiency": "Efficiency of 0.5 or more up to",
     "epoch_time": "Shortest epoch on",
     "epoch_cost": "Cheapest epoch on",
     "target_time": "Target accuracy soonest on",
 }
 _FITS = [
-    Column("law", "Law"),
+    Column("law", "Formula"),
     Column("meaning", "Coefficient", wide=True),
-    Column("batch_per_worker", "Of batch"),
+    Column("batch_per_worker", "Batch per worker"),
     Column("written", "Value"),
     Column("note", "Notes", wide=True),
 ]
 _SHARED = [Column("link", "Shared by", wide=True), *(c for c in _FITS if c.name != _BATCH.name)]
 _CHOICES = [
     Column("link", "Link", wide=True),
-    Column("title", "Law"),
+    Column("title", "Formula"),
     Column("error", "Mean error", "share", "predicted"),
     Column("chosen", "Chosen"),
 ]
@@ -63,39 +71,40 @@ _DIAGNOSIS = [
     Column("nodes", "Nodes"),
     Column("bound", "The step is"),
     Column("overhead", "Its overhead is"),
-    Column("evidence", "Evidence, by the law", wide=True),
+    Column("evidence", "Where the time goes", wide=True),
 ]
 _TRIALS = [
     Column(name, title, "share", "predicted")
     for name, title in (
-        (_OWN, "Its own law"),
-        (_WHOLE, "Its own law, whole steps only"),
+        (_OWN, "Its own formula"),
+        (_WHOLE, "Its own formula, whole steps only"),
         *((name, LAWS[name].title) for name in BASELINES),
     )
 ]
 _LIKELY, _FEW = 0.5, 2
+_SURE = 0.995  # what is more probable is not written as certain
 _ENOUGH = 3  # numbers of nodes, from which to go far beyond
 _JUDGEMENT = [
     Column("source", "Points"),
     Column("scenario", "What was left out", wide=True),
     Column("trained", "Nodes"),
-    Column("law", "Law"),
-    Column("curves", "Curves"),
-    Column("points", "Points asked"),
+    Column("law", "Formula"),
+    Column("curves", "Lines"),
+    Column("points", "Points predicted"),
     Column("median_error", "Median error", "share", "predicted"),
     Column("mean_error", "Mean error", "share", "predicted"),
     Column("worst_error", "Worst error", "share", "predicted"),
-    Column("covered", "Inside of the interval", "share", "predicted"),
+    Column("covered", "Inside the 90 % interval", "share", "predicted"),
 ]
 
 
 _STEPS = [
     Column("model", "Model"),
-    Column("basis", "Known by"),
+    Column("basis", "Estimated from"),
     Column("target", "Training accuracy", "share", "fitted"),
-    Column("minimum_steps", "Steps of the largest batch", "", "fitted"),
-    Column("critical", "Batch that takes twice as many"),
-    Column("missing", "What is missing", wide=True),
+    Column("minimum_steps", "Minimum steps", "", "fitted"),
+    Column("critical", "Critical batch size"),
+    Column("missing", "Missing data", wide=True),
 ]
 
 
@@ -103,57 +112,64 @@ def pages(study: Study) -> Iterator[Page]:
     """Yield the page of the answers, then one for each source of points and for each curve."""
     predictions = study.overhead["predictions"]
     sources = [name for name in _TITLES if (predictions["source"] == name).any()]
+    curves = Curves(study)
+    rates = study.pick("rates")
     context = {
-        "sources": [_overview(study, name) for name in sources],
-        "rates": study.pick("rates"),
+        "sources": [_overview(curves, name) for name in sources],
+        "rates": rates,
+        "rated": [curves.labels[shown.of["curve"]] for shown in rates],
         "steps": _steps(_named(study, study.overhead["steps_to_accuracy"])),
         "apart": _apart(_named(study, study.overhead["steps_to_accuracy"])),
+        "critical_source": CRITICAL_BATCH,
         "baselines": [LAWS[name] for name in BASELINES],
+        "verdict": list(_verdict(study.overhead["judgement"])),
+        "beaten": _beaten(study.overhead["judgement"]),
         "judgement": table(_judgement(study.overhead["judgement"]), _JUDGEMENT),
     }
     yield Page("fit.html", "fit.md.j2", "How many nodes?", context, figures=True)
     for name in sources:
-        of_source = _source(study, name)
+        of_source = _source(curves, name)
         yield Page(_path(name), "fit/source.md.j2", _TITLES[name], of_source)
         for curve in of_source["curves"]:
             up = [("fit.html", "How many nodes?"), (_path(name), _TITLES[name])]
-            told = {"one": curve, "up": up, **_evidence(study, curve["curve"])}
-            yield Page(curve["page"], "fit/curve.md.j2", curve["title"], told, figures=True)
+            told = {"one": curve, "up": up, **_evidence(study, curve["key"])}
+            yield Page(curve["page"], "fit/curve.md.j2", curve["label"], told, figures=True)
 
 
 def _path(name: str) -> str:
     return f"fit/{slug(name)}.html"
 
 
-def _overview(study: Study, source: str) -> dict[str, Any]:
+def _overview(curves: Curves, source: str) -> dict[str, Any]:
     """Return what is said first of a source: the answers for the curve with the most points."""
-    predictions = study.overhead["predictions"]
+    predictions = curves.study.overhead["predictions"]
     mine = predictions[predictions["source"] == source]
     points = mine["observed_s"].notna().groupby(mine["curve"]).sum()
     return {
         "title": _TITLES[source],
         "anchor": slug(source),
         "page": _path(source),
-        "curve": _curve(study, str(points.idxmax()), "outlook", "reach"),
+        "curve": _curve(curves, str(points.idxmax()), "outlook", "reach"),
     }
 
 
-def _source(study: Study, source: str) -> dict[str, Any]:
+def _source(curves: Curves, source: str) -> dict[str, Any]:
     of_source = {
         name: rows[rows["source"] == source]
-        for name, rows in study.overhead.items()
+        for name, rows in curves.study.overhead.items()
         if name in ("predictions", "optima", "trials", "fits", "choices")
     }
-    trials = _named(study, of_source["trials"])
+    trials = _linked(curves, of_source["trials"])
     fits = of_source["fits"]
     return {
         "heading": _TITLES[source],
         "curves": [
-            _curve(study, str(curve), "outlook", "reach", "fit")
+            _curve(curves, str(curve), "outlook", "reach", "fit")
             for curve in of_source["predictions"]["curve"].unique()
         ],
-        "answers": _answers(_named(study, of_source["optima"])),
+        "answers": _answers(_linked(curves, of_source["optima"])),
         "shared": _coefficients(fits[fits["curve"] == ""], _SHARED),
+        "choice": {"least": LEAST_NODE_COUNTS, "by": f"{100 * BY:.0f} percentage points"},
         "choices": table(of_source["choices"], _CHOICES) if len(of_source["choices"]) else None,
         "largest": _trials(trials, LARGEST, LARGEST_TOTALS),
         "each": _trials(trials, EACH),
@@ -162,9 +178,10 @@ def _source(study: Study, source: str) -> dict[str, Any]:
 
 def _evidence(study: Study, curve: str) -> dict[str, Any]:
     """Return the coefficients of a curve, those of its link among them, and what bounds it."""
-    fits, diagnosis = study.overhead["fits"], study.overhead["diagnosis"]
+    diagnosis, fits = study.overhead["diagnosis"], coefficients_of(study.overhead["fits"], curve)
     return {
-        "fits": _coefficients(coefficients_of(fits, curve), _FITS),
+        "fits": _coefficients(fits, _FITS),
+        "left_out": sorted({part for note in fits["note"] for part in _of_points(note)}),
         "diagnosis": table(diagnosis[diagnosis["curve"] == curve], _DIAGNOSIS),
     }
 
@@ -173,31 +190,55 @@ def _named(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(model=rows["model"].map(study.model_title))
 
 
-def _curve(study: Study, curve: str, *figures: str) -> dict[str, Any]:
+def _linked(curves: Curves, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with a `link` to the page of their curve, for a page beside it."""
+    link = Markup('<a href="{}.html">{}</a>')
+    links = {key: link.format(slug(key), text(label)) for key, label in curves.labels.items()}
+    return rows.assign(link=rows["curve"].map(links).astype(object))
+
+
+def _curve(curves: Curves, curve: str, *figures: str) -> dict[str, Any]:
     """Return the figures of a curve, and the answers in words: for its largest batches."""
+    study = curves.study
     optima, predictions = study.overhead["optima"], study.overhead["predictions"]
     best = optima[(optima["curve"] == curve) & optima["best"]]
     of_batch = best["held"] == "batch_per_worker"
     largest = best["batch_per_worker"] == best.loc[of_batch, "batch_per_worker"].max()
     mine = predictions[predictions["curve"] == curve]
-    first = mine.iloc[0]
     fitted = mine[mine["observed_s"].notna() & (mine["scenario"] == ALL_POINTS)]
     return {
-        "title": study.model_title(first["model"]),
-        "curve": curve,
+        "label": curves.labels[curve],
+        "key": curve,
+        "experiment": curves.experiment(curve),
         "page": _path(curve),
         "answers": [
             {"kind": badge(row["kind"]), "text": row["answer"]}
             for row in best[~of_batch | largest].to_dict("records")
         ],
         "figures": study.pick(*figures, curve=curve),
-        "fitted": sorted(set(fitted["nodes"])),
+        "fitted": [int(n) for n in sorted(set(fitted["nodes"]))],
         "off": [
             number(error, "share", "fitted")
             for error in fitted["error"].abs().agg(["median", "max"])
         ],
         "enough": _ENOUGH,
-        "one_machine": first["source"] == "measured",
+        "one_machine": mine["source"].iloc[0] == "measured",
+        "alone": _alone(curves, curve, mine.iloc[0]),
+    }
+
+
+def _alone(curves: Curves, curve: str, first: "pd.Series[Any]") -> dict[str, Any] | None:
+    """Return what one node does besides plain training, and how the points compare with that."""
+    if first["law"] not in _ALONE:
+        return None
+    kind = kind_label(first["source"], first["data_origin"])
+    ratios = curves.against_plain(curve)
+    ends = dict.fromkeys(ratios.agg(["min", "max"])) if len(ratios) else {}
+    return {
+        "does": _ALONE[first["law"]],
+        "ends": [number(end, "×", kind) for end in ends],
+        "faster": int((ratios > 1).sum()),
+        "points": len(ratios),
     }
 
 
@@ -211,18 +252,12 @@ def _answers(optima: pd.DataFrame) -> Table | None:
         asked: dict[str, list[Row]] = {}
         for told in line.to_dict("records"):
             asked.setdefault(told["objective"], []).append(told)
-        row = {name: told[name] for name in ("model", "strategy", "experiment")}
-        row |= {"batch_per_worker": int(told["batch_per_worker"])}
+        row = {"link": told["link"], "batch_per_worker": int(told["batch_per_worker"])}
         row |= {objective: _best(told) for objective, told in asked.items()}
         rows.append(row | {"pays": _pays(asked.get("efficiency", []))})
     known = [name for name in _NODES if any(name in row for row in rows)]
-    columns = [*_what(optima), _BATCH, *(Column(name, _NODES[name]) for name in known)]
+    columns = [_CURVE, _BATCH, *(Column(name, _NODES[name]) for name in known)]
     return table([dict.fromkeys(known) | row for row in rows], columns)
-
-
-def _what(rows: pd.DataFrame) -> list[Column]:
-    """Return the columns that name a curve, without those that are empty in all rows."""
-    return [column for column in _WHAT if (rows[column.name] != "").any()]
 
 
 def _best(asked: list[Row]) -> Markup:
@@ -248,13 +283,14 @@ def _pays(asked: list[Row]) -> Markup:
     """Return the break-even number of nodes, with the probability that it beats one."""
     found = [row for row in asked if row["break_even"]]
     if not found:
-        return Markup("none compared")
+        return Markup("no number compared")
     return _nodes(found[0], found[0]["beats_one"])
 
 
 def _nodes(row: Row, sure: float, more: str = "") -> Markup:
     said = Markup('{}{}<span class="nw-range">probability {}</span>')
-    return said.format(number(row["nodes"], "", row["kind"]), more, data(sure, "share"))
+    written = Markup("&gt; 99\u00a0%") if sure >= _SURE else data(sure, "share")
+    return said.format(number(row["nodes"], "", row["kind"]), more, written)
 
 
 def _coefficients(fits: pd.DataFrame, columns: Sequence[Column]) -> Table:
@@ -264,8 +300,16 @@ def _coefficients(fits: pd.DataFrame, columns: Sequence[Column]) -> Table:
         row |= {
             "law": LAWS[law].title if law != BANDWIDTH else "One bandwidth",
             "written": _written(row),
+            "note": "; ".join(
+                p for p in row["note"].split("; ") if p not in _of_points(row["note"])
+            ),
         }
     return table(rows, columns)
+
+
+def _of_points(note: str) -> list[str]:
+    """Return the parts of a note on a coefficient that are of its points, as of all others'."""
+    return [part for part in note.split("; ") if part.startswith((UNTIMED, CROWDED))]
 
 
 def _written(row: dict[Any, Any]) -> Markup:
@@ -286,7 +330,7 @@ _UNITS = {
 
 
 def _trials(trials: pd.DataFrame, *scenarios: str) -> Table | None:
-    """Return the errors of every law for every line, the median where it was asked repeatedly."""
+    """Return the errors of every formula for every line, the median of several points."""
     rows = trials[trials["scenario"].isin(scenarios)]
     if rows.empty:
         return None
@@ -294,7 +338,8 @@ def _trials(trials: pd.DataFrame, *scenarios: str) -> Table | None:
     law = rows["law"].where(~rows["own"], _OWN).where(~whole, _WHOLE)
     errors = rows.assign(law=law).pivot_table("error", _LINE, "law", "median", sort=False)
     known = [column for column in _TRIALS if column.name in errors]
-    return table(errors.reset_index(), [*_what(rows), _BATCH, *known])
+    links = rows.drop_duplicates("curve")[["curve", "link"]]
+    return table(errors.reset_index().merge(links), [_CURVE, _BATCH, *known])
 
 
 def _steps(steps: pd.DataFrame) -> Table | None:
@@ -325,6 +370,54 @@ def _critical(row: dict[Any, Any]) -> Markup:
     value, low, high = (data(end, "") if isfinite(end) else Markup("any number") for end in ends)
     said = Markup('{} {}<span class="nw-range">{} to {}</span>')
     return said.format(value, badge(row["kind"]), low, high)
+
+
+def _verdict(judgement: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield, by source, how wrong the formulas were about node counts left out in turn."""
+    each = judgement[judgement["scenario"] == EACH]
+    for source, rows in each.groupby("source", sort=False):
+        own = rows[rows["own"]]
+        if own.empty:
+            continue
+        first, others = own.iloc[0], rows[~rows["own"]]
+        yield {
+            "source": _TITLES[str(source)],
+            "points": first["points"],
+            "off": number(first["median_error"], "share", "predicted"),
+            "baseline": _best_baseline(others) if len(others) else None,
+            "covered": number(first["covered"], "share", "predicted"),
+        }
+
+
+def _best_baseline(rows: pd.DataFrame) -> dict[str, Any]:
+    best = rows.sort_values("median_error", kind="stable").iloc[0]
+    return {
+        "title": LAWS[best["law"]].title,
+        "off": number(best["median_error"], "share", "predicted"),
+    }
+
+
+def _beaten(judgement: pd.DataFrame) -> dict[str, Any]:
+    """Return the groups of points of which a baseline was less wrong than the own formula."""
+    groups, found = 0, []
+    for (source, scenario, trained), rows in judgement.groupby(
+        ["source", "scenario", "trained"], sort=False
+    ):
+        own, others = rows[rows["own"]], rows[~rows["own"]]
+        if own.empty or others.empty:
+            continue
+        groups += 1
+        mine = own.iloc[0]
+        if others["median_error"].min() < mine["median_error"]:
+            found.append(
+                {
+                    "where": f"{source}, {f'{trained} nodes' if trained else scenario}",
+                    "points": mine["points"],
+                    "baseline": _best_baseline(others),
+                    "off": number(mine["median_error"], "share", "predicted"),
+                }
+            )
+    return {"groups": groups, "found": found}
 
 
 def _judgement(judgement: pd.DataFrame) -> pd.DataFrame:

@@ -7,8 +7,9 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise import comparisons, views
-from nodewise.pages.markup import between_launches, number, text
+from nodewise.pages.markup import badge, between_launches, data, number, text
 from nodewise.pages.study import Page, Study
+from nodewise.quantities import counted
 
 # whose answer comes first: that of machines of our own, if there are any
 _SOURCES = ("emulated", "emulated soft", "measured", "published")
@@ -38,34 +39,35 @@ def _pays_from(study: Study) -> list[dict[str, Any]]:
         return []
     curve = str(points.xs(source).idxmax())
     line = pays[pays["curve"] == curve].sort_values("batch_per_worker")
-    each = ", ".join(
-        f"{nodes:,.0f} with {batch:,.0f}"
+    each = "; ".join(
+        f"{batch:,.0f}: {nodes:,.0f} nodes"
         for batch, nodes in line[["batch_per_worker", "nodes"]].to_numpy()
     )
-    ends = line.sort_values("nodes").iloc[[0, -1]].to_dict("records")
-    numbers = dict.fromkeys(number(end["nodes"], "", end["kind"]) for end in ends)
+    ends = line.sort_values("nodes").iloc[[0, -1]]
+    reach = Markup(" to ").join(dict.fromkeys(data(nodes, "") for nodes in ends["nodes"]))
+    kinds = Markup(" ").join(badge(kind) for kind in dict.fromkeys(ends["kind"]))
     trained = seen[seen["curve"] == curve].iloc[0]
     said = Markup(
-        "nodes are the fewest that train {} faster than one, by {} and its formula, {}: {} "
-        "examples per worker and step"
+        "are needed, by the formula, before {} trains {} faster than it does on one node ({}). By "
+        "batch per worker: {}."
     ).format(
+        text(study.strategy_title(trained["strategy"])),
         text(study.model_title(trained["model"])),
-        text(trained["strategy"]),
         text(_where(study, trained)),
         text(each),
     )
-    return [{"number": Markup(" to ").join(numbers), "text": said}]
+    return [{"number": Markup("{} nodes {}").format(reach, kinds), "text": said}]
 
 
 def _where(study: Study, point: "pd.Series[Any]") -> str:
     """Return in words what the nodes of a curve are; of a published one, whose they are."""
     if point["source"] == "published":
-        return f"on the machines of the study {point['study']}"
+        return f"the machines of the study {point['study']}"
     curves = study.tables["curves"]
     of = curves[(curves["experiment"] == point["experiment"]) & (curves["nodes"] > 1)].iloc[0]
     emulated = of["kind"].startswith("emulated")
     nodes = f"emulated nodes of {of['cluster']}" if emulated else "processes of one machine"
-    return f"on {nodes}, {of['machine']}"
+    return f"{nodes}; {of['machine']}"
 
 
 def _measured(study: Study) -> list[dict[str, Any]]:
@@ -80,8 +82,7 @@ def _measured(study: Study) -> list[dict[str, Any]]:
         return []
     best = comparisons.launched_again(speed).sort_values("speedup", kind="stable").iloc[-1]
     said = Markup(
-        "the throughput of one node{}: the best speed-up of a way that sums all gradients in every "
-        "step, of {}"
+        "is the highest speed-up of a strategy that sums all gradients in every step{}: {}."
     ).format(between_launches(best), study.point(best))
     return [{"number": number(best["speedup"], "×", best["label"]), "text": said}]
 
@@ -93,8 +94,11 @@ def _predicted(study: Study) -> list[dict[str, Any]]:
         errors = held.loc[held["source"] == source, "error"]
         if len(errors):
             said = Markup(
-                "median error of the formulas, {} at worst, on {} {} points on more nodes than any "
-                "of their curve that they were fitted to, those with a caution included"
-            ).format(number(errors.max(), "share", "predicted"), len(errors), source)
+                "is the median error of predicted step times, {} at worst, at {} with more nodes "
+                "than the formula was fitted to (points with a caution included)."
+            ).format(
+                number(errors.max(), "share", "predicted"),
+                text(counted(len(errors), f"{source} point")),
+            )
             return [{"number": number(errors.median(), "share", "predicted"), "text": said}]
     return []

@@ -12,6 +12,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.quantities import base_kind, write_number, write_plain
+from nodewise.titles import title_of_column
 
 Row = Mapping[Any, Any]
 
@@ -44,7 +45,9 @@ def badge(kind: str) -> Markup:
 
 
 def number(value: float | None, unit: str, kind: str) -> Markup:
-    """Return a number for running text, its kind beside it."""
+    """Return a number for running text, its kind beside it; a dash alone if there is none."""
+    if value is None or pd.isna(value):
+        return Markup("–")
     return Markup(f"{data(value, unit)} {badge(kind)}")  # noqa: S704 (both are markup)
 
 
@@ -60,8 +63,12 @@ def between_launches(row: "pd.Series[Any]") -> Markup:
     """Return what the launches of a point and of its one node leave possible of its speed-up."""
     if pd.isna(row["speedup_low"]):
         return Markup(", launched once")
-    ends = (number(row[f"speedup_{end}"], "×", row["label"]) for end in ("low", "high"))
-    return Markup(" ({} to {} by the launches)").format(*ends)
+    return interval(row["speedup_low"], row["speedup_high"], "×")
+
+
+def interval(low: float, high: float, unit: str) -> Markup:
+    """Return a 90 % interval, as it stands behind the number that it is of."""
+    return Markup(" (90\u00a0% interval {} to {})").format(data(low, unit), data(high, unit))
 
 
 def script_json(value: object) -> Markup:
@@ -103,7 +110,7 @@ class Column:
 
 
 POINT = [
-    Column("experiment", "Experiment"),
+    Column("experiment", "Experiment", wide=True),
     Column("model", "Model"),
     Column("strategy", "Strategy"),
     Column("batch_per_worker", "Batch per worker"),
@@ -152,10 +159,10 @@ def table(rows: pd.DataFrame | Sequence[Row], columns: Sequence[Column]) -> Tabl
 
 
 def data_table(rows: pd.DataFrame) -> Table:
-    """Return the data of a chart as a table, each column under its own name."""
+    """Return the data of a chart as a table, its columns under their titles."""
     floats = rows.select_dtypes("float64").columns
     written = rows.assign(**{str(name): rows[name].map(write_plain) for name in floats})
-    columns = [Column(str(name), str(name)) for name in rows.columns]
+    columns = [Column(str(name), title_of_column(str(name))) for name in rows.columns]
     plain = table(written.where(rows.notna()), columns)
     return Table(plain.heads, plain.rows, [_class(rows[c.name], c) for c in columns])
 

@@ -7,13 +7,15 @@ import pandas as pd
 
 from nodewise.architecture import Architecture
 from nodewise.models import registry
-from nodewise.pages.drawing import draw
+from nodewise.pages.drawing import draw, input_in_words
 from nodewise.pages.markup import STEP_TIME, Column, number, table
 from nodewise.pages.results import path_of
+from nodewise.pages.strategies import in_words
 from nodewise.pages.study import Page, Study, slug
 from nodewise.views import with_labels
 
 COUNTED = "counted"
+LITTLE_BACKWARD = 1.5  # training ÷ forward pass; 2 to 3 where all layers are trained
 USUAL_BATCHES = (32, 64, 128, 256, 512)  # of a model that the study does not train
 
 _SIZES = [
@@ -33,16 +35,16 @@ _LAYERS = [
     Column("state", "Trained or frozen"),
     Column("flops", "Forward, per example", "FLOP", COUNTED),
     Column("training_flops", "Training, per example", "FLOP", COUNTED),
-    Column("inputs", "Computed on"),
+    Column("inputs", "Inputs"),
 ]
 _RATIOS = [
     Column("batch", "Batch per worker"),
     Column("flops", "Training step of a worker", "FLOP", COUNTED),
     Column("payload", "Payload", "B", COUNTED),
-    Column("ratio", "Computed per byte", "FLOP/B", COUNTED),
+    Column("ratio", "Operations per byte", "FLOP/B", COUNTED),
 ]
 _MEASURED = [
-    Column("experiment", "Experiment"),
+    Column("experiment", "Experiment", wide=True),
     Column("strategy", "Strategy"),
     Column("batch_per_worker", "Batch per worker"),
     Column("nodes", "Nodes"),
@@ -52,7 +54,7 @@ _MEASURED = [
     Column("repeats", "Launches"),
     STEP_TIME,
     Column("examples_per_s", "Examples/s", "/s", kind_from="label"),
-    Column("flags", "Caution"),
+    Column("flags", "Caution", wide=True),
 ]
 
 
@@ -60,7 +62,7 @@ def pages(study: Study) -> Iterator[Page]:
     """Yield a page per model that was described, and the page that compares them."""
     paths = {name: f"models/{slug(name)}.html" for name in study.architectures}
     for name, architecture in study.architectures.items():
-        context = _model(study, name, architecture)
+        context = _model(study, name, architecture, paths[name])
         yield Page(paths[name], "models/model.md.j2", study.model_title(name), context)
     doors = [
         {"page": paths[name], "title": study.model_title(name), "about": architecture.about[0]}
@@ -91,15 +93,15 @@ def _compared(study: Study) -> pd.DataFrame:
         {
             "title": registry()[name].title,
             "dataset": study.dataset_title(registry()[name].dataset),
-            "input": _shape(one.input_shape),
+            "input": input_in_words(one),
             **{column.name: getattr(one, column.name) for column in _SIZES},
         }
         for name, one in study.architectures.items()
     )
 
 
-def _model(study: Study, name: str, architecture: Architecture) -> dict[str, Any]:
-    dataset = registry()[name].dataset
+def _model(study: Study, name: str, architecture: Architecture, page: str) -> dict[str, Any]:
+    dataset, frozen = registry()[name].dataset, architecture.total - architecture.trainable
     curves = study.tables["curves"]
     curves = with_labels(curves[curves["model"] == name])
     cells = study.tables["cells"].query("model == @name")
@@ -110,15 +112,16 @@ def _model(study: Study, name: str, architecture: Architecture) -> dict[str, Any
         "about": architecture.about,
         "dataset": study.dataset_title(dataset),
         "results": path_of(name, dataset) if dataset in set(cells["dataset"]) else None,
-        "input": _shape(architecture.input_shape),
+        "input": input_in_words(architecture),
         "sizes": _facts(architecture),
         "net": draw(architecture),
         "ratio": number(architecture.flops_per_payload_byte, "FLOP/B", COUNTED),
         "backward": number(_training_to_forward(architecture), "×", COUNTED),
         "ratios": table(_ratios(architecture, batches), _RATIOS),
         "payload": number(architecture.payload_bytes, "B", COUNTED),
-        "frozen": number(architecture.total - architecture.trainable, "", COUNTED),
-        "measured": table(curves, _MEASURED) if len(curves) else None,
+        "frozen": number(frozen, "", COUNTED) if frozen else None,
+        "little_backward": _training_to_forward(architecture) < LITTLE_BACKWARD,
+        "measured": table(in_words(study, curves, page), _MEASURED) if len(curves) else None,
         "layers": table(_layers(architecture), _LAYERS),
         "file": f"models/{name}.json",
     }

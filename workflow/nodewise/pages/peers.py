@@ -18,7 +18,11 @@ _PLACE = [Column("model", "Model"), Column("nodes", "Nodes")]
 _KIND = Column("kind", "Kind")
 
 
-_NARROWLY = 0.005  # of a level: nearer to it than runs of one day are to another's
+_FIT_NAMES = {
+    "fit": "Keras fit",
+    "fit, no XLA": "Keras fit without XLA",
+    "fit, memory kept": "Keras fit, memory kept",
+}
 
 
 def _ends(name: str, title: str, unit: str) -> Column:
@@ -28,27 +32,27 @@ def _ends(name: str, title: str, unit: str) -> Column:
 
 _FASTEST = [
     *_PLACE,
-    Column("way", "Our fastest"),
+    Column("way", "Our fastest strategy"),
     Column("peer", "Against"),
-    _ends("ratio", "Its step ÷ theirs", "×"),
+    _ends("ratio", "Our step ÷ theirs", "×"),
     Column("rounds", "Rounds"),
-    Column("reached", "At most the level"),
+    Column("reached", "Target met"),
     _KIND,
 ]
 _STEPS = [
     *_PLACE,
-    Column("way", "Way of training"),
+    Column("way", "Strategy"),
     _ends("step", "Wall time of a step", "s"),
     *(_ends(peer, f"÷ {NAMES[peer]}", "×") for peer in PEERS),
     _KIND,
 ]
 _ALL_REDUCES = [
-    Column("way", "Way of training"),
+    Column("way", "Strategy"),
     Column("nodes", "Nodes"),
     Column("payload", "Payload", "B", kind_from="kind"),
     Column("wire_s", "On the wire", "s", "predicted"),
     _ends("ratio", "All-reduce ÷ wire", "×"),
-    Column("reached", "At most the level"),
+    Column("reached", "Target met"),
     _KIND,
 ]
 _EXCHANGES = [
@@ -58,14 +62,14 @@ _EXCHANGES = [
     Column("wire_s", "On the wire", "s", "predicted"),
     _ends("ratio", "All-reduce ÷ wire", "×"),
     Column("sent", "Bytes sent ÷ ring's", "×", kind_from="kind"),
-    Column("reached", "At most the level"),
+    Column("reached", "Target met"),
     _KIND,
 ]
 _FITS = [
     Column("model", "Model"),
     Column("way", "Against"),
     _ends("ratio", "Our loop's examples/s ÷ theirs", "×"),
-    Column("reached", "At least the level"),
+    Column("reached", "Target met"),
     _KIND,
 ]
 
@@ -79,7 +83,7 @@ def pages(study: Study, file: Path = FILE, exchanges: Path = EXCHANGES_FILE) -> 
         "file": file.as_posix(),
         "fastest": table(_fastest(study, found), _FASTEST),
         "steps": table(_steps(study, found), _STEPS),
-        "all_reduces": table(_all_reduces(found), _ALL_REDUCES),
+        "all_reduces": table(_all_reduces(study, found), _ALL_REDUCES),
         "exchanges": _exchanges(exchanges) if exchanges.is_file() else None,
         "fits": table(_fits(study, found), _FITS) if found.fits else None,
         "levels": {name: write_number(level, "×") for name, level in found.levels.items()},
@@ -104,10 +108,13 @@ def _spread(name: str, interval: Interval) -> dict[str, float | None]:
     return {name: interval.median, f"{name}_low": interval.low, f"{name}_high": interval.high}
 
 
-def _reached(ratio: float, level: float, *, at_least: bool = False) -> str:
-    within = ratio >= level if at_least else ratio <= level
-    narrowly = ", narrowly" * (abs(ratio / level - 1) < _NARROWLY)
-    return ("yes" if within else "no") + narrowly
+def _reached(ratio: Interval, level: float, *, at_least: bool = False) -> str:
+    """Return whether the median meets a target; that is uncertain if the interval includes it."""
+    within = ratio.median >= level if at_least else ratio.median <= level
+    met = "yes" if within else "no"
+    if ratio.low is None or ratio.high is None:
+        return met
+    return f"{met}, uncertain" if ratio.low <= level <= ratio.high else met
 
 
 def _fastest(study: Study, found: Results) -> list[dict[str, Any]]:
@@ -122,11 +129,11 @@ def _fastest(study: Study, found: Results) -> list[dict[str, Any]]:
                     {
                         "model": study.model_title(one.model),
                         "nodes": one.nodes,
-                        "way": one.way,
+                        "way": study.named_strategy(one.way),
                         "peer": NAMES[one.peer],
                         **_spread("ratio", one.ratio),
                         "rounds": one.ratio.rounds,
-                        "reached": _reached(one.ratio.median, found.levels["step"]),
+                        "reached": _reached(one.ratio, found.levels["step"]),
                         "kind": kind_label(one.kind),
                     }
                 )
@@ -143,7 +150,7 @@ def _steps(study: Study, found: Results) -> list[dict[str, Any]]:
             row = {
                 "model": study.model_title(step.model),
                 "nodes": step.nodes,
-                "way": NAMES.get(step.way, step.way),
+                "way": NAMES.get(step.way) or study.named_strategy(step.way),
                 **_spread("step", step.step_s),
                 "kind": kind_label(step.kind),
             }
@@ -160,15 +167,15 @@ def _places(found: Results) -> Mapping[tuple[str, int], Sequence[Any]]:
     return places
 
 
-def _all_reduces(found: Results) -> list[dict[str, Any]]:
+def _all_reduces(study: Study, found: Results) -> list[dict[str, Any]]:
     return [
         {
-            "way": NAMES.get(one.way, one.way),
+            "way": NAMES.get(one.way) or study.named_strategy(one.way),
             "nodes": one.nodes,
             "payload": one.payload_bytes,
             "wire_s": one.wire_s,
             **_spread("ratio", one.ratio),
-            "reached": _reached(one.ratio.median, found.levels["all_reduce"]),
+            "reached": _reached(one.ratio, found.levels["all_reduce"]),
             "kind": kind_label(one.kind),
         }
         for one in sorted(found.all_reduces, key=lambda one: (one.payload_bytes, one.nodes))
@@ -185,7 +192,7 @@ def _exchanges(file: Path) -> dict[str, Any]:
             "wire_s": one.wire_s,
             **_spread("ratio", one.ratio),
             "sent": one.sent,
-            "reached": _reached(one.ratio.median, found.level),
+            "reached": _reached(one.ratio, found.level),
             "kind": kind_label(found.kind),
         }
         for one in found.found
@@ -206,9 +213,9 @@ def _fits(study: Study, found: Results) -> list[dict[str, Any]]:
     return [
         {
             "model": study.model_title(one.model),
-            "way": f"Keras {name}" if name == "fit" else name,
+            "way": _FIT_NAMES.get(name, name),
             **_spread("ratio", ratio),
-            "reached": _reached(ratio.median, found.levels["fit"], at_least=True),
+            "reached": _reached(ratio, found.levels["fit"], at_least=True),
             "kind": one.kind,
         }
         for one in found.fits

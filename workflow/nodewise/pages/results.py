@@ -6,20 +6,21 @@ from typing import Any
 import pandas as pd
 
 from nodewise.pages.markup import STEP_TIME, Column, table
+from nodewise.pages.strategies import in_words
 from nodewise.pages.study import Page, Study, slug
 from nodewise.views import with_labels
 
 _SECTIONS = {
     "Training time": ["time"],
     "Training accuracy": ["accuracy"],
-    "Ways of training": ["ways", "ways-parts"],
+    "Strategies compared": ["ways", "ways-parts"],
     "Where the time goes": ["split"],
-    "Links, stragglers and inputs": ["settings"],
+    "Other nodes, links and inputs": ["settings"],
     "Speed-up and efficiency": ["speedup", "efficiency"],
     "Loss and accuracy by epoch": ["loss-by-epoch", "accuracy-by-epoch"],
 }
 _CURVES = [
-    Column("experiment", "Experiment"),
+    Column("experiment", "Experiment", wide=True),
     Column("strategy", "Strategy"),
     Column("batch_per_worker", "Batch per worker"),
     Column("nodes", "Nodes"),
@@ -33,7 +34,7 @@ _CURVES = [
     Column("speedup", "Speed-up", "×", kind_from="label"),
     Column("efficiency", "Efficiency", "share", kind_from="label"),
     Column("bytes_sent_per_step", "Sent per step", "B", kind_from="label"),
-    Column("flags", "Caution"),
+    Column("flags", "Caution", wide=True),
 ]
 
 
@@ -85,5 +86,5 @@ def _results(study: Study, model: str, dataset: str, cells: pd.DataFrame) -> dic
         "size": done.iloc[0] if len(done) else None,
         "gaps": cells[cells["status"] != "ok"].to_dict("records"),
         "sections": sections,
-        "curves": table(curves, _CURVES),
+        "curves": table(in_words(study, curves, path_of(model, dataset)), _CURVES),
     }

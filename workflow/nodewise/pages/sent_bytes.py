@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nodewise.architecture import FLOAT32_BYTES, Layer
+from nodewise.architecture import Layer
 from nodewise.cells import Cell
+from nodewise.models import FLOAT32_BYTES
 from nodewise.strategies.balance import fewer_bytes
 
 _BETWEEN_PAIRS = {"Dropout", "BatchNormalization", "ReLU", "LeakyReLU"}
@@ -32,7 +33,7 @@ def nothing(_: Trained) -> float:
 
 
 def unknown(_: Trained) -> None:
-    """It depends on where a model is cut, of which a cell says nothing."""
+    """It depends on the activations where a model is cut, of which a cell says nothing."""
 
 
 def ring(trained: Trained) -> float:
@@ -63,7 +64,7 @@ def compressed(trained: Trained) -> float | None:
 
 
 def split_dense(trained: Trained) -> float | None:
-    """Of split layers a worker's inputs and everybody's outputs, of all others the gradient."""
+    """Of split layers a worker's inputs and all workers' outputs, of all others the gradient."""
     if not trained.layers:
         return None
     own, nodes = trained.cell.batch, trained.cell.nodes

@@ -1,17 +1,19 @@
-"""Strategies: one page for each way of training, and the page that sets them side by side."""
+"""Strategies: one page for each, and the page that sets them side by side."""
 
 import json
-from collections.abc import Iterator
+import posixpath
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
 from nodewise import comparisons
-from nodewise.cells import Cell
+from nodewise.cells import Cell, node_in_words
 from nodewise.pages.diagrams import draw
-from nodewise.pages.markup import Column, Table, table
+from nodewise.pages.markup import Column, Table, table, text
 from nodewise.pages.sent_bytes import Trained
-from nodewise.pages.study import Page, Shown, Study, slug
+from nodewise.pages.study import Measured, Page, Shown, Study, slug
 from nodewise.pages.ways import WAYS
 from nodewise.strategies import STRATEGIES
 from nodewise.tables import PARTS
@@ -19,12 +21,12 @@ from nodewise.views import with_labels
 
 COUNTED = "counted"
 _NOTED = {
-    "bubble_share": "Share of a step that a node waits or sends, the bubble included",
-    "staleness": "Staleness: updates between the weights of a gradient and its own update",
+    "bubble_share": "Idle or communicating share of a step (includes the bubble)",
+    "staleness": "Staleness: updates between reading the weights and applying their gradient",
     "lead": "Lead: steps that a worker is ahead of the slowest",
     "held_s": "Held: how long a worker that was ahead had to wait",
-    "mean_step_s": "Step time, mean over the ranks by a reduce",
-    "bytes_counted": "Bytes of compressed gradients, as they were counted",
+    "mean_step_s": "Step time, averaged over the ranks (MPI reduce)",
+    "bytes_counted": "Size of the compressed gradients",
 }
 
 # what tells a point of a curve from the others of a study
@@ -33,9 +35,9 @@ _AT = [
     "whole_epochs",
 ]
 _POINT = [
-    Column("experiment", "Experiment"),
+    Column("experiment", "Experiment", wide=True),
     Column("model", "Model"),
-    Column("strategy", "Called"),
+    Column("strategy", "Name in this study"),
     Column("chosen", "Options"),
     Column("cluster", "Node"),
     Column("batch_per_worker", "Batch per worker"),
@@ -82,10 +84,60 @@ def page_of(strategy: str) -> str:
     return f"strategies/{slug(strategy)}.html"
 
 
+def in_words(study: Measured, rows: pd.DataFrame, page: str) -> pd.DataFrame:
+    """Return `rows` as the tables of `page` (a path) show them: names for people, not keys.
+
+    Models and nodes are told in words. A strategy has its title, the study's own name below, and in
+    the first row of it a link to its page; an experiment has its title in its first row.
+    """
+    rows = rows.assign(model=rows["model"].map(study.model_title))
+    if "cluster" in rows:
+        rows = rows.assign(cluster=rows["cluster"].map(node_in_words))
+    called = _called(study, rows, posixpath.dirname(page) or ".")
+    return rows.assign(strategy=called, experiment=_entitled(study, rows["experiment"]))
+
+
+def _entitled(study: Measured, experiments: Iterable[str]) -> list[str]:
+    """Return the name of each experiment, where it comes first with its title, if it has one."""
+    titles = dict(study.experiment_titles)
+    named = Markup('{}<span class="nw-range">{}</span>')
+    return [
+        named.format(text(titles.pop(one)), text(one)) if one in titles else one
+        for one in experiments
+    ]
+
+
+def _called(study: Measured, rows: pd.DataFrame, folder: str) -> list[str]:
+    """Return what the strategy of each row is called; `folder` is the page's."""
+    ways = _ways(study)
+    said: dict[str, Markup] = {}
+    called: list[str] = []
+    for at in zip(rows["experiment"], rows["strategy"], strict=True):
+        way = ways.get(at, at[1])
+        if way in STRATEGIES:
+            title, key = text(STRATEGIES[way].short_title), text(at[1])
+            named = Markup('{}<span class="nw-range">{}</span>').format(title, key)
+            link = Markup('<a href="{}">{}</a><span class="nw-range">{}</span>')
+            address = posixpath.relpath(page_of(way), folder)
+            called.append(said.get(at[1]) or link.format(address, title, key))
+            said[at[1]] = named
+        else:
+            called.append(at[1])
+    return called
+
+
 def _cells(study: Study) -> pd.DataFrame:
     """Return the cells, each with the `way` it trains in: `strategy` may be the study's name."""
-    ways = study.cells["cell_id"].map(lambda cell_id: study.records[cell_id].cell.strategy)
-    return study.cells.assign(way=ways.astype("str"))
+    ways = _ways(study)
+    at = zip(study.cells["experiment"], study.cells["strategy"], strict=True)
+    return study.cells.assign(way=[ways[one] for one in at])
+
+
+def _ways(study: Measured) -> dict[tuple[str, str], str]:
+    """Return the strategy behind what each experiment calls one."""
+    at = ["experiment", "strategy"]
+    firsts = study.cells.drop_duplicates(at)[[*at, "cell_id"]].to_numpy()
+    return {(one, name): study.records[cell].cell.strategy for one, name, cell in firsts}
 
 
 def _strategy(study: Study, name: str, cells: pd.DataFrame) -> dict[str, Any]:
@@ -116,8 +168,12 @@ def _curves(study: Study, cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _titled(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
-    chosen = rows["options"].map(_chosen)
-    return rows.assign(model=rows["model"].map(study.model_title), chosen=chosen)
+    return rows.assign(
+        model=rows["model"].map(study.model_title),
+        cluster=rows["cluster"].map(node_in_words),
+        chosen=rows["options"].map(_chosen),
+        experiment=_entitled(study, rows["experiment"]),
+    )
 
 
 def _bytes_columns(rows: pd.DataFrame) -> list[Column]:
@@ -128,7 +184,8 @@ def _bytes_columns(rows: pd.DataFrame) -> list[Column]:
 def _chosen(options: str) -> str:
     """Return the options of a cell in words, those that are not set left out."""
     told = json.loads(options or "{}").items()
-    return ", ".join(f"{name} {value}" for name, value in told if value not in (None, False))
+    set_ones = ((name, value) for name, value in told if value not in (None, False))
+    return ", ".join(f"{name} {str(value).lower()}" for name, value in set_ones)
 
 
 def _with_formula(
@@ -162,15 +219,16 @@ def _figures(study: Study, cells: pd.DataFrame) -> list[Shown]:
 def _observations(study: Study, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield a table for each thing that the strategy noted; its unit follows from its name."""
     noted = study.tables["observations"].merge(cells, "inner", "cell_id")
-    for name, rows in _titled(study, noted).groupby("observation"):
-        yield {"title": _in_words(str(name)), "table": _observed(rows, _unit(str(name)))}
+    for name, rows in noted.groupby("observation"):
+        shown = _observed(_titled(study, rows), _unit(str(name)))
+        yield {"title": _in_words(str(name)), "table": shown}
 
 
 def _observed(rows: pd.DataFrame, unit: str) -> Table:
     columns = [
         *_POINT,
         Column("repeat", "Launch"),
-        Column("values", "Noted"),
+        Column("values", "Values"),
         Column("mean", "Mean", unit, kind_from="label"),
         Column("median", "Median", unit, kind_from="label"),
         Column("p90", "90th percentile", unit, kind_from="label"),

@@ -9,9 +9,11 @@ from markupsafe import Markup
 
 from nodewise import published
 from nodewise.pages import survey
-from nodewise.pages.markup import Column, number, table
+from nodewise.pages.markup import Column, data, interval, number, table
 from nodewise.pages.study import Page, Shown, Study, slug
-from nodewise.views import SINGLE, beside_published, beside_runs, mean_savings
+from nodewise.quantities import counted
+from nodewise.tables import SINGLE
+from nodewise.views import beside_published, beside_runs, mean_savings, with_labels
 
 NTUA = "Multi-node Training with TensorFlow"
 
@@ -54,13 +56,13 @@ _SAVED = [
     Column("nodes", "Nodes"),
     Column("observed", "Saved", "share", "published"),
     Column("foreseen", "Foreseen", "share", "published"),
-    Column("saved", "By the law", "share", kind_from="kind", low="low", high="high"),
+    Column("saved", "By our formulas", "share", kind_from="kind", low="low", high="high"),
     Column("kind", "Kind"),
 ]
 _SAVED_BY_MODEL = [
     Column("model", "Model"),
     Column("batch_per_worker", "Batch per worker"),
-    Column("saved", "Saved by the law", "share", kind_from="kind", low="low", high="high"),
+    Column("saved", "Saved, by our formulas", "share", kind_from="kind", low="low", high="high"),
     Column("kind", "Kind"),
 ]
 _SATURATED = 0.05  # a further node that shortens training by less hardly pays
@@ -194,7 +196,7 @@ def _trainings(study: Study) -> list[dict[str, Any]]:
 
 
 def _figure_28(study: Study) -> dict[str, Any] | None:
-    """Return what more nodes save by the laws beside what the study foresaw, and what holds."""
+    """Return what more nodes save by the formulas beside what the study foresaw, and what holds."""
     savings = study.overhead["savings"]
     savings = savings[savings["study"] == "ntua"]
     mean = {row["nodes"]: row for row in mean_savings(savings).to_dict("records")}
@@ -208,7 +210,6 @@ def _figure_28(study: Study) -> dict[str, Any] | None:
     foreseen = {row["nodes"]: row["time_saved"] for row in claims.values()}
     rows = [row | {"foreseen": foreseen.get(nodes)} for nodes, row in mean.items()]
     models = savings[(savings["model"] != "") & (savings["nodes"] == best["nodes"])]
-    ends = [number(there[end], "share", there["kind"]) for end in ("low", "high")]
     reach = max(n for n, row in mean.items() if row["kind"] == "fitted")
     return {
         "figures": study.pick("saved", study="ntua"),
@@ -216,16 +217,16 @@ def _figure_28(study: Study) -> dict[str, Any] | None:
         "models": table(
             models.assign(model=models["model"].map(study.model_title)), _SAVED_BY_MODEL
         ),
-        "fitted_to": number(reach, "", "published"),
-        "best": number(best["nodes"], "", "published"),
+        "fitted_to": data(reach, ""),
+        "best": data(best["nodes"], ""),
         "claimed": number(best["time_saved"], "share", "published"),
         "predicted": number(there["saved"], "share", there["kind"]),
-        "interval": Markup("{} to {}").format(*ends),
+        "interval": interval(there["low"], there["high"], "share"),
         "holds": bool(there["low"] <= best["time_saved"] <= there["high"]),
-        "last": number(last["nodes"], "", "published"),
+        "last": data(last["nodes"], ""),
         "shorter": number(shorter, "share", "predicted"),
-        "ideal": number(1 / last["nodes"], "share", "predicted"),
-        "limit": number(_SATURATED, "share", "predicted"),
+        "ideal": data(1 / last["nodes"], "share"),
+        "limit": data(_SATURATED, "share"),
         "saturated": bool(shorter < _SATURATED),
     }
 
@@ -272,6 +273,27 @@ def _runs(study: Study, name: str, rows: pd.DataFrame) -> dict[str, Any]:
         "curves": _of_study(study, name, "loss-by-epoch", "accuracy-by-epoch"),
         "energy": table(energy, _ENERGY) if len(energy) else None,
         "watts": f"{study.config.watts_per_core:g}",
+        "fed": _fed(study, name),
+    }
+
+
+def _fed(study: Study, name: str) -> dict[str, Any] | None:
+    """Return the throughput of nodes fed by others beside that of nodes that feed themselves."""
+    curves = study.tables["curves"]
+    rows = with_labels(curves[(curves["study"] == name) & (curves["flags"] == "")])
+    at = ["model", "dataset", "strategy", "cluster", "label", "batch_per_worker", "nodes"]
+    service, own = (rows[rows["pipeline"] == how] for how in ("service", "sharded"))
+    pairs = service.merge(own, "inner", at, suffixes=("", "_own"))
+    if pairs.empty:
+        return None
+    pair = pairs.iloc[0]
+    extra = study.records[pair["cell_id"]].cell.preprocessing_nodes
+    return {
+        "extra": counted(extra, "extra node"),
+        "nodes": counted(pair["nodes"], "node"),
+        "service": number(pair["examples_per_s"], "/s", pair["label"]),
+        "own": number(pair["examples_per_s_own"], "/s", pair["label"]),
+        "once": bool(max(pair["repeats"], pair["repeats_own"]) == 1),
     }
 
 
@@ -300,7 +322,7 @@ def _of_study(study: Study, name: str, *figures: str) -> list[Shown]:
 def _ratios(measured: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the median ratio of each kind of our times."""
     return [
-        {"points": len(rows), "number": number(rows["ratio"].median(), "×", str(label))}
+        {"points": len(rows), "number": data(rows["ratio"].median(), "mean"), "label": str(label)}
         for label, rows in measured.groupby("label")
     ]
 

@@ -24,10 +24,12 @@ from nodewise.datasets.registry import Entry, read_registry
 from nodewise.errors import UserError
 from nodewise.models import title_of
 from nodewise.pages.markup import Row, Table, data_table, script_json, text
-from nodewise.quantities import base_kind
+from nodewise.quantities import base_kind, counted
 from nodewise.records import Record, read_record
+from nodewise.strategies import STRATEGIES
 from nodewise.tables import read_tables
 
+CONFIGS = Path("config")
 DATASETS = Path("data/datasets.yaml")
 CHANGES = "changes.csv"  # beside the folder of the tables
 
@@ -187,9 +189,43 @@ class Measured:
         """Whether any cell trained on a generated stand-in."""
         return bool((self.tables["cells"]["data_origin"] == "generated").any())
 
+    @cached_property
+    def experiment_titles(self) -> dict[str, str]:
+        """The titles of experiments, by name.
+
+        Records of studies measured before have theirs in the configuration that their folder is
+        named after, if that is still there; one that is misfit is a `UserError`.
+        """
+        configs = [CONFIGS / f"{Path(folder).name}.yaml" for folder in self.config.records]
+        read = [read_config(path) for path in configs if path.is_file()]
+        return {
+            name: one.title for of in (*read, self.config) for name, one in of.experiments.items()
+        }
+
     def model_title(self, model: str) -> str:
         """Return the title of a model, or its name if it is not one of ours."""
         return title_of(model)
+
+    def strategy_title(self, name: str) -> str:
+        """Return what a sentence calls a strategy; of a study's own variant, its setting, too.
+
+        What follows a comma in a title is a detail that a sentence can spare.
+        """
+        if name in STRATEGIES:
+            return STRATEGIES[name].short_title
+        cells = self.tables["cells"]
+        of = cells.loc[cells["strategy"] == name, "cell_id"]
+        if of.empty:
+            return name
+        cell = self.records[of.iloc[0]].cell
+        exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
+        return f"{self.strategy_title(cell.strategy)} ({setting(exchange, cell.options) or name})"
+
+    def named_strategy(self, name: str) -> Markup:
+        """Return a strategy for a table: its title, and below it its name."""
+        return Markup('{}<span class="nw-range">{}</span>').format(
+            text(self.strategy_title(name)), text(name)
+        )
 
     def dataset_title(self, dataset: str) -> str:
         """Return the title of a dataset; where a user's own comes from."""
@@ -231,7 +267,7 @@ class Study(Measured):
 
         What emulated nodes are belongs to it: over another link it is another point.
         """
-        line = row["line"] if "line" in row else row["strategy"]
+        line = self.strategy_title(row["line"] if "line" in row else row["strategy"])
         model = text(self.model_title(row["model"]))
         nodes = f"{row['nodes']} nodes"
         if row["label"].startswith("emulated"):
@@ -299,6 +335,38 @@ def read_figure(path: Path) -> Shown:
         raise UserError(f"{path.with_name(name)}.svg: is not a picture of a chart; draw it again")
     width, height = map(int, size.groups())
     return Shown(name, json.loads(path.read_text(encoding="utf-8")), csv, (width, height))
+
+
+def setting(exchange: str, options: Mapping[str, Any]) -> str:
+    """Return in words what the options of a cell say about how it exchanges; empty if nothing."""
+    if exchange == "averaging":
+        period = options["period"]
+        return {1: "every step", "epoch": "every epoch"}.get(period, f"every {period} steps")
+    if exchange == "server":
+        return _staleness_control(options)
+    if exchange == "all-gather":
+        return _codec(options)
+    return str(options.get("collective", ""))
+
+
+def _staleness_control(options: Mapping[str, Any]) -> str:
+    bound, updates = options.get("bound"), options.get("updates")
+    said = [
+        f"at most {counted(bound, 'step')} ahead of the slowest worker"
+        if bound is not None
+        else "",
+        f"{counted(updates, 'gradient')} per update" if updates else "",
+        "stale gradients count less" if options.get("scale_by_staleness") else "",
+    ]
+    return ", ".join(filter(None, said))
+
+
+def _codec(options: Mapping[str, Any]) -> str:
+    if options["method"] == "threshold":
+        return f"entries beyond ±{options['threshold']:g}, sign only"
+    if options["method"] == "top_k":
+        return f"the largest {100 * options['share']:g}\u00a0% of the entries"
+    return "half precision" if options["method"] == "float16" else str(options["method"])
 
 
 def slug(name: str) -> Markup:

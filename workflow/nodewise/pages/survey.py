@@ -1,19 +1,20 @@
 """The survey: it prints no measurements; what it says stands beside ours of the same trade-offs."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 
 from nodewise import comparisons
-from nodewise.pages.findings import claims_table
+from nodewise.pages.findings import claims_table, wide_intervals
 from nodewise.pages.markup import CAUTION, POINT, Column, Table, table
-from nodewise.pages.study import Study
+from nodewise.pages.strategies import in_words
+from nodewise.pages.study import Study, setting
 from nodewise.tables import CURVE_KEY
 from nodewise.views import with_labels
 
 NAME = "survey"
+_PAGE = "studies/survey.html"
 TITLE = "Survey of averaging, staleness and compression"
 
 _WAY = [*POINT, Column("setting", "Setting", wide=True)]
@@ -28,7 +29,7 @@ _SPEED = [
 ]
 _SENT = [
     Column("bytes_sent_per_step", "Sent by a worker in a step", "B", kind_from="label"),
-    Column("less", "Less than a ring", "×", kind_from="label"),
+    Column("less", "Ring's bytes ÷ sent", "×", kind_from="label"),
 ]
 _EXCHANGED = [*_WAY, *_SPEED, *_SENT, *CAUTION]
 _STALENESS = [
@@ -56,10 +57,11 @@ def context(study: Study) -> dict[str, Any] | None:
         return None
     return {
         "claims": claims_table(study, TITLE),
-        "averaging": _told(study, rows, rows["exchange"] == "averaging", _EXCHANGED, _period),
-        "staleness": _told(study, rows, rows["mean"].notna(), _STALENESS, _control),
-        "compression": _told(study, rows, rows["exchange"] == "all-gather", _EXCHANGED, _codec),
+        "averaging": _told(study, rows, rows["exchange"] == "averaging", _EXCHANGED),
+        "staleness": _told(study, rows, rows["mean"].notna(), _STALENESS),
+        "compression": _told(study, rows, rows["exchange"] == "all-gather", _EXCHANGED),
         "accuracy": _accuracy(study),
+        "wide": wide_intervals(study, _beside_one_node(study, rows), up="../"),
     }
 
 
@@ -71,7 +73,7 @@ def _accuracy(study: Study) -> Table | None:
         return None
     rows = _between_launches(study, rows)
     rows = with_labels(rows).sort_values(["model", "nodes", "strategy"], kind="stable")
-    return table(rows.assign(model=rows["model"].map(study.model_title)), _LEARNT)
+    return table(in_words(study, rows, _PAGE), _LEARNT)
 
 
 def _points(study: Study) -> pd.DataFrame:
@@ -93,8 +95,14 @@ def _points(study: Study) -> pd.DataFrame:
 
 def _between_launches(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
     """Return curves with what their launches, and those of their one node, leave possible."""
-    several = comparisons.on_several_nodes(study.tables["curves"]).drop_duplicates(CURVE_KEY)
+    several = _beside_one_node(study, rows)
     return rows.merge(several[[*CURVE_KEY, "speedup_low", "speedup_high"]], "left", CURVE_KEY)
+
+
+def _beside_one_node(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return those of the points that one node stands beside, with the interval against it."""
+    several = comparisons.on_several_nodes(study.tables["curves"]).drop_duplicates(CURVE_KEY)
+    return several.merge(rows[CURVE_KEY].drop_duplicates(), "inner", CURVE_KEY)
 
 
 def _told(
@@ -102,33 +110,13 @@ def _told(
     rows: pd.DataFrame,
     which: "pd.Series[bool]",
     columns: list[Column],
-    setting: Callable[[dict[str, Any]], str],
 ) -> Table | None:
     """Return the points of one trade-off as a table, with the setting that it is about."""
     told = rows[which].sort_values(["cluster", "nodes", "strategy"], kind="stable")
     if told.empty:
         return None
-    said = [setting(json.loads(options or "{}")) for options in told["options"]]
-    return table(told.assign(setting=said, model=told["model"].map(study.model_title)), columns)
-
-
-def _period(options: dict[str, Any]) -> str:
-    period = options["period"]
-    return {1: "every step", "epoch": "every epoch"}.get(period, f"every {period} steps")
-
-
-def _control(options: dict[str, Any]) -> str:
     said = [
-        f"no worker more than {options['bound']} steps ahead" if options.get("bound") else "",
-        f"{options['updates']} gradients make an update" if options.get("updates") else "",
-        "stale gradients count less" if options.get("scale_by_staleness") else "",
+        setting(exchange, json.loads(options or "{}")) or "plain"
+        for exchange, options in told[["exchange", "options"]].to_numpy()
     ]
-    return ", ".join(filter(None, said)) or "none"
-
-
-def _codec(options: dict[str, Any]) -> str:
-    if options["method"] == "threshold":
-        return f"entries beyond ±{options['threshold']:g}, by their sign"
-    if options["method"] == "top_k":
-        return f"the largest {options['share']:.0%} of the entries"
-    return str(options["method"])
+    return table(in_words(study, told.assign(setting=said), _PAGE), columns)

@@ -21,6 +21,7 @@ class Way:
         needs: what it takes.
         sent: bytes per node and step.
         pictures: one for each form that it has.
+        unknown: what of its formula a cell does not tell.
     """
 
     synchronous: str
@@ -29,8 +30,12 @@ class Way:
     needs: str
     sent: sent_bytes.Sent
     pictures: tuple[Diagram, ...]
+    unknown: str = ""
 
 
+_UNKNOWN_CUTS = (
+    "The formula needs A, the size of the activations at the cuts, which records do not hold."
+)
 _RING_BYTES = "2(n − 1)/n · S"
 _WORKERS = tuple(Lane(f"Worker {rank}", "all weights") for rank in range(3))
 _ALL = (0, 1, 2)
@@ -41,13 +46,13 @@ _OWN_GRADIENT = Row(
     "Each computes the gradient of its own part of the global batch.",
     dict.fromkeys(_ALL, "gradient"),
 )
-_SLOWEST = Row("Who is done waits for the slowest.", {2: "gradient"}, waits=(0, 1))
+_SLOWEST = Row("Workers that finish early wait for the slowest.", {2: "gradient"}, waits=(0, 1))
 
 
 def _around(what: str = "of the gradient") -> tuple[Row, Row]:
     return (
-        Row(f"Pieces {what} go around, each node adding its own: n − 1 times S/n.", arrows=_AROUND),
-        Row("The sums go around: n − 1 times S/n again.", arrows=_AROUND),
+        Row(f"Pieces {what} go round, each node adds its own: n − 1 times S/n.", arrows=_AROUND),
+        Row("The sums go round: n − 1 times S/n again.", arrows=_AROUND),
     )
 
 
@@ -64,7 +69,7 @@ _STAR = Diagram(
         _SLOWEST,
         Row("All send their gradient to the driver.", arrows=((1, 0), (2, 0))),
         Row(
-            "The driver adds them up, and sends the sum to each.",
+            "The driver adds them up and sends the sum to each.",
             {0: "sum"},
             waits=(1, 2),
             arrows=((0, 1), (0, 2)),
@@ -95,7 +100,7 @@ _ASYNCHRONOUS = Diagram(
             dict.fromkeys((1, 2, 3), "gradient"),
         ),
         Row(
-            "Worker 0 is done first and sends its gradient. The others compute on.",
+            "Worker 0 is done first and sends its gradient. The others go on computing.",
             {2: "gradient", 3: "gradient"},
             arrows=((1, 0),),
         ),
@@ -106,7 +111,7 @@ _ASYNCHRONOUS = Diagram(
             arrows=((0, 1),),
         ),
         Row(
-            "Worker 2 sends a gradient of older weights: one update came between. Staleness 1.",
+            "Worker 2's gradient is of older weights: one update came between. Staleness 1.",
             {1: "gradient", 2: "gradient"},
             arrows=((3, 0),),
         ),
@@ -125,7 +130,7 @@ _COORDINATED = Diagram(
         Row("Each reads the weights from the server.", arrows=((0, 1), (0, 2))),
         Row("Each computes a gradient.", {1: "gradient", 2: "gradient"}),
         Row(
-            "Who is done sends it, whatever the others do.",
+            "Each sends its gradient when it is ready, independently of the others.",
             {1: "gradient"},
             arrows=((2, 0),),
         ),
@@ -145,9 +150,9 @@ _AVERAGING = Diagram(
             "Each trains alone on its own examples: τ steps, τ updates.",
             dict.fromkeys(_ALL, "τ steps"),
         ),
-        Row("Who is done waits for the slowest.", {2: "τ steps"}, waits=(0, 1)),
+        Row("Workers that finish early wait for the slowest.", {2: "τ steps"}, waits=(0, 1)),
         *_around("of the weights"),
-        Row("Each goes on from the mean.", dict.fromkeys(_ALL, "mean"), "apply"),
+        Row("Each continues from the mean.", dict.fromkeys(_ALL, "mean"), "apply"),
     ),
 )
 _COMPRESSED = Diagram(
@@ -156,7 +161,7 @@ _COMPRESSED = Diagram(
     (
         _OWN_GRADIENT,
         Row(
-            "Each adds what it has not sent so far, and encodes what is worth sending.",
+            "Each adds what it left out before (error feedback), and encodes the sum.",
             dict.fromkeys(_ALL, "encode"),
         ),
         Row("Each sends its message of M bytes to all the others.", arrows=_PAIRS),
@@ -235,14 +240,14 @@ _SPLIT_LAYERS = Diagram(
             dict.fromkeys(_ALL, "forward"),
         ),
         Row(
-            "Of a pair, each computes its units of the first layer, its share of the second.",
+            "Of a pair, each computes its units of the first layer and its part of the second.",
             dict.fromkeys(_ALL, "forward, a part"),
         ),
-        Row("These parts of the second layer's outputs are added up.", arrows=_AROUND),
+        Row("The partial outputs of the second layer are summed.", arrows=_AROUND),
         Row("Backward in the same way.", dict.fromkeys(_ALL, "backward, a part")),
-        Row("The gradients of the pair's inputs are added up.", arrows=_AROUND),
+        Row("The gradients of the pair's inputs are summed.", arrows=_AROUND),
         Row(
-            "Each updates its parts, and all what all have.",
+            "Each updates its own parts; the other layers are updated by all alike.",
             dict.fromkeys(_ALL, "update"),
             "apply",
         ),
@@ -256,20 +261,23 @@ _SPLIT_DENSE = Diagram(
             "Each computes the convolutions for its own examples.",
             dict.fromkeys(_ALL, "forward"),
         ),
-        Row("Each sends to each what it has of that one's columns.", arrows=_PAIRS),
+        Row("All-to-all: each sends every other worker the inputs of its columns.", arrows=_PAIRS),
         Row(
             "Each computes its columns of the dense layer, for all examples.",
             dict.fromkeys(_ALL, "forward, a part"),
         ),
-        Row("These go to the worker whose examples they are, and are added up.", arrows=_PAIRS),
+        Row(
+            "Partial outputs return to the examples' own worker, and are summed there.",
+            arrows=_PAIRS,
+        ),
         Row(
             "Backward in the same way, up to the convolutions.",
             dict.fromkeys(_ALL, "backward"),
             arrows=_PAIRS,
         ),
-        Row("The gradients of what is not split are added up.", arrows=_PAIRS),
+        Row("The gradients of the layers that are not split are summed.", arrows=_PAIRS),
         Row(
-            "Each updates its columns, and all what all have.",
+            "Each updates its own columns; the other layers are updated by all alike.",
             dict.fromkeys(_ALL, "update"),
             "apply",
         ),
@@ -293,7 +301,7 @@ _PIPELINES = Diagram(
         ),
         Row("The first stages end the backward pass.", {0: "backward", 2: "backward"}),
         Row(
-            "Equal stages of all groups add up their gradients.",
+            "Equal stages of all groups sum their gradients.",
             arrows=((0, 2), (2, 0), (1, 3), (3, 1)),
         ),
         Row("Each updates its own stage.", dict.fromkeys(range(4), "update"), "apply"),
@@ -306,7 +314,7 @@ WAYS = {
         "no, unless staleness is bounded",
         "one or more servers",
         "S; a server n · S/p",
-        "nodes that only serve",
+        "extra nodes as servers",
         sent_bytes.gradient,
         (_ASYNCHRONOUS,),
     ),
@@ -317,6 +325,8 @@ WAYS = {
         "a connection between any two nodes",
         sent_bytes.compressed,
         (_COMPRESSED,),
+        "The formula needs M, the size of a message. With a threshold or the largest entries it "
+        "depends on the gradients.",
     ),
     "custom_loop": Way(
         "yes", "every worker", _RING_BYTES, "nothing else", sent_bytes.ring, (_ring_of("A step"),)
@@ -332,7 +342,7 @@ WAYS = {
                 "A step",
                 _OWN_GRADIENT,
                 Row(
-                    "Threads of Horovod ask worker 0 which gradients all have; who is done waits.",
+                    "Threads of Horovod ask worker 0 which gradients are ready on all workers.",
                     waits=(0, 1),
                     boxes={2: "gradient"},
                     arrows=((0, 1), (1, 0), (0, 2), (2, 0)),
@@ -342,11 +352,12 @@ WAYS = {
     ),
     "hybrid": Way(
         "yes",
-        "a stage each; a model per group",
+        "one stage on each node; a whole model per group",
         "2(p − 1)/p · A/g + 2(g − 1)/g · S/p",
-        "a model that can be cut; nodes that groups divide",
+        "a model that can be cut; a node count divisible by the number of groups",
         sent_bytes.unknown,
         (_PIPELINES,),
+        _UNKNOWN_CUTS,
     ),
     "mirrored": Way(
         "yes",
@@ -358,11 +369,12 @@ WAYS = {
     ),
     "model_parallel": Way(
         "yes",
-        "a stage each",
+        "one stage on each node",
         "2(n − 1)/n · A",
-        "a model that can be cut where one tensor passes",
+        "a model that can be cut where a single tensor passes",
         sent_bytes.unknown,
         (_NAIVE, _PIPELINED),
+        _UNKNOWN_CUTS,
     ),
     "mpi": Way("yes", "every worker", _RING_BYTES, "MPICH", sent_bytes.ring, (_ring_of("A step"),)),
     "multi_worker_mirrored": Way(
@@ -385,12 +397,12 @@ WAYS = {
         "no",
         "one or more servers",
         "S; a server n · S/p",
-        "nodes that only serve",
+        "extra nodes as servers",
         sent_bytes.gradient,
         (_COORDINATED,),
     ),
     "single": Way(
-        "nobody to wait for",
+        "one worker, which waits for nobody",
         "the worker",
         "0",
         "nothing",
@@ -408,7 +420,7 @@ WAYS = {
     ),
     "split_dense": Way(
         "yes, at every split layer",
-        "its columns of split layers each; every worker the others",
+        "its columns of split layers on each worker; the other layers on every worker",
         "2(n − 1)/n · (a + S), S without split layers",
         "a dense layer with more outputs than a worker has examples",
         sent_bytes.split_dense,
@@ -416,7 +428,7 @@ WAYS = {
     ),
     "tensor_parallel": Way(
         "yes, at every split pair",
-        "a part of split layers each; every node the others",
+        "a part of split layers on each node; the other layers on every node",
         "2(n − 1)/n · a, x times",
         "dense layers, two in a row",
         sent_bytes.tensor_parallel,

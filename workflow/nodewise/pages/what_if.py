@@ -1,13 +1,14 @@
-"""What if: the laws in the reader's browser, beginning with what was fitted to a curve."""
+"""What if: the formulas in the reader's browser, beginning with what was fitted to a curve."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 
 from nodewise.overhead.bandwidth import LAW as BANDWIDTH
 from nodewise.overhead.baselines import BASELINES, LAWS
+from nodewise.pages.curves import Curves
 from nodewise.pages.markup import Column, table
 from nodewise.pages.study import Page, Study
 from nodewise.views import coefficients_of, full_fit, with_trials
@@ -15,7 +16,7 @@ from nodewise.views import coefficients_of, full_fit, with_trials
 _STILL = 4  # curves of the table below the calculator
 _SHOWN_NODES = (1, 2, 4, 8, 16, 32, 64)
 _COLUMNS = [
-    Column("curve", "Curve"),
+    Column("curve", "Curve", wide=True),
     Column("batch_per_worker", "Batch per worker"),
     Column("nodes", "Nodes"),
     Column("fitted_s", "Step time", "s", kind_from="told", low="low_s", high="high_s"),
@@ -25,23 +26,27 @@ _COLUMNS = [
 
 def pages(study: Study) -> Iterator[Page]:
     """Yield the page; without a fit it begins with made-up values, and says so."""
-    offered = presets(study.overhead["fits"], study.overhead["predictions"])
+    labels = Curves(study).labels
+    offered = presets(study.overhead["fits"], study.overhead["predictions"], labels)
     rows = full_fit(with_trials(study.overhead))
-    rows = rows[rows["curve"].isin([one["title"] for one in offered[:_STILL]])]
+    rows = rows[rows["curve"].isin([one["curve"] for one in offered[:_STILL]])]
     rows = rows[rows["nodes"].isin(_SHOWN_NODES)].dropna(subset="fitted_s")
     told = rows["beyond"].map({True: "predicted", False: "fitted"})
     context = {
         "presets": offered,
         "laws": [(name, law.title) for name, law in LAWS.items() if name not in BASELINES],
-        "still": table(rows.assign(told=told), _COLUMNS),
+        "still": table(rows.assign(told=told, curve=rows["curve"].map(labels)), _COLUMNS),
     }
     yield Page("what-if.html", "what_if.md.j2", "What if?", context)
 
 
-def presets(fits: pd.DataFrame, predictions: pd.DataFrame) -> list[dict[str, Any]]:
+def presets(
+    fits: pd.DataFrame, predictions: pd.DataFrame, labels: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """Return one preset per curve, of most nodes and batches first, ready to be JSON.
 
-    `deviations` has, by batch, how far computing it is off the straight line.
+    `curve` is its key, which addresses keep, `title` what readers call it. `deviations` has, by
+    batch, how far computing it is off the straight line.
     """
     known = fits[~fits["law"].isin([*BASELINES, BANDWIDTH])]
     found = []
@@ -54,7 +59,8 @@ def presets(fits: pd.DataFrame, predictions: pd.DataFrame) -> list[dict[str, Any
         first = mine.iloc[0]
         found.append(
             {
-                "title": curve,
+                "curve": curve,
+                "title": labels[str(curve)],
                 "law": first["law"],
                 "settings": json.loads(first["settings"]),
                 "values": dict(zip(values["parameter"], values["value"], strict=True)),

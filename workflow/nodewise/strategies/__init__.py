@@ -1,4 +1,4 @@
-"""The ways of training. One file each, with a class `Strategy`; one line here.
+"""The strategies. One file each, with a class `Strategy`; one line here.
 
 This module is read where configurations are checked, so it must not import TensorFlow.
 """
@@ -41,7 +41,8 @@ Exchange = Literal[
 class StrategyEntry:
     """What is known of a strategy without training: its title, its nodes, its options.
 
-    `exchange` is how what was computed is brought together: the overhead law follows from it. Where
+    What follows a comma in its title is a detail that tables and sentences leave out.
+    `exchange` is how what was computed is brought together: its formula follows from that. Where
     that can be chosen, an option `collective` says it instead. With `whole_batches` every worker is
     given the whole global batch instead of a part of its own. With `one_process` the nodes are
     devices of one process. `packages` are what it trains with beside TensorFlow; records tell their
@@ -55,6 +56,11 @@ class StrategyEntry:
     whole_batches: bool = False
     one_process: bool = False
     packages: tuple[str, ...] = ()
+
+    @property
+    def short_title(self) -> str:
+        """The title without what follows a comma."""
+        return self.title.partition(",")[0]
 
     @property
     def nodes(self) -> str:
@@ -99,15 +105,19 @@ STRATEGIES = {
         "Asynchronous SGD, parameter server", max_nodes=64, exchange="server", options=AsyncSgd
     ),
     "compressed_sgd": StrategyEntry(
-        "Compressed gradients, all to all",
+        "Compressed gradients, all-gather",
         max_nodes=64,
         exchange="all-gather",
         options=CompressedSgd,
     ),
-    "custom_loop": StrategyEntry("A loop of our own, ring", max_nodes=64, exchange="ring"),
-    "horovod": StrategyEntry("Horovod, Gloo", max_nodes=64, exchange="ring", packages=("horovod",)),
+    "custom_loop": StrategyEntry(
+        "Custom training loop, ring all-reduce", max_nodes=64, exchange="ring"
+    ),
+    "horovod": StrategyEntry(
+        "Horovod, ring all-reduce (Gloo)", max_nodes=64, exchange="ring", packages=("horovod",)
+    ),
     "hybrid": StrategyEntry(
-        "Pipelines side by side",
+        "Hybrid parallelism, pipelines in data parallel",
         max_nodes=64,
         exchange="activations",
         options=Hybrid,
@@ -127,7 +137,12 @@ STRATEGIES = {
         options=ModelParallel,
         whole_batches=True,
     ),
-    "mpi": StrategyEntry("MPI, MPICH", max_nodes=64, exchange="ring", packages=("mpi4py", "mpich")),
+    "mpi": StrategyEntry(
+        "MPI, ring all-reduce (MPICH)",
+        max_nodes=64,
+        exchange="ring",
+        packages=("mpi4py", "mpich"),
+    ),
     "multi_worker_mirrored": StrategyEntry(
         "MultiWorkerMirroredStrategy",
         max_nodes=64,
@@ -135,14 +150,17 @@ STRATEGIES = {
         options=MultiWorkerMirrored,
     ),
     "parameter_averaging": StrategyEntry(
-        "Parameter averaging, ring", max_nodes=64, exchange="averaging", options=ParameterAveraging
+        "Parameter averaging, ring all-reduce",
+        max_nodes=64,
+        exchange="averaging",
+        options=ParameterAveraging,
     ),
     "parameter_server": StrategyEntry(
         "ParameterServerStrategy", max_nodes=64, exchange="server", options=Served
     ),
-    "single": StrategyEntry("One process", max_nodes=1, exchange="none"),
+    "single": StrategyEntry("Single process, baseline", max_nodes=1, exchange="none"),
     "split_dense": StrategyEntry(
-        "Data parallelism, large dense layers split", max_nodes=64, exchange="activations"
+        "Data parallelism with split dense layers", max_nodes=64, exchange="activations"
     ),
     "tensor_parallel": StrategyEntry(
         "Tensor parallelism, DTensor",

@@ -100,9 +100,6 @@ class Strategy(base.Strategy):
         compute, exchange, apply = np.diff(marks).tolist()
         return base.StepTimes(compute, held_s, exchange - held_s, apply)
 
-    def split_weights(self) -> list[np.ndarray]:
-        return self.weights()
-
     def _push(self, gradient: Flat) -> tuple[Flat, float]:
         """Send each server its part; return the new weights, and how long they were held back."""
         parts = [part.data for part in np.array_split(gradient, len(self._servers))]

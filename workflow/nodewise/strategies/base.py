@@ -135,10 +135,6 @@ class Strategy(ABC):
         """Train one step like `step`, part by part. Its weights are those of `split_weights`."""
 
     @abstractmethod
-    def split_weights(self) -> list[np.ndarray]:
-        """Return the trainable weights that `split_step` updates."""
-
-    @abstractmethod
     def barrier(self) -> None:
         """Return when every worker has called it."""
 
@@ -156,6 +152,10 @@ class Strategy(ABC):
     def weights(self) -> list[np.ndarray]:
         """Return the trainable weights that `step` updates, as float32 arrays."""
         return [np.asarray(v.numpy()) for v in self.model.trainable_variables]
+
+    def split_weights(self) -> list[np.ndarray]:
+        """Return the trainable weights that `split_step` updates; some have a copy for it."""
+        return self.weights()
 
     def weights_sha256(self) -> str:
         """Return a digest of `weights`: equal on two workers if and only if every bit is."""

@@ -89,9 +89,6 @@ class Strategy(base.Strategy):
                     self._residual[update.indices] -= update.values
         return total
 
-    def split_weights(self) -> list[np.ndarray]:
-        return self.weights()
-
     def barrier(self) -> None:
         self._peers.exchange(b"")
 

@@ -1,7 +1,7 @@
 """A training loop of our own: data parallelism with as little around it as there can be.
 
-Synchronous like MultiWorkerMirroredStrategy and on its ring, but with plain variables and the
-gradient in one buffer, and that of max pooling compiled. Steps follow each other inside TensorFlow,
+Synchronous like MultiWorkerMirroredStrategy and on its ring, but with plain variables, the gradient
+in one buffer, and max pooling compiled. Steps follow each other inside TensorFlow,
 which takes their batches from the input pipeline itself; Python is back only after `_AT_ONCE` of
 them.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
-from nodewise.strategies import base, max_pooling
+from nodewise.strategies import base, pooling
 from nodewise.strategies.multi_worker_mirrored import Ring
 
 # More would gain less than measurements scatter. The same on all workers: messages of a loop carry
@@ -24,14 +24,17 @@ class Strategy(base.Strategy):
     """Train on `job.size` workers that find each other through TF_CONFIG."""
 
     def __init__(self, job: base.Job) -> None:
+        self._alone = job.size == 1
         self._ring = Ring()
-        self._replica = base.Replica(job, max_pooling.gradients)
+        self._replica = base.Replica(job, pooling.gradients)
         self.model = self._replica.model
         self.optimizer = self._replica.optimizer
         self._step = tf.function(self._fused, autograph=False)
         self._loop = tf.function(self._steps, autograph=False)
 
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        if self._alone:  # nobody to send it to: no buffer
+            return self._replica.step(x, y)
         gradient, scores = self._replica.scored_gradient(x, y)
         self._replica.apply(self._ring.all_reduce(gradient))
         return scores
@@ -83,9 +86,6 @@ class Strategy(base.Strategy):
 
     def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
         return self._replica.split_step(x, y, self.barrier, self._ring.sum)
-
-    def split_weights(self) -> list[np.ndarray]:
-        return self.weights()
 
     def barrier(self) -> None:
         self._ring.barrier()

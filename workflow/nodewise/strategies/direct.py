@@ -30,11 +30,16 @@ _LONG = 200_000  # entries; with half as many a ring was no quicker, with six ti
 
 
 class Direct:
-    """Collectives of float32 arrays. `seconds` have been spent in them so far."""
+    """Collectives of float32 arrays. `seconds` have been spent in them so far.
 
-    def __init__(self, peers: Peers) -> None:
+    Their workers are the `members` of `peers`, all if none are named; a worker's rank is its place
+    among them.
+    """
+
+    def __init__(self, peers: Peers, members: Sequence[int] = ()) -> None:
         self._peers = peers
-        self.rank, self.size = peers.rank, peers.size
+        self._members = members or range(peers.size)
+        self.rank, self.size = self._members.index(peers.rank), len(self._members)
         self.seconds = 0.0
         self._to_send: deque[tuple[int, Floats]] = deque()
         self._on_the_way = 0
@@ -84,7 +89,7 @@ class Direct:
         """
         total = np.empty_like(values)
         own, sums = self._parts(values), self._parts(total)
-        left, right = (self.rank - 1) % self.size, (self.rank + 1) % self.size
+        left, right = (self._members[(self.rank + step) % self.size] for step in (-1, 1))
         last = 2 * (self.size - 1)
         with self._timed():
             for piece in own[self.rank]:
@@ -107,8 +112,8 @@ class Direct:
     def _give(self, parts: Sequence[Floats]) -> Floats:
         """Send each worker its part; return the one that is for this worker itself."""
         for step in range(1, self.size):
-            peer = (self.rank + step) % self.size
-            self._to_send.append((peer, parts[peer]))
+            to = (self.rank + step) % self.size
+            self._to_send.append((self._members[to], parts[to]))
         self._send()
         return np.ravel(parts[self.rank])
 
@@ -122,8 +127,8 @@ class Direct:
         """Return the next message of each worker, by rank; `own` of this one."""
         found = {self.rank: own}
         for step in range(1, self.size):
-            peer = (self.rank - step) % self.size
-            found[peer] = self._peers.receive_array(peer)
+            rank = (self.rank - step) % self.size
+            found[rank] = self._peers.receive_array(self._members[rank])
             self._on_the_way -= 1  # what came took as long as what went meanwhile
             self._send()
         return [found[rank] for rank in range(self.size)]

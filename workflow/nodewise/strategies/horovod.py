@@ -12,11 +12,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
 import tensorflow as tf
 
 from nodewise import horovod_build
-from nodewise.clusters.base import NotPermittedError
+from nodewise.clusters.base import NotPermittedError, parsed
 from nodewise.strategies import base
 from nodewise.strategies.peers import Peers, interface
 
@@ -60,9 +59,6 @@ class Strategy(base.Strategy):
     def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
         with _with_peers():
             return self._replica.split_step(x, y, self.barrier, self._total)
-
-    def split_weights(self) -> list[np.ndarray]:
-        return self.weights()
 
     def barrier(self) -> None:
         with _with_peers():
@@ -154,4 +150,4 @@ def _init(job: base.Job, port: int) -> None:
 
 def _host(job: base.Job) -> str:
     """Return the address of worker 0, where the others ask for each other."""
-    return job.addresses[0].rpartition(":")[0]
+    return parsed(job.addresses[0])[0]

@@ -165,9 +165,6 @@ class Strategy(base.Strategy):
         """
         return self._train(x, y)[1]
 
-    def split_weights(self) -> list[np.ndarray]:
-        return self.weights()
-
     def observations(self) -> dict[str, list[float]]:
         """Return the share of each step in which this stage waited for others, or for its link."""
         noted, self._bubbles = self._bubbles, []

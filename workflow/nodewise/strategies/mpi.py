@@ -60,9 +60,6 @@ class Strategy(base.Strategy):
         finish(lambda: self._ranks.Iallreduce(MPI.IN_PLACE, total), self._job.patience_s)
         return total
 
-    def split_weights(self) -> list[np.ndarray]:
-        return self.weights()
-
     def barrier(self) -> None:
         finish(self._ranks.Ibarrier, self._job.patience_s)
 

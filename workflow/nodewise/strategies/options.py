@@ -188,7 +188,10 @@ class ParameterAveraging(Options):
     like the weights, or, with the count of its steps, `reset` to its beginning.
     """
 
-    period: Annotated[int | Literal["epoch"], BeforeValidator(_is_a_period)] = 10
+    period: Annotated[
+        Annotated[int, Field(ge=1, le=_MAX_PERIOD)] | Literal["epoch"],
+        BeforeValidator(_is_a_period),
+    ] = 10
     optimizer_state: Literal["kept", "averaged", "reset"] = "kept"
 
     def check_extent(self, extent: Extent) -> None:

@@ -100,9 +100,6 @@ class Strategy(base.Strategy):
         compute, apply, copy, wait, communicate, load = np.diff(marks).tolist()
         return base.StepTimes(compute, wait, communicate, apply + copy + load)
 
-    def split_weights(self) -> list[np.ndarray]:
-        return self.weights()
-
     def barrier(self) -> None:
         self._ring.barrier()
 

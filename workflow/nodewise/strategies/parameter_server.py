@@ -23,6 +23,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from nodewise.clusters.base import parsed
 from nodewise.strategies import base
 from nodewise.strategies.peers import Peers
 
@@ -131,7 +132,7 @@ class _Coordinator:
 
     def __init__(self, job: base.Job, cluster: dict[str, list[str]]) -> None:
         self._job = job
-        host = job.addresses[0].rpartition(":")[0]
+        host, _ = parsed(job.addresses[0])
         with socket.create_server((host, 0)) as free:
             own = f"{host}:{free.getsockname()[1]}"
         resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -338,9 +339,6 @@ class Strategy(base.Strategy):
         """Return the servers' weights on the first worker, elsewhere those last agreed on."""
         model = self.model if self._coordinator is None else self._coordinator.model
         return [np.asarray(variable.numpy()) for variable in model.trainable_variables]
-
-    def split_weights(self) -> list[np.ndarray]:
-        return self.weights()
 
     def barrier(self) -> None:
         """Return when every worker has called it; one that still trains is waited for."""

@@ -16,6 +16,8 @@ import psutil
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
+from nodewise.clusters.base import parsed
+
 LONGEST = 2**32  # bytes of a message
 _RETRY_S = 0.02
 _AT_ONCE = 1 << 18  # bytes of a long message that are waited for before they are read
@@ -52,9 +54,9 @@ class Peers:
         self._pending: list[Future[None]] = []
         self._last: dict[int, Future[None]] = {}  # of each peer
         deadline = time.monotonic() + timeout_s
-        with socket.create_server(_parsed(addresses[rank]), backlog=self.size) as listener:
+        with socket.create_server(parsed(addresses[rank]), backlog=self.size) as listener:
             for lower in range(rank):
-                self._keep(lower, _connected(_parsed(addresses[lower]), deadline))
+                self._keep(lower, _connected(parsed(addresses[lower]), deadline))
                 self._sockets[lower].sendall(_RANK.pack(rank))
             listener.settimeout(timeout_s)
             for _ in range(rank + 1, self.size):
@@ -163,17 +165,12 @@ class Peers:
 
 def interface(address: str) -> str:
     """Return the name of this node's network interface that has `address`, a `host:port`."""
-    host, _ = _parsed(address)
+    host, _ = parsed(address)
     return next(
         name
         for name, known in psutil.net_if_addrs().items()
         if any(one.address == host for one in known)
     )
-
-
-def _parsed(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host, int(port)
 
 
 def _connected(address: tuple[str, int], deadline: float) -> socket.socket:

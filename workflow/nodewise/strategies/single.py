@@ -2,7 +2,6 @@
 
 import time
 
-import numpy as np
 import tensorflow as tf
 
 from nodewise.strategies import base
@@ -25,9 +24,6 @@ class Strategy(base.Strategy):
         computed = time.perf_counter()
         self._replica.apply(gradient)
         return base.StepTimes(computed - start, 0.0, 0.0, time.perf_counter() - computed)
-
-    def split_weights(self) -> list[np.ndarray]:
-        return self.weights()
 
     def barrier(self) -> None:
         """One worker waits for nobody."""

@@ -22,6 +22,7 @@ import tensorflow as tf
 from keras import layers
 from numpy.typing import NDArray
 
+from nodewise.measure.describe import graph_calls
 from nodewise.strategies import base
 from nodewise.strategies.balance import fewer_bytes
 from nodewise.strategies.calls import Calls
@@ -117,9 +118,6 @@ class Strategy(base.Strategy):
         communicate = self._direct.seconds - before
         return base.StepTimes(compute - communicate, wait, communicate, apply)
 
-    def split_weights(self) -> list[np.ndarray]:
-        return self.weights()
-
     def barrier(self) -> None:
         self._direct.all_gather(np.zeros(1, np.float32))
 
@@ -174,14 +172,10 @@ def saves_bytes(layer: keras.Layer, model: keras.Model, job: base.Job) -> bool:
 
 
 def _nodes(model: keras.Model) -> list[Any]:
-    """Return the calls of layers in a model's graph, inner models included; none without a graph.
-
-    A layer knows calls of other graphs, too: `Sequential.add` leaves one behind each time.
-    """
+    """Return the calls of a model's layers, inner models included; none without a graph."""
     if not getattr(model, "inputs", None):
         return []
-    by_depth = keras.Function(model.inputs, model.outputs)._nodes_by_depth
-    nodes = [node for at_depth in by_depth.values() for node in at_depth]
+    nodes = graph_calls(model)
     inner = {id(n.operation): n.operation for n in nodes if isinstance(n.operation, keras.Model)}
     return nodes + [node for one in inner.values() for node in _nodes(one)]
 

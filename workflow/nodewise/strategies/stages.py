@@ -13,7 +13,7 @@ from typing import Any
 import keras
 
 from nodewise.errors import RefusedError, UserError
-from nodewise.measure.describe import layers_of
+from nodewise.measure.describe import graph_calls, layers_of
 from nodewise.strategies.balance import balanced
 
 
@@ -82,17 +82,11 @@ def _pieces(model: keras.Model, prefix: str = "") -> list[_Piece]:
 
     Names of its layers begin with `prefix`.
     """
-    graph = keras.Model(model.inputs, model.outputs)  # a Sequential model has none of its own
-    nodes = [
-        node
-        for depth in sorted(graph._nodes_by_depth, reverse=True)  # Keras' own order of running
-        for node in graph._nodes_by_depth[depth]
-        if not node.is_input
-    ]
+    nodes = [node for node in graph_calls(model) if not node.is_input]
     last_use = {id(one): place for place, node in enumerate(nodes) for one in node.input_tensors}
-    last_use |= {id(one): len(nodes) for one in graph.outputs}
+    last_use |= {id(one): len(nodes) for one in model.outputs}
     pieces: list[_Piece] = []
-    begin, since = graph.inputs[0], 0
+    begin, since = model.inputs[0], 0
     passing = {id(begin): begin}
     for place, node in enumerate(nodes):
         passing |= {id(one): one for one in node.outputs}

@@ -166,9 +166,6 @@ class Strategy(base.Strategy):
         wait, compute, apply = np.diff(marks).tolist()
         return base.StepTimes(compute, wait, 0.0, apply)
 
-    def split_weights(self) -> list[np.ndarray]:
-        return self.weights()
-
     def barrier(self) -> None:
         own = dtensor.pack([tf.ones([1])], dtensor.Layout([_NODES], self._mesh))
         with _in_time(self._job.patience_s):

@@ -35,7 +35,7 @@ class CifarBinary(BaseRelease):
 
     def check(self, facts: Facts) -> None:
         """Refuse what has not three colours, or not five equal parts."""
-        if facts.shape[1:][1:] != (3,) or facts.train_examples % len(TRAIN):
+        if facts.shape[2:] != (3,) or facts.train_examples % len(TRAIN):
             raise ValueError("shape: cifar_binary has three colours, and five equal training files")
 
     def read(

@@ -45,7 +45,7 @@ class Idx(BaseRelease):
 
     def check(self, facts: Facts) -> None:
         """Refuse pictures in colour, and examples that are none."""
-        if facts.shape[1:][1:] != (1,):
+        if facts.shape[2:] != (1,):
             raise ValueError("shape: an IDX image has height, width and one channel")
 
     def files_needed(self) -> tuple[SourceFile, ...]:

@@ -33,7 +33,7 @@ class ImageZip(BaseRelease):
 
     def check(self, facts: Facts) -> None:
         """Refuse what has not three colours, or no seed."""
-        if facts.shape[1:][1:] != (3,):
+        if facts.shape[2:] != (3,):
             raise ValueError("shape: image_zip has height, width and three colours")
         if facts.split_seed is None:
             raise ValueError("split_seed: image_zip needs it")

@@ -22,7 +22,7 @@ from nodewise.files import check_writable, write_text
 from nodewise.gates import MAX_BLOCKS
 from nodewise.measure.calibrate import launch
 from nodewise.measure.calibrate.plan import Plan, plan_launch
-from nodewise.measure.provenance import provenance
+from nodewise.measure.provenance import command, provenance
 from nodewise.records import Conditions, Failure
 from nodewise.runner import settle_environment
 
@@ -31,7 +31,7 @@ REPEATS = 2
 _LOG_LINES = 20
 
 
-class _NoResultError(Exception):
+class NoResultError(Exception):
     """A launch gave no result; `status` says whether it was refused or failed."""
 
     def __init__(self, status: str, failure: Failure) -> None:
@@ -69,28 +69,27 @@ def calibrate(
     made = provenance(
         config=config,
         lock=Path("requirements.lock"),
-        command=f"nodewise calibrate --config {config} --out {output} --logs {logs}",
+        command=command(
+            "nodewise", "calibrate", "--config", config, "--out", output, "--logs", logs
+        ),
     )
     about = {"kind": "emulated", "network": "none", "cpu_limit": "none"}
-    launches: list[Launch] = []
-    failure, status = None, "ok"
     try:
         if not plans:
-            raise _NoResultError("refused", _too_small(cluster))
-        launches += _launches(plans, logs, about, progress, on_wait)
-    except _NoResultError as error:
-        status, failure, launches = error.status, error.failure, []
+            raise NoResultError("refused", _too_small(cluster))
+        launches = list(_launches(plans, logs, about, progress, on_wait))
+        outcome: dict[str, Any] = {"status": "ok", "launches": launches, "failure": None}
+    except NoResultError as error:
+        outcome = {"status": error.status, "launches": [], "failure": error.failure}
     calibration = Calibration.model_validate(
         {
             "study": study.name,
             "cluster": cluster,
             "kind": about.pop("kind"),
-            "status": status,
             "started_at": started,
             "finished_at": datetime.now(UTC),
             "provenance": made.model_copy(update=about),
-            "launches": launches,
-            "failure": failure,
+            **outcome,
         }
     )
     write_text(output, calibration_json(calibration))
@@ -121,13 +120,7 @@ def _launches(
     progress: Callable[[float], None],
     on_wait: Callable[[], None],
 ) -> Iterator[Launch]:
-    """Yield each launch when it is done; `about` learns what the nodes are.
-
-    A launch that saw a restless machine is repeated, as a cell's block of steps is.
-
-    Raises:
-        _NoResultError: a launch was refused or failed.
-    """
+    """Yield each launch when it is done; `about` learns what the nodes are."""
     whole, done = sum(plan.expected_s for plan in plans), 0.0
 
     def heard(message: dict[str, Any]) -> None:
@@ -137,15 +130,31 @@ def _launches(
             progress((done + message["progress"] * plan.expected_s) / whole)
 
     for number, plan in enumerate(plans):
-        discarded: list[Conditions] = []
-        while True:
-            seen = _launch(plan, logs / f"launch~{number}", about, heard)
-            if not seen.conditions.outside or len(discarded) + 1 == MAX_BLOCKS:
-                break
-            discarded.append(seen.conditions)
-        yield seen.model_copy(update={"discarded": discarded})
+        yield launched(plan, logs / f"launch~{number}", about, heard)
         done += plan.expected_s
         progress(done / whole)
+
+
+def launched(
+    plan: Plan, logs: Path, about: dict[str, str], heard: Callable[[dict[str, Any]], None]
+) -> Launch:
+    """Return one launch; if it saw a restless machine it is repeated, as a cell's block of steps.
+
+    Args:
+        plan: what to measure.
+        logs: the folder for what its workers say.
+        about: learns what the nodes are: their kind, network and CPU limit.
+        heard: is told what the launch says meanwhile, such as `{"progress": share}`.
+
+    Raises:
+        NoResultError: it was refused or failed.
+    """
+    discarded: list[Conditions] = []
+    while True:
+        seen = _launch(plan, logs, about, heard)
+        if not seen.conditions.outside or len(discarded) + 1 == MAX_BLOCKS:
+            return seen.model_copy(update={"discarded": discarded})
+        discarded.append(seen.conditions)
 
 
 def _launch(
@@ -157,7 +166,7 @@ def _launch(
             return Launch.model_validate_json(json.dumps(message["launch"]))
         if "failure" in message:
             failure = Failure.model_validate(message["failure"])
-            raise _NoResultError(message["status"], failure)
+            raise NoResultError(message["status"], failure)
         heard(message)
     raise AssertionError("a launch ends with a result or a failure")
 

@@ -11,7 +11,7 @@ from nodewise.calibration import AllReduce, Busy, Launch, Transfer
 from nodewise.clusters import base, machine, processes
 from nodewise.clusters.emulated import Emulated
 from nodewise.measure.calibrate.plan import Block, Plan
-from nodewise.records import Conditions, Failure
+from nodewise.runner import NO_RESULT, failure_of
 from nodewise.tensorflow_import import import_tensorflow
 
 Say = Callable[[dict[str, Any]], None]
@@ -28,12 +28,9 @@ def run(plan: Plan, logs: Path, say: Say) -> None:
     try:
         with machine.to_itself(lambda: say({"waiting": True})), cluster.open():
             launch = _measure(plan, cluster, logs, say)
-    except base.NotPermittedError as error:
-        failure = Failure(reason=error.whole, rank=None, log_tail=[])
-        say({"status": "refused", "failure": failure.model_dump(mode="json")})
-    except processes.WorkerError as error:
-        failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
-        say({"status": "failed", "failure": failure.model_dump(mode="json")})
+    except NO_RESULT as error:
+        status, failure = failure_of(error)
+        say({"status": status, "failure": failure.model_dump(mode="json")})
     else:
         about = {"kind": cluster.kind, "network": cluster.network, "cpu_limit": cluster.cpu_limit}
         say({"launch": launch.model_dump(mode="json"), "about": about})
@@ -45,27 +42,14 @@ def _measure(plan: Plan, cluster: base.Cluster, logs: Path, say: Say) -> Launch:
     from nodewise.measure.calibrate.node import measure_node
 
     started = datetime.now(UTC)
-    watches: list[guards.Watch] = []
-    conditions: list[Conditions] = []
-
-    def met(name: str, pids: list[int]) -> bool:
-        if name == "placed":
-            cluster.connect(pids)
-        elif name == "warm":
-            watches.append(guards.Watch(cluster))
-            cluster.throttle()
-        elif name == "timed":
-            conditions.append(watches[0].conditions())
-            cluster.unleash()
-        return False
-
+    blocks = guards.Blocks(cluster, limit=1)
     parts = processes.run(
         plan.nodes,
         lambda rank, channel: measure_node(plan, cluster, rank, channel),
         logs=logs,
         time_limit_s=plan.time_limit_s,
         on_message=lambda rank, message: say(message),
-        on_meeting=met,
+        on_meeting=blocks.met,
         on_poll=cluster.check,
     )
     return Launch(
@@ -79,7 +63,7 @@ def _measure(plan: Plan, cluster: base.Cluster, logs: Path, say: Say) -> Launch:
             _together(block, [part["all_reduces"][place] for part in parts])
             for place, block in enumerate(plan.blocks)
         ],
-        conditions=conditions[0],
+        conditions=blocks.seen[0],
         discarded=[],
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from nodewise.clusters.base import Cluster
+from nodewise.clusters.base import Cluster, parsed
 from nodewise.clusters.processes import Channel, Message
 from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.measure.traffic import traffic
@@ -113,7 +113,7 @@ def _busy(seconds: float) -> Message:
 
 def _transfer(cluster: Cluster, rank: int, channel: Channel, size: int) -> Message | None:
     """Stream `size` bytes from node 0 to node 1; return what node 1 saw, None on node 0."""
-    address = (cluster.addresses()[1].rpartition(":")[0], _PORT)
+    address = (parsed(cluster.addresses()[1])[0], _PORT)
     if rank == 0:
         channel.meet("listening")
         with socket.create_connection(address) as connection:

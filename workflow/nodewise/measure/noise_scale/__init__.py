@@ -6,9 +6,9 @@ Imports TensorFlow. One process on all cores: nothing is timed.
 import itertools
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-import keras
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from nodewise.datasets import Dataset
 from nodewise.errors import UserError
 from nodewise.files import check_writable, write_text
 from nodewise.inputs import check_inputs
-from nodewise.measure.provenance import data_source, provenance
+from nodewise.measure.provenance import command, data_source, provenance
 from nodewise.noise_scale import NoiseScale, Point, group_squares, noise_scale_json
 from nodewise.recipes import Recipe, recipe_of
 from nodewise.strategies.base import Job, Replica
@@ -75,7 +75,7 @@ def measure_noise_scale(
     made = provenance(
         config=config,
         lock=Path("requirements.lock"),
-        command=f"snakemake --cores all --force {output} --configfile {config}",
+        command=command("snakemake", "--cores", "all", "--force", output, "--configfile", config),
     )
     with machine.to_itself(on_wait):
         started = datetime.now(UTC)
@@ -127,18 +127,12 @@ def _gradient(
 
 
 def _job(cell: Cell, recipe: Recipe, pretrained: Pretrained | None) -> Job:
-    def build() -> keras.Model:
-        model = recipe.build()
-        if pretrained and pretrained.file and recipe.load_pretrained:
-            recipe.load_pretrained(model, pretrained.file)
-        return model
-
     return Job(
         rank=0,
         size=1,
         global_batch=SMALL_BATCH,
         seed=cell.seed,
-        build=build,
+        build=partial(recipe.built, pretrained.file if pretrained else None),
         optimizer=recipe.optimizer,
         loss=recipe.loss,
     )

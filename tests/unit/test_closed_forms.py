@@ -1,13 +1,17 @@
 """Best node counts in closed form, against numeric minimisation of the laws themselves."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
+from closed_forms import (
+    best_at_global_batch,
+    best_at_worker_batch,
+    best_to_accuracy,
+    break_even,
+)
 from nodewise.overhead.baselines import Amdahl, Ernest, Linear, Pollux, PowerLaw, Usl
 from nodewise.overhead.formulas import (
     BinomialTree,
@@ -18,14 +22,6 @@ from nodewise.overhead.formulas import (
     ParameterAveraging,
     RingAllReduce,
     Star,
-)
-from nodewise.overhead.optima import (
-    best_at_global_batch,
-    best_at_worker_batch,
-    best_micro_batches,
-    best_to_accuracy,
-    break_even,
-    dense_sends_less_from,
 )
 from nodewise.overhead.servers import ParameterServer, ParameterServerBound
 
@@ -132,28 +128,6 @@ def test_above_the_break_even_an_epoch_is_shorter(law, data, batch, payload):
         assert (epoch(n[n > threshold]) <= one * (1 + 1e-9)).all()
 
 
-@given(
-    data=st.data(),
-    stages=st.integers(1, 16),
-    batch=st.floats(0, 4).map(lambda x: 10**x),
-    activations=between(0, 6),
-)
-@some
-def test_micro_batches_of_a_pipeline(data, stages, batch, activations):
-    law = GPipe(micro_batches=1, activation_bytes=activations)
-    p = data.draw(values_of(law))
-    best = float(best_micro_batches(law, p, stages, batch))
-    assert 1 <= best <= batch
-
-    def step(micro_batches):
-        cuts = np.atleast_1d(micro_batches)
-        times = [replace(law, micro_batches=m).evaluate(p, stages, batch / stages, 0) for m in cuts]
-        return np.reshape(times, np.shape(micro_batches))
-
-    around = np.clip(best * np.array([0.5, 0.9, 0.99, 1.01, 1.1, 2]), 1, batch)
-    assert float(step(best)) <= step(around).min() * (1 + 1e-9)
-
-
 def test_the_ring_by_hand():
     p = {
         "compute_fixed_s": 0.1,
@@ -182,12 +156,6 @@ def test_the_knee_of_a_server_is_one_and_thinking_over_serving():
     }
     law = ParameterServerBound(full_duplex=False)
     assert best_at_worker_batch(law, p, 1, 1) == pytest.approx(1 + 1.0 / 0.2)
-
-
-def test_bytes_of_compressed_gradients_outgrow_a_ring():
-    law, n = CompressedAllGather(density=0.25), np.arange(2, 20)
-    assert dense_sends_less_from(law) == 8
-    assert ((n - 1) * 0.25 > 2 * (n - 1) / n).tolist() == (n > 8).tolist()
 
 
 @pytest.mark.parametrize("law", [Amdahl(), Usl(), Ernest(), PowerLaw(), Linear()], ids=repr)

@@ -21,7 +21,6 @@ from nodewise.overhead.formulas import (
     BinomialTree,
     CompressedAllGather,
     Floats,
-    GPipe,
     HalvingDoubling,
     Law,
     NoExchange,
@@ -158,27 +157,6 @@ def best_to_accuracy(
         case RingAllReduce():
             return _ring_to_accuracy(c0 + c1b, alpha, sent, noise)
     return None
-
-
-def best_micro_batches(law: GPipe, p: Values, nodes: ArrayLike, global_batch: ArrayLike) -> Floats:
-    """Return the number of micro-batches with the shortest step: √(W/h), from 1 to G.
-
-    W = (n−1)·c₁G/n + (n−2)·2aGβ is what the step waits for if the batch is not cut, h = c₀ + 2α
-    what each micro-batch costs. The law's own number of micro-batches does not matter.
-    """
-    n, examples = np.asarray(nodes, dtype=np.float64), np.asarray(global_batch, dtype=np.float64)
-    c0, c1g, alpha, sent = _terms(p, examples, law.activation_bytes * examples)
-    waited = (n - 1) * c1g / n + np.maximum(n - 2, 0) * 2 * sent
-    best = np.sqrt(_ratio(waited, c0 + 2 * alpha))
-    return np.clip(best, 1.0, examples)
-
-
-def dense_sends_less_from(law: CompressedAllGather) -> float:
-    """Return the n above which a ring of whole gradients sends fewer bytes: 2/ρ.
-
-    A node sends ρS to n−1 others, or 2(n−1)/n·S along the ring.
-    """
-    return 2 / law.density
 
 
 def _best_of_baseline(law: Law, p: Values) -> Floats | None:

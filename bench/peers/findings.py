@@ -1,0 +1,141 @@
+"""What follows from launches: medians over rounds, ratios to the peers, and all of it in words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from nodewise.cells import Emulated
+from nodewise.peers import (
+    LEVELS,
+    PEERS,
+    AllReduce,
+    Fit,
+    Interval,
+    Ratio,
+    Results,
+    Run,
+    SameWork,
+    StepTime,
+    intervals,
+    wire_seconds,
+)
+
+# in a place all ways were measured: what it is, and way -> round -> run
+Place = tuple[dict[str, Any], dict[str, dict[int, Run]]]
+
+
+@dataclass
+class Findings:
+    """What was measured so far."""
+
+    same_work: list[SameWork] = field(default_factory=list)
+    fits: list[Fit] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+
+
+def results_of(findings: Findings, *, cluster: Emulated, **about: Any) -> Results:
+    """Return the results of what was found; `about` are the other fields."""
+    runs = findings.runs
+    return Results(
+        **vars(findings),
+        **about,
+        cluster=cluster,
+        levels=LEVELS,
+        step_times=step_times(runs),
+        ratios=ratios(runs),
+        all_reduces=all_reduces(runs, cluster.link.rate_mbit),
+    )
+
+
+def fit_ratios(rates: dict[str, list[float]], ours: str) -> dict[str, Interval]:
+    """Return the rate of `ours` over that of each other way, round by round."""
+    others = {
+        name: [a / b for a, b in zip(rates[ours], other, strict=True)]
+        for name, other in rates.items()
+        if name != ours
+    }
+    return dict(zip(others, intervals([*others.values()]), strict=True))
+
+
+def step_times(runs: Sequence[Run]) -> list[StepTime]:
+    """Return the step time of each way in each place."""
+    found = [
+        (place | {"way": way}, [run.step_s for run in of.values()])
+        for place, ways in places(runs)
+        for way, of in ways.items()
+    ]
+    spreads = intervals([times for _, times in found])
+    return [StepTime(**of, step_s=one) for (of, _), one in zip(found, spreads, strict=True)]
+
+
+def ratios(runs: Sequence[Run]) -> list[Ratio]:
+    """Return the ratios of our ways to the peers that were measured beside them."""
+    found = [
+        (place | {"way": way, "peer": peer}, both)
+        for place, ways in places(runs)
+        for way, peer in product(ways, PEERS)
+        if way not in PEERS and peer in ways
+        if (both := quotients(ways[way], ways[peer]))
+    ]
+    spreads = intervals([both for _, both in found])
+    return [Ratio(**of, ratio=one) for (of, _), one in zip(found, spreads, strict=True)]
+
+
+def quotients(ours: dict[int, Run], theirs: dict[int, Run]) -> list[float]:
+    """Return the ratios of step times, one for each round that has both."""
+    return [run.step_s / theirs[number].step_s for number, run in ours.items() if number in theirs]
+
+
+def all_reduces(runs: Sequence[Run], rate_mbit: float) -> list[AllReduce]:
+    """Return what each way's all-reduces take, in units of the wire time."""
+    found = []
+    for place, ways in places(runs):
+        for way, of in ways.items():
+            payload = next(iter(of.values())).payload_bytes
+            wire_s = wire_seconds(place["nodes"], payload, rate_mbit)
+            times = [run.all_reduce_s / wire_s for run in of.values() if run.all_reduce_s]
+            if times:
+                about = {key: place[key] for key in ("kind", "nodes")}
+                about |= {"way": way, "payload_bytes": payload, "wire_s": wire_s}
+                found.append((about, times))
+    spreads = intervals([times for _, times in found])
+    return [AllReduce(**of, ratio=one) for (of, _), one in zip(found, spreads, strict=True)]
+
+
+def places(runs: Sequence[Run]) -> list[Place]:
+    """Return each place that ways were measured in, with its runs."""
+    found: dict[tuple[Any, ...], dict[str, dict[int, Run]]] = {}
+    for run in runs:
+        key = run.model, run.nodes, run.batch, run.kind
+        found.setdefault(key, {}).setdefault(run.way, {})[run.round] = run
+    names = ("model", "nodes", "batch", "kind")
+    return [(dict(zip(names, key, strict=True)), found[key]) for key in sorted(found)]
+
+
+def work_line(work: SameWork) -> str:
+    """Return it in words."""
+    loss = f"loss {work.losses[0]:.4f} to {work.losses[-1]:.4f}"
+    return f"{work.model}, {work.way}, {work.nodes} nodes: {loss}, off by {work.off:.1e}"
+
+
+def run_line(run: Run) -> str:
+    """Return it in words."""
+    where = f"round {run.round}: {run.model}, {run.nodes} nodes, {run.way}"
+    return "; ".join([f"{where}: {1000 * run.step_s:.0f} ms a step", *run.outside])
+
+
+def lines(found: Results) -> list[str]:
+    """Return the findings in words, one a line."""
+    return [
+        *(f"{r.model}, {r.nodes} nodes: {r.way} / {r.peer} = {r.ratio}" for r in found.ratios),
+        *(
+            f"{a.payload_bytes:,} bytes, {a.nodes} nodes, {a.way}: all-reduce / wire = {a.ratio}"
+            for a in found.all_reduces
+        ),
+        *(
+            f"{f.model}, batch {f.batch}, one node: custom_loop / {name} = {ratio}"
+            for f in found.fits
+            for name, ratio in f.ratios.items()
+        ),
+    ]

@@ -1,0 +1,65 @@
+"""A progress bar for people at a terminal."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+PATIENCE_S = 2.0
+_REDRAWN_S = 0.1
+
+
+@contextmanager
+def progress(
+    label: str, total: float | None, *, at_once: bool = False
+) -> Iterator[Callable[[float], None]]:
+    """Yield a function to be called with the amount just done (of `total`, None if unknown).
+
+    The bar appears on stderr when that is first called after PATIENCE_S, or `at_once`; only on a
+    terminal, and it leaves no trace.
+    """
+    if not sys.stderr.isatty():
+        yield lambda amount: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        auto_refresh=False,  # drawn by this thread only: workers are forked while the bar is up
+    )
+    task = bar.add_task(label, total=total)
+    due = time.monotonic() + (0 if at_once else PATIENCE_S)
+
+    def advance(amount: float) -> None:
+        nonlocal due
+        bar.advance(task, amount)
+        if time.monotonic() >= due:
+            due = time.monotonic() + _REDRAWN_S
+            bar.start()  # does nothing if it is there already
+            bar.refresh()
+
+    try:
+        yield advance
+    finally:
+        if bar.live.is_started:
+            bar.stop()
+
+
+@contextmanager
+def share_done(label: str) -> Iterator[Callable[[float], None]]:
+    """Yield a function to be called with the share that is done so far; draw the bar at once."""
+    with progress(label, 1.0, at_once=True) as advance:
+        done = 0.0
+
+        def tell(share: float) -> None:
+            nonlocal done
+            advance(share - done)
+            done = share
+
+        tell(0.0)
+        yield tell
