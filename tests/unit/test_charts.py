@@ -386,6 +386,12 @@ def test_a_point_is_hollow_in_every_chart_or_in_none(study, drawn):
         assert points["flags"].tolist() == curves[points["cell_id"]].tolist(), name
 
 
+def test_points_have_the_flags_of_their_cell_s_curve():
+    curves = pd.DataFrame({"cell_id": ["a", "b"], "flags": ["a caution", ""]})
+    points = views.with_flags(pd.DataFrame({"cell_id": ["", "b", "a"]}), curves)
+    assert points["flags"].tolist() == ["", "", "a caution"]
+
+
 def test_the_predicted_line_begins_where_the_fitted_one_ends(drawn):
     spec = figure_of(drawn, "outlook", source="published").spec()
     lines = pd.DataFrame(rows_of(spec)[1]).query("batch_per_worker == 64")

@@ -4,6 +4,7 @@ _TITLES = {
     "accuracy": "Training accuracy",
     "batch": "Batch per worker",
     "batch_per_worker": "Batch per worker",
+    "cell_id": "Cell",
     "cluster": "Node",
     "efficiency_high": "90 % interval to",
     "efficiency_low": "90 % interval from",

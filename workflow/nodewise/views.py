@@ -479,6 +479,12 @@ def link_rates(rates: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([law, points], ignore_index=True)
 
 
+def with_flags(points: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the points with the `flags` of the curve points of the same cell; others have none."""
+    flags = curves.drop_duplicates("cell_id").set_index("cell_id")["flags"]
+    return points.assign(flags=points["cell_id"].map(flags).fillna(""))
+
+
 def mean_savings(savings: pd.DataFrame) -> pd.DataFrame:
     """Return what more nodes save in the mean over the models of each published study."""
     return savings[(savings["model"] == "") & (savings["nodes"] > 1)].reset_index(drop=True)

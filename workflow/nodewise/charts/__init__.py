@@ -149,7 +149,7 @@ def fitted_figures(tables: views.Tables, overhead: views.Tables) -> Iterator[Fig
         yield fits.outlook(rows, of, kinds[of["curve"]])
     for rows, of in _each(views.reach(told, overhead["optima"]), views.CURVE):
         yield fits.reach(rows, of, kinds[of["curve"]])
-    rates = views.link_rates(_without(compared, overhead["rates"]))
+    rates = views.with_flags(views.link_rates(_without(compared, overhead["rates"])), curves)
     for rows, of in _each(rates, views.CURVE):
         yield fits.link_rates(rows, of, kinds[of["curve"]])
     claims = published.read("ntua_figure28")

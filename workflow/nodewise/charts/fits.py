@@ -169,7 +169,7 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     """
     view = _RATES[0]
     values = ["efficiency", "efficiency_low", "efficiency_high", "fitted_s", "low_s", "high_s"]
-    data = rows[["role", *POINT, "rate_bit_s", *values, "cell_id"]]
+    data = rows[["role", *POINT, "rate_bit_s", *values, "flags", "cell_id"]]
     batch = data["batch_per_worker"].iloc[0]
     lines, seen = _stretches(data), data[data["role"] == "observed"].assign(kind=kind)
     # of several numbers of nodes, intervals that lie on each other could not be read
@@ -187,7 +187,7 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
             "is in the node's own time. "
             "Points are measured over links of that rate. Where a line is dashed, it leaves the "
             "rates or the numbers of nodes that were measured. Shaded: 90 % interval on "
-            f"{shaded} nodes.{_rates_missed(data)}"
+            f"{shaded} nodes.{_rates_missed(data)} {HOLLOW}"
         ),
         views=_RATES,
     )
@@ -198,7 +198,8 @@ def _rate_layers(lines: pd.DataFrame, seen: pd.DataFrame, shaded: int) -> list[a
     view = _RATES[0]
     counts = sorted(map(int, pd.concat([lines["nodes"], seen["nodes"]]).unique()))
     colours = alt.Scale(domain=counts, range=theme.node_colours(counts))
-    colour = alt.Color("nodes:O", title="Nodes", scale=colours).legend(symbolOpacity=1)
+    legend_of_nodes = alt.Legend(symbolOpacity=1)
+    colour = alt.Color("nodes:O", title="Nodes", scale=colours, legend=legend_of_nodes)
     x = alt.X("rate_bit_s:Q", title="Rate of the link in the node's own time, bit/s, log scale")
     x = x.scale(type="log", nice=False, padding=12).axis(format="~s", tickCount=4, grid=False)
     legend = of_lines(columns=few(1, 1, 2))
@@ -208,8 +209,12 @@ def _rate_layers(lines: pd.DataFrame, seen: pd.DataFrame, shaded: int) -> list[a
     told = ["nodes", "rate_bit_s", "efficiency", "efficiency_low", "efficiency_high", "fitted_s"]
     line = alt.Chart(inline(lines)).mark_line(strokeWidth=1.8)
     band = alt.Chart(inline(lines[lines["nodes"] == shaded])).mark_area(opacity=0.16)
-    point = alt.Chart(inline(seen)).mark_point(size=64, strokeWidth=2, opacity=1, filled=True)
+    point = alt.Chart(inline(seen)).mark_point(size=64, strokeWidth=2, opacity=1)
     at = {"x": x, "color": colour}
+    inside = {
+        "fill": alt.Fill("nodes:O", title="Nodes", scale=colours, legend=legend_of_nodes),
+        "fillOpacity": alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0}),
+    }
     shape = alt.Shape("kind:N", title=None, scale=shapes_of(sorted(seen["kind"].unique())))
     shape = shape.legend(symbolFillColor=theme.NEUTRAL, symbolStrokeColor=theme.NEUTRAL)
     return [
@@ -226,7 +231,13 @@ def _rate_layers(lines: pd.DataFrame, seen: pd.DataFrame, shaded: int) -> list[a
             tooltip=tooltip(lines, told),
             **at,
         ),
-        point.encode(y=view.y(), shape=shape, tooltip=tooltip(seen, ["kind", *told]), **at),
+        point.encode(
+            y=view.y(),
+            shape=shape,
+            tooltip=tooltip(seen, ["kind", *told, "flags"]),
+            **at,
+            **inside,
+        ),
     ]
 
 
