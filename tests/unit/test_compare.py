@@ -132,11 +132,11 @@ def test_models_have_their_titles_and_a_noise_unknown_everywhere_has_no_column(t
     make.write_study(tmp_path, [])
     kept = tmp_path / "changes.csv"
     both_runs = (cells([1.0], model="mnist_cnn"), cells([2.0], model="mnist_cnn"))
-    compare.write_changes(compare.compare(*both_runs), kept)
+    write_csv(compare.compare(*both_runs), kept)
     shown = html.unescape(page(tmp_path))
     assert ">MNIST CNN<" in shown and compare.UNKNOWN not in shown and "Verdict" not in shown
     lost = both(both_runs[0], cells([1.0], model="lost"))
-    compare.write_changes(compare.compare(lost, both_runs[1]), kept)
+    write_csv(compare.compare(lost, both_runs[1]), kept)
     shown = html.unescape(page(tmp_path))
     assert compare.UNKNOWN in shown and compare.ONLY_OLD in shown
 

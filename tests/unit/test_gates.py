@@ -68,13 +68,14 @@ def watched(monkeypatch, **spent):
 
 
 def test_foreign_load_is_judged_by_the_cores_that_a_container_has(monkeypatch):
-    assert watched(monkeypatch, busy_s=10.0) == ["other processes used 50% of the cores' time"]
+    assert watched(monkeypatch, busy_s=10.0) == ["other processes used 50 % of the cores' time"]
     assert watched(monkeypatch, busy_s=10.0, own_s=9.0) == []
 
 
 def test_what_the_host_took_is_judged_by_all_cores_of_the_machine(monkeypatch):
     assert watched(monkeypatch, stolen_s=6.0) == []
-    assert watched(monkeypatch, stolen_s=64.0) == ["the machine's host took 10% of the cores' time"]
+    said = "the hypervisor took 10 % of the cores' time (steal time)"
+    assert watched(monkeypatch, stolen_s=64.0) == [said]
 
 
 def test_usage_between_two_readings_is_never_negative():

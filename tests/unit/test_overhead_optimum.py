@@ -236,7 +236,7 @@ def test_a_ring_at_a_fixed_batch_has_no_interior_optimum_and_it_says_why():
 def test_more_nodes_than_are_looked_at_anyway_are_looked_at_if_asked_for():
     found = ask(nodes=[1, 8192])
     assert (found.best, found.anywhere) == (8192, None)
-    assert "ever shorter with more nodes, up to 8,192 at least" in in_words(found)
+    assert "ever shorter with more nodes, at least up to 8,192 nodes" in in_words(found)
     ended = ask(law=NoExchange(), global_batch=6000, nodes=[1, 6000])
     assert "down to one example on each" in in_words(ended)
 
