@@ -29,7 +29,7 @@ def test_the_site_is_built_within_ten_seconds(site, html):
 
 @pytest.mark.parametrize("watched", [NARROW | {"color_scheme": "dark"}], indirect=True)
 def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, html):
-    """A number has it by a badge beside it, or by one in its row or column.
+    """A number has it by a badge beside it or its interval, or by one in its row or column.
 
     Opening pages takes most of the time: each is opened once, and may complain of nothing.
     """
@@ -42,7 +42,11 @@ def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, h
         wider[path] = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         without[path] = page.evaluate(
             """() => [...document.querySelectorAll('article data')].filter((data) => {
-              if (data.nextElementSibling?.classList.contains('nw-kind')) return false;
+              const interval = data.closest('.nw-interval');
+              const beside = interval
+                ? [interval.previousElementSibling, interval.nextElementSibling]
+                : [data.nextElementSibling];
+              if (beside.some((one) => one?.classList.contains('nw-kind'))) return false;
               const cell = data.closest('td');
               const head = cell?.closest('table').rows[0].cells[cell.cellIndex];
               return ![head, cell?.parentElement].some((one) => one?.querySelector('.nw-kind'));

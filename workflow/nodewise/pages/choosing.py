@@ -13,7 +13,7 @@ from nodewise.pages.markup import (
     POINT,
     Column,
     Table,
-    data,
+    between,
     interval,
     number,
     table,
@@ -173,14 +173,14 @@ def _by_accuracy(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
             continue
         best = known.sort_values(name, kind="stable").iloc[-1]
         alike = known.loc[known[name] >= best[name] - _ALIKE, "strategy"].drop(best.name)
-        told_of = Markup("{}: {} {} accuracy; {} to {} among {}, one seed each{}")
+        told_of = Markup("{}: {} {} accuracy; {} among {}, one seed each{}")
         several = sorted(set(known["nodes"]))
         yield {
             "criterion": Markup(criterion),  # noqa: S704 (of this module)
             "answer": told_of.format(
                 text(study.strategy_title(best["strategy"])),
                 *(number(best[name], "accuracy", best["label"]), examples),
-                *(data(known[name].min(), "accuracy"), data(known[name].max(), "accuracy")),
+                between(known[name].min(), known[name].max(), "accuracy", best["label"]),
                 text(_trusted(len(known), every)),
                 text(_not_apart(study, alike.tolist())),
             ),

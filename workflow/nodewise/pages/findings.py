@@ -17,6 +17,7 @@ from nodewise.pages.markup import (
     Column,
     Table,
     badge,
+    between,
     between_launches,
     data,
     interval,
@@ -209,14 +210,15 @@ def wide_intervals(study: Study, rows: pd.DataFrame, up: str = "") -> list[Marku
         return []
     one = comparisons.launches_of(study.tables["cells"], widest["cell_id_one"])
     said = Markup(
-        "Ranges are 90\u00a0% intervals over launches. The widest, {} to {}, is against a step on "
-        "one node that took {} to {} in {}. Short steps differ most between launches: see "
+        "Ranges are 90\u00a0% intervals over launches. The widest, {}, is against a step on "
+        "one node that took {} in {}. Short steps differ most between launches: see "
         '<a href="{}method.html">How this was measured</a>.'
     )
     return [
         said.format(
-            *(data(widest[f"speedup_{end}"], "×") for end in ("low", "high")),
-            *(data(one.min(), "s"), data(one.max(), "s"), text(f"{len(one)} launches"), up),
+            between(widest["speedup_low"], widest["speedup_high"], "×", widest["label"]),
+            between(one.min(), one.max(), "s", widest["label"]),
+            *(text(f"{len(one)} launches"), up),
         )
     ]
 

@@ -56,7 +56,8 @@ def _pays_from(study: Study) -> list[dict[str, Any]]:
         text(_where(study, trained)),
         text(each),
     )
-    return [{"number": Markup("{} nodes {}").format(reach, kinds), "text": said}]
+    number_of = Markup('<span class="nw-interval">{} nodes</span> {}').format(reach, kinds)
+    return [{"number": number_of, "text": said}]
 
 
 def _where(study: Study, point: "pd.Series[Any]") -> str:
@@ -83,7 +84,7 @@ def _measured(study: Study) -> list[dict[str, Any]]:
     best = comparisons.launched_again(speed).sort_values("speedup", kind="stable").iloc[-1]
     said = Markup(
         "is the highest speed-up of a strategy that sums all gradients in every step{}: {}."
-    ).format(between_launches(best), study.point(best))
+    ).format(between_launches(best, best["label"]), study.point(best))
     return [{"number": number(best["speedup"], "×", best["label"]), "text": said}]
 
 

@@ -59,16 +59,27 @@ def data(value: float | None, unit: str) -> Markup:
     return Markup(f'<data value="{value:.6g}">{written}</data>')  # noqa: S704 (both are safe)
 
 
-def between_launches(row: "pd.Series[Any]") -> Markup:
+def between_launches(row: "pd.Series[Any]", kind: str | None = None) -> Markup:
     """Return what the launches of a point and of its one node leave possible of its speed-up."""
     if pd.isna(row["speedup_low"]):
         return Markup(", launched once")
-    return interval(row["speedup_low"], row["speedup_high"], "×")
+    return interval(row["speedup_low"], row["speedup_high"], "×", kind)
 
 
-def interval(low: float, high: float, unit: str) -> Markup:
-    """Return a 90 % interval, as it stands behind the number that it is of."""
-    return Markup(" (90\u00a0% interval {} to {})").format(data(low, unit), data(high, unit))
+def interval(low: float, high: float, unit: str, kind: str | None = None) -> Markup:
+    """Return a 90 % interval; it says its `kind` where it does not follow the number it is of."""
+    ends = between(low, high, unit, kind) if kind else _between(low, high, unit)
+    return Markup(' <span class="nw-interval">(90\u00a0% interval {})</span>').format(ends)
+
+
+def between(low: float, high: float, unit: str, kind: str) -> Markup:
+    """Return the least and the greatest of several numbers of a kind."""
+    said = Markup('<span class="nw-interval">{}</span> {}')
+    return said.format(_between(low, high, unit), badge(kind))
+
+
+def _between(low: float, high: float, unit: str) -> Markup:
+    return Markup("{} to {}").format(data(low, unit), data(high, unit))
 
 
 def script_json(value: object) -> Markup:

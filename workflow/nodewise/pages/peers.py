@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from nodewise.calibration import COLLECTIVES
+from nodewise.intervals import INTERVAL
 from nodewise.misfits import read_json
 from nodewise.pages.markup import Column, number, table
 from nodewise.pages.study import Page, Study
@@ -86,6 +87,7 @@ def pages(study: Study, file: Path = FILE, exchanges: Path = EXCHANGES_FILE) -> 
         "all_reduces": table(_all_reduces(study, found), _ALL_REDUCES),
         "exchanges": _exchanges(exchanges) if exchanges.is_file() else None,
         "fits": table(_fits(study, found), _FITS) if found.fits else None,
+        "interval": f"{100 * INTERVAL:g}\u00a0%",
         "levels": {name: write_number(level, "×") for name, level in found.levels.items()},
         "off": number(
             max((work.off for work in found.same_work), default=None), "share", "measured"

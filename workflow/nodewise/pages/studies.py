@@ -11,7 +11,7 @@ from nodewise import published
 from nodewise.pages import survey
 from nodewise.pages.markup import Column, data, interval, number, table
 from nodewise.pages.study import Page, Shown, Study, slug
-from nodewise.quantities import counted
+from nodewise.quantities import counted, write_number
 from nodewise.tables import SINGLE
 from nodewise.views import beside_published, beside_runs, mean_savings, with_labels
 
@@ -217,16 +217,16 @@ def _figure_28(study: Study) -> dict[str, Any] | None:
         "models": table(
             models.assign(model=models["model"].map(study.model_title)), _SAVED_BY_MODEL
         ),
-        "fitted_to": data(reach, ""),
-        "best": data(best["nodes"], ""),
+        "fitted_to": reach,
+        "best": best["nodes"],
         "claimed": number(best["time_saved"], "share", "published"),
         "predicted": number(there["saved"], "share", there["kind"]),
         "interval": interval(there["low"], there["high"], "share"),
         "holds": bool(there["low"] <= best["time_saved"] <= there["high"]),
-        "last": data(last["nodes"], ""),
+        "last": last["nodes"],
         "shorter": number(shorter, "share", "predicted"),
-        "ideal": data(1 / last["nodes"], "share"),
-        "limit": data(_SATURATED, "share"),
+        "ideal": write_number(1 / last["nodes"], "share"),
+        "limit": write_number(_SATURATED, "share"),
         "saturated": bool(shorter < _SATURATED),
     }
 
