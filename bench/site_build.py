@@ -24,7 +24,7 @@ NODES, REPEATS = range(1, 6), range(5)
 TIMES = 5
 SNAKEMAKE = ["snakemake", "--cores", "all", "--configfile", CONFIG]
 STAGES = (
-    *("build_tables", "fit_overhead", "judge_overhead", "draw_charts"),
+    *("build_tables", "fit_overhead", "judge_overhead", "draw_charts", "draw_pictures"),
     *("render_cells", "render_pages", "build_site"),
 )
 

@@ -4,9 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nodewise import pictures
-from nodewise.charts import BUNDLE, draw_charts
-from nodewise.charts.figure import VEGA_LITE
+from nodewise.charts import BUNDLE, draw_charts, pictures
 from nodewise.pages import render_cells, render_pages
 
 CONFIG = Path("config/study.yaml")
@@ -15,16 +13,18 @@ CONFIG = Path("config/study.yaml")
 @cache
 def vega() -> str:
     """Return what draws charts in a browser: bundling it takes longer than a study's charts."""
-    return pictures.bundle(VEGA_LITE)
+    return pictures.bundle()
 
 
 def draw_all(folder: Path, *more: Any) -> list[str]:
-    """Draw the charts of the study in `folder`; return their names."""
+    """Draw the charts of the study in `folder` and their pictures; return their names."""
     kept = folder / "charts" / BUNDLE
     if not kept.is_file():
         kept.parent.mkdir(exist_ok=True)
         kept.write_text(vega(), encoding="utf-8")
-    return draw_charts(folder / "tables", folder / "overhead", folder / "charts", *more)
+    names = draw_charts(folder / "tables", folder / "overhead", folder / "charts", *more)
+    pictures.draw_pictures(folder / "charts", folder / "pictures")
+    return names
 
 
 def render(folder: Path, **changes: Any) -> tuple[Path, int]:

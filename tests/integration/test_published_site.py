@@ -20,7 +20,7 @@ CELLS = [
     [make.cell(experiment="others", n=nodes, repeat=1) for nodes in (1, 2)],
 ]
 REPORTING = {
-    *("build_tables", "fit_overhead", "judge_overhead", "draw_charts"),
+    *("build_tables", "fit_overhead", "judge_overhead", "draw_charts", "draw_pictures"),
     *("render_cells", "render_pages", "build_site"),
 }
 

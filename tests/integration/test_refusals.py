@@ -30,7 +30,8 @@ WRITING = {
     "draw-charts": "--tables {made}/tables --overhead {made}/overhead --out {out}",
     "render-pages": f"--config {SMOKE} --results {{made}} --out {{out}}",
     "render-cells": f"--config {SMOKE} --results {{made}} --out {{out}}",
-    "build-site": "--pages {made}/docs --cells {made}/cells --out {out}",
+    "draw-pictures": "--charts {made}/charts --out {out}",
+    "build-site": "--pages {made}/docs --cells {made}/cells --pictures {made}/pictures --out {out}",
     "calibrate": f"--config {EMULATED} --out {{out}}/calibration.json --logs {{out}}/logs",
     "prepare-own-dataset": "data/templates/own_data.py:load --out {out}",
     "build-horovod": "--out {out}",
@@ -46,6 +47,12 @@ WRITING = {
 READING = {
     *("check-config", "check-record", "doctor", "gaps", "models", "optimum", "plan", "predict"),
     *("serve", "strategies"),
+}
+MADE = {
+    "draw-charts": "made/charts",
+    "draw-pictures": "made/pictures",
+    "render-pages": "made/docs",
+    "render-cells": "made/cells",
 }
 # They write once, after long work and by the same function: test_leftovers.py has measure-cell meet
 # a full disk then.
@@ -73,9 +80,8 @@ def project(tmp_path_factory):
     records = [make.record(cell) for cell in read_config(SMOKE).cells()]
     make.write(records, folder / "made/records")
     make.write_study(folder / "made", make.grid(batches=(64,), repeats=1), make.published())
-    assert run(folder, ["draw-charts", *arguments("draw-charts", "made/charts")]) == (0, "")
-    for command, out in (("render-pages", "made/docs"), ("render-cells", "made/cells")):
-        assert run(folder, [command, *arguments(command, out)]) == (0, "")
+    for command, out in MADE.items():
+        assert run(folder, [command, *arguments(command, out)])[0] == 0
     assert run(folder, ["prepare-dataset", "sample", "--out", "made/sample"])[0] == 0
     return folder
 

@@ -47,7 +47,7 @@ def site(tmp_path_factory) -> Path:
     draw_all(folder, [calibration], models)
     render(folder, calibration_paths=[calibration], models_dir=models)
     started = time.perf_counter()
-    build_site(folder / "docs", folder / "cells", folder / "site")
+    build_site(*(folder / name for name in ("docs", "cells", "pictures", "site")))
     (folder / "seconds").write_text(str(time.perf_counter() - started))
     return folder / "site"
 

@@ -1,6 +1,8 @@
 """The site: pages of cells get what surrounds every page, and only this machine is served."""
 
 import json
+import re
+import shutil
 import socket
 import threading
 from http.client import HTTPConnection
@@ -13,7 +15,7 @@ import make_records as make
 from nodewise.errors import UserError
 from nodewise.markdown_tables import Tables
 from nodewise.site import SHELL_TITLE, build_site, server
-from rendering import render
+from rendering import draw_all, render
 
 ODD = "<b>no</b> memory & “more”"
 CELLS = [make.cell(batch=batch) for batch in (64, 128)]
@@ -23,9 +25,14 @@ CELLS = [make.cell(batch=batch) for batch in (64, 128)]
 def site(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     make.write_study(folder, [make.record(CELLS[0]), make.failed(CELLS[1], ODD)])
-    docs, _ = render(folder)
-    assert build_site(docs, folder / "cells", folder / "site") == len(CELLS)
+    draw_all(folder)
+    render(folder)
+    assert build(folder) == len(CELLS)
     return folder / "site"
+
+
+def build(folder: Path) -> int:
+    return build_site(*(folder / name for name in ("docs", "cells", "pictures", "site")))
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -71,7 +78,37 @@ def test_a_complaint_of_mkdocs_is_a_mistake(tmp_path):
     pages.mkdir()
     (pages / "index.md").write_text("[nowhere](nowhere.md)")
     with pytest.raises(UserError, match=r"docs: .*strict mode"):
-        build_site(pages, tmp_path / "cells", tmp_path / "site")
+        build(tmp_path)
+
+
+# --- pictures ---
+
+
+def test_the_room_of_a_picture_is_known_before_it_is_loaded(site):
+    sized = re.compile(r'<img class="nw-still" src="([^"]+)" width="(\d+)" height="(\d+)"')
+    pages = {path: path.read_text() for path in site.rglob("*.html")}
+    shown = {path: sized.findall(page) for path, page in pages.items()}
+    assert any(shown.values())
+    for path, page in pages.items():
+        assert len(shown[path]) == page.count('<img class="nw-still"')
+        for source, width, height in shown[path]:
+            assert int(width) > 600 and int(height) > 200
+            assert f'viewBox="0 0 {width}' in (path.parent / source).read_text()
+
+
+@pytest.mark.parametrize("svg", ["nothing", None])
+def test_a_picture_that_is_none_is_one_clear_line(site, tmp_path, svg):
+    folder = tmp_path / "study"
+    shutil.copytree(site.parent, folder)
+    picture = next((folder / "pictures").glob("*.svg"))
+    if svg is None:
+        picture.unlink()
+    else:
+        picture.write_text(svg)
+    before = (folder / "site/index.html").read_bytes()
+    with pytest.raises(UserError, match=rf"{picture.name}: is no picture of a chart; draw it"):
+        build(folder)
+    assert (folder / "site/index.html").read_bytes() == before
 
 
 # --- serving ---

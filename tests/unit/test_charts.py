@@ -12,8 +12,14 @@ import pytest
 import vl_convert
 
 import make_records as make
-from nodewise import pictures, published, views
-from nodewise.charts import draw_charts, fitted_figures, measured_figures, settings, theme
+from nodewise import published, views
+from nodewise.charts import (
+    fitted_figures,
+    measured_figures,
+    pictures,
+    settings,
+    theme,
+)
 from nodewise.charts.figure import TICKS, VEGA_LITE, whole
 from nodewise.config import read_config
 from nodewise.quantities import KINDS, kind_label
@@ -21,6 +27,7 @@ from nodewise.tables import build_tables, typed
 from nodewise.views import OVERHEAD, read_overhead
 from rendering import draw_all
 
+PLACES = [("charts", "vl.json"), ("charts", "csv"), ("pictures", "svg")]
 MEASURED = "ntua_steps-fashion_cnn-fashion_mnist-multi_worker_mirrored-measured"
 LIGHT_PAGE, LIGHT_CARD, DARK_PAGE, DARK_CARD = "#fbfaf8", "#ffffff", "#14181f", "#1b2028"
 
@@ -165,7 +172,7 @@ def test_every_figure_says_its_kinds_its_units_and_its_numbers(drawn):
 def test_the_pictures_are_whole_and_the_specifications_small(study, drawn):
     folder = study[0] / "charts"
     for name, figure in drawn.items():
-        svg = (folder / f"{name}.svg").read_text()
+        svg = (study[0] / f"pictures/{name}.svg").read_text()
         assert svg.startswith("<svg") and svg.rstrip().endswith("</svg>")
         assert svg.count("<path") > 10
         assert figure.title in svg
@@ -412,12 +419,17 @@ def test_without_results_there_is_no_figure_but_what_draws_them(tmp_path):
     make.write_study(tmp_path, [])
     assert draw_all(tmp_path) == []
     names = {path.name for path in (tmp_path / "charts").iterdir()}
-    assert names == {f"vega-{VEGA_LITE}.js", "themes.js", ".written"}
+    assert names == {f"vega-{VEGA_LITE}.js", "themes.js", ".written", ".made_of"}
 
 
 def test_what_did_not_change_is_not_drawn_again(study, monkeypatch):
     folder = study[0]
-    before = {path: path.stat().st_mtime_ns for path in (folder / "charts").glob("[!.]*")}
+    before = {
+        path: path.stat().st_mtime_ns
+        for name in ("charts", "pictures")
+        for path in (folder / name).glob("[!.]*")
+    }
+    assert len({path.suffix for path in before}) == 4
 
     def refuse(*_, **__):
         raise AssertionError("drew a picture again")
@@ -430,13 +442,12 @@ def test_what_did_not_change_is_not_drawn_again(study, monkeypatch):
 
 def test_figures_of_cells_that_are_gone_are_removed(tmp_path):
     make.write_study(tmp_path, [make.record(make.cell(n=n)) for n in (1, 2)])
-    folders = [tmp_path / name for name in ("tables", "overhead", "charts")]
-    draw_charts(*folders)
-    split = tmp_path / "charts" / f"{MEASURED}-split.svg"
-    assert split.is_file()
+    draw_all(tmp_path)
+    files = [tmp_path / f"{place}/{MEASURED}-split.{end}" for place, end in PLACES]
+    assert all(path.is_file() for path in files)
     make.write_study(tmp_path, [])
-    draw_charts(*folders)
-    assert not split.exists()
+    draw_all(tmp_path)
+    assert not any(path.exists() for path in files)
 
 
 def test_names_of_figures_are_plain_whatever_the_tables_say(study):

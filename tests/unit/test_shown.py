@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from nodewise.errors import UserError
 from nodewise.pages.study import Shown, read_figure
 
 TIME = "ntua-fashion_cnn-fashion_mnist-time"
@@ -31,7 +30,7 @@ def test_a_script_hands_over_the_specification_without_what_the_page_has(shown):
 
 def test_a_script_cannot_end_the_element_that_loads_it():
     spec = {"title": "</script><script>alert(1)", "usermeta": {"axis": "y", "views": []}}
-    figure = Shown("odd", spec, "nodes\n1\n", (1, 1))
+    figure = Shown("odd", spec, "nodes\n1\n")
     assert "<" not in figure.script
     assert specification(figure)[1]["title"] == spec["title"]
 
@@ -58,20 +57,6 @@ def test_the_table_has_every_row_and_no_column_without_a_value(shown):
         words = said.select_dtypes(exclude="number")
         shared = [name for name in words if words[name].nunique(dropna=False) == 1]
         assert len(heads) == len(said.columns) - (len(shared) if len(said) > 1 else 0)
-
-
-def test_the_room_of_a_picture_is_known_before_it_is_loaded(shown, study):
-    width, height = shown[TIME].size
-    assert width > 600 and height > 300
-    assert f'viewBox="0 0 {width}' in (study / f"charts/{TIME}.svg").read_text()
-
-
-def test_a_figure_without_a_picture_is_one_clear_line(study, tmp_path):
-    for end in ("vl.json", "csv"):
-        (tmp_path / f"{TIME}.{end}").write_bytes((study / f"charts/{TIME}.{end}").read_bytes())
-    (tmp_path / f"{TIME}.svg").write_text("nothing")
-    with pytest.raises(UserError, match=r"time\.svg: is not a picture"):
-        read_figure(tmp_path / f"{TIME}.vl.json")
 
 
 def test_values_are_the_same_text_in_filters_tables_and_specifications(shown):

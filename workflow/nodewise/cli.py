@@ -525,7 +525,7 @@ def draw_charts(
     calibrations: Calibrated = None,
     models: Described = None,
 ) -> None:
-    """Draw every chart: its Vega-Lite specification, a picture, its data and its text.
+    """Specify every chart in Vega-Lite, with its data and its text.
 
     Example: nodewise draw-charts --tables results/study/tables --overhead results/study/overhead
     --out results/study/charts
@@ -533,6 +533,20 @@ def draw_charts(
     from nodewise import charts
 
     charts.draw_charts(tables, overhead, out, calibrations or (), models)
+
+
+@app.command(rich_help_panel=IN_RULES)
+def draw_pictures(
+    charts: Annotated[Path, typer.Option(help="What `nodewise draw-charts` wrote.")],
+    out: Out,
+) -> None:
+    """Draw a static picture of every chart.
+
+    Example: nodewise draw-pictures --charts results/study/charts --out results/study/pictures
+    """
+    from nodewise.charts.pictures import draw_pictures
+
+    typer.echo(f"{out}: {draw_pictures(charts, out)} changed")
 
 
 @app.command(rich_help_panel=IN_RULES)
@@ -589,15 +603,17 @@ def render_cells(
 def build_site(
     pages: Annotated[Path, typer.Option(help="What `nodewise render-pages` wrote.")],
     cells: Annotated[Path, typer.Option(help="What `nodewise render-cells` wrote.")],
+    pictures: Annotated[Path, typer.Option(help="What `nodewise draw-pictures` drew.")],
     out: Out,
 ) -> None:
     """Build the site of the pages, as mkdocs.yml says; what did not change is left alone.
 
-    Example: nodewise build-site --pages build/docs --cells build/cells --out build/site
+    Example: nodewise build-site --pages build/docs --cells build/cells
+    --pictures results/study/pictures --out build/site
     """
     from nodewise import site
 
-    typer.echo(f"{out}: {site.build_site(pages, cells, out)} cells")
+    typer.echo(f"{out}: {site.build_site(pages, cells, pictures, out)} cells")
 
 
 @app.command(rich_help_panel=BY_HAND)

@@ -28,7 +28,7 @@ from nodewise.runs import end_with_workflow
 
 COMMANDS = {
     "report": {
-        *("build-tables", "fit-overhead", "judge-overhead", "draw-charts"),
+        *("build-tables", "fit-overhead", "judge-overhead", "draw-charts", "draw-pictures"),
         *("render-cells", "render-pages", "build-site"),
     },
     "measure": {"calibrate", "measure-cell", "measure-noise-scale", "describe-model"},

@@ -10,6 +10,7 @@ import json
 import logging
 import re
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -38,25 +39,30 @@ _STATE, _MENDED = b"e=e+s+o.id}", b'e=e+s+o.id+","}'
 _TABLE = re.compile(r'<table class="nw-table.*?</table>', re.DOTALL)
 _END_OF_CELL = re.compile(r"</t[dr]>\s*")
 _ENTITY = re.compile(r"&#\d+;")
+_PICTURE = re.compile(r'<img class="nw-still" src="[^"]*?([^"/]+\.svg)"')
+_SIZE = re.compile(r'<svg [^>]*?width="(\d+)[\d.]*" height="(\d+)')
 
 
-def build_site(pages: Path, cells: Path, out: Path) -> int:
-    """Bring the site in `out` up to date with `pages` and those of `cells`.
+def build_site(pages: Path, cells: Path, pictures: Path, out: Path) -> int:
+    """Bring the site in `out` up to date with `pages`, those of `cells`, and `pictures` of charts.
 
     What did not change is left alone; what an earlier site had and this one has not is removed.
     Returns how many cells it has.
 
     Raises:
-        UserError: MkDocs has a complaint; what it is has been logged.
+        UserError: MkDocs has a complaint; what it is has been logged. Or a picture is none.
         OSError: the site cannot be written.
     """
     rendered = out / ".mkdocs"
     try:
         files = _by_mkdocs(pages, rendered)
         shell = files.pop(SHELL).decode()
+        drawn = {path.name: path.read_text("utf-8") for path in sorted(pictures.glob("*.svg"))}
         for name in files:
             if name.endswith(".html"):
-                files[name] = _short(put_back(files[name].decode())).encode()
+                page = _with_sizes(put_back(files[name].decode()), drawn, pictures)
+                files[name] = _short(page).encode()
+        files |= {f"charts/{name}": svg.encode() for name, svg in drawn.items()}
         entries = _add_cells(files, cells, _short(shell))
         _add_to_search(files, entries)
         _mend_search(files)
@@ -120,6 +126,18 @@ def _add_cells(files: dict[str, bytes], cells: Path, shell: str) -> list[dict[st
         files[f"{name.removesuffix('.html')}.json"] = page.with_suffix(".json").read_bytes()
         entries.append({"location": name, "title": title, "text": _text(_SUMMARY, cell)})
     return entries
+
+
+def _with_sizes(page: str, drawn: Mapping[str, str], pictures: Path) -> str:
+    """Return a page that keeps the room of its pictures free before they are loaded."""
+
+    def with_size(shown: re.Match[str]) -> str:
+        size = _SIZE.search(drawn.get(shown[1], ""))
+        if size is None:
+            raise UserError(f"{pictures / shown[1]}: is no picture of a chart; draw it again")
+        return f'{shown[0]} width="{size[1]}" height="{size[2]}"'
+
+    return _PICTURE.sub(with_size, page)
 
 
 def _short(page: str) -> str:

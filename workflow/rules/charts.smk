@@ -1,8 +1,9 @@
 """Charts.
 
 in:    the tables, the fits, the models' descriptions, and the calibration if anything is emulated
-out:   results/<study>/charts: per chart a Vega-Lite specification, a picture, its data, its text
-steps: draw_charts
+out:   results/<study>/charts: per chart a Vega-Lite specification with its text, its data;
+       results/<study>/pictures: a picture of each
+steps: draw_charts, draw_pictures
 """
 
 
@@ -16,8 +17,9 @@ rule draw_charts:
         registry="models/registry.yaml",
         sources=needed("charts/__init__.py"),
     output:
-        # stands for the folder: charts that did not change are not drawn again
-        RESULTS + "/charts/themes.js",
+        # stands for the folder, of whose specifications it has the checksums: what did not change
+        # is not written again
+        RESULTS + "/charts/.made_of",
     log:
         f"{RESULTS}/logs/draw_charts.log",
     params:
@@ -29,3 +31,20 @@ rule draw_charts:
     shell:
         "exec nodewise draw-charts --tables {params.tables} --overhead {params.overhead}"
         " --out {params.charts} {params.calibrations} --models {params.models} > {log} 2>&1"
+
+
+rule draw_pictures:
+    input:
+        charts=rules.draw_charts.output,
+        sources=needed("charts/pictures.py"),
+    output:
+        # stands for the folder: pictures that did not change are not drawn again
+        RESULTS + "/pictures/.written",
+    log:
+        f"{RESULTS}/logs/draw_pictures.log",
+    priority: 1  # pages of cells take less time, beside other pages or after
+    params:
+        charts=f"{RESULTS}/charts",
+        pictures=f"{RESULTS}/pictures",
+    shell:
+        "exec nodewise draw-pictures --charts {params.charts} --out {params.pictures} > {log} 2>&1"

@@ -1,7 +1,7 @@
 """Changes between two runs, pages and site.
 
-in:    tables (and the records that these are of), fits, charts, the models' descriptions, the
-       calibration if any; templates and assets
+in:    tables (and the records that these are of), fits, charts and their pictures, the models'
+       descriptions, the calibration if any; templates and assets
 out:   build/docs (the pages), build/cells (those of cells) and build/site (the site; open
        build/site/index.html)
 steps: compare_runs (if the study names two runs), render_cells, render_pages, build_site
@@ -35,7 +35,7 @@ rule render_cells:
         templates=["site/templates/_macros.md.j2", "site/templates/cells/cell.html.j2"],
         registries=["models/registry.yaml", "data/datasets.yaml"],
         sources=needed("pages/__init__.py"),
-        # only not beside it: drawing takes two cores, and the other pages wait for it
+        # only not beside it: charts take two cores, and the other pages wait for them
         turn=ancient(rules.draw_charts.output),
     output:
         # stands for the folder: pages that did not change are not written again
@@ -89,6 +89,7 @@ rule build_site:
     input:
         docs=rules.render_pages.output,
         cells=rules.render_cells.output,
+        pictures=rules.draw_pictures.output,
         mkdocs="mkdocs.yml",
         overrides=[path for path in SITE_SOURCES if path.startswith("site/overrides")],
         sources=needed("site.py", "markdown_tables.py"),
@@ -99,7 +100,8 @@ rule build_site:
     params:
         docs="build/docs",
         cells="build/cells",
+        pictures=f"{RESULTS}/pictures",
         site="build/site",
     shell:
         "exec nodewise build-site --pages {params.docs} --cells {params.cells}"
-        " --out {params.site} > {log} 2>&1"
+        " --pictures {params.pictures} --out {params.site} > {log} 2>&1"

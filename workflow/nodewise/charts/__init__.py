@@ -1,4 +1,4 @@
-"""The figures: tables -> Vega-Lite specifications, static pictures, data and words.
+"""The figures: tables -> Vega-Lite specifications, data and words; `pictures` draws them.
 
 One function per figure; `scaling` draws what was measured, `fits` the overhead formulas, `settings`
 how links, nodes and inputs compare, `ways` how strategies do, `stacks` the bars of all three,
@@ -6,19 +6,19 @@ how links, nodes and inputs compare, `ways` how strategies do, `stacks` the bars
 `measured_figures` or `fitted_figures`.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from itertools import chain
 from pathlib import Path
 
 import pandas as pd
 from altair.utils.schemapi import debug_mode
 
-from nodewise import pictures, published, views
+from nodewise import published, views
 from nodewise.architecture import read_architectures
 from nodewise.beside import beside
-from nodewise.charts import calibration, fits, models, scaling, settings, theme, ways
+from nodewise.charts import calibration, fits, models, pictures, scaling, settings, theme, ways
 from nodewise.charts.figure import VEGA_LITE, Figure, spec_json
 from nodewise.charts.theme import MOST_TONES
 from nodewise.outputs import update_folder
@@ -27,7 +27,6 @@ from nodewise.tables import read_tables
 
 BUNDLE = f"vega-{VEGA_LITE}.js"
 THEMES = "themes.js"
-_SPEC = ".vl.json"
 
 _EXPERIMENT = ["experiment", "model", "dataset"]
 _WAYS = [*_EXPERIMENT, "batch_per_worker", "kind"]
@@ -45,12 +44,13 @@ def draw_charts(
 ) -> list[str]:
     """Draw every figure into `out_dir`; return their names.
 
-    A figure is `NAME.vl.json` (the specification with its data, words and kinds), `NAME.svg` (a
-    static picture of it) and `NAME.csv` (its data). Beside them stand the Vega bundle and the
-    light and dark settings that draw them in a page. What did not change is not drawn again.
+    A figure is `NAME.vl.json` (the specification with its data, words and kinds) and `NAME.csv`
+    (its data). Beside them stand the Vega bundle and the light and dark settings that draw them in
+    a page. What did not change is left alone.
 
     Raises:
         UserError: a table is missing or misfit.
+        ValueError: two figures have the same name.
     """
     tables, overhead = read_tables(tables_dir), views.read_overhead(overhead_dir)
     others: list[Iterable[Figure]] = [measured_figures(tables)]
@@ -62,40 +62,20 @@ def draw_charts(
         debug_mode(False),  # see Figure.spec
         beside(lambda: [_written(figure) for figure in chain.from_iterable(others)]) as waited,
     ):
-        files = _drawn(_each_written(fitted_figures(tables, overhead), waited), out_dir)
-    names = [name.removesuffix(_SPEC) for name in files if name.endswith(_SPEC)]
-    files |= {BUNDLE: _kept(out_dir / BUNDLE) or pictures.bundle(VEGA_LITE), THEMES: _themes()}
-    update_folder(out_dir, files)
-    return names
-
-
-def _each_written(here: Iterable[Figure], there: Future[list[_Written]]) -> Iterator[_Written]:
-    yield from map(_written, here)
-    yield from there.result()
+        written = [*map(_written, fitted_figures(tables, overhead)), *waited.result()]
+    files: dict[str, str | None] = {}
+    for name, spec, csv in written:
+        if f"{name}.csv" in files:
+            raise ValueError(f"two figures have the name {name}")
+        files |= {f"{name}.vl.json": spec, f"{name}.csv": csv}
+    files[BUNDLE] = None if (out_dir / BUNDLE).is_file() else pictures.bundle()
+    made_of = {name: hashlib.sha256(spec.encode()).hexdigest() for name, spec, _ in written}
+    update_folder(out_dir, files | {THEMES: _themes()}, made_of)
+    return [name for name, _, _ in written]
 
 
 def _written(figure: Figure) -> _Written:
     return figure.name, spec_json(figure.spec()), figure.csv()
-
-
-def _drawn(written: Iterable[_Written], out_dir: Path) -> dict[str, str]:
-    """Return the files of figures; the picture of one that did not change is taken from `out_dir`.
-
-    Raises:
-        ValueError: two figures have the same name.
-    """
-    files: dict[str, str] = {}
-    drawings: dict[str, Future[str]] = {}
-    with pictures.artist() as one, pictures.artist() as other:
-        for name, spec, csv in written:
-            if name + _SPEC in files:
-                raise ValueError(f"two figures have the name {name}")
-            kept = _kept(out_dir / (name + _SPEC)) == spec and _kept(out_dir / f"{name}.svg")
-            files |= {name + _SPEC: spec, f"{name}.csv": csv, f"{name}.svg": kept or ""}
-            if not kept:
-                artist = other if len(drawings) // pictures.MANY % 2 else one
-                drawings[f"{name}.svg"] = artist.submit(pictures.draw, _sized(spec), VEGA_LITE)
-        return files | {name: drawing.result() for name, drawing in drawings.items()}
 
 
 def measured_figures(tables: views.Tables) -> Iterator[Figure]:
@@ -198,17 +178,6 @@ def _each(rows: pd.DataFrame, axes: list[str]) -> list[tuple[pd.DataFrame, dict[
         (part.reset_index(drop=True), {a: str(v) for a, v in zip(axes, key, strict=True) if v})
         for key, part in rows.groupby(axes)
     ]
-
-
-def _sized(spec: str) -> str:
-    """Return `spec` with the size of a picture, which has no page around it, and its background."""
-    sized = json.loads(spec) | {"width": theme.WIDTH, "background": "white"}
-    sized["config"] |= {"background": "white"}
-    return json.dumps(sized)
-
-
-def _kept(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def _themes() -> str:

@@ -137,7 +137,7 @@ def _downloads(
         **_copies(overhead_dir, "tables", [f"{name}.csv" for name in study.overhead]),
         **_copies(tables_dir.parent, "tables", [CHANGES]),
         **_copies(PEERS.parent, "tables", [PEERS.name, EXCHANGES_FILE.name]),
-        **_copies(charts_dir, "charts", ["*.vl.json", "*.svg", "*.csv", "*.js"]),
+        **_copies(charts_dir, "charts", ["*.vl.json", "*.csv", "*.js"]),
         **{
             f"models/{name}.json": architecture_json(of) for name, of in study.architectures.items()
         },

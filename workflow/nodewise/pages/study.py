@@ -46,7 +46,6 @@ _CELLS = {
     "batch": "batch_per_worker",
 }
 _OURS = {"measured", "emulated", "emulated soft"}
-_SIZE = re.compile(r'<svg [^>]*?width="(\d+)[\d.]*" height="(\d+)')
 
 
 @dataclass(frozen=True)
@@ -72,16 +71,11 @@ class Page:
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure as a page shows it; its specification holds all its words.
-
-    Attributes:
-        size: the width and the height of its picture, in pixels.
-    """
+    """A figure as a page shows it; its specification holds all its words."""
 
     name: str
     spec: dict[str, Any]
     csv: str
-    size: tuple[int, int]
 
     @property
     def figure(self) -> str:
@@ -321,20 +315,10 @@ def read_study(
 
 
 def read_figure(path: Path) -> Shown:
-    """Read a figure by its specification, which its data and its picture stand beside.
-
-    Raises:
-        UserError: the picture is not one.
-    """
+    """Read a figure by its specification, which its data stand beside."""
     name = path.name.removesuffix(".vl.json")
-    csv, svg = (
-        path.with_name(f"{name}.{end}").read_text(encoding="utf-8") for end in ("csv", "svg")
-    )
-    size = _SIZE.search(svg)
-    if size is None:
-        raise UserError(f"{path.with_name(name)}.svg: is not a picture of a chart; draw it again")
-    width, height = map(int, size.groups())
-    return Shown(name, json.loads(path.read_text(encoding="utf-8")), csv, (width, height))
+    csv = path.with_name(f"{name}.csv").read_text(encoding="utf-8")
+    return Shown(name, json.loads(path.read_text(encoding="utf-8")), csv)
 
 
 def setting(exchange: str, options: Mapping[str, Any]) -> str:

@@ -1,0 +1,63 @@
+"""Static pictures of charts, drawn outside of a browser."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+
+import vl_convert
+
+from nodewise.beside import beside
+from nodewise.charts import theme
+from nodewise.charts.figure import VEGA_LITE
+from nodewise.outputs import unchanged, update_folder
+
+_SPEC = ".vl.json"
+_MANY = 50  # so many pictures cost what one process more does, to get up to speed
+
+
+def draw_pictures(charts_dir: Path, out_dir: Path) -> int:
+    """Draw NAME.svg of every NAME.vl.json in `charts_dir` into `out_dir`; return how many changed.
+
+    What did not change is not drawn again; pictures of charts that are gone are removed.
+    """
+    specs = {
+        f"{path.name.removesuffix(_SPEC)}.svg": _alone(path.read_text(encoding="utf-8"))
+        for path in sorted(charts_dir.glob(f"*{_SPEC}"))
+    }
+    made_of = {name: _sha256(spec) for name, spec in specs.items()}
+    missing = sorted(specs.keys() - unchanged(out_dir, made_of))
+    half = len(missing) // 2 if len(missing) > _MANY else 0
+    files: dict[str, str | None] = dict.fromkeys(specs)
+    with beside(lambda: _drawn(specs, missing[:half])) as others:
+        files |= _drawn(specs, missing[half:])
+        files |= others.result()
+    return update_folder(out_dir, files, made_of)
+
+
+def bundle() -> str:
+    """Return Vega, Vega-Lite and vega-embed as one script without other global names."""
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
+    return f"(() => {{{script}\n}})();\n"
+
+
+def _drawn(specs: dict[str, str], names: Iterable[str]) -> dict[str, str]:
+    return {name: draw(specs[name]) for name in names}
+
+
+def draw(spec: str) -> str:
+    """Return a picture (SVG) of a specification."""
+    svg: str = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
+    return svg
+
+
+def _alone(spec: str) -> str:
+    """Return `spec` with the size of a picture, which has no page around it, and its background."""
+    sized = json.loads(spec) | {"width": theme.WIDTH, "background": "white"}
+    sized["config"] |= {"background": "white"}
+    return json.dumps(sized)
+
+
+def _sha256(spec: str) -> str:
+    return hashlib.sha256(f"{version('vl-convert-python')}\0{spec}".encode()).hexdigest()
