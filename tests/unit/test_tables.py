@@ -106,6 +106,27 @@ def test_a_record_says_itself_whether_there_were_more_workers_than_cores(tmp_pat
     assert row["flags"] == (OVERSUBSCRIBED if crowded else "")
 
 
+def test_launches_on_several_machines_are_a_caution_and_no_base_for_each_other(tmp_path):
+    records = [
+        *(make.record(make.cell(n=n)) for n in (1, 2)),
+        on("another", make.record(make.cell(n=2, repeat=1))),
+        make.record(make.cell(batch=128, n=1)),
+        on("another", make.record(make.cell(batch=128, n=2))),
+    ]
+    curves = tables_of(records, tmp_path)["curves"].set_index(["batch_per_worker", "nodes"])
+    flags = curves["flags"].to_dict()
+    assert flags.pop((64, 2)) == "launches on several machines"
+    assert [*flags.values()] == ["", "", ""]
+    assert curves["speedup"].isna().to_dict().pop((128, 2))
+    assert curves["speedup"][64, 2] > 1
+
+
+def on(processor, record):
+    """Return a record as one of another machine."""
+    provenance = record.provenance.model_copy(update={"cpu": processor})
+    return record.model_copy(update={"provenance": provenance})
+
+
 def test_without_records_the_tables_are_empty_and_keep_their_columns():
     tables = build_tables([], None)
     assert_declared(tables)

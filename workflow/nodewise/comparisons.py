@@ -24,7 +24,7 @@ SHORT_S = 0.01
 _SECONDS = [f"{part}_s" for part in ("compute", *OVERHEADS)]
 NEARLY = 0.05  # launches of the same lie further apart
 
-_AT = [*GROUP, "cluster", "label", "whole_epochs", "batch_per_worker"]
+_AT = [*GROUP, "cluster", "machine", "label", "whole_epochs", "batch_per_worker"]
 _LAUNCH = [*AXES, "kind", "data_origin", "whole_epochs"]
 
 

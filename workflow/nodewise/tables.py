@@ -156,7 +156,7 @@ CURVES = {
     "cell_id": "str",
 }
 _ALIKE = (  # of all launches of a point of a curve, but for the cell: that of the first
-    *("exchange", "options", "input", "machine", "global_batch"),
+    *("exchange", "options", "pipeline", "machine", "global_batch"),
     *("payload_bytes", "steps_per_epoch", "cell_id"),
 )
 MIDDLES = (  # of a point of a curve: medians over its launches
@@ -224,6 +224,7 @@ COLUMNS = {
 
 OVERSUBSCRIBED = "more workers than cores"
 NO_LINKS = "no network emulation"
+SEVERAL_MACHINES = "launches on several machines"
 
 
 def build_tables(
@@ -492,7 +493,10 @@ def _step_times(result: Measurement) -> Seconds:
 
 def _mean_s(of_workers: Iterable[Sequence[int]]) -> Seconds:
     """Seconds of each step, mean over the workers that have it, from microseconds of each."""
-    steps = [*zip_longest(*of_workers, fillvalue=np.nan)]
+    workers = [np.asarray(steps_us, dtype=np.float64) for steps_us in of_workers]
+    if len({len(steps_us) for steps_us in workers}) == 1:
+        return np.asarray(np.mean(workers, axis=0) / 1e6)
+    steps = [*zip_longest(*workers, fillvalue=np.nan)]
     return np.nanmean(steps, axis=1) / 1e6 if steps else np.empty(0)
 
 
@@ -593,52 +597,63 @@ def _noise_rows(measured: NoiseScale) -> Iterator[dict[str, Any]]:
 
 
 def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
-    """One row per curve point: the launches of a cell that ran to their end, together."""
-    failed = cells[cells["status"] != "ok"].groupby([*AXES]).size()
-    done = cells[cells["status"] == "ok"]
+    """One row per curve point: the launches of a cell that ran to their end, together.
+
+    Results are medians over the launches; rates and epoch times follow from the median step time.
+    """
+    done = cells[cells["status"] == "ok"].rename(columns={"input": "pipeline"})
     of_point = done.groupby(CURVE_KEY)
-    medians = of_point[[*MIDDLES]].median().to_dict("records")
-    rows = []
-    for (key, launches), middles in zip(of_point, medians, strict=True):
-        axes = dict(zip(CURVE_KEY, key, strict=True))
-        lost = int(failed.get(key[: len(AXES)], 0))
-        point = _curve_point(launches, middles)
-        rows.append(axes | point | {"failed": lost, "cells": len(launches) + lost})
-    return with_intervals(_with_speedup(typed(rows, CURVES)), done, CURVE_KEY)
+    parts = [
+        of_point[[*MIDDLES]].median(),
+        done.drop_duplicates(CURVE_KEY).set_index(CURVE_KEY)[[*_ALIKE]],
+        of_point.size().rename("repeats"),
+        of_point["oversubscribed"].any(),
+        of_point["weights"].max(),  # "random" if one launch had to
+    ]
+    rows = pd.concat(parts, axis=1).reset_index()
+    failed = cells[cells["status"] != "ok"].groupby([*AXES]).size().rename("failed").reset_index()
+    lost = rows.merge(failed, "left", [*AXES])["failed"].fillna(0)
+    step_time = rows["step_time_s"].where(rows["step_time_s"] > 0)
+    rows = rows.assign(
+        flags=_cautions(done, rows[CURVE_KEY]),
+        examples_per_s=rows["global_batch"] / step_time,
+        epoch_time_s=rows["step_time_s"] * rows["steps_per_epoch"].astype(float),
+        failed=lost,
+        cells=rows["repeats"] + lost,
+    )
+    return typed(_with_speedup(with_intervals(rows, done, CURVE_KEY)), CURVES)
 
 
-def _curve_point(launches: pd.DataFrame, medians: dict[Any, Any]) -> dict[str, Any]:
-    """Medians over the launches; rates and epoch times follow from the median step time."""
-    first = {name: launches[name].iat[0] for name in _ALIKE}  # a whole row takes ten times as long
-    step_time = medians["step_time_s"]
-    flags = launches.loc[launches["flags"] != "", "flags"]
-    cautions = dict.fromkeys(caution for of in flags for caution in of.split("; "))
-    return {
-        "exchange": first["exchange"],
-        "options": first["options"],
-        "pipeline": first["input"],
-        "machine": first["machine"],
-        "payload_bytes": first["payload_bytes"],
-        "steps_per_epoch": first["steps_per_epoch"],
-        "cell_id": first["cell_id"],
-        "repeats": len(launches),
-        "oversubscribed": bool(launches["oversubscribed"].any()),
-        # a median holds against fewer than half of its launches
-        "flags": "; ".join(cautions) if 2 * len(flags) >= len(launches) else "",
-        "weights": launches["weights"].max(),  # "random" if one launch had to
-        **medians,
-        "examples_per_s": first["global_batch"] / step_time if step_time else np.nan,
-        "epoch_time_s": step_time * first["steps_per_epoch"],
-    }
+def _cautions(done: pd.DataFrame, points: pd.DataFrame) -> "pd.Series[str]":
+    """Return the cautions of each point: those of its launches, if half of them or more have any.
+
+    A median holds against fewer. Launches on several machines are a caution of their own.
+    """
+    of_point = done.groupby(CURVE_KEY)
+    mixed = of_point["machine"].transform("nunique") > 1
+    told = done.assign(flags=done["flags"].mask(mixed, _with_machines))
+    told = told[told["flags"] != ""].groupby(CURVE_KEY)["flags"].agg([_each_once, "size"])
+    known = points.merge(told.reset_index(), "left", CURVE_KEY)
+    launches = points.merge(of_point.size().rename("launches").reset_index(), "left", CURVE_KEY)
+    return known["_each_once"].where(2 * known["size"] >= launches["launches"], "")
+
+
+def _with_machines(flags: "pd.Series[str]") -> "pd.Series[str]":
+    return (flags + "; " + SEVERAL_MACHINES).str.removeprefix("; ")
+
+
+def _each_once(flags: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys("; ".join(flags).split("; ")))
 
 
 def _with_speedup(curves: pd.DataFrame) -> pd.DataFrame:
     """Fill speed-up and efficiency against one node: the same loop without communication.
 
     That is `single`, whatever a way itself does on one node: it may be slow there, and gains
-    nothing by that. Without `single` it is the curve's own point on one node.
+    nothing by that. Without `single` it is the curve's own point on one node. It is one of the same
+    machine: of another there is no speed-up.
     """
-    key = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
+    key = [*(name for name in CURVE_KEY if name not in ("strategy", "nodes")), "machine"]
     one_node = curves[curves["nodes"] == 1].rename(columns={"examples_per_s": "base"})
     single = one_node.loc[one_node["strategy"] == SINGLE, [*key, "base"]]
     own = one_node[[*key, "strategy", "base"]]

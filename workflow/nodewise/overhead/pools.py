@@ -218,7 +218,7 @@ def _with_borrowed(curves: pd.DataFrame) -> pd.DataFrame:
     rows = curves.assign(borrowed=False)
     is_single = (rows["strategy"] == SINGLE) & (rows["nodes"] == 1)
     rest, single = rows[~is_single], rows[is_single].drop(columns="strategy")
-    at = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
+    at = [*(name for name in CURVE_KEY if name not in ("strategy", "nodes")), "machine"]
     cut = np.array([_in_micro_batches(options) for options in rest["options"]], bool)
     other = rest["exchange"].isin(_NEVER_ALONE) | cut
     alike = rest[(rest["strategy"] != SINGLE) & ~other]
