@@ -88,6 +88,36 @@ def test_a_changed_record_is_on_the_site_and_stays_as_it_was_committed(project):
     assert build(project) == set()
 
 
+def test_after_a_change_of_how_charts_look_they_are_on_the_site(project):
+    themes = project / "build/site/charts/themes.js"
+    pictures = {path: path.read_text() for path in themes.parent.glob("*.svg")}
+    source = project / "workflow/nodewise/charts/theme.py"
+    text = source.read_text()
+    assert text.count("WIDTH, HEIGHT = 720, 320") == 1
+    source.write_text(text.replace("WIDTH, HEIGHT = 720, 320", "WIDTH, HEIGHT = 600, 320"))
+    assert {"draw_charts", "draw_pictures", "render_pages", "build_site"} <= build(project)
+    assert pictures
+    assert not [path for path, before in pictures.items() if path.read_text() == before]
+    page = (project / "build/site/findings.html").read_text()
+    widths = re.findall(r'<img class="nw-still" src="[^"]+" width="(\d+)"', page)
+    assert widths
+    assert max(map(int, widths)) < 720
+
+
+def test_of_a_record_that_is_removed_nothing_stays_on_the_site(project):
+    (cell,) = (cell for cell in CELLS[0] if (cell.nodes, cell.batch) == (3, 256))
+    path = project / FOLDERS[0] / f"{cell.id}.json"
+    pages = [project / f"build/site/cells/{cell.id}.{end}" for end in ("html", "json")]
+    assert all(page.is_file() for page in pages)
+    record = path.read_text()
+    path.unlink()
+    assert build(project) == REPORTING
+    assert not any(page.exists() for page in pages)
+    search = (project / "build/site/search/search_index.json").read_text()
+    assert cell.id not in search
+    path.write_text(record)
+
+
 def test_a_folder_without_records_is_one_line_before_any_job(project):
     write_study(project, STUDY | {"records": ["data/records/nowhere"]})
     run = start(project, "snakemake", "--configfile", CONFIG, "--cores", "all")

@@ -419,7 +419,7 @@ def test_without_results_there_is_no_figure_but_what_draws_them(tmp_path):
     make.write_study(tmp_path, [])
     assert draw_all(tmp_path) == []
     names = {path.name for path in (tmp_path / "charts").iterdir()}
-    assert names == {f"vega-{VEGA_LITE}.js", "themes.js", ".written", ".made_of"}
+    assert names == {f"vega-{VEGA_LITE}.js", "themes.js", ".written", ".done"}
 
 
 def test_what_did_not_change_is_not_drawn_again(study, monkeypatch):

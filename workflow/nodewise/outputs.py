@@ -1,5 +1,6 @@
 """A folder of generated files that is brought up to date, not written anew."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -9,6 +10,8 @@ from nodewise.files import atomic, remove_leftovers, write_text
 
 MANIFEST = ".written"
 _MADE_OF = ".made_of"
+DONE = ".done"
+"""Stands for the folder in the workflow, which removes what a job makes before that job runs."""
 
 
 def unchanged(folder: Path, made_of: Mapping[str, str]) -> set[str]:
@@ -31,6 +34,8 @@ def update_folder(
     A file whose content is there already is left alone, time stamp and all; so is one without
     content, which is `unchanged`. What an earlier update wrote and this one no longer has is
     removed; files that are not ours are never touched.
+
+    `DONE` is written last, with a checksum of the whole.
 
     Args:
         folder: where they are; made if it is not there.
@@ -57,7 +62,21 @@ def update_folder(
     _list(manifest, files)
     if made_of is not None:
         write_text(folder / _MADE_OF, json.dumps(made_of))
+    write_text(folder / DONE, f"{_checksum(files, made_of or {})}\n")
     return written
+
+
+def _checksum(files: Mapping[str, str | bytes | None], made_of: Mapping[str, str]) -> str:
+    """Return what differs wherever a folder does, by what files are made of if that is told."""
+    whole = hashlib.sha256()
+    for name, content in sorted(files.items()):
+        told = made_of.get(name) or hashlib.sha256(_bytes(content)).hexdigest()
+        whole.update(f"{name}\0{told}\n".encode())
+    return whole.hexdigest()
+
+
+def _bytes(content: str | bytes | None) -> bytes:
+    return content.encode("utf-8") if isinstance(content, str) else content or b""
 
 
 def _list(manifest: Path, names: Iterable[str]) -> None:
@@ -65,7 +84,7 @@ def _list(manifest: Path, names: Iterable[str]) -> None:
 
 
 def _write(path: Path, content: str | bytes) -> bool:
-    data = content.encode("utf-8") if isinstance(content, str) else content
+    data = _bytes(content)
     if path.is_file() and path.read_bytes() == data:
         return False
     with atomic(path) as temporary:

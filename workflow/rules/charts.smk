@@ -17,9 +17,8 @@ rule draw_charts:
         registry="models/registry.yaml",
         sources=needed("charts/__init__.py"),
     output:
-        # stands for the folder, of whose specifications it has the checksums: what did not change
-        # is not written again
-        RESULTS + "/charts/.made_of",
+        # stands for the folder: charts that did not change are not written again
+        RESULTS + "/charts/.done",
     log:
         f"{RESULTS}/logs/draw_charts.log",
     params:
@@ -39,7 +38,7 @@ rule draw_pictures:
         sources=needed("charts/pictures.py"),
     output:
         # stands for the folder: pictures that did not change are not drawn again
-        RESULTS + "/pictures/.written",
+        RESULTS + "/pictures/.done",
     log:
         f"{RESULTS}/logs/draw_pictures.log",
     priority: 1  # pages of cells take less time, beside other pages or after

@@ -6,7 +6,6 @@ how links, nodes and inputs compare, `ways` how strategies do, `stacks` the bars
 `measured_figures` or `fitted_figures`.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -69,8 +68,7 @@ def draw_charts(
             raise ValueError(f"two figures have the name {name}")
         files |= {f"{name}.vl.json": spec, f"{name}.csv": csv}
     files[BUNDLE] = None if (out_dir / BUNDLE).is_file() else pictures.bundle()
-    made_of = {name: hashlib.sha256(spec.encode()).hexdigest() for name, spec, _ in written}
-    update_folder(out_dir, files | {THEMES: _themes()}, made_of)
+    update_folder(out_dir, files | {THEMES: _themes()})
     return [name for name, _, _ in written]
 
 
