@@ -119,4 +119,4 @@ localrules:
 rule all:
     input:
         RECORDS,
-        "build/site/index.html",
+        "build/site/.done",

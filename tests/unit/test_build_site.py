@@ -12,9 +12,11 @@ import pytest
 from markdown import markdown
 
 import make_records as make
+from nodewise import mkdocs_pages
 from nodewise.errors import UserError
 from nodewise.markdown_tables import Tables
-from nodewise.site import SHELL_TITLE, build_site, server
+from nodewise.shell import SHELL, SHELL_TITLE
+from nodewise.site import build_site, server
 from rendering import draw_all, render
 
 ODD = "<b>no</b> memory & “more”"
@@ -81,6 +83,93 @@ def test_a_complaint_of_mkdocs_is_a_mistake(tmp_path):
         build(tmp_path)
 
 
+# --- what did not change ---
+
+
+@pytest.fixture
+def study(site, tmp_path) -> Path:
+    """Return a copy of what the site was built from, with the site."""
+    return shutil.copytree(site.parent, tmp_path / "study")
+
+
+@pytest.fixture
+def kept(monkeypatch) -> list[set[str]]:
+    """Return what MkDocs was told not to render, for each time that it ran."""
+    told = []
+
+    def rendered(pages, out, kept):
+        told.append({*kept})
+        return mkdocs_pages.rendered(pages, out, kept)
+
+    monkeypatch.setattr("nodewise.site.rendered", rendered)
+    return told
+
+
+def contents(folder):
+    # the site map has the day on which a page was made
+    return {
+        path.relative_to(folder): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name[0] != "." and "sitemap" not in path.name
+    }
+
+
+def change(page, old, new):
+    text = page.read_text()
+    assert old in text
+    page.write_text(text.replace(old, new))
+
+
+def assert_as_built_anew(study):
+    as_brought_up_to_date = contents(study / "site")
+    shutil.rmtree(study / "site")
+    build(study)
+    assert contents(study / "site") == as_brought_up_to_date
+
+
+def test_only_pages_that_changed_are_rendered_and_the_site_is_as_if_all_were(study, kept):
+    with (study / "docs/method.md").open("a") as page:
+        page.write("\n*Really* so.\n")
+    build(study)
+    assert "<em>Really</em> so." in (study / "site/method.html").read_text()
+    assert "Really so." in (study / "site/search/search_index.json").read_text()
+    sources = {str(path.relative_to(study / "docs")) for path in study.rglob("docs/**/*.md")}
+    assert kept == [sources - {"method.md", SHELL.replace(".html", ".md")}]
+    assert_as_built_anew(study)
+
+
+def test_a_page_that_comes_or_goes_leaves_no_other_as_it_was(study, kept):
+    (study / "docs/models/more.md").write_text("# More\n\nand more\n")
+    build(study)
+    assert kept == [set()]
+    assert_as_built_anew(study)
+    (study / "docs/models/more.md").unlink()
+    build(study)
+    assert not (study / "site/models/more.html").exists()
+    assert_as_built_anew(study)
+
+
+def test_a_picture_of_another_size_is_on_a_page_that_did_not_change(study):
+    picture = next((study / "pictures").glob("*.svg"))
+    change(picture, 'height="', 'height="9')
+    build(study)
+    assert_as_built_anew(study)
+
+
+def test_a_link_to_what_a_changed_page_no_longer_has_is_found_on_one_that_did_not(study, kept):
+    (study / "docs/method.md").write_text("# Method\n")
+    (study / "docs/about.md").write_text("# About\n\n[there](method.md#method)\n")
+    build(study)
+    (study / "docs/method.md").write_text("# Otherwise\n")
+    with pytest.raises(UserError, match="strict mode"):
+        build(study)
+    assert [bool(told) for told in kept[-2:]] == [True, False]
+    (study / "docs/method.md").write_text("# Method\n\nand more\n")
+    build(study)
+    assert "about.md" in kept[-1]
+    assert_as_built_anew(study)
+
+
 # --- pictures ---
 
 
@@ -97,18 +186,16 @@ def test_the_room_of_a_picture_is_known_before_it_is_loaded(site):
 
 
 @pytest.mark.parametrize("svg", ["nothing", None])
-def test_a_picture_that_is_none_is_one_clear_line(site, tmp_path, svg):
-    folder = tmp_path / "study"
-    shutil.copytree(site.parent, folder)
-    picture = next((folder / "pictures").glob("*.svg"))
+def test_a_picture_that_is_none_is_one_clear_line(study, svg):
+    picture = next((study / "pictures").glob("*.svg"))
     if svg is None:
         picture.unlink()
     else:
         picture.write_text(svg)
-    before = (folder / "site/index.html").read_bytes()
+    before = contents(study / "site")
     with pytest.raises(UserError, match=rf"{picture.name}: is no picture of a chart; draw it"):
-        build(folder)
-    assert (folder / "site/index.html").read_bytes() == before
+        build(study)
+    assert contents(study / "site") == before
 
 
 # --- serving ---

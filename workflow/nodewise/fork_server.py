@@ -37,7 +37,7 @@ _FIRST = ("nodewise.published", "nodewise.tables", "pyarrow.parquet", "pandas.io
 _THEN = (  # what later commands of a run need, in small pieces: the first waits for one to be done
     *("scipy.linalg", "nodewise.views", "nodewise.overhead.study"),
     *("jsonschema", "altair.expr", "altair", "nodewise.charts", "nodewise.pages"),
-    *("nodewise.site", "mkdocs.commands.build"),
+    *("mkdocs.commands.build", "nodewise.site"),
     *("pymdownx.superfences", "material.plugins.search.plugin"),
 )
 _MEASURING = ("nodewise.config", "nodewise.inputs", "nodewise.train", "nodewise.data_service")
@@ -145,7 +145,7 @@ def _import_for_reports() -> Iterator[None]:
     yield
     from mkdocs.exceptions import MkDocsException
 
-    from nodewise.site import theme_templates
+    from nodewise.mkdocs_pages import theme_templates
 
     with suppress(MkDocsException):  # left to who builds a site
         theme_templates()

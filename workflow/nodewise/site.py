@@ -1,35 +1,28 @@
 """Pages -> the site, and the site -> browsers on this machine.
 
-MkDocs renders the Markdown pages, at 20 ms each whether they changed or not. The pages of cells, by
-far the most, are HTML already and lack only what surrounds every page: that is rendered once, and
-they are put into it.
+MkDocs renders the Markdown pages that changed. The pages of cells, by far the most, are HTML
+already and lack only what surrounds every page: that is rendered once, and they are put into it.
 """
 
+import hashlib
 import html
 import json
-import logging
 import re
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import groupby
 from pathlib import Path
-
-import jinja2
+from typing import Any
 
 from nodewise.errors import UserError
 from nodewise.markdown_tables import put_back
-from nodewise.outputs import update_folder
+from nodewise.mkdocs_pages import anchors, ground, rendered
+from nodewise.outputs import unchanged, update_folder
+from nodewise.shell import SHELL, SHELL_TITLE
 
-# The page whose surroundings all pages of cells get: as deep in folders as they are, since the
-# addresses in it are relative, but no cell's. Its heading is replaced by a cell, its title by that
-# of the cell.
-SHELL = "cells/-/-/-/-/-/cell.html"
-SHELL_TITLE = "TheTitleOfACell"  # only letters: the same in HTML
-
-_CONFIG = "mkdocs.yml"
-_OF_LANGUAGES = 2  # as deep in folders are templates of which one in sixty is rendered
+_INDEX = "search/search_index.json"
 
 _HEADING = re.compile(r'<h1 id="cell">.*?</h1>', re.DOTALL)
 _SUMMARY = re.compile(r'<p class="nw-sub">(.*?)</p>', re.DOTALL)
@@ -53,91 +46,136 @@ def build_site(pages: Path, cells: Path, pictures: Path, out: Path) -> int:
         UserError: MkDocs has a complaint; what it is has been logged. Or a picture is none.
         OSError: the site cannot be written.
     """
-    rendered = out / ".mkdocs"
     try:
-        files = _by_mkdocs(pages, rendered)
-        shell = files.pop(SHELL).decode()
         drawn = {path.name: path.read_text("utf-8") for path in sorted(pictures.glob("*.svg"))}
-        for name in files:
-            if name.endswith(".html"):
-                page = _with_sizes(put_back(files[name].decode()), drawn, pictures)
-                files[name] = _short(page).encode()
-        files |= {f"charts/{name}": svg.encode() for name, svg in drawn.items()}
-        entries = _add_cells(files, cells, _short(shell))
-        _add_to_search(files, entries)
+        made_of = _pages_made_of(pages, drawn)
+        kept = unchanged(out, made_of) if (out / _INDEX).is_file() else set()
+        made = _pages(pages, pictures, drawn, out, kept)
+        if kept and _lost_anchors(made, out):  # a page that is kept may have led there
+            kept = set()
+            made = _pages(pages, pictures, drawn, out, kept)
+        index = _with_kept(json.loads(made[_INDEX]), out, kept)
+        shell = made.pop(SHELL).decode()
+        files: dict[str, bytes | None] = {**made, **dict.fromkeys(kept)}
+        entries, of_cells = _add_cells(files, cells, shell, out)
+        _add_to_search(files, index, entries)
         _mend_search(files)
-        update_folder(out, files)
+        files |= {f"charts/{name}": svg.encode() for name, svg in drawn.items()}
+        update_folder(out, files, made_of | of_cells)
     except OSError as error:  # a full disk names no file, and a copy its source first
         where = error.filename2 or error.filename or f"{out}/"
         raise OSError(error.errno, error.strerror, where) from error
-    finally:
-        shutil.rmtree(rendered, ignore_errors=True)
     return len(entries)
 
 
-def _by_mkdocs(pages: Path, out: Path) -> dict[str, bytes]:
-    """Return the files that MkDocs makes of `pages`, by their paths; it needs a folder for them."""
-    from mkdocs.commands.build import build  # here: pages are rendered without MkDocs
-    from mkdocs.config import load_config
-    from mkdocs.exceptions import MkDocsException
+def _pages_made_of(pages: Path, drawn: Mapping[str, str]) -> dict[str, str]:
+    """Return what tells each page from one that would be rendered otherwise."""
+    common = ground(pages)
+    made_of = {}
+    for path in sorted(pages.rglob("*.md")):
+        name, source = _html(path.relative_to(pages)), path.read_text(encoding="utf-8")
+        sizes = [_size(drawn.get(picture, "")) for picture in _PICTURE.findall(source)]
+        if name != SHELL:
+            made_of[name] = _sha256("\0".join([common, source, *sizes]))
+    return made_of
 
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+
+def _pages(
+    pages: Path, pictures: Path, drawn: Mapping[str, str], out: Path, kept: Collection[str]
+) -> dict[str, bytes]:
+    """Return what MkDocs makes of `pages` as it stands on the site, without those that are kept."""
+    stubs = {
+        f"{name.removesuffix('.html')}.md": (out / name).read_text(encoding="utf-8")
+        for name in kept
+    }
+    folder = out / ".mkdocs"
     try:
-        config = load_config(_CONFIG, docs_dir=str(pages.resolve()), site_dir=str(out.resolve()))
-        config.theme.get_env = theme_templates  # type: ignore[method-assign]
-        build(config)
-    except MkDocsException as error:
-        raise UserError(f"{pages}: {error}") from error
-    made = [path for path in sorted(out.rglob("*")) if path.is_file()]
-    return {path.relative_to(out).as_posix(): path.read_bytes() for path in made}
+        made = rendered(pages, folder, stubs)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    for name in made:
+        if name.endswith(".html"):
+            page = _with_sizes(put_back(made[name].decode()), drawn, pictures)
+            made[name] = _short(page).encode()
+    return made
 
 
-@cache
-def theme_templates() -> jinja2.Environment:
-    """Return the theme's templates, compiled, for all that this process and its forks build.
-
-    A process builds one site: what plugins do to them is not undone.
-
-    Raises:
-        MkDocsException: the configuration is misfit; why has been logged.
-    """
-    from mkdocs.config import load_config
-
-    templates = load_config(_CONFIG, docs_dir="site").theme.get_env()
-    for name in templates.list_templates(["html"]):
-        if name.count("/") < _OF_LANGUAGES:
-            with suppress(jinja2.TemplateError):  # left to who renders it
-                templates.get_template(name)
-    return templates
+def _lost_anchors(made: Mapping[str, bytes], out: Path) -> bool:
+    """Return whether a page no longer has what links to it may have led to."""
+    again = [name for name in made if name.endswith(".html") and (out / name).is_file()]
+    return any(
+        anchors((out / name).read_text(encoding="utf-8")) - anchors(made[name].decode())
+        for name in again
+    )
 
 
-def _add_cells(files: dict[str, bytes], cells: Path, shell: str) -> list[dict[str, str]]:
+def _with_kept(index: dict[str, Any], out: Path, kept: Collection[str]) -> dict[str, Any]:
+    """Return the index of the search with what it had of pages that are kept."""
+    before: dict[str, list[dict[str, str]]] = {}
+    if kept:
+        for entry in json.loads((out / _INDEX).read_text(encoding="utf-8"))["docs"]:
+            before.setdefault(_page_of(entry), []).append(entry)
+    docs = [
+        entry
+        for page, entries in groupby(index["docs"], _page_of)
+        for entry in (before.get(page, []) if page in kept else entries)
+    ]
+    return index | {"docs": docs}
+
+
+def _page_of(entry: Mapping[str, str]) -> str:
+    return entry["location"].partition("#")[0]
+
+
+def _html(source: Path) -> str:
+    return source.with_suffix(".html").as_posix()
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _add_cells(
+    files: dict[str, bytes | None], cells: Path, shell: str, out: Path
+) -> tuple[list[dict[str, str]], dict[str, str]]:
     """Add the page of each cell, in its surroundings, and its record beside it.
 
-    Returns what the search needs of them.
+    Returns what the search needs of them, and what each page is made of.
     """
     before, after = _HEADING.split(shell)
+    found = {
+        page.relative_to(cells).as_posix(): page.read_text(encoding="utf-8")
+        for page in sorted(cells.glob("cells/*/*/*/*/*/*.html"))
+    }
+    made_of = {name: _sha256(f"{shell}\0{cell}") for name, cell in found.items()}
+    kept = unchanged(out, made_of)
     entries = []
-    for page in sorted(cells.glob("cells/*/*/*/*/*/*.html")):
-        cell, name = page.read_text(encoding="utf-8"), page.relative_to(cells).as_posix()
+    for name, cell in found.items():
         title = _text(_HEADING, cell)
         around = [part.replace(SHELL_TITLE, title) for part in (before, after)]
-        files[name] = _short(cell).join(around).encode()
-        files[f"{name.removesuffix('.html')}.json"] = page.with_suffix(".json").read_bytes()
+        files[name] = None if name in kept else _short(cell).join(around).encode()
+        record = f"{name.removesuffix('.html')}.json"
+        files[record] = (cells / record).read_bytes()
         entries.append({"location": name, "title": title, "text": _text(_SUMMARY, cell)})
-    return entries
+    return entries, made_of
 
 
 def _with_sizes(page: str, drawn: Mapping[str, str], pictures: Path) -> str:
     """Return a page that keeps the room of its pictures free before they are loaded."""
 
     def with_size(shown: re.Match[str]) -> str:
-        size = _SIZE.search(drawn.get(shown[1], ""))
-        if size is None:
+        size = _size(drawn.get(shown[1], ""))
+        if not size:
             raise UserError(f"{pictures / shown[1]}: is no picture of a chart; draw it again")
-        return f'{shown[0]} width="{size[1]}" height="{size[2]}"'
+        return f"{shown[0]} {size}"
 
     return _PICTURE.sub(with_size, page)
+
+
+def _size(svg: str) -> str:
+    """Return the size of a picture, as attributes of the element that shows it; empty if none."""
+    found = _SIZE.search(svg)
+    return f'width="{found[1]}" height="{found[2]}"' if found else ""
 
 
 def _short(page: str) -> str:
@@ -164,15 +202,16 @@ def _text(of: re.Pattern[str], page: str) -> str:
     return html.escape(" ".join(inside.split()))
 
 
-def _add_to_search(files: dict[str, bytes], entries: list[dict[str, str]]) -> None:
+def _add_to_search(
+    files: dict[str, bytes | None], index: dict[str, Any], entries: list[dict[str, str]]
+) -> None:
     """Add entries to the index of the search, and to its copy for pages opened from a folder."""
-    index = json.loads(files["search/search_index.json"])
     pages = [page for page in index["docs"] if not page["location"].startswith(SHELL)]
     for page in pages:  # a word with an entity in it is none that is searched for
         page |= {name: _signs(page[name]) for name in ("title", "text")}
     index["docs"] = [*pages, *entries]
     text = json.dumps(index, ensure_ascii=False, separators=(",", ":"))
-    files["search/search_index.json"] = text.encode()
+    files[_INDEX] = text.encode()
     files["search/search_index.js"] = f"var __index = {text}".encode()
 
 
@@ -187,7 +226,7 @@ def _sign(entity: str) -> str:
     return html.escape(html.unescape(entity)).replace("&#x27;", "'")
 
 
-def _mend_search(files: dict[str, bytes]) -> None:
+def _mend_search(files: dict[str, bytes | None]) -> None:
     """Let the theme's search (Lunr 2.3.9) tell apart states that it takes for the same.
 
     It names a state by its edges, a letter and a number each, run together: where letters are
@@ -197,9 +236,10 @@ def _mend_search(files: dict[str, bytes]) -> None:
         UserError: the search is another one.
     """
     (name,) = (name for name in files if _SEARCH.fullmatch(name))
-    if files[name].count(_STATE) != 1:
+    script = files[name] or b""
+    if script.count(_STATE) != 1:
         raise UserError(f"{name}: not the search that is known to need mending")
-    files[name] = files[name].replace(_STATE, _MENDED)
+    files[name] = script.replace(_STATE, _MENDED)
 
 
 def server(folder: Path, port: int) -> ThreadingHTTPServer:

@@ -73,7 +73,7 @@ rule render_pages:
         sources=needed("pages/__init__.py"),
     output:
         # stands for the folder: pages that did not change are not written again
-        "build/docs/index.md",
+        "build/docs/.done",
     log:
         f"{RESULTS}/logs/render_pages.log",
     params:
@@ -95,7 +95,8 @@ rule build_site:
         overrides=[path for path in SITE_SOURCES if path.startswith("site/overrides")],
         sources=needed("site.py", "markdown_tables.py"),
     output:
-        "build/site/index.html",
+        # stands for the folder: pages that did not change are not rendered again
+        "build/site/.done",
     log:
         f"{RESULTS}/logs/build_site.log",
     params:

@@ -15,7 +15,7 @@ from nodewise.pages.strategies import page_of
 from nodewise.pages.study import Measured, Page, Study
 from nodewise.quantities import counted, kind_label, write_number
 from nodewise.records import Conditions, Measurement, Record
-from nodewise.site import SHELL, SHELL_TITLE
+from nodewise.shell import SHELL, SHELL_TITLE
 from nodewise.tables import PARTS
 
 Facts = list[tuple[str, object]]

@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pandas as pd
-import yaml
 from markupsafe import Markup
 
 from nodewise import views
@@ -22,6 +21,7 @@ from nodewise.compare import read_changes
 from nodewise.config import Config, read_config
 from nodewise.datasets.registry import Entry, read_registry
 from nodewise.errors import UserError
+from nodewise.misfits import read_tree
 from nodewise.models import title_of
 from nodewise.pages.markup import Row, Table, data_table, script_json, text
 from nodewise.quantities import base_kind, counted
@@ -307,7 +307,7 @@ def read_study(
         **vars(measured),
         overhead=views.read_overhead(overhead_dir),
         figures=[read_figure(path) for path in sorted(charts_dir.glob("*.vl.json"))],
-        columns=yaml.safe_load(columns_path.read_text(encoding="utf-8")),
+        columns=read_tree(columns_path),
         calibrations=views.read_calibrations(calibration_paths),
         architectures=read_architectures(models_dir, trained) if models_dir else {},
         changes=read_changes(tables_dir.parent / CHANGES),
