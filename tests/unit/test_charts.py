@@ -654,7 +654,7 @@ def test_settings_stand_side_by_side_at_the_batches_that_all_have(tmp_path):
     assert len(rows) == 4 * 5
     figure = settings.settings(rows, {"model": "fashion_cnn"})
     assert "0.2 core, 25 Mbit/s, batch 64: " in figure.alt
-    assert figure.title.startswith("multi_worker_mirrored, one step on 4 nodes")
+    assert figure.title.startswith("MultiWorkerMirroredStrategy, one step on 4 nodes")
     order = figure.spec()["layer"][0]["encoding"]["y"]["sort"]
     assert {label.replace("|", " ") for label in order} == set(rows["setting"])
 
@@ -677,7 +677,7 @@ def test_strategies_share_the_chart_of_settings_of_a_number_of_nodes(tmp_path):
     names = [label.partition("|")[0] for label in order]
     assert names in (sorted(names), sorted(names, reverse=True)) and len(set(names)) == 2
     assert len(order) == 4 and spec["height"] >= 20 * len(order)
-    assert "custom_loop, 0.2 core, 25 Mbit/s, batch" in figure.alt
+    assert "Custom training loop, 0.2 core, 25 Mbit/s, batch" in figure.alt
 
 
 def test_one_setting_makes_no_figure_of_settings(tmp_path):

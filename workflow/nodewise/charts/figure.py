@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from altair.utils.schemapi import UndefinedType
 
 from nodewise.charts import theme
 from nodewise.quantities import KINDS, base_kind, write_number
+from nodewise.strategies import STRATEGIES
 from nodewise.titles import title_of_column
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
@@ -95,7 +96,8 @@ class Figure:
     @property
     def where(self) -> list[str]:
         """The experiment and the strategy that it is of, as far as it is of one only."""
-        return [self.of[axis] for axis in ("experiment", "line", "strategy") if axis in self.of]
+        axes = ("experiment", "line", "strategy")
+        return [called(self.of[axis]) for axis in axes if axis in self.of]
 
     def spec(self) -> dict[str, Any]:
         """Return the Vega-Lite specification, as wide as its container, with its data inline.
@@ -174,6 +176,17 @@ def whole(counts: Collection[float]) -> list[int]:
     low, high = int(min(counts)), int(max(counts))
     step = -(-(high - low + 1) // TICKS)
     return [*range(low if step == 1 else -(-low // step) * step, high + 1, step)]
+
+
+def called(name: str) -> str:
+    """Return the short title of a strategy; a name that a study gave stays as it is."""
+    return STRATEGIES[name].short_title if name in STRATEGIES else name
+
+
+def calling(names: Iterable[str]) -> str:
+    """Return the expression that labels an axis or a legend of strategies with their titles."""
+    titles = json.dumps({name: called(name) for name in sorted(set(names))})
+    return f"({titles})[datum.value] || datum.label"
 
 
 def of_lines(columns: alt.ExprRef | UndefinedType = alt.Undefined) -> alt.Legend:

@@ -1,20 +1,20 @@
-"""Static pictures of charts, drawn outside of a browser."""
+"""Static pictures of charts, drawn outside of a browser.
+
+What draws them has threads of its own: a process that is forked after the first picture has none.
+"""
 
 import hashlib
 import json
-from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
 import vl_convert
 
-from nodewise.beside import beside
 from nodewise.charts import theme
 from nodewise.charts.figure import VEGA_LITE
 from nodewise.outputs import unchanged, update_folder
 
 _SPEC = ".vl.json"
-_MANY = 50  # so many pictures cost what one process more does, to get up to speed
 
 
 def draw_pictures(charts_dir: Path, out_dir: Path) -> int:
@@ -27,12 +27,8 @@ def draw_pictures(charts_dir: Path, out_dir: Path) -> int:
         for path in sorted(charts_dir.glob(f"*{_SPEC}"))
     }
     made_of = {name: _sha256(spec) for name, spec in specs.items()}
-    missing = sorted(specs.keys() - unchanged(out_dir, made_of))
-    half = len(missing) // 2 if len(missing) > _MANY else 0
-    files: dict[str, str | None] = dict.fromkeys(specs)
-    with beside(lambda: _drawn(specs, missing[:half])) as others:
-        files |= _drawn(specs, missing[half:])
-        files |= others.result()
+    kept = unchanged(out_dir, made_of)
+    files = {name: None if name in kept else draw(spec) for name, spec in specs.items()}
     return update_folder(out_dir, files, made_of)
 
 
@@ -40,10 +36,6 @@ def bundle() -> str:
     """Return Vega, Vega-Lite and vega-embed as one script without other global names."""
     script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
     return f"(() => {{{script}\n}})();\n"
-
-
-def _drawn(specs: dict[str, str], names: Iterable[str]) -> dict[str, str]:
-    return {name: draw(specs[name]) for name in names}
 
 
 def draw(spec: str) -> str:

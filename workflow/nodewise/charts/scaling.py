@@ -15,6 +15,8 @@ from nodewise.charts.figure import (
     PHONE,
     Figure,
     View,
+    called,
+    calling,
     few,
     hollow,
     in_words,
@@ -303,10 +305,12 @@ def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
     dash = alt.StrokeDash("nodes:O", title="Nodes", legend=of_lines())
     colour, fill = batch_colour(data), batch_fill(data)
     if len(strategies) > len(theme.CATEGORIES):
-        shown = shown.assign(label=data["strategy"] + " (" + data["nodes"].astype(str) + ")")
+        shown = shown.assign(
+            label=data["strategy"].map(called) + " (" + data["nodes"].astype(str) + ")"
+        )
         colour, fill, dash = _many_lines(sorted(shown["label"].unique()))
     elif len(strategies) > MOST_LINES:
-        legend = alt.Legend(symbolOpacity=1, columns=few(2, 3, 5))
+        legend = alt.Legend(symbolOpacity=1, columns=few(1, 2, 4), labelExpr=calling(strategies))
         scale = alt.Scale(domain=strategies, range=theme.CATEGORIES[: len(strategies)])
         colour = alt.Color("strategy:N", title="Strategy", legend=legend, scale=scale)
         fill = alt.Fill("strategy:N", title="Strategy", legend=legend, scale=scale)
@@ -495,7 +499,9 @@ def _with_series(data: pd.DataFrame) -> pd.DataFrame:
     telling = next(choices, [*_TELLING[-1]])
     several = lines.groupby("kind")[telling].nunique() > 1
     named = [
-        ": ".join([kind, ", ".join(names)] if names and several.loc[kind].any() else [kind])
+        ": ".join(
+            [kind, ", ".join(map(called, names))] if names and several.loc[kind].any() else [kind]
+        )
         for kind, *names in data[["kind", *telling]].to_numpy()
     ]
     data = data.assign(series=named)

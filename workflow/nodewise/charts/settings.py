@@ -5,7 +5,7 @@ from textwrap import wrap
 import altair as alt
 import pandas as pd
 
-from nodewise.charts.figure import Figure, inline, kinds_of
+from nodewise.charts.figure import Figure, called, inline, kinds_of
 from nodewise.charts.stacks import PALE, stacked
 from nodewise.quantities import write_number
 from nodewise.views import LAUNCHES
@@ -47,11 +47,11 @@ def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         .encode(y=y, yOffset=offset, x=alt.X("step:Q"), text=alt.Text("said:N"))
     )
     words = "; ".join(
-        f"{line}, {setting}, batch {batch}: {write_number(float(step), 's')}"
+        f"{called(line)}, {setting}, batch {batch}: {write_number(float(step), 's')}"
         for line, setting, batch, step in total.to_numpy()
     )
     nodes = int(data["nodes"].iloc[0])
-    whose = f"{strategies[0]}, one" if len(strategies) == 1 else "One"
+    whose = f"{called(strategies[0])}, one" if len(strategies) == 1 else "One"
     row = max(_BAR * data["batch_per_worker"].nunique(), _LINE * (2 + max(map(_breaks, order))))
     return Figure(
         figure="settings",
@@ -75,7 +75,7 @@ def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
 
 def _label(strategy: str, setting: str, *, several: bool) -> str:
     """Return the name of a row, `|` between its lines; of one strategy, the title has its name."""
-    lines = [*([strategy] if several else []), *wrap(setting, _LETTERS)]
+    lines = [*([called(strategy)] if several else []), *wrap(setting, _LETTERS)]
     return "|".join(lines)
 
 

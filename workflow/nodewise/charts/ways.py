@@ -6,8 +6,11 @@ import pandas as pd
 from nodewise.charts import theme
 from nodewise.charts.figure import (
     LOG,
+    PHONE,
     Figure,
     View,
+    called,
+    calling,
     few,
     hollow,
     inline,
@@ -142,19 +145,25 @@ def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
 def _devices(rows: pd.DataFrame) -> str:
     """Say which strategies use devices of one process instead of nodes, if any."""
     names = sorted(rows.loc[rows["exchange"] == DEVICES, "strategy"].unique())
-    said = f"{' and '.join(names)}: devices of one process, with no network between them. "
-    return said if names else ""
+    who = " and ".join(map(called, names))
+    return f"{who}: devices of one process, with no network between them. " if names else ""
 
 
 def _strategies(data: pd.DataFrame, by: str, how: str, order: str = "descending") -> alt.Y:
     """Return the strategies as rows, the best one uppermost."""
     values = data.groupby("strategy")[by].agg(how)
     ranked = list(values.sort_values(ascending=order == "ascending").index)
-    return alt.Y("strategy:N", title=None, sort=ranked).axis(labelLimit=150, ticks=False, grid=True)
+    axis = alt.Axis(
+        labelExpr=calling(ranked),
+        labelLimit=alt.ExprRef(f"{PHONE} ? 110 : 200"),
+        ticks=False,
+        grid=True,
+    )
+    return alt.Y("strategy:N", title=None, sort=ranked, axis=axis)
 
 
 def _ranked(data: pd.DataFrame, value: str, unit: str) -> str:
     """Say the strategies' values on the most nodes, the largest first."""
     last = data[data["nodes"] == data["nodes"].max()].sort_values(value, ascending=False)
     pairs = zip(last["strategy"], last[value], strict=True)
-    return ", ".join(f"{strategy} {write_number(number, unit)}" for strategy, number in pairs)
+    return ", ".join(f"{called(name)} {write_number(number, unit)}" for name, number in pairs)
