@@ -20,6 +20,10 @@ CONTROLS = """() => [...document.querySelectorAll(
     one.tabIndex >= 0 && !one.disabled && one.checkVisibility({ visibilityProperty: true })
     && !one.closest('svg, .md-top') && one.getClientRects().length > 0)"""
 
+# the rows of a table are alike, and take axe most of its time
+FEWER_ROWS = """() => document.querySelectorAll('article tbody tr:nth-child(n + 7)')
+  .forEach((row) => row.remove())"""
+
 
 @pytest.fixture(scope="session")
 def of_each_kind(site, html):
@@ -69,6 +73,7 @@ def test_nobody_is_kept_out_of_any_kind_of_page(watched, of_each_kind):
     for path in of_each_kind:
         page = watched.open(path)
         page.evaluate("document.querySelector('article details')?.setAttribute('open', '')")
+        page.evaluate(FEWER_ROWS)
         found[path, "light"] = barriers(page, RULES)
         found[path, "keyboard"] = out_of_reach(page)
         page.locator("label[title='Switch to dark']").click()
