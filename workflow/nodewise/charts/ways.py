@@ -155,7 +155,7 @@ def _strategies(data: pd.DataFrame, by: str, how: str, order: str = "descending"
     ranked = list(values.sort_values(ascending=order == "ascending").index)
     axis = alt.Axis(
         labelExpr=calling(ranked),
-        labelLimit=alt.ExprRef(f"{PHONE} ? 110 : 200"),
+        labelLimit=alt.ExprRef(f"{PHONE} ? 150 : 200"),
         ticks=False,
         grid=True,
     )
