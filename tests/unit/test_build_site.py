@@ -15,8 +15,9 @@ import make_records as make
 from nodewise import mkdocs_pages
 from nodewise.errors import UserError
 from nodewise.markdown_tables import Tables
+from nodewise.serving import server
 from nodewise.shell import SHELL, SHELL_TITLE
-from nodewise.site import build_site, server
+from nodewise.site import build_site
 from rendering import draw_all, render
 
 ODD = "<b>no</b> memory & “more”"

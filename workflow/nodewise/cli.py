@@ -625,7 +625,7 @@ def serve(
 
     Example: nodewise serve --port 8080
     """
-    from nodewise.site import server
+    from nodewise.serving import server
 
     with server(folder, port) as serving, suppress(KeyboardInterrupt):
         typer.echo(f"http://127.0.0.1:{serving.server_port}/")

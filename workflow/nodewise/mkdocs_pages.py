@@ -1,6 +1,5 @@
 """Markdown pages -> HTML by MkDocs, which takes 20 ms for each: only for those that changed."""
 
-import hashlib
 import html
 import logging
 import os
@@ -21,6 +20,7 @@ from mkdocs.structure.pages import Page
 
 from nodewise.errors import UserError
 from nodewise.imports import imported
+from nodewise.outputs import digest
 
 _CONFIG = "mkdocs.yml"
 _OVERRIDES = Path("site/overrides")
@@ -45,10 +45,10 @@ class _Stubs(BasePlugin):  # type: ignore[type-arg, no-untyped-call]
 def ground(pages: Path) -> str:
     """Return what decides about every page beside its source: libraries, theme, which there are."""
     files = [Path(_CONFIG), *sorted(_OVERRIDES.rglob("*.html")), *imported("site.py")]
-    told = [os.environ.get("SITE_URL", ""), *map(version, _LIBRARIES)]  # all that it reads
+    told = [os.environ.get("SITE_URL", ""), *map(version, _LIBRARIES)]  # which mkdocs.yml reads
     told += [path.relative_to(pages).as_posix() for path in sorted(pages.rglob("*.md"))]
     told += [path.read_text(encoding="utf-8") for path in files]
-    return hashlib.sha256("\0".join(told).encode()).hexdigest()
+    return digest(*told)
 
 
 def rendered(pages: Path, out: Path, kept: Mapping[str, str]) -> dict[str, bytes]:

@@ -14,6 +14,11 @@ DONE = ".done"
 """Stands for the folder in the workflow, which removes what a job makes before that job runs."""
 
 
+def digest(*texts: str) -> str:
+    """Return what tells a file that is made of `texts` from one that is made of others."""
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
 def unchanged(folder: Path, made_of: Mapping[str, str]) -> set[str]:
     """Return those of the files (relative path -> what it is made of) that need not be made again.
 

@@ -1,17 +1,15 @@
-"""Pages -> the site, and the site -> browsers on this machine.
+"""Pages -> the site.
 
 MkDocs renders the Markdown pages that changed. The pages of cells, by far the most, are HTML
 already and lack only what surrounds every page: that is rendered once, and they are put into it.
 """
 
-import hashlib
 import html
 import json
 import re
 import shutil
 from collections.abc import Collection, Mapping
-from functools import cache, partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from typing import Any
 from nodewise.errors import UserError
 from nodewise.markdown_tables import put_back
 from nodewise.mkdocs_pages import anchors, ground, rendered
-from nodewise.outputs import unchanged, update_folder
+from nodewise.outputs import digest, unchanged, update_folder
 from nodewise.shell import SHELL, SHELL_TITLE
 
 _INDEX = "search/search_index.json"
@@ -48,12 +46,13 @@ def build_site(pages: Path, cells: Path, pictures: Path, out: Path) -> int:
     """
     try:
         drawn = {path.name: path.read_text("utf-8") for path in sorted(pictures.glob("*.svg"))}
-        made_of = _pages_made_of(pages, drawn)
+        sizes = {name: _size(svg) for name, svg in drawn.items()}
+        made_of = _pages_made_of(pages, sizes)
         kept = unchanged(out, made_of) if (out / _INDEX).is_file() else set()
-        made = _pages(pages, pictures, drawn, out, kept)
+        made = _pages(pages, pictures, sizes, out, kept)
         if kept and _lost_anchors(made, out):  # a page that is kept may have led there
             kept = set()
-            made = _pages(pages, pictures, drawn, out, kept)
+            made = _pages(pages, pictures, sizes, out, kept)
         index = _with_kept(json.loads(made[_INDEX]), out, kept)
         shell = made.pop(SHELL).decode()
         files: dict[str, bytes | None] = {**made, **dict.fromkeys(kept)}
@@ -68,20 +67,20 @@ def build_site(pages: Path, cells: Path, pictures: Path, out: Path) -> int:
     return len(entries)
 
 
-def _pages_made_of(pages: Path, drawn: Mapping[str, str]) -> dict[str, str]:
+def _pages_made_of(pages: Path, sizes: Mapping[str, str]) -> dict[str, str]:
     """Return what tells each page from one that would be rendered otherwise."""
     common = ground(pages)
     made_of = {}
     for path in sorted(pages.rglob("*.md")):
         name, source = _html(path.relative_to(pages)), path.read_text(encoding="utf-8")
-        sizes = [_size(drawn.get(picture, "")) for picture in _PICTURE.findall(source)]
+        shown = [sizes.get(picture, "") for picture in _PICTURE.findall(source)]
         if name != SHELL:
-            made_of[name] = _sha256("\0".join([common, source, *sizes]))
+            made_of[name] = digest(common, source, *shown)
     return made_of
 
 
 def _pages(
-    pages: Path, pictures: Path, drawn: Mapping[str, str], out: Path, kept: Collection[str]
+    pages: Path, pictures: Path, sizes: Mapping[str, str], out: Path, kept: Collection[str]
 ) -> dict[str, bytes]:
     """Return what MkDocs makes of `pages` as it stands on the site, without those that are kept."""
     stubs = {
@@ -95,7 +94,7 @@ def _pages(
         shutil.rmtree(folder, ignore_errors=True)
     for name in made:
         if name.endswith(".html"):
-            page = _with_sizes(put_back(made[name].decode()), drawn, pictures)
+            page = _with_sizes(put_back(made[name].decode()), sizes, pictures)
             made[name] = _short(page).encode()
     return made
 
@@ -131,10 +130,6 @@ def _html(source: Path) -> str:
     return source.with_suffix(".html").as_posix()
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _add_cells(
     files: dict[str, bytes | None], cells: Path, shell: str, out: Path
 ) -> tuple[list[dict[str, str]], dict[str, str]]:
@@ -147,7 +142,7 @@ def _add_cells(
         page.relative_to(cells).as_posix(): page.read_text(encoding="utf-8")
         for page in sorted(cells.glob("cells/*/*/*/*/*/*.html"))
     }
-    made_of = {name: _sha256(f"{shell}\0{cell}") for name, cell in found.items()}
+    made_of = {name: digest(shell, cell) for name, cell in found.items()}
     kept = unchanged(out, made_of)
     entries = []
     for name, cell in found.items():
@@ -160,11 +155,11 @@ def _add_cells(
     return entries, made_of
 
 
-def _with_sizes(page: str, drawn: Mapping[str, str], pictures: Path) -> str:
+def _with_sizes(page: str, sizes: Mapping[str, str], pictures: Path) -> str:
     """Return a page that keeps the room of its pictures free before they are loaded."""
 
     def with_size(shown: re.Match[str]) -> str:
-        size = _size(drawn.get(shown[1], ""))
+        size = sizes.get(shown[1])
         if not size:
             raise UserError(f"{pictures / shown[1]}: is no picture of a chart; draw it again")
         return f"{shown[0]} {size}"
@@ -240,18 +235,3 @@ def _mend_search(files: dict[str, bytes | None]) -> None:
     if script.count(_STATE) != 1:
         raise UserError(f"{name}: not the search that is known to need mending")
     files[name] = script.replace(_STATE, _MENDED)
-
-
-def server(folder: Path, port: int) -> ThreadingHTTPServer:
-    """Return a server of the site in `folder` that only this machine can reach; 0: any free port.
-
-    Raises:
-        UserError: there is no site, or no such port is free.
-    """
-    if not (folder / "index.html").is_file():
-        raise UserError(f"{folder}: there is no site; make site builds that of our measurements")
-    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
-    try:
-        return ThreadingHTTPServer(("127.0.0.1", port), handler)
-    except OSError as error:
-        raise UserError(f"port {port}: {error.strerror}; another: --port 0") from error

@@ -3,7 +3,6 @@
 What draws them has threads of its own: a process that is forked after the first picture has none.
 """
 
-import hashlib
 import json
 from importlib.metadata import version
 from pathlib import Path
@@ -12,7 +11,7 @@ import vl_convert
 
 from nodewise.charts import theme
 from nodewise.charts.figure import VEGA_LITE
-from nodewise.outputs import unchanged, update_folder
+from nodewise.outputs import digest, unchanged, update_folder
 
 _SPEC = ".vl.json"
 
@@ -26,7 +25,8 @@ def draw_pictures(charts_dir: Path, out_dir: Path) -> int:
         f"{path.name.removesuffix(_SPEC)}.svg": _alone(path.read_text(encoding="utf-8"))
         for path in sorted(charts_dir.glob(f"*{_SPEC}"))
     }
-    made_of = {name: _sha256(spec) for name, spec in specs.items()}
+    drawn_by = version("vl-convert-python")
+    made_of = {name: digest(drawn_by, spec) for name, spec in specs.items()}
     kept = unchanged(out_dir, made_of)
     files = {name: None if name in kept else draw(spec) for name, spec in specs.items()}
     return update_folder(out_dir, files, made_of)
@@ -49,7 +49,3 @@ def _alone(spec: str) -> str:
     sized = json.loads(spec) | {"width": theme.WIDTH, "background": "white"}
     sized["config"] |= {"background": "white"}
     return json.dumps(sized)
-
-
-def _sha256(spec: str) -> str:
-    return hashlib.sha256(f"{version('vl-convert-python')}\0{spec}".encode()).hexdigest()

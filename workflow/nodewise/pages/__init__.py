@@ -4,7 +4,6 @@ A page is a template and a context. The contexts are made by one module per part
 text and numbers in them pass through `markup`. MkDocs builds the site from the pages.
 """
 
-import hashlib
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +20,7 @@ from nodewise.beside import beside
 from nodewise.calibration import calibration_json
 from nodewise.imports import imported
 from nodewise.models import MODELS_DIR
-from nodewise.outputs import unchanged, update_folder
+from nodewise.outputs import digest, unchanged, update_folder
 from nodewise.pages import (
     about,
     calibration,
@@ -175,7 +174,7 @@ def _made_of(
     said = {path: repr(row) for path, (row, _) in cell_rows.items()}
     made_of: dict[str, str] = {}
     for path, (row, others) in cell_rows.items():
-        told = _sha256(ground, said[path], *(said[other["page"]] for other in others))
+        told = digest(ground, said[path], *(said[other["page"]] for other in others))
         made_of |= {path: told, cells.record_path(row): told}
     return made_of
 
@@ -190,11 +189,7 @@ def _ground(study: Measured, config_path: Path, templates: Path) -> str:
         *imported(_SOURCE),
     ]
     contents = [path.read_text(encoding="utf-8") for path in files]
-    return _sha256(jinja2.__version__, str(study.stand_in), *contents)
-
-
-def _sha256(*texts: str) -> str:
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+    return digest(jinja2.__version__, str(study.stand_in), *contents)
 
 
 def compile_templates(templates: Path) -> None:
