@@ -15,6 +15,7 @@ import make_records as make
 from nodewise import mkdocs_pages
 from nodewise.errors import UserError
 from nodewise.markdown_tables import Tables
+from nodewise.pages.study import trained_by
 from nodewise.serving import server
 from nodewise.shell import SHELL, SHELL_TITLE
 from nodewise.site import build_site
@@ -42,7 +43,8 @@ def build(folder: Path) -> int:
 def test_a_cell_has_the_head_and_the_navigation_of_every_page(site, cell):
     page = (site / f"cells/{cell.id}.html").read_text()
     assert page.count("<html") == page.count("</html>") == page.count("<h1") == 1
-    assert f"batch {cell.batch}, 1 node, launch 0" in page.partition("</title>")[0]
+    title = page.partition("</title>")[0]
+    assert f"{trained_by(cell)}, batch {cell.batch}, 1 node, launch 0" in title
     assert 'href="../../../../../../results/index.html"' in page
     assert SHELL_TITLE not in page
 

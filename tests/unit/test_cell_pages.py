@@ -8,6 +8,7 @@ import pytest
 import make_records as make
 from nodewise import pages
 from nodewise.pages import render_cells
+from nodewise.pages.study import trained_by
 from rendering import CONFIG
 
 CELLS = [make.cell(batch=batch, repeat=repeat) for batch in (64, 128) for repeat in (0, 1)]
@@ -73,3 +74,10 @@ def test_a_page_or_record_that_was_deleted_is_made_anew(folder):
     (folder / f"cells/cells/{CELLS[2].id}.json").unlink()
     render(folder)
     assert contents(folder / "cells") == whole
+
+
+def test_a_variant_of_a_strategy_is_told_by_its_setting():
+    options = {"period": 20}
+    of = {"n": 2, "strategy": "parameter_averaging", "options": options}
+    plain, variant = make.cell(**of), make.cell(**of, variant="rarely")
+    assert trained_by(variant) == f"{trained_by(plain)} (every 20 steps)"

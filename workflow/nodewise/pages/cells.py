@@ -12,7 +12,7 @@ from markupsafe import Markup
 from nodewise.cells import Cell, Emulated
 from nodewise.pages.markup import Column, Row, Table, number, table
 from nodewise.pages.strategies import page_of
-from nodewise.pages.study import Measured, Page, Study
+from nodewise.pages.study import Measured, Page, Study, trained_by
 from nodewise.quantities import counted, kind_label, write_number
 from nodewise.records import Conditions, Measurement, Record
 from nodewise.shell import SHELL, SHELL_TITLE
@@ -72,8 +72,8 @@ def page(study: Measured, row: Row, others: list[Row]) -> Page:
     record = study.records[row["cell_id"]]
     plural = "s" if row["nodes"] > 1 else ""
     title = (
-        f"{study.model_title(row['model'])}, batch {row['batch_per_worker']}, "
-        f"{row['nodes']} node{plural}, launch {row['repeat']}"
+        f"{study.model_title(row['model'])}, {trained_by(record.cell)}, "
+        f"batch {row['batch_per_worker']}, {row['nodes']} node{plural}, launch {row['repeat']}"
     )
     context = {
         "status": row["status"],

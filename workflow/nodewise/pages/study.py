@@ -16,7 +16,7 @@ from markupsafe import Markup
 from nodewise import views
 from nodewise.architecture import Architecture, read_architectures
 from nodewise.calibration import Calibration
-from nodewise.cells import parse_id
+from nodewise.cells import Cell, parse_id
 from nodewise.compare import read_changes
 from nodewise.config import Config, read_config
 from nodewise.datasets.registry import Entry, read_registry
@@ -211,9 +211,7 @@ class Measured:
         of = cells.loc[cells["strategy"] == name, "cell_id"]
         if of.empty:
             return name
-        cell = self.records[of.iloc[0]].cell
-        exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
-        return f"{self.strategy_title(cell.strategy)} ({setting(exchange, cell.options) or name})"
+        return trained_by(self.records[of.iloc[0]].cell)
 
     def named_strategy(self, name: str) -> Markup:
         """Return a strategy for a table: its title, and below it its name."""
@@ -319,6 +317,15 @@ def read_figure(path: Path) -> Shown:
     name = path.name.removesuffix(".vl.json")
     csv = path.with_name(f"{name}.csv").read_text(encoding="utf-8")
     return Shown(name, json.loads(path.read_text(encoding="utf-8")), csv)
+
+
+def trained_by(cell: Cell) -> str:
+    """Return what a sentence calls the strategy of a cell; of a variant, its setting, too."""
+    strategy = STRATEGIES[cell.strategy]
+    if cell.strategy_name == cell.strategy:
+        return strategy.short_title
+    said = setting(strategy.exchange_of(cell.options), cell.options) or cell.strategy_name
+    return f"{strategy.short_title} ({said})"
 
 
 def setting(exchange: str, options: Mapping[str, Any]) -> str:

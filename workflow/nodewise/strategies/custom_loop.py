@@ -1,9 +1,8 @@
 """A training loop of our own: data parallelism with as little around it as there can be.
 
 Synchronous like MultiWorkerMirroredStrategy and on its ring, but with plain variables, the gradient
-in one buffer, and max pooling compiled. Steps follow each other inside TensorFlow,
-which takes their batches from the input pipeline itself; Python is back only after `_AT_ONCE` of
-them.
+in one buffer and found by quicker kernels. Steps follow each other inside TensorFlow, which takes
+their batches from the input pipeline itself; Python is back only after `_AT_ONCE` of them.
 """
 
 import time
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
-from nodewise.strategies import base, pooling
+from nodewise.strategies import base, quick_gradients
 from nodewise.strategies.multi_worker_mirrored import Ring
 
 # More would gain less than measurements scatter. The same on all workers: messages of a loop carry
@@ -26,7 +25,7 @@ class Strategy(base.Strategy):
     def __init__(self, job: base.Job) -> None:
         self._alone = job.size == 1
         self._ring = Ring()
-        self._replica = base.Replica(job, pooling.gradients)
+        self._replica = base.Replica(job, quick_gradients.gradients)
         self.model = self._replica.model
         self.optimizer = self._replica.optimizer
         self._step = tf.function(self._fused, autograph=False)

@@ -4,51 +4,52 @@ On a CPU, TensorFlow's own takes as long as the convolution of a small network: 
 number after the other, twice. XLA compiles element-wise work well there, but not convolutions. The
 largest of some values keeps its place when a bias is added to all of them and a ReLU follows, so
 that both, and their gradients, can be left to the largest: a quarter of the work for 2×2 windows.
+
+A small convolution of images with one channel is element-wise work, too: some products for each
+value. It is compiled along with its pooling, so that what is pooled never goes through memory.
 """
 
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
-import keras
 import tensorflow as tf
 
-from nodewise.strategies import base
-
 _UNROLLED = 16  # places in a window, each some operations to compile
+_PRODUCTS = 64  # in all places of a window, of a convolution that is compiled along
+
+
+# a value, and what gives the gradients of what it is made from
+Differentiable = tuple[tf.Tensor, Callable[..., Any]]
 
 
 class Window(NamedTuple):
-    """What max pooling takes the largest value of, and whether a ReLU comes before it."""
+    """What max pooling takes the largest value of; none overlaps another.
+
+    `relu`: whether a ReLU comes before it; `rest`: how many rows and columns are in no window.
+    """
 
     height: int
     width: int
     relu: bool
+    rest: tuple[int, int]
 
 
-def gradients(
-    model: keras.Model, job: base.Job, x: tf.Tensor, y: tf.Tensor
-) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Return what `base.gradients` does, to rounding; only inside a `tf.function`."""
-    logits = model(x, training=True)
-    _compile_pooling(tf.compat.v1.get_default_graph())
-    loss_sum = tf.reduce_sum(job.loss(y, logits))
-    weights = [variable.value for variable in model.trainable_variables]
-    found = tf.gradients(loss_sum / job.global_batch, weights)
-    return [tf.convert_to_tensor(g) for g in found], base.score(loss_sum, logits, y)
-
-
-def _compile_pooling(graph: tf.Graph) -> None:
+def compile_pooling(graph: tf.Graph) -> None:
     """Have all that takes the output of a max pooling take that of a compiled one."""
     for pool in graph.get_operations():
-        if pool.type != "MaxPool" or not _is_plain(pool):
-            continue
-        (old,) = pool.outputs
-        takers = old.consumers()
-        new = _pooled(pool)
-        for taker in takers:
-            for place, taken in enumerate(taker.inputs):
-                if taken is old:
-                    taker._update_input(place, new)
+        if pool.type == "MaxPool" and _is_plain(pool):
+            take_instead(pool.outputs[0], _pooled)
+
+
+def take_instead(old: tf.Tensor, make: Callable[[tf.Operation], tf.Tensor]) -> None:
+    """Have all that takes a tensor take what `make` makes of its operation."""
+    takers = old.consumers()
+    new = make(old.op)
+    for taker in takers:
+        for place, taken in enumerate(taker.inputs):
+            if taken is old:
+                taker._update_input(place, new)
 
 
 def _is_plain(pool: tf.Operation) -> bool:
@@ -68,19 +69,60 @@ def _pooled(pool: tf.Operation) -> tf.Tensor:
     """Return what a max pooling does; bias and ReLU before it come after it."""
     _, height, width, _ = pool.get_attr("ksize")
     (x,) = pool.inputs
-    window = Window(height, width, relu=x.op.type == "Relu")
-    if window.relu:
+    relu = x.op.type == "Relu"
+    if relu:
         (x,) = x.op.inputs
     bias = tf.zeros(x.shape[-1:], x.dtype)
     if x.op.type in ("BiasAdd", "AddV2") and _is_of_channels(x.op.inputs[1], x.shape[-1]):
         x, bias = x.op.inputs[0], tf.reshape(x.op.inputs[1], [-1])
-
-    def pooled(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
-        largest, y = _forward(x, bias, window)
-        return y, lambda gradient: _backward(x, largest, y, gradient, window)
-
-    found: tf.Tensor = tf.custom_gradient(pooled)(x, bias)
+    window = Window(height, width, relu, (x.shape[1] % height, x.shape[2] % width))
+    found: tf.Tensor
+    if _is_few_products(x.op, window):
+        padding = x.op.get_attr("padding").decode()
+        found = tf.custom_gradient(
+            lambda images, filters, bias: _convolve_and_pool(images, filters, bias, window, padding)
+        )(*x.op.inputs, bias)
+    else:
+        found = tf.custom_gradient(lambda x, bias: _pool(x, bias, window))(x, bias)
     return found
+
+
+def _is_few_products(operation: tf.Operation, window: Window) -> bool:
+    """Tell whether it is a small convolution of images of one channel, as Keras makes them."""
+    if operation.type != "Conv2D":
+        return False
+    images, filters = operation.inputs
+    products = window.height * window.width * (filters.shape.num_elements() or 0)
+    return bool(
+        images.shape[-1] == 1
+        and images.shape[1:].is_fully_defined()
+        and products <= _PRODUCTS * filters.shape[-1]
+        and operation.get_attr("data_format") == b"NHWC"
+        and operation.get_attr("padding") in (b"SAME", b"VALID")
+        and {*operation.get_attr("strides"), *operation.get_attr("dilations")} == {1}
+    )
+
+
+def _pool(x: tf.Tensor, bias: tf.Tensor, window: Window) -> Differentiable:
+    first, y = _forward(x, bias, window)
+    return y, lambda gradient: _backward(first, gradient, window)
+
+
+def _convolve_and_pool(
+    images: tf.Tensor, filters: tf.Tensor, bias: tf.Tensor, window: Window, padding: str
+) -> Differentiable:
+    first, y = _forward_convolved(images, filters, bias, window, padding)
+
+    def gradients(gradient: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        of_x, of_bias = _backward(first, gradient, window)
+        how: dict[str, Any] = {"out_backprop": of_x, "strides": [1] * 4, "padding": padding}
+        return (
+            tf.raw_ops.Conv2DBackpropInput(input_sizes=tf.shape(images), filter=filters, **how),
+            tf.raw_ops.Conv2DBackpropFilter(input=images, filter_sizes=filters.shape, **how),
+            of_bias,
+        )
+
+    return y, gradients
 
 
 def _is_of_channels(added: tf.Tensor, channels: int) -> bool:
@@ -88,53 +130,90 @@ def _is_of_channels(added: tf.Tensor, channels: int) -> bool:
     return bool(added.shape.num_elements() == channels == added.shape[-1])
 
 
-def _largest(x: tf.Tensor, bias: tf.Tensor, window: Window) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the largest values of the windows of x, and these with the bias and ReLU.
+def _largest(
+    places: list[tf.Tensor], bias: tf.Tensor, window: Window
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return where in its window the first largest value is, and it with bias and ReLU.
 
     Args:
-        x: what is pooled, (images, rows, columns, channels).
+        places: for each place in a window the values there, (images, down, across, channels).
         bias: (channels,).
-        window: none overlaps another.
+        window: which.
+
+    Returns:
+        (images, down, across, channels), uint8: places are counted row by row, as TensorFlow does;
+        one more than there are is none, where the ReLU lets nothing pass. And the values.
     """
-    largest = tf.reduce_max(_windows(x, window), axis=[2, 4])
+    largest = reduce(tf.maximum, places)
     y = largest + bias
-    return largest, tf.nn.relu(y) if window.relu else y
+    first = tf.fill(tf.shape(y), tf.constant(len(places) - 1, tf.uint8))
+    for number, values in reversed([*enumerate(places[:-1])]):
+        first = tf.where(values == largest, tf.constant(number, tf.uint8), first)
+    if window.relu:
+        first = tf.where(y > 0, first, tf.constant(len(places), tf.uint8))
+        y = tf.nn.relu(y)
+    return first, y
 
 
 def _to_first_largest(
-    x: tf.Tensor, largest: tf.Tensor, y: tf.Tensor, gradient: tf.Tensor, window: Window
+    first: tf.Tensor, gradient: tf.Tensor, window: Window
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the gradients of x and of the bias: of a window, all is its first largest value's.
+    """Return the gradients of what is pooled and of the bias.
 
-    First row by row, as TensorFlow has it. `largest` and `y` are what `_largest` returned,
-    `gradient` is that of `y`.
+    Of a window, all is its first largest value's. `first` is what `_largest` returned, `gradient`
+    that of the values.
     """
-    if window.relu:
-        gradient = tf.where(y > 0, gradient, 0)
-    windows = _windows(x, window)
-    is_largest = tf.equal(windows, largest[:, :, None, :, None, :])
-    left = tf.ones_like(gradient, tf.bool)
-    lines = []
-    for i in range(window.height):
-        line = []
-        for j in range(window.width):
-            here = is_largest[:, :, i, :, j] & left
-            line.append(tf.where(here, gradient, 0))
-            left &= ~here
-        lines.append(tf.stack(line, axis=3))
-    _, down, height, across, width, channels = windows.shape
-    inside = tf.reshape(tf.stack(lines, axis=2), [-1, down * height, across * width, channels])
-    rest = [[0, x.shape[axis] - inside.shape[axis]] for axis in (1, 2)]
-    return tf.pad(inside, [[0, 0], *rest, [0, 0]]), tf.reduce_sum(gradient, axis=[0, 1, 2])
+    count = window.height * window.width
+    numbers = tf.reshape(tf.range(count), [1, 1, window.height, 1, window.width, 1])
+    here = first[:, :, None, :, None, :] == tf.cast(numbers, tf.uint8)
+    inside = tf.where(here, gradient[:, :, None, :, None, :], 0)
+    _, down, across, channels = gradient.shape
+    inside = tf.reshape(inside, [-1, down * window.height, across * window.width, channels])
+    passed = tf.where(first < tf.constant(count, tf.uint8), gradient, 0)
+    below, beside = window.rest
+    return (
+        tf.pad(inside, [[0, 0], [0, below], [0, beside], [0, 0]]),
+        tf.reduce_sum(passed, axis=[0, 1, 2]),
+    )
 
 
-def _windows(x: tf.Tensor, window: Window) -> tf.Tensor:
-    """Return x by windows, (images, down, height, across, width, channels), without the rest."""
+def _places(x: tf.Tensor, window: Window) -> list[tf.Tensor]:
+    """Return for each place in a window the values of x there, (images, down, across, channels)."""
     _, rows, columns, channels = x.shape
     down, across = rows // window.height, columns // window.width
     inside = x[:, : down * window.height, : across * window.width]
-    return tf.reshape(inside, [-1, down, window.height, across, window.width, channels])
+    windows = tf.reshape(inside, [-1, down, window.height, across, window.width, channels])
+    return [windows[:, :, i, :, j] for i in range(window.height) for j in range(window.width)]
 
 
-_forward = tf.function(_largest, jit_compile=True, autograph=False)
-_backward = tf.function(_to_first_largest, jit_compile=True, autograph=False)
+def _places_convolved(
+    images: tf.Tensor, filters: tf.Tensor, window: Window, padding: str
+) -> list[tf.Tensor]:
+    """Return the `_places` of a convolution of images, (images, rows, columns, 1)."""
+    rows, columns, _, _ = filters.shape
+    if padding == "SAME":
+        around = [[(size - 1) // 2, size // 2] for size in (rows, columns)]
+        images = tf.pad(images, [[0, 0], *around, [0, 0]])
+    # where the windows begin, as many rows and columns as are left of them
+    down = window.height * ((images.shape[1] - rows + 1) // window.height)
+    across = window.width * ((images.shape[2] - columns + 1) // window.width)
+
+    def value(i: int, j: int) -> tf.Tensor:
+        return sum(
+            images[:, i + a : i + a + down : window.height, j + b : j + b + across : window.width]
+            * filters[a, b, 0]
+            for a in range(rows)
+            for b in range(columns)
+        )
+
+    return [value(i, j) for i in range(window.height) for j in range(window.width)]
+
+
+_compiled = partial(tf.function, jit_compile=True, autograph=False)
+_forward = _compiled(lambda x, bias, window: _largest(_places(x, window), bias, window))
+_forward_convolved = _compiled(
+    lambda images, filters, bias, window, padding: _largest(
+        _places_convolved(images, filters, window, padding), bias, window
+    )
+)
+_backward = _compiled(_to_first_largest)

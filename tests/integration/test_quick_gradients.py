@@ -1,4 +1,4 @@
-"""Compiled max pooling does what TensorFlow's own does, bit by bit, whichever value wins."""
+"""Quick gradients are TensorFlow's own to rounding, whichever value a pooling takes."""
 
 import keras
 import numpy as np
@@ -6,8 +6,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from nodewise.strategies import base
-from nodewise.strategies import pooling as compiled
+from nodewise.strategies import base, quick_gradients
 
 IMAGES, CHANNELS, CLASSES = 6, 3, 4
 
@@ -48,7 +47,7 @@ def test_images_may_have_any_size():
             [keras.Input((None, None, CHANNELS)), *pooled, layers.Dense(CLASSES)]
         )
 
-    are_equal(base.Job(0, 1, IMAGES, 1, build, keras.optimizers.SGD), 5, 6, rounded=True)
+    are_equal(base.Job(0, 1, IMAGES, 1, build, keras.optimizers.SGD), 5, 6)
 
 
 @pytest.mark.parametrize("use_bias", [True, False])
@@ -60,7 +59,43 @@ def test_bias_and_relu_may_come_after_it(use_bias, activation):
         pooled = [convolution, layers.MaxPooling2D(), layers.Flatten()]
         return keras.Sequential([keras.Input((7, 7, CHANNELS)), *pooled, layers.Dense(CLASSES)])
 
-    are_equal(base.Job(0, 1, IMAGES, 1, build, keras.optimizers.SGD), 7, 7, rounded=use_bias)
+    are_equal(base.Job(0, 1, IMAGES, 1, build, keras.optimizers.SGD), 7, 7)
+
+
+@pytest.mark.parametrize("rows", [6, 7, 9])
+@pytest.mark.parametrize("padding", ["same", "valid"])
+@pytest.mark.parametrize("kernel", [1, 2, 3])
+def test_a_convolution_of_one_channel_is_compiled_along(rows, padding, kernel):
+    job = of_images_in_grey(layers.Conv2D(3, kernel, padding=padding, activation="relu"), rows)
+    are_equal(job, rows, rows + 1, channels=1)
+    assert "Conv2D" not in operations(job, rows, rows + 1, channels=1)
+
+
+@pytest.mark.parametrize(
+    "convolution",
+    [
+        layers.Conv2D(3, 5),  # more products than are compiled
+        layers.Conv2D(3, 2, strides=2),
+        layers.Conv2D(3, 2, dilation_rate=2),
+    ],
+)
+def test_other_convolutions_are_left_to_tensorflow(convolution):
+    job = of_images_in_grey(convolution, 8)
+    are_equal(job, 8, 9, channels=1)
+    assert "Conv2D" in operations(job, 8, 9, channels=1)
+
+
+def of_images_in_grey(convolution: layers.Layer, rows: int) -> base.Job:
+    """Return a job whose model learns how to see, then convolves and pools."""
+
+    def build() -> keras.Model:
+        shape = (rows, rows + 1, 1)
+        places = layers.EinsumDense("bhwc,hwc->bhwc", shape, kernel_initializer="ones")
+        again = convolution.__class__.from_config(convolution.get_config())
+        pooled = [places, again, layers.MaxPooling2D(), layers.Flatten()]
+        return keras.Sequential([keras.Input(shape), *pooled, layers.Dense(CLASSES)])
+
+    return base.Job(0, 1, IMAGES, 1, build, keras.optimizers.SGD)
 
 
 def test_a_sum_is_no_bias_and_what_others_take_stays():
@@ -72,7 +107,7 @@ def test_a_sum_is_no_bias_and_what_others_take_stays():
         joined = layers.Concatenate()([pooled, layers.Flatten()(both)])
         return keras.Model(x, layers.Dense(CLASSES)(joined))
 
-    are_equal(base.Job(0, 1, IMAGES, 1, build, keras.optimizers.SGD), 6, 6, rounded=True)
+    are_equal(base.Job(0, 1, IMAGES, 1, build, keras.optimizers.SGD), 6, 6)
 
 
 @pytest.mark.parametrize(
@@ -93,33 +128,42 @@ def test_pooling_by_tensorflow_itself_is_the_same(window, padding):
     are_equal(base.Job(0, 1, IMAGES, 1, build, keras.optimizers.SGD), 6, 6)
 
 
-def are_equal(job: base.Job, rows: int, columns: int, *, rounded: bool = False) -> None:
-    """Compare all gradients, and the scores, on random images: to the last bit if not `rounded`.
+def are_equal(job: base.Job, rows: int, columns: int, *, channels: int = CHANNELS) -> None:
+    """Compare all gradients, and the scores, on random images.
 
-    That of a bias is a sum, of fewer numbers here than there.
+    Sums are of fewer numbers here than there, or in another order.
     """
     keras.utils.set_random_seed(1)
     model = job.build()
     random = np.random.default_rng(rows)
     # a few values only, so that many windows have several largest ones
-    x = tf.constant(random.integers(1, 4, (IMAGES, rows, columns, CHANNELS)), tf.float32)
+    x = tf.constant(random.integers(1, 4, (IMAGES, rows, columns, channels)), tf.float32)
     y = tf.constant(random.integers(0, CLASSES, IMAGES))
-    mine, scores = tf.function(compiled.gradients)(model, job, x, y)
+    mine, scores = tf.function(quick_gradients.gradients)(model, job, x, y)
     theirs, scores_of_theirs = tf.function(base.gradients)(model, job, x, y)
     assert np.count_nonzero(mine[0]) > 0
     for one, other in zip([*mine, scores], [*theirs, scores_of_theirs], strict=True):
-        np.testing.assert_allclose(one, other, rtol=2e-6 * rounded, atol=1e-7 * rounded)
+        np.testing.assert_allclose(one, other, rtol=2e-6, atol=2e-7)
 
 
 def test_windows_that_do_not_overlap_are_not_left_to_tensorflow():
-    assert "MaxPoolGrad" not in operations(pool_size=2)
-    assert "MaxPoolGrad" in operations(pool_size=3, strides=2)
+    assert "MaxPoolGrad" not in operations(of_places(7, 7, pool_size=2), 7, 7)
+    assert "MaxPoolGrad" in operations(of_places(7, 7, pool_size=3, strides=2), 7, 7)
 
 
-def operations(**pooling) -> set[str]:
-    """Return the types of the operations that find the gradients of a model that pools so."""
-    job = of_places(7, 7, **pooling)
+def test_the_gradient_of_what_a_dense_layer_takes_is_a_product_of_batches():
+    assert "BatchMatMulV2" in operations(of_places(6, 6, pool_size=2), 6, 6)
+
+
+def operations(job: base.Job, rows: int, columns: int, *, channels: int = CHANNELS) -> set[str]:
+    """Return the types of the operations that the gradients of a job's model come from."""
     model = job.build()
-    x, y = tf.zeros((IMAGES, 7, 7, CHANNELS)), tf.zeros(IMAGES, tf.int64)
-    traced = tf.function(compiled.gradients).get_concrete_function(model, job, x, y)
-    return {operation.type for operation in traced.graph.get_operations()}
+    x, y = tf.zeros((IMAGES, rows, columns, channels)), tf.zeros(IMAGES, tf.int64)
+    traced = tf.function(quick_gradients.gradients).get_concrete_function(model, job, x, y)
+    found, ahead = set(), [output.op for output in traced.outputs]
+    while ahead:
+        operation = ahead.pop()
+        if operation not in found:
+            found.add(operation)
+            ahead += [taken.op for taken in operation.inputs]
+    return {operation.type for operation in found}

@@ -1,0 +1,37 @@
+"""Gradients of a model on a CPU, by quicker kernels where TensorFlow has them."""
+
+import keras
+import tensorflow as tf
+
+from nodewise.strategies import base
+from nodewise.strategies.pooling import compile_pooling, take_instead
+
+
+def gradients(
+    model: keras.Model, job: base.Job, x: tf.Tensor, y: tf.Tensor
+) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """Return what `base.gradients` does, to rounding; only inside a `tf.function`."""
+    graph = tf.compat.v1.get_default_graph()
+    logits = model(x, training=True)
+    compile_pooling(graph)
+    loss_sum = tf.reduce_sum(job.loss(y, logits))
+    weights = [variable.value for variable in model.trainable_variables]
+    found = tf.gradients(loss_sum / job.global_batch, weights)
+    _multiply_by_batches(graph)
+    return [tf.convert_to_tensor(g) for g in found], base.score(loss_sum, logits, y)
+
+
+def _multiply_by_batches(graph: tf.Graph) -> None:
+    """Have products with a transposed matrix, such as a dense layer's gradient, be a batch of one.
+
+    Their kernel takes up to a quarter less time then; that of other products, more.
+    """
+    for product in graph.get_operations():
+        transposed = product.type == "MatMul" and product.get_attr("transpose_b")
+        if transposed and not product.get_attr("transpose_a"):
+            take_instead(product.outputs[0], _product_of_batches)
+
+
+def _product_of_batches(product: tf.Operation) -> tf.Tensor:
+    one, other = (matrix[None] for matrix in product.inputs)
+    return tf.raw_ops.BatchMatMulV2(x=one, y=other, adj_y=True)[0]
