@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.alone
-
 SCRIPT = Path(__file__).with_name("async_sgd_job.py")
 STEPS = 20
 EQUAL = [0.03] * 3
@@ -51,6 +49,7 @@ def clocked(tmp_path_factory):
     return dict(zip(CLOCKED, results, strict=True))
 
 
+@pytest.mark.alone
 def test_every_gradient_is_applied_once_and_all_agree_in_the_end(clocked):
     for name in ("plain", "straggler", "bound", "lockstep"):
         workers = clocked[name]
@@ -60,6 +59,7 @@ def test_every_gradient_is_applied_once_and_all_agree_in_the_end(clocked):
         assert len(total(workers)) == pushed
 
 
+@pytest.mark.alone
 def test_staleness_is_what_the_weights_tell(clocked):
     """The weights given back are as old as those taken, plus what came between, plus its own."""
     for name in ("plain", "straggler"):
@@ -68,17 +68,20 @@ def test_staleness_is_what_the_weights_tell(clocked):
             assert worker["observed"]["staleness"] == told.tolist()
 
 
+@pytest.mark.alone
 def test_equal_workers_are_stale_by_the_number_of_the_others(clocked):
     warm = [s for worker in clocked["plain"] for s in worker["observed"]["staleness"][5:-5]]
     assert np.mean(warm) == pytest.approx(3 - 1, rel=0.2)
 
 
+@pytest.mark.alone
 def test_nobody_waits_for_a_straggler_unless_told_to(clocked):
     *quick, slow = clocked["straggler"]
     assert max(worker["ended"] for worker in quick) < slow["begun"][STEPS // 2]
     assert all(worker["observed"].keys() == {"staleness"} for worker in (*quick, slow))
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("name", "bound"), [("bound", 2), ("lockstep", 0)])
 def test_a_bound_is_reached_and_never_exceeded(clocked, name, bound):
     workers = clocked[name]
@@ -92,11 +95,13 @@ def test_a_bound_is_reached_and_never_exceeded(clocked, name, bound):
             assert min(others) >= done - bound
 
 
+@pytest.mark.alone
 def test_in_lockstep_the_parts_of_all_servers_have_all_gradients(clocked):
     for worker in clocked["lockstep"]:
         assert worker["ages"] == worker["last_ages"] == [3 * step for step in range(STEPS + 1)]
 
 
+@pytest.mark.alone
 def test_waits_are_counted_where_they_happen(clocked):
     *quick, slow = clocked["bound"]
     for worker in quick:
@@ -106,18 +111,21 @@ def test_waits_are_counted_where_they_happen(clocked):
     assert "held_s" not in slow["observed"]
 
 
+@pytest.mark.alone
 def test_soft_synchronisation_applies_once_for_so_many_gradients(clocked):
     assert clocked["soft"][0]["final_age"] == 3 * STEPS / 2
     # 20 gradients are 6 updates of 3; the last 2 wait for a third that never comes
     assert clocked["soft, uneven"][0]["final_age"] == 4 * 5 // 3
 
 
+@pytest.mark.alone
 def test_soft_synchronisation_waits_for_nobody_and_is_less_stale(clocked):
     for worker in clocked["soft"]:
         assert len(worker["observed"]["staleness"]) == STEPS
     assert np.mean(total(clocked["soft"])) <= (3 - 1) / 2 + 0.5
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("name", "gathered"), [("scaled", 1), ("soft, scaled", 2)])
 def test_the_learning_rate_is_divided_by_staleness(clocked, name, gathered):
     staleness = np.array(total(clocked[name]))
@@ -194,6 +202,7 @@ ENDS = {
 }
 
 
+@pytest.mark.alone
 def test_who_is_gone_or_stuck_ends_the_job_and_who_is_slow_does_not(tmp_path):
     slow = {"nodes": 2, "sleep_s": [0, 0.2], "timeout_s": 2}
     *ended, finished = run(tmp_path, *(job for job, _ in ENDS.values()), slow)

@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.alone
-
 SCRIPT = Path(__file__).with_name("async_sgd_job.py")
 STEPS = 20
 ONE_WORKER = {  # servers, model, optimizer; what float32 may round, more in sums of 30,000
@@ -46,12 +44,14 @@ def busy(tmp_path_factory):
     return run(tmp_path_factory.mktemp("busy"), job)[0]
 
 
+@pytest.mark.alone
 def test_every_gradient_is_applied_once_and_all_agree_in_the_end(three):
     """After the split form the servers were set back to the beginning."""
     assert [worker["final_age"] for worker in three] == [3 * STEPS] * 3
     assert len({worker["sha256"] for worker in three}) == 1
 
 
+@pytest.mark.alone
 def test_an_update_is_as_stale_as_others_came_before_it(three, busy):
     """Where steps take a while, some come between."""
     for workers in (three, busy):
@@ -61,6 +61,7 @@ def test_an_update_is_as_stale_as_others_came_before_it(three, busy):
     assert sum(map(sum, staleness)) > 0
 
 
+@pytest.mark.alone
 def test_nobody_waits_for_a_straggler(three):
     *quick, slow = three
     assert max(worker["ended"] for worker in quick) < slow["begun"][-1]
@@ -124,6 +125,7 @@ ENDS = {
 }
 
 
+@pytest.mark.alone
 def test_who_is_gone_or_stuck_ends_the_job_and_who_is_slow_does_not(tmp_path):
     slow = {"sleep_s": [0, 0.3], "timeout_s": 4}
     *ended, finished = run(tmp_path, *(job for job, _ in ENDS.values()), slow)

@@ -10,8 +10,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.alone
-
 JOB = Path(__file__).with_name("pipeline_job.py")
 ONE = {"normalised": "one", "frozen": "one_frozen", "embedded": "one_embedded"}
 CASES = {
@@ -24,11 +22,13 @@ CASES = {
     "pipeline": ("model_parallel", 2, "normalised", {"micro_batches": 3}),
     "pipeline_frozen": ("model_parallel", 2, "frozen", {"micro_batches": 3}),
     "side_by_side": ("hybrid", 4, "normalised", {"groups": 2, "micro_batches": 2}),
+    "too_many_stages": ("model_parallel", 5, "slow", {}),
+}
+TIMED = {
     "naive": ("model_parallel", 2, "slow", {}),
     "filled": ("model_parallel", 2, "slow", {"micro_batches": 4}),
     "left": ("model_parallel", 3, "normalised", {}, 1),
     "stuck": ("model_parallel", 3, "normalised", {}, None, 1),
-    "too_many_stages": ("model_parallel", 5, "slow", {}),
 }
 
 
@@ -43,24 +43,33 @@ class Done(NamedTuple):
         return np.sum([one["scores"] for one in self.seen], axis=0)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    out = tmp_path_factory.mktemp("pipelines")
-    command = [sys.executable, JOB, out, json.dumps(CASES)]
+def train(out, cases):
+    command = [sys.executable, JOB, out, json.dumps(cases)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     return out
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("pipelines"), CASES)
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("timed"), TIMED)
+
+
 @pytest.fixture
 def done(folder):
-    def read(case):
-        assert not (folder / case / "failure.txt").exists(), failure(folder, case)
-        models = [list(np.load(path).values()) for path in sorted(folder.glob(f"{case}/*.npz"))]
-        seen = [json.loads(path.read_text()) for path in sorted(folder.glob(f"{case}/*.json"))]
-        return Done(models, seen)
+    return lambda case: read(folder, case)
 
-    return read
+
+def read(folder, case):
+    assert not (folder / case / "failure.txt").exists(), failure(folder, case)
+    models = [list(np.load(path).values()) for path in sorted(folder.glob(f"{case}/*.npz"))]
+    seen = [json.loads(path.read_text()) for path in sorted(folder.glob(f"{case}/*.json"))]
+    return Done(models, seen)
 
 
 def failure(folder, case):
@@ -121,23 +130,26 @@ def test_pipelines_side_by_side_drop_other_units(done):
     assert other == other_same == [seed + 1 for seed in first]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("case", "idle"), [("naive", 1 / 2), ("filled", 1 / 5)])
-def test_micro_batches_fill_the_pipeline(done, case, idle):
+def test_micro_batches_fill_the_pipeline(timed, case, idle):
     """Of n stages that take equally long, (n − 1) / (micro-batches + n − 1) of the time is idle."""
-    bubbles = [one["observed"]["bubble_share"] for one in done(case).seen]
+    bubbles = [one["observed"]["bubble_share"] for one in read(timed, case).seen]
     assert [len(shares) for shares in bubbles] == [6, 6]
     assert np.median(bubbles, axis=1) == pytest.approx([idle] * 2, abs=0.12)
 
 
-def test_a_worker_that_ends_ends_its_neighbours(folder):
-    assert failure(folder, "left") == "rank 1: ended with exit code 7 and no result"
+@pytest.mark.alone
+def test_a_worker_that_ends_ends_its_neighbours(timed):
+    assert failure(timed, "left") == "rank 1: ended with exit code 7 and no result"
     for rank in (0, 2):
-        said = (folder / "left" / f"rank~{rank}.log").read_text()
+        said = (timed / "left" / f"rank~{rank}.log").read_text()
         assert re.search(r"Connection\w*Error|BrokenPipeError", said)
 
 
-def test_a_worker_that_hangs_is_waited_for_no_longer_than_that(folder):
-    assert re.search(r"TimeoutError: worker 1 sent nothing for 3 s", failure(folder, "stuck"))
+@pytest.mark.alone
+def test_a_worker_that_hangs_is_waited_for_no_longer_than_that(timed):
+    assert re.search(r"TimeoutError: worker 1 sent nothing for 3 s", failure(timed, "stuck"))
 
 
 def test_a_model_of_fewer_layers_than_nodes_is_refused_in_one_line(folder):
