@@ -18,9 +18,8 @@ import tensorflow as tf
 _UNROLLED = 16  # places in a window, each some operations to compile
 _PRODUCTS = 64  # in all places of a window, of a convolution that is compiled along
 
-
 # a value, and what gives the gradients of what it is made from
-Differentiable = tuple[tf.Tensor, Callable[..., Any]]
+_Differentiable = tuple[tf.Tensor, Callable[..., Any]]
 
 
 class Window(NamedTuple):
@@ -92,25 +91,25 @@ def _is_few_products(operation: tf.Operation, window: Window) -> bool:
     if operation.type != "Conv2D":
         return False
     images, filters = operation.inputs
-    products = window.height * window.width * (filters.shape.num_elements() or 0)
+    rows, columns, _, _ = filters.shape
     return bool(
         images.shape[-1] == 1
         and images.shape[1:].is_fully_defined()
-        and products <= _PRODUCTS * filters.shape[-1]
+        and window.height * window.width * rows * columns <= _PRODUCTS
         and operation.get_attr("data_format") == b"NHWC"
         and operation.get_attr("padding") in (b"SAME", b"VALID")
         and {*operation.get_attr("strides"), *operation.get_attr("dilations")} == {1}
     )
 
 
-def _pool(x: tf.Tensor, bias: tf.Tensor, window: Window) -> Differentiable:
+def _pool(x: tf.Tensor, bias: tf.Tensor, window: Window) -> _Differentiable:
     first, y = _forward(x, bias, window)
     return y, lambda gradient: _backward(first, gradient, window)
 
 
 def _convolve_and_pool(
     images: tf.Tensor, filters: tf.Tensor, bias: tf.Tensor, window: Window, padding: str
-) -> Differentiable:
+) -> _Differentiable:
     first, y = _forward_convolved(images, filters, bias, window, padding)
 
     def gradients(gradient: tf.Tensor) -> tuple[tf.Tensor, ...]:
