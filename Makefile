@@ -21,6 +21,7 @@ lint: $(READY)
 	ruff check .
 	ruff format --check .
 	snakefmt --check Snakefile workflow/rules
+	lint-imports
 	mypy
 
 setup: $(READY)

@@ -1,0 +1,138 @@
+"""Values that a change of the code must not change, and how to renew those changed on purpose.
+
+    python tests/golden/golden_values.py tables fits data
+
+renews the committed files from the code as it is. Say in the commit why they change.
+The weights after ten steps are renewed by
+`NODEWISE_RENEW=1 pytest tests/integration/test_equivalence.py`.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from nodewise import published, views
+from nodewise.config import Config, read_config
+from nodewise.datasets.sharding import shard
+from nodewise.datasets.standins import KINDS, draw, reviews
+from nodewise.overhead import study
+from nodewise.overhead.steps_to_accuracy import find_steps
+from nodewise.tables import build_tables
+
+FOLDER = Path(__file__).parent
+TABLES, PICTURES, INTEGERS = (
+    FOLDER / name for name in ("tables.json", "pictures.npz", "data.json")
+)
+FITS = ("choices", "fits", "judgement", "predictions", "savings", "steps_to_accuracy", "trials")
+
+
+def sha256(values: np.ndarray) -> str:
+    """Return the SHA-256 of an array's type, shape and bytes."""
+    head = f"{values.dtype.str} {values.shape}".encode()
+    return hashlib.sha256(head + np.ascontiguousarray(values).tobytes()).hexdigest()
+
+
+@cache
+def committed() -> tuple[Config, dict[str, pd.DataFrame]]:
+    """Return the published study and the tables of its committed records."""
+    config = read_config(Path("config/published.yaml"))
+    tables = build_tables(
+        config.record_files(Path()),
+        published.ntua(),
+        config.watts_per_core,
+        published.runs(),
+        config.noise_scale_files(),
+    )
+    return config, tables
+
+
+def table_digests() -> dict[str, dict[str, str]]:
+    """Return table -> column -> SHA-256 of its values as text; no two columns are alike by luck."""
+    return {
+        name: {
+            column: hashlib.sha256(table[column].to_csv(index=False).encode()).hexdigest()
+            for column in table
+        }
+        for name, table in committed()[1].items()
+    }
+
+
+def fits() -> dict[str, pd.DataFrame]:
+    """Return the fits of the committed records, and how they are judged."""
+    config, tables = committed()
+    curves, cells, points = (tables[name] for name in ("curves", "cells", "published"))
+    known = views.read_calibrations(config.calibration_files())
+    steps = find_steps(tables["epochs"], cells, tables["noise_scale"])
+    fitted = study.fit_study(curves, cells, points, known, steps=steps)
+    judged = study.judge_study(curves, cells, points, known)
+    return {name: table for name, table in (fitted | judged).items() if name in FITS}
+
+
+def pictures() -> dict[str, np.ndarray]:
+    """Return a few synthetic pictures of each kind; processors may round a pixel differently."""
+    return {kind: draw(kind, 20, 1, 0, lambda made: None)[0][:3] for kind in KINDS}
+
+
+def integers() -> dict[str, str]:
+    """Return the SHA-256 of what is exact everywhere: labels, token ids, shards, batches."""
+    return dict(_integers())
+
+
+def _integers() -> Iterator[tuple[str, str]]:
+    for kind in KINDS:
+        yield f"labels of {kind}", sha256(draw(kind, 20, 1, 0, lambda made: None)[1])
+    tokens, labels = reviews.draw(40, 2, 64, 1, 0, lambda made: None)
+    yield "tokens of reviews", sha256(tokens)
+    yield "labels of reviews", sha256(labels)
+    for workers in (1, 2, 3, 8):
+        for rank in range(workers):
+            yield f"shard {rank} of {workers}", sha256(shard(1000, workers, rank, 1))
+    for fed in ("sharded", "unsharded", "whole"):
+        for rank in range(2):
+            for number, (x, y) in enumerate(first_batches(fed, rank)):
+                yield f"batch {number}, {fed}, worker {rank}, x", sha256(x)
+                yield f"batch {number}, {fed}, worker {rank}, y", sha256(y)
+
+
+def first_batches(fed: str, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield a warm-up batch, then the first of an epoch and the first of the next one."""
+    import make_records as make  # here: TensorFlow is needed for this only
+    from nodewise.batches import batches
+    from nodewise.datasets import Dataset
+    from nodewise.recipes import Recipe
+
+    x = np.arange(100 * 4, dtype=np.uint8).reshape(100, 2, 2, 1)
+    y = np.arange(100, dtype=np.uint8)
+    data = Dataset(None, x, y, x, y)
+    cell = make.cell(n=2, batch=10, input=fed)
+    stream = batches(cell, data, Recipe(None, None), rank, warm_up=1)
+    for number, (some_x, some_y) in zip(range(1 + 2 * 5), stream, strict=False):
+        if number in (0, 1, 6):
+            yield some_x.numpy(), some_y.numpy()
+
+
+def renew(what: str) -> None:
+    """Write the committed files of one kind anew."""
+    match what:
+        case "tables":
+            TABLES.write_text(json.dumps(table_digests(), indent=1) + "\n")
+        case "fits":
+            for name, table in fits().items():
+                table.to_parquet(FOLDER / f"{name}.parquet", compression="zstd", index=False)
+        case "data":
+            np.savez_compressed(PICTURES, **pictures())
+            INTEGERS.write_text(json.dumps(integers(), indent=1) + "\n")
+        case _:
+            sys.exit(f"{what}: allowed are tables, fits, data")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, "tests")
+    for chosen in sys.argv[1:]:
+        renew(chosen)

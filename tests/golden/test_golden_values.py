@@ -1,0 +1,40 @@
+"""Tables, fits and data are what they were; golden_values.py tells how to renew them."""
+
+import json
+
+import golden_values as golden
+import numpy as np
+import pandas as pd
+import pytest
+
+CLOSE = {"rtol": 1e-6, "atol": 1e-9}
+
+
+def test_the_tables_of_the_committed_records_are_unchanged():
+    expected = json.loads(golden.TABLES.read_text())
+    assert golden.table_digests() == expected
+
+
+@pytest.fixture(scope="module")
+def fits():
+    return golden.fits()
+
+
+@pytest.mark.parametrize("name", golden.FITS)
+def test_the_fits_of_the_committed_records_are_unchanged(fits, name):
+    expected = pd.read_parquet(golden.FOLDER / f"{name}.parquet")
+    pd.testing.assert_frame_equal(fits[name], expected, check_dtype=False, **CLOSE)
+
+
+def test_synthetic_pictures_are_unchanged():
+    made = golden.pictures()
+    with np.load(golden.PICTURES) as expected:
+        assert set(expected.files) == set(made)
+        for kind in expected.files:
+            difference = np.abs(made[kind].astype(int) - expected[kind].astype(int))
+            assert difference.max() <= 1  # processors round some pixels to the next level
+            assert (difference > 0).mean() < 0.01
+
+
+def test_labels_tokens_shards_and_batches_are_unchanged():
+    assert golden.integers() == json.loads(golden.INTEGERS.read_text())
