@@ -96,8 +96,6 @@ OTHER_GOLDEN = [
     ("parameter_averaging", {"period": 5}, 2),
     ("compressed_sgd", {}, 2),
     ("compressed_sgd", {"method": "top_k"}, 2),
-    ("async_sgd", {}, 1),
-    ("parameter_server", {}, 1),
 ]
 GOLDEN = Path(__file__).parents[1] / "golden" / "ten_steps.npz"
 SAMPLED = 2000  # weights of a case
