@@ -4,7 +4,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: study site test lint setup bayes clean
+.PHONY: study site test test-all test-parallel test-alone test-random lint setup bayes clean
 
 study: $(READY)
 	snakemake --cores all
@@ -12,10 +12,27 @@ study: $(READY)
 site: $(READY)
 	snakemake --cores all --configfile config/published.yaml
 
-# What times something runs by itself; the rest in parallel, the longest files first.
+# Tests that measure time run alone, after all others. The longest files come first, so that the
+# parallel part does not end with one of them.
+PARALLEL := pytest -n logical --dist loadfile --no-loadscope-reorder
+FILES := tests/integration tests/site tests/models tests/unit
+
 test: $(READY)
-	pytest -n logical --dist loadfile --no-loadscope-reorder -m "not alone" tests/site tests/models tests/integration tests/unit
+	$(PARALLEL) -m "not slow and not alone" $(FILES)
+	pytest -m "alone and not slow" tests/integration
+	@echo "Everything else: make test-all (about 30 minutes)"
+
+test-all: test-parallel test-alone
+
+test-parallel: $(READY)
+	$(PARALLEL) -m "not alone" $(FILES)
+
+test-alone: $(READY)
 	pytest -m alone tests/integration
+
+# Hypothesis searches for new examples; `make test` tries the same few each time.
+test-random: $(READY)
+	$(PARALLEL) -m hypothesis --hypothesis-profile random --timeout 600 $(FILES)
 
 lint: $(READY)
 	ruff check .

@@ -1,0 +1,45 @@
+"""How long a test may take, and how many examples Hypothesis tries."""
+
+import signal
+
+import pytest
+from hypothesis import settings
+
+QUICK_S = 10
+LONG_S = 300
+LONG_MARKERS = ("slow", "alone")
+
+# The same examples in every run: no run fails by chance. `make test-random` searches for others.
+settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=20)
+settings.register_profile("random", deadline=None, max_examples=1000)
+settings.load_profile("fixed")
+
+
+class TookTooLongError(BaseException):
+    """A test did not end within its limit.
+
+    Not an `Exception`: the tested code must not catch it, and Hypothesis would take that for a
+    failing example and run it again, this time without a limit.
+    """
+
+
+def pytest_collection_modifyitems(config, items):
+    """Limit the time of each test that sets no limit itself; fixtures do not count."""
+    if config.getoption("timeout") is not None:
+        return
+    for item in items:
+        if not item.get_closest_marker("timeout"):
+            long = any(item.get_closest_marker(name) for name in LONG_MARKERS)
+            item.add_marker(pytest.mark.timeout(LONG_S if long else QUICK_S))
+
+
+def pytest_timeout_set_timer(item, settings):
+    """End a test with our own error instead of pytest-timeout's."""
+
+    def end(number, frame):
+        raise TookTooLongError(f"not finished within {settings.timeout:g} s")
+
+    item.cancel_timeout = lambda: signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, settings.timeout)
+    return True
