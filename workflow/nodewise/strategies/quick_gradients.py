@@ -4,7 +4,6 @@ import keras
 import tensorflow as tf
 
 from nodewise.strategies import base
-from nodewise.strategies.pooling import compile_pooling, take_instead
 
 
 def gradients(
@@ -12,13 +11,9 @@ def gradients(
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Return what `base.gradients` does, to rounding; only inside a `tf.function`."""
     graph = tf.compat.v1.get_default_graph()
-    logits = model(x, training=True)
-    compile_pooling(graph)
-    loss_sum = tf.reduce_sum(job.loss(y, logits))
-    weights = [variable.value for variable in model.trainable_variables]
-    found = tf.gradients(loss_sum / job.global_batch, weights)
+    found, scores = base.gradients(model, job, x, y)
     _multiply_by_batches(graph)
-    return [tf.convert_to_tensor(g) for g in found], base.score(loss_sum, logits, y)
+    return found, scores
 
 
 def _multiply_by_batches(graph: tf.Graph) -> None:
@@ -29,7 +24,12 @@ def _multiply_by_batches(graph: tf.Graph) -> None:
     for product in graph.get_operations():
         transposed = product.type == "MatMul" and product.get_attr("transpose_b")
         if transposed and not product.get_attr("transpose_a"):
-            take_instead(product.outputs[0], _product_of_batches)
+            takers = product.outputs[0].consumers()
+            batched = _product_of_batches(product)
+            for taker in takers:
+                for place, taken in enumerate(taker.inputs):
+                    if taken is product.outputs[0]:
+                        taker._update_input(place, batched)
 
 
 def _product_of_batches(product: tf.Operation) -> tf.Tensor:
