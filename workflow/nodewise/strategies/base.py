@@ -60,9 +60,6 @@ class Job:
     patience_s: float = PATIENCE_S
 
 
-Gradients = Callable[[keras.Model, Job, tf.Tensor, tf.Tensor], tuple[list[tf.Tensor], tf.Tensor]]
-
-
 class StepTimes(NamedTuple):
     """Seconds of one split-form step: own gradient, waiting for the slowest, all-reduce, update."""
 
@@ -315,17 +312,16 @@ class Replica:
     """A model and its optimizer on plain variables of this process, gradient and update apart.
 
     Gradients are one flat float32 buffer, in the order of `model.trainable_variables`: what a
-    collective sends. `gradients` is the function that finds them.
+    collective sends.
     """
 
-    def __init__(self, job: Job, gradients: Gradients = gradients) -> None:
+    def __init__(self, job: Job) -> None:
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
         own_masks(self.model, job.rank)
         self.optimizer = fused(job.optimizer())
         self.optimizer.build(self.model.trainable_variables)
         self._job = job
-        self._gradients = gradients
         # AutoGraph would leave a file per function: workers do not exit, they are ended
         self.gradient = tf.function(self._gradient, autograph=False)
         self.scored_gradient = tf.function(self._scored_gradient, autograph=False)
@@ -361,7 +357,7 @@ class Replica:
         return self._scored_gradient(x, y)[0]
 
     def _scored_gradient(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        grads, scores = self._gradients(self.model, self._job, x, y)
+        grads, scores = gradients(self.model, self._job, x, y)
         return flat(grads), scores
 
     def _apply(self, gradient: tf.Tensor) -> None:
@@ -369,6 +365,6 @@ class Replica:
         self.optimizer.apply(unflat(gradient, weights), weights)
 
     def _step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        grads, scores = self._gradients(self.model, self._job, x, y)
+        grads, scores = gradients(self.model, self._job, x, y)
         self.optimizer.apply(grads, self.model.trainable_variables)
         return scores

@@ -1,8 +1,8 @@
-"""A training loop of our own: data parallelism with as little around it as there can be.
+"""A training loop of our own: synchronous data parallelism with little overhead per step.
 
-Synchronous like MultiWorkerMirroredStrategy and on its ring, but with plain variables, the gradient
-in one buffer and found by quicker kernels. Steps follow each other inside TensorFlow, which takes
-their batches from the input pipeline itself; Python is back only after `_AT_ONCE` of them.
+It uses the ring all-reduce of MultiWorkerMirroredStrategy, but plain variables, and one buffer for
+all gradients. `_AT_ONCE` steps run in one `tf.while_loop`, which takes the batches from the input
+pipeline itself, so Python is called only once per loop.
 """
 
 import time
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
-from nodewise.strategies import base, quick_gradients
+from nodewise.strategies import base
 from nodewise.strategies.multi_worker_mirrored import Ring
 
 # More would gain less than measurements scatter. The same on all workers: messages of a loop carry
@@ -25,14 +25,14 @@ class Strategy(base.Strategy):
     def __init__(self, job: base.Job) -> None:
         self._alone = job.size == 1
         self._ring = Ring()
-        self._replica = base.Replica(job, quick_gradients.gradients)
+        self._replica = base.Replica(job)
         self.model = self._replica.model
         self.optimizer = self._replica.optimizer
         self._step = tf.function(self._fused, autograph=False)
         self._loop = tf.function(self._steps, autograph=False)
 
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        if self._alone:  # nobody to send it to: no buffer
+        if self._alone:  # no all-reduce, so no need to copy the gradients into one buffer
             return self._replica.step(x, y)
         gradient, scores = self._replica.scored_gradient(x, y)
         self._replica.apply(self._ring.all_reduce(gradient))
