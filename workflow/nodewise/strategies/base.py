@@ -13,7 +13,6 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise.errors import RefusedError
-from nodewise.strategies.fused import fused
 from nodewise.strategies.options import NO_OPTIONS, Options
 
 _OF_EACH_WEIGHT = (
@@ -319,7 +318,7 @@ class Replica:
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
         own_masks(self.model, job.rank)
-        self.optimizer = fused(job.optimizer())
+        self.optimizer = job.optimizer()
         self.optimizer.build(self.model.trainable_variables)
         self._job = job
         # AutoGraph would leave a file per function: workers do not exit, they are ended
