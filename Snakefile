@@ -14,16 +14,13 @@ from pathlib import Path
 
 import yaml
 
-from nodewise import fork_server, horovod_build, runs
+from nodewise import horovod_build, runs
 from nodewise.config import read_config
 from nodewise.declared import check_declared
 from nodewise.errors import UserError
 from nodewise.imports import imported
 from nodewise.models import registry, weights_of
 from nodewise.specs import source_files
-
-if workflow.is_main_process:
-    fork_server.start("report")  # imports libraries while the rest is read and planned
 
 # One file is one study: read and checked here, whole, before any job starts; never merged.
 if len(workflow.configfiles) > 1 or workflow.config_settings.config:
@@ -74,8 +71,6 @@ def entries(registry):
 
 
 CELLS = {cell.id: cell for cell in STUDY.cells()}
-# What starts workers that train, or that talk as those do.
-MEASURING = "calibrate", "measure_cell", "measure_noise_scale"
 # Snakemake measures in this order: repeats one after the other, nodes and batches mixed.
 ORDER = {cell: len(CELLS) - place for place, cell in enumerate(CELLS)}
 
@@ -96,8 +91,6 @@ include: "workflow/rules/pages.smk"
 onstart:
     if CELLS:
         shell("exec nodewise plan --config {CONFIG:q}")
-    if any(job.rule.name in MEASURING for job in workflow.dag.needrun_jobs()):
-        fork_server.start("measure")
 
 
 # What has no result is no failure of the workflow: said at its end, whatever else happened.

@@ -3,13 +3,13 @@
 Level: a cell of Horovod in at most a third of what `horovodrun -np 3` takes.
 
 All three train the same model on the same data with the same batch, two steps that connect and
-trace, two that warm up, then the first timed one. A cell's processes are forked from one that a run
-of the workflow starts and that has imported TensorFlow; horovodrun starts a Python process for each
-worker, as its users do.
+trace, two that warm up, then the first timed one. A cell imports TensorFlow once and forks its
+workers; horovodrun starts a Python process for each worker, as its users do.
 """
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -46,17 +46,25 @@ def main() -> None:
         config = Path(folder, "study.yaml")
         config.write_text(yaml.safe_dump(STUDY))
         ways = {
-            f"cell of {cell.strategy}": partial(cell_start.forked, cell, config, Path(folder))
+            f"cell of {cell.strategy}": partial(cell_start.started, cell, config, Path(folder))
             for cell in read_config(config).cells()
         }
         ways["horovodrun"] = partial(horovodrun, Path(folder))
         for way in ways.values():
             way()  # not timed: files come from the disk
         taken = cell_start.by_turns(ways)
-    cell_start.tell(f"{NODES} workers", taken)
-    for way in taken:
+    for way, starts in taken.items():
+        cell_start.tell(f"{NODES} workers, {way}", starts)
         if way != "horovodrun":
-            cell_start.tell_ratio(taken, way, "horovodrun")
+            tell_ratio(starts, taken["horovodrun"])
+
+
+def tell_ratio(starts: list[dict[str, float]], others: list[dict[str, float]]) -> None:
+    """Print the ratio to what `others` took, turn by turn."""
+    pairs = zip(starts, others, strict=True)
+    ratios = [a["first_timed_step_s"] / b["first_timed_step_s"] for a, b in pairs]
+    median, low, high = statistics.median(ratios), min(ratios), max(ratios)
+    print(f"  {'to horovodrun':20} median {median:5.2f}    ({low:.2f} to {high:.2f})")
 
 
 def horovodrun(folder: Path) -> dict[str, float]:

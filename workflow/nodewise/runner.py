@@ -1,7 +1,6 @@
 """Measure one cell: launch its workers, put what they report together, write its record.
 
-Imports TensorFlow, but only inside `measure`, once this machine is known to permit the cell; in a
-run of the workflow it is there already (`fork_server`).
+Imports TensorFlow, but only inside `measure`, once this machine is known to permit the cell.
 """
 
 import ctypes
@@ -21,7 +20,6 @@ from nodewise.cells import Cell
 from nodewise.clusters import base, cgroups, cluster_of, machine, processes
 from nodewise.errors import RefusedError
 from nodewise.files import check_writable, write_text
-from nodewise.fork_server import ASKED_BY
 from nodewise.gates import MAX_BLOCKS
 from nodewise.measure.provenance import data_source, provenance
 from nodewise.misfits import first_misfit
@@ -93,7 +91,7 @@ def started_at() -> float:
 
     From its age: the time of creation that psutil tells is up to a second early.
     """
-    command = psutil.Process(int(os.environ.get(ASKED_BY, os.getpid())))
+    command = psutil.Process()
     started_since_boot = command.create_time() - psutil.boot_time()
     return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - started_since_boot)
 

@@ -6,7 +6,6 @@ text and numbers in them pass through `markup`. MkDocs builds the site from the 
 
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -190,17 +189,6 @@ def _ground(study: Measured, config_path: Path, templates: Path) -> str:
     ]
     contents = [path.read_text(encoding="utf-8") for path in files]
     return digest(jinja2.__version__, str(study.stand_in), *contents)
-
-
-def compile_templates(templates: Path) -> None:
-    """Compile the templates of a folder, for all that this process and those forked from it render.
-
-    One that cannot be is left to who renders it.
-    """
-    environment = _environment(templates)
-    for name in environment.list_templates():
-        with suppress(jinja2.TemplateError):
-            environment.get_template(name)
 
 
 def _copies(folder: Path, under: str, patterns: Sequence[str]) -> dict[str, bytes]:

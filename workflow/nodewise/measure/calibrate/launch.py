@@ -37,7 +37,7 @@ def run(plan: Plan, logs: Path, say: Say) -> None:
 
 
 def _measure(plan: Plan, cluster: base.Cluster, logs: Path, say: Say) -> Launch:
-    import_tensorflow()  # once, for all; in a run of the workflow it is there already
+    import_tensorflow()  # once, for all
     from nodewise.measure import guards
     from nodewise.measure.calibrate.node import measure_node
 
