@@ -8,7 +8,7 @@ proportional set size: pages that several processes share count in parts.
 import itertools
 import os
 import tempfile
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "OMP_NUM_THREADS": "1"}
@@ -18,6 +18,7 @@ import psutil
 
 from nodewise.cells import Cell, Extent, Local
 from nodewise.clusters import processes
+from nodewise.clusters.channel import Channel, Message
 
 DATASET, MODEL, BATCH = Path("results/datasets/cifar10"), "cifar10_cnn", 64
 NODES = (1, 2, 8)
@@ -28,37 +29,17 @@ MB = 1e6
 def main() -> None:
     if not (DATASET / "manifest.json").is_file():
         raise SystemExit(f"first: nodewise prepare-dataset cifar10 --out {DATASET}")
-    import tensorflow as tf
-
-    from nodewise import batches, datasets, places, recipes, strategies
-    from nodewise.strategies.base import Job
-
-    def work(cell: Cell, with_data: bool) -> Callable[..., processes.Message]:
-        def train(rank: int, channel: processes.Channel) -> processes.Message:
-            places.compute_with_one_thread()
-            data = datasets.load(DATASET / "manifest.json")
-            recipe = recipes.recipe_of(cell, data)
-            job = Job(0, 1, BATCH, 1, recipe.build, recipe.optimizer)
-            strategy = strategies.load("single").Strategy(job)
-            nothing = tf.zeros([BATCH, *data.x_train.shape[1:]], tf.uint8), tf.zeros([BATCH])
-            stream = itertools.repeat(nothing)
-            if with_data:
-                stream = batches.batches(cell, data, recipe, rank, warm_up=1)
-            for x, y in itertools.islice(stream, STEPS):
-                strategy.step(x, y)
-            channel.meet("trained")  # all are there while each is measured
-            shard = len(batches.rows_read(cell, len(data.y_train), rank))
-            seen = {"pss": psutil.Process().memory_full_info().pss, "shard": shard}
-            channel.meet("measured")
-            return seen | {"example": int(np.prod(data.x_train.shape[1:]))}
-
-        return train
-
     for nodes in NODES:
         cell = cell_of(nodes)
         with tempfile.TemporaryDirectory() as logs:
             without, having = (
-                processes.run(nodes, work(cell, with_data), logs=Path(logs), time_limit_s=600)
+                processes.run(
+                    nodes,
+                    partial(train, cell=cell, with_data=with_data),
+                    logs=Path(logs),
+                    time_limit_s=600,
+                    preload=["nodewise.train"],
+                )
                 for with_data in (False, True)
             )
         shard = max(seen["shard"] * seen["example"] for seen in having)
@@ -68,6 +49,31 @@ def main() -> None:
             f"{nodes} workers: shard {shard / MB:5.0f} MB; with it {more / MB:5.0f} MB more "
             f"({(more - shard) / MB:+.0f} MB beside the shard); all workers {total / 1e9:.2f} GB"
         )
+
+
+def train(rank: int, channel: Channel, *, cell: Cell, with_data: bool) -> Message:
+    """Train a few steps, on examples or on one batch of zeros; return the memory that it took."""
+    import tensorflow as tf
+
+    from nodewise import batches, datasets, places, recipes, strategies
+    from nodewise.strategies.base import Job
+
+    places.compute_with_one_thread()
+    data = datasets.load(DATASET / "manifest.json")
+    recipe = recipes.recipe_of(cell, data)
+    job = Job(0, 1, BATCH, 1, recipe.build, recipe.optimizer)
+    strategy = strategies.load("single").Strategy(job)
+    nothing = tf.zeros([BATCH, *data.x_train.shape[1:]], tf.uint8), tf.zeros([BATCH])
+    stream = itertools.repeat(nothing)
+    if with_data:
+        stream = batches.batches(cell, data, recipe, rank, warm_up=1)
+    for x, y in itertools.islice(stream, STEPS):
+        strategy.step(x, y)
+    channel.meet("trained")  # all are there while each is measured
+    shard = len(batches.rows_read(cell, len(data.y_train), rank))
+    seen = {"pss": psutil.Process().memory_full_info().pss, "shard": shard}
+    channel.meet("measured")
+    return seen | {"example": int(np.prod(data.x_train.shape[1:]))}
 
 
 def cell_of(nodes: int) -> Cell:

@@ -10,10 +10,12 @@ import os
 import signal
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from nodewise.cells import Cluster, Frozen
 from nodewise.clusters import base, machine, processes
+from nodewise.clusters.channel import Channel
 from nodewise.clusters.emulated import Emulated
 from nodewise.clusters.local import Local
 from nodewise.gates import MAX_BLOCKS
@@ -79,7 +81,7 @@ def run(job: Job) -> dict:
 
         parts = processes.run(
             job.nodes,
-            lambda rank, channel: become_worker(job, cluster, rank, channel),
+            partial(become_worker, job=job, cluster=cluster),
             logs=Path(logs),
             time_limit_s=job.time_limit_s,
             on_message=lambda rank, message: replicas.append(message["replica"]),
@@ -105,7 +107,7 @@ def run(job: Job) -> dict:
         }
 
 
-def become_worker(job: Job, cluster: base.Cluster, rank: int, channel: processes.Channel) -> None:
+def become_worker(rank: int, channel: Channel, *, job: Job, cluster: base.Cluster) -> None:
     """Move into the node, then be PyTorch; returns only if that fails."""
     from nodewise.strategies.peers import interface
 
@@ -115,13 +117,11 @@ def become_worker(job: Job, cluster: base.Cluster, rank: int, channel: processes
     cluster.limit_link(rank)  # its own end already: PyTorch could not do it later
     addresses = cluster.addresses()
     os.environ["GLOO_SOCKET_IFNAME"] = interface(addresses[rank])
-    line = channel._stream.fileno(), channel._reading
-    for descriptor in line:
-        os.set_inheritable(descriptor, True)
+    os.set_inheritable(channel.fileno(), True)
     told = job.model_dump(mode="json") | {
         "rank": rank,
         "size": job.nodes,
-        "line": line,
+        "line": channel.fileno(),
         "meeting_place": addresses[0],
     }
     os.execv(job.python, [job.python, str(WORKER), json.dumps(told)])  # noqa: S606

@@ -1,20 +1,20 @@
 """One worker of PyTorch's DistributedDataParallel, run by PyTorch's own interpreter.
 
 Needs nothing but torch and NumPy. Told by its one argument, JSON, what `ddp.Job` has and where it
-is; speaks to its launcher as the project's own workers do: JSON lines on one pipe, and a byte on
-the other when all have met.
+is; speaks to its launcher as the project's own workers do: JSON messages over
+a connection of `multiprocessing`.
 
 The models are those of `models/`, channels first as PyTorch likes them. A dense layer behind a
 convolution therefore sees its inputs in another order; weights brought along are reordered.
 """
 
 import json
-import os
 import signal
 import statistics
 import sys
 import time
 from datetime import timedelta
+from multiprocessing.connection import Connection
 
 import numpy as np
 import torch
@@ -77,23 +77,19 @@ MODELS = {
 
 
 class Channel:
-    """The line to the launcher."""
+    """The connection to the launcher."""
 
-    def __init__(self, writing: int, reading: int) -> None:
-        self._stream, self._reading = os.fdopen(writing, "w", encoding="utf-8"), reading
+    def __init__(self, descriptor: int) -> None:
+        self._connection = Connection(descriptor)
 
     def send(self, message: dict) -> None:
         """Tell the launcher something."""
-        self._stream.write(json.dumps(message) + "\n")
-        self._stream.flush()
+        self._connection.send_bytes(json.dumps(message).encode())
 
     def meet(self, name: str) -> bool:
-        """Return when all have come to `name`: whether what was just done is to be repeated."""
+        """Return when all workers have come to a meeting; True if they are to repeat a block."""
         self.send({"meet": name})
-        answer = os.read(self._reading, 1)
-        if not answer:
-            raise ConnectionError("the launcher is gone")
-        return answer == b"a"
+        return json.loads(self._connection.recv_bytes())["again"]
 
 
 class Training:
@@ -216,7 +212,7 @@ def checked(told: dict, channel: Channel) -> dict:
 def main() -> None:
     """Be the worker that the argument tells of."""
     told = json.loads(sys.argv[1])
-    channel = Channel(*told["line"])
+    channel = Channel(told["line"])
     dist.init_process_group(
         "gloo",
         init_method=f"tcp://{told['meeting_place']}",

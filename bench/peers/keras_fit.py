@@ -10,16 +10,19 @@ in the same process as ours. Of `fit` the second epoch of a call counts: what it
 first is not held against it.
 """
 
+import ctypes
 import json
 import random
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from same_work import SEED, manifest_of
 
 from nodewise.clusters import machine, processes
+from nodewise.clusters.channel import Channel
 from nodewise.clusters.local import Local
 from nodewise.runner import settle_environment
 
@@ -27,10 +30,12 @@ FIT_BATCH, STEPS, TIME_LIMIT_S = 64, 100, 900
 OURS = "custom_loop"
 WAYS = [OURS, "fit", "fit, no XLA", "fit, memory kept"]
 KEEP_MEMORY = (OURS, "fit, memory kept")
+_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8  # of malloc.h
 
 
 def main(model: str, rounds: int) -> None:
     """Measure and print."""
+    settle_environment(keep_memory=False)
     with (
         machine.to_itself(lambda: None),
         (cluster := Local(1)).open(),
@@ -38,7 +43,7 @@ def main(model: str, rounds: int) -> None:
     ):
         parts = processes.run(
             2,
-            lambda rank, channel: measure(cluster, channel, model, rounds, keep_memory=rank == 0),
+            partial(measure, cluster=cluster, model=model, rounds=rounds),
             logs=Path(logs),
             time_limit_s=TIME_LIMIT_S,
         )
@@ -46,12 +51,17 @@ def main(model: str, rounds: int) -> None:
 
 
 def measure(
-    cluster: Local, channel: processes.Channel, model: str, rounds: int, *, keep_memory: bool
+    rank: int, channel: Channel, *, cluster: Local, model: str, rounds: int
 ) -> dict[str, list[float]]:
-    """Train in turns with the other worker; return the rates of the ways that are ours to train."""
-    settle_environment(keep_memory=keep_memory)
+    """Train in turns with the other worker; return the rates of the ways that are ours to train.
+
+    Rank 0 keeps the memory that a step frees.
+    """
     from nodewise import datasets, models, places
 
+    keep_memory = rank == 0
+    if keep_memory:
+        _keep_memory()
     places.join(cluster, 0, channel, 1)
     module, data = models.load(model), datasets.load(manifest_of(model))
     ways = {}
@@ -72,6 +82,16 @@ def measure(
                 rates[way].append(STEPS * FIT_BATCH / ways[way]())
     channel.meet("done")
     return rates
+
+
+def _keep_memory() -> None:
+    """Do as `MALLOC_TRIM_THRESHOLD_` and the like do for our workers.
+
+    glibc reads those at the start of a program only, and the forkserver of both workers is one.
+    """
+    libc = ctypes.CDLL(None)
+    for parameter, value in ((_M_TRIM_THRESHOLD, 2**31 - 1), (_M_MMAP_MAX, 0), (_M_ARENA_MAX, 1)):
+        libc.mallopt(parameter, value)
 
 
 def our_loop(module, data, model: str, addresses: list[str]):

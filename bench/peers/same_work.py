@@ -9,10 +9,12 @@ to start from and to train on: weights.npz and examples.npz.
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 from nodewise import strategies
 from nodewise.clusters import machine, processes
+from nodewise.clusters.channel import Channel, Message
 from nodewise.clusters.local import Local
 from nodewise.models import registry
 from nodewise.runner import settle_environment
@@ -29,11 +31,26 @@ def main(strategy: str, model: str, nodes: int, batch: int, out: Path) -> None:
     """Train and print."""
     settle_environment()
     with machine.to_itself(lambda: None), (cluster := Local(nodes)).open():
-        parts = train(cluster, strategy, model, batch, out)
+        parts = processes.run(
+            nodes,
+            partial(train, cluster=cluster, strategy=strategy, model=model, batch=batch, out=out),
+            logs=out / strategy,
+            time_limit_s=TIME_LIMIT_S,
+            preload=["nodewise.train"],
+        )
     print(json.dumps([sum(step) for step in zip(*(part["losses"] for part in parts), strict=True)]))
 
 
-def train(cluster: Local, strategy: str, model: str, batch: int, out: Path) -> list[dict]:
+def train(
+    rank: int,
+    channel: Channel,
+    *,
+    cluster: Local,
+    strategy: str,
+    model: str,
+    batch: int,
+    out: Path,
+) -> Message:
     import keras
     import numpy as np
     import tensorflow as tf
@@ -43,7 +60,6 @@ def train(cluster: Local, strategy: str, model: str, batch: int, out: Path) -> l
 
     nodes, module = len(cluster.addresses()), models.load(model)
     entry = strategies.STRATEGIES[strategy]
-    strategies.load(strategy)
     data = datasets.load(manifest_of(model))
     rows = np.random.default_rng(SEED).permutation(len(data.y_train))[: STEPS * nodes * batch]
     steps = rows.reshape(STEPS, nodes * batch)
@@ -56,32 +72,29 @@ def train(cluster: Local, strategy: str, model: str, batch: int, out: Path) -> l
                 layer.rate = 0
         return built
 
-    def work(rank: int, channel: processes.Channel) -> processes.Message:
-        places.join(cluster, rank, channel, nodes)
-        trained = strategies.load(strategy).Strategy(
-            Job(
-                rank,
-                nodes,
-                nodes * batch,
-                SEED,
-                build,
-                module.optimizer,
-                options=entry.checked({}, nodes),
-                addresses=tuple(cluster.addresses()),
-            )
+    places.join(cluster, rank, channel, nodes)
+    trained = strategies.load(strategy).Strategy(
+        Job(
+            rank,
+            nodes,
+            nodes * batch,
+            SEED,
+            build,
+            module.optimizer,
+            options=entry.checked({}, nodes),
+            addresses=tuple(cluster.addresses()),
         )
-        if rank == 0 and not (out / "weights.npz").exists():
-            np.savez(out / "weights.npz", *trained.weights())
-            np.savez(out / "examples.npz", x=x, y=y)
-        mine = slice(None) if entry.whole_batches else slice(rank * batch, (rank + 1) * batch)
-        scores = [
-            trained.step(tf.constant(a[mine]), tf.constant(b[mine])).numpy()
-            for a, b in zip(x, y, strict=True)
-        ]
-        trained.barrier()
-        return {"losses": [float(loss_sum) / (nodes * batch) for loss_sum, _ in scores]}
-
-    return processes.run(nodes, work, logs=out / strategy, time_limit_s=TIME_LIMIT_S)
+    )
+    if rank == 0 and not (out / "weights.npz").exists():
+        np.savez(out / "weights.npz", *trained.weights())
+        np.savez(out / "examples.npz", x=x, y=y)
+    mine = slice(None) if entry.whole_batches else slice(rank * batch, (rank + 1) * batch)
+    scores = [
+        trained.step(tf.constant(a[mine]), tf.constant(b[mine])).numpy()
+        for a, b in zip(x, y, strict=True)
+    ]
+    trained.barrier()
+    return {"losses": [float(loss_sum) / (nodes * batch) for loss_sum, _ in scores]}
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from pydantic import Field
 
 from nodewise.cells import Frozen
 from nodewise.clusters import processes
+from nodewise.clusters.channel import Channel, Message
 from nodewise.clusters.local import Local
 from nodewise.errors import RefusedError
 
@@ -54,20 +56,16 @@ class Made(NamedTuple):
 
 def main(out: Path, jobs: list[Asked]) -> None:
     cluster = Local(PLACES)
+    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     with cluster.open():
-        os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
         print(json.dumps([run(cluster, job, out, number) for number, job in enumerate(jobs)]))
 
 
 def run(cluster: Local, asked: Asked, out: Path, number: int) -> Any:
     from nodewise import strategies
 
-    strategies.load(asked.strategy)  # before workers are forked
     options = strategies.STRATEGIES[asked.strategy].options.model_validate(asked.options)
     started = time.monotonic()
-
-    def work(rank: int, channel: processes.Channel) -> processes.Message:
-        return place(cluster, asked, options, rank, channel, out / f"{number}")
 
     def met(name: str, pids: list[int]) -> bool:
         nonlocal started
@@ -77,17 +75,23 @@ def run(cluster: Local, asked: Asked, out: Path, number: int) -> Any:
                 os.kill(pids[asked.hit], asked.hit_with)
         return False
 
-    places = asked.nodes + options.server_nodes
     try:
-        results = processes.run(places, work, logs=out, time_limit_s=60, on_meeting=met)
+        results = processes.run(
+            asked.nodes + options.server_nodes,
+            partial(place, cluster=cluster, asked=asked, options=options, out=out / f"{number}"),
+            logs=out,
+            time_limit_s=60,
+            preload=["nodewise.train"],
+            on_meeting=met,
+        )
         return results[: asked.nodes]
     except (processes.WorkerError, RefusedError) as error:
         return {"error": str(error), "seconds": time.monotonic() - started}
 
 
 def place(
-    cluster: Local, asked: Asked, options: Any, rank: int, channel: processes.Channel, out: Path
-) -> processes.Message:
+    rank: int, channel: Channel, *, cluster: Local, asked: Asked, options: Any, out: Path
+) -> Message:
     from nodewise import places, strategies
     from nodewise.strategies.base import Job
 

@@ -17,6 +17,7 @@ OUT/single.npz has the weights after each step of one process with plain SGD.
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ import numpy as np
 
 from nodewise import strategies
 from nodewise.clusters import processes
+from nodewise.clusters.channel import Channel, Message
 from nodewise.clusters.local import Local
 
 NODES, STEPS, STEPS_PER_EPOCH, EXAMPLES, INPUTS = 3, 10, 5, 50, 20
@@ -32,28 +34,36 @@ WARM_UP = 3
 
 def main(out: Path, cases: dict[str, tuple[str, dict[str, Any]]]) -> None:
     cluster = Local(NODES)
+    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+    preload = ["nodewise.train"]
     with cluster.open():
-        os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
-        import tensorflow  # noqa: F401 - once, for all workers
-
         for label, (optimizer, options) in cases.items():
-            run(cluster, out, label, optimizer, options)
-        processes.run(1, lambda rank, channel: alone(out), logs=out, time_limit_s=120)
+            # in workers of their own: a second ring ends what peers exchange over the first
+            work = partial(
+                train, cluster=cluster, out=out, label=label, optimizer=optimizer, options=options
+            )
+            processes.run(NODES, work, logs=out, time_limit_s=120, preload=preload)
+        processes.run(1, partial(alone, out=out), logs=out, time_limit_s=120, preload=preload)
 
 
-def run(cluster: Local, out: Path, label: str, optimizer: str, options: dict[str, Any]) -> None:
-    """Train in workers of their own: a second ring ends what peers exchange over the first."""
+def train(
+    rank: int,
+    channel: Channel,
+    *,
+    cluster: Local,
+    out: Path,
+    label: str,
+    optimizer: str,
+    options: dict[str, Any],
+) -> Message:
     from nodewise import places
 
-    def work(rank: int, channel: processes.Channel) -> processes.Message:
-        places.join(cluster, rank, channel, NODES)
-        np.savez(out / f"{label}~{rank}.npz", **trained(rank, optimizer, options))
-        return {}
-
-    processes.run(NODES, work, logs=out, time_limit_s=120)
+    places.join(cluster, rank, channel, NODES)
+    np.savez(out / f"{label}~{rank}.npz", **trained(rank, optimizer, options))
+    return {}
 
 
-def alone(out: Path) -> processes.Message:
+def alone(rank: int, channel: Channel, *, out: Path) -> Message:
     np.savez(out / "single.npz", weights=one_process())
     return {}
 

@@ -17,6 +17,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ import numpy as np
 
 from nodewise import strategies
 from nodewise.clusters import processes
+from nodewise.clusters.channel import Channel, Message
 from nodewise.clusters.local import Local
 
 NODES, STEPS = 3, 20
@@ -34,21 +36,29 @@ KEPT = []  # else connections might be closed, and their bytes forgotten, while 
 
 def main(what: str, out: Path, options: dict[str, dict[str, Any]]) -> None:
     cluster = Local(NODES)
+    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     with cluster.open():
-        os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
-        import tensorflow  # noqa: F401 - once, for all workers
+        work = partial(train, cluster=cluster, what=what, out=out, options=options)
+        processes.run(NODES, work, logs=out, time_limit_s=120, preload=["nodewise.train"])
 
-        from nodewise import places
 
-        def work(rank: int, channel: processes.Channel) -> processes.Message:
-            places.join(cluster, rank, channel, NODES)
-            for label, chosen in options.items():
-                checked = strategies.STRATEGIES["compressed_sgd"].checked(chosen, NODES)
-                saved = WORK[what](rank, checked, tuple(cluster.addresses()), out)
-                np.savez(out / f"{label}~{rank}.npz", **saved)
-            return {}
+def train(
+    rank: int,
+    channel: Channel,
+    *,
+    cluster: Local,
+    what: str,
+    out: Path,
+    options: dict[str, dict[str, Any]],
+) -> Message:
+    from nodewise import places
 
-        processes.run(NODES, work, logs=out, time_limit_s=120)
+    places.join(cluster, rank, channel, NODES)
+    for label, chosen in options.items():
+        checked = strategies.STRATEGIES["compressed_sgd"].checked(chosen, NODES)
+        saved = WORK[what](rank, checked, tuple(cluster.addresses()), out)
+        np.savez(out / f"{label}~{rank}.npz", **saved)
+    return {}
 
 
 def inputs() -> np.ndarray:

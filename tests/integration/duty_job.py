@@ -9,7 +9,6 @@ are lifted, and a last line says what the nodes got in the half second after tha
 """
 
 import argparse
-import ctypes
 import json
 import os
 import random
@@ -18,12 +17,15 @@ import sys
 import threading
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
+import become
+
 from nodewise.clusters import base, duty, network, processes
+from nodewise.clusters.channel import Channel, Message
 
 AFTER_S = 0.5
-_PR_SET_DUMPABLE = 4
 
 
 class Job:
@@ -38,23 +40,12 @@ class Job:
         with duty.made(self.cycle):
             processes.run(
                 self.arguments.nodes,
-                self.work,
+                partial(work, what=self.arguments.work, seconds=self.arguments.seconds),
                 logs=Path(os.environ["LOGS"]),
                 time_limit_s=60,
                 on_meeting=self.meet,
                 on_poll=self.poll,
             )
-
-    def work(self, rank: int, channel: processes.Channel) -> processes.Message:
-        channel.meet("placed")
-        if self.arguments.work == "crowd":
-            for _ in range(100):
-                threading.Thread(target=threading.Event().wait, daemon=True).start()
-        threading.Thread(target=WORK[self.arguments.work], args=[rank], daemon=True).start()
-        channel.meet("warm")
-        time.sleep(self.arguments.seconds)
-        channel.meet("timed")
-        return {}
 
     def meet(self, name: str, pids: list[int]) -> bool:
         if name == "placed":
@@ -85,6 +76,18 @@ class Job:
             shares = [asdict(share) for share in self.cycle.shares()]
             seen = {"shares": shares, "controller": used / (now - self.started)}
             print(json.dumps(seen), flush=True)
+
+
+def work(rank: int, channel: Channel, *, what: str, seconds: float) -> Message:
+    channel.meet("placed")
+    if what == "crowd":
+        for _ in range(100):
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+    threading.Thread(target=WORK[what], args=[rank], daemon=True).start()
+    channel.meet("warm")
+    time.sleep(seconds)
+    channel.meet("timed")
+    return {}
 
 
 def cpu_time(pid: int) -> float:
@@ -123,14 +126,6 @@ def dies(rank: int) -> None:
 WORK = {"busy": busy, "mixed": mixed, "crowd": busy, "asleep": asleep, "dies": dies}
 
 
-def become(user: int) -> None:
-    """Turn from root into an ordinary user, as if this process had been started by it."""
-    os.setgroups([])
-    os.setgid(user)
-    os.setuid(user)
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1)  # or its files in /proc stay root's
-
-
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("work", choices=WORK)
@@ -147,7 +142,7 @@ if __name__ == "__main__":
     arguments = parse()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.cores])
     if arguments.user is not None:
-        become(arguments.user)
+        become.ordinary_user(arguments.user)
     if arguments.namespace:
         network.enter_private_network()
     try:

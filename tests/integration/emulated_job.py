@@ -15,10 +15,12 @@ import signal
 import socket
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from nodewise.cells import Emulated, Link, Node, SlowNode
 from nodewise.clusters import processes
+from nodewise.clusters.channel import Channel, Message
 from nodewise.clusters.emulated import Emulated as Cluster
 
 NODES, MEGABYTES = 2, 5
@@ -30,13 +32,6 @@ def main(what: str) -> None:
         kind="emulated", node=Node(cpu=0.2), link=Link(rate_mbit=100), slow_node=slow
     )
     cluster = Cluster(NODES, settings)
-
-    def work(rank: int, channel: processes.Channel) -> processes.Message:
-        cluster.enter_node(rank)
-        channel.meet("placed")
-        cluster.join(rank)
-        cluster.limit_link(rank)
-        return {"kind": cluster.kind, "network": cluster.network} | WORK[what](rank, channel)
 
     def met(name: str, pids: list[int]) -> None:
         if name == "placed":
@@ -52,12 +47,24 @@ def main(what: str) -> None:
 
     with cluster.open():
         results = processes.run(
-            NODES, work, logs=Path(sys.argv[2]), time_limit_s=60, on_meeting=met
+            NODES,
+            partial(on_node, cluster=cluster, what=what),
+            logs=Path(sys.argv[2]),
+            time_limit_s=60,
+            on_meeting=met,
         )
     print(json.dumps(results))
 
 
-def share(rank: int, channel: processes.Channel) -> processes.Message:
+def on_node(rank: int, channel: Channel, *, cluster: Cluster, what: str) -> Message:
+    cluster.enter_node(rank)
+    channel.meet("placed")
+    cluster.join(rank)
+    cluster.limit_link(rank)
+    return {"kind": cluster.kind, "network": cluster.network} | WORK[what](rank, channel)
+
+
+def share(rank: int, channel: Channel) -> Message:
     free = busy_share()
     channel.meet("throttled")
     return {"free": free, "held": busy_share()}
@@ -70,7 +77,7 @@ def busy_share() -> float:
     return (time.process_time() - cpu) / (time.perf_counter() - started)
 
 
-def rate(rank: int, channel: processes.Channel) -> processes.Message:
+def rate(rank: int, channel: Channel) -> Message:
     size = MEGABYTES * 1_000_000
     if rank == 0:
         channel.meet("listening")
@@ -88,26 +95,26 @@ def rate(rank: int, channel: processes.Channel) -> processes.Message:
     return {"seconds": time.perf_counter() - started}
 
 
-def fail(rank: int, channel: processes.Channel) -> processes.Message:
+def fail(rank: int, channel: Channel) -> Message:
     if rank == 1:
         raise RuntimeError("on purpose")
     time.sleep(60)
     return {}
 
 
-def die(rank: int, channel: processes.Channel) -> processes.Message:
+def die(rank: int, channel: Channel) -> Message:
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(60)
     return {}
 
 
-def vanish(rank: int, channel: processes.Channel) -> processes.Message:
+def vanish(rank: int, channel: Channel) -> Message:
     channel.meet("vanishing")
     return {}
 
 
-def sleep(rank: int, channel: processes.Channel) -> processes.Message:
+def sleep(rank: int, channel: Channel) -> Message:
     channel.meet("throttled")
     channel.meet("asleep")
     time.sleep(60)

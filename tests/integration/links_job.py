@@ -16,6 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from nodewise import doctor
@@ -29,16 +30,6 @@ def nodes(count, work, rate_mbit=100.0, latency_ms=0.0):
     """Run `work(rank, channel)` on `count` connected nodes; return results and the links' use."""
     use = []
 
-    def on_node(rank, channel):
-        network.enter_network_namespace()
-        channel.meet("placed")
-        wires.plug_in(wires.address(rank))
-        wires.limit_node(rate_mbit)
-        channel.meet("plugged in")
-        result = work(rank, channel)
-        channel.meet("done")
-        return result
-
     def met(name, pids):
         if name == "placed":
             wires.lay(pids)
@@ -49,73 +40,88 @@ def nodes(count, work, rate_mbit=100.0, latency_ms=0.0):
 
     network.enter_private_network()
     with tempfile.TemporaryDirectory() as logs:
-        results = processes.run(count, on_node, logs=Path(logs), time_limit_s=60, on_meeting=met)
+        on_each = partial(on_node, work=work, rate_mbit=rate_mbit)
+        results = processes.run(count, on_each, logs=Path(logs), time_limit_s=60, on_meeting=met)
     return {"results": results, "use": use}
 
 
-def transfer():
-    def work(rank, channel):
-        size = MEGABYTES * 1_000_000
-        if rank == 0:
-            channel.meet("listening")
-            with socket.create_connection((wires.address(1), 5000)) as connection:
-                connection.sendall(bytes(size))
-                return {"end": connection.recv(1).decode()}
-        with socket.create_server((wires.address(1), 5000)) as server:
-            channel.meet("listening")
-            connection, _ = server.accept()
-            with connection:
-                while size:
-                    size -= len(connection.recv(1 << 20))
-                connection.sendall(b"!")
-        return {}
+def on_node(rank, channel, *, work, rate_mbit):
+    network.enter_network_namespace()
+    channel.meet("placed")
+    wires.plug_in(wires.address(rank))
+    wires.limit_node(rate_mbit)
+    channel.meet("plugged in")
+    result = work(rank, channel)
+    channel.meet("done")
+    return result
 
-    return nodes(2, work)
+
+def transfer():
+    return nodes(2, stream)
+
+
+def stream(rank, channel):
+    size = MEGABYTES * 1_000_000
+    if rank == 0:
+        channel.meet("listening")
+        with socket.create_connection((wires.address(1), 5000)) as connection:
+            connection.sendall(bytes(size))
+            return {"end": connection.recv(1).decode()}
+    with socket.create_server((wires.address(1), 5000)) as server:
+        channel.meet("listening")
+        connection, _ = server.accept()
+        with connection:
+            while size:
+                size -= len(connection.recv(1 << 20))
+            connection.sendall(b"!")
+    return {}
 
 
 def flood():
-    def work(rank, channel):
-        if rank < 2:
-            # one alone would wait: what it may have under way fits into the queue of its link
-            sockets = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(8)]
-            for one in sockets:
-                one.setblocking(False)
-            until = time.monotonic() + FLOOD_S
-            while time.monotonic() < until:
-                for one in sockets:
-                    try:
-                        one.sendto(bytes(1400), (wires.address(2), 9))
-                    except BlockingIOError:
-                        continue
-        return {}
+    return nodes(3, send_too_much, rate_mbit=1)
 
-    return nodes(3, work, rate_mbit=1)
+
+def send_too_much(rank, channel):
+    if rank < 2:
+        # one alone would wait: what it may have under way fits into the queue of its link
+        sockets = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(8)]
+        for one in sockets:
+            one.setblocking(False)
+        until = time.monotonic() + FLOOD_S
+        while time.monotonic() < until:
+            for one in sockets:
+                try:
+                    one.sendto(bytes(1400), (wires.address(2), 9))
+                except BlockingIOError:
+                    continue
+    return {}
 
 
 def latency():
-    def work(rank, channel):
-        if rank == 0:
-            channel.meet("listening")
-            trips = []
-            with socket.create_connection((wires.address(1), 5000)) as connection:
-                for _ in range(20):
-                    started = time.perf_counter()
-                    connection.sendall(b"?")
-                    connection.recv(1)
-                    trips.append(time.perf_counter() - started)
-            return {"round_trip_ms": 1000 * statistics.median(trips)}
-        with socket.create_server((wires.address(1), 5000)) as server:
-            channel.meet("listening")
-            connection, _ = server.accept()
-            with connection:
-                while connection.recv(1):
-                    connection.sendall(b"!")
-        return {}
-
     try:
-        return nodes(2, work, latency_ms=float(sys.argv[2]))
+        return nodes(2, exchange_bytes, latency_ms=float(sys.argv[2]))
     except base.NotPermittedError as error:
         return {"refused": str(error)}
+
+
+def exchange_bytes(rank, channel):
+    if rank == 0:
+        channel.meet("listening")
+        trips = []
+        with socket.create_connection((wires.address(1), 5000)) as connection:
+            for _ in range(20):
+                started = time.perf_counter()
+                connection.sendall(b"?")
+                connection.recv(1)
+                trips.append(time.perf_counter() - started)
+        return {"round_trip_ms": 1000 * statistics.median(trips)}
+    with socket.create_server((wires.address(1), 5000)) as server:
+        channel.meet("listening")
+        connection, _ = server.accept()
+        with connection:
+            while connection.recv(1):
+                connection.sendall(b"!")
+    return {}
 
 
 def refused():

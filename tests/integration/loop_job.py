@@ -17,9 +17,11 @@ OUT/loop~RANK.npz:
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from nodewise.clusters import processes
+from nodewise.clusters.channel import Channel, Message
 from nodewise.clusters.local import Local
 
 NODES, STEPS, BATCH, INPUTS = 2, 120, 8, 6
@@ -28,12 +30,18 @@ SLOW_S, SLOW_STEPS = 0.03, 10
 
 def main(out: Path) -> None:
     cluster = Local(NODES)
-    with cluster.open():
-        train(cluster, out)
-
-
-def train(cluster: Local, out: Path) -> None:
     os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+    with cluster.open():
+        processes.run(
+            NODES,
+            partial(train, cluster=cluster, out=out),
+            logs=out,
+            time_limit_s=120,
+            preload=["nodewise.train"],
+        )
+
+
+def train(rank: int, channel: Channel, *, cluster: Local, out: Path) -> Message:
     import keras
     import numpy as np
     import tensorflow as tf
@@ -72,35 +80,32 @@ def train(cluster: Local, out: Path) -> None:
         statistics = [v.numpy() for v in base.moving_statistics(strategy.model)]
         return np.concatenate([array.ravel() for array in (*strategy.weights(), *statistics)])
 
-    def work(rank: int, channel: processes.Channel) -> processes.Message:
-        places.join(cluster, rank, channel, NODES)
-        make = keras.optimizers.Adam
-        strategy = strategies.load("custom_loop").Strategy(
-            base.Job(rank, NODES, NODES * BATCH, 3, build, make)
-        )
-        initial = strategy.state()
-        stream = pipeline(rank, 0)
-        scores = sum(strategy.step(*next(stream)).numpy() for _ in range(STEPS))
-        saved = {"scores_one_by_one": scores, "one_by_one": trained(strategy)}
-        strategy.restore(initial)
-        for _ in strategy.train(pipeline(rank, 0), 2):  # trace
-            pass
-        strategy.restore(initial)
-        stream = pipeline(rank, 0)
-        started = time.perf_counter()
-        done = list(strategy.train(stream, STEPS))
-        saved["clock_s"] = time.perf_counter() - started
-        saved["scores_looped"] = sum(some.scores for some in done)
-        saved["looped"] = trained(strategy)
-        saved["next_batch"] = next(stream)[0].numpy()[0, 0]
-        slowly = list(strategy.train(pipeline(rank, SLOW_S if rank == 0 else 0), SLOW_STEPS))
-        for name in ("input_s", "step_s"):
-            saved[name] = np.concatenate([getattr(some, name) for some in done])
-            saved[f"slow_{name}"] = np.concatenate([getattr(some, name) for some in slowly])
-        np.savez(out / f"loop~{rank}.npz", **saved)
-        return {}
-
-    processes.run(NODES, work, logs=out, time_limit_s=120)
+    places.join(cluster, rank, channel, NODES)
+    make = keras.optimizers.Adam
+    strategy = strategies.load("custom_loop").Strategy(
+        base.Job(rank, NODES, NODES * BATCH, 3, build, make)
+    )
+    initial = strategy.state()
+    stream = pipeline(rank, 0)
+    scores = sum(strategy.step(*next(stream)).numpy() for _ in range(STEPS))
+    saved = {"scores_one_by_one": scores, "one_by_one": trained(strategy)}
+    strategy.restore(initial)
+    for _ in strategy.train(pipeline(rank, 0), 2):  # trace
+        pass
+    strategy.restore(initial)
+    stream = pipeline(rank, 0)
+    started = time.perf_counter()
+    done = list(strategy.train(stream, STEPS))
+    saved["clock_s"] = time.perf_counter() - started
+    saved["scores_looped"] = sum(some.scores for some in done)
+    saved["looped"] = trained(strategy)
+    saved["next_batch"] = next(stream)[0].numpy()[0, 0]
+    slowly = list(strategy.train(pipeline(rank, SLOW_S if rank == 0 else 0), SLOW_STEPS))
+    for name in ("input_s", "step_s"):
+        saved[name] = np.concatenate([getattr(some, name) for some in done])
+        saved[f"slow_{name}"] = np.concatenate([getattr(some, name) for some in slowly])
+    np.savez(out / f"loop~{rank}.npz", **saved)
+    return {}
 
 
 if __name__ == "__main__":

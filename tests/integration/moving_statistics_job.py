@@ -12,9 +12,11 @@ dropout and the first one after it was set back.
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from nodewise.clusters import processes
+from nodewise.clusters.channel import Channel, Message
 from nodewise.clusters.local import Local
 
 NODES, BATCH = 2, 8
@@ -24,14 +26,17 @@ MASK = 200  # units of a mask of dropout
 
 def main(out: Path, names: list[str]) -> None:
     cluster = Local(NODES)
+    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     with cluster.open():
         for strategy in names:
             (out / strategy).mkdir()
-            train(cluster, strategy, out / strategy)
+            work = partial(train, cluster=cluster, strategy=strategy, out=out / strategy)
+            processes.run(
+                NODES, work, logs=out / strategy, time_limit_s=120, preload=["nodewise.train"]
+            )
 
 
-def train(cluster: Local, strategy: str, out: Path) -> None:
-    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+def train(rank: int, channel: Channel, *, cluster: Local, strategy: str, out: Path) -> Message:
     import keras
     import numpy as np
     import tensorflow as tf
@@ -48,47 +53,44 @@ def train(cluster: Local, strategy: str, out: Path) -> None:
             ]
         )
 
-    def work(rank: int, channel: processes.Channel) -> processes.Message:
-        places.join(cluster, rank, channel, NODES)
-        options = strategies.STRATEGIES[strategy].checked({}, NODES)
-        job = base.Job(
-            rank,
-            NODES,
-            NODES * BATCH,
-            3,
-            build,
-            keras.optimizers.SGD,
-            options=options,
-            addresses=tuple(cluster.addresses()),
-        )
-        trained = strategies.load(strategy).Strategy(job)
-        initial = trained.state()
-        dropout = trained.model.layers[2]
-        masks = [dropout(tf.ones([1, MASK]), training=True).numpy() for _ in range(2)]
-        trained.restore(initial)
-        again = dropout(tf.ones([1, MASK]), training=True).numpy()
-        trained.restore(initial)
-        np.savez(out / f"dropped~{rank}.npz", *masks, again)
-        np.savez(out / f"initial~{rank}.npz", *trained.weights())
-        random = np.random.default_rng(rank)
-        x = tf.constant(random.normal(rank, 1, (BATCH, 4)), tf.float32)
-        y = tf.constant(random.integers(0, 2, BATCH))
-        for _ in range(3):
-            trained.step(x, y)
-        threads = count_threads()
-        for _ in range(MORE_STEPS):
-            trained.step(x, y)
-        grown = count_threads() - threads
-        (out / f"threads~{rank}.json").write_text(json.dumps(grown))
-        statistics = base.moving_statistics(trained.model)
-        np.savez(out / f"before~{rank}.npz", *[v.numpy() for v in statistics])
-        trained.agree()
-        np.savez(out / f"after~{rank}.npz", *[v.numpy() for v in statistics])
-        logits = trained.model(tf.ones([1, 4]), training=False)
-        np.save(out / f"logits~{rank}.npy", logits.numpy())
-        return {}
-
-    processes.run(NODES, work, logs=out, time_limit_s=120)
+    places.join(cluster, rank, channel, NODES)
+    options = strategies.STRATEGIES[strategy].checked({}, NODES)
+    job = base.Job(
+        rank,
+        NODES,
+        NODES * BATCH,
+        3,
+        build,
+        keras.optimizers.SGD,
+        options=options,
+        addresses=tuple(cluster.addresses()),
+    )
+    trained = strategies.load(strategy).Strategy(job)
+    initial = trained.state()
+    dropout = trained.model.layers[2]
+    masks = [dropout(tf.ones([1, MASK]), training=True).numpy() for _ in range(2)]
+    trained.restore(initial)
+    again = dropout(tf.ones([1, MASK]), training=True).numpy()
+    trained.restore(initial)
+    np.savez(out / f"dropped~{rank}.npz", *masks, again)
+    np.savez(out / f"initial~{rank}.npz", *trained.weights())
+    random = np.random.default_rng(rank)
+    x = tf.constant(random.normal(rank, 1, (BATCH, 4)), tf.float32)
+    y = tf.constant(random.integers(0, 2, BATCH))
+    for _ in range(3):
+        trained.step(x, y)
+    threads = count_threads()
+    for _ in range(MORE_STEPS):
+        trained.step(x, y)
+    grown = count_threads() - threads
+    (out / f"threads~{rank}.json").write_text(json.dumps(grown))
+    statistics = base.moving_statistics(trained.model)
+    np.savez(out / f"before~{rank}.npz", *[v.numpy() for v in statistics])
+    trained.agree()
+    np.savez(out / f"after~{rank}.npz", *[v.numpy() for v in statistics])
+    logits = trained.model(tf.ones([1, 4]), training=False)
+    np.save(out / f"logits~{rank}.npy", logits.numpy())
+    return {}
 
 
 def count_threads() -> int:

@@ -10,10 +10,12 @@ import json
 import os
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nodewise.clusters import processes
+from nodewise.clusters.channel import Channel, Message
 from nodewise.clusters.local import Local
 
 NODES, STEPS, LATE_S = 3, 2, 0.1
@@ -21,13 +23,15 @@ NODES, STEPS, LATE_S = 3, 2, 0.1
 
 def main(logs: Path) -> None:
     cluster = Local(NODES)
+    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+    os.environ["PMIX_NAMESPACE"] = "other"  # as under a batch system with a manager of its own
     with cluster.open():
-        os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
-        os.environ["PMIX_NAMESPACE"] = "other"  # as under a batch system with a manager of its own
-        print(json.dumps(train(cluster, logs)))
+        work = partial(train, cluster=cluster)
+        preload = ["nodewise.train"]
+        print(json.dumps(processes.run(NODES, work, logs=logs, time_limit_s=60, preload=preload)))
 
 
-def train(cluster: Local, logs: Path) -> list[dict[str, Any]]:
+def train(rank: int, channel: Channel, *, cluster: Local) -> Message:
     import keras
     import numpy as np
     import psutil
@@ -39,27 +43,6 @@ def train(cluster: Local, logs: Path) -> list[dict[str, Any]]:
 
     def build() -> keras.Model:
         return keras.Sequential([keras.Input((4,)), layers.Dense(1000), layers.Dense(2)])
-
-    def work(rank: int, channel: processes.Channel) -> processes.Message:
-        places.join(cluster, rank, channel, NODES)
-        job = base.Job(
-            rank, NODES, NODES, 3, build, keras.optimizers.SGD, addresses=tuple(cluster.addresses())
-        )
-        strategy = mpi.Strategy(job)
-        x, y = tf.zeros([1, 4]), tf.zeros([1], tf.int32)
-        strategy.step(x, y)
-        listening = [
-            connection.laddr.ip
-            for connection in psutil.Process().net_connections()
-            if connection.status == psutil.CONN_LISTEN
-        ]
-        return {
-            "listening": listening,
-            "waiting_cpu_s": waiting(strategy, rank),
-            **steps(strategy, x, y, rank),
-            "stuck": stuck(rank),
-            "lost": lost(),
-        }
 
     def waiting(strategy: mpi.Strategy, rank: int) -> float:
         strategy.barrier()
@@ -99,7 +82,25 @@ def train(cluster: Local, logs: Path) -> list[dict[str, Any]]:
         except ConnectionError as error:
             return str(error)
 
-    return processes.run(NODES, work, logs=logs, time_limit_s=60)
+    places.join(cluster, rank, channel, NODES)
+    job = base.Job(
+        rank, NODES, NODES, 3, build, keras.optimizers.SGD, addresses=tuple(cluster.addresses())
+    )
+    strategy = mpi.Strategy(job)
+    x, y = tf.zeros([1, 4]), tf.zeros([1], tf.int32)
+    strategy.step(x, y)
+    listening = [
+        connection.laddr.ip
+        for connection in psutil.Process().net_connections()
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    return {
+        "listening": listening,
+        "waiting_cpu_s": waiting(strategy, rank),
+        **steps(strategy, x, y, rank),
+        "stuck": stuck(rank),
+        "lost": lost(),
+    }
 
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@
 python ordinary_user.py UID GROUP NAMESPACES SCRIPT ARGUMENTS...
 
 GROUP is a cgroup to move into first, or "-". NAMESPACES is how many namespaces of a kind the user
-may make, or "-" for as many as this machine permits. What the script needs is imported before: the
-user may not be able to read where root's Python is.
+may make, or "-" for as many as this machine permits.
 """
 
 import ctypes
@@ -14,18 +13,11 @@ import runpy
 import sys
 from pathlib import Path
 
+import become
+
 from nodewise.clusters import emulated  # noqa: F401
 
-PR_SET_DUMPABLE = 4
 CLONE_NEWUSER = 0x10000000
-
-
-def become(uid: int) -> None:
-    os.setgroups([])
-    os.setgid(uid)
-    os.setuid(uid)
-    # a process that changed its user may not write its own files in /proc otherwise
-    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1)
 
 
 def permit_namespaces(most: str) -> None:
@@ -47,7 +39,7 @@ if __name__ == "__main__":
     runpy.run_path(script)  # imports what it needs, without being run
     if group != "-":
         Path(group, "cgroup.procs").write_text("0")
-    become(int(uid))
+    become.ordinary_user(int(uid))
     if namespaces != "-":
         permit_namespaces(namespaces)
     sys.argv[:] = sys.argv[4:]

@@ -15,11 +15,13 @@ import os
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from nodewise import strategies
 from nodewise.clusters import processes
+from nodewise.clusters.channel import Channel, Message
 from nodewise.clusters.local import Local
 from nodewise.errors import RefusedError
 
@@ -42,17 +44,23 @@ class Case(NamedTuple):
 
 def main(out: Path, cases: dict[str, Case]) -> None:
     cluster = Local(max(case.nodes for case in cases.values()))
+    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     with cluster.open():
         for name, case in cases.items():
             (out / name).mkdir(parents=True)
             try:
-                train_on(cluster, case, out / name)
+                processes.run(
+                    case.nodes,
+                    partial(train_on, cluster=cluster, case=case, out=out / name),
+                    logs=out / name,
+                    time_limit_s=60,
+                    preload=["nodewise.train"],
+                )
             except (processes.WorkerError, RefusedError) as error:
                 (out / name / "failure.txt").write_text(str(error))
 
 
-def train_on(cluster: Local, case: Case, out: Path) -> None:
-    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Path) -> Message:
     import keras
     import numpy as np
     import tensorflow as tf
@@ -108,61 +116,58 @@ def train_on(cluster: Local, case: Case, out: Path) -> None:
         model.add(layers.Dense(4))
         return model
 
-    def work(rank: int, channel: processes.Channel) -> processes.Message:
-        places.join(cluster, rank, channel, case.nodes)
-        random = np.random.default_rng(3)
-        x = random.normal(size=(STEPS, GLOBAL_BATCH, 16)).astype(np.float32)
-        if case.model == "embedded":
-            x = np.floor(np.abs(x)).clip(0, 7)
-        y = random.integers(0, 4, (STEPS, GLOBAL_BATCH))
-        builds = (normalised, frozen, slow, embedded, wide)
-        job = base.Job(
-            rank,
-            case.nodes,
-            GLOBAL_BATCH,
-            3,
-            {build.__name__: build for build in builds}[case.model],
-            lambda: keras.optimizers.SGD(0.05, momentum=0.9),
-            options=strategies.STRATEGIES[case.strategy].checked(case.options, case.nodes),
-            addresses=tuple(cluster.addresses()[: case.nodes]),
-        )
-        trained = strategies.load(case.strategy).Strategy(job)
-        batches = [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
-        trained.step(*batches[0])  # traces
-        trained.barrier()
-        trained.observations()
-        scores, wire = [], traffic()
-        trained.barrier()  # nobody sends before all have looked
-        for step, batch in enumerate(batches):
-            if step == STEPS // 2:
-                if case.hangs is not None:  # not before all is traced
-                    trained._job = replace(job, patience_s=PATIENCE_S)
-                if rank == case.leaves:
-                    os._exit(7)
-                if rank == case.hangs:
-                    time.sleep(60)
-                if rank == case.fails:
-                    raise ArithmeticError("of itself")
-            scores.append(trained.step(*batch).numpy().tolist())
-        observed = trained.observations()
-        trained.barrier()
-        after = traffic()
-        statistics = base.moving_statistics(trained.model)
-        seen = {
-            "scores": scores,
-            "observed": observed,
-            "sent": after.sent - wire.sent,
-            "received": after.received - wire.received,
-            "weights": trained.weights_sha256(),
-            "statistics": [v.numpy().tolist() for v in statistics],
-            "seeds": [v.numpy()[0].item() for v in base.seeds(trained.model)],
-        }
-        trained.agree()
-        np.savez(out / f"model~{rank}.npz", *trained.weights(), *[v.numpy() for v in statistics])
-        (out / f"seen~{rank}.json").write_text(json.dumps(seen))
-        return {}
-
-    processes.run(case.nodes, work, logs=out, time_limit_s=60)
+    places.join(cluster, rank, channel, case.nodes)
+    random = np.random.default_rng(3)
+    x = random.normal(size=(STEPS, GLOBAL_BATCH, 16)).astype(np.float32)
+    if case.model == "embedded":
+        x = np.floor(np.abs(x)).clip(0, 7)
+    y = random.integers(0, 4, (STEPS, GLOBAL_BATCH))
+    builds = (normalised, frozen, slow, embedded, wide)
+    job = base.Job(
+        rank,
+        case.nodes,
+        GLOBAL_BATCH,
+        3,
+        {build.__name__: build for build in builds}[case.model],
+        lambda: keras.optimizers.SGD(0.05, momentum=0.9),
+        options=strategies.STRATEGIES[case.strategy].checked(case.options, case.nodes),
+        addresses=tuple(cluster.addresses()[: case.nodes]),
+    )
+    trained = strategies.load(case.strategy).Strategy(job)
+    batches = [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
+    trained.step(*batches[0])  # traces
+    trained.barrier()
+    trained.observations()
+    scores, wire = [], traffic()
+    trained.barrier()  # nobody sends before all have looked
+    for step, batch in enumerate(batches):
+        if step == STEPS // 2:
+            if case.hangs is not None:  # not before all is traced
+                trained._job = replace(job, patience_s=PATIENCE_S)
+            if rank == case.leaves:
+                os._exit(7)
+            if rank == case.hangs:
+                time.sleep(60)
+            if rank == case.fails:
+                raise ArithmeticError("of itself")
+        scores.append(trained.step(*batch).numpy().tolist())
+    observed = trained.observations()
+    trained.barrier()
+    after = traffic()
+    statistics = base.moving_statistics(trained.model)
+    seen = {
+        "scores": scores,
+        "observed": observed,
+        "sent": after.sent - wire.sent,
+        "received": after.received - wire.received,
+        "weights": trained.weights_sha256(),
+        "statistics": [v.numpy().tolist() for v in statistics],
+        "seeds": [v.numpy()[0].item() for v in base.seeds(trained.model)],
+    }
+    trained.agree()
+    np.savez(out / f"model~{rank}.npz", *trained.weights(), *[v.numpy() for v in statistics])
+    (out / f"seen~{rank}.json").write_text(json.dumps(seen))
+    return {}
 
 
 if __name__ == "__main__":

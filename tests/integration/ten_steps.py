@@ -13,11 +13,13 @@ import json
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nodewise import strategies
 from nodewise.clusters import processes
+from nodewise.clusters.channel import Channel, Message
 from nodewise.clusters.local import Local
 from nodewise.errors import RefusedError
 
@@ -38,18 +40,24 @@ class Case(NamedTuple):
 
 def main(out: Path, cases: dict[str, Case]) -> None:
     cluster = Local(max(case.nodes for case in cases.values()))
+    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     with cluster.open():
         for name, case in cases.items():
             (out / name).mkdir()
             try:
-                train_on(cluster, case, out / name)
+                processes.run(
+                    1 if strategies.STRATEGIES[case.strategy].one_process else case.nodes,
+                    partial(train_on, cluster=cluster, case=case, out=out / name),
+                    logs=out / name,
+                    time_limit_s=120,
+                    preload=["nodewise.train"],
+                )
             except (processes.WorkerError, RefusedError) as error:
                 (out / name / "failure.txt").write_text(str(error))
 
 
-def train_on(cluster: Local, case: Case, out: Path) -> None:
+def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Path) -> Message:
     strategy, given, nodes, optimizer = case
-    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     import keras
     import numpy as np
     import tensorflow as tf
@@ -80,43 +88,40 @@ def train_on(cluster: Local, case: Case, out: Path) -> None:
         if not trained.replicas_agree:
             trained.agree()
 
-    def work(rank: int, channel: processes.Channel) -> processes.Message:
-        places.join(cluster, rank, channel, workers)
-        build = models.load("fashion_cnn").build
-        job = Job(
-            rank,
-            nodes,
-            GLOBAL_BATCH,
-            3,
-            build,
-            make_optimizer,
-            options=options,
-            addresses=tuple(cluster.addresses()[:workers]),
-        )
-        trained = strategies.load(strategy).Strategy(job)
-        initial = trained.state()
-        rows = np.arange(GLOBAL_BATCH)
-        if not entry.whole_batches:
-            rows = np.array_split(rows, nodes)[rank]
-        batches = [(tf.constant(a[rows]), tf.constant(b[rows])) for a, b in zip(x, y, strict=True)]
-        # the split form trains a copy of the fused form's weights, made at its first step
-        for batch in batches:
-            trained.split_step(*batch)
-        agree(trained)
-        np.savez(out / f"split~{rank}.npz", *trained.split_weights())
-        trained.restore(initial)
-        for batch in batches:
-            trained.step(*batch)
-        agree(trained)
-        np.savez(out / f"fused~{rank}.npz", *trained.weights())
-        trained.barrier()
-        time.sleep(0 if rank else LATE_S)
-        came = time.monotonic()
-        trained.barrier()
-        (out / f"barrier~{rank}.json").write_text(json.dumps([came, time.monotonic()]))
-        return {}
-
-    processes.run(workers, work, logs=out, time_limit_s=120)
+    places.join(cluster, rank, channel, workers)
+    build = models.load("fashion_cnn").build
+    job = Job(
+        rank,
+        nodes,
+        GLOBAL_BATCH,
+        3,
+        build,
+        make_optimizer,
+        options=options,
+        addresses=tuple(cluster.addresses()[:workers]),
+    )
+    trained = strategies.load(strategy).Strategy(job)
+    initial = trained.state()
+    rows = np.arange(GLOBAL_BATCH)
+    if not entry.whole_batches:
+        rows = np.array_split(rows, nodes)[rank]
+    batches = [(tf.constant(a[rows]), tf.constant(b[rows])) for a, b in zip(x, y, strict=True)]
+    # the split form trains a copy of the fused form's weights, made at its first step
+    for batch in batches:
+        trained.split_step(*batch)
+    agree(trained)
+    np.savez(out / f"split~{rank}.npz", *trained.split_weights())
+    trained.restore(initial)
+    for batch in batches:
+        trained.step(*batch)
+    agree(trained)
+    np.savez(out / f"fused~{rank}.npz", *trained.weights())
+    trained.barrier()
+    time.sleep(0 if rank else LATE_S)
+    came = time.monotonic()
+    trained.barrier()
+    (out / f"barrier~{rank}.json").write_text(json.dumps([came, time.monotonic()]))
+    return {}
 
 
 if __name__ == "__main__":

@@ -259,7 +259,6 @@ def measure_noise_scale(
     from nodewise.config import read_config
     from nodewise.files import check_writable
     from nodewise.runner import settle_environment
-    from nodewise.tensorflow_import import import_tensorflow
 
     cells = {cell.model: cell for cell in read_config(config).cells()}
     if model not in cells:
@@ -267,7 +266,6 @@ def measure_noise_scale(
         raise UserError(f"{config}: trains no model {model!r}; it trains {trained}")
     check_writable(out)  # said before TensorFlow is waited for
     settle_environment()
-    import_tensorflow()
     from nodewise.measure.noise_scale import measure_noise_scale as measure_model
 
     with share_done(f"{model}: noise scale") as progress:
@@ -687,12 +685,10 @@ def describe_model(
     from nodewise.architecture import architecture_json
     from nodewise.files import check_writable, write_text
     from nodewise.models import registry
-    from nodewise.tensorflow_import import import_tensorflow
 
     if name not in registry():  # said before TensorFlow is waited for
         raise UserError(f"unknown model {name!r}; known: {', '.join(sorted(registry()))}")
     check_writable(out)
-    import_tensorflow()
     from nodewise.measure.describe import describe
 
     described = describe(name)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from nodewise.cells import Cell
 from nodewise.clusters.base import Cluster, parsed
-from nodewise.clusters.processes import Channel
+from nodewise.clusters.channel import Channel
 from nodewise.places import attend, join
 
 service = tf.data.experimental.service

@@ -10,7 +10,7 @@ import time
 import tensorflow as tf
 
 from nodewise.clusters.base import Cluster
-from nodewise.clusters.processes import Channel
+from nodewise.clusters.channel import Channel
 
 
 def join(cluster: Cluster, rank: int, channel: Channel, workers: int) -> None:

@@ -1,15 +1,14 @@
 """Measure one cell: launch its workers, put what they report together, write its record.
 
-Imports TensorFlow, but only inside `measure`, once this machine is known to permit the cell.
+TensorFlow is imported in the workers only.
 """
 
-import ctypes
-import gc
 import math
 import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from pydantic import ValidationError
 
 from nodewise.cells import Cell
 from nodewise.clusters import base, cgroups, cluster_of, machine, processes
+from nodewise.clusters.channel import Channel, Message
 from nodewise.errors import RefusedError
 from nodewise.files import check_writable, write_text
 from nodewise.gates import MAX_BLOCKS
@@ -36,7 +36,6 @@ from nodewise.records import (
     record_json,
 )
 from nodewise.strategies import STRATEGIES
-from nodewise.tensorflow_import import import_tensorflow
 
 if TYPE_CHECKING:
     from nodewise.weights import Pretrained
@@ -46,7 +45,7 @@ Progress = Callable[[float], None]
 _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",  # nodes here are CPU nodes; a GPU would be shared by all of them
     "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",  # no thread may exist when namespaces are entered, workers forked
+    "OPENBLAS_NUM_THREADS": "1",  # no thread may exist when namespaces are entered
     "TF_CPP_MIN_LOG_LEVEL": "1",
     # TensorFlow takes oneDNN's convolutions by itself only where a processor has AVX-512; with AVX2
     # they make a step of the Fashion CNN twice as fast, too, and one of ResNet50 four times
@@ -57,33 +56,27 @@ _ENVIRONMENT = {
 }
 # A step frees its activations and the next one takes as much again. By default glibc gives them
 # back to the kernel in between, which then fills every page anew: a tenth to more than half of a
-# step, differently in every launch. Name in glibc's environment -> parameter of mallopt, value.
+# step, differently in every launch. glibc reads this when a program starts.
 _KEEP_MEMORY = {
-    "MALLOC_TRIM_THRESHOLD_": (-1, 2**31 - 1),
-    "MALLOC_MMAP_MAX_": (-4, 0),
-    "MALLOC_ARENA_MAX": (-8, 1),
+    "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1),
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_ARENA_MAX": "1",
 }
+# what every worker of a cell needs; with the command line, in which workers find their launcher
+_PRELOAD = ("nodewise.cli", "nodewise.train", "nodewise.data_service")
 # what a measurement may end with instead of a result; its record says why
 NO_RESULT = (base.NotPermittedError, RefusedError, processes.WorkerError)
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 
 
 def settle_environment(*, keep_memory: bool = True) -> None:
-    """Set what a launcher's workers inherit; before NumPy or TensorFlow is imported."""
+    """Set what a launcher's workers inherit; before NumPy is imported."""
     os.environ.update(_ENVIRONMENT)
     if keep_memory:
-        _keep_memory()
+        os.environ.update(_KEEP_MEMORY)
     for name in _PROXIES:
         os.environ.pop(name, None)
         os.environ.pop(name.upper(), None)
-
-
-def _keep_memory() -> None:
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's; other libraries have none
-    for name, (parameter, value) in _KEEP_MEMORY.items():
-        os.environ[name] = str(value)  # for programs that are started
-        if mallopt:
-            mallopt(parameter, value)  # for this process and those that are forked
 
 
 def started_at() -> float:
@@ -195,34 +188,20 @@ def _train(
     progress: Progress,
     began: float,
 ) -> Measurement:
-    gc.disable()
-    import_tensorflow()  # once, for all workers
-    from nodewise import data_service, strategies, train
-
-    strategies.load(cell.strategy)
-    gc.freeze()  # else every worker would walk through all that was imported, and copy its pages
-    gc.enable()
-    imported = datetime.now(UTC).timestamp()
     launch = _Launch(cell, cluster, progress)
-
-    def work(rank: int, channel: processes.Channel) -> processes.Message:
-        if rank >= cell.workers + cell.servers:
-            return data_service.serve(cell, cluster, rank, channel)
-        weights = pretrained.file if pretrained else None
-        part = train.train_cell if rank < cell.workers else train.serve_parameters
-        return part(cell, cluster, rank, channel, manifest=manifest, weights=weights)
-
+    weights = pretrained.file if pretrained else None
     parts = processes.run(
         cell.places,
-        work,
+        partial(_work, cell=cell, cluster=cluster, manifest=manifest, weights=weights),
         logs=logs,
         time_limit_s=cell.time_limit_s,
+        preload=_PRELOAD,
         on_message=launch.heard,
         on_meeting=launch.met,
         on_poll=cluster.check,
     )
     start_up = StartUp(
-        imported_s=imported - began,
+        imported_s=launch.reached["imported"] - began,
         workers_ready_s=launch.reached["ready"] - began,
         first_timed_step_s=launch.reached["first_step"] - began,
     )
@@ -231,6 +210,25 @@ def _train(
     except ValidationError as error:
         reason = f"what was measured fits no record: {first_misfit(error)}"
         raise processes.WorkerError(reason, None, []) from error
+
+
+def _work(
+    rank: int,
+    channel: Channel,
+    *,
+    cell: Cell,
+    cluster: base.Cluster,
+    manifest: Path,
+    weights: Path | None,
+) -> Message:
+    """Do what the process with this rank does in a cell: train, hold parameters or read data."""
+    from nodewise import data_service, train
+
+    channel.send({"event": "imported", "at": time.time()})
+    if rank >= cell.workers + cell.servers:
+        return data_service.serve(cell, cluster, rank, channel)
+    part = train.train_cell if rank < cell.workers else train.serve_parameters
+    return part(cell, cluster, rank, channel, manifest=manifest, weights=weights)
 
 
 class _Launch:
@@ -246,7 +244,7 @@ class _Launch:
         self._replicas: set[str] = set()
         self._progress = progress
 
-    def heard(self, rank: int, message: processes.Message) -> None:
+    def heard(self, rank: int, message: Message) -> None:
         if "progress" in message:
             self._progress(message["progress"])
         elif "replica" in message:

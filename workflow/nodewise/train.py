@@ -19,7 +19,7 @@ from nodewise import data_service, datasets, strategies
 from nodewise.batches import Batch, batches, rows_read, steps_per_epoch
 from nodewise.cells import Cell
 from nodewise.clusters.base import Cluster
-from nodewise.clusters.processes import Channel, Message
+from nodewise.clusters.channel import Channel, Message
 from nodewise.datasets import Dataset
 from nodewise.measure import energy
 from nodewise.measure.traffic import Traffic, traffic

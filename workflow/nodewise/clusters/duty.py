@@ -6,7 +6,6 @@ period. Unlike a quota this can fail: a core may be taken by others, or the cont
 So the controller also counts what each node got and what was withheld from it, and `check` says so.
 """
 
-import gc
 import json
 import os
 import select
@@ -22,7 +21,6 @@ from typing import Any, NamedTuple
 
 from nodewise.clusters.base import NotPermittedError
 from nodewise.clusters.cgroups import Throttled
-from nodewise.parents import end_with
 
 PERIOD_S = 0.010  # as in cgroups: longer periods let short steps run unthrottled
 TOLERANCE = 0.1
@@ -88,11 +86,10 @@ class DutyCycle:
                 "the kernel does not count how long a process waits for a core (schedstat)"
             )
         self._line, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        launcher = os.getpid()
         self._controller = os.fork()
         if self._controller == 0:
             self._line.close()
-            _be_controller(launcher, other)
+            _be_controller(other)
         other.close()
         self._line.settimeout(_ANSWER_WITHIN_S)
 
@@ -200,15 +197,13 @@ def why_not_held(shares: Sequence[Share]) -> str | None:
     )
 
 
-def _be_controller(launcher: int, line: socket.socket) -> None:
+def _be_controller(line: socket.socket) -> None:
     code = 1
     try:
-        if end_with(launcher):
-            os.setsid()  # a signal to the launcher's group is not for the controller
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            gc.disable()  # it would walk through all that the launcher imported
-            _Controller(line).run()
-            code = 0
+        os.setsid()  # a signal to the launcher's group is not for the controller
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _Controller(line).run()
+        code = 0
     except BaseException:
         traceback.print_exc()
     finally:

@@ -34,6 +34,10 @@ class Emulated(base.Cluster):
         self.kind = "emulated"
         self.shares = [settings.cpu_of(rank) for rank in range(nodes)]
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return what workers need; what holds nodes to their shares is the launcher's alone."""
+        return {name: value for name, value in vars(self).items() if name != "_limiter"}
+
     @contextmanager
     def open(self) -> Iterator[None]:
         quota = self._quota()

@@ -52,7 +52,9 @@ def enter_network_namespace() -> None:
 def enter_private_network() -> None:
     """Move this process into a fresh namespace with loopback up.
 
-    Root needs nothing else; an ordinary user gets a user namespace in which only its own id exists.
+    Root needs nothing else; an ordinary user gets a user namespace in which it is called root: a
+    program started there, such as the one that workers are forked from, keeps the right to make
+    networks only if its user is.
 
     Raises:
         NotPermittedError: this machine permits no such namespace.
@@ -160,7 +162,7 @@ def _enter() -> None:
     if uid != 0:
         for name, text in (
             ("setgroups", "deny"),
-            ("uid_map", f"{uid} {uid} 1"),
+            ("uid_map", f"0 {uid} 1"),
             ("gid_map", f"{gid} {gid} 1"),
         ):
             Path("/proc/self", name).write_text(text, encoding="utf-8")

@@ -1,43 +1,50 @@
-"""Workers as processes, forked from one that has imported TensorFlow.
+"""Start the worker processes of a cell, hear what they send, and end them.
 
-Importing TensorFlow costs seconds; forking a process that has done so and touched nothing else
-costs milliseconds. A worker dies with its launcher, whatever ends that.
+Workers are forked from the forkserver of `multiprocessing`: importing TensorFlow takes seconds,
+forking a process that has done so takes milliseconds. The forkserver starts with the first worker;
+it inherits the launcher's environment and network, and ends after the launcher and the workers.
+
+A guard, a process that does nothing but wait for the launcher's end, then kills the workers and
+what they started. They could not do so themselves: a duty cycle may have stopped them.
 """
 
-import json
+import multiprocessing
 import os
-import select
-import selectors
+import shutil
 import signal
-import stat
-import sys
 import time
-import traceback
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import psutil
 
+from nodewise.clusters import memory
 from nodewise.clusters.base import NotPermittedError
+from nodewise.clusters.channel import Message, receive, send
+from nodewise.clusters.guard import guarded, kill_group
+from nodewise.clusters.worker import LINE_LENGTH, Work, be_worker
 from nodewise.errors import RefusedError
-from nodewise.parents import end_with
 
-Message = dict[str, Any]
-
-# Read when this module is loaded or this process forked: later it may be another process already.
-_PARENT = [os.getppid()]
-os.register_at_fork(after_in_child=lambda: _PARENT.__setitem__(0, os.getppid()))
+_PARENT = os.getppid()  # read when this module is loaded: later it may be another process already
 _POLL_S = 0.2
+_LOOK_S = 1.0  # between two looks at what the workers use
 # When one worker dies the others fail too, within this time, for want of a peer.
 _GRACE_S = 2.0
+_IDLE_CPU_S = 0.02  # a worker that uses no more between two looks does nothing
+_SILENT_S = 2.0
+START_WITHIN_S = 120.0  # to import what workers need, before their time limit counts
+_END_WITHIN_S = 10.0
 _LOG_LINES = 30
-_LOG_LINE_LENGTH = 500
-_ON, _AGAIN = b"n", b"a"
-_SAYING_NOTHING = ("", "Graph execution error:")  # first lines of errors
+_FORKSERVER_GONE = 255  # the exit code that multiprocessing makes up when nobody can know it
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108
+_FULL_BYTES = 1 << 20
 
 
 class WorkerError(Exception):
@@ -50,87 +57,69 @@ class WorkerError(Exception):
         self.log_tail = log_tail
 
 
-class Channel:
-    """A worker's line to its launcher."""
-
-    def __init__(self, writing: int, reading: int) -> None:
-        self._stream = os.fdopen(writing, "w", encoding="utf-8")
-        self._reading = reading
-
-    def send(self, message: Message) -> None:
-        """Tell the launcher something."""
-        self._stream.write(json.dumps(message) + "\n")
-        self._stream.flush()
-
-    def meet(self, name: str) -> bool:
-        """Return when every worker has come to meeting `name` and the launcher has acted on it.
-
-        True if the launcher wants what was done since the last meeting done once more.
-        """
-        self.send({"meet": name})
-        answer = os.read(self._reading, 1)
-        if not answer:
-            raise ConnectionError("the launcher is gone")
-        return answer == _AGAIN
-
-
-@dataclass
+@dataclass(eq=False)
 class _Worker:
+    """A worker, as its launcher knows it. Moments are those of the monotonic clock."""
+
     rank: int
-    pid: int
-    pipe: int
-    release: int
+    process: ForkServerProcess
+    connection: Connection
     log: Path
-    unread: bytes = b""
+    listening: bool = True
     result: Message | None = None
-    error: str | None = None
-    peer_error: bool = False
-    refused: bool = False
-    command: str | None = None  # of a NotPermittedError
-    status: int | None = None
-    failed_at: float = 0.0  # of the monotonic clock
+    failure: Message | None = None  # what it said of its exception
+    ended: bool = False  # one that is done does not end: the others may still need it
+    failed_at: float = 0.0
+    cpu_s: float = 0.0
+    peak_bytes: int = 0
+    active_at: float = field(default_factory=time.monotonic)  # when it last used a core
 
     @property
-    def failed(self) -> bool:
-        """Whether it has ended: one that is done waits for the others, who may still need it."""
-        return self.status is not None
+    def pid(self) -> int:
+        assert self.process.pid is not None  # it was started  # noqa: S101
+        return self.process.pid
+
+    def look(self) -> None:
+        """Note how much memory it uses, and whether it does anything."""
+        spent, now = cpu_s(self.pid), time.monotonic()
+        if spent - self.cpu_s > _IDLE_CPU_S:
+            self.active_at = now
+        self.cpu_s = spent or self.cpu_s
+        self.peak_bytes = max(self.peak_bytes, memory.peak_bytes(self.pid))
 
     @property
-    def reason(self) -> str:
-        if self.error:
-            return self.error
-        if self.status is not None and self.status < 0:
-            return f"killed by {signal.Signals(-self.status).name}"
-        without = "and no result" if self.result is None else "before the others were done"
-        return f"ended with exit code {self.status} {without}"
-
-    def raise_it(self) -> NoReturn:
-        """Raise what it failed of."""
-        if self.command is not None:
-            raise NotPermittedError(self.reason, self.command)
-        if self.refused:
-            raise RefusedError(self.reason)
-        raise WorkerError(f"rank {self.rank}: {self.reason}", self.rank, _tail(self.log))
+    def lost_a_peer(self) -> bool:
+        return self.failure is not None and self.failure["peer"]
 
 
 def run(
     size: int,
-    work: Callable[[int, Channel], Message],
+    work: Work,
     *,
     logs: Path,
     time_limit_s: float,
+    preload: Sequence[str] = (),
     on_message: Callable[[int, Message], None] = lambda rank, message: None,
-    on_meeting: Callable[[str, list[int]], bool] = lambda name, pids: False,
+    on_meeting: Callable[[str, list[int]], bool | None] = lambda name, pids: False,
     on_poll: Callable[[], None] = lambda: None,
 ) -> list[Message]:
-    """Fork `size` workers that call `work(rank, channel)`; return what each returned, by rank.
+    """Start `size` workers that call `work(rank, channel)`; return what each returned, by rank.
 
-    What a worker prints goes to `logs/rank~R.log`; what it sends goes to `on_message`. When all
-    have come to a meeting, `on_meeting` gets its name and their pids; what it returns is what
-    `Channel.meet` returns to each of them. `on_poll` is called several times a second and may
-    raise. On return, on any exception, and should this process be killed, no worker is left, nor
-    what it started. Of what a killed one had started, what left its group stays, unless its node
-    has a CPU group.
+    Returns or raises when no worker is left, nor what it started. The same holds soon after this
+    process is killed, or hangs for much longer than `time_limit_s`: then it is killed.
+    What left the process group of a worker that was killed stays, unless its node has a CPU group.
+
+    Args:
+        size: how many workers.
+        work: a function of a module, or a `partial` of one: it is pickled by `multiprocessing`.
+        logs: the folder for what workers print, `rank~R.log`.
+        time_limit_s: counts from the start of the last worker.
+        preload: modules that are imported once for all workers; what an earlier call in this
+            process named holds.
+        on_message: gets what workers send.
+        on_meeting: gets a meeting's name and the workers' pids when all have come to it; what it
+            returns is what `Channel.meet` returns to each of them.
+        on_poll: is called several times a second, and may raise.
 
     Raises:
         WorkerError: a worker raised, was killed or ended early, or `time_limit_s` was over. The
@@ -138,186 +127,119 @@ def run(
         RefusedError, NotPermittedError: that rank raised one.
     """
     logs.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + time_limit_s
+    multiprocessing.set_forkserver_preload([__name__, *preload])
     workers: list[_Worker] = []
+    job = _Job(workers, time_limit_s, on_message, on_meeting, on_poll)
+    with guarded(START_WITHIN_S + time_limit_s) as guard:
+        try:
+            for rank in range(size):
+                workers.append(_start(rank, work, logs / f"rank~{rank}.log"))
+                guard(workers[-1].pid)
+                send(workers[-1].connection, {})  # from now on it ends with this process
+            return job.results()
+        finally:
+            _end(workers)
+
+
+def _start(rank: int, work: Work, log: Path) -> _Worker:
+    """Start a worker; it waits for a first message before it works.
+
+    Raises:
+        OSError: its log cannot be written.
+        WorkerError: the forkserver ended.
+    """
+    log.write_bytes(b"")
+    context = multiprocessing.get_context("forkserver")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=be_worker, args=(rank, work, theirs, log))
+    killed = memory.kills()
     try:
-        for rank in range(size):
-            workers.append(_fork(rank, work, logs / f"rank~{rank}.log", workers))
-        ear = _Ear(workers, on_message, on_meeting)
-        _listen(workers, deadline, time_limit_s, ear, on_poll)
-        return [worker.result for worker in workers if worker.result is not None]
+        with _interrupts_later():
+            process.start()
+    except (EOFError, ConnectionError) as error:
+        reason = "the process that workers are forked from ended"
+        if memory.kills() > killed:
+            reason = f"out of memory: {reason}"
+        raise WorkerError(reason, None, []) from error
     finally:
-        _end(workers)
+        theirs.close()
+    return _Worker(rank, process, ours, log)
 
 
-def _fork(
-    rank: int, work: Callable[[int, Channel], Message], log: Path, earlier: list[_Worker]
-) -> _Worker:
-    launcher = os.getpid()
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-    reading, writing = os.pipe()
-    released, release = os.pipe()
-    pid = os.fork()
-    if pid:
-        _lead_group(pid)
-        os.close(output)
-        os.close(writing)
-        os.close(released)
-        return _Worker(rank, pid, reading, release, log)
-    code = 1
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Keep Ctrl-C from what is started in the block, and from this process until its end."""
+    resource_tracker.ensure_running()  # would let signals through again when it is started
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        if not end_with(launcher):
-            os._exit(1)
-        _lead_group(0)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        for descriptor in (reading, release, *_descriptors(earlier)):
-            os.close(descriptor)
-        _guard_group(released)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1, closefd=False)
-        _keep_from_children()
-        code = _work(rank, work, Channel(writing, released))
-        _kill(psutil.Process().children(recursive=True))
+        yield
     finally:
-        os._exit(code)  # the launcher's exit handlers and buffers are not this process's
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _lead_group(pid: int) -> None:
-    """Put a worker into a group of its own: what it starts is in it, too, and ends with it.
-
-    Both sides do so, since either may be the first to need it.
-    """
-    with suppress(OSError):  # it has ended
-        os.setpgid(pid, pid)
-
-
-def _guard_group(released: int) -> None:
-    """Have this worker's group ended when the launcher is: the kernel ends the worker alone.
-
-    A process of the group does it, which sleeps until nobody can write to `released` any more. As
-    long as it is there, no other group can have this one's number.
-    """
-    if os.fork():
-        return
-    os.closerange(0, released)
-    os.closerange(released + 1, os.sysconf("SC_OPEN_MAX"))
-    gone = select.poll()
-    gone.register(released, 0)  # what the launcher writes is the worker's
-    gone.poll()
-    os.killpg(0, signal.SIGKILL)
-
-
-def _keep_from_children() -> None:
-    """Have whatever this worker forks close the pipes and sockets that come from the launcher.
-
-    Who holds them counts as a worker: to the launcher, to its reaper and for the machine's lock.
-    """
-    kept = []
-    for descriptor in (int(link.name) for link in Path("/proc/self/fd").iterdir()):
-        with suppress(OSError):  # that of the listing itself
-            found = os.fstat(descriptor)
-            if descriptor > 2 and (stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode)):
-                kept.append((descriptor, found))
-
-    def let_go() -> None:
-        for descriptor, found in kept:
-            with suppress(OSError):  # closed meanwhile; it may also be something else by now
-                if os.path.samestat(os.fstat(descriptor), found):
-                    os.close(descriptor)
-
-    os.register_at_fork(after_in_child=let_go)
-
-
-def _work(rank: int, work: Callable[[int, Channel], Message], channel: Channel) -> int:
-    try:
-        channel.send({"result": work(rank, channel)})
-        signal.pause()  # leaving now would break the others' connections; the launcher ends us
-        return 0
-    except BaseException as error:
-        failed_at = time.monotonic()
-        traceback.print_exc()
-        lines = [line.strip() for line in str(error).splitlines()]
-        first_line = next((line for line in lines if line not in _SAYING_NOTHING), "")
-        # names, not classes: this module must not import TensorFlow
-        peer_error = isinstance(error, (ConnectionError, TimeoutError)) or type(error).__name__ in (
-            "UnavailableError",
-            "AbortedError",
-            "CancelledError",
-            "DeadlineExceededError",
-        )
-        refused = isinstance(error, (RefusedError, NotPermittedError))
-        text = first_line if refused else f"{type(error).__name__}: {first_line}"
-        told = {"error": text[:_LOG_LINE_LENGTH], "peer": peer_error, "refused": refused}
-        command = error.command if isinstance(error, NotPermittedError) else None
-        channel.send(told | {"command": command, "at": failed_at})
-        return 1
-
-
-def _listen(
-    workers: list[_Worker],
-    deadline: float,
-    time_limit_s: float,
-    ear: "_Ear",
-    on_poll: Callable[[], None],
-) -> None:
-    """Hear all workers out; raise the error of the first that fails, after a short grace."""
-    failing_until = None
-    with selectors.DefaultSelector() as selector:
-        for worker in workers:
-            selector.register(worker.pipe, selectors.EVENT_READ, worker)
-        while any(worker.result is None for worker in workers):
-            for key, _ in selector.select(_POLL_S):
-                if not ear.hear(key.data):
-                    selector.unregister(key.fileobj)
-            now = time.monotonic()
-            if any(worker.failed for worker in workers):
-                failing_until = failing_until or now + _GRACE_S
-            if failing_until is not None and now >= failing_until:
-                break
-            if now >= deadline:
-                raise WorkerError(f"not finished within {time_limit_s:g} s", None, [])
-            end_with_parent()
-            on_poll()
-    if all(worker.result is not None for worker in workers):
-        return
-    # killed, then failed of itself, then failed for want of a peer
-    failed = (worker for worker in workers if worker.failed)
-    min(failed, key=lambda w: (w.peer_error, w.error is not None, w.failed_at)).raise_it()
-
-
-class _Ear:
-    """Hears what the workers of one job say, and holds their meetings."""
+class _Job:
+    """Hears the workers of one job, holds their meetings, and says why they failed."""
 
     def __init__(
         self,
         workers: list[_Worker],
+        time_limit_s: float,
         on_message: Callable[[int, Message], None],
-        on_meeting: Callable[[str, list[int]], bool],
+        on_meeting: Callable[[str, list[int]], bool | None],
+        on_poll: Callable[[], None],
     ) -> None:
-        self._workers, self._on_message, self._on_meeting = workers, on_message, on_meeting
+        self._workers, self._time_limit_s = workers, time_limit_s
+        self._on_message, self._on_meeting, self._on_poll = on_message, on_meeting, on_poll
         self._waiting: Counter[str] = Counter()
+        self._killed_before = memory.kills()
 
-    def hear(self, worker: _Worker) -> bool:
-        """Read what there is; False once the worker has closed its end, its status then known."""
-        chunk = os.read(worker.pipe, 1 << 20)
-        if not chunk:  # what is left unread is half a message of a killed worker
-            worker.status = _status(worker.pid)
-            worker.failed_at = worker.failed_at or time.monotonic()
-            return False
-        *lines, worker.unread = (worker.unread + chunk).split(b"\n")
-        for line in lines:
-            self._take(worker, json.loads(line))
-        return True
+    def results(self) -> list[Message]:
+        """Return what each worker returned, by rank; raise what the first to fail failed of."""
+        deadline = time.monotonic() + self._time_limit_s
+        failing_until = look_at = 0.0
+        while not all(worker.result is not None for worker in self._workers):
+            self._hear()
+            now = time.monotonic()
+            if now >= look_at:
+                look_at = now + _LOOK_S
+                for worker in self._workers:
+                    worker.look()
+            if any(worker.ended for worker in self._workers):
+                failing_until = failing_until or now + _GRACE_S
+                if now >= failing_until:
+                    self._raise()
+            if now >= deadline:
+                raise self._too_late()
+            end_with_parent()
+            self._on_poll()
+        return [worker.result for worker in self._workers if worker.result is not None]
+
+    def _hear(self) -> None:
+        """Wait a moment for what the workers send, and for their end."""
+        sources = {worker.process.sentinel: worker for worker in self._workers if not worker.ended}
+        connections = {worker.connection: worker for worker in self._workers if worker.listening}
+        for ready in wait([*sources, *connections], _POLL_S):
+            if isinstance(ready, Connection):
+                self._read(connections[ready])
+        for worker in sources.values():
+            if worker.process.exitcode is not None:
+                self._read(worker)
+                worker.ended = True
+                worker.failed_at = worker.failed_at or time.monotonic()
+
+    def _read(self, worker: _Worker) -> None:
+        """Take what a worker has sent."""
+        try:
+            while worker.listening and worker.connection.poll():
+                self._take(worker, receive(worker.connection))
+        except (EOFError, ConnectionError):  # what is left may be half a message of a killed worker
+            worker.listening = False
 
     def _take(self, worker: _Worker, message: Message) -> None:
         if "result" in message:
             worker.result = message["result"]
-        elif "error" in message:
-            worker.error, worker.peer_error = message["error"], message["peer"]
-            worker.refused, worker.command = message["refused"], message["command"]
-            worker.failed_at = message["at"]
+        elif "failure" in message:
+            worker.failure, worker.failed_at = message["failure"], message["at"]
         elif "meet" in message:
             self._waiting[message["meet"]] += 1
             if self._waiting[message["meet"]] == len(self._workers):
@@ -327,18 +249,85 @@ class _Ear:
             self._on_message(worker.rank, message)
 
     def _hold(self, meeting: str) -> None:
-        """Hold a meeting; one of which somebody died while it waited is left to the listener."""
-        if any(worker.failed for worker in self._workers):
+        """Hold a meeting; one of which somebody died while it waited is left to `results`."""
+        if any(worker.ended for worker in self._workers):
             return
         with suppress(ProcessLookupError, BrokenPipeError):
             again = self._on_meeting(meeting, [worker.pid for worker in self._workers])
             for worker in self._workers:
-                os.write(worker.release, _AGAIN if again else _ON)
+                send(worker.connection, {"again": bool(again)})
+
+    def _raise(self) -> NoReturn:
+        """Raise what the workers failed of.
+
+        First those that were killed, then those that failed of themselves; if all that ended missed
+        a peer, the one that they missed.
+        """
+        ended = [worker for worker in self._workers if worker.ended]
+        first = min(ended, key=lambda w: (w.lost_a_peer, w.failure is not None, w.failed_at))
+        if first.lost_a_peer and (silent := self._silent()):
+            raise _failed_of(silent, f"worker {silent.rank} {_silence(silent)}{_OTHERS}")
+        failure = first.failure or {}
+        if failure.get("command") is not None:
+            raise NotPermittedError(failure["text"], failure["command"])
+        if failure.get("refused"):
+            raise RefusedError(failure["text"])
+        if all(worker.process.exitcode == _FORKSERVER_GONE for worker in self._workers):
+            raise WorkerError("the process that workers are forked from was killed", None, [])
+        raise _failed_of(first, f"rank {first.rank}: {failure.get('text') or self._end_of(first)}")
+
+    def _silent(self) -> _Worker | None:
+        """Return the worker that has done nothing for longest, of those that have not failed."""
+        left = [worker for worker in self._workers if not worker.ended and worker.result is None]
+        longest = min(left, key=lambda worker: worker.active_at, default=None)
+        return longest if longest and _silent_s(longest) >= _SILENT_S else None
+
+    def _too_late(self) -> WorkerError:
+        reason = f"not finished within {self._time_limit_s:g} s"
+        silent = self._silent()
+        if silent and _is_stopped(silent.pid):
+            return _failed_of(silent, f"{reason}: worker {silent.rank} {_silence(silent)}")
+        return WorkerError(reason, None, [])
+
+    def _end_of(self, worker: _Worker) -> str:
+        """Say how a worker ended that did not say so itself."""
+        code = worker.process.exitcode or 0
+        if code >= 0:
+            without = "and no result" if worker.result is None else "before the others were done"
+            return f"ended with exit code {code} {without}"
+        reason = f"killed by {signal.Signals(-code).name}"
+        if code == -signal.SIGBUS and shutil.disk_usage(_SHARED_MEMORY).free < _FULL_BYTES:
+            return f"{_SHARED_MEMORY} is full ({reason})"
+        by_kernel = code == -signal.SIGKILL and memory.kills() > self._killed_before
+        if by_kernel or (code == -signal.SIGABRT and memory.allocator_gave_up(_tail(worker.log))):
+            return memory.out_of_memory(reason, worker.peak_bytes)
+        return reason
+
+
+_OTHERS = " (the others waited for it)"
+
+
+def _failed_of(worker: _Worker, reason: str) -> WorkerError:
+    return WorkerError(reason, worker.rank, _tail(worker.log))
+
+
+def _silent_s(worker: _Worker) -> float:
+    return time.monotonic() - worker.active_at
+
+
+def _silence(worker: _Worker) -> str:
+    return f"stopped answering for {_silent_s(worker):.0f} s"
+
+
+def _is_stopped(pid: int) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    return False
 
 
 def _tail(log: Path) -> list[str]:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [line[:_LOG_LINE_LENGTH] for line in lines[-_LOG_LINES:]]
+    return [line[:LINE_LENGTH] for line in lines[-_LOG_LINES:]]
 
 
 def cpu_s(pid: int) -> float:
@@ -356,37 +345,25 @@ def end_with_parent() -> None:
     Raises:
         SystemExit: it is.
     """
-    if os.getppid() != _PARENT[0]:
+    if os.getppid() != _PARENT:
         raise SystemExit("the process that started this cell is gone")
 
 
-def _descriptors(workers: list[_Worker]) -> list[int]:
-    return [descriptor for worker in workers for descriptor in (worker.pipe, worker.release)]
-
-
-def _status(pid: int) -> int:
-    """Wait for the end of a worker; return its exit code, or minus the signal that ended it.
-
-    Its number stays taken, and with it that of its group.
-    """
-    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    assert ended is not None  # only with WNOHANG  # noqa: S101
-    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-
-
 def _end(workers: list[_Worker]) -> None:
-    for descriptor in _descriptors(workers):
-        os.close(descriptor)
-    launcher = psutil.Process()
-    own = launcher.children()  # workers, a reaper, a controller
-    started = [process for process in launcher.children(recursive=True) if process not in own]
+    """Kill the workers and what they started, and wait for their end."""
+    started = [child for worker in workers for child in _children(worker.pid)]
     for worker in workers:
-        os.killpg(worker.pid, signal.SIGKILL)
-        os.waitpid(worker.pid, 0)
-    _kill(started)
-
-
-def _kill(started: list[psutil.Process]) -> None:
-    for process in started:
+        kill_group(worker.pid)
+    for process in started:  # those that left their group
         with suppress(psutil.NoSuchProcess):
             process.kill()
+    for worker in workers:
+        worker.process.join(_END_WITHIN_S)
+        worker.connection.close()
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []

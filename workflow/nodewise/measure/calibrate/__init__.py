@@ -172,12 +172,12 @@ def _launch(
 
 
 def _run(plan: Plan, logs: Path) -> Iterator[dict[str, Any]]:
-    """Fork a process for one launch; yield what it says, last a result or failure."""
+    """Start a process for one launch; yield what it says, last a result or failure."""
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / "launch.log"
-    forked = get_context("fork")
-    told, tell = forked.Pipe(duplex=False)
-    process = forked.Process(target=_in_launch, args=(plan, logs, log, told, tell))
+    fresh = get_context("spawn")
+    told, tell = fresh.Pipe(duplex=False)
+    process = fresh.Process(target=_in_launch, args=(plan, logs, log, tell))
     process.start()
     tell.close()
     said: dict[str, Any] = {}
@@ -196,8 +196,7 @@ def _run(plan: Plan, logs: Path) -> Iterator[dict[str, Any]]:
         yield {"status": "failed", "failure": failure.model_dump(mode="json")}
 
 
-def _in_launch(plan: Plan, logs: Path, log: Path, told: Connection, tell: Connection) -> None:
-    told.close()
+def _in_launch(plan: Plan, logs: Path, log: Path, tell: Connection) -> None:
     errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     for stream in (1, 2):
         os.dup2(errors, stream)

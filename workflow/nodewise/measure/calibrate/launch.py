@@ -4,15 +4,16 @@ import signal
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nodewise.calibration import AllReduce, Busy, Launch, Transfer
 from nodewise.clusters import base, machine, processes
+from nodewise.clusters.channel import Channel, Message
 from nodewise.clusters.emulated import Emulated
 from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.runner import NO_RESULT, failure_of
-from nodewise.tensorflow_import import import_tensorflow
 
 Say = Callable[[dict[str, Any]], None]
 
@@ -37,17 +38,16 @@ def run(plan: Plan, logs: Path, say: Say) -> None:
 
 
 def _measure(plan: Plan, cluster: base.Cluster, logs: Path, say: Say) -> Launch:
-    import_tensorflow()  # once, for all
-    from nodewise.measure import guards
-    from nodewise.measure.calibrate.node import measure_node
+    from nodewise.measure import guards  # imports NumPy
 
     started = datetime.now(UTC)
     blocks = guards.Blocks(cluster, limit=1)
     parts = processes.run(
         plan.nodes,
-        lambda rank, channel: measure_node(plan, cluster, rank, channel),
+        partial(_work, plan=plan, cluster=cluster),
         logs=logs,
         time_limit_s=plan.time_limit_s,
+        preload=["nodewise.measure.calibrate.node"],
         on_message=lambda rank, message: say(message),
         on_meeting=blocks.met,
         on_poll=cluster.check,
@@ -66,6 +66,12 @@ def _measure(plan: Plan, cluster: base.Cluster, logs: Path, say: Say) -> Launch:
         conditions=blocks.seen[0],
         discarded=[],
     )
+
+
+def _work(rank: int, channel: Channel, *, plan: Plan, cluster: base.Cluster) -> Message:
+    from nodewise.measure.calibrate.node import measure_node
+
+    return measure_node(plan, cluster, rank, channel)
 
 
 def _together(block: Block, parts: list[dict[str, Any]]) -> AllReduce:

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise.clusters.base import Cluster, parsed
-from nodewise.clusters.processes import Channel, Message
+from nodewise.clusters.channel import Channel, Message
 from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.measure.traffic import traffic
 from nodewise.places import join

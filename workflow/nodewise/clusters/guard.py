@@ -1,0 +1,76 @@
+"""A guard: a process that waits for the end of a launcher and then kills its workers.
+
+Workers could not end by themselves: a duty cycle may have stopped them.
+"""
+
+import os
+import select
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.util import get_temp_dir
+from pathlib import Path
+from typing import NoReturn
+
+import psutil
+
+_GONE_WITHIN_S = 10.0
+
+
+@contextmanager
+def guarded(limit_s: float) -> Iterator[Callable[[int], None]]:
+    """Yield a function that takes the pid of a worker, which then ends with this process.
+
+    This process is killed if the block takes longer than `limit_s`.
+    """
+    folder = Path(get_temp_dir())  # of multiprocessing, which removes it unless it is killed
+    launcher = os.getpid()
+    told, tell = os.pipe()
+    guard = os.fork()
+    if guard == 0:
+        os.close(tell)
+        _be_guard(launcher, told, limit_s, folder)
+    os.close(told)
+
+    def guard_too(pid: int) -> None:
+        os.write(tell, f"{pid}\n".encode())
+
+    try:
+        yield guard_too
+    finally:
+        os.kill(guard, signal.SIGKILL)
+        os.waitpid(guard, 0)
+        os.close(tell)
+
+
+def _be_guard(launcher: int, told: int, limit_s: float, folder: Path) -> NoReturn:
+    """Wait for the launcher's end, then kill its workers and remove its temporary folder."""
+    try:
+        os.setsid()  # a signal to the launcher's group is not for the guard
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        deadline, pids = time.monotonic() + limit_s, b""
+        while select.select([told], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            chunk = os.read(told, 1 << 16)
+            if not chunk:  # nobody is left to write
+                break
+            pids += chunk
+        if os.getppid() == launcher:
+            os.kill(launcher, signal.SIGKILL)
+        workers = [int(pid) for pid in pids.split()]
+        for pid in workers:
+            kill_group(pid)
+        deadline = time.monotonic() + _GONE_WITHIN_S
+        while any(psutil.pid_exists(pid) for pid in workers) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os._exit(0)  # the launcher's exit handlers and buffers are not this process's
+
+
+def kill_group(pid: int) -> None:
+    """Kill a worker and its process group, which it may not have made yet."""
+    for kill in (os.killpg, os.kill):
+        with suppress(ProcessLookupError):
+            kill(pid, signal.SIGKILL)
