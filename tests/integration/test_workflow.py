@@ -196,7 +196,7 @@ def test_a_calibration_is_made_anew_for_all_that_sets_up_its_launches(project):
     write_study(project, STUDY | {"cluster": {"kind": "emulated"}})
     told = snakemake(project, "--dry-run")
     (inputs,) = re.findall(r"^rule calibrate:\n +input: (.+)", told, re.MULTILINE)
-    for name in ("runner.py", "tensorflow_import.py"):
+    for name in ("runner.py", "clusters/processes.py"):
         assert f"workflow/nodewise/{name}" in inputs
 
 

@@ -21,7 +21,6 @@ rule calibrate:
             "cells.py",
             "runner.py",
             "train.py",
-            "tensorflow_import.py",
             "places.py",
             "gates.py",
             "clusters/*.py",

@@ -21,7 +21,6 @@ SHARED_SOURCES = sources(
     "recipes.py",
     "own.py",
     "gates.py",
-    "tensorflow_import.py",
     "strategies/base.py",
     "clusters/*.py",
     "measure/*.py",
