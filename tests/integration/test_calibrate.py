@@ -85,14 +85,6 @@ def test_what_the_launch_ran_under_is_recorded(launch):
     assert launch.conditions.reference_before_us > 0
 
 
-def ours(logs: Path) -> list[psutil.Process]:
-    return [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if any(str(logs) in word for word in process.info["cmdline"] or [])
-    ]
-
-
 def groups_of(launcher: int) -> list[Path]:
     return list(cgroups.find_base().glob(f"nodewise-{launcher}-*"))
 
@@ -107,11 +99,12 @@ def test_nothing_is_left_of_a_killed_calibration(tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.1)
         time.sleep(1)
-        (launcher,) = psutil.Process(calibration.pid).children()
-        assert groups_of(launcher.pid)
+        children = psutil.Process(calibration.pid).children()
+        (launcher,) = (child for child in children if groups_of(child.pid))
+        family = psutil.Process(calibration.pid).children(recursive=True)
         calibration.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 10
-    while ours(logs) or groups_of(launcher.pid):
-        assert time.monotonic() < deadline, (ours(logs), groups_of(launcher.pid))
+    while left := [process for process in family if process.is_running()] + groups_of(launcher.pid):
+        assert time.monotonic() < deadline, left
         time.sleep(0.1)
     assert not out.exists()
