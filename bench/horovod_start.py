@@ -71,7 +71,7 @@ def horovodrun(folder: Path) -> dict[str, float]:
     """Run this script on ranks of horovodrun; return when the last rank came to each milestone."""
     program = [sys.executable, SITE / "bin" / "horovodrun", "-np", str(NODES), "--disable-cache"]
     with machine.to_itself(lambda: None):
-        began = time.time()
+        began = time.monotonic()
         subprocess.run(
             [*program, sys.executable, __file__, folder],
             check=True,
@@ -90,7 +90,7 @@ def train(folder: Path) -> None:
     from nodewise import datasets, models
     from nodewise.places import compute_with_one_thread
 
-    at = {"imported_s": time.time()}
+    at = {"imported_s": time.monotonic()}
     hvd.init()
     compute_with_one_thread()
     data = datasets.load(cell_start.DATASET / "manifest.json")
@@ -111,10 +111,10 @@ def train(folder: Path) -> None:
     mine = slice(hvd.rank(), None, hvd.size())
     examples = tf.data.Dataset.from_tensor_slices((data.x_train[mine], data.y_train[mine]))
     batches = examples.batch(BATCH).take(STEPS)
-    at["workers_ready_s"] = time.time()
+    at["workers_ready_s"] = time.monotonic()
     for x, y in batches:
         step(x, y).numpy()
-    at["first_timed_step_s"] = time.time()
+    at["first_timed_step_s"] = time.monotonic()
     (folder / f"rank~{hvd.rank()}.json").write_text(json.dumps(at))
 
 

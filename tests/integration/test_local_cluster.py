@@ -1,5 +1,6 @@
 """Workers are real processes: what they return is heard, what kills them is told, none stays."""
 
+import errno
 import os
 import re
 import resource
@@ -324,6 +325,28 @@ def test_a_worker_that_gets_no_memory_says_so_and_what_it_had_used(tmp_path, how
     reason, _, used = raised.value.reason.partition("; it had used ")
     assert reason == f"rank 0: out of memory: {said}"
     assert 0.2 < float(used.removesuffix(" GB")) < 1
+
+
+def fill_the_disk(rank, channel):
+    os.environ["TMPDIR"] = "/full"
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_folder_of_temporary_files_is_named(tmp_path):
+    with pytest.raises(processes.WorkerError) as raised:
+        run(fill_the_disk, tmp_path, size=1)
+    said = "OSError: [Errno 28] No space left on device; temporary files go to /full"
+    assert raised.value.reason == f"rank 0: {said}"
+
+
+def test_a_long_path_of_temporary_files_is_no_obstacle(tmp_path, launcher):
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    environment = os.environ | {"TMPDIR": str(folder)}
+    with subprocess.Popen(launcher(), env=environment) as process:
+        family = everything_of(process.pid, tmp_path)
+        process.kill()
+    assert_end(family)
 
 
 def be_killed(rank, channel):

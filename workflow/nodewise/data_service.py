@@ -37,7 +37,7 @@ def serve(cell: Cell, cluster: Cluster, rank: int, channel: Channel) -> dict[str
     host, _ = parsed(cluster.addresses()[rank])
     config = service.WorkerConfig(dispatcher, f"{host}:%port%", protocol=_PROTOCOL)
     _RUNNING.append(service.WorkerServer(config))
-    channel.send({"event": "ready", "at": time.time()})
+    channel.send({"event": "ready", "at": time.monotonic()})
     cluster.limit_link(rank)
     return {"cpu_s": attend(channel)}
 

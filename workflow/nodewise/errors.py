@@ -23,6 +23,9 @@ def what_to_mend(error: OSError) -> str | None:
         return f"{error.filename}: is there already and is not a folder"
     if error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    no_temporary_folder = isinstance(
+        error, FileNotFoundError
+    )  # tempfile's; it names those it tried
+    if no_temporary_folder or error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return error.strerror
     return None

@@ -7,20 +7,19 @@ import math
 import os
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 from pydantic import ValidationError
 
 from nodewise.cells import Cell
-from nodewise.clusters import base, cgroups, cluster_of, machine, processes
+from nodewise.clusters import base, cgroups, cluster_of, machine, memory, processes
 from nodewise.clusters.channel import Channel, Message
 from nodewise.errors import RefusedError
 from nodewise.files import check_writable, write_text
 from nodewise.gates import MAX_BLOCKS
+from nodewise.measure.period import Period, command_began
 from nodewise.measure.provenance import data_source, provenance
 from nodewise.misfits import first_misfit
 from nodewise.models import FLOAT32_BYTES
@@ -65,7 +64,7 @@ _KEEP_MEMORY = {
 # what every worker of a cell needs; with the command line, in which workers find their launcher
 _PRELOAD = ("nodewise.cli", "nodewise.train", "nodewise.data_service")
 # what a measurement may end with instead of a result; its record says why
-NO_RESULT = (base.NotPermittedError, RefusedError, processes.WorkerError)
+NO_RESULT = (base.NotPermittedError, RefusedError, processes.WorkerError, MemoryError)
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 
 
@@ -77,16 +76,6 @@ def settle_environment(*, keep_memory: bool = True) -> None:
     for name in _PROXIES:
         os.environ.pop(name, None)
         os.environ.pop(name.upper(), None)
-
-
-def started_at() -> float:
-    """Return when this command was started, in seconds since the epoch, to a hundredth.
-
-    From its age: the time of creation that psutil tells is up to a second early.
-    """
-    command = psutil.Process()
-    started_since_boot = command.create_time() - psutil.boot_time()
-    return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - started_since_boot)
 
 
 def measure(
@@ -139,7 +128,7 @@ def measure(
     cluster = cluster_of(cell)
     try:
         with machine.to_itself(on_wait) as waited_s:
-            began, started = started_at() + waited_s, datetime.now(UTC)
+            began, period = command_began() + waited_s, Period()
             with cluster.open():
                 result = _train(
                     cell, manifest, pretrained, cluster, logs=logs, progress=progress, began=began
@@ -154,8 +143,8 @@ def measure(
             "cell": cell,
             "kind": cluster.kind,
             "status": status,
-            "started_at": started,
-            "finished_at": datetime.now(UTC),
+            "started_at": period.started_at,
+            "finished_at": period.finished_at(),
             "data": data_source(source),
             "weights": pretrained.source if pretrained else None,
             "provenance": made,
@@ -173,6 +162,9 @@ def failure_of(error: BaseException) -> tuple[str, Failure]:
         case processes.WorkerError():
             failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
             return "failed", failure
+        case MemoryError():
+            reason = memory.out_of_memory("in the launcher", memory.own_peak_bytes())
+            return "failed", Failure(reason=reason, rank=None, log_tail=[])
         case base.NotPermittedError():
             return "refused", Failure(reason=error.whole, rank=None, log_tail=[])
     return "refused", Failure(reason=str(error), rank=None, log_tail=[])
@@ -224,7 +216,7 @@ def _work(
     """Do what the process with this rank does in a cell: train, hold parameters or read data."""
     from nodewise import data_service, train
 
-    channel.send({"event": "imported", "at": time.time()})
+    channel.send({"event": "imported", "at": time.monotonic()})
     if rank >= cell.workers + cell.servers:
         return data_service.serve(cell, cluster, rank, channel)
     part = train.train_cell if rank < cell.workers else train.serve_parameters

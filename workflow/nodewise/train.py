@@ -60,7 +60,7 @@ def train_cell(
     job = _job(cell, cluster, data, recipe, rank, weights=weights)
     steps = job.steps_per_epoch
     strategy: Strategy = strategies.load(cell.strategy).Strategy(job)
-    channel.send({"event": "ready", "at": time.time()})
+    channel.send({"event": "ready", "at": time.monotonic()})
 
     service = data_service.address(cell, cluster)
     tell = channel.send if rank == 0 else lambda message: None
@@ -118,7 +118,7 @@ def serve_parameters(
     data = datasets.load(manifest)
     job = _job(cell, cluster, data, recipe_of(cell, data), rank, weights=weights)
     strategies.load(cell.strategy).Server(job)
-    channel.send({"event": "ready", "at": time.time()})
+    channel.send({"event": "ready", "at": time.monotonic()})
     cluster.limit_link(rank)
     return {"cpu_s": attend(channel)}
 
@@ -165,7 +165,7 @@ class Clock:
         for done in strategy.train(stream, steps):
             now = time.perf_counter()
             if not self.step_us:
-                self._send({"event": "first_step", "at": time.time() - sum(done.step_s[1:])})
+                self._send({"event": "first_step", "at": time.monotonic() - sum(done.step_s[1:])})
             scores += done.scores
             self.step_us += [round(seconds * 1e6) for seconds in done.step_s]
             self.input_us += [round(seconds * 1e6) for seconds in done.input_s]

@@ -7,6 +7,7 @@ import os
 import select
 import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from typing import NoReturn
 import psutil
 
 _GONE_WITHIN_S = 10.0
+_LONGEST_PATH = 107 - len("/pymp-12345678/listener-12345678")
 
 
 @contextmanager
@@ -25,7 +27,7 @@ def guarded(limit_s: float) -> Iterator[Callable[[int], None]]:
 
     This process is killed if the block takes longer than `limit_s`.
     """
-    folder = Path(get_temp_dir())  # of multiprocessing, which removes it unless it is killed
+    folder = _temporary_folder()
     launcher = os.getpid()
     told, tell = os.pipe()
     guard = os.fork()
@@ -43,6 +45,16 @@ def guarded(limit_s: float) -> Iterator[Callable[[int], None]]:
         os.kill(guard, signal.SIGKILL)
         os.waitpid(guard, 0)
         os.close(tell)
+
+
+def _temporary_folder() -> Path:
+    """Return the folder of multiprocessing, which removes it unless it is killed.
+
+    The address of a socket in it may not be longer than the kernel takes.
+    """
+    if len(tempfile.gettempdir()) > _LONGEST_PATH:
+        tempfile.tempdir = "/tmp"  # noqa: S108
+    return Path(get_temp_dir())
 
 
 def _be_guard(launcher: int, told: int, limit_s: float, folder: Path) -> NoReturn:

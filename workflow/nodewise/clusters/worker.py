@@ -1,8 +1,10 @@
 """What a worker process does around its work: it says how that ended."""
 
+import errno
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -69,10 +71,12 @@ def _told(error: BaseException) -> Message:
     )
     refused = isinstance(error, (RefusedError, NotPermittedError))
     text = (first_line if refused else f"{type(error).__name__}: {first_line}")[:LINE_LENGTH]
+    if memory.ran_out(error):
+        text = memory.out_of_memory(text, memory.own_peak_bytes())
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+        text += f"; temporary files go to {os.environ.get('TMPDIR') or tempfile.gettempdir()}"
     return {
-        "text": memory.out_of_memory(text, memory.own_peak_bytes())
-        if memory.ran_out(error)
-        else text,
+        "text": text,
         "peer": peer_error,
         "refused": refused,
         "command": error.command if isinstance(error, NotPermittedError) else None,

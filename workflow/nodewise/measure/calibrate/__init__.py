@@ -7,7 +7,6 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -22,6 +21,7 @@ from nodewise.files import check_writable, write_text
 from nodewise.gates import MAX_BLOCKS
 from nodewise.measure.calibrate import launch
 from nodewise.measure.calibrate.plan import Plan, plan_launch
+from nodewise.measure.period import Period
 from nodewise.measure.provenance import command, provenance
 from nodewise.records import Conditions, Failure
 from nodewise.runner import settle_environment
@@ -65,7 +65,7 @@ def calibrate(
     plans = _plans(cluster, most, repeats, study)
     check_writable(output)
     settle_environment()
-    started = datetime.now(UTC)
+    period = Period()
     made = provenance(
         config=config,
         lock=Path("requirements.lock"),
@@ -86,8 +86,8 @@ def calibrate(
             "study": study.name,
             "cluster": cluster,
             "kind": about.pop("kind"),
-            "started_at": started,
-            "finished_at": datetime.now(UTC),
+            "started_at": period.started_at,
+            "finished_at": period.finished_at(),
             "provenance": made.model_copy(update=about),
             **outcome,
         }

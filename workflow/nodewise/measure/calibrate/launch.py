@@ -3,7 +3,6 @@
 import signal
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from nodewise.clusters import base, machine, processes
 from nodewise.clusters.channel import Channel, Message
 from nodewise.clusters.emulated import Emulated
 from nodewise.measure.calibrate.plan import Block, Plan
+from nodewise.measure.period import Period
 from nodewise.runner import NO_RESULT, failure_of
 
 Say = Callable[[dict[str, Any]], None]
@@ -40,7 +40,7 @@ def run(plan: Plan, logs: Path, say: Say) -> None:
 def _measure(plan: Plan, cluster: base.Cluster, logs: Path, say: Say) -> Launch:
     from nodewise.measure import guards  # imports NumPy
 
-    started = datetime.now(UTC)
+    period = Period()
     blocks = guards.Blocks(cluster, limit=1)
     parts = processes.run(
         plan.nodes,
@@ -55,8 +55,8 @@ def _measure(plan: Plan, cluster: base.Cluster, logs: Path, say: Say) -> Launch:
     return Launch(
         nodes=plan.nodes,
         repeat=plan.repeat,
-        started_at=started,
-        seconds=(datetime.now(UTC) - started).total_seconds(),
+        started_at=period.started_at,
+        seconds=period.seconds(),
         busy=[Busy(**part["busy"]) for part in parts],
         transfer=Transfer(**parts[1]["transfer"]) if plan.transfer_bytes else None,
         all_reduces=[

@@ -1,36 +1,30 @@
 """Measure the gradient noise scale of a model along a short training on real examples.
 
-Imports TensorFlow. One process on all cores: nothing is timed.
+One worker on all cores: nothing is timed.
 """
 
-import itertools
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+import sys
+import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-import tensorflow as tf
-from numpy.typing import NDArray
-
 from nodewise import datasets
 from nodewise.cells import Cell
-from nodewise.clusters import machine
-from nodewise.datasets import Dataset
+from nodewise.clusters import machine, processes
+from nodewise.clusters.channel import Channel, Message
 from nodewise.errors import UserError
 from nodewise.files import check_writable, write_text
 from nodewise.inputs import check_inputs
+from nodewise.measure.period import Period
 from nodewise.measure.provenance import command, data_source, provenance
-from nodewise.noise_scale import NoiseScale, Point, group_squares, noise_scale_json
-from nodewise.recipes import Recipe, recipe_of
-from nodewise.strategies.base import Job, Replica
-from nodewise.weights import Pretrained, read_weights
+from nodewise.noise_scale import NoiseScale, Point, noise_scale_json
+from nodewise.weights import read_weights
 
 STEPS = (0, 50, 200)
 """Steps of training after which it is measured."""
 SMALL_BATCH, BIG_BATCH, GROUPS = 32, 512, 4
-
-Batch = tuple[tf.Tensor, tf.Tensor]
+_TIME_LIMIT_S = 86_400.0  # whoever waits can stop it
 
 
 def measure_noise_scale(
@@ -58,14 +52,13 @@ def measure_noise_scale(
         on_wait: see above.
 
     Raises:
-        UserError: a manifest cannot be read or is not permitted, examples are too few, or training
-            diverged.
+        UserError: a manifest cannot be read or is not permitted, examples are too few, training
+            diverged, or the worker failed.
         OSError: the result cannot be written.
     """
     check_writable(output)
-    data = datasets.load(manifest)
     pretrained = read_weights(weights) if weights else None
-    source = data.manifest
+    source = datasets.load(manifest).manifest
     check_inputs(cell, source, pretrained, config)
     if source.train_examples < BIG_BATCH:
         raise UserError(
@@ -77,13 +70,15 @@ def measure_noise_scale(
         lock=Path("requirements.lock"),
         command=command("snakemake", "--cores", "all", "--force", output, "--configfile", config),
     )
+    weights_file = pretrained.file if pretrained else None
+    work = partial(_work, cell=cell, manifest=manifest, weights=weights_file)
     with machine.to_itself(on_wait):
-        started = datetime.now(UTC)
-        points = list(_points(cell, data, pretrained, progress))
+        period = Period()
+        points = _measured(work, cell.model, progress)
     result = NoiseScale(
         model=cell.model,
-        started_at=started,
-        finished_at=datetime.now(UTC),
+        started_at=period.started_at,
+        finished_at=period.finished_at(),
         data=data_source(source),
         weights=pretrained.source if pretrained else None,
         provenance=made,
@@ -96,54 +91,29 @@ def measure_noise_scale(
     return result
 
 
-def _points(
-    cell: Cell, data: Dataset, pretrained: Pretrained | None, progress: Callable[[float], None]
-) -> Iterator[Point]:
-    """Yield what was measured after each number of steps."""
-    recipe = recipe_of(cell, data)
-    replica = Replica(_job(cell, recipe, pretrained))
-    stream = _batches(data, recipe, cell.seed)
-    batches = BIG_BATCH // SMALL_BATCH
-    whole = STEPS[-1] + len(STEPS) * GROUPS * batches
-    trained = 0
-    for number, step in enumerate(STEPS, 1):
-        for x, y in itertools.islice(stream, step - trained):
-            replica.step(x, y)
-        trained = step
-        gradients = (_gradient(replica, x, y, cell.model, step) for x, y in stream)
-        small, big = zip(*group_squares(gradients, batches, GROUPS), strict=True)
-        yield Point(step=step, small_squares=list(small), big_squares=list(big))
-        progress((step + number * GROUPS * batches) / whole)
+def _work(
+    rank: int, channel: Channel, *, cell: Cell, manifest: Path, weights: Path | None
+) -> Message:
+    from nodewise.measure.noise_scale.training import measure_points
+
+    return measure_points(channel, cell, manifest, weights)
 
 
-def _gradient(
-    replica: Replica, x: tf.Tensor, y: tf.Tensor, model: str, step: int
-) -> NDArray[np.float32]:
-    """Return the mean gradient over a batch, (parameters,)."""
-    gradient: NDArray[np.float32] = replica.gradient(x, y).numpy()
-    if not np.isfinite(gradient).all():
-        raise UserError(f"{model}: its gradient is not finite after {step} steps of training")
-    return gradient
-
-
-def _job(cell: Cell, recipe: Recipe, pretrained: Pretrained | None) -> Job:
-    return Job(
-        rank=0,
-        size=1,
-        global_batch=SMALL_BATCH,
-        seed=cell.seed,
-        build=partial(recipe.built, pretrained.file if pretrained else None),
-        optimizer=recipe.optimizer,
-        loss=recipe.loss,
-    )
-
-
-def _batches(data: Dataset, recipe: Recipe, seed: int) -> Iterator[Batch]:
-    """Yield small batches, prepared for the model: all examples in random order, and again."""
-    rng = np.random.default_rng(seed)
-    each = len(data.y_train) // SMALL_BATCH
-    while True:
-        order = rng.permutation(len(data.y_train))[: each * SMALL_BATCH]
-        for rows in np.sort(order.reshape(each, SMALL_BATCH)):  # in order on the disk
-            x = recipe.preprocess(tf.constant(data.x_train[rows]))
-            yield recipe.augment(x), tf.constant(data.y_train[rows])
+def _measured(
+    work: Callable[[int, Channel], Message], model: str, progress: Callable[[float], None]
+) -> list[Point]:
+    """Run the worker; return what it measured."""
+    try:
+        with tempfile.TemporaryDirectory() as logs:
+            (result,) = processes.run(
+                1,
+                work,
+                logs=Path(logs),
+                time_limit_s=_TIME_LIMIT_S,
+                preload=["nodewise.cli", "nodewise.measure.noise_scale.training"],
+                on_message=lambda rank, message: progress(message["progress"]),
+            )
+    except processes.WorkerError as error:
+        print(*error.log_tail, sep="\n", file=sys.stderr)
+        raise UserError(f"{model}: {error.reason}") from error
+    return [Point.model_validate(point) for point in result["points"]]

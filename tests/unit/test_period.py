@@ -1,0 +1,37 @@
+"""A clock that is set while something is measured changes no duration and no record's order."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from nodewise.measure import period
+
+NOW = datetime(2026, 11, 25, 10, tzinfo=UTC)
+
+
+class SteppedClock(datetime):
+    """A clock on the wall that is an hour earlier whenever it is asked again."""
+
+    asked = 0
+
+    @classmethod
+    def now(cls, tz=None):
+        cls.asked += 1
+        return NOW - timedelta(hours=cls.asked)
+
+
+def test_what_ends_after_the_clock_was_set_back_ends_after_it_began(monkeypatch):
+    monkeypatch.setattr(period, "datetime", SteppedClock)
+    taken = period.Period()
+    time.sleep(0.05)
+    lasted = taken.finished_at() - taken.started_at
+    assert timedelta(seconds=0.05) <= lasted < timedelta(seconds=5)
+    assert 0.05 <= taken.seconds() < 5
+
+
+def test_the_start_of_a_command_does_not_depend_on_the_clock_on_the_wall(monkeypatch):
+    before = period.command_began()
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert period.command_began() == pytest.approx(before, abs=0.05)
+    assert before < time.monotonic()

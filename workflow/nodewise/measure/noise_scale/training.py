@@ -1,0 +1,85 @@
+"""What the worker of a noise scale does: train a model and measure its gradients.
+
+Imports TensorFlow.
+"""
+
+import itertools
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from nodewise import datasets
+from nodewise.cells import Cell
+from nodewise.clusters.channel import Channel
+from nodewise.datasets import Dataset
+from nodewise.errors import RefusedError
+from nodewise.measure.noise_scale import BIG_BATCH, GROUPS, SMALL_BATCH, STEPS
+from nodewise.noise_scale import Point, group_squares
+from nodewise.recipes import Recipe, recipe_of
+from nodewise.strategies.base import Job, Replica
+
+Batch = tuple[tf.Tensor, tf.Tensor]
+
+
+def measure_points(
+    channel: Channel, cell: Cell, manifest: Path, weights: Path | None
+) -> dict[str, Any]:
+    """Return what was measured after each number of steps; tell the launcher the share done."""
+    points = _points(cell, datasets.load(manifest), weights, channel)
+    return {"points": [point.model_dump(mode="json") for point in points]}
+
+
+def _points(cell: Cell, data: Dataset, weights: Path | None, channel: Channel) -> Iterator[Point]:
+    """Yield what was measured after each number of steps."""
+    recipe = recipe_of(cell, data)
+    replica = Replica(_job(cell, recipe, weights))
+    stream = _batches(data, recipe, cell.seed)
+    batches = BIG_BATCH // SMALL_BATCH
+    whole = STEPS[-1] + len(STEPS) * GROUPS * batches
+    trained = 0
+    for number, step in enumerate(STEPS, 1):
+        for x, y in itertools.islice(stream, step - trained):
+            replica.step(x, y)
+        trained = step
+        gradients = (_gradient(replica, x, y, cell.model, step) for x, y in stream)
+        small, big = zip(*group_squares(gradients, batches, GROUPS), strict=True)
+        yield Point(step=step, small_squares=list(small), big_squares=list(big))
+        channel.send({"progress": (step + number * GROUPS * batches) / whole})
+
+
+def _gradient(
+    replica: Replica, x: tf.Tensor, y: tf.Tensor, model: str, step: int
+) -> NDArray[np.float32]:
+    """Return the mean gradient over a batch, (parameters,)."""
+    gradient: NDArray[np.float32] = replica.gradient(x, y).numpy()
+    if not np.isfinite(gradient).all():
+        raise RefusedError(f"{model}: its gradient is not finite after {step} steps of training")
+    return gradient
+
+
+def _job(cell: Cell, recipe: Recipe, weights: Path | None) -> Job:
+    return Job(
+        rank=0,
+        size=1,
+        global_batch=SMALL_BATCH,
+        seed=cell.seed,
+        build=partial(recipe.built, weights),
+        optimizer=recipe.optimizer,
+        loss=recipe.loss,
+    )
+
+
+def _batches(data: Dataset, recipe: Recipe, seed: int) -> Iterator[Batch]:
+    """Yield small batches, prepared for the model: all examples in random order, and again."""
+    rng = np.random.default_rng(seed)
+    each = len(data.y_train) // SMALL_BATCH
+    while True:
+        order = rng.permutation(len(data.y_train))[: each * SMALL_BATCH]
+        for rows in np.sort(order.reshape(each, SMALL_BATCH)):  # in order on the disk
+            x = recipe.preprocess(tf.constant(data.x_train[rows]))
+            yield recipe.augment(x), tf.constant(data.y_train[rows])
