@@ -66,6 +66,25 @@ def test_the_mean_of_the_ranks_step_times_is_told_once(ranks):
         assert ranks[0]["mean_step_s"][step] == pytest.approx(sum(own) / len(own), abs=0.01)
 
 
+SMALL = 'mount -t tmpfs -o size=1m none /dev/shm && "$@"; code=$?; ls /dev/shm; exit $code'
+
+
+def test_a_full_dev_shm_is_named_and_nothing_is_left_there():
+    """The folder is one of memory that only this child sees."""
+    alone = ["unshare", "--mount"] if os.getuid() == 0 else ["unshare", "--mount", "-r"]
+    done = subprocess.run(
+        [*alone, "sh", "-c", SMALL, "sh", sys.executable, SCRIPT],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )
+    said = "/dev/shm is full: 3 ranks of MPI take 6 MB of it, 1.0 MB are free"  # noqa: S108
+    assert said in done.stderr.splitlines()[-1]
+    assert done.stdout == ""
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     """A copy of the project with its dataset in place."""

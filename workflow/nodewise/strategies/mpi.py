@@ -11,6 +11,7 @@ is as good where n is a power of two; of three workers it makes one send all of 
 
 import ctypes
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from nodewise.clusters.base import NotPermittedError
 from nodewise.strategies import base, pmi
 from nodewise.strategies.peers import Peers, interface
 
@@ -29,7 +31,9 @@ from mpi4py import MPI  # noqa: E402
 _PAUSE = 0.02  # of the quiet time
 _LONGEST_PAUSE_S = 0.005
 _MOVED_S = 50e-6  # asking takes a tenth of it where there is nothing to do, else several times it
-_SHARED_MEMORY = "/dev/shm/mpich_"  # noqa: S108 (begins the names that MPICH makes)
+_SHARED_FOLDER = "/dev/shm"  # noqa: S108
+_SHARED_MEMORY = f"{_SHARED_FOLDER}/mpich_"  # begins the names that MPICH makes
+_SHARED_BYTES = 2_000_000  # of a rank; MPICH 5 takes 1.1 MB
 _QUIET_LEFT = 0.25  # of the quiet time when something moved: the kernel can make asking slow, too
 
 
@@ -110,6 +114,7 @@ def _connected(job: base.Job) -> MPI.Intracomm:
 
     Raises:
         OSError: a worker did not come, or is gone.
+        NotPermittedError: there is no room for shared memory.
     """
     addresses = job.addresses[: job.size]
     os.environ |= {
@@ -119,12 +124,27 @@ def _connected(job: base.Job) -> MPI.Intracomm:
         "FI_PROVIDER": "tcp",
         "FI_TCP_IFACE": interface(addresses[job.rank]),
     }
+    _check_room(job.size)
     pmi.manage(Peers(job.rank, addresses, timeout_s=job.patience_s))
     # MPI.Init would keep the interpreter to itself, and so from the thread that is to answer it
     ctypes.CDLL(MPI.__file__).MPI_Init(None, None)
     _forget_shared_memory()
     MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_RETURN)  # mpi4py raises what is returned
     return MPI.COMM_WORLD
+
+
+def _check_room(ranks: int) -> None:
+    """Find out now whether there is room for shared memory: a rank without it is killed by SIGBUS.
+
+    Raises:
+        NotPermittedError: there is not.
+    """
+    free, needed = shutil.disk_usage(_SHARED_FOLDER).free, ranks * _SHARED_BYTES
+    if free < needed:
+        raise NotPermittedError(
+            f"{_SHARED_FOLDER} is full: {ranks} ranks of MPI take {needed / 1e6:g} MB of it, "
+            f"{free / 1e6:.1f} MB are free"
+        )
 
 
 def _forget_shared_memory() -> None:
