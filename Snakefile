@@ -14,13 +14,18 @@ from pathlib import Path
 
 import yaml
 
-from nodewise import horovod_build, runs
+from nodewise import horovod_build
 from nodewise.config import read_config
 from nodewise.declared import check_declared
 from nodewise.errors import UserError
 from nodewise.imports import imported
 from nodewise.models import registry, weights_of
 from nodewise.specs import source_files
+
+# Commands are those of this environment, whether it is activated or not.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+# The kernel sends each command SIGTERM when Snakemake ends, even if Snakemake was killed by SIGKILL.
+shell.prefix("set -euo pipefail; exec setpriv --pdeathsig TERM ")
 
 # One file is one study: read and checked here, whole, before any job starts; never merged.
 if len(workflow.configfiles) > 1 or workflow.config_settings.config:
@@ -38,10 +43,6 @@ try:
     COMPARED = [str(path) for path in STUDY.changes_files()]
 except UserError as error:
     sys.exit(f"nodewise: {error}")
-ALIVE = runs.enter(Path(".snakemake"))  # open, and so in force, until this run ends
-runs.take_jobs_along()
-runs.do_without_pandas()
-runs.read_inputs_once()
 
 
 def sources(*patterns, but=()):
@@ -90,19 +91,18 @@ include: "workflow/rules/pages.smk"
 
 onstart:
     if CELLS:
-        shell("exec nodewise plan --config {CONFIG:q}")
+        shell("nodewise plan --config {CONFIG:q}")
 
 
 # What has no result is no failure of the workflow: said at its end, whatever else happened.
 onsuccess:
     if CELLS:
-        shell("exec nodewise gaps --config {CONFIG:q}")
-    runs.end_at_once()
+        shell("nodewise gaps --config {CONFIG:q}")
 
 
 onerror:
     if CELLS:
-        shell("exec nodewise gaps --config {CONFIG:q}")
+        shell("nodewise gaps --config {CONFIG:q}")
 
 
 localrules:

@@ -8,8 +8,11 @@ import os
 import re
 import shutil
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 import projects
@@ -288,3 +291,45 @@ def test_one_file_is_one_study(finished, more):
     """Another file, or a value beside it, would be ignored without a word."""
     (line,) = refused(finished, *more)
     assert line.startswith("nodewise: one --configfile is a whole study")
+
+
+WAITING = """
+import time
+from pathlib import Path
+
+
+def load():
+    Path("loading").touch()
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def waiting(tmp_path):
+    """A project whose first command waits; and Snakemake, which has started that command."""
+    project = projects.copy(tmp_path / "project")
+    (project / "data/templates/own_data.py").write_text(WAITING)
+    experiments = STUDY["experiments"]
+    write_study(project, STUDY | {"experiments": {"impossible": experiments["impossible"]}})
+    run = start_snakemake(project, f"results/small/records/{IMPOSSIBLE}.json")
+    wait_for((project / "loading").is_file)
+    yield project, run
+    run.kill()
+
+
+def wait_for(condition: Callable[[], bool], at_most_s: float = 60) -> None:
+    deadline = time.monotonic() + at_most_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_the_command_of_a_killed_snakemake_ends_within_seconds(waiting):
+    project, run = waiting
+    (command,) = psutil.Process(run.pid).children()
+    run.kill()
+    run.wait()
+    wait_for(lambda: not psutil.pid_exists(command.pid) or command.status() == "zombie", 5)
+    said = refused(project)
+    assert any("--unlock" in line for line in said)
+    snakemake(project, "--unlock")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 from pydantic import ValidationError
 
-from nodewise import runs
 from nodewise.cells import Cell, Emulated
 from nodewise.config import own_dataset_name, told_apart
 from nodewise.errors import UserError
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 RESULTS = Path("results")
 BY_HAND = RESULTS / "by_hand"
 SEED = 1
+_END_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM")  # part of util-linux
 _NAME = 55  # letters of a name before its digest: at most 64 with that
 _WARMUP_STEPS, _STEPS, _SPLIT_STEPS = 5, 40, 20
 _TIME_LIMIT_S = 86_400.0  # whoever measures by hand can stop it by hand
@@ -250,11 +250,9 @@ def _weights(cell: Cell) -> Path | None:
 
 
 def _nodewise(*arguments: str | Path) -> None:
-    """Run another command of this one's, which speaks for itself if it fails, and ends with it."""
-    runs.take_jobs_along()
-    done = subprocess.run(
-        [sys.executable, "-m", "nodewise", *arguments], stdout=subprocess.DEVNULL, check=False
-    )
+    """Run another nodewise command; it prints its own errors, and ends if this process is killed."""
+    command = [*_END_WITH_PARENT, sys.executable, "-m", "nodewise", *arguments]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
     if done.returncode:
         raise SystemExit(done.returncode)
 

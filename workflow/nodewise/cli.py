@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from nodewise import __version__, runs
+from nodewise import __version__
 from nodewise.errors import UserError, what_to_mend
 from nodewise.progress import share_done
 
@@ -885,7 +885,6 @@ def _print_whole(table: "Table") -> None:
 def main() -> None:
     """Run the command line; what the user can mend is one line on stderr and exit code 2."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    runs.end_with_workflow()
     try:
         app()
     except UserError as error:

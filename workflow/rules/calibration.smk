@@ -42,5 +42,5 @@ rule calibrate:
         versions=lambda w: versions(),
         logs=f"{RESULTS}/logs/calibration",
     shell:
-        "exec nodewise calibrate --config {CONFIG:q} --out {output:q} --logs {params.logs:q}"
+        "nodewise calibrate --config {CONFIG:q} --out {output:q} --logs {params.logs:q}"
         " > {log:q} 2>&1"

@@ -91,7 +91,6 @@ rule measure_cell:
         weights=lambda w, input: " ".join(f"--weights {path}" for path in input.weights),
         logs=lambda w: f"{RESULTS}/logs/{w.cell}",
     shell:
-        # exec: the launcher must be Snakemake's own child, to notice when Snakemake is gone
-        "exec nodewise measure-cell {wildcards.cell:q} --config {CONFIG:q}"
+        "nodewise measure-cell {wildcards.cell:q} --config {CONFIG:q}"
         " --manifest {input.manifest:q} {params.weights} --out {output:q} --logs {params.logs:q}"
         " > {log:q} 2>&1"

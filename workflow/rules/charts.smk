@@ -9,7 +9,7 @@ steps: draw_charts, draw_pictures
 
 rule draw_charts:
     input:
-        tables=expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
+        tables=TABLES,
         overhead=OVERHEAD,
         calibrations=CALIBRATIONS,
         models=DESCRIPTIONS,
@@ -22,13 +22,12 @@ rule draw_charts:
     log:
         f"{RESULTS}/logs/draw_charts.log",
     params:
-        tables=f"{RESULTS}/tables",
         overhead=f"{RESULTS}/overhead",
         charts=f"{RESULTS}/charts",
         calibrations=CALIBRATION_OPTIONS,
         models=MODELS,
     shell:
-        "exec nodewise draw-charts --tables {params.tables} --overhead {params.overhead}"
+        "nodewise draw-charts --tables {input.tables} --overhead {params.overhead}"
         " --out {params.charts} {params.calibrations} --models {params.models} > {log} 2>&1"
 
 
@@ -46,4 +45,4 @@ rule draw_pictures:
         charts=f"{RESULTS}/charts",
         pictures=f"{RESULTS}/pictures",
     shell:
-        "exec nodewise draw-pictures --charts {params.charts} --out {params.pictures} > {log} 2>&1"
+        "nodewise draw-pictures --charts {params.charts} --out {params.pictures} > {log} 2>&1"

@@ -32,7 +32,7 @@ rule prepare_dataset:
         entry=lambda w: entries("data/datasets.yaml").get(w.dataset),
     shell:
         # what is allowed (source) is checked again by the cells: no reason to prepare anew
-        "exec nodewise prepare-dataset {wildcards.dataset} --source {STUDY.data.source}"
+        "nodewise prepare-dataset {wildcards.dataset} --source {STUDY.data.source}"
         " --out results/datasets/{wildcards.dataset} > {log} 2>&1"
 
 
@@ -52,7 +52,7 @@ rule prepare_own_dataset:
     params:
         load=lambda w: OWN_DATASETS[w.own],
     shell:
-        "exec nodewise prepare-own-dataset {params.load:q} --out results/datasets/{wildcards.own}"
+        "nodewise prepare-own-dataset {params.load:q} --out results/datasets/{wildcards.own}"
         " > {log} 2>&1"
 
 

@@ -19,4 +19,4 @@ rule build_horovod:
         # built again for another TensorFlow or Python
         wanted=lambda w: horovod_build.wanted(),
     shell:
-        "exec nodewise build-horovod --out results/horovod > {log} 2>&1"
+        "nodewise build-horovod --out results/horovod > {log} 2>&1"

@@ -20,4 +20,4 @@ rule describe_model:
     log:
         "results/logs/models/{model}.log",
     shell:
-        "exec nodewise describe-model {wildcards.model} --out {output} > {log} 2>&1"
+        "nodewise describe-model {wildcards.model} --out {output} > {log} 2>&1"

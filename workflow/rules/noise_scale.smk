@@ -41,5 +41,5 @@ rule measure_noise_scale:
         seed=STUDY.seed,  # all that it takes from the configuration besides model and dataset
         weights=lambda w, input: " ".join(f"--weights {path}" for path in input.weights),
     shell:
-        "exec nodewise measure-noise-scale {wildcards.model} --config {CONFIG:q}"
+        "nodewise measure-noise-scale {wildcards.model} --config {CONFIG:q}"
         " --manifest {input.manifest:q} {params.weights} --out {output:q} > {log:q} 2>&1"

@@ -10,10 +10,7 @@ steps: fit_overhead, judge_overhead
 
 rule fit_overhead:
     input:
-        tables=expand(
-            RESULTS + "/tables/{table}.parquet",
-            table=["curves", "cells", "epochs", "noise_scale", "published"],
-        ),
+        tables=TABLES,
         calibrations=CALIBRATIONS,
         sources=needed("overhead/study.py", "overhead/steps_to_accuracy.py", "views.py"),
     output:
@@ -28,19 +25,16 @@ rule fit_overhead:
         f"{RESULTS}/logs/fit_overhead.log",
     priority: 1  # charts wait for it, while nothing waits for pages of cells
     params:
-        tables=f"{RESULTS}/tables",
         overhead=f"{RESULTS}/overhead",
         calibrations=CALIBRATION_OPTIONS,
     shell:
-        "exec nodewise fit-overhead --tables {params.tables} --out {params.overhead}"
+        "nodewise fit-overhead --tables {input.tables} --out {params.overhead}"
         " {params.calibrations} > {log} 2>&1"
 
 
 rule judge_overhead:
     input:
-        tables=expand(
-            RESULTS + "/tables/{table}.parquet", table=["curves", "cells", "published"]
-        ),
+        tables=TABLES,
         calibrations=CALIBRATIONS,
         sources=needed("overhead/study.py", "views.py"),
     output:
@@ -49,11 +43,10 @@ rule judge_overhead:
         f"{RESULTS}/logs/judge_overhead.log",
     priority: 1
     params:
-        tables=f"{RESULTS}/tables",
         overhead=f"{RESULTS}/overhead",
         calibrations=CALIBRATION_OPTIONS,
     shell:
-        "exec nodewise judge-overhead --tables {params.tables} --out {params.overhead}"
+        "nodewise judge-overhead --tables {input.tables} --out {params.overhead}"
         " {params.calibrations} > {log} 2>&1"
 
 

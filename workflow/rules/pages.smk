@@ -24,14 +24,14 @@ if STUDY.changes:
             old=STUDY.changes.old,
             new=STUDY.changes.new,
         shell:
-            "exec nodewise compare {params.old:q} {params.new:q} --out {output} > {log} 2>&1"
+            "nodewise compare {params.old:q} {params.new:q} --out {output} > {log} 2>&1"
 
 
 rule render_cells:
     input:
         config=CONFIG,
         # and so every record: its checksum is in them, and Snakemake has not to plan it once more
-        tables=expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
+        tables=TABLES,
         templates=["site/templates/_macros.md.j2", "site/templates/cells/cell.html.j2"],
         registries=["models/registry.yaml", "data/datasets.yaml"],
         sources=needed("pages/__init__.py"),
@@ -47,14 +47,14 @@ rule render_cells:
         results=RESULTS,
         cells="build/cells",
     shell:
-        "exec nodewise render-cells --config {input.config:q} --results {params.results}"
+        "nodewise render-cells --config {input.config:q} --results {params.results}"
         " --out {params.cells} > {log} 2>&1"
 
 
 rule render_pages:
     input:
         config=CONFIG,
-        tables=expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
+        tables=TABLES,
         overhead=OVERHEAD,
         charts=rules.draw_charts.output,
         calibrations=CALIBRATIONS,
@@ -82,7 +82,7 @@ rule render_pages:
         calibrations=CALIBRATION_OPTIONS,
         models=MODELS,
     shell:
-        "exec nodewise render-pages --config {input.config:q} --results {params.results}"
+        "nodewise render-pages --config {input.config:q} --results {params.results}"
         " --out {params.docs} {params.calibrations} --models {params.models} > {log} 2>&1"
 
 
@@ -105,5 +105,5 @@ rule build_site:
         pictures=f"{RESULTS}/pictures",
         site="build/site",
     shell:
-        "exec nodewise build-site --pages {params.docs} --cells {params.cells}"
+        "nodewise build-site --pages {params.docs} --cells {params.cells}"
         " --pictures {params.pictures} --out {params.site} > {log} 2>&1"

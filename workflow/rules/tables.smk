@@ -2,14 +2,11 @@
 
 in:    every record of the study, measured by it or committed; the noise scales of its models; the
        published numbers
-out:   results/<study>/tables/*.csv and *.parquet
+out:   the folder results/<study>/tables, each table as CSV and as Parquet
 steps: build_tables
 """
 
-TABLES = [
-    *("cells", "epochs", "steps", "observations", "curves", "noise_scale"),
-    *("published", "published_runs"),
-]
+TABLES = RESULTS + "/tables"
 
 
 rule build_tables:
@@ -19,14 +16,13 @@ rule build_tables:
         published=[str(path) for path in sorted(Path("data/published").glob("*.csv"))],
         sources=needed("tables.py", "published.py"),
     output:
-        # beside each lies a CSV: of each output Snakemake would note all records once more
-        expand(RESULTS + "/tables/{table}.parquet", table=TABLES),
+        # one output, not one for each table: for each, Snakemake notes all inputs
+        directory(TABLES),
     log:
         f"{RESULTS}/logs/build_tables.log",
     params:
-        tables=f"{RESULTS}/tables",
         watts_per_core=STUDY.watts_per_core,  # all that it takes from the configuration
         noise_scales=NOISE_SCALE_OPTIONS,
     shell:
-        "exec nodewise build-tables --config {CONFIG:q} --out {params.tables}"
+        "nodewise build-tables --config {CONFIG:q} --out {output:q}"
         " {params.noise_scales} > {log} 2>&1"

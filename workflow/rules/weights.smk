@@ -17,5 +17,5 @@ rule prepare_weights:
         # another entry is no reason to prepare this one anew
         entry=lambda w: entries("data/weights.yaml").get(w.weights),
     shell:
-        "exec nodewise prepare-weights {wildcards.weights} --source {STUDY.data.source}"
+        "nodewise prepare-weights {wildcards.weights} --source {STUDY.data.source}"
         " --out results/weights/{wildcards.weights} > {log} 2>&1"
