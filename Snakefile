@@ -8,22 +8,21 @@ snakemake --cores all --configfile config/published.yaml the site of the committ
 import os
 import shlex
 import sys
-from functools import cache
-from importlib.metadata import distributions
+from importlib.metadata import version
 from pathlib import Path
-
-import yaml
 
 from nodewise import horovod_build
 from nodewise.config import read_config
 from nodewise.declared import check_declared
 from nodewise.errors import UserError
-from nodewise.imports import imported
+from nodewise.measure.version import MEASURES
 from nodewise.models import registry, weights_of
 from nodewise.specs import source_files
 
 # Commands are those of this environment, whether it is activated or not.
-os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+os.environ["PATH"] = os.pathsep.join(
+    [str(Path(sys.executable).parent), os.environ["PATH"]]
+)
 # The kernel sends each command SIGTERM when Snakemake ends, even if Snakemake was killed by SIGKILL.
 shell.prefix("set -euo pipefail; exec setpriv --pdeathsig TERM ")
 
@@ -45,35 +44,15 @@ except UserError as error:
     sys.exit(f"nodewise: {error}")
 
 
-def sources(*patterns, but=()):
-    """Return the package's files that decide what is measured: only those, it takes long."""
-    package = Path("workflow/nodewise")
-    found = {str(path) for pattern in patterns for path in package.glob(pattern)}
-    return sorted(found.difference(but))
-
-
-@cache  # each of a thousand cells asks
-def needed(*files):
-    """Return files of the package and all that they import from it."""
-    return [os.path.relpath(path) for path in imported(*files)]
-
-
-@cache
-def versions():
-    """Return the versions of what trains, "none" without it: committed records need none."""
-    names = ("tensorflow", "keras")
-    return [next((d.version for d in distributions(name=n)), "none") for n in names]
-
-
-@cache
-def entries(registry):
-    """Return the entries of a registry (YAML)."""
-    return yaml.safe_load(Path(registry).read_text(encoding="utf-8"))
+def package(*patterns):
+    """Return files of the package as inputs of a rule that runs them."""
+    root = Path("workflow/nodewise")
+    return [str(path) for pattern in patterns for path in sorted(root.glob(pattern))]
 
 
 CELLS = {cell.id: cell for cell in STUDY.cells()}
-# Snakemake measures in this order: repeats one after the other, nodes and batches mixed.
-ORDER = {cell: len(CELLS) - place for place, cell in enumerate(CELLS)}
+# Whoever installs other versions measures again. Committed records need neither package.
+VERSIONS = [version(name) for name in ("tensorflow", "keras")] if CELLS else []
 
 
 include: "workflow/rules/datasets.smk"

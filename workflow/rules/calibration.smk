@@ -1,6 +1,6 @@
 """Calibration of the study's emulated cluster, alone on the whole machine.
 
-in:    the configuration; the sources that decide what a calibration does
+in:    the configuration; the file of the strategy that it trains with
 out:   results/<study>/calibration/calibration.json, also if the machine refuses; nothing at all
        for a study without emulated cells, or of committed records, beside which they lie
 steps: calibrate
@@ -16,19 +16,7 @@ CALIBRATION_OPTIONS = " ".join(
 
 rule calibrate:
     input:
-        sources=sources(
-            "calibration.py",
-            "cells.py",
-            "runner.py",
-            "train.py",
-            "places.py",
-            "gates.py",
-            "clusters/*.py",
-            "measure/*.py",
-            "measure/calibrate/*.py",
-            but=NOT_OF_CELLS,
-        ),
-        strategy=strategy_files("multi_worker_mirrored"),
+        package("strategies/multi_worker_mirrored.py"),
     output:
         RESULTS + "/calibration/calibration.json",
     log:
@@ -36,10 +24,10 @@ rule calibrate:
     priority: len(CELLS) + 1  # before the first cell, which shows sooner whether cells are worth it
     threads: workflow.cores
     params:
-        # measured again if the cluster changed, or how far it goes, or what trains; not for other
-        # changes
-        measured=[str(one) for one in CALIBRATED or ()],
-        versions=lambda w: versions(),
+        # measured again for another cluster or more nodes, not for other changes of the study
+        cluster=[str(one) for one in CALIBRATED or ()],
+        measures=MEASURES,
+        versions=VERSIONS,
         logs=f"{RESULTS}/logs/calibration",
     shell:
         "nodewise calibrate --config {CONFIG:q} --out {output:q} --logs {params.logs:q}"

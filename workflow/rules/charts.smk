@@ -15,7 +15,7 @@ rule draw_charts:
         models=DESCRIPTIONS,
         foreseen="data/published/ntua_figure28.csv",
         registry="models/registry.yaml",
-        sources=needed("charts/__init__.py"),
+        code=package("charts/*.py", "views.py"),
     output:
         # stands for the folder: charts that did not change are not written again
         RESULTS + "/charts/.done",
@@ -34,7 +34,7 @@ rule draw_charts:
 rule draw_pictures:
     input:
         charts=rules.draw_charts.output,
-        sources=needed("charts/pictures.py"),
+        code=package("charts/pictures.py"),
     output:
         # stands for the folder: pictures that did not change are not drawn again
         RESULTS + "/pictures/.done",

@@ -6,19 +6,13 @@ out:   results/datasets/<name>/manifest.json and memory-mapped arrays beside it
 steps: prepare_dataset, prepare_own_dataset
 """
 
+import yaml
+
+DATASETS = yaml.safe_load(Path("data/datasets.yaml").read_text(encoding="utf-8"))
 OWN_DATASETS = {cell.dataset: cell.load for cell in CELLS.values() if cell.load}
 
 
 rule prepare_dataset:
-    input:
-        # those that decide what is in the arrays, not how files are fetched: they are verified
-        sources=sources(
-            "datasets/facts.py",
-            "datasets/preparation.py",
-            "datasets/prepared.py",
-            "datasets/formats/*.py",
-            "datasets/standins/**/*.py",
-        ),
     output:
         manifest="results/datasets/{dataset}/manifest.json",
         arrays=expand(
@@ -28,8 +22,9 @@ rule prepare_dataset:
     log:
         "results/logs/datasets/{dataset}.log",
     params:
-        # another entry is no reason to prepare this one anew, and to measure all that trains on it
-        entry=lambda w: entries("data/datasets.yaml").get(w.dataset),
+        # another entry is no reason to prepare this one again, and to measure all that trains on it
+        entry=lambda w: DATASETS.get(w.dataset),
+        measures=MEASURES,
     shell:
         # what is allowed (source) is checked again by the cells: no reason to prepare anew
         "nodewise prepare-dataset {wildcards.dataset} --source {STUDY.data.source}"

@@ -9,7 +9,7 @@ steps: build_horovod
 
 rule build_horovod:
     input:
-        sources("horovod_build.py"),
+        package("horovod_build.py"),
     output:
         "results/horovod/manifest.json",
     log:

@@ -14,7 +14,7 @@ DESCRIPTIONS = expand(MODELS + "/{model}.json", model=registry())
 rule describe_model:
     input:
         model="models/{model}.py",
-        sources=sources("architecture.py", "flops.py", "measure/describe.py"),
+        code=package("architecture.py", "flops.py", "measure/describe.py"),
     output:
         "results/models/{model}.json",
     log:

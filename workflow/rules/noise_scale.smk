@@ -1,7 +1,7 @@
 """The gradient noise scale of the study's small models: how large a batch is worth its examples.
 
-in:    a prepared dataset; pretrained weights if the model has any; the configuration; the sources
-       that decide what is measured
+in:    a prepared dataset; pretrained weights if the model has any; the model's file; the
+       configuration
 out:   results/<study>/noise_scale/<model>.json, for those of the project's own models whose
        training takes seconds; `nodewise measure-noise-scale` measures any other by hand. Committed
        ones lie beside committed records
@@ -26,12 +26,6 @@ rule measure_noise_scale:
         manifest=lambda w: f"results/datasets/{TRAINED[w.model]}/manifest.json",
         weights=lambda w: weights_manifest(w.model),
         model="models/{model}.py",
-        sources=sources(
-            "noise_scale.py",
-            "recipes.py",
-            "strategies/base.py",
-            "measure/noise_scale/*.py",
-        ),
     output:
         RESULTS + "/noise_scale/{model}.json",
     log:
@@ -39,6 +33,8 @@ rule measure_noise_scale:
     threads: workflow.cores
     params:
         seed=STUDY.seed,  # all that it takes from the configuration besides model and dataset
+        measures=MEASURES,
+        versions=VERSIONS,
         weights=lambda w, input: " ".join(f"--weights {path}" for path in input.weights),
     shell:
         "nodewise measure-noise-scale {wildcards.model} --config {CONFIG:q}"

@@ -12,7 +12,7 @@ rule fit_overhead:
     input:
         tables=TABLES,
         calibrations=CALIBRATIONS,
-        sources=needed("overhead/study.py", "overhead/steps_to_accuracy.py", "views.py"),
+        code=package("overhead/*.py", "views.py"),
     output:
         expand(
             RESULTS + "/overhead/{table}.csv",
@@ -36,7 +36,7 @@ rule judge_overhead:
     input:
         tables=TABLES,
         calibrations=CALIBRATIONS,
-        sources=needed("overhead/study.py", "views.py"),
+        code=package("overhead/*.py", "views.py"),
     output:
         expand(RESULTS + "/overhead/{table}.csv", table=["trials", "judgement"]),
     log:

@@ -15,7 +15,7 @@ if STUDY.changes:
     rule compare_runs:
         input:
             records=COMPARED,
-            sources=needed("compare.py"),
+            code=package("compare.py"),
         output:
             CHANGES,
         log:
@@ -34,7 +34,7 @@ rule render_cells:
         tables=TABLES,
         templates=["site/templates/_macros.md.j2", "site/templates/cells/cell.html.j2"],
         registries=["models/registry.yaml", "data/datasets.yaml"],
-        sources=needed("pages/__init__.py"),
+        code=package("pages/*.py"),
         # only not beside it: charts take two cores, and the other pages wait for them
         # (a copy of its name: of the rule's own, Snakemake would mark it for all who take it)
         turn=ancient(f"{RESULTS}/charts/.done"),
@@ -70,7 +70,7 @@ rule render_pages:
         changes=[CHANGES] if STUDY.changes or Path(CHANGES).is_file() else [],
         registries=["models/registry.yaml", "data/datasets.yaml"],
         templates=["models/templates/own_model.py", "data/templates/own_data.py"],
-        sources=needed("pages/__init__.py"),
+        code=package("pages/*.py"),
     output:
         # stands for the folder: pages that did not change are not written again
         "build/docs/.done",
@@ -93,7 +93,7 @@ rule build_site:
         pictures=rules.draw_pictures.output,
         mkdocs="mkdocs.yml",
         overrides=[path for path in SITE_SOURCES if path.startswith("site/overrides")],
-        sources=needed("site.py", "markdown_tables.py"),
+        code=package("site.py", "markdown_tables.py"),
     output:
         # stands for the folder: pages that did not change are not rendered again
         "build/site/.done",

@@ -14,7 +14,7 @@ rule build_tables:
         records=RECORDS,
         noise_scales=NOISE_SCALES,
         published=[str(path) for path in sorted(Path("data/published").glob("*.csv"))],
-        sources=needed("tables.py", "published.py"),
+        code=package("tables.py", "published.py"),
     output:
         # one output, not one for each table: for each, Snakemake notes all inputs
         directory(TABLES),

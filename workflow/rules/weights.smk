@@ -5,17 +5,17 @@ out:   results/weights/<name>/manifest.json, and the file of the weights beside 
 steps: prepare_weights
 """
 
+WEIGHTS = yaml.safe_load(Path("data/weights.yaml").read_text(encoding="utf-8"))
+
 
 rule prepare_weights:
-    input:
-        sources=sources("weights.py", "datasets/fetching.py", "datasets/web.py"),
     output:
         "results/weights/{weights}/manifest.json",
     log:
         "results/logs/weights/{weights}.log",
     params:
-        # another entry is no reason to prepare this one anew
-        entry=lambda w: entries("data/weights.yaml").get(w.weights),
+        # another entry is no reason to prepare this one again
+        entry=lambda w: WEIGHTS.get(w.weights),
     shell:
         "nodewise prepare-weights {wildcards.weights} --source {STUDY.data.source}"
         " --out results/weights/{wildcards.weights} > {log} 2>&1"
