@@ -250,7 +250,7 @@ def _weights(cell: Cell) -> Path | None:
 
 
 def _nodewise(*arguments: str | Path) -> None:
-    """Run another nodewise command; it prints its own errors, and ends if this process is killed."""
+    """Run another nodewise command, which prints its own errors; it ends with this process."""
     command = [*_END_WITH_PARENT, sys.executable, "-m", "nodewise", *arguments]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
     if done.returncode:

@@ -31,6 +31,7 @@ from nodewise.misfits import first_misfit, in_order, read_tree, where
 from nodewise.models import registry
 from nodewise.strategies import STRATEGIES
 
+DEFAULT = "config/study.yaml"
 RECORDS = "*/*/*/batch~*/nodes~*/repeat~*.json"  # in a folder: named by the ids of their cells
 
 Study = Literal["ntua", "asu", "strategies", "horovod", "survey", "nodewise"]

@@ -7,18 +7,16 @@ steps: calibrate
 """
 
 CALIBRATED = STUDY.emulated_cluster()
-MEASURED = [RESULTS + "/calibration/calibration.json"] if CALIBRATED else []
+MEASURED = [f"{RESULTS}/calibration/calibration.json"] if CALIBRATED else []
 CALIBRATIONS = MEASURED or [str(path) for path in STUDY.calibration_files()]
-CALIBRATION_OPTIONS = " ".join(
-    f"--calibration {shlex.quote(path)}" for path in CALIBRATIONS
-)
+CALIBRATION_OPTIONS = options("calibration", CALIBRATIONS)
 
 
 rule calibrate:
     input:
         package("strategies/multi_worker_mirrored.py"),
     output:
-        RESULTS + "/calibration/calibration.json",
+        f"{RESULTS}/calibration/calibration.json",
     log:
         f"{RESULTS}/logs/calibrate.log",
     priority: len(CELLS) + 1  # before the first cell, which shows sooner whether cells are worth it

@@ -18,7 +18,7 @@ rule draw_charts:
         code=package("charts/*.py", "views.py"),
     output:
         # stands for the folder: charts that did not change are not written again
-        RESULTS + "/charts/.done",
+        f"{RESULTS}/charts/.done",
     log:
         f"{RESULTS}/logs/draw_charts.log",
     params:
@@ -37,7 +37,7 @@ rule draw_pictures:
         code=package("charts/pictures.py"),
     output:
         # stands for the folder: pictures that did not change are not drawn again
-        RESULTS + "/pictures/.done",
+        f"{RESULTS}/pictures/.done",
     log:
         f"{RESULTS}/logs/draw_pictures.log",
     priority: 1  # pages of cells take less time, beside other pages or after

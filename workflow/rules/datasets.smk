@@ -6,8 +6,6 @@ out:   results/datasets/<name>/manifest.json and memory-mapped arrays beside it
 steps: prepare_dataset, prepare_own_dataset
 """
 
-import yaml
-
 DATASETS = yaml.safe_load(Path("data/datasets.yaml").read_text(encoding="utf-8"))
 OWN_DATASETS = {cell.dataset: cell.load for cell in CELLS.values() if cell.load}
 

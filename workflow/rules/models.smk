@@ -8,7 +8,7 @@ steps: describe_model
 
 MODELS = "data/models" if STUDY.records else "results/models"
 # A user's own models are measured, not described.
-DESCRIPTIONS = expand(MODELS + "/{model}.json", model=registry())
+DESCRIPTIONS = [f"{MODELS}/{model}.json" for model in registry()]
 
 
 rule describe_model:

@@ -13,12 +13,10 @@ from nodewise.noise_scale import is_small
 TRAINED = {cell.model: cell.dataset for cell in CELLS.values() if not cell.build}
 SMALL_MODELS = sorted(name for name in TRAINED if is_small(registry()[name]))
 NOISE_SCALES = [
-    *expand(RESULTS + "/noise_scale/{model}.json", model=SMALL_MODELS),
+    *(f"{RESULTS}/noise_scale/{model}.json" for model in SMALL_MODELS),
     *(str(path) for path in STUDY.noise_scale_files()),
 ]
-NOISE_SCALE_OPTIONS = " ".join(
-    f"--noise-scale {shlex.quote(path)}" for path in NOISE_SCALES
-)
+NOISE_SCALE_OPTIONS = options("noise-scale", NOISE_SCALES)
 
 
 rule measure_noise_scale:
@@ -27,15 +25,15 @@ rule measure_noise_scale:
         weights=lambda w: weights_manifest(w.model),
         model="models/{model}.py",
     output:
-        RESULTS + "/noise_scale/{model}.json",
+        f"{RESULTS}/noise_scale/{{model}}.json",
     log:
-        RESULTS + "/logs/noise_scale/{model}.log",
+        f"{RESULTS}/logs/noise_scale/{{model}}.log",
     threads: workflow.cores
     params:
         seed=STUDY.seed,  # all that it takes from the configuration besides model and dataset
         measures=MEASURES,
         versions=VERSIONS,
-        weights=lambda w, input: " ".join(f"--weights {path}" for path in input.weights),
+        weights=lambda w, input: options("weights", input.weights),
     shell:
         "nodewise measure-noise-scale {wildcards.model} --config {CONFIG:q}"
         " --manifest {input.manifest:q} {params.weights} --out {output:q} > {log:q} 2>&1"

@@ -7,6 +7,11 @@ out:   results/<study>/overhead/{choices,fits,predictions,diagnosis,optima,rates
 steps: fit_overhead, judge_overhead
 """
 
+FITTED = [
+    *("choices", "fits", "predictions", "diagnosis"),
+    *("optima", "rates", "savings", "steps_to_accuracy"),
+]
+
 
 rule fit_overhead:
     input:
@@ -14,18 +19,12 @@ rule fit_overhead:
         calibrations=CALIBRATIONS,
         code=package("overhead/*.py", "views.py"),
     output:
-        expand(
-            RESULTS + "/overhead/{table}.csv",
-            table=[
-                *("choices", "fits", "predictions", "diagnosis"),
-                *("optima", "rates", "savings", "steps_to_accuracy"),
-            ],
-        ),
+        [f"{RESULTS}/overhead/{table}.csv" for table in FITTED],
     log:
         f"{RESULTS}/logs/fit_overhead.log",
     priority: 1  # charts wait for it, while nothing waits for pages of cells
     params:
-        overhead=f"{RESULTS}/overhead",
+        overhead=lambda w, output: os.path.dirname(output[0]),
         calibrations=CALIBRATION_OPTIONS,
     shell:
         "nodewise fit-overhead --tables {input.tables} --out {params.overhead}"
@@ -38,12 +37,12 @@ rule judge_overhead:
         calibrations=CALIBRATIONS,
         code=package("overhead/*.py", "views.py"),
     output:
-        expand(RESULTS + "/overhead/{table}.csv", table=["trials", "judgement"]),
+        [f"{RESULTS}/overhead/{table}.csv" for table in ("trials", "judgement")],
     log:
         f"{RESULTS}/logs/judge_overhead.log",
     priority: 1
     params:
-        overhead=f"{RESULTS}/overhead",
+        overhead=lambda w, output: os.path.dirname(output[0]),
         calibrations=CALIBRATION_OPTIONS,
     shell:
         "nodewise judge-overhead --tables {input.tables} --out {params.overhead}"

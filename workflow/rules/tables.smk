@@ -6,7 +6,7 @@ out:   the folder results/<study>/tables, each table as CSV and as Parquet
 steps: build_tables
 """
 
-TABLES = RESULTS + "/tables"
+TABLES = f"{RESULTS}/tables"
 
 
 rule build_tables:

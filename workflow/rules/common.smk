@@ -1,0 +1,83 @@
+"""The study, and how its commands are run.
+
+in:    the configuration: --configfile, or config/study.yaml
+out:   what the rules share: CONFIG, STUDY, RESULTS, CELLS, RECORDS and functions of them
+"""
+
+import os
+import shlex
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import yaml
+
+from nodewise import horovod_build, interrupts
+from nodewise.config import DEFAULT, read_config
+from nodewise.declared import check_declared
+from nodewise.errors import UserError
+from nodewise.measure.version import MEASURES
+from nodewise.models import registry, weights_of
+from nodewise.specs import source_files
+
+interrupts.finish_running_jobs()
+# Commands are those of this environment, whether it is activated or not.
+os.environ.update(PATH=f"{Path(sys.executable).parent}:{os.getenv('PATH', os.defpath)}")
+# The kernel sends each command SIGTERM when Snakemake ends, even if Snakemake was killed by SIGKILL.
+shell.prefix("set -euo pipefail; exec setpriv --pdeathsig TERM ")
+
+# One file is a whole study: read and checked before any job starts, never merged with another.
+if len(workflow.configfiles) > 1 or workflow.config_settings.config:
+    sys.exit(
+        "nodewise: one --configfile is a whole study: give no second one and no --config, "
+        "and name files to make before it; to change a value, change the file"
+    )
+CONFIG = os.path.relpath(next(iter(workflow.configfiles), DEFAULT))
+try:
+    STUDY = read_config(Path(CONFIG))
+    check_declared(STUDY)
+    RESULTS = f"results/{STUDY.name}"
+    # One by one: a deleted record is measured again although the tables are newer.
+    RECORDS = [str(path) for path in STUDY.record_files(Path(RESULTS, "records"))]
+    COMPARED = [str(path) for path in STUDY.changes_files()]
+except UserError as error:
+    sys.exit(f"nodewise: {error}")
+CELLS = {cell.id: cell for cell in STUDY.cells()}
+# Whoever installs other versions measures again. Committed records need neither package.
+VERSIONS = [version(name) for name in ("tensorflow", "keras")] if CELLS else []
+
+
+def package(*patterns):
+    """Return files of the package, as inputs of a rule that runs them."""
+    root = Path("workflow/nodewise")
+    return [str(path) for pattern in patterns for path in sorted(root.glob(pattern))]
+
+
+def cell_of(wildcards):
+    """Return the cell that a record is asked of."""
+    if wildcards.cell not in CELLS:
+        raise WorkflowError(f"{CONFIG}: declares no cell {wildcards.cell!r}")
+    return CELLS[wildcards.cell]
+
+
+def model_file(wildcards):
+    """Return the files that build a cell's model."""
+    cell = cell_of(wildcards)
+    return source_files(cell.build) if cell.build else f"models/{cell.model}.py"
+
+
+def weights_manifest(model):
+    """Return the manifest of the weights that a model starts from; none of a user's own."""
+    weights = weights_of(model)
+    return [f"results/weights/{weights}/manifest.json"] if weights else []
+
+
+def library(wildcards):
+    """Return the manifest of what a cell's strategy trains with, if it has to be built."""
+    built = cell_of(wildcards).strategy == "horovod"
+    return ["results/horovod/manifest.json"] if built else []
+
+
+def options(name, paths):
+    """Return a command line's options: `--name path` for each path."""
+    return " ".join(f"--{name} {shlex.quote(path)}" for path in paths)
