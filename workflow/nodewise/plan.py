@@ -10,6 +10,7 @@ longer by as much as there are more nodes than cores.
 
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -179,16 +180,27 @@ def plan(study: Config, records: Path, machine: Machine) -> list[Planned]:
     Raises:
         UserError: a dataset or a model is not known.
     """
-    works: dict[str, Work | None] = {}
-    planned = []
-    for cell in study.cells():
-        if cell.model not in works:
-            works[cell.model] = None if cell.build else work_of(cell.model, cell.dataset)
-        work = works[cell.model]
-        estimated = estimate(cell, work, machine) if work else None
-        planned.append(Planned(cell, estimated, recorded(cell, records)))
-    factors = {model: _factor(one for one in planned if one.cell.model == model) for model in works}
+    cells = study.cells()
+    planned = [
+        Planned(cell, estimated, recorded(cell, records))
+        for cell, estimated in zip(cells, estimates(cells, machine), strict=True)
+    ]
+    models = {cell.model for cell in cells}
+    factors = {name: _factor(one for one in planned if one.cell.model == name) for name in models}
     return [one._replace(factor=factors[one.cell.model]) for one in planned]
+
+
+def estimates(cells: Iterable[Cell], machine: Machine) -> list[Estimate | None]:
+    """Estimate each cell; None for a user's own model, whose work is not known.
+
+    Raises:
+        UserError: a dataset or a model is not known.
+    """
+    work = cache(work_of)  # the registries are read once for each model
+    return [
+        None if cell.build else estimate(cell, work(cell.model, cell.dataset), machine)
+        for cell in cells
+    ]
 
 
 def _factor(planned: Iterable[Planned]) -> float:
