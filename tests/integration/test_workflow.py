@@ -7,6 +7,8 @@ dry runs in that copy.
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +18,7 @@ import psutil
 import pytest
 
 import projects
+from nodewise.config import own_dataset_name
 from nodewise.records import read_record
 from projects import CONFIG, finish, snakemake, start, start_snakemake, write_study
 
@@ -73,18 +76,23 @@ FOLLOWING = {
 
 def would_run(project: Path) -> tuple[set[str], set[str]]:
     """Return the cells that a run would measure, and the other rules that it would run."""
-    told = snakemake(project, "--dry-run")
+    told = snakemake(project, "--dry-run", "--verbose")
     rules = set(re.findall(r"^(?:local)?rule (\w+):", told, re.MULTILINE))
     cells = set(re.findall(r"^ +wildcards: cell=(\S+)", told, re.MULTILINE))
     return cells, rules - {"measure_cell"}
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def run(tmp_path_factory):
+    """A project whose study has been run, and what Snakemake printed."""
     project = projects.copy(tmp_path_factory.mktemp("study") / "project")
     write_study(project, STUDY)
-    snakemake(project)
-    return project
+    return project, snakemake(project)
+
+
+@pytest.fixture
+def finished(run):
+    return run[0]
 
 
 @pytest.fixture
@@ -109,6 +117,22 @@ def test_every_cell_has_a_sound_record_and_the_site_is_there(finished):
         assert record.status == "ok", record.failure
         assert all(len(worker.step_us) == 4 for worker in record.result.workers)
     assert (finished / "build/site/index.html").is_file()
+
+
+def test_a_run_prints_a_line_for_each_cell_the_gaps_and_where_the_site_is(run):
+    _, printed = run
+    lines = printed.splitlines()
+    cells = [line for line in lines if re.match(r"\d/6 ", line)]
+    assert [line[:4] for line in cells] == [f"{done}/6 " for done in range(1, 7)]
+    multi_worker = (
+        r"\d/6 fashion_mlp, MultiWorkerMirroredStrategy, 2 nodes, batch 32: [\d.]+ ms per step"
+    )
+    assert sum(bool(re.match(multi_worker, line)) for line in cells) == 1
+    assert sum("a global batch of 4000 is larger" in line for line in cells) == 1
+    assert any(line.startswith("without a result: ") for line in lines)
+    assert lines[-1] == "The site: build/site/index.html"
+    assert len(lines) < 70
+    assert max(map(len, lines)) < 400
 
 
 def test_a_whole_epoch_is_judged_by_its_accuracy_on_a_page(finished):
@@ -286,27 +310,105 @@ def test_one_file_is_one_study(finished, more):
 
 
 WAITING = """
-import time
-from pathlib import Path
+
+_load = load
 
 
 def load():
+    import time
+    from pathlib import Path
+
     Path("loading").touch()
-    time.sleep(600)
+    while not Path("go").exists():
+        time.sleep(0.1)
+    return _load()
 """
+DATASET = f"results/datasets/{own_dataset_name('data/templates/own_data.py:load')}/manifest.json"
 
 
 @pytest.fixture
 def waiting(tmp_path):
-    """A project whose first command waits; and Snakemake, which has started that command."""
+    """A project whose dataset waits for a file `go`; and Snakemake, which prepares that dataset."""
     project = projects.copy(tmp_path / "project")
-    (project / "data/templates/own_data.py").write_text(WAITING)
-    experiments = STUDY["experiments"]
-    write_study(project, STUDY | {"experiments": {"impossible": experiments["impossible"]}})
+    data = project / "data/templates/own_data.py"
+    data.write_text(data.read_text() + WAITING)
+    write_study(
+        project, STUDY | {"experiments": {"impossible": STUDY["experiments"]["impossible"]}}
+    )
     run = start_snakemake(project, f"results/small/records/{IMPOSSIBLE}.json")
     wait_for((project / "loading").is_file)
     yield project, run
     run.kill()
+
+
+def test_a_job_that_finishes_after_an_interrupt_of_snakemake_alone_is_not_run_again(waiting):
+    project, run = waiting
+    run.send_signal(signal.SIGINT)
+    (project / "go").touch()
+    said = finish(run)
+    assert run.returncode == 1, said  # the cell is still to be measured
+    assert (project / DATASET).is_file()
+    cells, rules = would_run(project)
+    assert cells == {IMPOSSIBLE}
+    assert "prepare_own_dataset" not in rules
+
+
+def test_commands_are_found_without_an_activated_environment(waiting):
+    project, run = waiting
+    run.kill()
+    run.wait()
+    (project / "go").touch()
+    snakemake(project, "--unlock")
+    program = str(Path(sys.executable).parent / "snakemake")
+    command = (program, "--configfile", CONFIG, "--cores", "all", DATASET)
+    again = start(project, *command, PATH="/usr/bin:/bin")
+    said = finish(again)
+    assert again.returncode == 0, said
+
+
+@pytest.mark.parametrize(
+    ("missing", "rule"),
+    [
+        ("results/small/tables", "build_tables"),
+        ("results/small/noise_scale/fashion_mlp.json", "measure_noise_scale"),
+        ("results/small/overhead/judgement.csv", "judge_overhead"),
+        ("results/models/fashion_cnn.json", "describe_model"),
+    ],
+)
+def test_a_result_that_is_missing_is_made_again_although_the_site_is_there(project, missing, rule):
+    path = project / missing
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    cells, rules = would_run(project)
+    assert rule in rules
+    assert cells == set()
+
+
+def test_a_step_that_failed_is_named_and_fails_again_until_its_cause_is_gone(project):
+    record = project / f"results/small/records/{WHOLE}.json"
+    sound = record.read_text()
+    record.write_text("{}")
+    for _ in range(2):
+        lines = refused(project)
+        assert "failed: build tables" in lines
+        assert any(f"    nodewise: results/small/records/{WHOLE}.json: " in line for line in lines)
+        assert "Nothing to be done" not in "\n".join(lines)
+    record.write_text(sound)
+    assert would_run(project) == (set(), FOLLOWING)
+
+
+# Each with the reason that it stays.
+LINT = {
+    "Specify a conda environment or container for each rule.": "one locked environment runs all",
+    "Shell command directly uses variable": "another name or time limit must not measure again",
+    "Param ": "commands take folders, and all runs on one machine",
+}
+
+
+def test_lint_has_nothing_to_say_but_for_what_is_listed():
+    lint = subprocess.run(["snakemake", "--lint"], capture_output=True, text=True, check=False)
+    titles = re.findall(r"^    \* (.+)$", lint.stdout + lint.stderr, re.MULTILINE)
+    assert titles
+    assert [title for title in titles if not title.startswith(tuple(LINT))] == []
 
 
 def wait_for(condition: Callable[[], bool], at_most_s: float = 60) -> None:
