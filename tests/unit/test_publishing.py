@@ -68,9 +68,10 @@ def test_only_the_deployment_may_write_and_only_pages():
     assert WORKFLOW["jobs"]["deploy"]["needs"] == "build"
 
 
-def test_the_cell_that_the_readme_measures_again_is_one_of_the_default_study():
+def test_the_cell_that_the_site_measures_again_is_one_of_the_default_study():
     cells = {cell.id for cell in read_config(Path("config/study.yaml")).cells()}
-    (named,) = re.findall(r"results/study/records/(\S+)\.json", Path("README.md").read_text())
+    page = Path("site/templates/run.md").read_text()
+    (named,) = re.findall(r"results/study/records/(\S+)\.json", page)
     assert named in cells
     assert named in Path("workflow/nodewise/cli.py").read_text()
 
