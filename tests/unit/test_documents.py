@@ -151,6 +151,11 @@ def test_files_that_are_named_exist(path):
             assert Path(file).exists() or generated, word
 
 
+def test_every_benchmark_is_explained_and_no_other():
+    named = set(re.findall(r"^\| `(\w+\.py)`", Path("bench/README.md").read_text(), re.MULTILINE))
+    assert named == {path.name for path in Path("bench").glob("*.py")}
+
+
 def test_the_readme_is_short_and_has_a_light_picture_of_the_site():
     text = README.read_text()
     assert len(text.splitlines()) <= 200
