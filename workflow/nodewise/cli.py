@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nodewise.config import Config
     from nodewise.overhead.predictions import Row
 
-BY_HAND = "For you"
+BY_HAND = "Commands"
 IN_RULES = "Steps of the workflow"
 
 app = typer.Typer(
@@ -45,50 +45,50 @@ def _tell_version(asked: bool) -> None:
 Version = Annotated[
     bool,
     typer.Option(
-        "--version", callback=_tell_version, is_eager=True, help="Say which version this is."
+        "--version", callback=_tell_version, is_eager=True, help="Print the version and exit."
     ),
 ]
 
 
 @app.callback()
 def about(*, version: Version = False) -> None:
-    """How many nodes should train this model, in which way, and what does it cost?"""
+    """How many nodes should train this model, with which strategy, and at what cost?"""
 
 
-Out = Annotated[Path, typer.Option("--out", help="Folder that receives the result.")]
+Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 Calibrated = Annotated[
     list[Path] | None,
-    typer.Option("--calibration", help="What `nodewise calibrate` wrote; several for several."),
+    typer.Option("--calibration", help="A file from `nodewise calibrate`; repeatable."),
 ]
 Records = Annotated[
-    Path | None, typer.Option(help="Folder of its records; results/STUDY/records if not given.")
+    Path | None, typer.Option(help="Folder of the records; default: results/STUDY/records.")
 ]
 Described = Annotated[
-    Path | None, typer.Option("--models", help="Folder of what `nodewise describe-model` wrote.")
+    Path | None, typer.Option("--models", help="Folder of files from `nodewise describe-model`.")
 ]
-FitFile = Annotated[Path, typer.Argument(help="What `nodewise fit` wrote.")]
-NodeNumbers = Annotated[str, typer.Option(help="Such as 64, 1-64 or 1,2,4,8-16.")]
+FitFile = Annotated[Path, typer.Argument(help="A file from `nodewise fit`.")]
+NodeNumbers = Annotated[str, typer.Option(help="Numbers of nodes, such as 64, 1-64 or 1,2,4,8-16.")]
 AskedBatch = Annotated[int | None, typer.Option(min=1, help="Examples per worker and step.")]
 AskedGlobalBatch = Annotated[
-    int | None, typer.Option(min=1, help="Examples per step of all workers together.")
+    int | None, typer.Option(min=1, help="Examples per step over all workers.")
 ]
 Objective = Literal["epoch_time", "target_time", "epoch_cost", "target_cost", "efficiency"]
-EpochExamples = Annotated[int | None, typer.Option(min=1, help="Examples of an epoch.")]
+EpochExamples = Annotated[int | None, typer.Option(min=1, help="Examples per epoch.")]
 NodePrice = Annotated[
-    float | None, typer.Option(help="Of a node for an hour; costs are node-hours without.")
+    float | None, typer.Option(help="Price of one node for one hour; default: costs in node-hours.")
 ]
 CriticalBatch = Annotated[
     float | None,
-    typer.Option(help="Global batch that takes twice the fewest steps to a target."),
+    typer.Option(help="Global batch that needs twice the minimum number of steps."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 @app.command(rich_help_panel=BY_HAND)
 def check_config(
-    config: Annotated[Path, typer.Argument(help="A study, such as config/study.yaml.")],
+    config: Annotated[Path, typer.Argument(help="Configuration, such as config/study.yaml.")],
 ) -> None:
-    """Check a study's configuration and say how many cells it has.
+    """Check the configuration of a study and count its cells.
 
     Example: nodewise check-config config/study.yaml
     """
@@ -127,16 +127,17 @@ def prepare_dataset(
     out: Out,
     source: Annotated[
         Literal["any", "official"],
-        typer.Option(help="'official' forbids stand-ins and releases with other content."),
+        typer.Option(help="'official': fail instead of using synthetic or different data."),
     ] = "any",
-    seed: Annotated[int, typer.Option(help="Seed of a generated stand-in.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of synthetic data.")] = 1,
 ) -> None:
-    """Fetch (or generate), verify and unpack a dataset.
+    """Download a dataset, verify it and unpack it; or generate synthetic data.
 
-    Sources in order: data/cache, the mirror in NODEWISE_DATASETS (a folder or URL prefix), the
-    official address, a generated stand-in.
+    Sources in order: data/cache, the mirror in NODEWISE_DATASETS (a folder or
+    URL prefix), the official address, synthetic data.
 
-    Example: nodewise prepare-dataset fashion_mnist --out results/datasets/fashion_mnist
+    Example: nodewise prepare-dataset fashion_mnist --out
+    results/datasets/fashion_mnist
     """
     from nodewise import datasets
 
@@ -160,15 +161,17 @@ def prepare_weights(
     out: Out,
     source: Annotated[
         Literal["any", "official"],
-        typer.Option(help="'official' forbids random in place of pretrained weights."),
+        typer.Option(help="'official': fail instead of using random weights."),
     ] = "any",
 ) -> None:
-    """Fetch and verify the pretrained weights that a model starts from.
+    """Download and verify the pretrained weights that a model starts from.
 
-    Sources in order: data/cache, the mirror in NODEWISE_DATASETS (a folder or URL prefix), the
-    official address. If none has them, the manifest says so and models start from random weights.
+    Sources in order: data/cache, the mirror in NODEWISE_DATASETS (a folder or
+    URL prefix), the official address. If they are not available, models start
+    from random weights.
 
-    Example: nodewise prepare-weights resnet50_imagenet --out results/weights/resnet50_imagenet
+    Example: nodewise prepare-weights resnet50_imagenet --out
+    results/weights/resnet50_imagenet
     """
     from nodewise import weights
 
@@ -185,9 +188,10 @@ def prepare_weights(
 
 @app.command(rich_help_panel=IN_RULES)
 def build_horovod(out: Out) -> None:
-    """Build Horovod for the TensorFlow that is installed; takes minutes, once.
+    """Build Horovod for the installed TensorFlow. This takes minutes.
 
-    Without a compiler or a network there is none, and cells that train with it are refused.
+    If there is no compiler or no network, the cells that need Horovod are
+    refused.
 
     Example: nodewise build-horovod --out results/horovod
     """
@@ -199,20 +203,23 @@ def build_horovod(out: Out) -> None:
 
 @app.command(rich_help_panel=IN_RULES)
 def measure_cell(
-    cell_id: Annotated[str, typer.Argument(help="A cell of the study, as its files are named.")],
+    cell_id: Annotated[
+        str, typer.Argument(help="Id of the cell: its path below records/, without .json.")
+    ],
     *,
-    config: Annotated[Path, typer.Option(help="The study that declares the cell.")],
+    config: Annotated[Path, typer.Option(help="Configuration that declares the cell.")],
     manifest: Annotated[Path, typer.Option(help="manifest.json of the prepared dataset.")],
     out: Annotated[Path, typer.Option("--out", help="The record file to write.")],
-    logs: Annotated[Path, typer.Option(help="Folder that receives the workers' logs.")],
+    logs: Annotated[Path, typer.Option(help="Folder for the logs of the workers.")],
     weights: Annotated[
-        Path | None, typer.Option(help="manifest.json of pretrained weights, if the model has any.")
+        Path | None, typer.Option(help="manifest.json of the pretrained weights, if any.")
     ] = None,
 ) -> None:
     """Train one cell of a study and write its record.
 
-    Example: nodewise measure-cell ntua_steps/fashion_cnn/single/batch~32/nodes~1/repeat~0
-    --config config/study.yaml --manifest results/datasets/fashion_mnist/manifest.json
+    Example: nodewise measure-cell
+    ntua_steps/fashion_cnn/single/batch~32/nodes~1/repeat~0 --config
+    config/study.yaml --manifest results/datasets/fashion_mnist/manifest.json
     --out record.json --logs logs
     """
     from nodewise.config import read_config
@@ -242,19 +249,21 @@ def measure_cell(
 def measure_noise_scale(
     model: Annotated[str, typer.Argument(help="A model that the study trains.")],
     *,
-    config: Annotated[Path, typer.Option(help="The study that declares the model.")],
+    config: Annotated[Path, typer.Option(help="Configuration that declares the model.")],
     manifest: Annotated[Path, typer.Option(help="manifest.json of the prepared dataset.")],
     out: Annotated[Path, typer.Option("--out", help="The result file to write.")],
     weights: Annotated[
-        Path | None, typer.Option(help="manifest.json of pretrained weights, if the model has any.")
+        Path | None, typer.Option(help="manifest.json of the pretrained weights, if any.")
     ] = None,
 ) -> None:
-    """Measure a model's gradient noise scale: up to which batch further examples are worth it.
+    """Measure the gradient noise scale of a model, from which its critical batch size follows.
 
-    The model trains 200 steps on one node; its gradients are measured before, on the way and after.
+    The model trains 200 steps on one node. Gradients are measured before,
+    during and after.
 
     Example: nodewise measure-noise-scale fashion_mlp --config config/study.yaml
-    --manifest results/datasets/fashion_mnist/manifest.json --out fashion_mlp.json
+    --manifest results/datasets/fashion_mnist/manifest.json --out
+    fashion_mlp.json
     """
     from nodewise.config import read_config
     from nodewise.files import check_writable
@@ -286,12 +295,13 @@ def prepare_own_dataset(
     spec: Annotated[str, typer.Argument(help="path/file.py:function or package.module:function.")],
     out: Out,
 ) -> None:
-    """Call a function of your own that returns a dataset, check what it returns, and write it.
+    """Prepare a dataset from a function of your own.
 
-    It returns ((x_train, y_train), (x_test, y_test)), NumPy arrays, or two finite tf.data.Datasets.
+    The function returns NumPy arrays, ((x_train, y_train), (x_test, y_test)),
+    or two finite tf.data.Datasets.
 
-    Example: nodewise prepare-own-dataset data/templates/own_data.py:load
-    --out results/datasets/own_shapes
+    Example: nodewise prepare-own-dataset data/templates/own_data.py:load --out
+    results/datasets/own_shapes
     """
     from nodewise import own_data
 
@@ -301,12 +311,15 @@ def prepare_own_dataset(
 
 @app.command(rich_help_panel=BY_HAND)
 def plan(
-    config: Annotated[Path, typer.Option(help="The study.")] = Path("config/study.yaml"),
+    config: Annotated[Path, typer.Option(help="Configuration of the study.")] = Path(
+        "config/study.yaml"
+    ),
     records: Records = None,
 ) -> None:
-    """Estimate how long a study will take on this machine, and say how far to trust that.
+    """Estimate how long a study takes on this machine.
 
-    Cells that are recorded already are counted as done, and compared with their estimate.
+    Cells that have a record count as done; their real times correct the
+    estimate.
 
     Example: nodewise plan --config config/paper.yaml
     """
@@ -328,18 +341,21 @@ def plan(
 
 @app.command(rich_help_panel=BY_HAND)
 def gaps(
-    config: Annotated[Path, typer.Option(help="The study.")] = Path("config/study.yaml"),
+    config: Annotated[Path, typer.Option(help="Configuration of the study.")] = Path(
+        "config/study.yaml"
+    ),
     *,
     records: Records = None,
     forget: Annotated[
-        bool, typer.Option("--forget", help="Remove their records: the next run tries them again.")
+        bool,
+        typer.Option("--forget", help="Remove their records, so that the next run tries again."),
     ] = False,
 ) -> None:
-    """Say which cells of a study have no result, failed or refused, and why.
+    """List the failed and refused cells of a study, with the reasons.
 
-    They count as measured until their records are removed: after a machine was permitted more, or a
-    compiler was installed, for instance. A calibration and a build of Horovod that were in vain are
-    removed along with them.
+    A rerun does not repeat them. After mending the cause, for example by
+    installing a compiler, use --forget. It also removes a failed calibration
+    and a failed build of Horovod.
 
     Example: nodewise gaps --forget
     """
@@ -361,41 +377,42 @@ def gaps(
 @app.command(rich_help_panel=BY_HAND)
 def measure(
     *,
-    strategy: Annotated[str, typer.Option(help="A strategy, such as single.")],
-    model: Annotated[str, typer.Option(help="A model of the registry, or path/file.py:function.")],
-    nodes: Annotated[int, typer.Option(help="Nodes that train.")],
+    strategy: Annotated[str, typer.Option(help="A strategy (see `nodewise strategies`).")],
+    model: Annotated[
+        str, typer.Option(help="A model (see `nodewise models`), or path/file.py:function.")
+    ],
+    nodes: Annotated[int, typer.Option(help="Number of nodes.")],
     batch: Annotated[int, typer.Option(help="Examples per node and step.")],
     dataset: Annotated[
         str | None,
-        typer.Option(help="For a model of your own: a dataset, or path/file.py:function."),
+        typer.Option(help="For your own model: a dataset, or path/file.py:function."),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps to time; 40 if not given.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs to time, instead of steps.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps to time; default: 40.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs to time instead of steps.")] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="<name=value>", help="An option of the strategy; give each on its own."
-        ),
+        typer.Option(metavar="<name=value>", help="An option of the strategy; repeatable."),
     ] = None,
     cluster: Annotated[
-        Literal["local", "emulated"], typer.Option(help="What a node is, see README.md.")
+        Literal["local", "emulated"], typer.Option(help="Plain processes, or emulated nodes.")
     ] = "local",
     cpu: Annotated[
-        float | None, typer.Option(help="Share of a core of an emulated node; 0.2 if not given.")
+        float | None, typer.Option(help="Share of a core of an emulated node; default: 0.2.")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(help="Mbit/s of an emulated link, 1 to 34000; 100 if not given.")
+        float | None, typer.Option(help="Mbit/s of an emulated link, 1 to 34000; default: 100.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The record file; in results/by_hand if not given.")
+        Path | None, typer.Option(help="The record file; default: below results/by_hand.")
     ] = None,
 ) -> None:
-    """Measure one cell by hand, without a study: prepare its data, train, show and record it.
+    """Measure one cell without a study, print the result and write its record.
 
-    The exit code is 1 if the cell failed, 2 if an option or a file of yours is wrong.
+    Exit code: 0 measured, 1 the cell failed or was refused, 2 an option or a
+    file is wrong.
 
-    Example: nodewise measure --strategy multi_worker_mirrored --model fashion_cnn --nodes 2
-    --batch 64 --steps 40
+    Example: nodewise measure --strategy multi_worker_mirrored --model
+    fashion_cnn --nodes 2 --batch 64 --steps 40
     """
     from rich.console import Console
 
@@ -430,17 +447,20 @@ def measure(
 
 @app.command(rich_help_panel=IN_RULES)
 def build_tables(
-    config: Annotated[Path, typer.Option(help="The study whose cells are put into the tables.")],
+    config: Annotated[Path, typer.Option(help="Configuration of the study.")],
     out: Out,
     records: Records = None,
     noise_scales: Annotated[
         list[Path] | None,
-        typer.Option("--noise-scale", help="What `nodewise measure-noise-scale` wrote; repeat it."),
+        typer.Option(
+            "--noise-scale", help="A file from `nodewise measure-noise-scale`; repeatable."
+        ),
     ] = None,
 ) -> None:
-    """Put the records of a study into tidy tables, as CSV and Parquet.
+    """Collect the records of a study in tables, as CSV and Parquet.
 
-    Example: nodewise build-tables --config config/study.yaml --out results/study/tables
+    Example: nodewise build-tables --config config/study.yaml --out
+    results/study/tables
     """
     from nodewise import published, tables
     from nodewise.config import read_config
@@ -456,13 +476,16 @@ def build_tables(
 
 @app.command("compare", rich_help_panel=BY_HAND)
 def compare_runs(
-    old: Annotated[Path, typer.Argument(help="A folder of records or of tables.")],
-    new: Annotated[Path, typer.Argument(help="Another one, measured later.")],
-    out: Annotated[Path | None, typer.Option(help="A table to write (CSV), for the site.")] = None,
+    old: Annotated[
+        Path, typer.Argument(help="Folder with the records or tables of the earlier run.")
+    ],
+    new: Annotated[Path, typer.Argument(help="Folder with those of the later run.")],
+    out: Annotated[Path | None, typer.Option(help="CSV file to write, for the site.")] = None,
 ) -> None:
-    """Say which points of two runs differ beyond the noise of launches.
+    """Compare two runs and show which points differ by more than noise.
 
-    Example: nodewise compare old/tables results/study/tables --out results/study/changes.csv
+    Example: nodewise compare old/tables results/study/tables --out
+    results/study/changes.csv
     """
     from nodewise import compare
     from nodewise.tables import write_csv
@@ -479,9 +502,10 @@ def fit_overhead(
     out: Out,
     calibrations: Calibrated = None,
 ) -> None:
-    """Fit the overhead models to measured and published curves, and say what follows from them.
+    """Fit the cost models to measured and published curves.
 
-    Example: nodewise fit-overhead --tables results/study/tables --out results/study/overhead
+    Example: nodewise fit-overhead --tables results/study/tables --out
+    results/study/overhead
     """
     from nodewise import views
     from nodewise.overhead import study
@@ -501,9 +525,10 @@ def judge_overhead(
     out: Out,
     calibrations: Calibrated = None,
 ) -> None:
-    """Judge the overhead models, and others' beside them, on node counts that are left out.
+    """Test the cost models, and simple baselines, on held-out node counts.
 
-    Example: nodewise judge-overhead --tables results/study/tables --out results/study/overhead
+    Example: nodewise judge-overhead --tables results/study/tables --out
+    results/study/overhead
     """
     from nodewise import views
     from nodewise.overhead import study
@@ -523,10 +548,10 @@ def draw_charts(
     calibrations: Calibrated = None,
     models: Described = None,
 ) -> None:
-    """Specify every chart in Vega-Lite, with its data and its text.
+    """Write every chart as Vega-Lite, with its data and its text.
 
-    Example: nodewise draw-charts --tables results/study/tables --overhead results/study/overhead
-    --out results/study/charts
+    Example: nodewise draw-charts --tables results/study/tables --overhead
+    results/study/overhead --out results/study/charts
     """
     from nodewise import charts
 
@@ -535,12 +560,13 @@ def draw_charts(
 
 @app.command(rich_help_panel=IN_RULES)
 def draw_pictures(
-    charts: Annotated[Path, typer.Option(help="What `nodewise draw-charts` wrote.")],
+    charts: Annotated[Path, typer.Option(help="Folder from `nodewise draw-charts`.")],
     out: Out,
 ) -> None:
-    """Draw a static picture of every chart.
+    """Draw an SVG picture of every chart.
 
-    Example: nodewise draw-pictures --charts results/study/charts --out results/study/pictures
+    Example: nodewise draw-pictures --charts results/study/charts --out
+    results/study/pictures
     """
     from nodewise.charts.pictures import draw_pictures
 
@@ -549,16 +575,16 @@ def draw_pictures(
 
 @app.command(rich_help_panel=IN_RULES)
 def render_pages(
-    config: Annotated[Path, typer.Option(help="The study that the site is about.")],
-    results: Annotated[Path, typer.Option(help="Its results: records, tables, overhead, charts.")],
+    config: Annotated[Path, typer.Option(help="Configuration of the study.")],
+    results: Annotated[Path, typer.Option(help="Folder of its results.")],
     out: Out,
     calibrations: Calibrated = None,
     models: Described = None,
 ) -> None:
-    """Write the site's pages, all but those of cells; `nodewise build-site` makes the site.
+    """Render the pages of the site, except those of cells, as Markdown.
 
-    Example: nodewise render-pages --config config/study.yaml --results results/study
-    --out build/docs
+    Example: nodewise render-pages --config config/study.yaml --results
+    results/study --out build/docs
     """
     from nodewise import pages
 
@@ -577,14 +603,14 @@ def render_pages(
 
 @app.command(rich_help_panel=IN_RULES)
 def render_cells(
-    config: Annotated[Path, typer.Option(help="The study that the cells are of.")],
-    results: Annotated[Path, typer.Option(help="Its results: records, tables.")],
+    config: Annotated[Path, typer.Option(help="Configuration of the study.")],
+    results: Annotated[Path, typer.Option(help="Folder of its results.")],
     out: Out,
 ) -> None:
-    """Write the page of every cell of a study.
+    """Render the page of every cell.
 
-    Example: nodewise render-cells --config config/study.yaml --results results/study
-    --out build/cells
+    Example: nodewise render-cells --config config/study.yaml --results
+    results/study --out build/cells
     """
     from nodewise import pages
 
@@ -599,12 +625,12 @@ def render_cells(
 
 @app.command(rich_help_panel=IN_RULES)
 def build_site(
-    pages: Annotated[Path, typer.Option(help="What `nodewise render-pages` wrote.")],
-    cells: Annotated[Path, typer.Option(help="What `nodewise render-cells` wrote.")],
-    pictures: Annotated[Path, typer.Option(help="What `nodewise draw-pictures` drew.")],
+    pages: Annotated[Path, typer.Option(help="Folder from `nodewise render-pages`.")],
+    cells: Annotated[Path, typer.Option(help="Folder from `nodewise render-cells`.")],
+    pictures: Annotated[Path, typer.Option(help="Folder from `nodewise draw-pictures`.")],
     out: Out,
 ) -> None:
-    """Build the site of the pages, as mkdocs.yml says; what did not change is left alone.
+    """Build the site from its pages with MkDocs.
 
     Example: nodewise build-site --pages build/docs --cells build/cells
     --pictures results/study/pictures --out build/site
@@ -616,10 +642,10 @@ def build_site(
 
 @app.command(rich_help_panel=BY_HAND)
 def serve(
-    folder: Annotated[Path, typer.Argument(help="The built site.")] = Path("build/site"),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8000,
+    folder: Annotated[Path, typer.Argument(help="Folder of the site.")] = Path("build/site"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8000,
 ) -> None:
-    """Serve the site to browsers on this machine, and to no other, until Ctrl+C.
+    """Serve the site to this machine only, until Ctrl+C.
 
     Example: nodewise serve --port 8080
     """
@@ -632,15 +658,16 @@ def serve(
 
 @app.command(rich_help_panel=IN_RULES)
 def calibrate(
-    config: Annotated[Path, typer.Option(help="The study whose emulated cluster is measured.")],
+    config: Annotated[Path, typer.Option(help="Configuration of the study.")],
     out: Annotated[Path, typer.Option("--out", help="The result file to write.")],
-    logs: Annotated[Path, typer.Option(help="Folder that receives the workers' logs.")],
+    logs: Annotated[Path, typer.Option(help="Folder for the logs of the workers.")],
     repeats: Annotated[int, typer.Option(min=1, help="Launches per node count.")] = 2,
 ) -> None:
-    """Measure how faithful a study's emulated cluster is: shares, link, ring all-reduce.
+    """Measure how well the emulation of nodes holds: CPU shares, links, all-reduces.
 
-    Example: nodewise calibrate --config config/emulated.yaml
-    --out results/emulated/calibration/calibration.json --logs results/emulated/logs/calibration
+    Example: nodewise calibrate --config config/emulated.yaml --out
+    results/emulated/calibration/calibration.json --logs
+    results/emulated/logs/calibration
     """
     from nodewise.measure.calibrate import calibrate as measure_all
 
@@ -660,10 +687,10 @@ def calibrate(
 @app.command(rich_help_panel=BY_HAND)
 def doctor(
     cpu: Annotated[
-        float, typer.Option(min=0.01, max=1, help="Share of a core that an emulated node has.")
+        float, typer.Option(min=0.01, max=1, help="Share of a core of an emulated node.")
     ] = 0.2,
 ) -> None:
-    """Say which kinds of cluster this machine permits, why not the others, and what would.
+    """Check which kinds of cluster this machine permits, and how to permit more.
 
     Example: nodewise doctor
     """
@@ -676,11 +703,12 @@ def doctor(
 @app.command(rich_help_panel=IN_RULES)
 def describe_model(
     name: Annotated[str, typer.Argument(help="A model of models/registry.yaml.")],
-    out: Annotated[Path, typer.Option("--out", help="The description to write (JSON).")],
+    out: Annotated[Path, typer.Option("--out", help="JSON file to write.")],
 ) -> None:
-    """Build a model and write what it is: layers, parameters, operations. Nothing is trained.
+    """Describe a model layer by layer: parameters and operations. Nothing is trained.
 
-    Example: nodewise describe-model fashion_cnn --out results/models/fashion_cnn.json
+    Example: nodewise describe-model fashion_cnn --out
+    results/models/fashion_cnn.json
     """
     from nodewise.architecture import architecture_json
     from nodewise.files import check_writable, write_text
@@ -698,10 +726,12 @@ def describe_model(
 
 @app.command("models", rich_help_panel=BY_HAND)
 def list_models(
-    batch: Annotated[int, typer.Option(min=1, help="A batch per worker, for FLOP per byte.")] = 64,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
+    batch: Annotated[
+        int, typer.Option(min=1, help="Batch per worker, for the FLOP per byte.")
+    ] = 64,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """List the models: size, payload, operations, and operations per byte that is exchanged.
+    """List the models: parameters, payload and operations.
 
     Example: nodewise models --batch 128
     """
@@ -720,9 +750,9 @@ def list_models(
 @app.command("strategies", rich_help_panel=BY_HAND)
 def list_strategies(
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """List the ways of training: the nodes they run on, and their options with defaults.
+    """List the strategies: numbers of nodes, options and defaults.
 
     Example: nodewise strategies
     """
@@ -744,24 +774,28 @@ def _records_of(study: "Config") -> Path:
 
 @app.command("fit", rich_help_panel=BY_HAND)
 def fit_measurements(
-    measurements: Annotated[Path, typer.Argument(help="Your measurements (CSV), see above.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The fit to write (JSON).")],
+    measurements: Annotated[Path, typer.Argument(help="Your measurements (CSV).")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="JSON file to write.")],
     method: Annotated[
         Literal["quick", "bayes"],
-        typer.Option(help="Least squares, or draws from the posterior (an extra: make bayes)."),
+        typer.Option(help="Least squares, or a Bayesian model (needs `make bayes`)."),
     ] = "quick",
 ) -> None:
-    """Fit overhead models to curves of your own, of any framework.
+    """Fit cost models to your own step times, from any framework.
 
-    Columns of the CSV file: curve, nodes, batch_per_worker, and one of step_time_s, samples_per_s
-    (of all workers together) and epoch_time_s (with examples: of an epoch). Better with:
-    payload_bytes (of a gradient), compute_s, communicate_s, wait_s (parts of a step), collective
-    (ring, halving_doubling, tree, star, parameter_server or none; if not given, ring or
-    tree, whichever foretells numbers of nodes that are left out), cluster (curves of the same one
-    share latency and bandwidth). Rows alike are repeats.
+    Columns of the CSV file: curve, nodes, batch_per_worker, and one of
+    step_time_s, samples_per_s (over all workers) and epoch_time_s (which needs
+    examples, the examples per epoch).
 
-    Exit code: 0 done, also where the points do not tell everything, which is then said; 2 the file
-    is wrong.
+    Optional columns improve the fit: payload_bytes (of one gradient); compute_s,
+    communicate_s and wait_s (parts of a step); collective (ring,
+    halving_doubling, tree, star, parameter_server or none; default: ring or
+    tree, whichever predicts left-out numbers of nodes better); cluster (curves
+    of the same cluster share latency and bandwidth). Rows with the same curve,
+    nodes and batch are repeats.
+
+    Exit code: 0 fitted, 2 the file is wrong. What the measurements leave open is
+    printed.
 
     Example: nodewise fit measurements.csv -o fit.json
     """
@@ -789,23 +823,23 @@ def predict_nodes(
     nodes: NodeNumbers = "1-64",
     batch: AskedBatch = None,
     global_batch: AskedGlobalBatch = None,
-    objective: Annotated[
-        Objective | None, typer.Option(help="Show this beside the step times.")
-    ] = None,
+    objective: Annotated[Objective | None, typer.Option(help="Also show this objective.")] = None,
     examples: EpochExamples = None,
     price: NodePrice = None,
     critical_batch: CriticalBatch = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict step times on other numbers of nodes, with 90 % intervals of what the law says.
+    """Predict step times on other numbers of nodes, with 90 % intervals.
 
-    One more measurement scatters around that, by the noise that `fit` tells.
+    The intervals are those of the cost model. A single measurement scatters
+    around it by the noise that `nodewise fit` prints.
 
-    JSON is a list of rows with curve, nodes, batch_per_worker, step_time_s, samples_per_s, low and
-    high (of step_time_s), kind (fitted or predicted) and outside: what leaves the measured range.
-    What the measurements do not tell is then said on stderr.
+    JSON is a list of rows with curve, nodes, batch_per_worker, step_time_s,
+    samples_per_s, low and high (of step_time_s), kind (fitted or predicted) and
+    outside (what is beyond the measured range). What the measurements leave open
+    goes to stderr.
 
-    Exit code: 0 predicted, 2 something is wrong with the file or an option.
+    Exit code: 0 predicted, 2 the file or an option is wrong.
 
     Examples: nodewise predict fit.json --nodes 1-64
 
@@ -830,25 +864,29 @@ def best_nodes(
     batch: AskedBatch = None,
     global_batch: AskedGlobalBatch = None,
     objective: Annotated[
-        Objective | None, typer.Option(help="All that can be told if it is not given.")
+        Objective | None, typer.Option(help="Default: all for which enough is known.")
     ] = None,
     examples: EpochExamples = None,
     price: NodePrice = None,
     critical_batch: CriticalBatch = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say which number of nodes is best, how probable that is, and from which on more pay.
+    """Find the best number of nodes, and how probable it is.
 
-    Without --batch and --global-batch it is each batch per worker that was measured, or the global
-    batch if all points had the same. JSON is a list with best, probability, near (within 5 % of the
-    best), break_even, interior (false: fewer or more are never worse), answer in words, and nodes.
+    Without --batch and --global-batch, the measured batches per worker are used,
+    or the measured global batch if there is only one.
 
-    Exit code: 0 answered, also where the answer is that there is no best number; 2 something is
-    wrong with the file or an option.
+    JSON is a list with best, probability, near (within 5 % of the best),
+    break_even, interior (true: both fewer and more nodes are worse), answer (in
+    words) and nodes.
+
+    Exit code: 0 answered, also if there is no best number; 2 the file or an
+    option is wrong.
 
     Examples: nodewise optimum fit.json --global-batch 1024
 
-    nodewise optimum fit.json --objective epoch_cost --price 1.2 --examples 50000 --json
+    nodewise optimum fit.json --objective epoch_cost --price 1.2
+    --examples 50000 --json
     """
     from nodewise.overhead import predictions
     from nodewise.overhead.fit_files import read_fit
