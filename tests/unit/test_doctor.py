@@ -117,7 +117,7 @@ def test_what_no_command_permits_is_said_too():
 
 
 def test_whoever_sees_only_a_container_is_told_what_that_means():
-    told = "cannot be seen from here"
+    told = "not visible from here"
     assert told in doctor.report(machine(sees_all=False), 0.2)
     assert told not in doctor.report(machine(), 0.2)
 

@@ -177,7 +177,7 @@ def recorded(planned: plan.Planned, folder: Path, ratio: float) -> None:
 def test_recorded_cells_are_done_and_say_how_good_the_estimate_is(tmp_path):
     before = plan.plan(study(), tmp_path, MACHINE)
     assert plan.ratios(before) == []
-    assert "No cell is recorded yet" in plan.report(study(), before, MACHINE)
+    assert "No cell has a record yet" in plan.report(study(), before, MACHINE)
     recorded(before[0], tmp_path, 1.5)
     recorded(before[1], tmp_path, 0.8)
     after = plan.plan(study(), tmp_path, MACHINE)
@@ -214,7 +214,7 @@ def test_nothing_is_made_up_for_a_model_of_the_user_s_own(tmp_path):
     own = {"mine": {"build": "models/templates/own_model.py:build", "dataset": "fashion_mnist"}}
     planned = plan.plan(study(own_models=own), tmp_path, MACHINE)
     assert sum(one.estimate is None for one in planned) == 4
-    assert "4 of own models, not known" in plan.report(study(), planned, MACHINE)
+    assert "unknown for 4 cells of your own models" in plan.report(study(), planned, MACHINE)
 
 
 def test_cells_that_would_not_end_in_time_are_named(tmp_path):

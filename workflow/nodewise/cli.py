@@ -371,7 +371,7 @@ def gaps(
         for path in missing.forget(found):
             typer.echo(f"{path}: removed")
     elif found:
-        typer.echo(f"They stay so until: nodewise gaps --config {config} --forget")
+        typer.echo(f"To try them again: nodewise gaps --config {config} --forget")
 
 
 @app.command(rich_help_panel=BY_HAND)

@@ -1,7 +1,4 @@
-"""Say in plain text which kinds of cluster this machine permits, and what would permit the others.
-
-Times and results belong elsewhere: this is for whoever wonders why a cell was refused.
-"""
+"""Report which kinds of cluster this machine permits, and how to permit the others."""
 
 import os
 import textwrap
@@ -14,9 +11,9 @@ WIDTH = 80
 _KIND, _YES_NO = 21, 5  # columns
 _INDENT = "    "
 _UNSEEN = (
-    "What else runs on this machine cannot be seen from here, as in a container: the guards of a"
-    " measurement do not notice it, nor does another study outside wait for its end. Measure while"
-    " nothing else runs."
+    "Other processes of this machine are not visible from here, as is usual in a container. So a"
+    " measurement does not notice other load, and a study outside the container does not wait for"
+    " one inside. Measure while nothing else runs."
 )
 
 
@@ -86,8 +83,8 @@ def _remedies(refused: dict[str, Permit]) -> Iterator[str]:
 
 def _open_ports() -> str:
     return (
-        "Without a private network cells are refused, unless you accept that the workers' ports"
-        " are open to whoever reaches this machine while they train: set"
+        "Without a private network cells are refused, because while they train the workers' ports"
+        " would be open to everyone who can reach this machine. To accept this, set"
         f" {network.SHARED_NETWORK}=yes in the environment. Records then say"
         f' "{network.NO_EMULATION}".'
     )

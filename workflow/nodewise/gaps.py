@@ -1,4 +1,4 @@
-"""What a study was to measure and has no result of: why, and how to have it tried again."""
+"""Find the cells of a study that failed or were refused, and remove their records on request."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +14,11 @@ CALIBRATION = Path("calibration", "calibration.json")
 HOROVOD = horovod_build.FOLDER / "manifest.json"
 
 Gaps = dict[str, list[Path]]
-"""Files of what failed or was refused, by the reason."""
+"""The files of failed and refused measurements, by reason."""
 
 
 def gaps(study: Config, records: Path) -> Gaps:
-    """Return what was tried in vain; `records` is the folder of the study's records."""
+    """Return failed and refused measurements; `records` is the folder of the study's records."""
     found: Gaps = {}
     for cell in study.cells():
         record = recorded(cell, records)
@@ -37,7 +37,7 @@ def gaps(study: Config, records: Path) -> Gaps:
 
 
 def _calibrated(file: Path) -> Calibration | None:
-    """Return what a calibration gave; None if it is still to be made, anew for this version too."""
+    """Return a calibration; None if it is missing or of another version and will be made anew."""
     try:
         return read_calibration(file) if file.is_file() else None
     except UserError:
@@ -45,7 +45,7 @@ def _calibrated(file: Path) -> Calibration | None:
 
 
 def lines(found: Gaps) -> Iterator[str]:
-    """Yield a line for every reason; nothing if there is no gap."""
+    """Yield one line per reason."""
     for reason, files in found.items():
         where = str(files[0])
         if len(files) > 1:
@@ -54,7 +54,7 @@ def lines(found: Gaps) -> Iterator[str]:
 
 
 def forget(found: Gaps) -> Iterator[Path]:
-    """Remove the files of what was tried in vain; yield each."""
+    """Remove the files in `found`; yield each."""
     for files in found.values():
         for file in files:
             file.unlink(missing_ok=True)

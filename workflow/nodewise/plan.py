@@ -1,11 +1,11 @@
-"""How long a study will take: estimated before it starts, from this machine's speed. No TensorFlow.
+"""Estimate how long a study takes on this machine, without TensorFlow.
 
     step = floating-point operations / speed + exchange + overhead
     cell = start + steps × step + evaluation
 
-The speed is what this machine makes of the reference step (`measure.guards`), times the part of it
-that training reaches. What the processor does takes `1 / share` longer on an emulated node, and
-longer by as much as there are more nodes than cores.
+The speed follows from the time of the reference step (`measure.guards`) on this machine. Computing
+takes `1 / share` times as long on an emulated node, and longer still if the nodes ask for more
+cores than there are.
 """
 
 import statistics
@@ -245,7 +245,7 @@ def report(study: Config, planned: Sequence[Planned], machine: Machine) -> str:
         f"estimated on {counted(machine.cores, 'core')}, "
         f"reference step {machine.reference_s * 1e3:.1f} ms",
         "",
-        _row("experiment", "cells", "done", "failed", "to do, estimated"),
+        _row("experiment", "cells", "done", "failed", "time left (estimate)"),
     ]
     for name in study.experiments:
         part = [one for one in planned if one.cell.experiment == name]
@@ -258,7 +258,7 @@ def _sums(planned: Sequence[Planned]) -> tuple[str, str, str, str]:
     unknown = sum(one.estimate is None and one.record is None for one in planned)
     known_s = sum(one.to_do_s for one in planned)
     times = [in_words(known_s)] if known_s or not unknown else []
-    times += [f"{unknown} of own models, not known"] if unknown else []
+    times += [f"unknown for {counted(unknown, 'cell')} of your own models"] if unknown else []
     done = sum(one.done for one in planned)
     failed = sum(one.record is not None for one in planned) - done
     return str(len(planned)), str(done), str(failed), " + ".join(times)
@@ -268,7 +268,7 @@ def _remarks(study: Config, planned: Sequence[Planned]) -> Iterator[str]:
     yield ""
     yield from _beside(planned)
     if any(one.record and not one.done for one in planned):
-        yield "Failed (or refused) ones are not tried again by themselves: nodewise gaps --forget."
+        yield "Failed and refused cells are not repeated. To try again: nodewise gaps --forget"
     limit = study.cell_time_limit_s
     late = [one.cell.id for one in planned if one.to_do_s > limit]
     if late:
@@ -278,14 +278,14 @@ def _remarks(study: Config, planned: Sequence[Planned]) -> Iterator[str]:
         middle, least, most = statistics.median(seen), seen[0], seen[-1]
         yield (
             f"Recorded cells took {middle:.2f} times their estimate (median of {len(seen)}; "
-            f"{least:.2f} to {most:.2f}); what is to do is corrected by that, model by model."
+            f"{least:.2f} to {most:.2f}); the time left is corrected for this, model by model."
         )
     elif planned:
-        yield "No cell is recorded yet to compare with: it may be wrong by a factor of 2."
+        yield "No cell has a record yet: the estimate may be wrong by a factor of 2."
 
 
 def _beside(planned: Sequence[Planned]) -> Iterator[str]:
-    """Say what else a study that is not measured yet has to do, once."""
+    """List the other steps of a study that has cells left to measure."""
     if all(one.record for one in planned):
         return
     steps = ["data, models and noise scales"]
@@ -293,7 +293,7 @@ def _beside(planned: Sequence[Planned]) -> Iterator[str]:
         steps.append("the calibration of the emulated nodes")
     if any(one.cell.strategy == "horovod" for one in planned):
         steps.append("Horovod's build")
-    yield f"Beside that, once, a few minutes each: {', '.join(steps)}."
+    yield f"In addition, once, a few minutes each: {', '.join(steps)}."
 
 
 def _row(name: str, cells: str, done: str, failed: str, time: str) -> str:
@@ -301,7 +301,7 @@ def _row(name: str, cells: str, done: str, failed: str, time: str) -> str:
 
 
 def in_words(seconds: float) -> str:
-    """Return a duration as people say it.
+    """Return a duration in words.
 
     Example:
         >>> in_words(0), in_words(42.4), in_words(61), in_words(3700), in_words(200_000)

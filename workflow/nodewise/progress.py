@@ -1,4 +1,4 @@
-"""A progress bar for people at a terminal."""
+"""Progress bars on a terminal."""
 
 import sys
 import time
@@ -13,10 +13,10 @@ _REDRAWN_S = 0.1
 def progress(
     label: str, total: float | None, *, at_once: bool = False
 ) -> Iterator[Callable[[float], None]]:
-    """Yield a function to be called with the amount just done (of `total`, None if unknown).
+    """Show a progress bar on stderr; yield a function to call with the amount just done.
 
-    The bar appears on stderr when that is first called after PATIENCE_S, or `at_once`; only on a
-    terminal, and it leaves no trace.
+    The bar appears after PATIENCE_S, or `at_once`, only on a terminal, and is removed at the end.
+    `total` is None if it is unknown.
     """
     if not sys.stderr.isatty():
         yield lambda amount: None
@@ -52,7 +52,7 @@ def progress(
 
 @contextmanager
 def share_done(label: str) -> Iterator[Callable[[float], None]]:
-    """Yield a function to be called with the share that is done so far; draw the bar at once."""
+    """Show a progress bar at once; yield a function to call with the share done so far."""
     with progress(label, 1.0, at_once=True) as advance:
         done = 0.0
 
