@@ -8,7 +8,6 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types
-import click
 import pytest
 import yaml
 from pydantic import TypeAdapter
@@ -76,13 +75,8 @@ def cases(program: str) -> list[Any]:
 
 @pytest.mark.parametrize("words", cases("nodewise"))
 def test_nodewise_takes_every_command_of_the_documents(words):
-    group = get_command(cli.app)
-    assert isinstance(group, click.Group) or hasattr(group, "commands")
-    context = group.make_context("nodewise", list(words))
-    name, command, arguments = group.resolve_command(
-        context, [*context._protected_args, *context.args]
-    )
-    command.make_context(name, arguments)
+    name, *arguments = words
+    get_command(cli.app).commands[name].make_context(name, arguments)
 
 
 @pytest.mark.parametrize("words", cases("snakemake"))
