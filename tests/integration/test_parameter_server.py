@@ -120,8 +120,14 @@ ENDS = {
     "server killed": ({"hit": 2}, "rank 2: killed by SIGKILL"),
     "worker killed": ({"hit": 1}, "rank 1: killed by SIGKILL"),
     "coordinator killed": ({"hit": 0}, "rank 0: killed by SIGKILL"),
-    "server stuck": ({"hit": 2, "hit_with": signal.SIGSTOP, "timeout_s": 4}, "TimeoutError"),
-    "worker stuck": ({"hit": 1, "hit_with": signal.SIGSTOP, "timeout_s": 4}, "TimeoutError"),
+    "server stuck": (
+        {"hit": 2, "hit_with": signal.SIGSTOP, "timeout_s": 4},
+        "worker 2 stopped answering for ",
+    ),
+    "worker stuck": (
+        {"hit": 1, "hit_with": signal.SIGSTOP, "timeout_s": 4},
+        "worker 1 stopped answering for ",
+    ),
 }
 
 

@@ -277,10 +277,17 @@ class _Job:
         raise _failed_of(first, f"rank {first.rank}: {failure.get('text') or self._end_of(first)}")
 
     def _silent(self) -> _Worker | None:
-        """Return the worker that has done nothing for longest, of those that have not failed."""
-        left = [worker for worker in self._workers if not worker.ended and worker.result is None]
-        longest = min(left, key=lambda worker: worker.active_at, default=None)
-        return longest if longest and _silent_s(longest) >= _SILENT_S else None
+        """Return the worker that has done nothing for longest, of those that should.
+
+        First those that are stopped; a server should do something after its result, too.
+        """
+        silent = [
+            (not _is_stopped(worker.pid), worker.active_at, worker)
+            for worker in self._workers
+            if not worker.ended and _silent_s(worker) >= _SILENT_S
+        ]
+        should = [one for one in silent if not one[0] or one[2].result is None]
+        return min(should, key=lambda one: one[:2])[2] if should else None
 
     def _too_late(self) -> WorkerError:
         reason = f"not finished within {self._time_limit_s:g} s"
