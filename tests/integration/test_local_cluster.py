@@ -433,6 +433,15 @@ def test_workers_and_what_they_started_end_with_their_launcher(tmp_path, launche
     assert not list(tmp_path.glob("pymp-*"))
 
 
+def test_an_impatient_user_leaves_nothing_behind(tmp_path, launcher):
+    with subprocess.Popen(launcher(), stderr=subprocess.DEVNULL) as process:
+        family = everything_of(process.pid, tmp_path)
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.003)
+    assert_end(family)
+
+
 def test_the_launcher_ends_with_its_parent(tmp_path, launcher):
     command = [str(part) for part in launcher()]
     parent_code = f"import subprocess; subprocess.Popen({command}).wait()"

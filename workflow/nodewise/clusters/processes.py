@@ -138,7 +138,8 @@ def run(
                 send(workers[-1].connection, {})  # from now on it ends with this process
             return job.results()
         finally:
-            _end(workers)
+            with _later(signal.SIGINT, signal.SIGTERM):  # else the guard would end before they do
+                _end(workers)
 
 
 def _start(rank: int, work: Work, log: Path) -> _Worker:
@@ -154,7 +155,7 @@ def _start(rank: int, work: Work, log: Path) -> _Worker:
     process = context.Process(target=be_worker, args=(rank, work, theirs, log))
     killed = memory.kills()
     try:
-        with _interrupts_later():
+        with _later(signal.SIGINT):  # kept from what is started, too
             process.start()
     except (EOFError, ConnectionError) as error:
         reason = "the process that workers are forked from ended"
@@ -167,10 +168,10 @@ def _start(rank: int, work: Work, log: Path) -> _Worker:
 
 
 @contextmanager
-def _interrupts_later() -> Iterator[None]:
-    """Keep Ctrl-C from what is started in the block, and from this process until its end."""
+def _later(*signals: signal.Signals) -> Iterator[None]:
+    """Hold signals back until the end of the block; what is started in it never gets them."""
     resource_tracker.ensure_running()  # would let signals through again when it is started
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
     finally:
