@@ -6,6 +6,7 @@ Cells on emulated nodes, run by the real commands in a copy of the project.
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -242,6 +243,16 @@ def test_a_killed_snakemake_takes_everything_along(crashed):
     run.communicate(timeout=GONE_WITHIN_S)
     assert not (crashed / RECORD).exists()
     projects.snakemake(crashed, "--unlock")
+
+
+def test_ctrl_c_ends_a_launcher_that_hangs_and_all_of_its_cell(crashed):
+    command = ("snakemake", "--configfile", projects.CONFIG, "--cores", "all", RECORD)
+    run = start(crashed, "setsid", *command)  # a process group of its own, as in a terminal
+    forkserver = workers(crashed)[0].parent()
+    forkserver.parent().suspend()
+    os.killpg(run.pid, signal.SIGINT)
+    run.communicate(timeout=20)
+    assert not (crashed / RECORD).exists()
 
 
 def test_a_killed_snakemake_takes_its_calibration_along(crashed):

@@ -28,5 +28,7 @@ rule calibrate:
         versions=VERSIONS,
         logs=f"{RESULTS}/logs/calibration",
     shell:
-        "nodewise calibrate --config {CONFIG:q} --out {output:q} --logs {params.logs:q}"
+        # The command limits its own time. After Ctrl-C it has 10 s, even if it hangs.
+        "timeout --foreground --kill-after=10 0"
+        " nodewise calibrate --config {CONFIG:q} --out {output:q} --logs {params.logs:q}"
         " > {log:q} 2>&1"

@@ -31,6 +31,8 @@ rule measure_cell:
         weights=lambda w, input: options("weights", input.weights),
         logs=lambda w: f"{RESULTS}/logs/{w.cell}",
     shell:
-        "nodewise measure-cell {wildcards.cell:q} --config {CONFIG:q}"
+        # The command limits its own time. After Ctrl-C it has 10 s, even if it hangs.
+        "timeout --foreground --kill-after=10 0"
+        " nodewise measure-cell {wildcards.cell:q} --config {CONFIG:q}"
         " --manifest {input.manifest:q} {params.weights} --out {output:q} --logs {params.logs:q}"
         " > {log:q} 2>&1"

@@ -35,5 +35,7 @@ rule measure_noise_scale:
         versions=VERSIONS,
         weights=lambda w, input: options("weights", input.weights),
     shell:
-        "nodewise measure-noise-scale {wildcards.model} --config {CONFIG:q}"
+        # The command limits its own time. After Ctrl-C it has 10 s, even if it hangs.
+        "timeout --foreground --kill-after=10 0"
+        " nodewise measure-noise-scale {wildcards.model} --config {CONFIG:q}"
         " --manifest {input.manifest:q} {params.weights} --out {output:q} > {log:q} 2>&1"
