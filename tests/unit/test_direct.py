@@ -1,4 +1,4 @@
-"""Direct collectives are what they are called, on any number of workers, and sum alike on all."""
+"""All-to-all, all-gather and all-reduce give every worker its part, and the same sums."""
 
 import numpy as np
 import pytest
@@ -44,9 +44,7 @@ def test_everybody_gets_what_is_meant_for_it(sizes):
         (3, 100),
         (4, 2),
         (5, 0),
-        (2, 60_000),
-        (1, 200_000),
-        (2, 200_000),
+        (2, 1_000_000),  # more than any socket takes unread
         (7, 300_001),
     ],
 )
@@ -58,10 +56,9 @@ def test_the_sum_is_that_of_all_and_the_same_everywhere(workers, entries):
         np.testing.assert_array_equal(one, sums[0])
 
 
-@pytest.mark.parametrize("entries", [7, 200_000])
-def test_some_peers_sum_among_themselves(entries):
+def test_some_peers_sum_among_themselves():
     def work(peers):
-        values = np.full(entries, 10.0**peers.rank, np.float32)
+        values = np.full(7, 10.0**peers.rank, np.float32)
         return float(Direct(peers, range(peers.rank % 2, 5, 2)).all_reduce(values).mean())
 
     assert everywhere(5, work) == [10101, 1010, 10101, 1010, 10101]

@@ -122,25 +122,10 @@ class Peers:
             ConnectionError: the peer is gone.
             TimeoutError: it sent nothing in time.
         """
-        length = self._announced(peer)
+        (length,) = _LENGTH.unpack(_read(self._sockets[peer], LENGTH_BYTES))
         if length > LONGEST:
             raise ConnectionError(f"peer {peer} announces {length:,} bytes")
         return _read(self._sockets[peer], length)
-
-    def receive_into(self, peer: int, array: NDArray[np.float32]) -> None:
-        """Fill `array`, contiguous, with the next message of `peer`: no new memory is asked for.
-
-        Raises:
-            ConnectionError: the peer is gone, or sends more or less.
-            TimeoutError: it sent nothing in time.
-        """
-        length = self._announced(peer)
-        if length != array.nbytes:
-            raise ConnectionError(f"peer {peer} announces {length:,} bytes, not {array.nbytes:,}")
-        _fill(self._sockets[peer], array.data.cast("B"))
-
-    def _announced(self, peer: int) -> int:
-        return int(_LENGTH.unpack(_read(self._sockets[peer], LENGTH_BYTES))[0])
 
     def receive_array(self, peer: int) -> NDArray[np.float32]:
         """Return the next message of `peer` as float32 values."""
