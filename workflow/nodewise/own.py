@@ -100,6 +100,7 @@ def _check_training(model: keras.Model, name: str) -> None:
     for method in ("train_step", "compute_loss"):
         if getattr(type(model), method) is not getattr(keras.Model, method):
             raise UserError(f"{name}: has a {method} of its own, which nothing here would call")
+    # private: Keras lists the layers inside a layer of one's own nowhere else
     for layer in model._flatten_layers():
         if isinstance(layer, keras.layers.BatchNormalization) and layer.synchronized:
             raise UserError(
@@ -108,6 +109,7 @@ def _check_training(model: keras.Model, name: str) -> None:
             )
     if not model.compiled:
         return
+    # private: get_compile_config() also serializes the loss and optimizer, which may be one's own
     if model._compile_config.config["loss_weights"] is not None:
         raise UserError(f"{name}: must have one loss, which is not weighted (loss_weights)")
     if getattr(model, "optimizer", None) is not None:

@@ -3,7 +3,6 @@
 It may be NumPy arrays, or `tf.data.Dataset`s; TensorFlow is only there if the user's code uses it.
 """
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
@@ -68,7 +67,7 @@ def _arrays(function: Function) -> Arrays:
 
 
 def _part(name: str, pair: object) -> _Part:
-    if _is_dataset(pair):
+    if not isinstance(pair, tuple | list) and _is_dataset(pair):
         pair = _drained(name, pair)
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise UserError(f"{name}: must be (x, y) or a tf.data.Dataset, not {_described(pair)}")
@@ -105,8 +104,9 @@ def _labels(name: str, y: Array) -> NDArray[np.uint8]:
 
 
 def _is_dataset(value: object) -> bool:
-    tensorflow = sys.modules.get("tensorflow")  # a user who returns one has imported it
-    return tensorflow is not None and isinstance(value, tensorflow.data.Dataset)
+    import tensorflow as tf  # here: arrays need no TensorFlow, and it takes seconds to import
+
+    return isinstance(value, tf.data.Dataset)
 
 
 def _drained(name: str, dataset: "tf.data.Dataset") -> tuple[Array, Array]:

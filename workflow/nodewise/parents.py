@@ -13,5 +13,6 @@ def end_with(parent: int, number: int = signal.SIGKILL) -> bool:
     Returns:
         Whether it is still there: if not, it ended before the kernel was told.
     """
+    # ctypes: Python has no prctl(2), and nothing else ends a process with its parent
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     return os.getppid() == parent

@@ -213,7 +213,8 @@ def _imported(place: Place) -> ModuleType:
     if spec is None or spec.loader is None:
         raise UserError(f"{place.file}: is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[place.module] = module  # where dataclasses and Keras look up what is defined there
+    # as importlib's documentation says; dataclasses and Keras look up there what a module defines
+    sys.modules[place.module] = module
     spec.loader.exec_module(module)
     return module
 

@@ -173,6 +173,7 @@ def _enter() -> None:
 
 
 def _unshare(flags: int) -> None:
+    # ctypes: os.unshare exists from Python 3.12 on only
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(flags) != 0:
         code = ctypes.get_errno()

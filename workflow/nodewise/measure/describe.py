@@ -133,6 +133,7 @@ def graph_calls(model: keras.Model) -> list[Any]:
 
     A layer knows calls of other graphs, too: `Sequential.add` leaves one behind each time.
     """
+    # private: the public get_config() lists calls only if every layer can be serialized
     by_depth = keras.Function(model.inputs, model.outputs)._nodes_by_depth
     return [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
 

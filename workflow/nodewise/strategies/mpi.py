@@ -126,7 +126,8 @@ def _connected(job: base.Job) -> MPI.Intracomm:
     }
     _check_room(job.size)
     pmi.manage(Peers(job.rank, addresses, timeout_s=job.patience_s))
-    # MPI.Init would keep the interpreter to itself, and so from the thread that is to answer it
+    # ctypes releases the interpreter's lock. MPI.Init of mpi4py holds it, so that the thread which
+    # has to answer MPI's questions meanwhile could not run
     ctypes.CDLL(MPI.__file__).MPI_Init(None, None)
     _forget_shared_memory()
     MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_RETURN)  # mpi4py raises what is returned

@@ -127,7 +127,7 @@ def resettable(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
     Raises:
         RefusedError: it cannot.
     """
-    if isinstance(optimizer._learning_rate, keras.optimizers.schedules.LearningRateSchedule):
+    if not isinstance(optimizer.learning_rate, keras.Variable):  # computed from the step count
         raise RefusedError(
             "the optimizer's learning rate follows a schedule, which optimizer_state reset would "
             "begin anew in every period; use kept or averaged"

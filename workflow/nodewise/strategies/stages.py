@@ -119,5 +119,6 @@ def _is_graph(operation: object) -> bool:
 
 def _can_be_sent(tensor: keras.KerasTensor) -> bool:
     """Tell whether a tensor is float32, of known size, and without a mask beside it."""
+    # private: Keras has no public way to ask for a symbolic tensor's mask
     masked = getattr(tensor, "_keras_mask", None) is not None
     return tensor.dtype == "float32" and None not in tensor.shape[1:] and not masked
