@@ -24,7 +24,7 @@ from nodewise.records import Kind, Provenance
 PEERS = ("horovod", "ddp")
 FILE = Path("data/bench/peers.json")  # of the comparison that is published
 EXCHANGES_FILE = Path("data/bench/all_reduce.json")
-LEVELS = {"step": 0.9, "all_reduce": 1.08, "fit": 2.0}
+LEVELS = {"step": 0.9, "all_reduce": 1.08}
 
 
 class Interval(Frozen):
@@ -125,8 +125,8 @@ class AllReduce(Frozen):
 class Results(Frozen):
     """One comparison. All times are wall times; a node's own is `cluster.node.cpu` times as long.
 
-    `levels` are what is aimed at: the most that `ratios` may be for the fastest exact way, the most
-    for `all_reduces`, the least for `fits`.
+    `levels` are the targets: `step` is the most that `ratios` may be for the fastest exact way,
+    `all_reduce` the most that `all_reduces` may be.
     """
 
     schema_version: Literal[1] = 1

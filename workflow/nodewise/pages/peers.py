@@ -70,7 +70,6 @@ _FITS = [
     Column("model", "Model"),
     Column("way", "Against"),
     _ends("ratio", "Our loop's examples/s ÷ theirs", "×"),
-    Column("reached", "Target met"),
     _KIND,
 ]
 
@@ -110,10 +109,9 @@ def _spread(name: str, interval: Interval) -> dict[str, float | None]:
     return {name: interval.median, f"{name}_low": interval.low, f"{name}_high": interval.high}
 
 
-def _reached(ratio: Interval, level: float, *, at_least: bool = False) -> str:
-    """Return whether the median meets a target; that is uncertain if the interval includes it."""
-    within = ratio.median >= level if at_least else ratio.median <= level
-    met = "yes" if within else "no"
+def _reached(ratio: Interval, level: float) -> str:
+    """Return whether the median is at most `level`; "uncertain" if the interval includes it."""
+    met = "yes" if ratio.median <= level else "no"
     if ratio.low is None or ratio.high is None:
         return met
     return f"{met}, uncertain" if ratio.low <= level <= ratio.high else met
@@ -217,7 +215,6 @@ def _fits(study: Study, found: Results) -> list[dict[str, Any]]:
             "model": study.model_title(one.model),
             "way": _FIT_NAMES.get(name, name),
             **_spread("ratio", ratio),
-            "reached": _reached(ratio, found.levels["fit"], at_least=True),
             "kind": one.kind,
         }
         for one in found.fits
