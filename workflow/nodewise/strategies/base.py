@@ -1,4 +1,4 @@
-"""What every way of training offers to the shared loop, and the replica they build on."""
+"""The interface of every strategy, and the model replica that most of them train."""
 
 import hashlib
 import math
@@ -81,15 +81,15 @@ class Steps(NamedTuple):
 
 
 class Strategy(ABC):
-    """One way of training.
+    """A strategy, as one worker of a job runs it.
 
-    Every worker builds its replica with the same initial weights. `step` is the fused form, the
-    one that is timed; `split_step` does the same update with its four parts timed apart.
-    `replicas_agree` tells that all workers have the same weights after every step; whoever drives
-    the strategy checks that.
+    Every worker builds its replica with the same initial weights. `step` is the fused form, which
+    is timed; `split_step` does the same update and times its four parts separately. If
+    `replicas_agree`, all workers have the same weights after every step, which the training loop
+    checks.
 
-    The file of a strategy with servers has a class `Server`, too, which answers the workers once it
-    is made.
+    The file of a strategy with servers also has a class `Server`, which answers the workers from
+    its creation on.
     """
 
     replicas_agree: bool = True
@@ -137,13 +137,13 @@ class Strategy(ABC):
 
     @abstractmethod
     def agree(self) -> None:
-        """Make one model of the replicas, whatever steps leave different on each worker.
+        """Make the replicas equal where steps leave them different.
 
         The moving statistics of batch normalisation are averaged. Collective; not part of a step.
         """
 
     def observations(self) -> dict[str, list[float]]:
-        """Return what the strategy noted of its own since it was last asked."""
+        """Return the strategy's own measurements since the last call, by name."""
         return {}
 
     def weights(self) -> list[np.ndarray]:
@@ -308,10 +308,10 @@ def refuse_constraints(variables: Iterable[keras.Variable]) -> None:
 
 
 class Replica:
-    """A model and its optimizer on plain variables of this process, gradient and update apart.
+    """A model and its optimizer on plain variables of this process.
 
-    Gradients are one flat float32 buffer, in the order of `model.trainable_variables`: what a
-    collective sends.
+    `gradient` and `apply` are the two halves of `step`. In between, gradients are one flat float32
+    buffer in the order of `model.trainable_variables`, for a collective to sum.
     """
 
     def __init__(self, job: Job) -> None:

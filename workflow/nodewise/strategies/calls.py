@@ -1,4 +1,4 @@
-"""Functions of ours inside TensorFlow's graphs, and the errors that they raise there."""
+"""Calls of Python functions that send and receive, from inside TensorFlow's graphs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,10 +9,10 @@ from nodewise.strategies.direct import Floats
 
 
 class Calls:
-    """Calls of functions that send and receive.
+    """Calls of such functions, in the order in which they were traced.
 
-    Within a graph they are made in the order in which they were written, on every worker the same:
-    a message does not tell whose it is.
+    All workers trace them in the same order. They need it: a message does not say which call it
+    belongs to.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Calls:
         self._last: tf.Operation | None = None
 
     def __call__(self, function: Callable[[Floats], Floats], values: tf.Tensor) -> tf.Tensor:
-        """Return what `function` makes of `values`, float32, each time that the graph runs."""
+        """Return `function(values)`, float32; it is called each time that the graph runs."""
 
         def call(values: Floats) -> Floats:
             try:
@@ -37,8 +37,11 @@ class Calls:
         return found
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """Let a peer that is gone or stuck be the error that it is: TensorFlow raises another."""
+    def raising_lost_peer(self) -> Iterator[None]:
+        """Raise the OSError of a peer that is gone or stuck, not TensorFlow's UnknownError for it.
+
+        A context manager, and a decorator of functions that run such a graph.
+        """
         try:
             yield
         except tf.errors.UnknownError:

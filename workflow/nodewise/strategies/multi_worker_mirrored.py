@@ -18,11 +18,11 @@ from nodewise.strategies.star import Star
 
 
 class Ring:
-    """The workers' ring: the strategy's scope, and an all-reduce of its own kind.
+    """The strategy's scope, and ring all-reduces outside of it.
 
-    Without a timeout of TensorFlow's: for each collective that has one, a thread sleeps until the
-    time is over, thousands of them where steps are short. A peer that is gone is an error of its
-    connection, one that hangs meets the time limit of the cell.
+    No timeout is set: TensorFlow would start a thread per collective that sleeps until the timeout,
+    thousands of them where steps are short. A peer that is gone breaks its connection; one that
+    hangs is ended by the time limit of the cell.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,8 @@ class Strategy(base.Strategy):
         sum_first = star is not None or base.clips(self.optimizer)
         self._step = tf.function(self._fused_summed if sum_first else self._fused, autograph=False)
         if star:
-            self._sum, self._step = star.telling()(self._sum), star.telling()(self._step)
+            raising = star.raising_lost_peer()
+            self._sum, self._step = raising(self._sum), raising(self._step)
 
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         def replica_step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
@@ -106,10 +107,10 @@ class Strategy(base.Strategy):
         return self._plain_replica().split_step(x, y, self.barrier, self._sum)
 
     def _plain_replica(self) -> base.Replica:
-        """Return the split form's own copy of the model, as the fused form's stood at its creation.
+        """Return the copy of the model that `split_step` trains, made at its first call.
 
-        On plain variables, since a Keras optimizer on mirrored ones would sum the gradient, which
-        is summed already, once more.
+        Its variables are plain ones: on mirrored variables a Keras optimizer would sum the gradient
+        over the workers once more.
         """
         if self._replica is None:
             self._replica = base.Replica(self._job).like(self._variables())

@@ -1,7 +1,7 @@
-"""Connections between the places of a job, for strategies that send their own messages over TCP.
+"""TCP connections between all processes of a job, for strategies that send their own messages.
 
-A message is its length (8 bytes, big-endian) and its bytes. Waiting for one sleeps, so that it
-takes nothing of a node's share of a core.
+A message is its length (8 bytes, big-endian) and its bytes. Waiting for one uses no CPU, of which a
+node has only a share of a core.
 """
 
 import os
@@ -28,22 +28,21 @@ _RANK = struct.Struct(">I")
 
 
 class Peers:
-    """One connection to each of the other places.
+    """One connection to each of the other processes.
 
     Sending never waits for the other side to send or receive first: `send` returns at once, and
     what it was given must not be changed before `flush`.
     """
 
     def __init__(self, rank: int, addresses: Sequence[str], *, timeout_s: float) -> None:
-        """Connect. Collective: all places must be there within `timeout_s`.
+        """Connect. Collective: all processes must call it within `timeout_s`.
 
-        After it no place listens any more: at its address there may be a server of TensorFlow next,
-        which others look for.
+        Afterwards nobody listens any more, so that a server of TensorFlow can use the address.
 
         Args:
-            rank: of this place.
-            addresses: `host:port` of every place, by rank.
-            timeout_s: the longest wait for a peer, now and later.
+            rank: of this process.
+            addresses: `host:port` of every process, by rank.
+            timeout_s: longest wait for a peer, here and in later calls.
 
         Raises:
             TimeoutError: a peer did not come.
@@ -74,21 +73,21 @@ class Peers:
     def send(self, to: int, message: Buffer) -> None:
         """Send `message` to `to`, after what was sent to it before.
 
-        What there is room for is handed over at once, the rest by a thread: to wake that one takes
-        several times what a short message does.
+        What fits into the socket's buffer is written at once, the rest by a thread: waking it takes
+        several times as long as sending a short message.
         """
         view = memoryview(message).cast("B")
         parts = [memoryview(_LENGTH.pack(len(view))), view]
         if to not in self._last or self._last[to].done():
             parts = self._left_of(to, parts)
         if parts:
-            # forget what was handed over, for who never flushes; what failed is kept for `flush`
+            # a caller may never flush: forget what was sent, keep failures for `flush`
             self._pending = [sent for sent in self._pending if not sent.done() or sent.exception()]
             self._last[to] = self._senders[to].submit(self._send, to, parts)
             self._pending.append(self._last[to])
 
     def _left_of(self, to: int, parts: list[memoryview]) -> list[memoryview]:
-        """Hand over what there is room for; return what is left."""
+        """Write what fits into the socket's buffer; return the rest."""
         try:
             written = os.writev(self._sockets[to].fileno(), parts)
         except OSError:  # there is no room; or the peer is gone, which the thread will find, too
@@ -175,7 +174,7 @@ def _read(connection: socket.socket, length: int) -> bytearray:
 
 
 def _fill(connection: socket.socket, view: memoryview) -> None:
-    """Fill `view`. Who would look at every packet of a long message spends more on it than TCP."""
+    """Fill `view`. For long messages wake up once per 256 kB, not per packet, to save CPU time."""
     long = len(view) > _FEW
     while view:
         if long:

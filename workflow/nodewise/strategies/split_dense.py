@@ -1,14 +1,14 @@
-"""Data parallelism, but for large dense layers, which are split over the workers.
+"""Data parallelism in which large dense layers are split over the workers.
 
-What a dense layer has most of is weights, what a convolution has most of is work. So convolutions
-are trained on each worker's own examples, and the gradients of their few weights are summed; of a
-dense layer's inputs every worker takes its columns, of the examples of all workers, and keeps the
-weights of those columns to itself (Krizhevsky, arXiv:1404.5997). Instead of the layer's gradient
-its inputs are sent, and their gradients back: less, if a worker's batch is smaller than the layer
-has outputs.
+Convolutions have few weights and much work, dense layers have many weights and little work. So
+every worker trains convolutions on its own examples, and an all-reduce sums their gradients. The
+kernel of a dense layer is split by rows: each worker holds the weights of some of the inputs, and
+computes with them for the examples of all workers (Krizhevsky, arXiv:1404.5997). The layer's inputs
+and outputs and their gradients are sent instead of the gradient of its kernel. That is less if a
+worker's batch is smaller than the number of outputs.
 
-The step is the one that a single process would do. Layers are split where that saves bytes; where
-none is, this is data parallelism.
+The step equals that of a single process. A layer is split only where that saves bytes; if none is
+split, this is plain data parallelism.
 """
 
 import time
@@ -34,9 +34,9 @@ OnArrays = Callable[[Floats], Floats]
 
 
 class Strategy(base.Strategy):
-    """Train parts of split layers and all of the others.
+    """Train this worker's part of each split layer, and all other layers whole.
 
-    `model` has all weights, but what was trained only after `agree`.
+    `model` has the trained weights of split layers only after `agree`.
     """
 
     replicas_agree = False
@@ -59,10 +59,10 @@ class Strategy(base.Strategy):
         self._trained = Halves(self._split) if halves else self._split
         self.optimizer = base.optimizer_of_parts(job) if self._parts else job.optimizer()
         self.optimizer.build(self._split.trainable_variables)
-        telling = self._calls.telling()
-        self._compute = telling(tf.function(self._gradients, autograph=False))
+        raising = self._calls.raising_lost_peer()
+        self._compute = raising(tf.function(self._gradients, autograph=False))
         self._apply = tf.function(self._applied, autograph=False)
-        self._step = telling(tf.function(self._fused, autograph=False))
+        self._step = raising(tf.function(self._fused, autograph=False))
 
     def _with_parts(self) -> keras.Model:
         """Return the model that this worker trains, its split layers being parts of the whole."""
@@ -137,10 +137,10 @@ class Strategy(base.Strategy):
 
 
 class Halves:
-    """A model that is given its examples in two halves.
+    """A model that computes the two halves of a batch one after the other.
 
-    While inputs of a split layer are on their way for one half, the other half is computed. Not for
-    batch normalisation, which looks at all examples together.
+    While one half's exchange in a split layer is under way, TensorFlow computes the other half. Not
+    for models with batch normalisation, which needs the whole batch.
     """
 
     def __init__(self, model: keras.Model) -> None:

@@ -1,4 +1,4 @@
-"""An all-reduce through one driver: worker 0 gets what all others have, and sends back the sum."""
+"""An all-reduce through one driver: worker 0 sums the arrays of all and sends the sum back."""
 
 import numpy as np
 import tensorflow as tf
@@ -19,7 +19,7 @@ class Star:
         """
         self._peers = Peers(job.rank, job.addresses[: job.size], timeout_s=job.patience_s)
         self._calls = Calls()
-        self.telling = self._calls.telling
+        self.raising_lost_peer = self._calls.raising_lost_peer
 
     def all_reduce(self, values: tf.Tensor) -> tf.Tensor:
         """Return the sum of `values`, float32 (entries,) on every worker, over the workers.
