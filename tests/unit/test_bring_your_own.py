@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from nodewise import cli
 from nodewise.errors import UserError
+from nodewise.overhead import fit
 from nodewise.overhead.curves import COLLECTIVES, Measurements, points_of
 from nodewise.overhead.fit_files import FitFile, fit_measurements, read_fit, write_fit
 from nodewise.overhead.measurements import read_measurements
@@ -324,6 +325,28 @@ def test_any_text_is_measurements_or_one_clear_line(tmp_path, text):
 # what is fitted and predicted
 
 
+def test_a_solver_that_gives_up_is_one_line_that_names_the_curves(tmp_path, monkeypatch):
+    def exhausted(matrix, right):
+        raise RuntimeError("Maximum number of iterations reached.")
+
+    monkeypatch.setattr(fit, "nnls", exhausted)
+    with pytest.raises(UserError, match=r"^curve mine: no fit was found \(Maximum .*\); check"):
+        fitted(tmp_path, csv_of("mine,1,64,1"))
+
+
+def test_what_would_take_too_long_to_fit_is_refused(tmp_path):
+    rows = [f"a,1,{batch},1,x,1" for batch in range(1, 302)]
+    rows += [f"b,1,{batch},1,x,1" for batch in range(1, 301)]
+    said = refused(tmp_path, csv_of(*rows, header=f"{HEADER},cluster,payload_bytes"))
+    assert said == (
+        "curve 'a', with the others of its cluster, has 601 batches per worker; "
+        "at most 500 can be fitted together"
+    )
+    rows = ["a,1,8,1,parameter_server", "a,4097,8,1,parameter_server"]
+    said = refused(tmp_path, csv_of(*rows, header=f"{HEADER},collective"))
+    assert said == "row 3, column nodes: must be at most 4096 with parameter_server"
+
+
 @pytest.mark.parametrize("rows", [["a,4,64,1.0"], ["a,2,64,1", "a,4,64,10"], ["a,1,64,1"]])
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_few_points_have_an_answer_or_are_said_to_have_none(tmp_path, rows, objective):
@@ -541,6 +564,18 @@ EXTREME = st.lists(
     ],
     collective="parameter_server",
     cluster="",
+)
+@example(  # on these, block principal pivoting exchanged the same coefficients for ever
+    rows=[
+        ("b", 16, 405108294, 1 / 3, 1 / 3),
+        ("b", 16, 193631, 581792603.2486796, 1.0),
+        ("a", 16, 17385, 235942366.5986005, 235942366.5986005),
+        ("a", 1, 45303, 1e-09, 1e-09),
+        ("a", 16, 1573, 348492824.50882465, 1e-09),
+        ("a", 16, 205, 509175585.938619, 509175585.938619),
+    ],
+    collective="parameter_server",
+    cluster="x",
 )
 @given(
     rows=EXTREME, collective=st.sampled_from(list(COLLECTIVES)), cluster=st.sampled_from(["", "x"])

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import lsq_linear
 
 from nodewise import overhead
 from nodewise.overhead.baselines import BASELINES, LAWS, PowerLaw
-from nodewise.overhead.fit import Points, fit
+from nodewise.overhead.fit import Points, fit, least_squares
 from nodewise.overhead.formulas import At, RingAllReduce, Star
 
 TRUTH = {
@@ -218,3 +219,27 @@ def test_a_batch_beside_a_measured_one_is_off_the_straight_line_like_it():
     # neighbours are off together: none of them is faster by chance
     near = fitted.draw(At.of(np.ones(2), np.array([180.0, 181.0]), 1e6))
     assert np.corrcoef(np.log(near.T))[0, 1] > 0.99
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.booleans(), min_size=1, max_size=12),
+    st.integers(1, 6),
+    st.floats(0, 0.95),
+)
+def test_least_squares_are_those_of_scipy_with_bounds(seed, signed, columns, alike):
+    """Columns of the matrix may be nearly alike."""
+    rng = np.random.default_rng(seed)
+    count = len(signed)
+    data = rng.normal(size=(2 * count, count))
+    data = alike * data[:, :1] + (1 - alike) * data
+    matrix = np.vstack([data, np.diag(rng.uniform(0.01, 1, count))])
+    right = rng.normal(size=(len(matrix), columns))
+    found = least_squares(matrix, right, np.array(signed))
+    bounds = (np.where(signed, -np.inf, 0), np.inf)
+    expected = [lsq_linear(matrix, column, bounds, "bvls").x for column in right.T]
+    assert found == pytest.approx(np.array(expected), abs=1e-6 * max(1, np.abs(expected).max()))
+
+
+def test_least_squares_of_what_only_falls_are_0():
+    assert least_squares(np.eye(3), -np.ones((3, 2)), np.zeros(3, bool)).tolist() == [[0] * 3] * 2

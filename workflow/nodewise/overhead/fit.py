@@ -22,9 +22,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
+from scipy.optimize import nnls
 
+from nodewise.errors import UserError
 from nodewise.intervals import INTERVAL
-from nodewise.overhead import nonnegative
 from nodewise.overhead.formulas import At, Floats, Law, Mask, PartsLaw
 
 TAILS = ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2)
@@ -42,7 +44,6 @@ _PART_NOISE = 2.0  # expected of parts, as they come from fewer steps than the w
 TAILED = 4.0  # degrees of freedom of the t distribution of residuals
 _NOISE, _NOISE_FREEDOM = 0.05, 3.0  # what noise is expected to be, and the weight of that
 _OPEN = 1.0  # each term may be as large as the step: keeps what is not identified finite
-_SIGNED_REACH = 6.0  # standard deviations below 0 that a signed coefficient may go
 _OUTER, _INNER, _HALVINGS = 12, 12, 8
 _CONVERGED = 1e-6
 _LEAST = 1e-3  # of what was observed: a law's time below it counts as that
@@ -419,14 +420,13 @@ class Problem:
         return _OPEN if shrink is None else shrink
 
     def _set_priors(self) -> None:
-        """Set lower bounds, and means and precisions of one prior row per coefficient."""
+        """Set the mean and the precision of one prior row per coefficient."""
         names = [name for name, _ in self.coefficients]
         self.precision = self.sizes / np.array([self.expected_share(name) for name in names])
         self.prior_mean = np.zeros(len(names))
         for i, (mean, spread) in self.given.items():
             self.prior_mean[i], self.precision[i] = mean, 1 / spread
-        signed = np.array([self.parameters[name].signed for name in names])
-        self.lower = np.where(signed, -_SIGNED_REACH / self.precision, 0.0)
+        self.signed = np.array([self.parameters[name].signed for name in names])
 
     def residuals(self, theta: Floats) -> Floats:
         """Return log residuals of the observations."""
@@ -442,7 +442,7 @@ class Problem:
         return float(fit @ fit + prior @ prior)
 
     def _linearised(self, theta: Floats, weights: Floats, noise: Floats) -> tuple[Floats, Floats]:
-        """Return matrix and right-hand side of least squares for θ − lower, at θ."""
+        """Return matrix and right-hand side of least squares for θ, at θ."""
         modelled, slopes = self._jacobian(theta)
         times = np.maximum(modelled, _LEAST * self.observed)
         sharpness = np.sqrt(weights) / noise[self.kind]
@@ -450,14 +450,13 @@ class Problem:
         wanted = jacobian @ theta - sharpness * self._residuals(modelled)
         matrix = np.vstack([jacobian, np.diag(self.precision)])
         right = np.concatenate([wanted, self.precision * self.prior_mean])
-        return matrix, right - matrix @ self.lower
+        return matrix, right
 
     def _start(self) -> Floats:
         """Return a start at which each coefficient explains an equal share of a step."""
         start = 0.5 / self.sizes / max(1, len(self.parameters))
-        signed = np.array([self.parameters[c[0]].signed for c in self.coefficients])
         known = self.prior_mean > 0
-        return np.where(known, self.prior_mean, np.where(signed, 0.0, start))
+        return np.where(known, self.prior_mean, np.where(self.signed, 0.0, start))
 
     def solve(self) -> tuple[Floats, Floats, Floats]:
         """Return coefficients, the noise of each kind, and the weight of each observation."""
@@ -497,7 +496,7 @@ class Problem:
         cost = self._cost(theta, weights, noise)
         for _ in range(_INNER):
             matrix, right = self._linearised(theta, weights, noise)
-            towards = self._bounded(matrix, right[:, None], theta)[0] - theta
+            towards = self._solve(matrix, right[:, None])[0] - theta
             for halving in range(_HALVINGS):
                 step = theta + towards / 2**halving
                 lower = self._cost(step, weights, noise)
@@ -525,16 +524,53 @@ class Problem:
             wider = np.sqrt(freedom / rng.chisquare(freedom))
             chance[:, i] = rng.standard_normal(len(right))
             chance[: len(self.observed), i] *= wider[self.kind]
-        return self._bounded(matrix, right[:, None] + chance, theta)
+        return self._solve(matrix, right[:, None] + chance)
 
-    def _bounded(self, matrix: Floats, right: Floats, near: Floats) -> Floats:
-        """Return the coefficients above their bounds that solve each column, (columns, …).
+    def _solve(self, matrix: Floats, right: Floats) -> Floats:
+        """Return the coefficients that fit each column of `right`, (columns, coefficients).
 
-        `right` is for θ − lower, and `near` a θ that is not far from them.
+        Raises:
+            UserError: the solver did not converge; the text names the curves.
         """
-        found = nonnegative.solve(matrix / self.sizes, right, near > self.lower)
-        bounded: Floats = found.T / self.sizes + self.lower
-        return bounded
+        try:
+            return least_squares(matrix, right, self.signed)
+        except RuntimeError as error:
+            curves = ", ".join(np.unique(self.points.model))
+            raise UserError(
+                f"curve {curves}: no fit was found ({str(error).rstrip('.')}); "
+                "check that its times are right"
+            ) from error
+
+
+def least_squares(matrix: Floats, right: Floats, signed: Mask) -> Floats:
+    """Minimise |matrix·x − column|² for each column of `right`, with x ≥ 0 where not `signed`.
+
+    Signed coefficients are eliminated: with their columns first, the lower part of the triangle of
+    a QR decomposition is the problem of the other coefficients alone.
+
+    Args:
+        matrix: (rows, coefficients), with independent columns.
+        right: (rows, columns).
+        signed: (coefficients,), which of them may be below 0.
+
+    Returns:
+        x, shape (columns, coefficients).
+
+    Raises:
+        RuntimeError: too many iterations.
+    """
+    order, free = np.argsort(~signed, kind="stable"), int(signed.sum())
+    scale = np.linalg.norm(matrix, axis=0)[order]
+    q, r = np.linalg.qr(matrix[:, order] / scale)
+    wanted = q.T @ right
+    x = np.empty((right.shape[1], len(order)))
+    if free < len(order):  # nnls crashes without any coefficient
+        for row, column in zip(x, wanted[free:].T, strict=True):
+            row[order[free:]], _ = nnls(r[free:, free:], column)
+    rest = wanted[:free] - r[:free, free:] @ x[:, order[free:]].T
+    x[:, order[:free]] = solve_triangular(r[:free, :free], rest).T
+    x[:, order] /= scale
+    return x
 
 
 def _asked(law: Law, points: Points) -> list[tuple[str, Mask]]:

@@ -34,6 +34,8 @@ from nodewise.overhead.curves import (
 
 MOST_BYTES = 20_000_000
 MOST_POINTS = 20_000
+MOST_BATCHES = 500  # of the curves that are fitted together; takes up to a minute
+MOST_SERVED = 4096  # workers of a parameter server; the law goes through them one by one
 PARTS = ("compute_s", "wait_s", "communicate_s")
 _CLOSE = 0.8  # names so alike are one name, misspelt
 _SUPERLINEAR = 0.97
@@ -129,7 +131,20 @@ def read_measurements(path: Path) -> Measurements:
     curves = tuple(_curve(name, of_curve) for name, of_curve in by_curve.items())
     if sum(len(curve.measured) for curve in curves) > MOST_POINTS:
         raise UserError(f"{path}: has more than {MOST_POINTS:,} points; split it")
-    return Measurements(path.name, hashlib.sha256(content).hexdigest(), curves, notes)
+    measurements = Measurements(path.name, hashlib.sha256(content).hexdigest(), curves, notes)
+    for group in measurements.groups():
+        _check_batches(path, group)
+    return measurements
+
+
+def _check_batches(path: Path, together: Sequence[Curve]) -> None:
+    batches = sum(len(curve.batches) for curve in together)
+    if batches > MOST_BATCHES:
+        others = ", with the others of its cluster," if len(together) > 1 else ""
+        raise UserError(
+            f"{path}: curve {together[0].name!r}{others} has {batches} batches per worker; "
+            f"at most {MOST_BATCHES} can be fitted together"
+        )
 
 
 @dataclass(frozen=True)
@@ -244,6 +259,10 @@ def _read_row(where: str, header: Sequence[str], values: Sequence[str]) -> _Row:
                 numbers[name] = column.read(given[name])
             except ValueError as error:
                 raise UserError(f"{where}, column {name}: {error}") from None
+    if collective == "parameter_server" and numbers["nodes"] > MOST_SERVED:
+        raise UserError(
+            f"{where}, column nodes: must be at most {MOST_SERVED} with parameter_server"
+        )
     row = _Row(where, texts, collective, numbers)
     _check_parts(row)
     return row
