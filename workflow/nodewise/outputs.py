@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from nodewise.files import atomic, remove_leftovers, write_text
+from nodewise.files import atomic, write_text
 
 MANIFEST = ".written"
 _MADE_OF = ".made_of"
@@ -60,8 +60,6 @@ def update_folder(
     (folder / _MADE_OF).unlink(missing_ok=True)  # nor one that is made of something else than told
     for name in set(before) - set(files):
         (folder / name).unlink(missing_ok=True)
-    for parent in {(folder / name).parent for name in {*before, *files}}:
-        remove_leftovers(parent)  # also where nothing is to be written
     contents = {name: content for name, content in files.items() if content is not None}
     written = sum(_write(folder / name, content) for name, content in contents.items())
     _list(manifest, files)

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nodewise.files import remove_leftovers
-
 log = logging.getLogger(__name__)
 
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[Path]:
-    """Make and yield `folder`: wait until no other run writes to it, clear what killed ones left.
+    """Make and yield `folder`: wait until no other run writes to it.
 
     The lock ends with the process, however that ends. Its file `.lock` stays.
     """
@@ -24,5 +22,4 @@ def exclusive(folder: Path) -> Iterator[Path]:
         except BlockingIOError:
             log.info("%s: another run is writing here; waiting for it", folder)
             fcntl.flock(lock, fcntl.LOCK_EX)
-        remove_leftovers(folder)
         yield folder

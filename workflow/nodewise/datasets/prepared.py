@@ -157,8 +157,8 @@ def write(
     with exclusive(out):
         (out / MANIFEST).unlink(missing_ok=True)
         for name, array in arrays._asdict().items():
-            with atomic(out / f"{name}.npy") as temporary:
-                np.save(temporary, _stored(array), allow_pickle=False)
+            with atomic(out / f"{name}.npy") as temporary, temporary.open("wb") as file:
+                np.save(file, _stored(array), allow_pickle=False)
         write_json(out / MANIFEST, manifest.model_dump(mode="json"))
     return manifest
 
