@@ -15,7 +15,7 @@ import pytest
 
 import make_datasets
 from make_datasets import NAMES
-from nodewise.datasets import fetching, prepare, web
+from nodewise.datasets import fetching, prepare
 from nodewise.errors import UserError
 
 FIRST = NAMES["train_images"]
@@ -87,7 +87,7 @@ def quick_and_direct(monkeypatch):
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.setattr(web, "TIMEOUT_S", 1.0)
+    monkeypatch.setenv("NETRC", "/dev/null")
     monkeypatch.setattr(fetching, "TIMEOUT_S", 1.0)
 
 
@@ -176,23 +176,9 @@ def never(handler):
     time.sleep(20)
 
 
-def drip_headers(handler):
-    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
-    for _ in range(200):
-        handler.wfile.write(b"X-Slow: 1\r\n")
-        time.sleep(0.1)
-
-
 def stall(handler):
     send(handler, b"\x1f\x8b" * 10, length=1000)
     time.sleep(20)
-
-
-def drip_body(handler):
-    send(handler, b"", length=1000)
-    for _ in range(200):
-        handler.wfile.write(b"\0")
-        time.sleep(0.1)
 
 
 def break_off(handler):
@@ -216,13 +202,11 @@ def loop(handler):
 
 UNAVAILABLE = {
     never: "no answer within 1 s",
-    drip_headers: "no answer within 1 s",
-    stall: "broke off",
-    drip_body: "slower than",
-    break_off: "broke off after",
-    break_off_chunked: "broke off (IncompleteRead)",
-    rubbish: "does not speak HTTP",
-    loop: "HTTP 302",
+    stall: "cannot be reached",
+    break_off: "broke off",
+    break_off_chunked: "broke off",
+    rubbish: "cannot be reached",
+    loop: "cannot be downloaded (TooManyRedirects)",
 }
 
 
@@ -258,10 +242,8 @@ def test_too_much_is_not_downloaded(server, tmp_path):
             sent.append(2**16)
 
     server.files[f"/sample/{FIRST}"] = endless
-    assert "has more than the expected" in refusal(tmp_path, mirror=server.url)
+    assert "has more bytes than expected" in refusal(tmp_path, mirror=server.url)
     assert sum(sent) < 10_000_000
-    server.files[f"/sample/{FIRST}"] = lambda handler: send(handler, b"", length=2**40)
-    assert "expected at most" in refusal(tmp_path, mirror=server.url)
     assert not leftovers(tmp_path)
 
 
@@ -272,19 +254,12 @@ def test_redirects_within_http_are_followed(server, other, tmp_path):
     assert run(tmp_path, mirror=server.url).origin == "mirror"
 
 
-@pytest.mark.parametrize(
-    ("scheme", "told"),
-    [
-        ("ftp", "redirects from http to ftp, which is refused"),
-        ("file", "answers HTTP 302"),
-        ("data", "answers HTTP 302"),
-    ],
-)
-def test_redirects_to_other_schemes_are_refused(server, tmp_path, caplog, scheme, told):
+@pytest.mark.parametrize("scheme", ["ftp", "file", "data"])
+def test_redirects_to_other_schemes_are_refused(server, tmp_path, caplog, scheme):
     real = make_datasets.write_mirror(tmp_path / "real") / "sample" / FIRST
     server.files[f"/sample/{FIRST}"] = redirect(f"{scheme}://localhost{real}")
     assert run(tmp_path, mirror=server.url).origin == "generated"
-    assert told in caplog.text
+    assert "cannot be downloaded (InvalidSchema)" in caplog.text
     assert len(server.requests) == 1
     assert not (tmp_path / "cache" / "sample" / FIRST).exists()
 
@@ -315,16 +290,24 @@ def test_credentials_are_sent_to_the_mirror_and_shown_nowhere(server, other, tmp
     assert f"{server.url}/data/sample/{FIRST} (answers HTTP 404)" in told[0]
 
 
-def test_a_mirror_is_reached_without_a_proxy_and_the_rest_through_it(
-    server, other, tmp_path, monkeypatch
-):
+def test_proxies_of_the_environment_are_used(server, other, tmp_path, monkeypatch):
     monkeypatch.setenv("http_proxy", other.url)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     serve_all(server, "/sample")
     assert run(tmp_path, mirror=server.url).origin == "mirror"
     assert not other.requests
     (tmp_path / "cache" / "sample" / FIRST).unlink()
     other.files[f"http://data.invalid/{FIRST}"] = packed()[FIRST]
     assert run(tmp_path, urls=("http://data.invalid",)).files[0].origin == "official"
+
+
+def test_credentials_come_from_netrc(server, tmp_path, monkeypatch):
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login anna password secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    serve_all(server, "/sample")
+    assert run(tmp_path, mirror=server.url).origin == "mirror"
+    expected = "Basic " + base64.b64encode(b"anna:secret").decode()
+    assert server.requests[0][1]["Authorization"] == expected
 
 
 RUN = """
@@ -350,7 +333,7 @@ def wait_for(condition):
         time.sleep(0.02)
 
 
-def test_a_run_killed_in_the_middle_of_a_download_leaves_nothing_for_long(server, tmp_path):
+def test_a_run_killed_in_the_middle_of_a_download_keeps_the_whole_files(server, tmp_path):
     make_datasets.write_registry(tmp_path / "registry.yaml", make_datasets.entry())
     serve_all(server, "/sample")
     whole = server.files[f"/sample/{NAMES['test_images']}"]
@@ -363,10 +346,9 @@ def test_a_run_killed_in_the_middle_of_a_download_leaves_nothing_for_long(server
     server.files[f"/sample/{NAMES['test_images']}"] = half
     cache = tmp_path / "cache" / "sample"
     running = start(tmp_path, server.url)
-    wait_for(lambda: any(p.stat().st_size >= 5000 for p in cache.glob(".nodewise-*.gz")))
+    wait_for(lambda: len(server.requests) == 3 and list(cache.glob(".*.tmp")))
     os.kill(running.pid, signal.SIGKILL)
     running.communicate(timeout=30)
-    assert leftovers(tmp_path)  # nobody could clear up
     assert not (cache / NAMES["test_images"]).exists()
     assert not (tmp_path / "out" / "manifest.json").exists()
 

@@ -105,7 +105,7 @@ def test_a_mirror_comes_before_the_official_address(tmp_path, server):
 def test_a_download_that_breaks_off_leaves_nothing(tmp_path, server):
     manifest = run(tmp_path, f"{server.url}/half/{FILE}", source="any")
     assert manifest.origin == "random"
-    assert f"broke off after {len(CONTENT) // 2:,} of {len(CONTENT):,} bytes" in manifest.reason
+    assert "(broke off)" in manifest.reason
     assert {path.name for path in (tmp_path / "cache" / "sample").iterdir()} == {".lock"}
 
 

@@ -18,7 +18,6 @@ from pydantic import Field, StringConstraints, TypeAdapter, model_validator
 from nodewise.cells import Frozen, Name
 from nodewise.datasets.facts import FileName, RemoteFile, Sha256, Text, Url
 from nodewise.datasets.fetching import Fetched, Fetcher, UnobtainableError, parse_mirror
-from nodewise.datasets.folders import exclusive
 from nodewise.errors import UserError
 from nodewise.files import atomic, file_sha256, write_json
 from nodewise.misfits import read_json, read_yaml
@@ -131,16 +130,16 @@ def prepare(
     entry = find(registry, name)
     fetcher = Fetcher(name, cache, parse_mirror(mirror) if mirror else None)
     try:
-        with exclusive(out):
-            (out / MANIFEST).unlink(missing_ok=True)
-            (out / entry.file.name).unlink(missing_ok=True)
-            try:
-                fetched = fetcher.fetch(entry.file)
-            except UnobtainableError as error:
-                manifest = _random(name, entry, source, error)
-            else:
-                manifest = _copied(name, entry, fetched, out / entry.file.name)
-            write_json(out / MANIFEST, manifest.model_dump(mode="json"))
+        out.mkdir(parents=True, exist_ok=True)
+        (out / MANIFEST).unlink(missing_ok=True)
+        (out / entry.file.name).unlink(missing_ok=True)
+        try:
+            fetched = fetcher.fetch(entry.file)
+        except UnobtainableError as error:
+            manifest = _random(name, entry, source, error)
+        else:
+            manifest = _copied(name, entry, fetched, out / entry.file.name)
+        write_json(out / MANIFEST, manifest.model_dump(mode="json"))
     except OSError as error:
         raise UserError(f"{error.filename or out}: {error.strerror or error}") from error
     return manifest

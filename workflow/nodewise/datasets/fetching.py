@@ -1,25 +1,26 @@
-"""Getting the files of a dataset: from the cache, a mirror or the official address, checked always.
+"""Get the files of a dataset or of weights: from the cache, a mirror or the official address.
 
-The cache holds every file as it came (`<folder>/<file>`), and beside it `<file>.origin`: "mirror"
-or "official". A damaged file of the cache is renamed to `<file>.bad`; mirrors are only read.
+Every file is checked by its digest, wherever it comes from. The cache holds each as it came,
+`<folder>/<file>`, and beside it `<file>.origin`: "mirror" or "official". A damaged file of the
+cache is renamed to `<file>.bad`; mirrors are only read.
 """
 
 import gzip
 import hashlib
 import logging
 import re
-import time
+import shutil
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import dataclass
-from http.client import HTTPException
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
+from urllib.parse import unquote, urlsplit, urlunsplit
 
+from filelock import FileLock
+
+from nodewise import __version__
 from nodewise.datasets.facts import RemoteFile
-from nodewise.datasets.folders import exclusive
-from nodewise.datasets.web import TIMEOUT_S, Address, UnavailableError, Web, parse_address
 from nodewise.errors import UserError
 from nodewise.files import atomic, write_text
 from nodewise.progress import progress
@@ -27,10 +28,28 @@ from nodewise.progress import progress
 log = logging.getLogger(__name__)
 
 RealOrigin = Literal["mirror", "official"]
-Mirror = Path | Address
 
 CHUNK = 2**16
-SLOWEST = 1024  # bytes a second; below it for TIMEOUT_S, a download is given up
+TIMEOUT_S = 10.0  # for a connection, and for the next bytes of a download
+
+
+@dataclass(frozen=True)
+class Address:
+    """A web address without its credentials; these are apart, and never printed."""
+
+    url: str
+    auth: tuple[bytes, bytes] | None = field(default=None, repr=False)
+
+    def below(self, *names: str) -> "Address":
+        """Return the address of a file below this one."""
+        return Address("/".join([self.url.rstrip("/"), *names]), self.auth)
+
+
+Mirror = Path | Address
+
+
+class UnavailableError(Exception):
+    """A source does not have the file or cannot be reached; the text says why."""
 
 
 class CorruptError(Exception):
@@ -56,20 +75,6 @@ class Fetched:
     origin: RealOrigin
 
 
-class _Stream(Protocol):
-    def read1(self, n: int, /) -> bytes: ...
-    def close(self) -> None: ...
-
-
-@dataclass(frozen=True)
-class _Source:
-    """A place that may have the file. `open` gives its bytes and, if known, how many they are."""
-
-    origin: RealOrigin
-    shown: str
-    open: Callable[[], tuple[_Stream, int | None]]
-
-
 def parse_mirror(text: str) -> Mirror:
     """Return the folder or the web address that `text` names.
 
@@ -85,9 +90,32 @@ def parse_mirror(text: str) -> Mirror:
             "allowed: a folder, http://…, https://…"
         )
     try:
-        return parse_address(text)
+        return _split_address(text)
     except ValueError as error:
         raise UserError(f"dataset mirror: the {scheme[1]} address {error}") from error
+
+
+def _split_address(text: str) -> Address:
+    """Split the credentials off an http(s) address.
+
+    Raises:
+        ValueError: not a usable http(s) prefix. The message does not repeat `text`.
+    """
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or port == 0:
+        raise ValueError("has no valid host and port")
+    if parts.query or parts.fragment:
+        raise ValueError("must not have a query or a fragment: file names are put behind it")
+    auth = None
+    if "@" in parts.netloc:
+        user, password = (unquote(x or "").encode() for x in (parts.username, parts.password))
+        auth = (user, password)
+    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2])
+    return Address(urlunsplit(bare), auth)
 
 
 class Fetcher:
@@ -98,9 +126,8 @@ class Fetcher:
         self._name = name
         self._cache = cache
         self._mirror = mirror
-        self._direct = Web(proxies=False)  # a mirror is one's own: no proxy in between
-        self._outside = Web(proxies=True)
         self._failed: dict[tuple[str, str], UnavailableError | CorruptError] = {}
+        self._silent: set[str] = set()  # servers that did not answer
 
     def fetch(self, file: RemoteFile, *, near: bool = False) -> Fetched:
         """Return `file` from the first source that has it right; `near`: cache or mirror alone.
@@ -109,13 +136,17 @@ class Fetcher:
             UnobtainableError: no source has it.
             OSError: the cache cannot be read or written.
         """
-        with exclusive(self._cache / self._folder(file)) as folder:
+        folder = self._cache / self._folder(file)
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".lock"):  # datasets may share files, and are prepared side by side
             return self._fetch(file, folder / file.name, near=near)
 
     def _folder(self, file: RemoteFile) -> str:
         return file.folder or self._name
 
     def _fetch(self, file: RemoteFile, cached: Path, *, near: bool) -> Fetched:
+        for leftover in cached.parent.glob(f".{cached.name}.*.tmp"):
+            leftover.unlink()  # of a killed download: nobody else writes here
         bad = cached.with_name(f"{cached.name}.bad")
         failures: list[str] = []
         if cached.exists():
@@ -128,101 +159,129 @@ class Fetcher:
         if bad.exists():
             failures.append(f"{bad} (a damaged copy)")
         corrupt = bad.exists()
-        for source in self._sources(file, near=near):
+        for origin, source in self._sources(file, near=near):
+            shown = source.url if isinstance(source, Address) else str(source)
             try:
-                return self._take(source, file, cached)
+                self._take(source, shown, file, cached, origin)
             except (UnavailableError, CorruptError) as error:
                 corrupt = corrupt or isinstance(error, CorruptError)
-                failures.append(f"{source.shown} ({error})")
+                failures.append(f"{shown} ({error})")
+            else:
+                return Fetched(cached, origin)
         tried = f"; tried {'; '.join(failures)}" if failures else ": there is no mirror"
-        shown = f"{file.folder}/{file.name}" if file.folder else file.name
-        raise UnobtainableError(f"{shown} cannot be had{tried}", corrupt=corrupt)
+        name = f"{file.folder}/{file.name}" if file.folder else file.name
+        raise UnobtainableError(f"{name} cannot be had{tried}", corrupt=corrupt)
 
-    def _sources(self, file: RemoteFile, *, near: bool) -> Iterator[_Source]:
+    def _sources(
+        self, file: RemoteFile, *, near: bool
+    ) -> Iterator[tuple[RealOrigin, Path | Address]]:
         if isinstance(self._mirror, Path):
-            path = self._mirror / self._folder(file) / file.name
-            yield _Source("mirror", str(path), lambda: _open_file(path))
+            yield "mirror", self._mirror / self._folder(file) / file.name
         elif self._mirror is not None:
-            address = self._mirror.below(self._folder(file), file.name)
-            yield _web_source("mirror", self._direct, address)
+            yield "mirror", self._mirror.below(self._folder(file), file.name)
         for url in () if near else file.urls:
-            yield _web_source("official", self._outside, Address(url))
+            yield "official", Address(url)
 
-    def _take(self, source: _Source, file: RemoteFile, cached: Path) -> Fetched:
-        """Copy `file` from `source` into the cache, if it is right; note and tell if it is not."""
-        key = (file.name, source.shown)
-        if key in self._failed:
-            raise self._failed[key]
+    def _take(
+        self, source: Path | Address, shown: str, file: RemoteFile, cached: Path, origin: RealOrigin
+    ) -> None:
+        """Copy `file` from `source` into the cache if it is right; log and remember if it is not.
+
+        Raises:
+            UnavailableError: the source does not have it.
+            CorruptError: the source has another file.
+        """
+        if (file.name, shown) in self._failed:
+            raise self._failed[file.name, shown]
+        try:
+            with atomic(cached) as temporary:
+                if isinstance(source, Address):
+                    self._download(source, file, temporary)
+                else:
+                    _copy(source, temporary)
+                _check(temporary, file)
+                # first the note, then the file: no file is ever there without its note
+                write_text(_origin_path(cached), f"{origin}\n")
+        except (UnavailableError, CorruptError) as error:
+            self._failed[file.name, shown] = error
+            log.warning("%s: %s: %s", self._name, shown, error)
+            raise
+        log.info("%s/%s: fetched from %s", self._folder(file), file.name, shown)
+
+    def _download(self, address: Address, file: RemoteFile, to: Path) -> None:
+        """Download what is at `address`. Netrc files and proxies count as with requests."""
+        import pooch  # takes a quarter of a second
+        import requests
+
+        server = urlsplit(address.url).netloc
+        if server in self._silent:
+            raise UnavailableError("did not answer a moment ago")
+        # what is packed with gzip is to come as it is
+        headers = {"User-Agent": f"nodewise/{__version__}", "Accept-Encoding": "identity"}
         label = f"{self._folder(file)}/{file.name}"
         try:
-            stream, length = source.open()
-            with closing(stream), atomic(cached) as temporary, progress(label, length) as advance:
-                _copy(stream, length, temporary, _most_bytes(file), advance)
-                _check(temporary, file)
-                # First the note, then the file: no file is ever there without its note.
-                write_text(_origin_path(cached), f"{source.origin}\n")
-        except (UnavailableError, CorruptError) as error:
-            self._failed[key] = error
-            log.warning("%s: %s: %s", self._name, source.shown, error)
-            raise
-        log.info("%s: fetched from %s", label, source.shown)
-        return Fetched(cached, source.origin)
+            with progress(label, None if file.gzipped else file.content_bytes) as advance:
+                download = pooch.HTTPDownloader(
+                    progressbar=_Bar(advance, _most_bytes(file)),
+                    chunk_size=CHUNK,
+                    timeout=TIMEOUT_S,
+                    headers=headers,
+                    auth=address.auth,
+                )
+                download(address.url, str(to), None)
+        except requests.HTTPError as error:
+            raise UnavailableError(f"answers HTTP {error.response.status_code}") from error
+        except requests.RequestException as error:
+            # not its text, which may hold credentials, such as a proxy's
+            reason = f"cannot be downloaded ({type(error).__name__})"
+            if isinstance(error, requests.exceptions.ChunkedEncodingError):
+                reason = "broke off"
+            elif isinstance(error, requests.Timeout):
+                reason = f"no answer within {TIMEOUT_S:.0f} s"
+            elif isinstance(error, requests.ConnectionError):
+                reason = "cannot be reached"
+            if isinstance(error, requests.Timeout | requests.ConnectionError):
+                self._silent.add(server)
+            raise UnavailableError(reason) from None
 
 
-def _web_source(origin: RealOrigin, web: Web, address: Address) -> _Source:
-    def open_() -> tuple[_Stream, int | None]:
-        response = web.open(address)
-        return response, response.length
+class _Bar:
+    """What pooch needs of a progress bar of tqdm; it also stops a download that is too long."""
 
-    return _Source(origin, address.url, open_)
+    total = 0
+
+    def __init__(self, advance: Callable[[int], None], limit: int) -> None:
+        self._advance, self._left = advance, limit + CHUNK  # chunks are counted whole
+
+    def update(self, amount: int) -> None:
+        self._advance(amount)
+        self._left -= amount
+        if self._left < 0:
+            raise CorruptError("has more bytes than expected")
+
+    def reset(self) -> None:
+        """Start again: pooch counts a whole download once more at its end."""
+        self._advance, self._left = lambda amount: None, self.total
+
+    def close(self) -> None:
+        """Do nothing: the bar ends with its block."""
 
 
-def _open_file(path: Path) -> tuple[_Stream, int | None]:
+def _copy(source: Path, to: Path) -> None:
     try:
-        if not path.is_file():
+        if not source.is_file():
             raise UnavailableError("no such file")
-        return path.open("rb"), path.stat().st_size
+        file = source.open("rb")
     except OSError as error:
         raise UnavailableError(f"cannot be read ({error.strerror})") from error
+    with file, to.open("wb") as copy:
+        shutil.copyfileobj(file, copy)
 
 
 def _most_bytes(file: RemoteFile) -> int:
     """Return the most bytes that `file` can have: gzip, at its worst, adds a little."""
     size = file.content_bytes
     return size + size // 100 + 2**16 if file.gzipped else size
-
-
-def _copy(
-    stream: _Stream, length: int | None, to: Path, limit: int, advance: Callable[[int], None]
-) -> None:
-    """Write the bytes of `stream` to `to`.
-
-    Raises:
-        CorruptError: there are more than `limit`.
-        UnavailableError: fewer came than the announced `length`, or they come too slowly.
-        OSError: `to` cannot be written.
-    """
-    if length is not None and length > limit:
-        raise CorruptError(f"has {length:,} bytes, expected at most {limit:,}")
-    received, began = 0, time.monotonic()
-    with to.open("wb") as file:
-        while chunk := _read(stream):
-            file.write(chunk)
-            received += len(chunk)
-            advance(len(chunk))
-            if received > limit:
-                raise CorruptError(f"has more than the expected {limit:,} bytes")
-            if time.monotonic() - began > TIMEOUT_S + received / SLOWEST:
-                raise UnavailableError(f"slower than {SLOWEST} bytes a second")
-    if length is not None and received < length:
-        raise UnavailableError(f"broke off after {received:,} of {length:,} bytes")
-
-
-def _read(stream: _Stream) -> bytes:
-    try:
-        return stream.read1(CHUNK)
-    except (OSError, HTTPException) as error:
-        raise UnavailableError(f"broke off ({type(error).__name__})") from error
 
 
 def _check(path: Path, file: RemoteFile) -> None:

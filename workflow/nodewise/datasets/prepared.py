@@ -12,7 +12,6 @@ from pydantic import Field, ValidationError, model_validator
 
 from nodewise.cells import Frozen, Name
 from nodewise.datasets.facts import FileName, Sha256
-from nodewise.datasets.folders import exclusive
 from nodewise.errors import UserError
 from nodewise.files import atomic, write_json
 from nodewise.misfits import first_misfit, read_json
@@ -154,12 +153,12 @@ def write(
         )
     except ValidationError as error:
         raise UserError(f"{dataset}: {first_misfit(error)}") from error
-    with exclusive(out):
-        (out / MANIFEST).unlink(missing_ok=True)
-        for name, array in arrays._asdict().items():
-            with atomic(out / f"{name}.npy") as temporary, temporary.open("wb") as file:
-                np.save(file, _stored(array), allow_pickle=False)
-        write_json(out / MANIFEST, manifest.model_dump(mode="json"))
+    out.mkdir(parents=True, exist_ok=True)
+    (out / MANIFEST).unlink(missing_ok=True)
+    for name, array in arrays._asdict().items():
+        with atomic(out / f"{name}.npy") as temporary, temporary.open("wb") as file:
+            np.save(file, _stored(array), allow_pickle=False)
+    write_json(out / MANIFEST, manifest.model_dump(mode="json"))
     return manifest
 
 

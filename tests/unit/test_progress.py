@@ -1,37 +1,12 @@
-"""One run at a time writes to a folder; the progress bar shows only to people who wait."""
+"""The progress bar shows only to people who wait at a terminal."""
 
 import io
-import logging
 import sys
-import threading
 
 import pytest
 
 from nodewise import progress as progress_module
-from nodewise.datasets.folders import exclusive
 from nodewise.progress import progress, share_done
-
-
-def test_a_second_run_waits_for_the_first(tmp_path, caplog):
-    caplog.set_level(logging.INFO)
-    order = []
-    inside = threading.Event()
-
-    def second():
-        inside.wait()
-        with exclusive(tmp_path):
-            order.append("second")
-
-    thread = threading.Thread(target=second)
-    thread.start()
-    with exclusive(tmp_path):
-        inside.set()
-        thread.join(0.3)
-        assert thread.is_alive()
-        order.append("first")
-    thread.join(10)
-    assert order == ["first", "second"]
-    assert "waiting" in caplog.text
 
 
 class Terminal(io.StringIO):
