@@ -1,8 +1,6 @@
-"""Archives: read in memory, entry by entry; what no dataset needs is refused, and named."""
+"""Archives are read in memory, entry by entry; a damaged entry is named."""
 
-import gzip
 import io
-import stat
 import tarfile
 import zipfile
 
@@ -11,10 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import make_datasets as make
-from nodewise.datasets.formats import archives
 from nodewise.datasets.formats.archives import open_zip, tar_gz_files
-
-LIMIT = 1000
 
 
 def zip_path(tmp_path, entries, method=zipfile.ZIP_DEFLATED):
@@ -38,12 +33,12 @@ def tar_path(tmp_path, entries):
 
 
 def read_zip(path):
-    with open_zip(path, LIMIT) as (names, read):
+    with open_zip(path) as (names, read):
         return {name: read(name) for name in names}
 
 
 def read_tar(path):
-    return dict(tar_gz_files(path, LIMIT))
+    return dict(tar_gz_files(path))
 
 
 READERS = {zip_path: read_zip, tar_path: read_tar}
@@ -56,88 +51,22 @@ def kind(request):
 
 def test_files_are_read_and_folders_passed_over(tmp_path, kind):
     write, read = kind
-    entries = [("a/b.txt", b"one"), ("a/ü.txt", b""), ("c", b"x" * LIMIT)]
+    entries = [("a/b.txt", b"one"), ("a/ü.txt", b""), ("c", b"x" * 1000)]
     assert read(write(tmp_path, entries)) == dict(entries)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "/etc/passwd", "../x", "a/../../x", "a/..", "..", ".", "a//b", "./a", "a\\..\\b", "C:x",
-        "a\nb", "a\x1b[31m", "\x7f", "//x",
-    ],
-)  # fmt: skip
-def test_names_that_could_leave_their_folder_or_mislead(tmp_path, kind, name):
-    write, read = kind
-    with pytest.raises(ValueError, match="not a plain name") as caught:
-        read(write(tmp_path, [("good", b""), (name, b"x")]))
-    assert "\n" not in str(caught.value)
-    assert "\x1b" not in str(caught.value)
-
-
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-@pytest.mark.parametrize("again", ["a", "a/"])
-def test_a_name_that_comes_twice(tmp_path, kind, again):
-    write, read = kind
-    if write is tar_path and again.endswith("/"):
-        again = tarfile.TarInfo("a")
-        again.type = tarfile.DIRTYPE
-    with pytest.raises(ValueError, match="is there twice"):
-        read(write(tmp_path, [("a", b"x"), (again, b"")]))
-
-
-def test_an_entry_that_is_too_large(tmp_path, kind):
-    write, read = kind
-    with pytest.raises(ValueError, match=r"^big: 1,001 bytes, expected at most 1,000$"):
-        read(write(tmp_path, [("big", b"x" * (LIMIT + 1))]))
-
-
-def test_all_entries_together_are_too_large(tmp_path, kind, monkeypatch):
-    write, read = kind
-    path = write(tmp_path, [(str(number), b"x" * LIMIT) for number in range(4)])
-    monkeypatch.setattr(archives, "MAX_CONTENT_BYTES", 3 * LIMIT)
-    with pytest.raises(ValueError, match=r"3: up to here more than|more than any dataset needs"):
-        read(path)
-
-
-@pytest.mark.parametrize("mode", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR])
-def test_links_and_devices_in_a_zip_file(tmp_path, mode):
-    entry = zipfile.ZipInfo("link")
-    entry.external_attr = (mode | 0o777) << 16
-    with pytest.raises(ValueError, match=r"^link: is a link or a device$"):
-        read_zip(zip_path(tmp_path, [(entry, b"/etc/passwd")]))
+@pytest.mark.parametrize("name", ["../x", "a/../../x"])
+def test_a_tar_entry_that_leaves_its_folder_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match="outside the destination"):
+        read_tar(tar_path(tmp_path, [("good", b""), (name, b"x")]))
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
-def test_links_and_devices_in_a_tar_file(tmp_path, kind):
+def test_links_that_leave_a_tar_file_and_devices_are_refused(tmp_path, kind):
     entry = tarfile.TarInfo("link")
     entry.type, entry.linkname = kind, "/etc/passwd"
-    with pytest.raises(ValueError, match=r"^link: is a link or a device$"):
+    with pytest.raises(ValueError, match=r"^link: "):
         read_tar(tar_path(tmp_path, [(entry, b"")]))
-
-
-def test_a_bomb_in_a_zip_file(tmp_path):
-    path = zip_path(tmp_path, [("bomb", bytes(20_000_000))])
-    with (
-        pytest.raises(ValueError, match=r"^bomb: unpacks from 19,\d{3} to 20,000,000 bytes$"),
-        open_zip(path, 2**30),
-    ):
-        pytest.fail("not reached")
-
-
-def test_a_bomb_in_a_tar_file(tmp_path):
-    path = tar_path(tmp_path, [("bomb", bytes(20_000_000))])
-    with pytest.raises(ValueError, match=r"^bomb: damaged here .*more than any dataset needs"):
-        dict(tar_gz_files(path, 2**30))
-
-
-def test_a_tar_file_whose_header_is_a_bomb(tmp_path):
-    header = tarfile.TarInfo("pax")
-    header.type, header.size = tarfile.XHDTYPE, 2**32
-    path = tmp_path / "a.tar.gz"
-    path.write_bytes(gzip.compress(header.tobuf() + bytes(20_000_000)))
-    with pytest.raises(ValueError, match="unpacks to more than any dataset needs"):
-        read_tar(path)
 
 
 def test_a_zip_entry_that_holds_more_than_it_says(tmp_path):
@@ -149,16 +78,14 @@ def test_a_zip_entry_that_holds_more_than_it_says(tmp_path):
         read_zip(path)
 
 
-def test_encrypted_or_unusually_packed(tmp_path):
+def test_an_encrypted_entry_is_named(tmp_path):
     path = zip_path(tmp_path, [("a", b"x" * 50)])
     content = bytearray(path.read_bytes())
-    at = content.index(b"PK\1\2") + 8  # flags, in the directory at the end
-    content[at] |= 1
+    for start in (b"PK\1\2", b"PK\3\4"):
+        content[content.index(start) + (8 if start == b"PK\1\2" else 6)] |= 1
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"^a: is encrypted$"):
+    with pytest.raises(ValueError, match=r"^a: damaged .*encrypted"):
         read_zip(path)
-    with pytest.raises(ValueError, match=r"^a: is packed in another way"):
-        read_zip(zip_path(tmp_path, [("a", b"x" * 50)], zipfile.ZIP_LZMA))
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar.gz"])
@@ -205,4 +132,4 @@ def test_any_damage_gives_the_files_or_a_value_error(tmp_path_factory, data):
         found = read(path)
     except ValueError:
         return
-    assert all(isinstance(value, bytes) and len(value) <= LIMIT for value in found.values())
+    assert all(isinstance(value, bytes) for value in found.values())

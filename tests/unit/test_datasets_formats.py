@@ -86,7 +86,7 @@ def test_cifar_binary_is_read_by_planes_and_in_order(tmp_path):
     [
         ({"data_batch_3.bin": None}, "cifar-10-batches-bin/data_batch_3.bin: not there"),
         ({"data_batch_3.bin": b"x" * 100}, "data_batch_3.bin: 100 bytes, expected 2 × 145"),
-        ({"test_batch.bin": b"x" * 1000}, "test_batch.bin: 1,000 bytes, expected at most 580"),
+        ({"test_batch.bin": b"x" * 1000}, "test_batch.bin: 1,000 bytes, expected 4 × 145"),
         ({"more.bin": b""}, "cifar-10-batches-bin/more.bin: not expected"),
     ],
 )
@@ -169,7 +169,7 @@ CAT = "all/cat/0002.jpg"
         ({CAT: b""}, f"{CAT}: not a JPEG picture"),
         ({CAT: b"<html>"}, f"{CAT}: not a JPEG picture"),
         ({CAT: b"\x89PNG\r\n\x1a\n" + bytes(50)}, f"{CAT}: not a JPEG picture"),
-        ({CAT: bytes(2**22 + 1)}, f"{CAT}: 4,194,305 bytes, expected at most"),
+        ({"all/cat/../../1.jpg": b""}, "all/cat/../../1.jpg: not expected"),
         ({"all/cow/0001.jpg": make.jpeg((0, 0, 0))}, "all/cow/0001.jpg: not expected"),
         ({"0001.jpg": make.jpeg((0, 0, 0))}, "0001.jpg: not expected"),
         ({"all/cat/more/1.jpg": make.jpeg((0, 0, 0))}, "all/cat/more/1.jpg: not expected"),

@@ -45,9 +45,8 @@ class CifarBinary(BaseRelease):
         each = {name: facts.train_examples // len(TRAIN) for name in TRAIN}
         each |= dict.fromkeys(TEST, facts.test_examples)
         parts: dict[str, tuple[Bytes, Bytes]] = {}
-        row = 1 + int(np.prod(facts.shape))
         try:
-            for path, content in tar_gz_files(paths[self.file.name], max(each.values()) * row):
+            for path, content in tar_gz_files(paths[self.file.name]):
                 name = path.removeprefix(f"{FOLDER}/")
                 if name in each:
                     parts[name] = _parse(path, content, each[name], facts.shape)

@@ -15,8 +15,6 @@ from nodewise.datasets.formats.labelled import Item, labelled
 from nodewise.datasets.formats.release import BaseRelease
 from nodewise.datasets.prepared import Arrays
 
-MAX_PICTURE_BYTES = 2**22
-
 Folder = Annotated[str, StringConstraints(pattern=r"^\w+(/\w+)*$", max_length=100)]
 
 
@@ -43,7 +41,7 @@ class ImageZip(BaseRelease):
     ) -> Arrays:
         """Return the decoded pictures."""
         try:
-            with open_zip(paths[self.file.name], MAX_PICTURE_BYTES) as (names, read):
+            with open_zip(paths[self.file.name]) as (names, read):
                 train, test = labelled(names, self.folders, facts, ".jpg")
                 return Arrays(
                     *_decode_all(train, read, facts.shape, advance),

@@ -16,7 +16,6 @@ from nodewise.datasets.formats.labelled import labelled
 from nodewise.datasets.formats.release import BaseRelease
 from nodewise.datasets.prepared import Arrays
 
-MAX_TEXT_BYTES = 2**20
 PADDING, START, END, UNKNOWN = "[PAD]", "[CLS]", "[SEP]", "[UNK]"
 _CHUNK = 250  # texts tokenised at a time
 # BERT drops control characters; the tokeniser would split a word at them.
@@ -58,7 +57,7 @@ class ReviewZip(BaseRelease):
         except ValueError as error:
             raise ValueError(f"{self.vocabulary.name}: {error}") from error
         try:
-            with open_zip(paths[self.file.name], MAX_TEXT_BYTES) as (names, read):
+            with open_zip(paths[self.file.name]) as (names, read):
                 readme = f"{self.folder}/README"
                 parts = labelled(names, [self.folder], facts, ".txt", besides=[readme])
                 texts = [[_text(name, read(name)) for name, _ in items] for items in parts]
