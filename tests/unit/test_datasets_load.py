@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import make_datasets
-from nodewise.datasets import load, prepare
+from nodewise.datasets import check_arrays, load, prepare
 from nodewise.errors import UserError
 
 
@@ -101,6 +101,29 @@ def test_a_truncated_array(manifest):
     path = manifest.with_name("x_test.npy")
     path.write_bytes(path.read_bytes()[:-1])
     assert "x_test.npy" in refused(manifest)
+
+
+def test_bytes_that_changed_since_they_were_prepared_are_found(manifest):
+    assert check_arrays(manifest) == load(manifest).manifest
+    path = manifest.with_name("x_train.npy")
+    content = bytearray(path.read_bytes())
+    content[-500:] = bytes(byte ^ 1 for byte in content[-500:])
+    path.write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        check_arrays(manifest)
+    assert str(caught.value) == (
+        f"{path}: changed since it was prepared; prepare it again: "
+        f"nodewise prepare-dataset sample --out {path.parent}"
+    )
+
+
+def test_a_manifest_of_before_there_were_digests(manifest):
+    told = json.loads(manifest.read_text())
+    del told["arrays"]
+    manifest.write_text(json.dumps(told))
+    assert refused(manifest) == (
+        f"{manifest}: arrays: required, but not there; prepare the dataset again"
+    )
 
 
 @pytest.mark.parametrize(

@@ -337,6 +337,6 @@ def test_the_manifest_is_plain_json_without_paths(place):
     text = (place.out / "manifest.json").read_text()
     assert str(place.root) not in text
     assert set(json.loads(text)) == {
-        "dataset", "title", "origin", "note", "seed", "sha256", "files", "train_examples",
+        "dataset", "title", "origin", "note", "seed", "sha256", "arrays", "files", "train_examples",
         "test_examples", "shape", "dtype", "classes", "licence", "licence_url",
     }  # fmt: skip

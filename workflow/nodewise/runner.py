@@ -101,7 +101,8 @@ def measure(
     is called if another is.
 
     Raises:
-        UserError: a manifest cannot be read, or is not one that the cell and its study permit.
+        UserError: a manifest cannot be read, is not one that the cell and its study permit, or the
+            prepared data changed.
         OSError: the record or a log cannot be written.
     """
     settle_environment()
@@ -112,7 +113,7 @@ def measure(
 
     if weights:
         from nodewise.weights import read_weights
-    source = datasets.load(manifest).manifest
+    source = datasets.check_arrays(manifest)
     pretrained = read_weights(weights) if weights else None
     check_writable(output)
     check_inputs(cell, source, pretrained, config)

@@ -6,7 +6,7 @@ mine = shard(manifest.train_examples, workers=4, rank=0, seed=1)
 """
 
 from nodewise.datasets.preparation import prepare
-from nodewise.datasets.prepared import Dataset, Manifest, load
+from nodewise.datasets.prepared import Dataset, Manifest, check_arrays, load
 from nodewise.datasets.sharding import shard
 
-__all__ = ["Dataset", "Manifest", "load", "prepare", "shard"]
+__all__ = ["Dataset", "Manifest", "check_arrays", "load", "prepare", "shard"]

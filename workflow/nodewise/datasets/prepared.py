@@ -44,13 +44,23 @@ class ManifestFile(Frozen):
     origin: Literal["official", "mirror"]
 
 
+class ArrayDigests(Frozen):
+    """The SHA-256 of the bytes of each array (little-endian, C order)."""
+
+    x_train: Sha256
+    y_train: Sha256
+    x_test: Sha256
+    y_test: Sha256
+
+
 class Manifest(Frozen):
     """What a prepared dataset is. Equal content gives equal text, wherever it came from last.
 
     `origin` is "official" if every file came from its official address, "mirror" if at least one
     came from a mirror, "generated" for a stand-in, "own" for a user's own data; the last two have
     no `files`. `note` tells how the examples differ from the official ones. `seed` is that of a
-    stand-in. `sha256` is over the four arrays, see `arrays_sha256`.
+    stand-in. `sha256` is over the four arrays, see `arrays_sha256`; `arrays` has the SHA-256 of
+    the bytes of each, by which `check_arrays` finds one that changed.
     """
 
     dataset: Name
@@ -59,6 +69,7 @@ class Manifest(Frozen):
     note: str | None = None
     seed: int | None = None
     sha256: Sha256
+    arrays: ArrayDigests
     files: tuple[ManifestFile, ...] = ()
     train_examples: int = Field(ge=1)
     test_examples: int = Field(ge=1)
@@ -143,6 +154,7 @@ def write(
             seed=seed,
             files=files,
             sha256=arrays_sha256(arrays),
+            arrays=ArrayDigests(**{n: _array_sha256(a) for n, a in arrays._asdict().items()}),
             train_examples=len(arrays.y_train),
             test_examples=len(arrays.y_test),
             shape=arrays.x_train.shape[1:],
@@ -160,6 +172,10 @@ def write(
             np.save(file, _stored(array), allow_pickle=False)
     write_json(out / MANIFEST, manifest.model_dump(mode="json"))
     return manifest
+
+
+def _array_sha256(array: Array) -> str:
+    return hashlib.sha256(_stored(array).data).hexdigest()
 
 
 def _stored(array: Array) -> Array:
@@ -204,6 +220,27 @@ def load(manifest: Path) -> Dataset:
         kind = told.dtype if letter == "x" else "uint8"
         arrays[name] = _open_array(manifest.parent / f"{name}.npy", shape, np.dtype(kind))
     return Dataset(told, **arrays)
+
+
+def check_arrays(manifest: Path) -> Manifest:
+    """Check the arrays of a prepared dataset against their digests; return its manifest.
+
+    It reads every byte, so a launcher does it once and its workers only `load`.
+
+    Raises:
+        UserError: as `load`, or an array changed since it was prepared.
+    """
+    data = load(manifest)
+    told = data.manifest
+    for name, digest in told.arrays:
+        if _array_sha256(getattr(data, name)) != digest:
+            own = told.origin == "own"
+            what = "own-dataset FILE.py:FUNCTION" if own else f"dataset {told.dataset}"
+            raise UserError(
+                f"{manifest.parent / name}.npy: changed since it was prepared; prepare it again: "
+                f"nodewise prepare-{what} --out {manifest.parent}"
+            )
+    return told
 
 
 def _open_array(path: Path, shape: tuple[int, ...], kind: np.dtype[Any]) -> Array:
