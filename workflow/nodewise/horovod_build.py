@@ -1,11 +1,10 @@
-"""Builds Horovod 0.28.1, its last release, for the TensorFlow that is installed.
+"""Build Horovod 0.28.1, its last release, for the TensorFlow that is installed.
 
-There is no wheel of it, and its source needs changes; its version is then 0.28.1+nodewise. All
-of it goes to a folder of its own, which Horovod's cells add to their path; the project's
-environment stays as it is. Horovod is under the Apache License 2.0, like the project.
+There is no wheel of it, and its source needs changes; its version is then 0.28.1+nodewise. pip
+downloads, checks and compiles it into a folder of its own, which Horovod's cells add to their path;
+the project's environment stays as it is. Horovod is under the Apache License 2.0, like the project.
 """
 
-import fcntl
 import json
 import os
 import shutil
@@ -18,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+
+from filelock import FileLock
 
 from nodewise.errors import UserError
 from nodewise.files import check_writable, write_json
@@ -82,14 +83,13 @@ def build(out: Path) -> str | None:
     if missing(out) is None:
         return None
     check_writable(manifest)
-    with (out / "build.log").open("a", encoding="utf-8") as log:
-        fcntl.flock(log, fcntl.LOCK_EX)  # wait for another who builds it
+    with FileLock(out / ".lock"):  # wait for another run that builds it
         if missing(out) is None:
             return None
         manifest.unlink(missing_ok=True)  # from here until it is back, there is no Horovod
-        log.truncate(0)
         try:
-            _build(out, _Steps(log.fileno(), Path(log.name)))
+            with (out / "build.log").open("w", encoding="utf-8") as log:
+                _build(out, _Steps(log.fileno(), Path(log.name)))
         except UserError as error:
             write_json(manifest, {"missing": str(error)})
             return str(error)
@@ -217,7 +217,7 @@ def _fetched(folder: Path, steps: _Steps) -> Path:
 
 def _patched(archive: Path, folder: Path) -> Path:
     with tarfile.open(archive) as packed:
-        packed.extractall(folder)  # noqa: S202 (its hash is known; early 3.11 has no filters)
+        packed.extractall(folder, filter="data")
     source = folder / f"horovod-{VERSION}"
     _change(source)
     return source
