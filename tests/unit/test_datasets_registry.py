@@ -62,13 +62,6 @@ def test_a_wrong_entry_is_one_clear_line(tmp_path, change, told):
     assert "\n" not in str(caught.value)
 
 
-def test_a_date_that_is_none_is_one_clear_line(tmp_path):
-    path = tmp_path / "r.yaml"
-    path.write_text("sample: {title: 2024-13-01}")
-    with pytest.raises(UserError, match=r"not YAML \(month must be"):
-        read_registry(path)
-
-
 @pytest.mark.parametrize(
     ("key", "value"),
     [

@@ -431,7 +431,7 @@ def test_faster_is_the_ratio_of_throughputs_on_the_same_nodes():
     ("text", "told"),
     [
         ("- {study: a}", "required"),
-        ("- [", "not YAML"),
+        ("- [", "cannot be read as YAML"),
         (
             "- {study: a, says: b, where: c, decided_by: d, rule: guess}",
             "unknown rule guess",

@@ -40,7 +40,7 @@ def test_every_kind_of_number_is_explained():
         ("- {term: A, means: b}\n- {term: a, means: c}", "twice"),
         ("- {term: A, means: b, see: [C]}", "'C', which is not a term"),
         ("- {term: A}", "required"),
-        ("- [", "not YAML"),
+        ("- [", "cannot be read as YAML"),
     ],
 )
 def test_a_misfit_glossary_is_one_clear_line(tmp_path, text, told):

@@ -23,11 +23,15 @@ def refusal(strategy, nodes, **options):
         (4, {"updates": 1}, "options.updates: allowed: 2 to 3, not 1"),
         (4, {"updates": -2}, "options.updates: allowed: 2 to 3, not -2"),
         (2, {"updates": 2}, "options.updates: only with 3 or more nodes, not 2"),
-        (4, {"updates": True}, "options.updates: must be a valid integer, not True"),
-        (2, {"bound": -1}, "options.bound: must be greater than or equal to 0, not -1"),
+        (4, {"updates": True}, "options.updates: true is not allowed, must be a whole number"),
+        (2, {"bound": -1}, "options.bound: -1 is not allowed, must be at least 0"),
         (2, {"servers": 3}, "options.servers: at most 2, the nodes; not 3"),
-        (2, {"servers": 0}, "options.servers: must be greater than or equal to 1, not 0"),
-        (2, {"scale_by_staleness": 1}, "options.scale_by_staleness: must be a valid boolean"),
+        (2, {"servers": 0}, "options.servers: 0 is not allowed, must be at least 1"),
+        (
+            2,
+            {"scale_by_staleness": 1},
+            "options.scale_by_staleness: 1 is not allowed, must be",
+        ),
         (2, {"stale": 1}, "options.stale: "),
     ],
 )
@@ -58,13 +62,13 @@ def test_async_sgd_takes_all_options_together():
         ({"method": "gzip"}, "options.method: "),
         (
             {"threshold": 0},
-            "options.threshold: must be greater than or equal to 0.000000001, not 0",
+            "options.threshold: 0 is not allowed, must be at least 1e-09",
         ),
         (
             {"threshold": float("nan")},
-            "options.threshold: must be less than or equal to 1000000000",
+            "options.threshold: nan is not allowed, must be at most 1e+09",
         ),
-        ({"method": "top_k", "share": 1.5}, "options.share: must be less than or equal to 1"),
+        ({"method": "top_k", "share": 1.5}, "options.share: 1.5 is not allowed, must be at most 1"),
         ({"method": "top_k", "values": "float64"}, "options.values: "),
         ({"share": 0.1}, "options.share: only with method top_k, not threshold"),
         ({"values": "float16"}, "options.values: only with method top_k, not threshold"),
@@ -77,7 +81,7 @@ def test_async_sgd_takes_all_options_together():
             {"warmup_steps": 9, "warmup_nodes": 4},
             "options.warmup_nodes: at most 3, the nodes; not 4",
         ),
-        ({"warmup_steps": -1}, "options.warmup_steps: must be greater than or equal to 0, not -1"),
+        ({"warmup_steps": -1}, "options.warmup_steps: -1 is not allowed, must be at least 0"),
     ],
 )
 def test_compressed_sgd_refuses(options, said):
@@ -94,12 +98,22 @@ def test_compressed_sgd_takes_the_options_of_each_method():
 @pytest.mark.parametrize(
     ("strategy", "nodes", "options", "said"),
     [
-        ("model_parallel", 2, {"micro_batches": 0}, "options.micro_batches: must be greater than"),
-        ("model_parallel", 2, {"micro_batches": 1.5}, "options.micro_batches: must be a valid int"),
+        (
+            "model_parallel",
+            2,
+            {"micro_batches": 0},
+            "options.micro_batches: 0 is not allowed, ",
+        ),
+        (
+            "model_parallel",
+            2,
+            {"micro_batches": 1.5},
+            "options.micro_batches: 1.5 is not allowed, ",
+        ),
         ("model_parallel", 2, {"groups": 2}, "options.groups: "),
         ("hybrid", 3, {}, "options.groups: must divide 3, the nodes: 1, 3; not 2"),
         ("hybrid", 4, {"groups": 8}, "options.groups: must divide 4, the nodes: 1, 2, 4; not 8"),
-        ("hybrid", 4, {"groups": 0}, "options.groups: must be greater than or equal to 1, not 0"),
+        ("hybrid", 4, {"groups": 0}, "options.groups: 0 is not allowed, must be at least 1"),
     ],
 )
 def test_pipelines_refuse(strategy, nodes, options, said):
@@ -121,7 +135,10 @@ def test_pipelines_by_default_have_whole_batches_and_two_groups():
         ({"period": True}, "options.period: must be epoch, or steps: 1 to 1,000,000; not True"),
         ({"period": 1.0}, "options.period: must be epoch, or steps: 1 to 1,000,000; not 1.0"),
         ({"period": None}, "options.period: must be epoch, or steps: 1 to 1,000,000; not None"),
-        ({"optimizer_state": "shared"}, "options.optimizer_state: must be 'kept', 'averaged' or "),
+        (
+            {"optimizer_state": "shared"},
+            "options.optimizer_state: 'shared' is not allowed",
+        ),
         ({"every": 5}, "options.every: "),
     ],
 )
@@ -141,7 +158,7 @@ def test_multi_worker_mirrored_is_a_ring_unless_told_otherwise():
     assert checked("multi_worker_mirrored", 3, collective="star").model_dump() == {
         "collective": "star"
     }
-    said = "options.collective: must be 'ring' or 'star', not 'tree'"
+    said = "options.collective: 'tree' is not allowed, must be 'ring' or 'star'"
     assert refusal("multi_worker_mirrored", 3, collective="tree") == said
 
 
@@ -149,8 +166,8 @@ def test_multi_worker_mirrored_is_a_ring_unless_told_otherwise():
     ("options", "said"),
     [
         ({"servers": 4}, "options.servers: at most 3, the nodes; not 4"),
-        ({"servers": 0}, "options.servers: must be greater than or equal to 1, not 0"),
-        ({"servers": 1.0}, "options.servers: must be a valid integer, not 1.0"),
+        ({"servers": 0}, "options.servers: 0 is not allowed, must be at least 1"),
+        ({"servers": 1.0}, "options.servers: 1.0 is not allowed, must be a whole number"),
         ({"bound": 1}, "options.bound: "),
     ],
 )

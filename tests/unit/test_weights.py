@@ -198,7 +198,7 @@ def test_a_manifest_tells_one_story(origin, file, sha256, reason):
         ({"content_md5": "123"}, "file.content_md5"),
         ({"content_sha256": "0" * 64}, "file: give either content_sha256 or content_md5"),
         ({"content_md5": None}, "file: give either content_sha256 or content_md5"),
-        ({"urls": ["ftp://example.org/sample.h5"]}, "file.urls.0"),
+        ({"urls": ["ftp://example.org/sample.h5"]}, "file.urls[0]"),
         ({"urls": []}, "file.urls"),
         ({"content_bytes": 0}, "file.content_bytes"),
         ({"size": 3}, "file.size"),
@@ -214,7 +214,7 @@ def test_unknown_weights_and_unreadable_registries(tmp_path):
     with pytest.raises(UserError, match="cannot be read"):
         find(registry, "sample")
     registry.write_text("a: [")
-    with pytest.raises(UserError, match="not YAML"):
+    with pytest.raises(UserError, match="cannot be read as YAML"):
         find(registry, "sample")
     registry.write_text(yaml.safe_dump({"sample": entry()}))
     with pytest.raises(UserError, match=r"'other' are no weights of .*; allowed: sample"):

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import yaml
 from pydantic import ValidationError
 
 from nodewise.cells import Cell, Emulated
@@ -21,7 +20,7 @@ from nodewise.config import own_dataset_name, told_apart
 from nodewise.errors import UserError
 from nodewise.files import check_writable
 from nodewise.measure.provenance import told
-from nodewise.misfits import NOT_YAML, first_misfit
+from nodewise.misfits import NOT_YAML, first_misfit, load_yaml
 from nodewise.models import registry, weights_of
 from nodewise.records import Record
 from nodewise.runner import measure, settle_environment
@@ -141,9 +140,9 @@ def _chosen(pairs: tuple[str, ...]) -> dict[str, Any]:
         if not equals or name in chosen:
             raise UserError(f"--option {pair}: give each option once, as name=value")
         try:
-            chosen[name] = yaml.safe_load(value)
+            chosen[name] = load_yaml(value)
         except NOT_YAML as error:
-            raise UserError(f"--option {pair}: the value is no YAML") from error
+            raise UserError(f"--option {pair}: the value cannot be read as YAML") from error
     return chosen
 
 

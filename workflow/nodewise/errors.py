@@ -3,11 +3,19 @@
 import errno
 
 
+def one_line(text: str) -> str:
+    """Return `text` with what a terminal does not print, such as a newline, as an escape."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+
+
 class UserError(Exception):
     """A mistake that the user can mend; its text is one line: what, where, what is allowed.
 
     The command line prints it without a traceback and exits with code 2.
     """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(one_line(text))
 
 
 class RefusedError(UserError):
