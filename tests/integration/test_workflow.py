@@ -298,8 +298,8 @@ def refused(project: Path, *arguments: str) -> list[str]:
 
 def test_a_mistake_in_the_study_is_one_line_before_any_job(project):
     write_study(project, changed("steps", batches=[0]))
-    where = "nodewise: config/small.yaml: experiments.steps.batches.0"
-    assert refused(project) == [f"{where}: must be greater than or equal to 1, not 0"]
+    where = "nodewise: config/small.yaml: experiments.steps.batches[0]"
+    assert refused(project) == [f"{where}: 0 is not allowed, must be at least 1"]
 
 
 @pytest.mark.parametrize("more", [["config/smoke.yaml"], ["--config", "seed=7"]])

@@ -1,12 +1,13 @@
 """A configuration is checked before any job starts; a mistake is one line that says what to do."""
 
 import copy
+import time
 from pathlib import Path
 
 import pytest
 import yaml
 
-from nodewise.config import read_config
+from nodewise.config import Config, read_config
 from nodewise.errors import UserError
 
 ALL = sorted(path.stem for path in Path("config").glob("*.yaml"))
@@ -120,10 +121,18 @@ def test_repeats_interleave_over_nodes(tmp_path):
         ("sed", 1, "sed: unknown key; allowed here: cell_time_limit_s, changes, cluster, data"),
         ("experiments.steps.batchs", [1], "experiments.steps.batchs: unknown key; allowed here"),
         ("experiments.steps.extent.step", 1, "extent.step: unknown key; allowed here: epochs"),
-        ("experiments.steps.batches", [0], "batches.0: must be greater than or equal to 1, not 0"),
-        ("experiments.steps.batches", ["64"], "batches.0: must be a valid integer, not '64'"),
-        ("experiments.steps.batches", [True], "batches.0: must be a valid integer, not True"),
-        ("experiments.steps.batches", [64, 64], "batches: [64, 64] names a value twice"),
+        ("experiments.steps.batches", [0], "batches[0]: 0 is not allowed, must be at least 1"),
+        (
+            "experiments.steps.batches",
+            ["64"],
+            "batches[0]: '64' is not allowed, must be a",
+        ),
+        (
+            "experiments.steps.batches",
+            [True],
+            "batches[0]: true is not allowed, must be a",
+        ),
+        ("experiments.steps.batches", [64, 64], "batches: 64 is there twice"),
         ("experiments.steps.batches", [], "batches: must have at least one"),
         ("experiments.steps.models", ["vgg"], "'vgg'; allowed: bert_base, cifar10_cnn"),
         ("experiments.steps.strategies", {"magic": {"nodes": [1]}}, "'magic'; allowed: "),
@@ -136,22 +145,30 @@ def test_repeats_interleave_over_nodes(tmp_path):
         (
             "experiments.steps.strategies.single.nodes",
             1,
-            "nodes: must be a list, such as [1, 2], not 1",
+            "nodes: 1 is not allowed, must be a list, such as [1, 2]",
         ),
-        ("experiments.steps.input", "whole", "input: must be 'sharded', 'unsharded' or 'service'"),
-        ("experiments.steps.study", "other", "study: must be 'ntua', "),
+        ("experiments.steps.input", "whole", "must be 'sharded', 'unsharded' or 'service'"),
+        ("experiments.steps.study", "other", "study: 'other' is not allowed, must be 'ntua', "),
         ("experiments.steps.extent", {"steps": 5, "epochs": 1}, "extent: give either steps or"),
-        ("experiments.steps.repeats", 0, "repeats: must be greater than or equal to 1, not 0"),
+        ("experiments.steps.repeats", 0, "repeats: 0 is not allowed, must be at least 1"),
         ("experiments.Steps One", {}, "experiments.Steps One: "),
         ("experiments", {}, "experiments: must have at least one"),
-        ("data", {"source": "web"}, "data.source: must be 'any' or 'official', not 'web'"),
+        (
+            "data",
+            {"source": "web"},
+            "source: 'web' is not allowed, must be 'any' or 'official'",
+        ),
         ("cluster", {"kind": "moon"}, "cluster: kind must be 'local', 'emulated', not 'moon'"),
         (
             "cluster",
             {"kind": "emulated", "nodes": 1},
             "cluster.emulated.nodes: unknown key; allowed",
         ),
-        ("cluster", {"kind": "emulated", "node": {"cpu": 2}}, "cluster.emulated.node.cpu: must be"),
+        (
+            "cluster",
+            {"kind": "emulated", "node": {"cpu": 2}},
+            "cluster.emulated.node.cpu: 2 is not",
+        ),
         (
             "experiments.steps.cluster",
             {"kind": "emulated", "slow_node": {"cpu": 0.1, "rnk": 1}},
@@ -172,7 +189,7 @@ def test_repeats_interleave_over_nodes(tmp_path):
             {"kind": "emulated", "slow_node": {"cpu": 0.4}},
             "slow_node.cpu: must be less than 0.2, the others' cpu",
         ),
-        ("experiments.steps.input", "all", "input: must be 'sharded', 'unsharded' or 'service'"),
+        ("experiments.steps.input", "all", "must be 'sharded', 'unsharded' or 'service'"),
         ("experiments.steps.input", "service", "steps: preprocessing_nodes: 1 or more with input"),
         ("experiments.steps.preprocessing_nodes", 1, "steps: preprocessing_nodes: 1 or more with"),
         ("experiments.steps.models", [], "models: name at least one, or give own_models"),
@@ -231,7 +248,33 @@ def test_repeats_interleave_over_nodes(tmp_path):
             {"compressed_sgd": {"nodes": [2], "options": {"warmup_steps": 10}}},
             "options.warmup_steps: less than 10, the timed steps; not 10",
         ),
-        ("name", "../up", "name: must be small letters, digits and _"),
+        ("name", "../up", "name: '../up' is not allowed, must be small letters, digits and _"),
+        ("title", "two\nlines", "title: U+000A is not allowed, must be one line of printable text"),
+        ("title", "a\u202eb", "title: U+202E is not allowed, must be one line of printable text"),
+        ("title", "a\u2067b", "title: U+2067 is not allowed, must be one line of printable text"),
+        ("title", "  ", "title: U+0020 is not allowed, must be one line of printable text"),
+        ("experiments.steps.title", "\x1b[31mred", "steps.title: U+001B is not allowed"),
+        ("name", "a\n", "name: 'a\\n' is not allowed, must be small letters, digits and _"),
+        ("cell_time_limit_s", "1:30", "cell_time_limit_s: '1:30' is not allowed, must be a number"),
+        ("cell_time_limit_s", float("nan"), "cell_time_limit_s: nan is not allowed, must be "),
+        ("cell_time_limit_s", float("inf"), "inf is not allowed, must be at most 86,400"),
+        ("seed", 10**30, "seed: 1000000000000000000000000000000 is not allowed, must be less than"),
+        (
+            "experiments.steps.strategies.single.options",
+            {"x": [1]},
+            "single.options.x: [1] is not allowed, must be true, false, a number or text",
+        ),
+        (
+            "experiments.steps.strategies.single.options",
+            {"x": float("nan")},
+            "single.options.x: nan is not allowed, must be true, false, a number or text",
+        ),
+        (
+            "experiments.steps.batches",
+            list(range(1, 2_001)),
+            "experiments.steps: 24,000 cells are not allowed, a study has at most 20,000",
+        ),
+        ("experiments.steps.batches", [64] * 3_000, "steps: 36,000 cells are not allowed"),
         (
             "experiments.steps.strategies",
             {"mpi": {"strategy": "horovod", "nodes": [2]}},
@@ -250,13 +293,12 @@ def test_a_mistake_is_one_line_that_names_the_key(tmp_path, where, value, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name: [", "line 1: not YAML"),
-        ("name: a\nname: b\n", "line 2: not YAML (the key 'name' is there twice)"),
-        ("- a\n", "the file: must be"),
-        ("", "the file: must be"),
-        ("name: !!python/object/apply:os.system ['true']\n", "not YAML"),
-        ("? [a]\n: b\n", "line 1: not YAML"),
-        ("name: a\ntitle: 2024-13-01\n", "not YAML (month must be in 1..12)"),
+        ("name: [", "line 1: cannot be read as YAML"),
+        ("name: a\nname: b\n", "line 2: cannot be read as YAML (the key 'name' is there twice)"),
+        ("- a\n", "the file: ['a'] is not allowed, must be keys and values"),
+        ("", "the file: null is not allowed, must be keys and values"),
+        ("name: !!python/object/apply:os.system ['true']\n", "cannot be read as YAML"),
+        ("? [a]\n: b\n", "line 1: cannot be read as YAML"),
     ],
 )
 def test_what_is_not_a_configuration_is_said(tmp_path, text, said):
@@ -266,6 +308,37 @@ def test_what_is_not_a_configuration_is_said(tmp_path, text, said):
         read_config(path)
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_what_yaml_1_1_took_for_a_number_or_a_truth_is_refused(tmp_path):
+    path = tmp_path / "study.yaml"
+    for value, said in (
+        ("cell_time_limit_s: 1:30", "cell_time_limit_s: '1:30' is not allowed, must be a number"),
+        ("seed: 010", "seed: '010' is not allowed, must be a whole number"),
+    ):
+        path.write_text(f"{value}\n{yaml.safe_dump(GOOD)}")
+        with pytest.raises(UserError) as raised:
+            read_config(path)
+        assert str(raised.value) == f"{path}: {said}"
+
+
+def test_the_cells_of_all_experiments_together_are_limited(tmp_path):
+    grid = GOOD["experiments"]["steps"] | {"batches": list(range(1, 901))}
+    with pytest.raises(UserError, match="the file: 21,600 cells are not allowed, a study has at"):
+        read(tmp_path, GOOD | {"experiments": {"one": grid, "two": grid}})
+
+
+def test_a_grid_is_counted_before_it_is_built(tmp_path):
+    """Half a million options to check and 10 million cells: too many to do, quick to count."""
+    grid = GOOD["experiments"]["steps"] | {
+        "batches": list(range(1, 8_000)),
+        "strategies": {"multi_worker_mirrored": {"nodes": list(range(2, 65))}},
+        "repeats": 10,
+    }
+    began = time.process_time()
+    with pytest.raises(ValueError, match="10,078,740 cells are not allowed"):
+        Config.model_validate(GOOD | {"experiments": {"one": grid}})
+    assert time.process_time() - began < 1
 
 
 def test_what_a_mapping_takes_over_is_no_key_that_is_there_twice(tmp_path):
@@ -286,9 +359,9 @@ RECORDS = {"name": "tiny", "title": "Measured before", "records": ["data/records
     [
         ({"experiments": GOOD["experiments"]}, "give either experiments or records, and not both"),
         ({"records": []}, "records: must have at least one"),
-        ({"records": ["../elsewhere"]}, "records.0: must be a folder inside the project"),
-        ({"records": ["/elsewhere"]}, "records.0: must be a folder inside the project"),
-        ({"records": ["a", "a"]}, "records: ['a', 'a'] names a value twice"),
+        ({"records": ["../elsewhere"]}, "records[0]: must be a folder inside the project"),
+        ({"records": ["/elsewhere"]}, "records[0]: must be a folder inside the project"),
+        ({"records": ["a", "a"]}, "records: a is there twice"),
         ({"seed": 2}, "seed: nothing is measured here; leave it out"),
         ({"cluster": {"kind": "local"}}, "cluster: nothing is measured here; leave it out"),
     ],

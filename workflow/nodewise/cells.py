@@ -3,12 +3,14 @@
 This module knows what identifies a cell and where its files are. It imports nothing else of ours.
 """
 
+import math
 import re
 from typing import Annotated, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
@@ -21,6 +23,28 @@ Name = Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
 MAX_NODES = 64
 MAX_BATCH = 1_000_000
 WATTS_PER_CORE = 10.0  # declared, not measured: a server's processor at full load, by its cores
+
+
+def _is_one_line(text: str) -> str:
+    if not text.isprintable() or not text.strip():
+        bad = next((sign for sign in text if not sign.isprintable()), " ")
+        raise ValueError(f"U+{ord(bad):04X} is not allowed, must be one line of printable text")
+    return text
+
+
+# Text that people read: no newlines, no control characters, nothing that turns the direction.
+Line = Annotated[str, AfterValidator(_is_one_line)]
+
+
+def _is_an_option(value: object) -> object:
+    plain = value is None or isinstance(value, bool | int | float | str)
+    if not plain or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"{value!r:.80} is not allowed, must be true, false, a number or text")
+    return value
+
+
+# The value of a strategy's option, which the strategy checks further.
+Option = Annotated[bool | int | float | str | None, BeforeValidator(_is_an_option)]
 
 
 class Frozen(BaseModel):
@@ -185,7 +209,7 @@ class Cell(Feeding):
     dataset: Name
     strategy: Name
     variant: Name | None = None
-    options: dict[Name, bool | int | float | str | None] = Field(default_factory=dict)
+    options: dict[Name, Option] = Field(default_factory=dict)
     servers: int = Field(default=0, ge=0, le=MAX_NODES)
     one_process: bool = False
     cluster: Cluster
@@ -196,7 +220,7 @@ class Cell(Feeding):
     repeat: int = Field(ge=0)
     extent: Extent
     seed: int = Field(ge=0, lt=2**31)
-    time_limit_s: float = Field(gt=0)
+    time_limit_s: float = Field(gt=0, allow_inf_nan=False)
 
     @property
     def declaration(self) -> str:

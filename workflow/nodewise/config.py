@@ -23,7 +23,9 @@ from nodewise.cells import (
     Feeding,
     Frozen,
     Input,
+    Line,
     Name,
+    Option,
     Spec,
 )
 from nodewise.errors import UserError
@@ -32,6 +34,9 @@ from nodewise.models import registry
 from nodewise.strategies import STRATEGIES
 
 DEFAULT = "config/study.yaml"
+MOST_CELLS = 20_000
+"""Cells of a study: half a minute each makes a week."""
+
 RECORDS = "*/*/*/batch~*/nodes~*/repeat~*.json"  # in a folder: named by the ids of their cells
 
 Study = Literal["ntua", "asu", "strategies", "horovod", "survey", "nodewise"]
@@ -52,7 +57,7 @@ class StrategyAxes(Frozen):
 
     nodes: list[Annotated[int, Field(ge=1, le=MAX_NODES)]] = Field(min_length=1)
     strategy: Name | None = None
-    options: dict[Name, bool | int | float | str | None] = Field(default_factory=dict)
+    options: dict[Name, Option] = Field(default_factory=dict)
 
 
 class OwnModel(Frozen):
@@ -69,7 +74,7 @@ class Experiment(Feeding):
     unless the experiment names another.
     """
 
-    title: str = Field(min_length=1, max_length=120)
+    title: Line = Field(max_length=120)
     study: Study
     models: list[Name] = Field(default_factory=list)
     own_models: dict[Name, OwnModel] = Field(default_factory=dict)
@@ -80,8 +85,16 @@ class Experiment(Feeding):
     extent: Extent
     input: Input = "sharded"
 
+    @property
+    def size(self) -> int:
+        """How many cells the grid has."""
+        models = len(self.models) + len(self.own_models)
+        nodes = sum(len(axes.nodes) for axes in self.strategies.values())
+        return models * nodes * len(self.batches) * self.repeats
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
+        _check_size(self.size)
         for model in self.models:
             _known("models", model, registry())
         taken = registry().keys() & self.own_models.keys()
@@ -169,9 +182,15 @@ def _known(key: str, name: str, allowed: Collection[str]) -> None:
         raise ValueError(f"{key}: unknown name {name!r}; allowed: {', '.join(sorted(allowed))}")
 
 
+def _check_size(cells: int) -> None:
+    if cells > MOST_CELLS:
+        raise ValueError(f"{cells:,} cells are not allowed, a study has at most {MOST_CELLS:,}")
+
+
 def _no_duplicates(key: str, values: Sequence[object]) -> None:
     if len(set(values)) != len(values):
-        raise ValueError(f"{key}: {values} names a value twice")
+        twice = next(value for value in values if values.count(value) > 1)
+        raise ValueError(f"{key}: {twice} is there twice")
 
 
 def _inside_the_project(folder: str) -> str:
@@ -181,7 +200,7 @@ def _inside_the_project(folder: str) -> str:
     return folder
 
 
-Folder = Annotated[str, AfterValidator(_inside_the_project)]
+Folder = Annotated[Line, AfterValidator(_inside_the_project)]
 
 
 class Runs(Frozen):
@@ -198,7 +217,7 @@ class Config(Frozen):
     """
 
     name: Name
-    title: str = Field(min_length=1, max_length=120)
+    title: Line = Field(max_length=120)
     data: Data = Data()
     cluster: Cluster = Emulated()
     seed: int = Field(default=1, ge=0, lt=2**31)
@@ -216,6 +235,7 @@ class Config(Frozen):
         if self.records and measuring:
             raise ValueError(f"{min(measuring)}: nothing is measured here; leave it out")
         _no_duplicates("records", self.records)
+        _check_size(sum(experiment.size for experiment in self.experiments.values()))
         return self
 
     @model_validator(mode="after")
