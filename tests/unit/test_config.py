@@ -190,8 +190,8 @@ def test_repeats_interleave_over_nodes(tmp_path):
             "slow_node.cpu: must be less than 0.2, the others' cpu",
         ),
         ("experiments.steps.input", "all", "must be 'sharded', 'unsharded' or 'service'"),
-        ("experiments.steps.input", "service", "steps: preprocessing_nodes: 1 or more with input"),
-        ("experiments.steps.preprocessing_nodes", 1, "steps: preprocessing_nodes: 1 or more with"),
+        ("experiments.steps.input", "service", "steps.preprocessing_nodes: 1 or more with input"),
+        ("experiments.steps.preprocessing_nodes", 1, "steps.preprocessing_nodes: 1 or more with"),
         ("experiments.steps.models", [], "models: name at least one, or give own_models"),
         (
             "experiments.steps.own_models",
@@ -206,7 +206,7 @@ def test_repeats_interleave_over_nodes(tmp_path):
         (
             "experiments.steps.strategies",
             {"cut": {"strategy": "model_parallel", "nodes": [2, 6]}},
-            "steps: strategies.cut.nodes: at most 5 for fashion_mlp, which can be cut into 5 stages"
+            "steps.strategies.cut.nodes: at most 5 for fashion_mlp, which can be cut into 5 stages"
             "; not 6",
         ),
         (

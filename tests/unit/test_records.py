@@ -1,14 +1,18 @@
 """A record says the truth about one cell, or it is not a record."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from nodewise.calibration import read_calibration
 from nodewise.errors import UserError
-from nodewise.records import Record, Split, read_record, record_json
+from nodewise.noise_scale import read_noise_scale
+from nodewise.records import Failure, Record, Split, read_record, record_json
 
 NOW = "2026-11-20T12:00:00Z"
 TREE = {
@@ -167,6 +171,162 @@ def test_a_misfit_is_one_line_with_file_and_place(tmp_path, text, said):
     assert str(raised.value).startswith(str(path))
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+WORKER = "result.workers[0]"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (f"{WORKER}.step_us", [], f"{WORKER}.step_us: must have at least one"),
+        (
+            f"{WORKER}.step_us",
+            [10, 10**15],
+            "step_us[1]: 1000000000000000 is not allowed, must be at most 86,400,000,000",
+        ),
+        (
+            f"{WORKER}.step_us",
+            [0, 11],
+            f"{WORKER}.step_us[0]: 0 is not allowed, must be at least 1",
+        ),
+        (
+            f"{WORKER}.step_us",
+            [-1, 1],
+            f"{WORKER}.step_us[0]: -1 is not allowed, must be at least 1",
+        ),
+        (
+            f"{WORKER}.input_us",
+            [0, -1],
+            f"{WORKER}.input_us[1]: -1 is not allowed, must be at least",
+        ),
+        (
+            f"{WORKER}.input_us",
+            [1],
+            f"{WORKER}.input_us: 1 entries is not allowed, must be 2, one for each step",
+        ),
+        (
+            f"{WORKER}.elapsed_s",
+            1e-6,
+            f"{WORKER}.elapsed_s: 1e-06 is not allowed, must be at least 2.1e-05, the sum",
+        ),
+        (
+            f"{WORKER}.elapsed_s",
+            1e9,
+            f"{WORKER}.elapsed_s: 1000000000.0 is not allowed, must be at most 1e+07",
+        ),
+        (
+            f"{WORKER}.elapsed_s",
+            float("nan"),
+            f"{WORKER}.elapsed_s: nan is not allowed, must be a finite number",
+        ),
+        (f"{WORKER}.rank", 1, f"{WORKER}.rank: 1 is not allowed, must be 0"),
+        (
+            f"{WORKER}.shard_examples",
+            60_001,
+            f"{WORKER}.shard_examples: 60001 is not allowed, must be at most 60000, the train",
+        ),
+        (
+            f"{WORKER}.bytes_sent",
+            10**30,
+            f"{WORKER}.bytes_sent: 1000000000000000000000000000000 is",
+        ),
+        (f"{WORKER}.split.compute_us", [10**15], "compute_us[0]: 1000000000000000 is not allowed"),
+        ("result.epochs", [], "result.epochs: must have at least one"),
+        (
+            "result.epochs[0].steps",
+            3,
+            f"{WORKER}.step_us: 2 steps is not allowed, must be 3, those of all epochs",
+        ),
+        (
+            "result.epochs[0].accuracy",
+            1.5,
+            "epochs[0].accuracy: 1.5 is not allowed, must be at most 1",
+        ),
+        (
+            "result.epochs[0].loss",
+            float("inf"),
+            "epochs[0].loss: inf is not allowed, must be a finite number",
+        ),
+        ("result.test.accuracy", -0.1, "test.accuracy: -0.1 is not allowed, must be at least 0"),
+        (
+            "result.test.examples",
+            10_001,
+            "result.test.examples: 10001 is not allowed, must be at most 10000, the test examples",
+        ),
+        (
+            "result.trainable_parameters",
+            1256151,
+            "result.trainable_parameters: 1256151 is not allowed, must be at most 1256150, of all",
+        ),
+        (
+            "result.start_up.workers_ready_s",
+            4,
+            "result.start_up.first_timed_step_s: 3.0 is not allowed, must be at least workers_",
+        ),
+        (
+            "finished_at",
+            "2026-11-20T11:59:59Z",
+            "record.json: finished_at: 2026-11-20 11:59:59+00:00 is not allowed, must be "
+            "2026-11-20 12:00:00+00:00 (started_at) or later",
+        ),
+        (
+            "finished_at",
+            "2026-11-20T12:00:00",
+            "finished_at: '2026-11-20T12:00:00' is not allowed, must have timezone info",
+        ),
+        (
+            "cell.time_limit_s",
+            float("inf"),
+            "cell.time_limit_s: inf is not allowed, must be a finite number",
+        ),
+        ("cell.repeat", 10**30, "cell.repeat: 1000000000000000000000000000000 is not allowed"),
+    ],
+)
+def test_impossible_content_is_refused_with_field_value_and_what_is_allowed(
+    tmp_path, place, value, said
+):
+    tree = json.loads(json.dumps(TREE))
+    *parents, last = re.findall(r"\w+", place)
+    at = tree
+    for key in parents:
+        at = at[int(key) if key.isdigit() else key]
+    at[last] = value
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(tree))
+    with pytest.raises(UserError) as raised:
+        read_record(path)
+    assert said in str(raised.value)
+    assert str(raised.value).startswith(f"{path}: ")
+    assert str(raised.value).endswith("; remove the file to have the cell measured again")
+
+
+def test_a_reason_is_one_line_without_control_characters():
+    failure = Failure(reason="lost\n\x1b[31mpeer\u202e", rank=None, log_tail=[])
+    assert failure.reason == "lost\\n\\x1b[31mpeer\\u202e"
+
+
+@pytest.mark.parametrize("study", sorted(Path("data/records").glob("*/*")), ids=str)
+def test_every_committed_file_is_accepted(study):
+    for path in study.rglob("*.json"):
+        if path.name == "calibration.json":
+            read_calibration(path)
+        elif path.parent.name == "noise_scale":
+            read_noise_scale(path)
+        else:
+            assert read_record(path).status == "ok"
+
+
+@given(st.binary(max_size=40), st.integers(0, len(json.dumps(TREE))))
+@settings(max_examples=100, deadline=None)
+def test_a_damaged_record_is_refused_in_one_line_or_still_a_record(tmp_path_factory, noise, place):
+    path = tmp_path_factory.getbasetemp() / "damaged.json"
+    text = json.dumps(TREE).encode()
+    path.write_bytes(text[:place] + noise + text[place + len(noise) :])
+    try:
+        assert isinstance(read_record(path), Record)
+    except UserError as error:
+        assert "\n" not in str(error)
 
 
 def test_a_missing_record_is_said(tmp_path):

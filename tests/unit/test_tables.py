@@ -19,7 +19,7 @@ from nodewise.intervals import (
     pooled_factors,
     with_intervals,
 )
-from nodewise.records import Record, record_json
+from nodewise.records import Record
 from nodewise.tables import (
     COLUMNS,
     OVERSUBSCRIBED,
@@ -321,16 +321,6 @@ def test_a_missing_or_foreign_table_stops_with_one_line(tables, tmp_path):
     (tmp_path / "cells.parquet").unlink()
     with pytest.raises(UserError, match="make the tables first"):
         read_tables(tmp_path)
-
-
-def test_a_record_file_with_zero_seconds_gives_no_infinite_rate(tmp_path):
-    record = make.record(make.cell())
-    workers = [worker.model_dump() | {"elapsed_s": 0.0} for worker in record.result.workers]
-    path = tmp_path / "zero.json"
-    path.write_text(record_json(changed(record, workers=workers)))
-    tables = build_tables([path], None)
-    assert math.isnan(tables["cells"].iloc[0]["examples_per_s"])
-    assert math.isnan(tables["curves"].iloc[0]["speedup"])
 
 
 @given(st.lists(st.floats(1e-4, 1e3), min_size=5, max_size=40), st.randoms())

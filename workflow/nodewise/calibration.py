@@ -5,15 +5,22 @@ measured and nothing that follows from it; fits and verdicts are made by `overhe
 All times are seconds on the wall; an emulated node's own time is `cluster.share` times as long.
 """
 
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
 from nodewise.cells import MAX_NODES, Emulated, Frozen
 from nodewise.misfits import read_json
-from nodewise.records import Conditions, Count, Failure, Kind, Provenance, Seconds
+from nodewise.records import (
+    Conditions,
+    Count,
+    Failure,
+    Kind,
+    Provenance,
+    Seconds,
+    check_order,
+)
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -93,7 +100,7 @@ class Launch(Frozen):
 
     nodes: int = Field(ge=1, le=MAX_NODES)
     repeat: Count
-    started_at: datetime
+    started_at: AwareDatetime
     seconds: Seconds
     busy: list[Busy]
     transfer: Transfer | None
@@ -118,8 +125,8 @@ class Calibration(Frozen):
     cluster: Emulated
     kind: Kind
     status: Literal["ok", "failed", "refused"]
-    started_at: datetime
-    finished_at: datetime
+    started_at: AwareDatetime
+    finished_at: AwareDatetime
     provenance: Provenance
     launches: list[Launch]
     failure: Failure | None
@@ -130,6 +137,7 @@ class Calibration(Frozen):
             not self.launches
         ):
             raise ValueError("status ok needs launches and no failure, any other the reverse")
+        check_order(self.started_at, self.finished_at)
         return self
 
 
@@ -137,9 +145,9 @@ def read_calibration(path: Path) -> Calibration:
     """Read and check one result of `nodewise calibrate`.
 
     Raises:
-        UserError: the file is missing, is not JSON, or does not fit the schema.
+        UserError: the file is missing, too large, not JSON, or does not fit the schema.
     """
-    return read_json(Calibration, path)
+    return read_json(Calibration, path, "remove the file to have the cluster calibrated again")
 
 
 def calibration_json(calibration: Calibration) -> str:

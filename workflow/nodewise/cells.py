@@ -22,6 +22,7 @@ Name = Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
 
 MAX_NODES = 64
 MAX_BATCH = 1_000_000
+MAX_REPEAT = 1_000_000
 WATTS_PER_CORE = 10.0  # declared, not measured: a server's processor at full load, by its cores
 
 
@@ -217,7 +218,7 @@ class Cell(Feeding):
     load: Spec | None = None
     batch: int = Field(ge=1, le=MAX_BATCH)
     nodes: int = Field(ge=1, le=MAX_NODES)
-    repeat: int = Field(ge=0)
+    repeat: int = Field(ge=0, le=MAX_REPEAT)
     extent: Extent
     seed: int = Field(ge=0, lt=2**31)
     time_limit_s: float = Field(gt=0, allow_inf_nan=False)

@@ -43,6 +43,7 @@ _MUST_BE = {
 # What reading YAML raises; a ValueError where a number has too many digits.
 NOT_YAML = (yaml.YAMLError, ValueError)
 
+_NAMES_A_FIELD = re.compile(r"[a-z_][\w.\[\]]*: ")  # a check of several fields together
 _MERGE = "tag:yaml.org,2002:merge"  # of the key <<
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -201,7 +202,10 @@ def first_misfit(error: ValidationError) -> str:
     """Return where the first misfit is, what must be there, and how many more there are."""
     misfits = in_order(error)
     more = f" (and {len(misfits) - 1} more)" if len(misfits) > 1 else ""
-    return f"{where(misfits[0])}: {what(misfits[0])}{more}"
+    place, said = where(misfits[0]), what(misfits[0])
+    if misfits[0]["type"] != "value_error" or not _NAMES_A_FIELD.match(said):
+        return f"{place}: {said}{more}"
+    return f"{place}.{said}{more}" if misfits[0]["loc"] else f"{said}{more}"
 
 
 def in_order(error: ValidationError) -> list[ErrorDetails]:

@@ -7,18 +7,23 @@ seconds unless a name ends in `_us` (integer microseconds); sizes are bytes.
 import json
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NoReturn, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, AwareDatetime, Field, model_validator
 
 from nodewise.cells import Cell, Frozen, Name
-from nodewise.errors import UserError
+from nodewise.errors import UserError, one_line
 from nodewise.misfits import read_json
 
 SCHEMA_VERSION = 4
 
-Count = Annotated[int, Field(ge=0)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_DAY_US = 86_400_000_000  # a cell has at most a day
+_SLACK = 1.05  # the whole and its steps are timed apart
+
+Count = Annotated[int, Field(ge=0, le=10**18)]
+Seconds = Annotated[float, Field(ge=0, le=10_000_000, allow_inf_nan=False)]
+Micros = Annotated[int, Field(ge=0, le=_DAY_US)]
+StepMicros = Annotated[int, Field(ge=1, le=_DAY_US)]
 Joules = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -62,12 +67,34 @@ class Provenance(Frozen):
     command: str
 
 
+def _refuse(field: str, value: object, allowed: str) -> NoReturn:
+    raise ValueError(f"{field}: {value} is not allowed, must be {allowed}")
+
+
+def check_order(started_at: datetime, finished_at: datetime) -> None:
+    """Check that what was measured did not finish before it started.
+
+    Raises:
+        ValueError: it did.
+    """
+    if finished_at < started_at:
+        _refuse("finished_at", finished_at, f"{started_at} (started_at) or later")
+
+
 class StartUp(Frozen):
     """Seconds since the rule started, at each milestone of the launch."""
 
     imported_s: Seconds
     workers_ready_s: Seconds
     first_timed_step_s: Seconds
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.workers_ready_s < self.imported_s:
+            _refuse("workers_ready_s", self.workers_ready_s, "at least imported_s")
+        if self.first_timed_step_s < self.workers_ready_s:
+            _refuse("first_timed_step_s", self.first_timed_step_s, "at least workers_ready_s")
+        return self
 
 
 class Split(Frozen):
@@ -81,12 +108,12 @@ class Split(Frozen):
     which should add up to it; records of before 24 November 2026 have none.
     """
 
-    compute_us: list[Count] = Field(min_length=1)
-    wait_us: list[Count]
-    communicate_us: list[Count]
-    apply_us: list[Count]
-    step_us: list[Count] = Field(default_factory=list)
-    idle_barrier_us: Count
+    compute_us: list[Micros] = Field(min_length=1)
+    wait_us: list[Micros]
+    communicate_us: list[Micros]
+    apply_us: list[Micros]
+    step_us: list[StepMicros] = Field(default_factory=list)
+    idle_barrier_us: Micros
 
     @model_validator(mode="after")
     def _equally_long(self) -> Self:
@@ -106,8 +133,8 @@ class WorkerResult(Frozen):
 
     rank: Count
     shard_examples: Count
-    step_us: list[Count]
-    input_us: list[Count]
+    step_us: list[StepMicros] = Field(min_length=1)
+    input_us: list[Micros]
     elapsed_s: Seconds
     cpu_s: Seconds
     bytes_sent: Count
@@ -117,9 +144,13 @@ class WorkerResult(Frozen):
     observed: dict[Name, list[Finite]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _input_is_part_of_the_step(self) -> Self:
-        if len(self.input_us) != len(self.step_us):
-            raise ValueError("input_us: must have one entry per step")
+    def _steps_make_the_whole(self) -> Self:
+        steps = len(self.step_us)
+        if len(self.input_us) != steps:
+            _refuse("input_us", f"{len(self.input_us)} entries", f"{steps}, one for each step")
+        stepping_s = sum(self.step_us) / 1e6
+        if self.elapsed_s < stepping_s / _SLACK:
+            _refuse("elapsed_s", self.elapsed_s, f"at least {stepping_s:g}, the sum of its steps")
         return self
 
 
@@ -206,6 +237,20 @@ class Measurement(Frozen):
     conditions: Conditions
     discarded: list[Conditions]
 
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        total = self.total_parameters
+        if self.trainable_parameters > total:
+            _refuse("trainable_parameters", self.trainable_parameters, f"at most {total}, of all")
+        for rank, worker in enumerate(self.workers):
+            if worker.rank != rank:
+                _refuse(f"workers[{rank}].rank", worker.rank, str(rank))
+            steps = len(worker.step_us)
+            if steps != self.steps:
+                allowed = f"{self.steps}, those of all epochs"
+                _refuse(f"workers[{rank}].step_us", f"{steps} steps", allowed)
+        return self
+
     @property
     def steps(self) -> int:
         """Timed steps."""
@@ -220,7 +265,7 @@ class Measurement(Frozen):
 class Failure(Frozen):
     """Why a cell has no result: the reason in one line, the rank to blame, its last log lines."""
 
-    reason: str = Field(min_length=1)
+    reason: Annotated[str, Field(min_length=1), AfterValidator(one_line)]
     rank: int | None
     log_tail: list[str]
 
@@ -235,8 +280,8 @@ class Record(Frozen):
     cell: Cell
     kind: Kind
     status: Literal["ok", "failed", "refused"]
-    started_at: datetime
-    finished_at: datetime
+    started_at: AwareDatetime
+    finished_at: AwareDatetime
     data: DataSource | None
     weights: WeightsSource | None = None
     provenance: Provenance
@@ -255,14 +300,31 @@ class Record(Frozen):
             raise ValueError("a result needs one entry per worker")
         return self
 
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        check_order(self.started_at, self.finished_at)
+        if self.result is not None and self.data is not None:
+            _check_examples(self.result, self.data)
+        return self
+
+
+def _check_examples(result: Measurement, data: DataSource) -> None:
+    for rank, worker in enumerate(result.workers):
+        if worker.shard_examples > data.train_examples:
+            allowed = f"at most {data.train_examples}, the training examples"
+            _refuse(f"result.workers[{rank}].shard_examples", worker.shard_examples, allowed)
+    if result.test is not None and result.test.examples > data.test_examples:
+        allowed = f"at most {data.test_examples}, the test examples"
+        _refuse("result.test.examples", result.test.examples, allowed)
+
 
 def read_record(path: Path) -> Record:
     """Read and check one record file.
 
     Raises:
-        UserError: the file is missing, is not JSON, or does not fit the schema.
+        UserError: the file is missing, too large, not JSON, or does not fit the schema.
     """
-    return read_json(Record, path)
+    return read_json(Record, path, "remove the file to have the cell measured again")
 
 
 def recorded(cell: Cell, records: Path) -> Record | None:
