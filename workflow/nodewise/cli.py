@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from nodewise import __version__
-from nodewise.errors import UserError, what_to_mend
+from nodewise.errors import UserError, one_line, what_to_mend
 from nodewise.progress import share_done
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nodewise.overhead.predictions import Row
 
 BY_HAND = "Commands"
+_INTERRUPTED = 130  # exit code of shells after Ctrl-C
 IN_RULES = "Steps of the workflow"
 
 app = typer.Typer(
@@ -921,20 +922,32 @@ def _print_whole(table: "Table") -> None:
 
 
 def main() -> None:
-    """Run the command line; what the user can mend is one line on stderr and exit code 2."""
+    """Run the command line; what the user can mend is one line on stderr and exit code 2.
+
+    On Ctrl-C the exit code is 130, on SIGTERM 143.
+    """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         app()
     except UserError as error:
-        sys.exit(_complain(str(error)))
+        _complain(str(error))
+        sys.exit(2)
     except OSError as error:
         told = what_to_mend(error)
         if told is None:
             raise
-        sys.exit(_complain(told))
+        _complain(one_line(told))
+        sys.exit(2)
+    except SystemExit as ended:
+        if ended.code == _INTERRUPTED:
+            _complain("interrupted")
+        raise
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        sys.exit(_INTERRUPTED)
 
 
-def _complain(text: str) -> int:
+def _complain(text: str) -> None:
     try:
         print(f"nodewise: {text}", file=sys.stderr, flush=True)
         sys.stdout.flush()
@@ -942,4 +955,3 @@ def _complain(text: str) -> int:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.dup2(nowhere, sys.stderr.fileno())
-    return 2

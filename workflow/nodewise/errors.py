@@ -1,6 +1,11 @@
 """What the user can mend: one exception for it, and what the system says of files and disks."""
 
 import errno
+import shutil
+import tempfile
+from pathlib import Path
+
+_NO_ROOM = 64 * 1024  # bytes: libraries write in larger pieces
 
 
 def one_line(text: str) -> str:
@@ -23,17 +28,28 @@ class RefusedError(UserError):
 
 
 def what_to_mend(error: OSError) -> str | None:
-    """Say in one line what the system refused: a file that it names, or room on a disk.
+    """Say in one line what the system refused, and for which file or folder.
 
-    Anything else, such as a broken connection between workers, is no matter of files: None.
+    A lost connection between processes is nothing that the user can mend: None.
     """
-    if isinstance(error, FileExistsError):
+    if isinstance(error, ConnectionError):
+        return None
+    said = error.strerror or str(error)
+    if isinstance(error, FileExistsError) and error.filename is not None:
         return f"{error.filename}: is there already and is not a folder"
     if error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    no_temporary_folder = isinstance(
-        error, FileNotFoundError
-    )  # tempfile's; it names those it tried
-    if no_temporary_folder or error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return error.strerror
-    return None
+        return f"{error.filename}: {said}"
+    return f"{_full_disk()}: {said}" if error.errno in {errno.ENOSPC, errno.EDQUOT} else said
+
+
+def _full_disk() -> str:
+    """Return what takes no more bytes, of all that is written without naming it in an error."""
+    folders = (tempfile.gettempdir(), str(Path.cwd()), "/dev/shm")  # noqa: S108
+    return next((name for name in folders if _is_full(name)), "standard output")
+
+
+def _is_full(folder: str) -> bool:
+    try:
+        return shutil.disk_usage(folder).free < _NO_ROOM
+    except OSError:
+        return False
