@@ -284,7 +284,7 @@ def test_epochs_of_unknown_length_beside_what_needs_seconds(tmp_path):
         ("curve,nodes\n".encode("utf-16"), "is not UTF-8 text"),
         (b"caf\xe9,1\n", "is not UTF-8 text (byte 4)"),
         (csv_of("a,1,64,0.5").encode() + b"x" * 200_000, "is no CSV"),
-        (b"x" * 20_000_001, "is larger than 20 MB"),
+        (b"x" * 20_000_001, "20,000,001 bytes is too large, at most 20,000,000 are allowed"),
     ],
 )
 def test_what_is_no_table_of_measurements(tmp_path, content, said):

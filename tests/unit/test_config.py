@@ -200,6 +200,11 @@ def test_repeats_interleave_over_nodes(tmp_path):
         ),
         (
             "experiments.steps.own_models",
+            {"mine": {"build": "a:b", "dataset": "MNIST 1"}},
+            "own_models.mine.dataset: 'MNIST 1' is not allowed, must be a dataset's name, path/",
+        ),
+        (
+            "experiments.steps.own_models",
             {"mine": {"build": "../a.py", "dataset": "mnist"}},
             "own_models.mine.build: must be path/file.py:function or package.module:function",
         ),

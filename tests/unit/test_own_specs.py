@@ -94,6 +94,7 @@ def test_no_code_of_the_user_runs_while_a_spec_is_checked():
         ("some.py:other", "some.py: has no function 'other'"),
         ("with space.py:build", "letters, digits"),
         ("broken.py:build", "broken.py:2: not Python"),
+        ("nested.py:build", "nested.py:1: not Python ("),
         ("some.py:constant", "there is no function 'constant'"),
     ],
 )
@@ -101,6 +102,7 @@ def test_what_is_wrong_is_said_in_one_line(spec, said):
     write("some.py", "constant = 1\n\ndef build(): ...\n")
     write("with space.py", "def build(): ...\n")
     write("broken.py", "def build():\nreturn 1\n")
+    write("nested.py", "(" * 100_000)
     assert said in misfit(spec)
 
 
@@ -110,6 +112,7 @@ def test_what_is_wrong_is_said_in_one_line(spec, said):
         ("def build():\n    x = 1\n    return x / 0\n", "ZeroDivisionError: division by zero (m"),
         ("import nowhere_d\n\ndef build(): ...\n", "No module named 'nowhere_d' (mine/some.py:1)"),
         ("import sys\n\ndef build():\n    sys.exit(3)\n", "SystemExit: 3 (mine/some.py:4)"),
+        ("def build():\n    raise BaseException('no')\n", "BaseException: no (mine/some.py:2)"),
         ("def build(size):\n    return size\n", "missing 1 required positional argument"),
         ("import json\n\ndef build():\n    json.loads('{')\n", "(mine/some.py:4)"),
         ("def build():\n    raise ValueError\n", "ValueError: no more is said (mine/some.py:2)"),

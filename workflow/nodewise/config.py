@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Self, Union, get_args, get_origin
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
 
 from nodewise.cells import (
     MAX_BATCH,
@@ -60,11 +60,25 @@ class StrategyAxes(Frozen):
     options: dict[Name, Option] = Field(default_factory=dict)
 
 
+def _names_a_dataset(text: str) -> str:
+    try:
+        _DATASET.validate_python(text)
+    except ValidationError:
+        raise ValueError(
+            f"{text!r:.80} is not allowed, must be a dataset's name, path/file.py:function or "
+            "package.module:function"
+        ) from None
+    return text
+
+
+_DATASET: TypeAdapter[str] = TypeAdapter(Name | Spec)
+
+
 class OwnModel(Frozen):
     """A user's own model: what builds it, and a dataset, either known or the user's own too."""
 
     build: Spec
-    dataset: Name | Spec
+    dataset: Annotated[str, AfterValidator(_names_a_dataset)]
 
 
 class Experiment(Feeding):

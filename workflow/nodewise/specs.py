@@ -24,8 +24,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from nodewise.cells import Spec
 from nodewise.errors import UserError
+from nodewise.misfits import read_bytes
 
 _FORMS = "path/to/file.py:function or package.module:function"
+_MOST_BYTES = 10_000_000
 _OURS = Path(__file__).parent
 
 
@@ -135,10 +137,11 @@ def _in_file(spec: str, file: Path, function: str) -> Place:
     if not file.is_file():
         raise UserError(f"{spec}: there is no file {file}")
     try:
-        tree = ast.parse(file.read_bytes(), filename=str(file))
-    except (SyntaxError, ValueError) as error:
+        tree = ast.parse(read_bytes(file, _MOST_BYTES), filename=str(file))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # nested too deeply
         line = getattr(error, "lineno", None) or 1
-        raise UserError(f"{file}:{line}: not Python ({getattr(error, 'msg', error)})") from error
+        said = getattr(error, "msg", None) or str(error) or "nested too deeply"
+        raise UserError(f"{file}:{line}: not Python ({said})") from error
     if function not in (names := set(_bound(tree))) and "*" not in names:
         raise UserError(f"{file}: has no function {function!r}")
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -197,9 +200,9 @@ class Function:
         sys.path.insert(0, folder)
         try:
             yield
-        except UserError:
+        except (UserError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # SystemExit, and what a library derives from it
             said = f"{type(error).__name__}: {_first_line(error)}{_line_of(error, folder)}"
             raise UserError(f"{self.place.text}: {said}") from error
         finally:

@@ -18,7 +18,7 @@ from nodewise import __version__
 from nodewise.cells import Frozen
 from nodewise.errors import UserError
 from nodewise.files import write_text
-from nodewise.misfits import first_misfit
+from nodewise.misfits import MOST_JSON_BYTES, first_misfit, read_bytes
 from nodewise.overhead import bayes
 from nodewise.overhead.choice import Choice, choose
 from nodewise.overhead.curves import (
@@ -169,12 +169,9 @@ def read_fit(path: Path) -> FitFile:
     """Read and check a fit.json.
 
     Raises:
-        UserError: the file is missing, is not one, is damaged, or is of another version.
+        UserError: the file is missing, too large, is not one, is damaged, or is of another version.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    content = read_bytes(path, MOST_JSON_BYTES)
     try:
         version = _Versioned.model_validate_json(content).version
     except ValidationError:

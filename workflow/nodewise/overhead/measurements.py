@@ -20,6 +20,7 @@ import numpy as np
 
 from nodewise.errors import UserError
 from nodewise.intervals import median_error
+from nodewise.misfits import read_bytes
 from nodewise.overhead.curves import (
     COLLECTIVES,
     MOST_NODES,
@@ -115,7 +116,7 @@ def read_measurements(path: Path) -> Measurements:
     Raises:
         UserError: something is wrong; the text names the row, as an editor counts, and the column.
     """
-    content = _content(path)
+    content = read_bytes(path, MOST_BYTES)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -172,19 +173,6 @@ class _Row:
         if self.clock == "samples_per_s":
             return examples / time
         return time * examples / self.numbers.get("examples", 1.0)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
-    if len(content) > MOST_BYTES:
-        raise UserError(
-            f"{path}: is larger than {MOST_BYTES // 1_000_000} MB; is it the right file?"
-        )
-    return content
 
 
 def _split(path: Path, text: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
