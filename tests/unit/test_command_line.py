@@ -85,7 +85,7 @@ def test_a_disk_that_is_full_is_named_where_the_system_names_no_file(monkeypatch
     monkeypatch.setattr(
         shutil, "disk_usage", lambda folder: SimpleNamespace(free=free.get(folder, 10**9))
     )
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert what_to_mend(error) == f"{tmp_path}: No space left on device"
 

@@ -1,9 +1,8 @@
 """What the user can mend: one exception for it, and what the system says of files and disks."""
 
 import errno
+import os
 import shutil
-import tempfile
-from pathlib import Path
 
 _NO_ROOM = 64 * 1024  # bytes: libraries write in larger pieces
 
@@ -44,7 +43,8 @@ def what_to_mend(error: OSError) -> str | None:
 
 def _full_disk() -> str:
     """Return what takes no more bytes, of all that is written without naming it in an error."""
-    folders = (tempfile.gettempdir(), str(Path.cwd()), "/dev/shm")  # noqa: S108
+    # not tempfile.gettempdir(): it raises where no folder can be written
+    folders = (os.environ.get("TMPDIR", "/tmp"), ".", "/dev/shm")  # noqa: S108
     return next((name for name in folders if _is_full(name)), "standard output")
 
 
