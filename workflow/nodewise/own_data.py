@@ -67,7 +67,7 @@ def _arrays(function: Function) -> Arrays:
 
 
 def _part(name: str, pair: object) -> _Part:
-    if not isinstance(pair, tuple | list) and _is_dataset(pair):
+    if _is_dataset(pair):
         pair = _drained(name, pair)
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise UserError(f"{name}: must be (x, y) or a tf.data.Dataset, not {_described(pair)}")
@@ -104,7 +104,9 @@ def _labels(name: str, y: Array) -> NDArray[np.uint8]:
 
 
 def _is_dataset(value: object) -> bool:
-    import tensorflow as tf  # here: arrays need no TensorFlow, and it takes seconds to import
+    if not hasattr(value, "element_spec"):
+        return False
+    import tensorflow as tf  # here: it takes seconds, which nothing but a dataset is worth
 
     return isinstance(value, tf.data.Dataset)
 
