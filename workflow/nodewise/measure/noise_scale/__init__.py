@@ -57,8 +57,8 @@ def measure_noise_scale(
         OSError: the result cannot be written.
     """
     check_writable(output)
-    source = datasets.check_arrays(manifest)
     pretrained = read_weights(weights) if weights else None
+    source = datasets.check_arrays(manifest)
     check_inputs(cell, source, pretrained, config)
     if source.train_examples < BIG_BATCH:
         raise UserError(
