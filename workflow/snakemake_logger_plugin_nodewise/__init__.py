@@ -109,7 +109,8 @@ class LogHandler(LogHandlerBase):
 
     def close(self) -> None:
         """Leave the terminal as it was."""
-        self.bars.stop()
+        if self.bars.live.is_started:
+            self.bars.stop()
         super().close()
 
     def say(self, line: str) -> None:
