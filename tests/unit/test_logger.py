@@ -128,3 +128,17 @@ def test_a_study_that_cannot_be_read_stops_no_line(capsys, tmp_path):
     start_job(handler, 1, "measure_cell", cell="a/b/c")
     log(handler, event=LogEvent.JOB_FINISHED, job_id=1)
     assert capsys.readouterr().out.splitlines()[-1] == "1/1 a/b/c: measured"
+
+
+def test_a_terminal_shows_what_runs_until_it_ends(capsys, cells, monkeypatch):
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    handler = started()
+    start_job(handler, 1, "measure_cell", cell=cells[0].id)
+    handler.bars.refresh()
+    shown = capsys.readouterr().out
+    assert f"{cells[0].model}, " in shown
+    assert "0:00:00" in shown
+    log(handler, event=LogEvent.JOB_FINISHED, job_id=1)
+    assert not handler.bars.live.is_started
+    handler.close()

@@ -126,8 +126,6 @@ class LogHandler(LogHandlerBase):
         self.cells.start(steps.get("measure_cell", 0))
         kinds = (f"{named(name)} ({n})" if n > 1 else named(name) for name, n in steps.items())
         self.say(f"Steps to run: {sum(steps.values())}: {', '.join(kinds)}")
-        if not self.common_settings.dryrun and self.console.is_terminal:
-            self.bars.start()
 
     def start(self, told: dict[str, Any]) -> None:
         """Announce a step; of cells, those that take long."""
@@ -147,6 +145,7 @@ class LogHandler(LogHandlerBase):
             self.say(f"measuring {name}: about {in_words(self.cells.expected_s(cell))}")
         if self.console.is_terminal:
             job.bar = self.bars.add_task(name, total=None)
+            self.bars.start()
 
     def finish(self, jobid: int) -> None:
         """Print the result of a cell, and the time left."""
@@ -172,6 +171,8 @@ class LogHandler(LogHandlerBase):
         job = self.jobs.pop(jobid, None)
         if job and job.bar is not None:
             self.bars.remove_task(job.bar)
+            if not self.jobs:  # the next command may print for itself
+                self.bars.stop()
         return job
 
     def pass_on(self, record: LogRecord) -> None:
