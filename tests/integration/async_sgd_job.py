@@ -1,9 +1,7 @@
-"""Run as a script: asynchronous jobs, one after the other, on n workers and their servers.
+"""Asynchronous jobs, one after the other, on n workers and their servers.
 
-    python async_sgd_job.py OUT JOBS
-
-JOBS is a JSON list of objects: `nodes`, and as far as they differ from the defaults of `Asked`,
-its fields. Prints a JSON list of what the workers of each saw, or of how the job ended.
+`main(out, jobs)` runs each of `jobs`, which are fields of `Asked` as far as they differ from its
+defaults. It prints a JSON list of what the workers of each saw, or of how the job ended.
 
 The model `clock` is one whose weights tell their age: they begin at 0, and every update takes 1
 from each. `net` is a small network with batch normalisation, on random examples, `wide` a larger
@@ -14,7 +12,6 @@ OUT/JOB~FORM~RANK.npz, JOB counting from 0.
 import json
 import os
 import signal
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -56,7 +53,6 @@ class Made(NamedTuple):
 
 def main(out: Path, jobs: list[Asked]) -> None:
     cluster = Local(PLACES)
-    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     with cluster.open():
         print(json.dumps([run(cluster, job, out, number) for number, job in enumerate(jobs)]))
 
@@ -261,6 +257,3 @@ def words(asked: Asked) -> Made:
 
 
 MODELS = {"clock": clock, "net": net, "wide": net, "words": words}
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), [Asked.model_validate(job) for job in json.loads(sys.argv[2])])

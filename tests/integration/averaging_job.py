@@ -1,9 +1,7 @@
-"""Run as a script: three workers train with parameter averaging and save what came of it.
+"""Three workers train with parameter averaging and save what came of it.
 
-    python averaging_job.py OUT CASES
-
-CASES is a JSON object of [optimizer, options] by label; three workers train with each of them, on
-uneven parts (17, 17 and 16) of the same global batches. Worker RANK saves OUT/LABEL~RANK.npz:
+`main(out, cases)` has them train with each of `cases`, [optimizer, options] by label, on uneven
+parts (17, 17 and 16) of the same global batches. Worker RANK saves OUT/LABEL~RANK.npz:
 
     weights, memory, steps   after each step: weights, what the optimizer remembers of gradients,
                              and the number of steps that it counts
@@ -14,9 +12,6 @@ uneven parts (17, 17 and 16) of the same global batches. Worker RANK saves OUT/L
 OUT/single.npz has the weights after each step of one process with plain SGD.
 """
 
-import json
-import os
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +29,6 @@ WARM_UP = 3
 
 def main(out: Path, cases: dict[str, tuple[str, dict[str, Any]]]) -> None:
     cluster = Local(NODES)
-    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     preload = ["nodewise.train"]
     with cluster.open():
         for label, (optimizer, options) in cases.items():
@@ -149,7 +143,3 @@ def one_process():
         strategy.step(*batch)
         weights.append(flat(strategy.weights()))
     return weights
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), json.loads(sys.argv[2]))

@@ -1,9 +1,7 @@
-"""Run as a script: three workers train with compressed gradients and save what came of it.
+"""Three workers train with compressed gradients and save what came of it.
 
-    python compressed_job.py WHAT OUT OPTIONS
-
-OPTIONS is a JSON object of options by label; the workers train once with each of them. Worker RANK
-saves OUT/LABEL~RANK.npz. WHAT it trains:
+`main(what, out, options)` has them train once with each of `options`, which are by label. Worker
+RANK saves OUT/LABEL~RANK.npz. `what` it trains:
 
     linear       a model whose gradient is the mean of its examples, which differ in number
     pictures     the perceptron for Fashion-MNIST on OUT/pictures.npz
@@ -12,10 +10,8 @@ saves OUT/LABEL~RANK.npz. WHAT it trains:
     infinite     like linear, but an example of worker 1 is not finite
 """
 
-import json
 import os
 import signal
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -36,7 +32,6 @@ KEPT = []  # else connections might be closed, and their bytes forgotten, while 
 
 def main(what: str, out: Path, options: dict[str, dict[str, Any]]) -> None:
     cluster = Local(NODES)
-    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     with cluster.open():
         work = partial(train, cluster=cluster, what=what, out=out, options=options)
         processes.run(NODES, work, logs=out, time_limit_s=120, preload=["nodewise.train"])
@@ -168,6 +163,3 @@ WORK: dict[str, Callable[..., dict[str, Any]]] = {
     "killed": lambda *given: linear(*given, killed=True),
     "infinite": infinite,
 }
-
-if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3]))

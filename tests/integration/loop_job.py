@@ -1,8 +1,6 @@
-"""Run as a script: two workers train with a loop of their own and save what came of it.
+"""Two workers train with a loop of their own and save what came of it.
 
-    python loop_job.py OUT
-
-The workers train STEPS steps one by one and, from the same start, in the loop. Worker RANK saves
+They train STEPS steps one by one and, from the same start, in the loop. Worker RANK saves
 OUT/loop~RANK.npz:
 
     one_by_one, looped     weights and moving statistics after each of both
@@ -14,8 +12,6 @@ OUT/loop~RANK.npz:
                            of a few steps for which worker 0 waits SLOW_S for each batch
 """
 
-import os
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -30,7 +26,6 @@ SLOW_S, SLOW_STEPS = 0.03, 10
 
 def main(out: Path) -> None:
     cluster = Local(NODES)
-    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     with cluster.open():
         processes.run(
             NODES,
@@ -106,7 +101,3 @@ def train(rank: int, channel: Channel, *, cluster: Local, out: Path) -> Message:
         saved[f"slow_{name}"] = np.concatenate([getattr(some, name) for some in slowly])
     np.savez(out / f"loop~{rank}.npz", **saved)
     return {}
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

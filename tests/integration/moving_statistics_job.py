@@ -1,6 +1,4 @@
-"""Run as a script: train a model with batch normalisation on two workers, on different examples.
-
-    python moving_statistics_job.py OUT STRATEGY [STRATEGY]...
+"""Train a model with batch normalisation on two workers, on different examples.
 
 Each worker saves its moving statistics before and after they agree as before~RANK.npz and
 after~RANK.npz in OUT/STRATEGY, the logits that it then gives to the same picture as
@@ -10,8 +8,6 @@ dropout and the first one after it was set back.
 """
 
 import json
-import os
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +22,6 @@ MASK = 200  # units of a mask of dropout
 
 def main(out: Path, names: list[str]) -> None:
     cluster = Local(NODES)
-    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     with cluster.open():
         for strategy in names:
             (out / strategy).mkdir()
@@ -95,7 +90,3 @@ def train(rank: int, channel: Channel, *, cluster: Local, strategy: str, out: Pa
 
 def count_threads() -> int:
     return len(list(Path("/proc/self/task").iterdir()))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,8 +1,6 @@
-"""Run as a script: train small models in stages, and say what each worker saw.
+"""Train small models in stages, and say what each worker saw.
 
-    python pipeline_job.py OUT CASES
-
-CASES, as JSON, names each case: its strategy, nodes, model (a function below), options, and the
+`main(out, cases)` trains each case: its strategy, nodes, model (a function below), options, and the
 worker that ends, hangs or fails in the middle, if one does. All workers of a case train STEPS steps
 on the same global batches and then agree. Each saves in OUT/CASE the weights, then the moving
 statistics as model~RANK.npz; and as seen~RANK.json the scores of each step, what the strategy
@@ -12,7 +10,6 @@ statistics, and the seeds of dropout. If a case fails, OUT/CASE/failure.txt says
 
 import json
 import os
-import sys
 import time
 from dataclasses import replace
 from functools import partial
@@ -44,7 +41,6 @@ class Case(NamedTuple):
 
 def main(out: Path, cases: dict[str, Case]) -> None:
     cluster = Local(max(case.nodes for case in cases.values()))
-    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     with cluster.open():
         for name, case in cases.items():
             (out / name).mkdir(parents=True)
@@ -168,7 +164,3 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
     np.savez(out / f"model~{rank}.npz", *trained.weights(), *[v.numpy() for v in statistics])
     (out / f"seen~{rank}.json").write_text(json.dumps(seen))
     return {}
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), {name: Case(*case) for name, case in json.loads(sys.argv[2]).items()})

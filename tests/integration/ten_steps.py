@@ -1,17 +1,13 @@
-"""Run as a script: train ten steps with strategies on n workers, in their split and fused forms.
+"""Train ten steps with strategies on n workers, in their split and fused forms.
 
-    python ten_steps.py OUT CASES
-
-CASES, as JSON, names each case: its strategy, options, nodes and optimizer, which is sgd_momentum,
-adam or sgd_clipped; with -still added, its learning rate is 0. Each worker saves its weights in
-OUT/CASE, as split~RANK.npz and fused~RANK.npz. Every worker takes its `np.array_split` part of the
-same global batches of 50 examples (with three workers the parts are 17, 17 and 16), or all of them
-if the strategy does not cut batches. If a case fails, OUT/CASE/failure.txt says why.
+`main(out, cases)` trains each case: its optimizer is sgd_momentum, adam or sgd_clipped; with
+-still added, its learning rate is 0. Each worker saves its weights in OUT/CASE, as split~RANK.npz
+and fused~RANK.npz. Every worker takes its `np.array_split` part of the same global batches of 50
+examples (with three workers the parts are 17, 17 and 16), or all of them if the strategy does not
+cut batches. If a case fails, OUT/CASE/failure.txt says why.
 """
 
 import json
-import os
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -40,7 +36,6 @@ class Case(NamedTuple):
 
 def main(out: Path, cases: dict[str, Case]) -> None:
     cluster = Local(max(case.nodes for case in cases.values()))
-    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
     with cluster.open():
         for name, case in cases.items():
             (out / name).mkdir()
@@ -122,7 +117,3 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
     trained.barrier()
     (out / f"barrier~{rank}.json").write_text(json.dumps([came, time.monotonic()]))
     return {}
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), {name: Case(*case) for name, case in json.loads(sys.argv[2]).items()})

@@ -3,27 +3,26 @@
 import json
 import re
 import signal
-import subprocess
-import sys
 from bisect import bisect_right
-from pathlib import Path
 
+import async_sgd_job
 import numpy as np
 import pytest
 
-SCRIPT = Path(__file__).with_name("async_sgd_job.py")
 STEPS = 20
 EQUAL = [0.03] * 3
 UNEQUAL = [0.002, 0.002, 0.02]
 
 
-def run(out, *jobs):
-    """Return what the workers of each job saw, or how it ended."""
-    out.mkdir(exist_ok=True)
-    command = [sys.executable, SCRIPT, out, json.dumps(jobs)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=180)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+@pytest.fixture(scope="module")
+def run(run_job):
+    """Return a function: what the workers of each job saw, or how it ended."""
+
+    def run(out, *jobs):
+        asked = [async_sgd_job.Asked.model_validate(job) for job in jobs]
+        return json.loads(run_job(async_sgd_job.main, out, asked))
+
+    return run
 
 
 def total(workers, name="staleness"):
@@ -43,13 +42,14 @@ CLOCKED = {
 
 
 @pytest.fixture(scope="module")
-def clocked(tmp_path_factory):
+def clocked(tmp_path_factory, run):
     """Job by name; in all of them every update takes 1 from every weight, times its rate."""
     results = run(tmp_path_factory.mktemp("clocked"), *CLOCKED.values())
     return dict(zip(CLOCKED, results, strict=True))
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_every_gradient_is_applied_once_and_all_agree_in_the_end(clocked):
     for name in ("plain", "straggler", "bound", "lockstep"):
         workers = clocked[name]
@@ -60,6 +60,7 @@ def test_every_gradient_is_applied_once_and_all_agree_in_the_end(clocked):
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_staleness_is_what_the_weights_tell(clocked):
     """The weights given back are as old as those taken, plus what came between, plus its own."""
     for name in ("plain", "straggler"):
@@ -69,12 +70,14 @@ def test_staleness_is_what_the_weights_tell(clocked):
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_equal_workers_are_stale_by_the_number_of_the_others(clocked):
     warm = [s for worker in clocked["plain"] for s in worker["observed"]["staleness"][5:-5]]
     assert np.mean(warm) == pytest.approx(3 - 1, rel=0.2)
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_nobody_waits_for_a_straggler_unless_told_to(clocked):
     *quick, slow = clocked["straggler"]
     assert max(worker["ended"] for worker in quick) < slow["begun"][STEPS // 2]
@@ -82,6 +85,7 @@ def test_nobody_waits_for_a_straggler_unless_told_to(clocked):
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "bound"), [("bound", 2), ("lockstep", 0)])
 def test_a_bound_is_reached_and_never_exceeded(clocked, name, bound):
     workers = clocked[name]
@@ -96,12 +100,14 @@ def test_a_bound_is_reached_and_never_exceeded(clocked, name, bound):
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_in_lockstep_the_parts_of_all_servers_have_all_gradients(clocked):
     for worker in clocked["lockstep"]:
         assert worker["ages"] == worker["last_ages"] == [3 * step for step in range(STEPS + 1)]
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_waits_are_counted_where_they_happen(clocked):
     *quick, slow = clocked["bound"]
     for worker in quick:
@@ -112,6 +118,7 @@ def test_waits_are_counted_where_they_happen(clocked):
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_soft_synchronisation_applies_once_for_so_many_gradients(clocked):
     assert clocked["soft"][0]["final_age"] == 3 * STEPS / 2
     # 20 gradients are 6 updates of 3; the last 2 wait for a third that never comes
@@ -119,6 +126,7 @@ def test_soft_synchronisation_applies_once_for_so_many_gradients(clocked):
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_soft_synchronisation_waits_for_nobody_and_is_less_stale(clocked):
     for worker in clocked["soft"]:
         assert len(worker["observed"]["staleness"]) == STEPS
@@ -126,6 +134,7 @@ def test_soft_synchronisation_waits_for_nobody_and_is_less_stale(clocked):
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "gathered"), [("scaled", 1), ("soft, scaled", 2)])
 def test_the_learning_rate_is_divided_by_staleness(clocked, name, gathered):
     staleness = np.array(total(clocked[name]))
@@ -144,7 +153,7 @@ WAYS = {
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def trained(tmp_path_factory, run):
     """(way or optimizer, form, rank) -> weights and moving statistics of a worker after it."""
     out = tmp_path_factory.mktemp("trained")
     jobs = {name: {"strategy": "single", "optimizer": name} for name in OPTIMIZERS}
@@ -203,7 +212,8 @@ ENDS = {
 
 
 @pytest.mark.alone
-def test_who_is_gone_or_stuck_ends_the_job_and_who_is_slow_does_not(tmp_path):
+@pytest.mark.slow
+def test_who_is_gone_or_stuck_ends_the_job_and_who_is_slow_does_not(tmp_path, run):
     slow = {"nodes": 2, "sleep_s": [0, 0.2], "timeout_s": 2}
     *ended, finished = run(tmp_path, *(job for job, _ in ENDS.values()), slow)
     for name, end in zip(ENDS, ended, strict=True):

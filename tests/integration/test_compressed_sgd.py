@@ -3,20 +3,15 @@
 Real processes, each connected to all others; see compressed_job.py.
 """
 
-import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
+import compressed_job
 import numpy as np
 import pytest
 from compressed_job import EXAMPLES, NODES, RATE, STEPS, inputs
 
 from nodewise.datasets import standins
 
-SCRIPT = Path(__file__).with_name("compressed_job.py")
 DENSE = {"method": "top_k", "share": 1.0, "values": "float32"}
 OPTIONS = {
     "dense": DENSE,
@@ -34,18 +29,9 @@ PICTURES = {
 }
 
 
-def job(what, out, options):
-    command = [sys.executable, SCRIPT, what, out, json.dumps(options)]
-    one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # else no node can be entered
-    return subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=150, env=one_thread
-    )
-
-
-def trained(what, out, options):
+def trained(run_job, what, out, options):
     """Return label -> what each worker saved."""
-    done = job(what, out, options)
-    assert done.returncode == 0, done.stderr[-2000:]
+    run_job(compressed_job.main, what, out, options)
     return {
         label: [dict(np.load(out / f"{label}~{rank}.npz")) for rank in range(NODES)]
         for label in options
@@ -53,16 +39,16 @@ def trained(what, out, options):
 
 
 @pytest.fixture(scope="module")
-def linear(tmp_path_factory):
-    return trained("linear", tmp_path_factory.mktemp("linear"), OPTIONS)
+def linear(tmp_path_factory, run_job):
+    return trained(run_job, "linear", tmp_path_factory.mktemp("linear"), OPTIONS)
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
+def pictures(tmp_path_factory, run_job):
     out = tmp_path_factory.mktemp("pictures")
     x, y = standins.draw("garments", STEPS * NODES * 32, 1, 0, lambda made: None)
     np.savez(out / "pictures.npz", x=x, y=y)
-    return trained("pictures", out, PICTURES)
+    return trained(run_job, "pictures", out, PICTURES)
 
 
 def own_means():
@@ -157,8 +143,8 @@ def test_it_learns(pictures, label):
     assert losses[-5:].mean() < 0.9 * losses[:5].mean()
 
 
-def test_moving_statistics_are_averaged(tmp_path):
-    workers = trained("statistics", tmp_path, {"threshold": {}})["threshold"]
+def test_moving_statistics_are_averaged(tmp_path, run_job):
+    workers = trained(run_job, "statistics", tmp_path, {"threshold": {}})["threshold"]
     mean = np.mean([worker["before"] for worker in workers], axis=0)
     assert not np.allclose(workers[0]["before"], mean)
     for worker in workers:
@@ -166,6 +152,7 @@ def test_moving_statistics_are_averaged(tmp_path):
         np.testing.assert_array_equal(worker["after"], workers[0]["after"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "rank", "said"),
     [
@@ -173,7 +160,6 @@ def test_moving_statistics_are_averaged(tmp_path):
         ("infinite", 1, "FloatingPointError: the gradient is not finite"),
     ],
 )
-def test_a_worker_without_peer_or_gradient_says_so_and_ends(tmp_path, what, rank, said):
-    done = job(what, tmp_path, {"threshold": {}})
-    assert done.returncode != 0
+def test_a_worker_without_peer_or_gradient_says_so_and_ends(tmp_path, launch, what, rank, said):
+    assert launch(compressed_job.main, what, tmp_path, {"threshold": {}}).error
     assert re.search(said, (tmp_path / f"rank~{rank}.log").read_text())

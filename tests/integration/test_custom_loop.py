@@ -3,26 +3,18 @@
 Two real processes, more steps than one loop makes; see loop_job.py.
 """
 
-import subprocess
-import sys
-from pathlib import Path
-
+import loop_job
 import numpy as np
 import pytest
 from loop_job import NODES, SLOW_S, SLOW_STEPS, STEPS
 
 pytestmark = pytest.mark.alone
 
-SCRIPT = Path(__file__).with_name("loop_job.py")
-
 
 @pytest.fixture(scope="module")
-def workers(tmp_path_factory):
+def workers(tmp_path_factory, run_job):
     out = tmp_path_factory.mktemp("loop")
-    done = subprocess.run(
-        [sys.executable, SCRIPT, out], check=False, capture_output=True, text=True, timeout=150
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    run_job(loop_job.main, out)
     return [dict(np.load(out / f"loop~{rank}.npz")) for rank in range(NODES)]
 
 

@@ -7,18 +7,18 @@ and three uneven parts. Allowed is float32 rounding: 1e-5 of the largest weight.
 import itertools
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+import ten_steps
 
 import make_horovod
 from nodewise.strategies import STRATEGIES
 
-SCRIPT = Path(__file__).with_name("ten_steps.py")
+pytestmark = pytest.mark.timeout(300)  # several jobs of real workers
+
 TOLERANCE = 1e-5
 FORMS = ("fused", "split")
 OPTIMIZERS = ("sgd_momentum", "adam")
@@ -42,19 +42,17 @@ class Trained(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """All cases, trained by one script: importing TensorFlow takes as long as some of them."""
+def trained(tmp_path_factory, run_job):
+    """Return a function that trains a case, or returns what an earlier call trained."""
     out = tmp_path_factory.mktemp("ten_steps")
-    unbuilt = make_horovod.why_not()
-    cases = {named(*case): case for case in CASES if not (unbuilt and case[0] == "horovod")}
-    command = [sys.executable, SCRIPT, out, json.dumps(cases)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=1200)
-    assert done.returncode == 0, done.stderr[-2000:]
 
     def of(*case):
-        if unbuilt and case[0] == "horovod":
-            pytest.skip(unbuilt)
-        return Trained(out / named(*case))
+        if case[0] == "horovod":
+            make_horovod.make_horovod()
+        name = named(*case)
+        if not (out / name).exists():
+            run_job(ten_steps.main, out, {name: ten_steps.Case(*case)})
+        return Trained(out / name)
 
     return of
 
@@ -91,6 +89,12 @@ SYNCHRONOUS = [
 ]
 
 
+# One strategy of each family, for `make test`.
+QUICK = [
+    ("model_parallel", {"micro_batches": 4}),
+    ("mpi", {}),
+    ("multi_worker_mirrored", {}),
+]
 # Deterministic, but not equal to one process.
 OTHER_GOLDEN = [
     ("parameter_averaging", {"period": 5}, 2),
@@ -107,19 +111,8 @@ def label(value):
     return str(value)
 
 
-STILL = [f"{optimizer}-still" for optimizer in OPTIMIZERS]
-CASES = [
-    *(("single", {}, 1, optimizer) for optimizer in (*OPTIMIZERS, *STILL, CLIPPED)),
-    *(
-        (strategy, options, nodes, optimizer)
-        for strategy, options, counts in SYNCHRONOUS
-        for nodes in counts
-        for optimizer in OPTIMIZERS
-    ),
-    ("multi_worker_mirrored", {}, 2, CLIPPED),
-    ("mirrored", {}, 2, CLIPPED),
-    *((strategy, options, nodes, "sgd_momentum") for strategy, options, nodes in OTHER_GOLDEN),
-]
+def slow_unless(quick, *values, **more):
+    return pytest.param(*values, marks=[] if quick else [pytest.mark.slow], **more)
 
 
 @pytest.fixture(scope="module")
@@ -132,8 +125,21 @@ def one_process(trained):
     return of
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize(("strategy", "options", "counts"), SYNCHRONOUS, ids=label)
+@pytest.mark.parametrize(
+    ("strategy", "options", "counts", "optimizer"),
+    [
+        slow_unless(
+            (strategy, options) in QUICK and optimizer == OPTIMIZERS[0],
+            strategy,
+            options,
+            counts,
+            optimizer,
+        )
+        for strategy, options, counts in SYNCHRONOUS
+        for optimizer in OPTIMIZERS
+    ],
+    ids=label,
+)
 def test_n_workers_equal_one_process(trained, one_process, strategy, options, counts, optimizer):
     for nodes in counts:
         case = trained(strategy, options, nodes, optimizer)
@@ -150,6 +156,7 @@ def test_n_workers_equal_one_process(trained, one_process, strategy, options, co
         assert max(came) <= min(left)  # nobody passes a barrier before the last is there
 
 
+@pytest.mark.slow
 def test_the_gradient_of_all_workers_is_clipped_not_each_one_s(trained, one_process):
     case = trained("multi_worker_mirrored", {}, 2, CLIPPED)
     for form in FORMS:
@@ -199,7 +206,13 @@ def golden(trained):
         return {name: arrays[name] for name in arrays.files}
 
 
-@pytest.mark.parametrize("case", GOLDEN_CASES, ids=lambda case: named(*case))
+@pytest.mark.parametrize(
+    "case",
+    [
+        slow_unless(case[0] == "single" or case[:2] in QUICK, case, id=named(*case))
+        for case in GOLDEN_CASES
+    ],
+)
 def test_ten_steps_train_what_they_always_did(trained, golden, case):
     *expected, largest = golden[named(*case)]
     *found, _ = sampled(trained(*case))

@@ -1,10 +1,6 @@
 """Cells that train with Horovod, by the real command, on nodes that it could get wrong."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
+import pipeline_job
 import pytest
 
 from make_horovod import make_horovod
@@ -18,7 +14,7 @@ from rank_cells import (
 )
 from traces import needs_emulated_nodes
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +55,8 @@ def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project):
     assert_a_killed_worker_is_named(project, "horovod")
 
 
-def test_who_fails_of_itself_is_named_not_who_lost_it(tmp_path):
+def test_who_fails_of_itself_is_named_not_who_lost_it(tmp_path, run_job):
     make_horovod()
-    cases = {"failed": ("horovod", 2, "wide", {}, None, None, 1)}
-    job = Path(__file__).with_name("pipeline_job.py")
-    command = [sys.executable, job, tmp_path, json.dumps(cases)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    cases = {"failed": pipeline_job.Case("horovod", 2, "wide", {}, fails=1)}
+    run_job(pipeline_job.main, tmp_path, cases)
     assert (tmp_path / "failed/failure.txt").read_text() == "rank 1: ArithmeticError: of itself"

@@ -1,15 +1,10 @@
 """After training the replicas are one model, batch normalisation included, and no step goes on."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
+import moving_statistics_job
 import numpy as np
 import pytest
-
-JOB = Path(__file__).with_name("moving_statistics_job.py")
-
 
 STRATEGIES = (
     *("custom_loop", "mpi", "multi_worker_mirrored", "parameter_averaging", "split_dense"),
@@ -17,11 +12,10 @@ STRATEGIES = (
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """What workers of every strategy saved, trained by one script: it imports TensorFlow once."""
+def folder(tmp_path_factory, run_job):
+    """What workers of every strategy saved."""
     out = tmp_path_factory.mktemp("statistics")
-    command = [sys.executable, JOB, out, *STRATEGIES]
-    subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    run_job(moving_statistics_job.main, out, STRATEGIES, timeout_s=300)
     return out
 
 

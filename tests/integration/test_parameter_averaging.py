@@ -3,12 +3,7 @@
 Real processes with uneven parts of the global batch; see averaging_job.py.
 """
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
+import averaging_job
 import keras
 import numpy as np
 import pytest
@@ -17,7 +12,8 @@ from averaging_job import NODES, STEPS, STEPS_PER_EPOCH
 from nodewise.errors import RefusedError
 from nodewise.strategies.parameter_averaging import resettable
 
-SCRIPT = Path(__file__).with_name("averaging_job.py")
+pytestmark = pytest.mark.slow
+
 EVERY_STEP, PERIOD = 1, 4
 CASES = {
     "every_step": ("sgd", {"period": EVERY_STEP}),
@@ -30,18 +26,10 @@ TOLERANCE = 1e-5  # of the largest weight: float32 rounding
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory):
+def saved(tmp_path_factory, run_job):
     """Return label -> name -> what each worker saved, (workers, …); `single` has no workers."""
     out = tmp_path_factory.mktemp("averaging")
-    done = subprocess.run(
-        [sys.executable, SCRIPT, out, json.dumps(CASES)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=150,
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # else no node can be entered
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    run_job(averaging_job.main, out, CASES)
     found = {}
     for label in CASES:
         workers = [np.load(out / f"{label}~{rank}.npz") for rank in range(NODES)]

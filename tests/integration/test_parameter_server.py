@@ -3,14 +3,11 @@
 import itertools
 import json
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
+import async_sgd_job
 import numpy as np
 import pytest
 
-SCRIPT = Path(__file__).with_name("async_sgd_job.py")
 STEPS = 20
 ONE_WORKER = {  # servers, model, optimizer; what float32 may round, more in sums of 30,000
     "one server": (1, "net", "sgd_momentum", 1e-6),
@@ -21,30 +18,37 @@ ONE_WORKER = {  # servers, model, optimizer; what float32 may round, more in sum
 STRAGGLER = [0.0, 0.0, 0.05]
 
 
-def run(out, *jobs):
-    """Return what the workers of each job saw, or how it ended; by default two on a server."""
-    jobs = [{"strategy": "parameter_server", "nodes": 2} | job for job in jobs]
-    command = [sys.executable, SCRIPT, out, json.dumps(jobs)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=180)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+@pytest.fixture(scope="module")
+def run(run_job):
+    """Return a function: what the workers of each job saw, or how it ended.
+
+    By default a job has two workers and a server.
+    """
+
+    def run(out, *jobs):
+        usual = {"strategy": "parameter_server", "nodes": 2}
+        asked = [async_sgd_job.Asked.model_validate(usual | job) for job in jobs]
+        return json.loads(run_job(async_sgd_job.main, out, asked))
+
+    return run
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory):
+def three(tmp_path_factory, run):
     """Workers of a job in which every update takes 1 from every weight; the last one is slow."""
     job = {"nodes": 3, "options": {"servers": 2}, "sleep_s": STRAGGLER}
     return run(tmp_path_factory.mktemp("three"), job)[0]
 
 
 @pytest.fixture(scope="module")
-def busy(tmp_path_factory):
+def busy(tmp_path_factory, run):
     """Workers of a job whose steps take a while."""
     job = {"nodes": 3, "model": "wide", "optimizer": "adam"}
     return run(tmp_path_factory.mktemp("busy"), job)[0]
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_every_gradient_is_applied_once_and_all_agree_in_the_end(three):
     """After the split form the servers were set back to the beginning."""
     assert [worker["final_age"] for worker in three] == [3 * STEPS] * 3
@@ -52,6 +56,7 @@ def test_every_gradient_is_applied_once_and_all_agree_in_the_end(three):
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_an_update_is_as_stale_as_others_came_before_it(three, busy):
     """Where steps take a while, some come between."""
     for workers in (three, busy):
@@ -62,13 +67,14 @@ def test_an_update_is_as_stale_as_others_came_before_it(three, busy):
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 def test_nobody_waits_for_a_straggler(three):
     *quick, slow = three
     assert max(worker["ended"] for worker in quick) < slow["begun"][-1]
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def trained(tmp_path_factory, run):
     """(strategy, case, form) -> weights and moving statistics of the only worker after it."""
     out = tmp_path_factory.mktemp("trained")
     jobs = []
@@ -100,7 +106,8 @@ def test_the_optimizers_of_these_tests_train_differently(trained):
     assert np.abs(one - other).max() > 0.01
 
 
-def test_no_server_has_nearly_all(tmp_path):
+@pytest.mark.slow
+def test_no_server_has_nearly_all(tmp_path, run):
     job = {"model": "wide", "steps": 2, "options": {"servers": 2}, "optimizer": "adam"}
     ((coordinator, _),) = run(tmp_path, job)
     one, other = coordinator["held"].values()
@@ -108,8 +115,11 @@ def test_no_server_has_nearly_all(tmp_path):
     assert 0.6 < one / other < 1.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["parameter_server", "async_sgd"])
-def test_optimizers_that_need_whole_layers_are_refused_if_servers_have_parts(tmp_path, strategy):
+def test_optimizers_that_need_whole_layers_are_refused_if_servers_have_parts(
+    tmp_path, run, strategy
+):
     job = {"strategy": strategy, "model": "net", "optimizer": "clipped", "steps": 2}
     refused, trained = run(tmp_path, job | {"options": {"servers": 2}}, job)
     assert refused["error"].startswith("the optimizer's clipnorm needs the gradients of all nodes")
@@ -132,7 +142,8 @@ ENDS = {
 
 
 @pytest.mark.alone
-def test_who_is_gone_or_stuck_ends_the_job_and_who_is_slow_does_not(tmp_path):
+@pytest.mark.slow
+def test_who_is_gone_or_stuck_ends_the_job_and_who_is_slow_does_not(tmp_path, run):
     slow = {"sleep_s": [0, 0.3], "timeout_s": 4}
     *ended, finished = run(tmp_path, *(job for job, _ in ENDS.values()), slow)
     for name, end in zip(ENDS, ended, strict=True):

@@ -2,15 +2,13 @@
 
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pipeline_job
 import pytest
+from pipeline_job import Case
 
-JOB = Path(__file__).with_name("pipeline_job.py")
 ONE = {"normalised": "one", "frozen": "one_frozen", "embedded": "one_embedded"}
 CASES = {
     **{name: ("single", 1, model, {}) for model, name in ONE.items()},
@@ -43,21 +41,20 @@ class Done(NamedTuple):
         return np.sum([one["scores"] for one in self.seen], axis=0)
 
 
-def train(out, cases):
-    command = [sys.executable, JOB, out, json.dumps(cases)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, run_job):
+    out = tmp_path_factory.mktemp("pipelines")
+    cases = {name: Case(*case) for name, case in CASES.items()}
+    run_job(pipeline_job.main, out, cases, timeout_s=300)
     return out
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return train(tmp_path_factory.mktemp("pipelines"), CASES)
-
-
-@pytest.fixture(scope="module")
-def timed(tmp_path_factory):
-    return train(tmp_path_factory.mktemp("timed"), TIMED)
+def timed(tmp_path_factory, run_job):
+    out = tmp_path_factory.mktemp("timed")
+    cases = {name: Case(*case) for name, case in TIMED.items()}
+    run_job(pipeline_job.main, out, cases)
+    return out
 
 
 @pytest.fixture
@@ -130,6 +127,7 @@ def test_pipelines_side_by_side_drop_other_units(done):
     assert other == other_same == [seed + 1 for seed in first]
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parametrize(("case", "idle"), [("naive", 1 / 2), ("filled", 1 / 5)])
 def test_micro_batches_fill_the_pipeline(timed, case, idle):
@@ -139,6 +137,7 @@ def test_micro_batches_fill_the_pipeline(timed, case, idle):
     assert np.median(bubbles, axis=1) == pytest.approx([idle] * 2, abs=0.12)
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 def test_a_worker_that_ends_ends_its_neighbours(timed):
     assert failure(timed, "left") == "rank 1: ended with exit code 7 and no result"
@@ -147,6 +146,7 @@ def test_a_worker_that_ends_ends_its_neighbours(timed):
         assert re.search(r"Connection\w*Error|BrokenPipeError", said)
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 def test_a_worker_that_hangs_is_waited_for_no_longer_than_that(timed):
     assert re.match(r"worker 1 stopped answering for [3-9] s", failure(timed, "stuck"))

@@ -4,19 +4,19 @@ That it trains like one process is tested with the other synchronous strategies.
 """
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import keras
 import numpy as np
+import pipeline_job
 import pytest
 from keras import layers
+from pipeline_job import Case
 
 from nodewise.strategies import split_dense
 from nodewise.strategies.base import Job
 
-JOB = Path(__file__).with_name("pipeline_job.py")
+pytestmark = pytest.mark.slow
+
 NODES, STEPS, EXAMPLES = 3, 6, 24  # of each worker
 INPUTS, UNITS = 256, 96  # of the layer that is split
 OTHERS = 16 * 256 + 256 + UNITS + UNITS * 4 + 4  # weights that are not
@@ -30,11 +30,10 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, run_job):
     out = tmp_path_factory.mktemp("split_dense")
-    command = [sys.executable, JOB, out, json.dumps(CASES)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr[-2000:]
+    cases = {name: Case(*case) for name, case in CASES.items()}
+    run_job(pipeline_job.main, out, cases, timeout_s=240)
     return out
 
 

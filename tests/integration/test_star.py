@@ -4,13 +4,11 @@ That it trains like one process is tested with the other synchronous strategies.
 """
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
+import pipeline_job
 import pytest
+from pipeline_job import Case
 
-JOB = Path(__file__).with_name("pipeline_job.py")
 STEPS, NODES = 6, 3
 STAR = ("multi_worker_mirrored", NODES, "frozen", {"collective": "star"})
 CASES = {"star": STAR, "left": (*STAR, 1), "failed": (*STAR, None, None, 2)}
@@ -18,11 +16,10 @@ AROUND = 2_000  # bytes of the lengths of messages, and of TensorFlow's barrier
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, run_job):
     out = tmp_path_factory.mktemp("star")
-    command = [sys.executable, JOB, out, json.dumps(CASES)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-2000:]
+    cases = {name: Case(*case) for name, case in CASES.items()}
+    run_job(pipeline_job.main, out, cases)
     return out
 
 

@@ -5,14 +5,13 @@ That ten steps equal those of one process is tested with the other synchronous s
 
 import json
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
+import async_sgd_job
 import numpy as np
+import pipeline_job
 import pytest
+from pipeline_job import Case
 
-HERE = Path(__file__).parent
 MODELS = ("normalised", "frozen", "embedded")
 CASES = {
     **{f"{model}_1": ("single", 1, model, {}) for model in MODELS},
@@ -22,17 +21,11 @@ CASES = {
 }
 
 
-def run(script, *arguments):
-    command = [sys.executable, HERE / script, *arguments]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=180)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, run_job):
     out = tmp_path_factory.mktemp("tensor_parallel")
-    run("pipeline_job.py", out, json.dumps(CASES))
+    cases = {name: Case(*case) for name, case in CASES.items()}
+    run_job(pipeline_job.main, out, cases)
     return out
 
 
@@ -84,18 +77,22 @@ def test_a_model_without_a_pair_is_refused_in_one_line(folder):
     )
 
 
-def test_optimizers_that_need_whole_layers_are_refused_in_one_line(tmp_path):
+@pytest.mark.slow
+def test_optimizers_that_need_whole_layers_are_refused_in_one_line(tmp_path, run_job):
     job = {"strategy": "tensor_parallel", "nodes": 1, "model": "net"}
     jobs = [job | {"optimizer": "clipped"}, job | {"optimizer": "lamb"}]
-    clipped, lamb = json.loads(run("async_sgd_job.py", tmp_path, json.dumps(jobs)))
+    asked = [async_sgd_job.Asked.model_validate(job) for job in jobs]
+    clipped, lamb = json.loads(run_job(async_sgd_job.main, tmp_path, asked))
     assert clipped["error"].startswith("the optimizer's clipnorm needs the gradients of all nodes")
     assert lamb["error"] == "the optimizer Lamb is not known to treat each weight for itself"
 
 
-def test_a_stuck_worker_is_not_waited_for_without_end(tmp_path):
+@pytest.mark.slow
+def test_a_stuck_worker_is_not_waited_for_without_end(tmp_path, run_job):
     stuck = {"hit": 1, "hit_with": signal.SIGSTOP, "timeout_s": 4}
     job = {"strategy": "tensor_parallel", "nodes": 2, "model": "net", "optimizer": "adam"} | stuck
-    (end,) = json.loads(run("async_sgd_job.py", tmp_path, json.dumps([job])))
+    asked = [async_sgd_job.Asked.model_validate(job)]
+    (end,) = json.loads(run_job(async_sgd_job.main, tmp_path, asked))
     assert end["error"] == "rank 0: ended with exit code 1 and no result"
     assert "Timeout (0:00:04)!" in (tmp_path / "rank~0.log").read_text()
     assert end["seconds"] < 2 * 4 + 3

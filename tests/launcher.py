@@ -1,0 +1,77 @@
+"""A launcher of workers that stays: what it imports, it imports once for the jobs of all tests."""
+
+import contextlib
+import io
+import multiprocessing
+import os
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+from unittest import mock
+
+from nodewise.clusters import network
+
+_ENVIRONMENT = {
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "OPENBLAS_NUM_THREADS": "1",  # a process with several threads cannot enter a node
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+}
+_END_WITHIN_S = 10
+
+
+class Done(NamedTuple):
+    """What a job printed, and the traceback of its error; empty if there was none."""
+
+    printed: str
+    error: str
+
+
+class Launcher:
+    """A process that calls functions of modules, such as the `main` of a job, one by one."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs,))
+        with mock.patch.dict(os.environ, _ENVIRONMENT):
+            self._process.start()
+        theirs.close()
+
+    def run(self, function: Callable[..., None], *arguments: Any, timeout_s: float) -> Done:
+        """Call a function in the launcher; kill the launcher if that takes too long.
+
+        Raises:
+            TimeoutError: it did.
+        """
+        self._connection.send((function, arguments))
+        if not self._connection.poll(timeout_s):
+            self.end(0)
+            raise TimeoutError(f"{function.__module__}: not finished within {timeout_s:g} s")
+        return self._connection.recv()
+
+    def end(self, within_s: float = _END_WITHIN_S) -> None:
+        """End the process, and with it all that it started."""
+        self._connection.close()
+        self._process.join(within_s)
+        self._process.kill()
+        self._process.join()
+
+
+def _serve(connection: Connection) -> None:
+    private = network.enter_network()
+    # Jobs open clusters, each of which would enter another network, where the process that workers
+    # are forked from is not.
+    network.enter_network = lambda: private
+    while True:
+        try:
+            function, arguments = connection.recv()
+        except EOFError:  # the tests are over
+            return
+        printed, error = io.StringIO(), ""
+        try:
+            with contextlib.redirect_stdout(printed):
+                function(*arguments)
+        except Exception:
+            error = traceback.format_exc()
+        connection.send(Done(printed.getvalue(), error))
