@@ -1,8 +1,10 @@
-"""How long a test may take, and how many examples Hypothesis tries."""
+"""Time limits, the examples of Hypothesis, and folders that all test processes share."""
 
+import shutil
 import signal
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 QUICK_S = 10
@@ -11,7 +13,7 @@ LONG_MARKERS = ("slow", "alone")
 
 # The same examples in every run: no run fails by chance. `make test-random` searches for others.
 settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=20)
-settings.register_profile("random", deadline=None, max_examples=1000)
+settings.register_profile("random", deadline=None, max_examples=300)
 settings.load_profile("fixed")
 
 
@@ -43,3 +45,25 @@ def pytest_timeout_set_timer(item, settings):
     signal.signal(signal.SIGALRM, end)
     signal.setitimer(signal.ITIMER_REAL, settings.timeout)
     return True
+
+
+@pytest.fixture(scope="session")
+def fill_once(tmp_path_factory, worker_id):
+    """Return a function that fills a folder once for all test processes, which only read it."""
+
+    def filled(name, fill):
+        if worker_id == "master":  # the only process
+            folder = tmp_path_factory.mktemp(name)
+            fill(folder)
+            return folder
+        folder = tmp_path_factory.getbasetemp().parent / name
+        done = folder.with_name(f"{name}.done")
+        with FileLock(f"{folder}.lock"):
+            if not done.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                fill(folder)
+                done.touch()
+        return folder
+
+    return filled

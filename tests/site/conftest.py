@@ -29,9 +29,12 @@ FLAGS = [
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory) -> Path:
+def site(fill_once) -> Path:
     """Return the folder of the built site; `site.parent` holds what it was built from."""
-    folder = tmp_path_factory.mktemp("built")
+    return fill_once("built", build) / "site"
+
+
+def build(folder: Path) -> None:
     odd = [make.record(make.cell(experiment="odd", n=n), origin="generated") for n in (1, 2)]
     lost = make.failed(make.cell(experiment="odd", n=3), ODD_REASON, ODD_LOG)
     tables = make.write_study(folder, [*make.grid(), *odd, lost], make.published())
@@ -49,7 +52,6 @@ def site(tmp_path_factory) -> Path:
     started = time.perf_counter()
     build_site(*(folder / name for name in ("docs", "cells", "pictures", "site")))
     (folder / "seconds").write_text(str(time.perf_counter() - started))
-    return folder / "site"
 
 
 @pytest.fixture(scope="session")

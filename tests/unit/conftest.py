@@ -9,10 +9,12 @@ from rendering import draw_all, render
 
 
 @pytest.fixture(scope="session")
-def study(tmp_path_factory) -> Path:
+def study(fill_once) -> Path:
     """Return the folder of a small study, its charts drawn and its pages rendered."""
-    folder = tmp_path_factory.mktemp("study")
-    make.write_study(folder, make.grid(batches=(64, 512)), make.published())
-    draw_all(folder)
-    render(folder)
-    return folder
+
+    def fill(folder: Path) -> None:
+        make.write_study(folder, make.grid(batches=(64, 512)), make.published())
+        draw_all(folder)
+        render(folder)
+
+    return fill_once("study", fill)
