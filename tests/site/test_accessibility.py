@@ -67,10 +67,18 @@ def out_of_reach(page):
     return sorted(set(alone) - set(page.evaluate("[...window.reached]")))
 
 
-def test_nobody_is_kept_out_of_any_kind_of_page(watched, of_each_kind):
-    """Each is opened once: opening them takes most of the time."""
+def wait_for_colours(page):
+    """Wait until no colour is on its way from one theme to the other."""
+    page.wait_for_function("document.getAnimations().every((one) => one.playState !== 'running')")
+
+
+def barriers_of(watched, paths):
+    """Return what is found on each page, in both themes and by keyboard; `[]` where nothing is.
+
+    Each is opened once: opening them takes most of the time.
+    """
     found = {}
-    for path in of_each_kind:
+    for path in paths:
         page = watched.open(path)
         page.evaluate("document.querySelector('article details')?.setAttribute('open', '')")
         page.evaluate(FEWER_ROWS)
@@ -79,8 +87,22 @@ def test_nobody_is_kept_out_of_any_kind_of_page(watched, of_each_kind):
         page.locator("label[title='Switch to dark']").click()
         page.wait_for_selector("body[data-md-color-scheme=slate]")
         wait_for_charts(page)
+        wait_for_colours(page)
         found[path, "dark"] = barriers(page, OF_COLOUR)
         page.locator("label[title='Switch to light']").click()  # the next page remembers it
+    return found
+
+
+@pytest.mark.timeout(60)
+def test_nobody_is_kept_out_of_the_first_page_and_a_page_of_results(watched, of_each_kind):
+    results = next(path for path in of_each_kind if path.startswith("results/"))
+    found = barriers_of(watched, ["index.html", results])
+    assert {where: told for where, told in found.items() if told} == {}
+
+
+@pytest.mark.slow
+def test_nobody_is_kept_out_of_any_kind_of_page(watched, of_each_kind):
+    found = barriers_of(watched, of_each_kind)
     assert {where: told for where, told in found.items() if told} == {}
     assert len(found) >= 3 * len(FOLDERS)
 
