@@ -309,7 +309,7 @@ VALID_HEADER = st.lists(st.lists(CELLS, min_size=4, max_size=4), max_size=5).map
 )
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.one_of(st.text(max_size=200), TABLES, VALID_HEADER))
 @example("\x00")
 @example(csv_of('a,1,64,"0.5'))
@@ -531,7 +531,6 @@ def test_every_collective_is_fitted_stored_and_asked(tmp_path, collective):
     assert row["step_time_s"] == pytest.approx(1.2, rel=0.2)
 
 
-@settings(max_examples=15, deadline=None)
 @given(scale=st.sampled_from([1e-6, 1e-3, 10.0, 1e6]), collective=st.sampled_from(["ring", "tree"]))
 def test_the_unit_of_time_does_not_matter(tmp_path_factory, scale, collective):
     folder = tmp_path_factory.mktemp("scale")
@@ -554,7 +553,6 @@ EXTREME = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
 @example(
     rows=[
         ("a", 1, 1, 2.0, 1.0),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from everywhere import everywhere
@@ -13,7 +13,6 @@ def collectively(workers, work):
     return everywhere(workers, lambda peers: work(Direct(peers)))
 
 
-@settings(deadline=None, max_examples=25)
 @given(
     sizes=st.integers(1, 5).flatmap(
         lambda n: st.lists(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.errors import UserError
@@ -79,7 +79,6 @@ def gradients(mean, spread, batch, seed=1):
 # --- the estimate ---
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.floats(0, 1e6), st.floats(0, 1e3), st.integers(1, 64), st.integers(2, 64))
 def test_exact_squares_give_noise_and_signal_back(noise, signal, small, times):
     big = small * times

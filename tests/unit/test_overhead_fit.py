@@ -4,7 +4,7 @@ import doctest
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
@@ -55,7 +55,6 @@ def test_a_known_truth_is_found():
     assert fitted.value("compute_per_example_s", "") == pytest.approx(2e-4, rel=0.03)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     compute=st.floats(1e-5, 1e-2),
     bandwidth=st.floats(1e6, 1e9),

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import closed_forms
@@ -83,7 +83,6 @@ def assert_agrees(found, exact, law, values, batch_of, steps_of):
     assert time(found.best) == pytest.approx(best, rel=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     law=st.sampled_from([RingAllReduce(), Star(), HalvingDoubling(), BinomialTree()]),
     values=COEFFICIENTS,
@@ -99,7 +98,6 @@ def test_at_a_fixed_global_batch_the_best_whole_number_is_beside_the_closed_form
     assert not inside or found.interior
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     law=st.sampled_from([RingAllReduce(), Star()]),
     values=COEFFICIENTS,
@@ -117,7 +115,6 @@ def test_to_an_accuracy_the_best_whole_number_is_beside_the_closed_form(
     )
 
 
-@settings(max_examples=100, deadline=None)
 @given(values=COEFFICIENTS, batch=st.integers(1, 1024))
 def test_break_even_of_a_ring_is_the_closed_form_s(values, batch):
     found = ask(values=values, batch=batch)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.overhead.steps_to_accuracy import (
@@ -128,7 +128,6 @@ def test_other_data_is_another_curve():
 # --- the law ---
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.floats(1, 1e5), st.floats(1, 1e7))
 def test_at_the_critical_batch_both_steps_and_examples_are_twice_the_least(steps, examples):
     law = StepsToAccuracy(steps, examples, np.array([[steps, examples]]))
