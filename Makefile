@@ -15,7 +15,7 @@ site: $(READY)
 # Tests that measure time run alone, after all others. The longest files come first, so that the
 # parallel part does not end with one of them.
 PARALLEL := pytest -n logical --dist loadfile --no-loadscope-reorder
-FILES := tests/integration tests/site tests/models tests/unit
+FILES := tests/golden tests/integration tests/site tests/models tests/unit
 
 test: $(READY)
 	$(PARALLEL) -m "not slow and not alone" $(FILES)
