@@ -21,7 +21,7 @@ from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.runner import settle_environment
 from traces import needs_emulated_nodes
 
-pytestmark = [pytest.mark.alone, needs_emulated_nodes]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, needs_emulated_nodes]
 
 CLUSTER = Emulated(node=Node(cpu=0.2), link=Link(rate_mbit=50))
 SMALL, LARGE = 4_000, 1_000_000

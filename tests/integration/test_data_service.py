@@ -13,7 +13,7 @@ from nodewise.datasets.prepared import Dataset
 from nodewise.recipes import Recipe
 from nodewise.records import read_record
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 BLOCKS = 3
 EXAMPLES = BLOCKS * 1000 - 300  # the last block is not a whole one

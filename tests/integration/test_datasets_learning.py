@@ -8,6 +8,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from nodewise.datasets import standins
 
+pytestmark = pytest.mark.slow
+
 
 def accuracy(layers, train, test):
     import keras

@@ -15,7 +15,7 @@ import pytest
 from nodewise.clusters.duty import TOLERANCE, Share
 from traces import slower
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 SCRIPT = Path(__file__).with_name("duty_job.py")
 NOBODY = 65534

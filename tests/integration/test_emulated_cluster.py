@@ -14,7 +14,7 @@ from nodewise.clusters import cgroups
 from traces import assert_gone, needs_emulated_nodes, traces
 
 SCRIPT = Path(__file__).with_name("emulated_job.py")
-pytestmark = [pytest.mark.alone, needs_emulated_nodes]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, needs_emulated_nodes]
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ from traces import (
     workers_in_timed_steps,
 )
 
-pytestmark = [pytest.mark.alone, needs_emulated_nodes]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, needs_emulated_nodes]
 
 NODES = 3
 CELL = f"leftovers/fashion_mlp/multi_worker_mirrored/batch~32/nodes~{NODES}/repeat~0"

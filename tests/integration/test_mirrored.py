@@ -6,6 +6,8 @@ That ten steps equal those of one process is tested with the other synchronous s
 import subprocess
 import sys
 
+import pytest
+
 JOB = """
 import keras
 import numpy as np
@@ -34,6 +36,7 @@ assert copies == [[seed, count + 1] for seed, count in (first, second)], copies
 """
 
 
+@pytest.mark.timeout(60)
 def test_each_device_drops_other_units_and_all_have_the_same_weights():
     done = subprocess.run([sys.executable, "-c", JOB], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -91,6 +91,7 @@ def project(tmp_path_factory):
     return project_of("mpi", tmp_path_factory.mktemp("mpi"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", ["local", pytest.param("emulated", marks=needs_emulated_nodes)])
 def test_it_trains_and_sends_what_a_ring_sends_over_the_network(project, nodes):
     """Over memory that ranks share, as MPI prefers it on one machine, nothing would be sent."""
@@ -102,6 +103,7 @@ def test_it_trains_and_sends_what_a_ring_sends_over_the_network(project, nodes):
     assert len(record.result.workers[0].observed["mean_step_s"]) == record.result.steps
 
 
+@pytest.mark.slow
 @needs_emulated_nodes
 def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project):
     assert_a_killed_worker_is_named(project, "mpi")

@@ -14,7 +14,7 @@ from nodewise.noise_scale import read_noise_scale
 from nodewise.overhead.steps_to_accuracy import find_noise
 from nodewise.tables import build_tables
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 NODEWISE = Path(sys.executable).with_name("nodewise")
 CONFIG = "config/study.yaml"

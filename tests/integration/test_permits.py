@@ -14,7 +14,7 @@ import pytest
 from nodewise.clusters import cgroups, network
 from nodewise.clusters.processes import cpu_s
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 HERE = Path(__file__).parent
 UID = 12345  # nobody's
@@ -26,7 +26,7 @@ LOOK = (
     "import dataclasses, json; from nodewise.clusters import permits;"
     "print(json.dumps(dataclasses.asdict(permits.look())))"
 )
-FOUND = json.loads(subprocess.check_output([sys.executable, "-c", LOOK], text=True))
+FOUND = json.loads(subprocess.check_output([sys.executable, "-c", LOOK], text=True, timeout=60))
 
 
 def needs(kind):

@@ -73,10 +73,12 @@ def test_models_and_the_calibration_are_shown_from_what_is_committed(project):
     assert len(list((project / "build/site").glob("calibration/study-*.json"))) == 1
 
 
+@pytest.mark.timeout(120)
 def test_nothing_changed_nothing_runs(project):
     assert build(project) == set()
 
 
+@pytest.mark.slow
 def test_a_changed_record_is_on_the_site_and_stays_as_it_was_committed(project):
     cell = CELLS[1][0]
     path = project / FOLDERS[1] / f"{cell.id}.json"
@@ -88,6 +90,7 @@ def test_a_changed_record_is_on_the_site_and_stays_as_it_was_committed(project):
     assert build(project) == set()
 
 
+@pytest.mark.slow
 def test_after_a_change_of_how_charts_look_they_are_on_the_site(project):
     themes = project / "build/site/charts/themes.js"
     pictures = {path: path.read_text() for path in themes.parent.glob("*.svg")}
@@ -104,6 +107,7 @@ def test_after_a_change_of_how_charts_look_they_are_on_the_site(project):
     assert max(map(int, widths)) < 720
 
 
+@pytest.mark.slow
 def test_of_a_record_that_is_removed_nothing_stays_on_the_site(project):
     (cell,) = (cell for cell in CELLS[0] if (cell.nodes, cell.batch) == (3, 256))
     path = project / FOLDERS[0] / f"{cell.id}.json"
@@ -118,6 +122,7 @@ def test_of_a_record_that_is_removed_nothing_stays_on_the_site(project):
     path.write_text(record)
 
 
+@pytest.mark.timeout(120)
 def test_a_folder_without_records_is_one_line_before_any_job(project):
     write_study(project, STUDY | {"records": ["data/records/nowhere"]})
     run = start(project, "snakemake", "--configfile", CONFIG, "--cores", "all")

@@ -114,6 +114,7 @@ def one_line(code: int, said: str) -> str:
     return line.removeprefix("nodewise: ")
 
 
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("command", WRITING)
 def test_a_file_in_the_way(project, tmp_path, command):
     (tmp_path / "out").write_text("precious")
@@ -133,6 +134,7 @@ needs_mounts = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_mounts
 @pytest.mark.parametrize("command", WRITING)
 def test_a_disk_that_may_only_be_read(project, tmp_path, command):
@@ -143,6 +145,7 @@ def test_a_disk_that_may_only_be_read(project, tmp_path, command):
     assert line.endswith(": Read-only file system")
 
 
+@pytest.mark.slow
 @needs_mounts
 @pytest.mark.parametrize("command", sorted(set(WRITING) - LONG - SMALL))
 def test_a_full_disk(project, tmp_path, command):

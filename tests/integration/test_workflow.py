@@ -22,7 +22,7 @@ from nodewise.config import own_dataset_name
 from nodewise.records import read_record
 from projects import CONFIG, finish, snakemake, start, start_snakemake, write_study
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 EXTENT = {"warmup_steps": 1, "steps": 4, "split_steps": 2}
 STUDY = {

@@ -22,6 +22,10 @@ from nodewise.models import registry
 
 WITHIN = 0.05
 COMMITTED = Path("data/models")
+LARGE = {"bert_base", "densenet121", "resnet50"}
+MODELS = [
+    pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE)) for name in sorted(registry())
+]
 
 
 def profiled(model):
@@ -58,7 +62,7 @@ def profiled_of(name):
 # --- the models of the studies ---
 
 
-@pytest.mark.parametrize("name", sorted(registry()))
+@pytest.mark.parametrize("name", MODELS)
 def test_the_count_is_that_of_the_profiler_and_of_the_registry(name):
     model, entry = built(name), registry()[name]
     described = architecture_of(model, name, ["text"])
@@ -115,7 +119,7 @@ def test_what_a_description_says_of_itself():
     ]
 
 
-@pytest.mark.parametrize("name", sorted(registry()))
+@pytest.mark.parametrize("name", MODELS)
 def test_the_committed_description_is_what_the_model_is_today(name):
     keras.utils.clear_session()  # names of layers are numbered from the first one again
     committed = read_architecture(COMMITTED / f"{name}.json")

@@ -40,6 +40,7 @@ def examples(name, number, folder):
     return data.x_train[rows], data.y_train[rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_model_learns_from_a_few_thousand_examples(name, tmp_path):
     import tensorflow as tf

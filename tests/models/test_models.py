@@ -24,6 +24,7 @@ OPTIMIZERS = {
     "mnist_cnn": ("Adam", 1e-3, None),
     "resnet50": ("Adam", 1e-3, None),
 }
+LARGE = {"bert_base", "densenet121", "resnet50"}
 rng = np.random.default_rng(1)
 
 
@@ -43,7 +44,10 @@ def examples(name, number):
     return getattr(module, "preprocess", np.asarray)(x), y
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE)) for name in OPTIMIZERS],
+)
 def test_a_model_is_what_the_registry_says_and_trains(name):
     import keras
     import tensorflow as tf
@@ -100,11 +104,13 @@ def test_every_model_of_the_registry_is_tested():
     assert registry()["fashion_cnn"].payload_bytes == 4 * 1_256_150
 
 
+@pytest.mark.slow
 def test_frozen_layers_of_densenet_are_all_but_the_last_two():
     backbone = models.load("densenet121").build().get_layer("backbone")
     assert [layer.name for layer in backbone.layers if layer.trainable] == ["bn", "relu"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "package"), [("densenet121", "densenet"), ("resnet50", "resnet")])
 def test_pixels_are_scaled_as_the_pretrained_weights_want_them(name, package):
     import keras
@@ -312,6 +318,7 @@ def test_bert_drops_out_in_its_trained_parts_only(bert):
     assert rates == [0.1] * 3  # after attention, after the inner layer, before the classifier
 
 
+@pytest.mark.slow
 def test_names_and_shapes_of_bert_fill_the_published_file_to_the_byte(bert):
     """The head that BERT was pre-trained with is in that file, too."""
     model = bert.build()
@@ -343,6 +350,7 @@ def file_shapes(bert, model):
 # The backbones of keras.applications
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["densenet121", "resnet50"])
 def test_backbones_are_filled_from_a_file_of_keras_applications(name, tmp_path):
     import h5py

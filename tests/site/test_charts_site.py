@@ -15,6 +15,8 @@ from PIL import Image
 
 from browsing import wait_for_charts
 
+pytestmark = pytest.mark.slow
+
 RESULTS = "results/fashion-mnist/fashion-cnn.html"
 TIME = "ntua-fashion_cnn-fashion_mnist-time"
 LOSS = "ntua_epochs-fashion_cnn-fashion_mnist-measured-loss-by-epoch"

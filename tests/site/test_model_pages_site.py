@@ -4,6 +4,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PAGE = "models/fashion-cnn.html"
 NARROW = {"viewport": {"width": 360, "height": 800}}
 TEXTS = ".nw-net svg text"

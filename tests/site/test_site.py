@@ -27,6 +27,7 @@ def test_the_site_is_built_within_ten_seconds(site, html):
     assert float((site.parent / "seconds").read_text()) < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("watched", [NARROW | {"color_scheme": "dark"}], indirect=True)
 def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, html):
     """A number has it by a badge beside it or its interval, or by one in its row or column.
@@ -58,6 +59,7 @@ def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, h
     assert min(counted[path] for path in [*WITH_FIGURES, *WITH_NUMBERS]) >= 3
 
 
+@pytest.mark.slow
 def test_a_stand_in_is_announced_at_the_top_of_every_page(watched, html):
     for path in [*WITH_FIGURES, CELL, ODD_CELL, "method.html", "data.html"]:
         assert "stand-in" in watched.open(path).locator(".md-banner").inner_text()

@@ -7,6 +7,8 @@ import pytest
 from nodewise.pages.strategies import page_of
 from nodewise.strategies import STRATEGIES
 
+pytestmark = pytest.mark.slow
+
 PAGE = page_of("multi_worker_mirrored")
 NARROW = {"viewport": {"width": 360, "height": 800}}
 

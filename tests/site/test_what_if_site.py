@@ -12,6 +12,8 @@ from nodewise.overhead.baselines import BASELINES, LAWS
 from nodewise.overhead.formulas import CompressedAllGather, GPipe, ParameterAveraging
 from nodewise.overhead.servers import ParameterServer, ParameterServerBound
 
+pytestmark = pytest.mark.slow
+
 PAGE = "what-if.html"
 TRIED = 200
 

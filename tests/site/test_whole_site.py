@@ -106,6 +106,7 @@ def served(site, tmp_path_factory):
     server.server_close()
 
 
+@pytest.mark.slow
 def test_every_page_works_below_any_prefix_of_a_server_and_asks_no_other_host(
     browser, served, html
 ):
@@ -127,6 +128,7 @@ def test_every_page_works_below_any_prefix_of_a_server_and_asks_no_other_host(
     assert [one for one in said if not 200 <= one[0] < 400] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("watched", [{"java_script_enabled": False}], indirect=True)
 def test_without_scripts_every_page_has_its_text_and_every_chart_its_picture(watched, site, html):
     for path in html:

@@ -141,6 +141,7 @@ def test_only_pages_that_changed_are_rendered_and_the_site_is_as_if_all_were(stu
     assert_as_built_anew(study)
 
 
+@pytest.mark.slow
 def test_a_page_that_comes_or_goes_leaves_no_other_as_it_was(study, kept):
     (study / "docs/models/more.md").write_text("# More\n\nand more\n")
     build(study)
@@ -159,6 +160,7 @@ def test_a_picture_of_another_size_is_on_a_page_that_did_not_change(study):
     assert_as_built_anew(study)
 
 
+@pytest.mark.slow
 def test_a_link_to_what_a_changed_page_no_longer_has_is_found_on_one_that_did_not(study, kept):
     (study / "docs/method.md").write_text("# Method\n")
     (study / "docs/about.md").write_text("# About\n\n[there](method.md#method)\n")

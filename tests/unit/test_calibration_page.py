@@ -12,6 +12,8 @@ from nodewise.pages.calibration import file_of
 from nodewise.tables import PARTS
 from rendering import draw_all, render
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):

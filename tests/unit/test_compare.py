@@ -62,6 +62,7 @@ def test_points_of_one_run_only_are_told():
     assert verdicts == {"a": compare.ONLY_OLD, "b": compare.ONLY_NEW}
 
 
+@pytest.mark.slow
 def test_few_of_many_unchanged_points_are_called_changed():
     rng = np.random.default_rng(7)
     runs = [

@@ -103,6 +103,7 @@ def test_accuracies_compare_nodes_with_the_same_way_and_leave_devices_out(tmp_pa
     assert found["change"].tolist() == pytest.approx([-0.01])
 
 
+@pytest.mark.slow
 def test_a_model_of_the_same_name_on_other_data_has_its_own_page(tmp_path):
     records = [
         make.record(make.cell(experiment=name, dataset=data, n=n))

@@ -6,6 +6,7 @@ import pytest
 from nodewise.datasets.standins import KINDS, draw, reviews
 
 GREY = [name for name, kind in KINDS.items() if kind.shape[-1] == 1]
+SOME = [pytest.param(kind, marks=[pytest.mark.slow] * (kind == "photos")) for kind in KINDS]
 COLOUR = [name for name in KINDS if name not in GREY]
 
 
@@ -13,7 +14,7 @@ def drawn(kind, examples=600, seed=1, split=0):
     return draw(kind, examples, seed, split, lambda made: None)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOME)
 def test_the_same_seed_draws_the_same(kind):
     images, labels = drawn(kind)
     again, labels_again = drawn(kind)
@@ -23,7 +24,7 @@ def test_the_same_seed_draws_the_same(kind):
     assert not np.array_equal(images, drawn(kind, split=1)[0])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOME)
 def test_what_is_drawn(kind):
     made = []
     images, labels = draw(kind, 1013, 1, 0, made.append)

@@ -26,6 +26,7 @@ def loaded(module):
     return {Path(file) for file in json.loads(done.stdout.splitlines()[-1])}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "module"),
     [

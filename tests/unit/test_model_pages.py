@@ -249,6 +249,7 @@ def test_measured_times_stand_beside_what_was_counted(docs):
     assert '<a href="../cells/index.html?model=fashion_cnn">' in unescape(page)
 
 
+@pytest.mark.slow
 def test_a_model_that_the_study_does_not_train_has_a_page_without_results(tmp_path):
     make_records.write_study(tmp_path, [make_records.record(make_records.cell())])
     mlp = make.fashion_cnn().model_copy(update={"model": "fashion_mlp"})

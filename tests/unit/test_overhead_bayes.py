@@ -13,6 +13,8 @@ from nodewise.overhead import bayes
 from nodewise.overhead.fit import Points, fit
 from nodewise.overhead.formulas import At, RingAllReduce
 
+pytestmark = pytest.mark.slow
+
 NODES = [1, 2, 3, 4]
 PAYLOAD = 5e6
 TRUTH = dict.fromkeys((p.name for p in RingAllReduce.parameters), 0.0) | {

@@ -83,6 +83,7 @@ def test_the_number_of_servers_is_kept():
     assert [law.servers for law in choice.alternatives(ParameterServer(2))] == [2, 2]
 
 
+@pytest.mark.slow
 def test_what_is_left_out_has_no_part_in_the_choice():
     points = points_of(RING)
     rows = pd.DataFrame(

@@ -9,6 +9,8 @@ from nodewise.overhead.baselines import Ernest
 from nodewise.overhead.fit import Points, fit
 from nodewise.overhead.formulas import At, RingAllReduce
 
+pytestmark = pytest.mark.slow
+
 TRUTHS, SEED, DRAWS = 64, 7, 100
 
 

@@ -154,6 +154,7 @@ def test_bandwidth_from_the_other_models_predicts_nearly_as_well(results):
     assert worst == pytest.approx(0.498, abs=5e-4)
 
 
+@pytest.mark.slow
 def test_a_models_own_times_do_not_enter_its_prediction():
     table = ntua()
     ruined = table.assign(
@@ -243,6 +244,7 @@ def test_a_known_bandwidth_is_found(bandwidth):
     assert shared(synthetic(bandwidth, 0.0, 0))["value"] == pytest.approx(bandwidth, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_interval_of_the_bandwidth_holds_the_truth_on_most_seeds():
     held = []
     for seed in range(20):

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.errors import UserError
@@ -178,6 +178,7 @@ def test_predictions_reach_far_beyond_what_was_measured_and_say_so():
     assert parts.sum(axis=1).to_numpy() == pytest.approx(rows["fitted_s"].to_numpy())
 
 
+@pytest.mark.slow
 def test_what_was_held_out_was_not_fitted():
     """A ruined largest point must not move its own held-out prediction."""
     rows = launches()
@@ -265,6 +266,7 @@ def test_a_pipeline_in_micro_batches_is_not_left_alone(micro_batches, nodes):
     assert set(pools["model_parallel"].rows["nodes"]) == nodes
 
 
+@pytest.mark.slow
 def test_few_workers_of_a_server_foretell_many_by_the_rate_of_its_link():
     law = ParameterServer()
     truth = dict.fromkeys((p.name for p in law.parameters), 0.0)
@@ -284,6 +286,7 @@ def test_few_workers_of_a_server_foretell_many_by_the_rate_of_its_link():
     assert max(known) < 0.2
 
 
+@pytest.mark.slow
 def test_examples_of_other_nodes_cost_only_who_is_given_them():
     truth = TRUTH | {"input_per_example_s": 1e-4}
 
@@ -424,7 +427,6 @@ def test_files_are_written_whole_and_read_back(tmp_path):
     assert "inf" not in (folder / "predictions.csv").read_text(encoding="utf-8")
 
 
-@settings(max_examples=20, deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -143,6 +143,7 @@ def test_rendering_again_writes_nothing(study):
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.slow
 def test_one_other_record_changes_its_pages_only(tmp_path):
     records = [make.record(make.cell(batch=batch)) for batch in (32, 64)]
     make.write_study(tmp_path, records)

@@ -30,6 +30,7 @@ def docs(tmp_path_factory):
     return render(folder)[0] / "studies"
 
 
+@pytest.mark.slow
 def test_every_figure_and_table_of_the_ntua_study_is_done_again(tmp_path):
     printed = published.ntua()
     best = printed.sort_values("batch_per_worker").drop_duplicates("model", keep="last")
