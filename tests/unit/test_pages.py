@@ -158,6 +158,7 @@ def test_one_other_record_changes_its_pages_only(tmp_path):
     assert "repeat~0.html" in changed and untouched.read_bytes() == before[untouched]
 
 
+@pytest.mark.slow
 def test_the_page_of_a_cell_that_is_gone_is_removed(tmp_path):
     records = [make.record(make.cell(batch=batch)) for batch in (32, 64)]
     make.write_study(tmp_path, records)
@@ -260,6 +261,7 @@ def test_headlines_are_those_of_the_tables(study):
     assert any(value == pytest.approx(one, rel=1e-5) for one in errors for value in values)
 
 
+@pytest.mark.slow
 def test_the_figure_of_the_home_page_is_of_what_was_measured_most(tmp_path):
     others = {"experiment": "aside", "model": "seldom", "dataset": "a_dataset"}
     cells = [make.cell(n=n, **others) for n in (1, 2)]
