@@ -54,6 +54,7 @@ def figure_of(drawn, figure, **of):
     return found
 
 
+@pytest.mark.timeout(30)
 def test_every_specification_is_valid_vega_lite(study):
     paths = sorted((study[0] / "charts").glob("*.vl.json"))
     assert len(paths) > 5
@@ -94,6 +95,7 @@ def scales_of(encoding):
     return [scale for scale in scales if scale and "range" in scale and "domain" in scale]
 
 
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize("which", ["published_specs", "crowded_specs"])
 def test_a_colour_or_shape_stands_for_one_thing(which, request):
     specs = request.getfixturevalue(which)

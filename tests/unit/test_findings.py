@@ -171,6 +171,7 @@ def test_each_answer_links_the_cells_that_it_rests_on(study):
     assert cells and all((study[1].parent / "cells" / cell).is_file() for cell in cells)
 
 
+@pytest.mark.slow
 def test_an_answer_that_turns_with_the_tables_is_told_the_other_way(tmp_path):
     make.write_study(tmp_path, [make.record(make.cell(n=n)) for n in (1, 2)])
     first = "On several nodes, training was faster than on one in "

@@ -128,6 +128,7 @@ def test_a_curve_has_its_coefficients_units_and_what_bounds_each_point(study):
     assert "bandwidth-bound" in page and "compute-bound" in page and "bytes on the link" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("by_epochs", "told"), [(250, "5.00× fitted for Fashion CNN"), (90, "")])
 def test_two_critical_batches_that_are_far_apart_are_told(study, tmp_path, by_epochs, told):
     folder = Path(shutil.copytree(study, tmp_path / "study"))
