@@ -266,6 +266,7 @@ def test_what_a_model_says_of_itself_is_escaped(docs):
     assert "&#60;b&#62;two" in (docs / "models/fashion-cnn.md").read_text()
 
 
+@pytest.mark.slow
 def test_without_descriptions_the_page_says_so(tmp_path):
     make_records.write_study(tmp_path, [make_records.record(make_records.cell())])
     render(tmp_path, None)
