@@ -7,7 +7,7 @@ how links, nodes and inputs compare, `ways` how strategies do, `stacks` the bars
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from altair.utils.schemapi import debug_mode
 
 from nodewise import published, views
 from nodewise.architecture import read_architectures
-from nodewise.beside import beside
 from nodewise.charts import calibration, fits, models, pictures, scaling, settings, theme, ways
 from nodewise.charts.figure import VEGA_LITE, Figure, spec_json
 from nodewise.charts.theme import MOST_TONES
@@ -52,16 +51,13 @@ def draw_charts(
         ValueError: two figures have the same name.
     """
     tables, overhead = read_tables(tables_dir), views.read_overhead(overhead_dir)
-    others: list[Iterable[Figure]] = [measured_figures(tables)]
-    others += [calibration.figures(one) for one in views.read_calibrations(calibration_paths)]
+    drawn = [measured_figures(tables), fitted_figures(tables, overhead)]
+    drawn += [calibration.figures(one) for one in views.read_calibrations(calibration_paths)]
     if models_dir is not None:
         described = read_architectures(models_dir, set(tables["cells"]["model"]))
-        others.append(models.figures(described))
-    with (
-        debug_mode(False),  # see Figure.spec
-        beside(lambda: [_written(figure) for figure in chain.from_iterable(others)]) as waited,
-    ):
-        written = [*map(_written, fitted_figures(tables, overhead)), *waited.result()]
+        drawn.append(models.figures(described))
+    with debug_mode(False):  # see Figure.spec
+        written = [_written(figure) for figure in chain.from_iterable(drawn)]
     files: dict[str, str | None] = {}
     for name, spec, csv in written:
         if f"{name}.csv" in files:

@@ -1,7 +1,4 @@
-"""Static pictures of charts, drawn outside of a browser.
-
-What draws them has threads of its own: a process that is forked after the first picture has none.
-"""
+"""Static pictures of charts, drawn outside of a browser."""
 
 import json
 from importlib.metadata import version

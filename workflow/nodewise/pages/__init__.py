@@ -5,17 +5,15 @@ text and numbers in them pass through `markup`. MkDocs builds the site from the 
 """
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup
 
 from nodewise.architecture import architecture_json
-from nodewise.beside import beside
 from nodewise.calibration import calibration_json
 from nodewise.imports import imported
 from nodewise.models import MODELS_DIR
@@ -55,15 +53,10 @@ from nodewise.quantities import counted
 from nodewise.records import record_json
 
 _SOURCE = "pages/__init__.py"
-# two halves: either takes as long as the other, which a fork makes
-_HERE = (home, findings, choosing, results, studies, models)
-_BESIDE = (fit, what_if, strategies, cells, calibration, glossary, own, about, changes, peers)
-
-
-class _Part(Protocol):
-    """A module that makes pages of a study."""
-
-    def pages(self, study: Study) -> Iterator[Page]: ...
+_PARTS = (
+    *(home, findings, choosing, results, studies, models, fit, what_if, strategies, cells),
+    *(calibration, glossary, own, about, changes, peers),
+)
 
 
 def render_pages(
@@ -112,17 +105,11 @@ def render_pages(
     scripts = sorted(name for name in files if name.startswith("charts/") and name.endswith(".js"))
     files |= {f"charts/{shown.name}.js": shown.script for shown in study.figures}
     environment = _environment(site_dir / "templates")
-
-    def rendered(parts: Iterable[_Part]) -> dict[str, str]:
-        return {
-            page.source: _render(environment, study, page, scripts)
-            for part in parts
-            for page in part.pages(study)
-        }
-
-    with beside(lambda: rendered(_BESIDE)) as others:
-        files |= rendered(_HERE)
-        files |= others.result()
+    files |= {
+        page.source: _render(environment, study, page, scripts)
+        for part in _PARTS
+        for page in part.pages(study)
+    }
     return update_folder(out_dir, files)
 
 
