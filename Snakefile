@@ -35,8 +35,6 @@ rule all:
         TABLES,
         OVERHEAD,
         rules.draw_charts.output,
-        rules.draw_pictures.output,
-        rules.render_cells.output,
         rules.render_pages.output,
         rules.build_site.output,
 

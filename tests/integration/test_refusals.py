@@ -29,9 +29,7 @@ WRITING = {
     "judge-overhead": "--tables {made}/tables --out {out}",
     "draw-charts": "--tables {made}/tables --overhead {made}/overhead --out {out}",
     "render-pages": f"--config {SMOKE} --results {{made}} --out {{out}}",
-    "render-cells": f"--config {SMOKE} --results {{made}} --out {{out}}",
-    "draw-pictures": "--charts {made}/charts --out {out}",
-    "build-site": "--pages {made}/docs --cells {made}/cells --pictures {made}/pictures --out {out}",
+    "build-site": "--pages {made}/docs --out {out}",
     "calibrate": f"--config {EMULATED} --out {{out}}/calibration.json --logs {{out}}/logs",
     "prepare-own-dataset": "data/templates/own_data.py:load --out {out}",
     "build-horovod": "--out {out}",
@@ -50,9 +48,7 @@ READING = {
 }
 MADE = {
     "draw-charts": "made/charts",
-    "draw-pictures": "made/pictures",
     "render-pages": "made/docs",
-    "render-cells": "made/cells",
 }
 # They write once, after long work and by the same function: test_leftovers.py has measure-cell meet
 # a full disk then.

@@ -69,8 +69,8 @@ STEPS_CELLS = {
 WHOLE = "whole/fashion_mlp/single/batch~512/nodes~1/repeat~0"
 IMPOSSIBLE = "impossible/mine/single/batch~4000/nodes~1/repeat~0"
 FOLLOWING = {
-    *("build_tables", "fit_overhead", "judge_overhead", "draw_charts", "draw_pictures"),
-    *("render_cells", "render_pages", "build_site", "all"),
+    *("build_tables", "fit_overhead", "judge_overhead", "draw_charts"),
+    *("render_pages", "build_site", "all"),
 }
 
 

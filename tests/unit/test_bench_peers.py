@@ -157,7 +157,7 @@ def page(tmp_path_factory):
     files["exchanges"].write_text(exchanges.model_dump_json())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nodewise.pages.peers.pages", partial(pages, **files))
-        docs, _ = render(folder)
+        docs = render(folder)
     return html.unescape((docs / "peers.md").read_text())
 
 

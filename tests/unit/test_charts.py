@@ -1,4 +1,4 @@
-"""The figures: what they draw, what they say, what is drawn again."""
+"""The figures: what they draw and what they say."""
 
 import itertools
 import json
@@ -16,7 +16,6 @@ from nodewise import published, views
 from nodewise.charts import (
     fitted_figures,
     measured_figures,
-    pictures,
     settings,
     theme,
 )
@@ -27,7 +26,6 @@ from nodewise.tables import build_tables, typed
 from nodewise.views import OVERHEAD, read_overhead
 from rendering import draw_all
 
-PLACES = [("charts", "vl.json"), ("charts", "csv"), ("pictures", "svg")]
 MEASURED = "ntua_steps-fashion_cnn-fashion_mnist-multi_worker_mirrored-measured"
 LIGHT_PAGE, LIGHT_CARD, DARK_PAGE, DARK_CARD = "#fbfaf8", "#ffffff", "#14181f", "#1b2028"
 
@@ -174,7 +172,7 @@ def test_every_figure_says_its_kinds_its_units_and_its_numbers(drawn):
 def test_the_pictures_are_whole_and_the_specifications_small(study, drawn):
     folder = study[0] / "charts"
     for name, figure in drawn.items():
-        svg = (study[0] / f"pictures/{name}.svg").read_text()
+        svg = (folder / f"{name}.svg").read_text()
         assert svg.startswith("<svg") and svg.rstrip().endswith("</svg>")
         assert svg.count("<path") > 10
         assert figure.title in svg
@@ -421,31 +419,13 @@ def test_without_results_there_is_no_figure_but_what_draws_them(tmp_path):
     make.write_study(tmp_path, [])
     assert draw_all(tmp_path) == []
     names = {path.name for path in (tmp_path / "charts").iterdir()}
-    assert names == {f"vega-{VEGA_LITE}.js", "themes.js", ".written", ".done"}
-
-
-def test_what_did_not_change_is_not_drawn_again(study, monkeypatch):
-    folder = study[0]
-    before = {
-        path: path.stat().st_mtime_ns
-        for name in ("charts", "pictures")
-        for path in (folder / name).glob("[!.]*")
-    }
-    assert len({path.suffix for path in before}) == 4
-
-    def refuse(*_, **__):
-        raise AssertionError("drew a picture again")
-
-    monkeypatch.setattr(pictures, "draw", refuse)
-    monkeypatch.setattr(pictures, "bundle", refuse)
-    draw_all(folder)
-    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert names == {f"vega-{VEGA_LITE}.js", "themes.js", ".nodewise"}
 
 
 def test_figures_of_cells_that_are_gone_are_removed(tmp_path):
     make.write_study(tmp_path, [make.record(make.cell(n=n)) for n in (1, 2)])
     draw_all(tmp_path)
-    files = [tmp_path / f"{place}/{MEASURED}-split.{end}" for place, end in PLACES]
+    files = [tmp_path / f"charts/{MEASURED}-split.{end}" for end in ("vl.json", "csv", "svg")]
     assert all(path.is_file() for path in files)
     make.write_study(tmp_path, [])
     draw_all(tmp_path)

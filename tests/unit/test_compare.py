@@ -155,7 +155,7 @@ def test_the_page_names_the_folders_of_both_runs(tmp_path, monkeypatch):
 
 def page(folder):
     """Return the page of the changes of the study in `folder`."""
-    docs, _ = rendering.render(folder)
+    docs = rendering.render(folder)
     return (docs / "changes.md").read_text()
 
 

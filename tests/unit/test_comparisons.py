@@ -112,7 +112,7 @@ def test_a_model_of_the_same_name_on_other_data_has_its_own_page(tmp_path):
     ]
     make.write_study(tmp_path, records)
     draw_all(tmp_path)
-    docs, _ = render(tmp_path)
+    docs = render(tmp_path)
     for data, mine, other in (
         ("fashion-mnist", "firsttry", "otherdata"),
         ("mnist", "otherdata", "firsttry"),

@@ -170,6 +170,6 @@ def test_figure_28_is_done_again_with_a_verdict_on_each_claim(study):
 def test_without_a_fit_the_pages_say_so(tmp_path):
     make.write_study(tmp_path, [])
     (tmp_path / "records").mkdir(exist_ok=True)
-    docs, _ = render(tmp_path)
+    docs = render(tmp_path)
     assert "No curve has enough points yet" in (docs / "fit.md").read_text()
     assert not (docs / "fit").exists()

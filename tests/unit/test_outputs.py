@@ -1,82 +1,71 @@
-"""A generated folder is brought up to date: nothing rewritten in vain, nothing foreign touched."""
+"""A generated folder is replaced as a whole, and nothing that was not generated is touched."""
 
 import pytest
 
-from nodewise import outputs
-from nodewise.outputs import unchanged, update_folder
+from nodewise.errors import UserError
+from nodewise.outputs import replaced, write_files
 
 
-def stamps(folder):
-    return {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file() and p.name[0] != "."}
+def write(folder, files):
+    with replaced(folder) as new:
+        write_files(new, files)
 
 
-def test_only_what_changed_is_written(tmp_path):
-    assert update_folder(tmp_path, {"a.md": "one", "b/c.md": b"two"}) == 2
-    before = stamps(tmp_path)
-    assert update_folder(tmp_path, {"a.md": "one", "b/c.md": "two"}) == 0
-    assert stamps(tmp_path) == before
-    assert update_folder(tmp_path, {"a.md": "other", "b/c.md": "two"}) == 1
-    assert (tmp_path / "a.md").read_text() == "other"
+def files_of(folder):
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != ".nodewise"
+    }
 
 
-def test_what_is_no_longer_made_is_removed_and_foreign_files_stay(tmp_path):
-    (tmp_path / "mine.txt").write_text("not generated")
-    update_folder(tmp_path, {"old.md": "", "kept.md": ""})
-    update_folder(tmp_path, {"kept.md": ""})
-    assert sorted(path.name for path in stamps(tmp_path)) == ["kept.md", "mine.txt"]
+def test_the_folder_has_the_new_files_and_none_of_the_old(tmp_path):
+    write(tmp_path / "out", {"old.md": "one", "kept/c.md": b"two"})
+    assert files_of(tmp_path / "out") == {"old.md": "one", "kept/c.md": "two"}
+    write(tmp_path / "out", {"kept/c.md": "three"})
+    assert files_of(tmp_path / "out") == {"kept/c.md": "three"}
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_failed_run_leaves_the_old_folder_and_nothing_else(tmp_path):
+    write(tmp_path / "out", {"a.md": "old"})
+    with pytest.raises(KeyboardInterrupt), replaced(tmp_path / "out") as new:
+        write_files(new, {"a.md": "new"})
+        raise KeyboardInterrupt
+    assert files_of(tmp_path / "out") == {"a.md": "old"}
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path):
+    for aside in (".out.new", ".out.old"):
+        (tmp_path / aside / "half").mkdir(parents=True)
+    write(tmp_path / "out", {"a.md": ""})
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_run_killed_while_folders_were_renamed_has_its_old_folder_back(tmp_path):
+    write(tmp_path / "out", {"a.md": "old"})
+    (tmp_path / "out").rename(tmp_path / ".out.old")
+    with pytest.raises(KeyboardInterrupt), replaced(tmp_path / "out"):
+        raise KeyboardInterrupt
+    assert files_of(tmp_path / "out") == {"a.md": "old"}
+
+
+def test_a_folder_with_files_of_others_is_refused(tmp_path):
+    (tmp_path / "mine.txt").write_text("precious")
+    with pytest.raises(UserError, match="holds files that nodewise did not write"):
+        write(tmp_path, {"a.md": ""})
+    assert files_of(tmp_path) == {"mine.txt": "precious"}
+
+
+def test_an_error_names_the_folder_and_not_the_one_aside(tmp_path):
+    with pytest.raises(OSError, match="No space left") as told, replaced(tmp_path / "out") as new:
+        raise OSError(28, "No space left on device", str(new / "a.md"))
+    assert told.value.filename == str(tmp_path / "out/a.md")
 
 
 @pytest.mark.parametrize("name", ["../out.md", "/etc/out.md", "a/../../out.md", "a//b.md"])
 def test_no_path_leaves_the_folder(tmp_path, name):
     with pytest.raises(ValueError, match="inside the folder"):
-        update_folder(tmp_path / "in", {name: "x"})
+        write(tmp_path / "in", {name: "x"})
     assert not (tmp_path / "out.md").exists()
-
-
-def test_an_altered_list_of_files_removes_nothing_outside(tmp_path):
-    victim = tmp_path / "victim.txt"
-    victim.write_text("precious")
-    update_folder(tmp_path / "in", {"a.md": ""})
-    (tmp_path / "in" / ".written").write_text("a.md\n../victim.txt\n")
-    with pytest.raises(ValueError, match="inside the folder"):
-        update_folder(tmp_path / "in", {"a.md": ""})
-    assert victim.read_text() == "precious"
-
-
-def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path, monkeypatch):
-    def write_one_and_die(path, content):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(outputs, "_write", write_one_and_die)
-        with pytest.raises(KeyboardInterrupt):
-            update_folder(tmp_path, {"orphan.md": b"x"})
-    assert (tmp_path / "orphan.md").is_file()
-    update_folder(tmp_path, {"a.md": ""})
-    assert not (tmp_path / "orphan.md").exists()
-
-
-def test_what_is_made_of_the_same_is_left_alone_and_what_is_gone_is_not_the_same(tmp_path):
-    made_of = {"a.md": "1", "b.md": "2"}
-    assert unchanged(tmp_path, made_of) == set()
-    update_folder(tmp_path, {"a.md": "one", "b.md": "two"}, made_of)
-    assert unchanged(tmp_path, {"a.md": "1", "b.md": "3", "c.md": "1"}) == {"a.md"}
-    assert update_folder(tmp_path, {"a.md": None, "b.md": "other"}, {"a.md": "1", "b.md": "3"}) == 1
-    assert (tmp_path / "a.md").read_text() == "one"
-    (tmp_path / "a.md").unlink()
-    assert unchanged(tmp_path, {"a.md": "1", "b.md": "3"}) == {"b.md"}
-
-
-def test_after_a_run_that_was_killed_nothing_counts_as_unchanged(tmp_path, monkeypatch):
-    update_folder(tmp_path, {"a.md": "one"}, {"a.md": "1"})
-
-    def die(path, content):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(outputs, "_write", die)
-        with pytest.raises(KeyboardInterrupt):
-            update_folder(tmp_path, {"a.md": "two"}, {"a.md": "2"})
-    assert unchanged(tmp_path, {"a.md": "1"}) == unchanged(tmp_path, {"a.md": "2"}) == set()

@@ -1,9 +1,11 @@
 """A figure as a page shows it: its script, its table, what it can be filtered by."""
 
 import json
+import shutil
 
 import pytest
 
+from nodewise.errors import UserError
 from nodewise.pages.study import Shown, read_figure
 
 TIME = "ntua-fashion_cnn-fashion_mnist-time"
@@ -30,9 +32,21 @@ def test_a_script_hands_over_the_specification_without_what_the_page_has(shown):
 
 def test_a_script_cannot_end_the_element_that_loads_it():
     spec = {"title": "</script><script>alert(1)", "usermeta": {"axis": "y", "views": []}}
-    figure = Shown("odd", spec, "nodes\n1\n")
+    figure = Shown("odd", spec, "nodes\n1\n", 720, 320)
     assert "<" not in figure.script
     assert specification(figure)[1]["title"] == spec["title"]
+
+
+@pytest.mark.parametrize("svg", ["nothing", None])
+def test_a_picture_that_is_none_is_one_clear_line(study, tmp_path, svg):
+    for path in study.glob(f"charts/{TIME}.*"):
+        shutil.copy(path, tmp_path)
+    picture = tmp_path / f"{TIME}.svg"
+    picture.unlink()
+    if svg is not None:
+        picture.write_text(svg)
+    with pytest.raises(UserError, match=rf"{picture}: is no picture of a chart; draw it again"):
+        read_figure(tmp_path / f"{TIME}.vl.json")
 
 
 def test_figures_can_be_filtered_by_what_their_rows_and_axes_say(shown):

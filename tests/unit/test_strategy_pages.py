@@ -67,7 +67,7 @@ def docs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     make.write_study(folder, records(), make.published())
     draw_all(folder)
-    return render(folder)[0]
+    return render(folder)
 
 
 def page(docs, strategy):
@@ -348,10 +348,9 @@ def test_cells_are_linked_by_what_the_study_calls_them(docs):
 
 
 def test_a_cell_leads_to_the_page_of_its_strategy(docs):
-    pages_of_cells = docs.parent / "cells"
-    (cell,) = (pages_of_cells / "cells/survey/fashion_cnn/rarely").rglob("*.html")
+    (cell,) = (docs / "cells/survey/fashion_cnn/rarely").rglob("*.md")
     leads = re.findall(r'<a href="([^"]+)">rarely</a>', cell.read_text())
-    target = (cell.parent / leads[0]).resolve().relative_to(pages_of_cells.resolve())
+    target = (cell.parent / leads[0]).resolve().relative_to(docs.resolve())
     assert target == Path(page_of("parameter_averaging"))
     assert (docs / target).with_suffix(".md").is_file()
 

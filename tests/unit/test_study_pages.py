@@ -27,7 +27,7 @@ def docs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("studies")
     make.write_study(folder, records(), make.published(), published.runs())
     draw_all(folder)
-    return render(folder)[0] / "studies"
+    return render(folder) / "studies"
 
 
 @pytest.mark.slow
@@ -41,7 +41,7 @@ def test_every_figure_and_table_of_the_ntua_study_is_done_again(tmp_path):
     ]
     make.write_study(tmp_path, [make.record(cell) for cell in cells], printed, published.runs())
     draw_all(tmp_path)
-    page = Texts((render(tmp_path)[0] / "studies/ntua.md").read_text()).text
+    page = Texts((render(tmp_path) / "studies/ntua.md").read_text()).text
     for number in range(16, 29):
         assert f"igure {number}" in page, number
     assert page.index("CIFAR-10 CNN: figure 16 and figure 17") < page.index("BERT-base: figure 24")
@@ -100,7 +100,7 @@ def test_an_accuracy_is_of_whole_epochs_only(tmp_path):
     steps = make.cell().extent
     make.write_study(tmp_path, records(extent=steps), make.published(), published.runs())
     draw_all(tmp_path)
-    page = (render(tmp_path)[0] / "studies" / "asu.md").read_text()
+    page = (render(tmp_path) / "studies" / "asu.md").read_text()
     accuracy = page[page.index("## Accuracy") : page.index("## Energy")]
     assert "0.995" in Texts(accuracy).text  # what the study printed
     assert accuracy.count("<data") == 2  # and nothing of ours
@@ -127,7 +127,7 @@ def test_the_survey_has_a_page_of_its_trade_offs(tmp_path):
     ]
     make.write_study(tmp_path, [make.record(make.cell(**survey, **way)) for way in ways])
     draw_all(tmp_path)
-    docs = render(tmp_path)[0] / "studies"
+    docs = render(tmp_path) / "studies"
     text = Texts((docs / "survey.md").read_text()).text
     for said in (
         "every 10 steps",

@@ -549,7 +549,7 @@ def draw_charts(
     calibrations: Calibrated = None,
     models: Described = None,
 ) -> None:
-    """Write every chart as Vega-Lite, with its data and its text.
+    """Draw every chart: a Vega-Lite specification with its text, the data and an SVG picture.
 
     Example: nodewise draw-charts --tables results/study/tables --overhead
     results/study/overhead --out results/study/charts
@@ -560,21 +560,6 @@ def draw_charts(
 
 
 @app.command(rich_help_panel=IN_RULES)
-def draw_pictures(
-    charts: Annotated[Path, typer.Option(help="Folder from `nodewise draw-charts`.")],
-    out: Out,
-) -> None:
-    """Draw an SVG picture of every chart.
-
-    Example: nodewise draw-pictures --charts results/study/charts --out
-    results/study/pictures
-    """
-    from nodewise.charts.pictures import draw_pictures
-
-    typer.echo(f"{out}: {draw_pictures(charts, out)} changed")
-
-
-@app.command(rich_help_panel=IN_RULES)
 def render_pages(
     config: Annotated[Path, typer.Option(help="Configuration of the study.")],
     results: Annotated[Path, typer.Option(help="Folder of its results.")],
@@ -582,7 +567,7 @@ def render_pages(
     calibrations: Calibrated = None,
     models: Described = None,
 ) -> None:
-    """Render the pages of the site, except those of cells, as Markdown.
+    """Render the pages of the site as Markdown.
 
     Example: nodewise render-pages --config config/study.yaml --results
     results/study --out build/docs
@@ -603,42 +588,17 @@ def render_pages(
 
 
 @app.command(rich_help_panel=IN_RULES)
-def render_cells(
-    config: Annotated[Path, typer.Option(help="Configuration of the study.")],
-    results: Annotated[Path, typer.Option(help="Folder of its results.")],
-    out: Out,
-) -> None:
-    """Render the page of every cell.
-
-    Example: nodewise render-cells --config config/study.yaml --results
-    results/study --out build/cells
-    """
-    from nodewise import pages
-
-    pages.render_cells(
-        config,
-        tables_dir=results / "tables",
-        records_dir=results / "records",
-        site_dir=Path("site"),
-        out_dir=out,
-    )
-
-
-@app.command(rich_help_panel=IN_RULES)
 def build_site(
     pages: Annotated[Path, typer.Option(help="Folder from `nodewise render-pages`.")],
-    cells: Annotated[Path, typer.Option(help="Folder from `nodewise render-cells`.")],
-    pictures: Annotated[Path, typer.Option(help="Folder from `nodewise draw-pictures`.")],
     out: Out,
 ) -> None:
     """Build the site from its pages with MkDocs.
 
-    Example: nodewise build-site --pages build/docs --cells build/cells
-    --pictures results/study/pictures --out build/site
+    Example: nodewise build-site --pages build/docs --out build/site
     """
     from nodewise import site
 
-    typer.echo(f"{out}: {site.build_site(pages, cells, pictures, out)} cells")
+    site.build_site(pages, out)
 
 
 @app.command(rich_help_panel=BY_HAND)

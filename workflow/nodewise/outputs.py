@@ -1,95 +1,67 @@
-"""A folder of generated files that is brought up to date, not written anew."""
+"""Write a generated folder aside, then put it in the place of the old one."""
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from errno import EEXIST
+from os import strerror
 from pathlib import Path, PurePosixPath
 
-from nodewise.files import atomic, write_text
+from nodewise.errors import UserError
 
-MANIFEST = ".written"
-_MADE_OF = ".made_of"
-DONE = ".done"
-"""Stands for the folder in the workflow, which removes what a job makes before that job runs."""
+_MARK = ".nodewise"  # a file in each generated folder: no other folder is ever replaced
 
 
-def digest(*texts: str) -> str:
-    """Return what tells a file that is made of `texts` from one that is made of others."""
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+@contextmanager
+def replaced(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `folder`; put it in its place if the block succeeds.
 
+    A killed run leaves the old folder or the new one. The next run removes what it left aside.
 
-def unchanged(folder: Path, made_of: Mapping[str, str]) -> set[str]:
-    """Return those of the files (relative path -> what it is made of) that need not be made again.
-
-    They are there, and the last `update_folder` was told that they are made of the same.
+    Raises:
+        UserError: `folder` holds something else than generated files.
+        OSError: the folder cannot be written; the error names a path in `folder`.
     """
-    before = {}
-    with suppress(FileNotFoundError):
-        before = json.loads((folder / _MADE_OF).read_text(encoding="utf-8"))
-    same = {name for name, of in made_of.items() if before.get(name) == of}
-    return {name for name in same if (folder / name).is_file()}
+    _check_replaceable(folder)
+    new, old = (folder.with_name(f".{folder.name}.{age}") for age in ("new", "old"))
+    try:
+        if old.is_dir() and not folder.exists():
+            old.rename(folder)  # a run was killed between the two renames below
+        for leftover in (new, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+        new.mkdir(parents=True)
+        (new / _MARK).touch()
+        yield new
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        # a full disk names no file, and a copy names its source first
+        where = str(error.filename2 or error.filename or f"{folder}/")
+        named = where.replace(str(new), str(folder))
+        raise OSError(error.errno, error.strerror, named) from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
 
 
-def update_folder(
-    folder: Path, files: Mapping[str, str | bytes | None], made_of: Mapping[str, str] | None = None
-) -> int:
-    """Make `folder` hold `files` (relative path -> content); return how many were written.
-
-    A file whose content is there already is left alone, time stamp and all; so is one without
-    content, which is `unchanged`. What an earlier update wrote and this one no longer has is
-    removed; files that are not ours are never touched.
-
-    `DONE` is written last, with a checksum of the whole.
-
-    Args:
-        folder: where they are; made if it is not there.
-        files: relative path -> content.
-        made_of: relative path -> what it is made of, of those that `unchanged` is asked about.
+def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write `files` (relative path -> content) into `folder`.
 
     Raises:
         ValueError: a path would leave the folder.
     """
-    manifest = folder / MANIFEST
-    before = manifest.read_text(encoding="utf-8").splitlines() if manifest.is_file() else []
-    for name in {*before, *files}:
+    for name, content in files.items():
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or str(path) != name:
             raise ValueError(f"{name!r} is not a plain path inside the folder")
-    _list(manifest, {*before, *files})  # a run that is killed leaves no file that is not listed
-    (folder / _MADE_OF).unlink(missing_ok=True)  # nor one that is made of something else than told
-    for name in set(before) - set(files):
-        (folder / name).unlink(missing_ok=True)
-    contents = {name: content for name, content in files.items() if content is not None}
-    written = sum(_write(folder / name, content) for name, content in contents.items())
-    _list(manifest, files)
-    if made_of is not None:
-        write_text(folder / _MADE_OF, json.dumps(made_of))
-    write_text(folder / DONE, f"{_checksum(files, made_of or {})}\n")
-    return written
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        data = content.encode("utf-8") if isinstance(content, str) else content
+        (folder / name).write_bytes(data)
 
 
-def _checksum(files: Mapping[str, str | bytes | None], made_of: Mapping[str, str]) -> str:
-    """Return what differs wherever a folder does, by what files are made of if that is told."""
-    whole = hashlib.sha256()
-    for name, content in sorted(files.items()):
-        told = made_of.get(name) or hashlib.sha256(_bytes(content)).hexdigest()
-        whole.update(f"{name}\0{told}\n".encode())
-    return whole.hexdigest()
-
-
-def _bytes(content: str | bytes | None) -> bytes:
-    return content.encode("utf-8") if isinstance(content, str) else content or b""
-
-
-def _list(manifest: Path, names: Iterable[str]) -> None:
-    write_text(manifest, "".join(f"{name}\n" for name in sorted(names)))
-
-
-def _write(path: Path, content: str | bytes) -> bool:
-    data = _bytes(content)
-    if path.is_file() and path.read_bytes() == data:
-        return False
-    with atomic(path) as temporary:
-        temporary.write_bytes(data)
-    return True
+def _check_replaceable(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(EEXIST, strerror(EEXIST), str(folder))
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARK).is_file():
+        raise UserError(f"{folder}: holds files that nodewise did not write; name another folder")

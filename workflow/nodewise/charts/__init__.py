@@ -1,4 +1,4 @@
-"""The figures: tables -> Vega-Lite specifications, data and words; `pictures` draws them.
+"""The figures: tables -> Vega-Lite specifications, data, words and pictures.
 
 One function per figure; `scaling` draws what was measured, `fits` the overhead formulas, `settings`
 how links, nodes and inputs compare, `ways` how strategies do, `stacks` the bars of all three,
@@ -19,7 +19,7 @@ from nodewise.architecture import read_architectures
 from nodewise.charts import calibration, fits, models, pictures, scaling, settings, theme, ways
 from nodewise.charts.figure import VEGA_LITE, Figure, spec_json
 from nodewise.charts.theme import MOST_TONES
-from nodewise.outputs import update_folder
+from nodewise.outputs import replaced, write_files
 from nodewise.quantities import kind_label
 from nodewise.tables import read_tables
 
@@ -29,8 +29,6 @@ THEMES = "themes.js"
 _EXPERIMENT = ["experiment", "model", "dataset"]
 _WAYS = [*_EXPERIMENT, "batch_per_worker", "kind"]
 _LINE = ["experiment", "model", "dataset", "line", "kind"]
-
-_Written = tuple[str, str, str]  # a figure's name, its specification and its data
 
 
 def draw_charts(
@@ -42,9 +40,9 @@ def draw_charts(
 ) -> list[str]:
     """Draw every figure into `out_dir`; return their names.
 
-    A figure is `NAME.vl.json` (the specification with its data, words and kinds) and `NAME.csv`
-    (its data). Beside them stand the Vega bundle and the light and dark settings that draw them in
-    a page. What did not change is left alone.
+    A figure is `NAME.vl.json` (the specification with its data, words and kinds), `NAME.csv` (its
+    data) and `NAME.svg` (a picture). Beside them stand the Vega bundle and the light and dark
+    settings that draw them in a page.
 
     Raises:
         UserError: a table is missing or misfit.
@@ -56,20 +54,20 @@ def draw_charts(
     if models_dir is not None:
         described = read_architectures(models_dir, set(tables["cells"]["model"]))
         drawn.append(models.figures(described))
+    files: dict[str, str] = {}
+    names = []
     with debug_mode(False):  # see Figure.spec
-        written = [_written(figure) for figure in chain.from_iterable(drawn)]
-    files: dict[str, str | None] = {}
-    for name, spec, csv in written:
-        if f"{name}.csv" in files:
-            raise ValueError(f"two figures have the name {name}")
-        files |= {f"{name}.vl.json": spec, f"{name}.csv": csv}
-    files[BUNDLE] = None if (out_dir / BUNDLE).is_file() else pictures.bundle()
-    update_folder(out_dir, files | {THEMES: _themes()})
-    return [name for name, _, _ in written]
-
-
-def _written(figure: Figure) -> _Written:
-    return figure.name, spec_json(figure.spec()), figure.csv()
+        for figure in chain.from_iterable(drawn):
+            name, spec = figure.name, figure.spec()
+            if name in names:
+                raise ValueError(f"two figures have the name {name}")
+            names.append(name)
+            files |= {f"{name}.vl.json": spec_json(spec), f"{name}.csv": figure.csv()}
+            files[f"{name}.svg"] = pictures.draw(spec)
+    files |= {BUNDLE: pictures.bundle(), THEMES: _themes()}
+    with replaced(out_dir) as folder:
+        write_files(folder, files)
+    return names
 
 
 def measured_figures(tables: views.Tables) -> Iterator[Figure]:

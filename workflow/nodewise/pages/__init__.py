@@ -5,8 +5,7 @@ text and numbers in them pass through `markup`. MkDocs builds the site from the 
 """
 
 import posixpath
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,9 +14,7 @@ from markupsafe import Markup
 
 from nodewise.architecture import architecture_json
 from nodewise.calibration import calibration_json
-from nodewise.imports import imported
-from nodewise.models import MODELS_DIR
-from nodewise.outputs import digest, unchanged, update_folder
+from nodewise.outputs import replaced, write_files
 from nodewise.pages import (
     about,
     calibration,
@@ -39,11 +36,8 @@ from nodewise.pages import (
 )
 from nodewise.pages.study import (
     CHANGES,
-    DATASETS,
-    Measured,
     Page,
     Study,
-    read_measured,
     read_study,
     slug,
 )
@@ -52,7 +46,6 @@ from nodewise.peers import FILE as PEERS
 from nodewise.quantities import counted
 from nodewise.records import record_json
 
-_SOURCE = "pages/__init__.py"
 _PARTS = (
     *(home, findings, choosing, results, studies, models, fit, what_if, strategies, cells),
     *(calibration, glossary, own, about, changes, peers),
@@ -70,11 +63,8 @@ def render_pages(
     out_dir: Path,
     calibration_paths: Sequence[Path] = (),
     models_dir: Path | None = None,
-) -> int:
-    """Render the pages of a study, all but those of cells, with downloads and assets.
-
-    Files whose content did not change are left alone; those of an earlier rendering that are no
-    longer made are removed. Returns the number of files written.
+) -> None:
+    """Render the pages of a study, with downloads and assets, into a new `out_dir`.
 
     Args:
         config_path: the study's configuration.
@@ -110,72 +100,26 @@ def render_pages(
         for part in _PARTS
         for page in part.pages(study)
     }
-    return update_folder(out_dir, files)
+    with replaced(out_dir) as folder:
+        write_files(folder, files)
 
 
 def _downloads(
     study: Study, tables_dir: Path, overhead_dir: Path, charts_dir: Path
 ) -> dict[str, str | bytes]:
-    """Return the files that readers may take along: tables, charts, models and calibrations."""
+    """Return the files that readers may download: tables, charts, models, records, calibrations."""
     return {
         **_copies(tables_dir, "tables", [f"{name}.*" for name in study.tables]),
         **_copies(overhead_dir, "tables", [f"{name}.csv" for name in study.overhead]),
         **_copies(tables_dir.parent, "tables", [CHANGES]),
         **_copies(PEERS.parent, "tables", [PEERS.name, EXCHANGES_FILE.name]),
-        **_copies(charts_dir, "charts", ["*.vl.json", "*.csv", "*.js"]),
+        **_copies(charts_dir, "charts", ["*.vl.json", "*.csv", "*.svg", "*.js"]),
         **{
             f"models/{name}.json": architecture_json(of) for name, of in study.architectures.items()
         },
         **{calibration.file_of(one): calibration_json(one) for one in study.calibrations},
+        **{f"cells/{cell_id}.json": record_json(one) for cell_id, one in study.records.items()},
     }
-
-
-def render_cells(
-    config_path: Path, *, tables_dir: Path, records_dir: Path, site_dir: Path, out_dir: Path
-) -> int:
-    """Render the page of each cell and its record, by their paths in the site, into `out_dir`.
-
-    They need no fits and no charts, and are by far the most. The arguments, what is written and the
-    errors are those of `render_pages`.
-    """
-    study = read_measured(config_path, tables_dir, records_dir)
-    environment = _environment(site_dir / "templates")
-    cell_rows = {row["page"]: (row, others) for row, others in cells.launches(study)}
-    made_of = _made_of(cell_rows, _ground(study, config_path, site_dir / "templates"))
-    kept = unchanged(out_dir, made_of)
-    files: dict[str, str | None] = dict.fromkeys(made_of)
-    for row, others in cell_rows.values():
-        path, record = row["page"], cells.record_path(row)
-        if path not in kept:
-            files[path] = _render(environment, study, cells.page(study, row, others))
-        if record not in kept:
-            files[record] = record_json(study.records[row["cell_id"]])
-    return update_folder(out_dir, files, made_of)
-
-
-def _made_of(
-    cell_rows: Mapping[str, tuple[markup.Row, list[markup.Row]]], ground: str
-) -> dict[str, str]:
-    """Return what tells the page and the record of each cell from ones that say something else."""
-    said = {path: repr(row) for path, (row, _) in cell_rows.items()}
-    made_of: dict[str, str] = {}
-    for path, (row, others) in cell_rows.items():
-        told = digest(ground, said[path], *(said[other["page"]] for other in others))
-        made_of |= {path: told, cells.record_path(row): told}
-    return made_of
-
-
-def _ground(study: Measured, config_path: Path, templates: Path) -> str:
-    """Return what tells apart all that makes the pages of cells, but for their rows and records."""
-    files = [
-        config_path,
-        MODELS_DIR / "registry.yaml",
-        DATASETS,
-        *sorted(templates.rglob("*.j2")),
-        *imported(_SOURCE),
-    ]
-    contents = [path.read_text(encoding="utf-8") for path in files]
-    return digest(jinja2.__version__, str(study.stand_in), *contents)
 
 
 def _copies(folder: Path, under: str, patterns: Sequence[str]) -> dict[str, bytes]:
@@ -183,11 +127,9 @@ def _copies(folder: Path, under: str, patterns: Sequence[str]) -> dict[str, byte
         f"{under}/{path.name}": path.read_bytes()
         for pattern in patterns
         for path in sorted(folder.glob(pattern))
-        if not path.name.startswith(".")
     }
 
 
-@cache  # a template is compiled once, and again when its file has changed
 def _environment(templates: Path) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates),
@@ -209,7 +151,7 @@ def _environment(templates: Path) -> jinja2.Environment:
 
 
 def _render(
-    environment: jinja2.Environment, study: Measured, page: Page, scripts: Sequence[str] = ()
+    environment: jinja2.Environment, study: Study, page: Page, scripts: Sequence[str]
 ) -> str:
     def url(target: str) -> Markup:
         """Return the address of a file of the site, relative to this page."""

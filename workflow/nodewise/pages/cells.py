@@ -12,10 +12,9 @@ from markupsafe import Markup
 from nodewise.cells import Cell, Emulated
 from nodewise.pages.markup import Column, Row, Table, number, table
 from nodewise.pages.strategies import page_of
-from nodewise.pages.study import Measured, Page, Study, trained_by
+from nodewise.pages.study import Page, Study, trained_by
 from nodewise.quantities import counted, kind_label, write_number
 from nodewise.records import Conditions, Measurement, Record
-from nodewise.shell import SHELL, SHELL_TITLE
 from nodewise.tables import PARTS
 
 Facts = list[tuple[str, object]]
@@ -38,7 +37,7 @@ _PLOT_LEFT, _PLOT_RIGHT, _PLOT_TOP, _PLOT_BOTTOM = 56.0, 712.0, 10.0, 120.0
 
 
 def pages(study: Study) -> Iterator[Page]:
-    """Yield the list of cells, and what surrounds the page of each."""
+    """Yield the list of cells, and the page of each."""
     listed = [
         row
         | {"batch": row["batch_per_worker"]}
@@ -47,10 +46,11 @@ def pages(study: Study) -> Iterator[Page]:
     ]
     context = {"cells": listed, "filters": list(_FILTERS.items())}
     yield Page("cells/index.html", "cells/index.md.j2", "Cells", context, contents=False)
-    yield Page(SHELL, "cells/shell.md.j2", SHELL_TITLE, {}, contents=False)
+    for row, others in _launches(study):
+        yield _page(study, row, others)
 
 
-def launches(study: Measured) -> Iterator[tuple[Row, list[Row]]]:
+def _launches(study: Study) -> Iterator[tuple[Row, list[Row]]]:
     """Yield the row of each cell, with those of the other launches of the same point."""
     cells = study.cells.to_dict("records")
     for _, of_point in groupby(sorted(cells, key=_LAUNCHES_OF), key=_LAUNCHES_OF):
@@ -59,16 +59,8 @@ def launches(study: Measured) -> Iterator[tuple[Row, list[Row]]]:
             yield row, [other for other in rows if other["cell_id"] != row["cell_id"]]
 
 
-def record_path(row: Row) -> str:
-    """Return the path of a cell's record in the site."""
-    return f"cells/{row['cell_id']}.json"
-
-
-def page(study: Measured, row: Row, others: list[Row]) -> Page:
-    """Return the page of a cell, which the other launches of the same point are named on.
-
-    All that it says is from these rows, and from the cell's record (besides titles).
-    """
+def _page(study: Study, row: Row, others: list[Row]) -> Page:
+    """Return the page of a cell, which names the other launches of the same point."""
     record = study.records[row["cell_id"]]
     plural = "s" if row["nodes"] > 1 else ""
     title = (
@@ -85,15 +77,15 @@ def page(study: Measured, row: Row, others: list[Row]) -> Page:
         "failure": record.failure,
         "command": record.provenance.command,
         "origin": _origin(study, record),
-        "record": record_path(row),
+        "record": f"cells/{row['cell_id']}.json",
         "result": None,
     }
     if record.result is not None:
         context |= _measured(study, row, record.result)
-    return Page(row["page"], "cells/cell.html.j2", title, context)
+    return Page(row["page"], "cells/cell.md.j2", title, context, contents=False)
 
 
-def _measured(study: Measured, row: Row, result: Measurement) -> dict[str, Any]:
+def _measured(study: Study, row: Row, result: Measurement) -> dict[str, Any]:
     """Return the results: in the node's own time, workers and start-up in that of the clock."""
     label, start = row["label"], result.start_up
     clock = kind_label("measured", row["data_origin"])
@@ -263,7 +255,7 @@ def _input(cell: Cell) -> str:
     return f"{cell.input}, {counted(cell.preprocessing_nodes, 'preprocessing node')}"
 
 
-def _origin(study: Measured, record: Record) -> Facts:
+def _origin(study: Study, record: Record) -> Facts:
     """Return where the measurement comes from: examples, machine, versions, commit."""
     made, data = record.provenance, record.data
     facts: Facts = []

@@ -1,5 +1,6 @@
 """Values -> safe pieces of a page. The only place where text and numbers become HTML."""
 
+import html
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -91,8 +92,12 @@ def script_json(value: object) -> Markup:
 
 
 def front_matter_text(value: str) -> Markup:
-    """Return `value` as a YAML string whose content is HTML text, as the theme prints it."""
-    return Markup(json.dumps(str(text(value)), ensure_ascii=False))  # noqa: S704
+    """Return `value` as a YAML string whose content is HTML text, as the theme prints it.
+
+    Markdown does not read it, and a word that is written with references is not found by searches.
+    """
+    known = html.escape(_CONTROL.sub("\ufffd", value))
+    return Markup(json.dumps(known, ensure_ascii=False))  # noqa: S704
 
 
 @dataclass(frozen=True)

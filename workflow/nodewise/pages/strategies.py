@@ -13,7 +13,7 @@ from nodewise.cells import Cell, node_in_words
 from nodewise.pages.diagrams import draw
 from nodewise.pages.markup import Column, Table, table, text
 from nodewise.pages.sent_bytes import Trained
-from nodewise.pages.study import Measured, Page, Shown, Study, slug
+from nodewise.pages.study import Page, Shown, Study, slug
 from nodewise.pages.ways import WAYS
 from nodewise.strategies import STRATEGIES
 from nodewise.tables import PARTS
@@ -84,7 +84,7 @@ def page_of(strategy: str) -> str:
     return f"strategies/{slug(strategy)}.html"
 
 
-def in_words(study: Measured, rows: pd.DataFrame, page: str) -> pd.DataFrame:
+def in_words(study: Study, rows: pd.DataFrame, page: str) -> pd.DataFrame:
     """Return `rows` as the tables of `page` (a path) show them: names for people, not keys.
 
     Models and nodes are told in words. A strategy has its title, the study's own name below, and in
@@ -97,7 +97,7 @@ def in_words(study: Measured, rows: pd.DataFrame, page: str) -> pd.DataFrame:
     return rows.assign(strategy=called, experiment=_entitled(study, rows["experiment"]))
 
 
-def _entitled(study: Measured, experiments: Iterable[str]) -> list[str]:
+def _entitled(study: Study, experiments: Iterable[str]) -> list[str]:
     """Return the name of each experiment, where it comes first with its title, if it has one."""
     titles = dict(study.experiment_titles)
     named = Markup('{}<span class="nw-range">{}</span>')
@@ -107,7 +107,7 @@ def _entitled(study: Measured, experiments: Iterable[str]) -> list[str]:
     ]
 
 
-def _called(study: Measured, rows: pd.DataFrame, folder: str) -> list[str]:
+def _called(study: Study, rows: pd.DataFrame, folder: str) -> list[str]:
     """Return what the strategy of each row is called; `folder` is the page's."""
     ways = _ways(study)
     said: dict[str, Markup] = {}
@@ -133,7 +133,7 @@ def _cells(study: Study) -> pd.DataFrame:
     return study.cells.assign(way=[ways[one] for one in at])
 
 
-def _ways(study: Measured) -> dict[tuple[str, str], str]:
+def _ways(study: Study) -> dict[tuple[str, str], str]:
     """Return the strategy behind what each experiment calls one."""
     at = ["experiment", "strategy"]
     firsts = study.cells.drop_duplicates(at)[[*at, "cell_id"]].to_numpy()

@@ -45,6 +45,7 @@ _CELLS = {
     **{axis: axis for axis in ("experiment", "model", "strategy")},
     "batch": "batch_per_worker",
 }
+_SIZE = re.compile(r'<svg [^>]*?width="(\d+)[\d.]*" height="(\d+)')
 _OURS = {"measured", "emulated", "emulated soft"}
 
 
@@ -53,7 +54,7 @@ class Page:
     """One page: its path in the site (`….html`), its template, its title, and what it says.
 
     `figures` tells whether it needs the scripts of charts, `contents` whether it has a table of
-    contents. A template `….html.j2` makes the page itself, others what MkDocs renders.
+    contents.
     """
 
     path: str
@@ -65,17 +66,22 @@ class Page:
 
     @property
     def source(self) -> str:
-        """The file that is written for it."""
-        return self.path if ".html." in self.template else f"{self.path.removesuffix('.html')}.md"
+        """The Markdown file that is written for it."""
+        return f"{self.path.removesuffix('.html')}.md"
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure as a page shows it; its specification holds all its words."""
+    """A figure as a page shows it; its specification holds all its words.
+
+    `width` and `height` are those of its picture, in pixels.
+    """
 
     name: str
     spec: dict[str, Any]
     csv: str
+    width: int
+    height: int
 
     @property
     def figure(self) -> str:
@@ -149,13 +155,26 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What pages of cells are made from: a study's configuration, tables and records."""
+class Study:
+    """A measured study: all that its pages are made from.
+
+    Attributes:
+        columns: what the tables hold, for readers: table -> its `row` and its `columns`.
+        calibrations: those of its emulated clusters.
+        architectures: what its models are, by name; a user's own models are not described.
+        changes: what `nodewise compare` wrote of it; without rows if nothing was compared.
+    """
 
     config: Config
     tables: views.Tables
     records: Mapping[str, Record]
     datasets: dict[str, Entry]
+    overhead: views.Tables
+    figures: list[Shown]
+    columns: dict[str, dict[str, Any]]
+    calibrations: list[Calibration]
+    architectures: dict[str, Architecture]
+    changes: pd.DataFrame
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -226,25 +245,6 @@ class Measured:
         loads = [r.cell.load for r in self.records.values() if r.cell.dataset == dataset]
         return f"Own data, {loads[0]}" if loads and loads[0] else dataset
 
-
-@dataclass(frozen=True)
-class Study(Measured):
-    """A measured study: all that its pages are made from.
-
-    Attributes:
-        columns: what the tables hold, for readers: table -> its `row` and its `columns`.
-        calibrations: those of its emulated clusters.
-        architectures: what its models are, by name; a user's own models are not described.
-        changes: what `nodewise compare` wrote of it; without rows if nothing was compared.
-    """
-
-    overhead: views.Tables
-    figures: list[Shown]
-    columns: dict[str, dict[str, Any]]
-    calibrations: list[Calibration]
-    architectures: dict[str, Architecture]
-    changes: pd.DataFrame
-
     def pick(self, *figures: str, **of: str) -> list[Shown]:
         """Return the figures of these names, in that order, whose axes are as given."""
         return [
@@ -271,18 +271,6 @@ class Study(Measured):
         return said + examples.format(row["batch_per_worker"])
 
 
-def read_measured(config_path: Path, tables_dir: Path, records_dir: Path) -> Measured:
-    """Read what pages of cells are made from.
-
-    Raises:
-        UserError: a file is missing or misfit; a cell has no record, when that is asked for.
-    """
-    config, tables = read_config(config_path), read_tables(tables_dir)
-    folders = [Path(folder) for folder in config.records] or [records_dir]
-    records = _Records([*tables["cells"]["cell_id"]], folders)
-    return Measured(config, tables, records, read_registry(DATASETS))
-
-
 def read_study(
     config_path: Path,
     *,
@@ -299,10 +287,14 @@ def read_study(
     Raises:
         UserError: a file is missing or misfit, or a cell has no record.
     """
-    measured = read_measured(config_path, tables_dir, records_dir)
-    trained = set(measured.tables["cells"]["model"])
+    config, tables = read_config(config_path), read_tables(tables_dir)
+    folders = [Path(folder) for folder in config.records] or [records_dir]
+    trained = set(tables["cells"]["model"])
     return Study(
-        **vars(measured),
+        config=config,
+        tables=tables,
+        records=_Records([*tables["cells"]["cell_id"]], folders),
+        datasets=read_registry(DATASETS),
         overhead=views.read_overhead(overhead_dir),
         figures=[read_figure(path) for path in sorted(charts_dir.glob("*.vl.json"))],
         columns=read_tree(columns_path),
@@ -313,10 +305,19 @@ def read_study(
 
 
 def read_figure(path: Path) -> Shown:
-    """Read a figure by its specification, which its data stand beside."""
+    """Read a figure by its specification, which its data and its picture stand beside.
+
+    Raises:
+        UserError: the picture is none.
+    """
     name = path.name.removesuffix(".vl.json")
     csv = path.with_name(f"{name}.csv").read_text(encoding="utf-8")
-    return Shown(name, json.loads(path.read_text(encoding="utf-8")), csv)
+    picture = path.with_name(f"{name}.svg")
+    size = _SIZE.search(picture.read_text(encoding="utf-8") if picture.is_file() else "")
+    if not size:
+        raise UserError(f"{picture}: is no picture of a chart; draw it again")
+    spec = json.loads(path.read_text(encoding="utf-8"))
+    return Shown(name, spec, csv, int(size[1]), int(size[2]))
 
 
 def trained_by(cell: Cell) -> str:
