@@ -96,6 +96,7 @@ def test_a_study_page_shows_table_scaling_curves_and_energy(docs):
     assert "estimated" in text and "10 watts" in text
 
 
+@pytest.mark.slow
 def test_an_accuracy_is_of_whole_epochs_only(tmp_path):
     steps = make.cell().extent
     make.write_study(tmp_path, records(extent=steps), make.published(), published.runs())
