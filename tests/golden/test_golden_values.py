@@ -11,7 +11,7 @@ pytestmark = pytest.mark.timeout(120)  # the tables of all committed records
 
 CLOSE = {"rtol": 1e-6, "atol": 1e-9}
 # On some curves the cost of this baseline is so flat that rounding decides where a fit of it stops.
-FLAT, ROUGHLY = "pollux", {"rtol": 1e-2, "atol": 1e-9}
+FLAT, ROUGHLY = "pollux", {"rtol": 1e-2, "atol": 5e-3}
 
 
 def test_the_tables_of_the_committed_records_are_unchanged():

@@ -8,7 +8,7 @@ import pytest
 from nodewise.overhead.pools import curve_keys
 from nodewise.pages import fit
 from nodewise.pages.curves import Curves
-from nodewise.pages.study import Measured
+from nodewise.pages.study import Study
 from nodewise.views import CURVE
 
 POINT = {
@@ -95,7 +95,8 @@ def test_curves_alike_are_told_apart_by_experiment_then_by_its_name_then_by_thei
 
 def test_records_have_the_titles_of_the_configuration_that_their_folder_is_named_after():
     config = SimpleNamespace(records=["data/records/some/smoke", "data/records/x"], experiments={})
-    assert "Two epochs" in Measured(config, {}, {}, {}).experiment_titles.values()
+    study = Study(config, {}, {}, {}, {}, [], {}, [], {}, pd.DataFrame())
+    assert "Two epochs" in study.experiment_titles.values()
 
 
 def test_points_are_compared_with_one_process_at_the_same_batch():

@@ -94,7 +94,7 @@ def test_make_knows_what_it_is_asked(command):
 
 def test_what_is_uploaded_is_what_is_built():
     (uploaded,) = [s["with"]["path"] for s in STEPS if "upload-pages" in s.get("uses", "")]
-    assert f'site="{uploaded}"' in Path("workflow/rules/pages.smk").read_text()
+    assert f'directory("{uploaded}")' in Path("workflow/rules/pages.smk").read_text()
 
 
 # --- citation and changes ---

@@ -7,7 +7,7 @@ how links, nodes and inputs compare, `ways` how strategies do, `stacks` the bars
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -49,7 +49,10 @@ def draw_charts(
         ValueError: two figures have the same name.
     """
     tables, overhead = read_tables(tables_dir), views.read_overhead(overhead_dir)
-    drawn = [measured_figures(tables), fitted_figures(tables, overhead)]
+    drawn: list[Iterable[Figure]] = [
+        measured_figures(tables),
+        fitted_figures(tables, overhead),
+    ]
     drawn += [calibration.figures(one) for one in views.read_calibrations(calibration_paths)]
     if models_dir is not None:
         described = read_architectures(models_dir, set(tables["cells"]["model"]))
