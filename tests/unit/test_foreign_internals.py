@@ -15,7 +15,6 @@ ALLOWED = {
     ("measure/describe.py", "_nodes_by_depth"): "get_config needs layers that can be serialized",
     ("own.py", "_compile_config"): "get_compile_config serializes loss and optimizer, too",
     ("own.py", "_flatten_layers"): "layers inside a custom layer are listed nowhere else",
-    ("parents.py", "ctypes"): "Python has no prctl(2)",
     ("specs.py", "sys.modules"): "importlib's documented way to import a file",
     ("strategies/mpi.py", "ctypes"): "mpi4py holds the interpreter's lock while MPI starts",
     ("strategies/stages.py", "_keras_mask"): "Keras has no public way to ask for a mask",
