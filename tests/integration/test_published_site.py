@@ -47,7 +47,7 @@ def project(tmp_path_factory) -> Path:
 def build(project: Path) -> set[str]:
     """Build the site; return the rules that ran."""
     path = f"{project / 'workflow'}:{project.parent / 'hidden'}"
-    command = ("snakemake", "--configfile", CONFIG, "--cores", "all")
+    command = ("snakemake", "--configfile", CONFIG, "--cores", "all", "--verbose")
     run = start(project, *command, PYTHONPATH=path, NODEWISE_DATASETS="")
     said = finish(run)
     assert run.returncode == 0, said[-8000:]

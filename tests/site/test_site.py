@@ -171,6 +171,7 @@ def test_without_scripts_the_picture_the_words_and_the_table_are_there(watched, 
     assert not page.locator(".nw-filter").is_visible()
 
 
+@pytest.mark.slow
 def test_every_figure_has_words_a_table_and_its_files(watched, site):
     for path in WITH_FIGURES:
         for card in watched.open(path).locator(".nw-card").all():
