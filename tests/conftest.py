@@ -1,5 +1,6 @@
 """Time limits, the examples of Hypothesis, and folders that all test processes share."""
 
+import os
 import shutil
 import signal
 
@@ -7,7 +8,8 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-QUICK_S = 10
+# Continuous integration checks the code and builds the site beside the tests.
+QUICK_S = 30 if "CI" in os.environ else 10
 LONG_S = 300
 LONG_MARKERS = ("slow", "alone")
 
