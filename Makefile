@@ -20,7 +20,7 @@ FILES := tests/golden tests/integration tests/site tests/models tests/unit
 test: $(READY)
 	$(PARALLEL) -m "not slow and not alone" $(FILES)
 	pytest -m "alone and not slow" tests/integration
-	@echo "Everything else: make test-all (about 30 minutes)"
+	@echo "Everything else: make test-all (about 40 minutes)"
 
 test-all: test-parallel test-alone
 
