@@ -39,6 +39,7 @@ def test_without_horovod_a_cell_is_refused_and_says_what_would_permit_it(without
     assert record.failure.reason == (
         "Horovod is not built; what would permit it: nodewise build-horovod --out results/horovod"
     )
+    assert not (without / "logs").exists()  # no worker was started
     assert "horovod" not in record.provenance.versions
 
 

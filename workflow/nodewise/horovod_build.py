@@ -20,6 +20,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from nodewise.clusters.base import NotPermittedError
 from nodewise.errors import UserError
 from nodewise.files import check_writable, write_json
 
@@ -95,6 +96,17 @@ def build(out: Path) -> str | None:
             return str(error)
         write_json(manifest, wanted())
     return None
+
+
+def check_built() -> None:
+    """Check that cells can train with Horovod.
+
+    Raises:
+        NotPermittedError: they cannot; it names the command that would permit it.
+    """
+    reason = missing()
+    if reason:
+        raise NotPermittedError(reason, f"nodewise build-horovod --out {FOLDER}")
 
 
 def missing(out: Path = FOLDER) -> str | None:

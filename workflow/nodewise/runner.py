@@ -34,7 +34,7 @@ from nodewise.records import (
     WorkerResult,
     record_json,
 )
-from nodewise.strategies import STRATEGIES
+from nodewise.strategies import STRATEGIES, check_available
 
 if TYPE_CHECKING:
     from nodewise.weights import Pretrained
@@ -130,6 +130,7 @@ def measure(
     try:
         with machine.to_itself(on_wait) as waited_s:
             began, period = command_began() + waited_s, Period()
+            check_available(cell.strategy)
             with cluster.open():
                 result = _train(
                     cell, manifest, pretrained, cluster, logs=logs, progress=progress, began=began

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from nodewise import horovod_build
 from nodewise.cells import Input
 from nodewise.misfits import first_misfit
 from nodewise.strategies.options import (
@@ -170,6 +171,16 @@ STRATEGIES = {
         whole_batches=True,
     ),
 }
+
+
+def check_available(name: str) -> None:
+    """Check that this machine has what a strategy needs, before any worker starts.
+
+    Raises:
+        NotPermittedError: it has not.
+    """
+    if name == "horovod":
+        horovod_build.check_built()
 
 
 def load(name: str) -> ModuleType:

@@ -15,14 +15,11 @@ from contextlib import contextmanager
 import tensorflow as tf
 
 from nodewise import horovod_build
-from nodewise.clusters.base import NotPermittedError, parsed
+from nodewise.clusters.base import parsed
 from nodewise.strategies import base
 from nodewise.strategies.peers import Peers, interface
 
-_reason = horovod_build.missing()
-if _reason:
-    _command = f"nodewise build-horovod --out {horovod_build.FOLDER}"
-    raise NotPermittedError(_reason, _command)
+horovod_build.check_built()
 sys.path.append(str(horovod_build.FOLDER.resolve() / "site"))
 
 import horovod.tensorflow as hvd  # type: ignore[import-not-found] # noqa: E402
