@@ -82,7 +82,8 @@ def test_steps_are_counted_and_named_when_they_start(capsys, cells):
 
 def test_a_failed_step_is_named_with_the_end_of_its_log(capsys, cells, tmp_path):
     file = tmp_path / "build_tables.log"
-    file.write_text("\n".join(f"line {number}" for number in range(1, 101)))
+    noise = "WARNING: All log messages before absl::InitializeLog()\nI0000 00:00:1 1 no GPU"
+    file.write_text("\n".join([*(f"line {number}" for number in range(1, 101)), noise]))
     handler = started()
     start_job(handler, 2, "build_tables")
     fields = {"jobid": 2, "rule_name": "build_tables", "log": [str(file)]}
@@ -101,6 +102,13 @@ def test_what_snakemake_says_of_an_error_is_printed_and_its_boilerplate_is_not(c
     log(handler, "Building DAG of jobs...")
     log(handler, "LockException:\nuse --unlock", event=LogEvent.ERROR, exception="LockException")
     assert capsys.readouterr().out.splitlines()[1:] == ["LockException:", "use --unlock"]
+
+
+def test_what_snakemake_says_for_every_running_step_is_printed_once(capsys, cells):
+    handler = started()
+    for _ in range(3):
+        log(handler, "Will exit after finishing currently running jobs (scheduler).")
+    assert capsys.readouterr().out.count("Will exit") == 1
 
 
 def test_a_dry_run_is_a_line_for_each_step_however_many_files_it_names(capsys, cells):

@@ -4,6 +4,7 @@ Snakemake finds this logger plugin by its name; `profiles/default` chooses it. W
 prints nothing, and Snakemake prints everything itself.
 """
 
+import re
 import sys
 import textwrap
 import time
@@ -31,6 +32,8 @@ BOILERPLATE = (
     *("This was a dry-run", "Some jobs were triggered", "Rules with provenance", "Group jobs"),
     "Shutting down",
 )
+# What TensorFlow writes when it starts, for instance that it found no GPU.
+TENSORFLOW = re.compile(r"[IW]\d{4} |WARNING: All log messages before absl")
 ENDINGS = ("Exiting because a job execution failed", "WorkflowError:\nAt least one job did not")
 
 
@@ -54,6 +57,7 @@ class LogHandler(LogHandlerBase):
         self.jobs: dict[int, Job] = {}
         self.cells = Cells()
         self.counted = self.failed = False
+        self.passed_on: set[str] = set()
         self.bars = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
@@ -185,6 +189,9 @@ class LogHandler(LogHandlerBase):
             return  # the step's own error says more
         if self.failed and message.startswith(ENDINGS):
             return
+        if message in self.passed_on:
+            return  # of an interrupted run Snakemake says for each step that it will end
+        self.passed_on.add(message)
         self.say(message)
 
 
@@ -194,8 +201,9 @@ def named(rule: str, *wildcards: str) -> str:
 
 
 def last_lines(log: Path) -> list[str]:
-    """Return the last lines of a log, none if there is none."""
+    """Return the last lines of a log without TensorFlow's, none if there is no log."""
     try:
-        return log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
+    return [line for line in lines if not TENSORFLOW.match(line)][-LOG_LINES:]
