@@ -15,7 +15,6 @@ import pytest
 from nodewise.calibration import Collective, Launch
 from nodewise.cells import Emulated, Link, Node
 from nodewise.clusters import cgroups
-from nodewise.gates import MAX_BLOCKS
 from nodewise.measure.calibrate import _run
 from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.runner import settle_environment
@@ -44,7 +43,7 @@ PLAN = Plan(
 def launch(tmp_path_factory) -> Launch:
     """Return a launch on a machine at rest, if one of a few is; that none was is a warning."""
     settle_environment()
-    for _ in range(2 * MAX_BLOCKS):
+    for _ in range(6):
         said = list(_run(PLAN, tmp_path_factory.mktemp("logs")))
         assert "launch" in said[-1], said[-1]
         shares = [message["progress"] for message in said if "progress" in message]

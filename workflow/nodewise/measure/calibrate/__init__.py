@@ -18,7 +18,6 @@ from nodewise.clusters import cgroups
 from nodewise.config import Config, read_config
 from nodewise.errors import UserError
 from nodewise.files import check_writable, write_text
-from nodewise.gates import MAX_BLOCKS
 from nodewise.measure.calibrate import launch
 from nodewise.measure.calibrate.plan import Plan, plan_launch
 from nodewise.measure.period import Period
@@ -28,6 +27,7 @@ from nodewise.runner import settle_environment
 
 MOST_NODES = 8
 REPEATS = 2
+MOST_TRIES = 2  # of a launch that sees a restless machine; then the last one is kept, and flagged
 _LOG_LINES = 20
 
 
@@ -138,7 +138,7 @@ def _launches(
 def launched(
     plan: Plan, logs: Path, about: dict[str, str], heard: Callable[[dict[str, Any]], None]
 ) -> Launch:
-    """Return one launch; if it saw a restless machine it is repeated, as a cell's block of steps.
+    """Return one launch; if it saw a restless machine it is repeated once.
 
     Args:
         plan: what to measure.
@@ -152,7 +152,7 @@ def launched(
     discarded: list[Conditions] = []
     while True:
         seen = _launch(plan, logs, about, heard)
-        if not seen.conditions.outside or len(discarded) + 1 == MAX_BLOCKS:
+        if not seen.conditions.outside or len(discarded) + 1 == MOST_TRIES:
             return seen.model_copy(update={"discarded": discarded})
         discarded.append(seen.conditions)
 
