@@ -15,11 +15,12 @@ site: $(READY)
 # Tests that measure time run alone, after all others. The longest files come first, so that the
 # parallel part does not end with one of them.
 PARALLEL := pytest -n logical --dist loadfile --no-loadscope-reorder
-FILES := tests/golden tests/integration tests/site tests/models tests/unit
+FILES := tests/golden tests/strategies tests/site tests/workflow tests/models tests/data tests/measure \
+	tests/cluster tests/report tests/predict tests/results tests/study tests/cli tests/core
 
 test: $(READY)
 	$(PARALLEL) -m "not slow and not alone" $(FILES)
-	pytest -m "alone and not slow" tests/integration
+	pytest -m "alone and not slow" $(FILES)
 	@echo "Everything else: make test-all (about 40 minutes)"
 
 test-all: test-parallel test-alone
@@ -28,7 +29,7 @@ test-parallel: $(READY)
 	$(PARALLEL) -m "not alone" $(FILES)
 
 test-alone: $(READY)
-	pytest -m alone tests/integration
+	pytest -m alone $(FILES)
 
 # Hypothesis searches for new examples; `make test` tries the same few each time.
 test-random: $(READY)

@@ -3,7 +3,8 @@
 Level: at most 1.08, on 2, 3 and 8 nodes of 0.2 of a core. `direct` is what the workers of
 `split_dense` send each other, `ring` TensorFlow's, of the other strategies; both by turns in the
 same workers, in launches like those of a calibration. `sent` is the TCP payload that left a node,
-in units of what a ring sends. What was found is one JSON file (`nodewise.peers.Exchanges`); as
+in units of what a ring sends. What was found is one JSON file
+(`nodewise.results.importers.peers.Exchanges`); as
 `data/bench/all_reduce.json` it is what the site shows.
 
     python bench/all_reduce.py [NODES]... [--out FILE]
@@ -16,13 +17,13 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nodewise.calibration import Launch
-from nodewise.cells import Emulated, Link, Node
-from nodewise.files import check_writable, write_text
+from nodewise.core.cell import Emulated, Link, Node
+from nodewise.core.files import check_writable, write_text
 from nodewise.measure.calibrate import NoResultError, launched
 from nodewise.measure.calibrate.plan import Block, Plan
+from nodewise.measure.cell import settle_environment
 from nodewise.measure.provenance import provenance
-from nodewise.runner import settle_environment
+from nodewise.results.calibration import Launch
 
 NODES, ROUNDS = (2, 3, 8), 31
 WAYS = ("direct", "ring")
@@ -48,7 +49,7 @@ def main() -> None:
     )
     launches = [launch(count, about) for count in asked.nodes]
 
-    from nodewise.peers import Exchanges
+    from nodewise.results.importers.peers import Exchanges
 
     results = Exchanges(
         kind=about.pop("kind"),
@@ -92,7 +93,7 @@ def launch(nodes: int, about: dict[str, str]) -> Launch:
 
 def exchange_of(launch: Launch, way: str):
     """Return what one way took on the nodes of a launch."""
-    from nodewise.peers import Exchange, interval, wire_seconds
+    from nodewise.results.importers.peers import Exchange, interval, wire_seconds
 
     wire_s = wire_seconds(launch.nodes, PAYLOAD_BYTES, CLUSTER.link.rate_mbit)
     wire_bytes = 2 * (launch.nodes - 1) / launch.nodes * PAYLOAD_BYTES

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import yaml
 
-from nodewise.cells import Cell
-from nodewise.config import read_config
-from nodewise.records import read_record
+from nodewise.core.cell import Cell
+from nodewise.results.record import read_record
+from nodewise.study.config import read_config
 
 RUNS = 5
 DATASET = Path("results/datasets/fashion_mnist")

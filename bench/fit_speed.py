@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from nodewise.overhead.fit import Points, fit
-from nodewise.overhead.formulas import At, RingAllReduce
+from nodewise.predict.fit import Points, fit
+from nodewise.predict.law import At, RingAllReduce
 
 CURVES, NODES, RUNS = 100, (1, 2, 3, 4, 8), 5
 TRUTH = {

@@ -18,11 +18,13 @@ os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", "OMP_N
 import numpy as np
 import tensorflow as tf
 
-from nodewise import datasets, models, places
-from nodewise.clusters.local import Local
-from nodewise.strategies.base import Job, Replica, score
-from nodewise.strategies.codec import Update
+from nodewise import data as datasets
+from nodewise.cluster.local import Local
+from nodewise.measure import join
+from nodewise.models import registry
+from nodewise.strategies.api import Job, Replica, score
 from nodewise.strategies.compressed_sgd import codec_of
+from nodewise.strategies.compression import Update
 from nodewise.strategies.options import CompressedSgd
 
 MANIFEST = Path("results/datasets/fashion_mnist/manifest.json")
@@ -38,7 +40,7 @@ class Training:
     """One model, the residuals of the workers that train it, and what was noted of each message."""
 
     def __init__(self, options: CompressedSgd | None) -> None:
-        module = models.load("fashion_cnn")
+        module = registry.load("fashion_cnn")
         self.replica = Replica(Job(0, 1, BATCH, 1, module.build, module.optimizer))
         self.size = self.replica.model.count_params()
         self.codec = codec_of(options, self.size) if options else None
@@ -72,7 +74,7 @@ class Training:
 
 def main() -> None:
     Local(1).enter_node(0)
-    places.compute_with_one_thread()
+    join.compute_with_one_thread()
     data = datasets.load(MANIFEST)
     rows = np.random.default_rng(1).permutation(len(data.y_train))
     steps = rows[: STEPS * WORKERS * BATCH].reshape(STEPS, WORKERS, BATCH)

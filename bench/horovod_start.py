@@ -20,9 +20,9 @@ from pathlib import Path
 import cell_start
 import yaml
 
-from nodewise import horovod_build
-from nodewise.clusters import machine
-from nodewise.config import read_config
+from nodewise.cluster import lock
+from nodewise.strategies import horovod_build
+from nodewise.study.config import read_config
 
 NODES, BATCH, STEPS = 3, 32, 5
 SITE = horovod_build.FOLDER.absolute() / "site"
@@ -70,7 +70,7 @@ def tell_ratio(starts: list[dict[str, float]], others: list[dict[str, float]]) -
 def horovodrun(folder: Path) -> dict[str, float]:
     """Run this script on ranks of horovodrun; return when the last rank came to each milestone."""
     program = [sys.executable, SITE / "bin" / "horovodrun", "-np", str(NODES), "--disable-cache"]
-    with machine.to_itself(lambda: None):
+    with lock.to_itself(lambda: None):
         began = time.monotonic()
         subprocess.run(
             [*program, sys.executable, __file__, folder],
@@ -87,14 +87,15 @@ def train(folder: Path) -> None:
     import horovod.tensorflow as hvd
     import tensorflow as tf
 
-    from nodewise import datasets, models
-    from nodewise.places import compute_with_one_thread
+    from nodewise import data as datasets
+    from nodewise.measure.join import compute_with_one_thread
+    from nodewise.models import registry
 
     at = {"imported_s": time.monotonic()}
     hvd.init()
     compute_with_one_thread()
     data = datasets.load(cell_start.DATASET / "manifest.json")
-    fashion_cnn = models.load("fashion_cnn")
+    fashion_cnn = registry.load("fashion_cnn")
     model, optimizer = fashion_cnn.build(), fashion_cnn.optimizer()
     optimizer.build(model.trainable_variables)
     hvd.broadcast_variables([v.value for v in model.variables], root_rank=0)

@@ -17,9 +17,9 @@ import numpy as np
 import psutil
 import tensorflow as tf
 
-from nodewise import models
-from nodewise.places import compute_with_one_thread
-from nodewise.strategies.base import Job
+from nodewise.measure.join import compute_with_one_thread
+from nodewise.models import registry
+from nodewise.strategies.api import Job
 from nodewise.strategies.single import Strategy
 
 BATCH = 32
@@ -31,7 +31,7 @@ GB = 1e9
 def main() -> None:
     """Train and print."""
     compute_with_one_thread()
-    bert = models.load("bert_base")
+    bert = registry.load("bert_base")
     rng = np.random.default_rng(1)
     ids = rng.integers(1, 30_000, (BATCH, bert.TOKENS)).astype(np.uint16)
     x, y = tf.constant(ids), tf.constant(rng.integers(0, 2, BATCH).astype(np.uint8))

@@ -16,9 +16,9 @@ os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "OMP_N
 import numpy as np
 import psutil
 
-from nodewise.cells import Cell, Extent, Local
-from nodewise.clusters import processes
-from nodewise.clusters.channel import Channel, Message
+from nodewise.cluster import process
+from nodewise.cluster.channel import Channel, Message
+from nodewise.core.cell import Cell, Extent, Local
 
 DATASET, MODEL, BATCH = Path("results/datasets/cifar10"), "cifar10_cnn", 64
 NODES = (1, 2, 8)
@@ -33,12 +33,12 @@ def main() -> None:
         cell = cell_of(nodes)
         with tempfile.TemporaryDirectory() as logs:
             without, having = (
-                processes.run(
+                process.run(
                     nodes,
                     partial(train, cell=cell, with_data=with_data),
                     logs=Path(logs),
                     time_limit_s=600,
-                    preload=["nodewise.train"],
+                    preload=["nodewise.measure.worker"],
                 )
                 for with_data in (False, True)
             )
@@ -55,22 +55,26 @@ def train(rank: int, channel: Channel, *, cell: Cell, with_data: bool) -> Messag
     """Train a few steps, on examples or on one batch of zeros; return the memory that it took."""
     import tensorflow as tf
 
-    from nodewise import batches, datasets, places, recipes, strategies
-    from nodewise.strategies.base import Job
+    from nodewise import data as datasets
+    from nodewise import strategies
+    from nodewise.data import pipeline
+    from nodewise.measure import join
+    from nodewise.models import training
+    from nodewise.strategies.api import Job
 
-    places.compute_with_one_thread()
+    join.compute_with_one_thread()
     data = datasets.load(DATASET / "manifest.json")
-    recipe = recipes.recipe_of(cell, data)
+    recipe = training.recipe_of(cell, data)
     job = Job(0, 1, BATCH, 1, recipe.build, recipe.optimizer)
     strategy = strategies.load("single").Strategy(job)
     nothing = tf.zeros([BATCH, *data.x_train.shape[1:]], tf.uint8), tf.zeros([BATCH])
     stream = itertools.repeat(nothing)
     if with_data:
-        stream = batches.batches(cell, data, recipe, rank, warm_up=1)
+        stream = pipeline.batches(cell, data, recipe, rank, warm_up=1)
     for x, y in itertools.islice(stream, STEPS):
         strategy.step(x, y)
     channel.meet("trained")  # all are there while each is measured
-    shard = len(batches.rows_read(cell, len(data.y_train), rank))
+    shard = len(pipeline.rows_read(cell, len(data.y_train), rank))
     seen = {"pss": psutil.Process().memory_full_info().pss, "shard": shard}
     channel.meet("measured")
     return seen | {"example": int(np.prod(data.x_train.shape[1:]))}

@@ -14,8 +14,7 @@ broadcast shape. A = c₀ + c₁·b; all other letters as in the laws.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nodewise.overhead.baselines import Amdahl, Ernest, Linear, PowerLaw, Usl
-from nodewise.overhead.formulas import (
+from nodewise.predict.law import (
     AllReduce,
     At,
     BinomialTree,
@@ -30,7 +29,8 @@ from nodewise.overhead.formulas import (
     Star,
     Values,
 )
-from nodewise.overhead.servers import ParameterServerBound
+from nodewise.predict.laws.baselines import Amdahl, Ernest, Linear, PowerLaw, Usl
+from nodewise.predict.laws.parameter_server import ParameterServerBound
 
 _LN2 = float(np.log(2))
 

@@ -1,8 +1,9 @@
-"""Time limits, the examples of Hypothesis, and folders that all test processes share."""
+"""Time limits, the examples of Hypothesis, and what all tests share: folders and a launcher."""
 
 import os
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 from filelock import FileLock
@@ -69,3 +70,57 @@ def fill_once(tmp_path_factory, worker_id):
         return folder
 
     return filled
+
+
+@pytest.fixture(scope="session")
+def study(fill_once) -> Path:
+    """Return the folder of a small study, its charts drawn and its pages rendered.
+
+    Drawing it takes seconds: tests only read it.
+    """
+
+    import make_records as make
+    from rendering import draw_all, render
+
+    def fill(folder: Path) -> None:
+        make.write_study(folder, make.grid(batches=(64, 512)), make.published())
+        draw_all(folder)
+        render(folder)
+
+    return fill_once("study", fill)
+
+
+@pytest.fixture(scope="session")
+def launch():
+    """Return a function that runs a job's `main(*arguments)` in the launcher of this session.
+
+    Its result is a `launcher.Done`.
+    """
+    from launcher import Launcher
+
+    launchers = []
+
+    def run(main, *arguments, timeout_s=150):
+        if not launchers:
+            launchers.append(Launcher())
+        try:
+            return launchers[0].run(main, *arguments, timeout_s=timeout_s)
+        except (TimeoutError, EOFError):
+            launchers.clear()  # the next job gets another one
+            raise
+
+    yield run
+    for launcher in launchers:
+        launcher.end()
+
+
+@pytest.fixture(scope="session")
+def run_job(launch):
+    """Return a function that runs a job, which must succeed; it returns what the job printed."""
+
+    def run(main, *arguments, timeout_s=150):
+        done = launch(main, *arguments, timeout_s=timeout_s)
+        assert not done.error, done.error
+        return done.printed
+
+    return run

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 from unittest import mock
 
-from nodewise.clusters import network
+from nodewise.cluster import namespace
 
 _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",
@@ -59,10 +59,10 @@ class Launcher:
 
 
 def _serve(connection: Connection) -> None:
-    private = network.enter_network()
+    private = namespace.enter_network()
     # Jobs open clusters, each of which would enter another network, where the process that workers
     # are forked from is not.
-    network.enter_network = lambda: private
+    namespace.enter_network = lambda: private
     while True:
         try:
             function, arguments = connection.recv()

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from nodewise import flops
-from nodewise.architecture import Architecture, Layer, architecture_json
-from nodewise.files import write_text
+from nodewise.core.files import write_text
+from nodewise.models import flops
+from nodewise.results.model_description import Architecture, Layer, architecture_json
 
 
 def layer(

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 import make_records as make
-from nodewise.calibration import Calibration
-from nodewise.cells import Emulated, Link, Node
+from nodewise.core.cell import Emulated, Link, Node
 from nodewise.measure.calibrate.plan import PAYLOADS
-from nodewise.overhead.calibration import Messages, Wire
+from nodewise.predict.calibration import Messages, Wire
+from nodewise.results.calibration import Calibration
 
 SHARE, RATE_MBIT = 0.2, 100.0
 SOFTWARE_S, LATENCY_S, SECONDS_PER_BYTE = 5e-3, 1.2e-3, 8.9e-8

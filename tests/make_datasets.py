@@ -12,7 +12,7 @@ import numpy as np
 import yaml
 from PIL import Image
 
-from nodewise.datasets.formats import cifar_binary, idx
+from nodewise.data.formats import cifar_binary, idx
 
 TRAIN, TEST, CLASSES = 60, 20, 10
 NAMES = {

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.cells import Cell, Extent
-from nodewise.files import write_text
-from nodewise.overhead.study import fit_study, judge_study
-from nodewise.overhead.study import write as write_fits
-from nodewise.records import Record, record_json
-from nodewise.tables import build_tables, write_tables
+from nodewise.core.cell import Cell, Extent
+from nodewise.core.files import write_text
+from nodewise.predict.study import fit_study, judge_study
+from nodewise.predict.study import write as write_fits
+from nodewise.results.record import Record, record_json
+from nodewise.results.tables import build_tables, write_tables
 
 BATCHES = (32, 64, 128, 256, 512)
 EXAMPLES = 60_000

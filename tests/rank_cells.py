@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import projects
-from nodewise.records import Record, read_record
+from nodewise.results.record import Record, read_record
 from traces import assert_gone, traces, workers_in_timed_steps
 
 NODES = 3

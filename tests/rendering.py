@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from nodewise.charts import draw_charts
-from nodewise.pages import render_pages
+from nodewise.report.figures import draw_charts
+from nodewise.report.pages import render_pages
 
 CONFIG = Path("config/study.yaml")
 

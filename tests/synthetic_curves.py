@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from nodewise.overhead.fit import Points, fit
-from nodewise.overhead.formulas import (
+from nodewise.predict.fit import Points, fit
+from nodewise.predict.law import (
     At,
     BinomialTree,
     CompressedAllGather,
@@ -22,7 +22,7 @@ from nodewise.overhead.formulas import (
     RingAllReduce,
     Star,
 )
-from nodewise.overhead.servers import ParameterServer
+from nodewise.predict.laws.parameter_server import ParameterServer
 
 LAWS: tuple[PartsLaw, ...] = (
     RingAllReduce(),

@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nodewise.clusters import cgroups
-from nodewise.plan import Machine
+from nodewise.cluster import cgroup
+from nodewise.study.estimate import Machine
 
 GONE_WITHIN_S = 10
 _REFERENCE_S = 0.0064  # the reference step of the core that bounds of CPU time were set on, at rest
@@ -17,7 +17,7 @@ _COUNTS = {"nf_conntrack_count"}  # a state of the kernel, no setting
 
 def _why_not() -> str | None:
     try:
-        cgroups.find_base()
+        cgroup.find_base()
     except OSError as error:
         return str(error)
     return None
@@ -59,7 +59,7 @@ def workers_in_timed_steps(marker: str, nodes: int, within_s: float) -> list[psu
     while time.monotonic() < deadline:
         time.sleep(0.2)
         ours = {process.pid for process in processes(marker)}
-        for folder in cgroups.find_base().glob("nodewise-*"):
+        for folder in cgroup.find_base().glob("nodewise-*"):
             if int(folder.name.split("-")[1]) in ours and _throttled(folder / "node~0"):
                 time.sleep(1)  # the warm-up is one step
                 return [
@@ -85,7 +85,7 @@ def traces(marker: str) -> dict[str, set[str]]:
     namespaces = {_network(pid) for pid in pids} - {_network(os.getpid()), ""}
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     groups = set()
-    for folder in cgroups.find_base().glob("nodewise-*"):
+    for folder in cgroup.find_base().glob("nodewise-*"):
         owner = int(folder.name.split("-")[1])
         if owner in pids or not psutil.pid_exists(owner):
             groups.add(folder.name)

@@ -9,7 +9,8 @@ without a level.
 
 All train the same model with the same optimizer on the same kind of nodes, a launch each, by turns
 in a random order, round after round. Before that, ten steps from the same weights on the same
-examples must give everybody the same loss. What was found is one JSON file (`nodewise.peers`); as
+examples must give everybody the same loss. What was found is one JSON file
+(`nodewise.results.importers.peers`); as
 `data/bench/peers.json` it is what the site shows.
 """
 
@@ -25,13 +26,12 @@ from findings import Findings, fit_ratios, lines, results_of, run_line, work_lin
 from keras_fit import FIT_BATCH, OURS
 from same_work import manifest_of
 
-from nodewise import horovod_build
-from nodewise.cells import Emulated, Extent, Link, Node
-from nodewise.files import check_writable, write_text
+from nodewise.core.cell import Emulated, Extent, Link, Node
+from nodewise.core.files import check_writable, write_text
 from nodewise.measure.provenance import provenance
-from nodewise.peers import Fit
-from nodewise.records import Provenance
-from nodewise.strategies import STRATEGIES
+from nodewise.results.importers.peers import Fit
+from nodewise.results.record import Provenance
+from nodewise.strategies import STRATEGIES, horovod_build
 
 STEPS_ALONE = "fashion_mlp"  # of which a step costs little beside what surrounds it
 MODELS = ["fashion_cnn", "mnist_cnn"]  # of which ddp_worker.py has the same

@@ -12,11 +12,11 @@ from pathlib import Path
 import yaml
 from same_work import manifest_of
 
-from nodewise.cells import Cell, Emulated, Extent, Local
-from nodewise.config import read_config
-from nodewise.peers import Run, SameWork
-from nodewise.records import read_record
+from nodewise.core.cell import Cell, Emulated, Extent, Local
+from nodewise.results.importers.peers import Run, SameWork
+from nodewise.results.record import read_record
 from nodewise.strategies import STRATEGIES
+from nodewise.study.config import read_config
 
 HERE = Path(__file__).parent
 DDP = "ddp"

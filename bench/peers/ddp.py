@@ -13,13 +13,13 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from nodewise.cells import Cluster, Frozen
-from nodewise.clusters import base, machine, processes
-from nodewise.clusters.channel import Channel
-from nodewise.clusters.emulated import Emulated
-from nodewise.clusters.local import Local
-from nodewise.gates import MAX_BLOCKS
-from nodewise.runner import failure_of, settle_environment
+from nodewise.cluster import api, lock, process
+from nodewise.cluster.channel import Channel
+from nodewise.cluster.emulated import Emulated
+from nodewise.cluster.local import Local
+from nodewise.core.cell import Cluster, Frozen
+from nodewise.measure.cell import failure_of, settle_environment
+from nodewise.results.quiet_thresholds import MAX_BLOCKS
 
 WORKER = Path(__file__).with_name("ddp_worker.py")
 
@@ -54,7 +54,7 @@ def main() -> None:
     settle_environment()  # before NumPy is imported: its threads would bar the way to namespaces
     try:
         said = {"result": run(job)}
-    except (base.NotPermittedError, processes.WorkerError) as error:
+    except (api.NotPermittedError, process.WorkerError) as error:
         _, failure = failure_of(error)
         said = {"failure": "; ".join([failure.reason, *failure.log_tail[-1:]])}
     print(json.dumps(said))
@@ -65,21 +65,21 @@ def run(job: Job) -> dict:
     local = job.cluster.kind == "local"
     cluster = Local(job.nodes) if local else Emulated(job.nodes, job.cluster)
     with (
-        machine.to_itself(lambda: print("waiting for another measurement", file=sys.stderr)),
+        lock.to_itself(lambda: print("waiting for another measurement", file=sys.stderr)),
         cluster.open(),
         tempfile.TemporaryDirectory() as logs,
     ):
-        from nodewise.measure import guards
+        from nodewise.measure import quiet_machine
 
-        blocks = guards.Blocks(cluster, limit=MAX_BLOCKS, time_limit_s=job.time_limit_s)
+        blocks = quiet_machine.Blocks(cluster, limit=MAX_BLOCKS, time_limit_s=job.time_limit_s)
         replicas = []
 
         def met(name: str, pids: list[int]) -> bool:
             if name == "warm" and any(replica != replicas[0] for replica in replicas):
-                raise processes.WorkerError("the replicas differ after two steps", None, [])
+                raise process.WorkerError("the replicas differ after two steps", None, [])
             return blocks.met(name, pids)
 
-        parts = processes.run(
+        parts = process.run(
             job.nodes,
             partial(become_worker, job=job, cluster=cluster),
             logs=Path(logs),
@@ -107,7 +107,7 @@ def run(job: Job) -> dict:
         }
 
 
-def become_worker(rank: int, channel: Channel, *, job: Job, cluster: base.Cluster) -> None:
+def become_worker(rank: int, channel: Channel, *, job: Job, cluster: api.Cluster) -> None:
     """Move into the node, then be PyTorch; returns only if that fails."""
     from nodewise.strategies.peers import interface
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from nodewise.cells import Emulated
-from nodewise.peers import (
+from nodewise.core.cell import Emulated
+from nodewise.results.importers.peers import (
     LEVELS,
     PEERS,
     AllReduce,

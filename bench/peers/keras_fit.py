@@ -21,10 +21,10 @@ from pathlib import Path
 
 from same_work import SEED, manifest_of
 
-from nodewise.clusters import machine, processes
-from nodewise.clusters.channel import Channel
-from nodewise.clusters.local import Local
-from nodewise.runner import settle_environment
+from nodewise.cluster import lock, process
+from nodewise.cluster.channel import Channel
+from nodewise.cluster.local import Local
+from nodewise.measure.cell import settle_environment
 
 FIT_BATCH, STEPS, TIME_LIMIT_S = 64, 100, 900
 OURS = "custom_loop"
@@ -37,11 +37,11 @@ def main(model: str, rounds: int) -> None:
     """Measure and print."""
     settle_environment(keep_memory=False)
     with (
-        machine.to_itself(lambda: None),
+        lock.to_itself(lambda: None),
         (cluster := Local(1)).open(),
         tempfile.TemporaryDirectory() as logs,
     ):
-        parts = processes.run(
+        parts = process.run(
             2,
             partial(measure, cluster=cluster, model=model, rounds=rounds),
             logs=Path(logs),
@@ -57,13 +57,15 @@ def measure(
 
     Rank 0 keeps the memory that a step frees.
     """
-    from nodewise import datasets, models, places
+    from nodewise import data as datasets
+    from nodewise.measure import join
+    from nodewise.models import registry
 
     keep_memory = rank == 0
     if keep_memory:
         _keep_memory()
-    places.join(cluster, 0, channel, 1)
-    module, data = models.load(model), datasets.load(manifest_of(model))
+    join.join(cluster, 0, channel, 1)
+    module, data = registry.load(model), datasets.load(manifest_of(model))
     ways = {}
     for way in WAYS:
         if (way in KEEP_MEMORY) != keep_memory:
@@ -96,11 +98,12 @@ def _keep_memory() -> None:
 
 def our_loop(module, data, model: str, addresses: list[str]):
     """Return what trains some steps as a cell does, pipeline and all, and returns their seconds."""
-    from nodewise import batches, strategies
-    from nodewise.cells import Cell, Extent
-    from nodewise.cells import Local as OneCore
-    from nodewise.recipes import Recipe
-    from nodewise.strategies.base import Job
+    from nodewise import strategies
+    from nodewise.core.cell import Cell, Extent
+    from nodewise.core.cell import Local as OneCore
+    from nodewise.data import pipeline
+    from nodewise.models.training import Recipe
+    from nodewise.strategies.api import Job
 
     cell = Cell(
         study="nodewise",
@@ -120,7 +123,7 @@ def our_loop(module, data, model: str, addresses: list[str]):
         Job(0, 1, FIT_BATCH, SEED, module.build, module.optimizer, addresses=tuple(addresses))
     )
     recipe = Recipe(module.build, module.optimizer)
-    stream = batches.batches(cell, data, recipe, 0, warm_up=0)
+    stream = pipeline.batches(cell, data, recipe, 0, warm_up=0)
 
     def train() -> float:
         return sum(sum(done.step_s) for done in strategy.train(stream, STEPS))

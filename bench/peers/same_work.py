@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 
 from nodewise import strategies
-from nodewise.clusters import machine, processes
-from nodewise.clusters.channel import Channel, Message
-from nodewise.clusters.local import Local
-from nodewise.models import registry
-from nodewise.runner import settle_environment
+from nodewise.cluster import lock, process
+from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.local import Local
+from nodewise.measure.cell import settle_environment
+from nodewise.models.registry import registry
 
 STEPS, SEED, TIME_LIMIT_S = 10, 3, 180
 
@@ -30,13 +30,13 @@ def manifest_of(model: str) -> Path:
 def main(strategy: str, model: str, nodes: int, batch: int, out: Path) -> None:
     """Train and print."""
     settle_environment()
-    with machine.to_itself(lambda: None), (cluster := Local(nodes)).open():
-        parts = processes.run(
+    with lock.to_itself(lambda: None), (cluster := Local(nodes)).open():
+        parts = process.run(
             nodes,
             partial(train, cluster=cluster, strategy=strategy, model=model, batch=batch, out=out),
             logs=out / strategy,
             time_limit_s=TIME_LIMIT_S,
-            preload=["nodewise.train"],
+            preload=["nodewise.measure.worker"],
         )
     print(json.dumps([sum(step) for step in zip(*(part["losses"] for part in parts), strict=True)]))
 
@@ -55,8 +55,10 @@ def train(
     import numpy as np
     import tensorflow as tf
 
-    from nodewise import datasets, models, places
-    from nodewise.strategies.base import Job
+    from nodewise import data as datasets
+    from nodewise.measure import join
+    from nodewise.models import registry as models
+    from nodewise.strategies.api import Job
 
     nodes, module = len(cluster.addresses()), models.load(model)
     entry = strategies.STRATEGIES[strategy]
@@ -72,7 +74,7 @@ def train(
                 layer.rate = 0
         return built
 
-    places.join(cluster, rank, channel, nodes)
+    join.join(cluster, rank, channel, nodes)
     trained = strategies.load(strategy).Strategy(
         Job(
             rank,

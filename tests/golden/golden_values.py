@@ -4,7 +4,7 @@
 
 renews the committed files from the code as it is. Say in the commit why they change.
 The weights after ten steps are renewed by
-`NODEWISE_RENEW=1 pytest tests/integration/test_equivalence.py`.
+`NODEWISE_RENEW=1 pytest tests/strategies/test_equivalence.py`.
 """
 
 import hashlib
@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from nodewise import published, views
-from nodewise.config import Config, read_config
-from nodewise.datasets.sharding import shard
-from nodewise.datasets.standins import KINDS, draw, reviews
-from nodewise.overhead import study
-from nodewise.overhead.steps_to_accuracy import find_steps
-from nodewise.tables import build_tables
+from nodewise.data.sharding import shard
+from nodewise.data.standins import KINDS, draw, reviews
+from nodewise.predict import queries, study
+from nodewise.predict.steps_to_accuracy import find_steps
+from nodewise.results.importers import published
+from nodewise.results.tables import build_tables
+from nodewise.study.config import Config, read_config
 
 FOLDER = Path(__file__).parent
 TABLES, PICTURES, INTEGERS = (
@@ -67,7 +67,7 @@ def fits() -> dict[str, pd.DataFrame]:
     """Return the fits of the committed records, and how they are judged."""
     config, tables = committed()
     curves, cells, points = (tables[name] for name in ("curves", "cells", "published"))
-    known = views.read_calibrations(config.calibration_files())
+    known = queries.read_calibrations(config.calibration_files())
     steps = find_steps(tables["epochs"], cells, tables["noise_scale"])
     fitted = study.fit_study(curves, cells, points, known, steps=steps)
     judged = study.judge_study(curves, cells, points, known)
@@ -103,9 +103,9 @@ def _integers() -> Iterator[tuple[str, str]]:
 def first_batches(fed: str, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield a warm-up batch, then the first of an epoch and the first of the next one."""
     import make_records as make  # here: TensorFlow is needed for this only
-    from nodewise.batches import batches
-    from nodewise.datasets import Dataset
-    from nodewise.recipes import Recipe
+    from nodewise.data import Dataset
+    from nodewise.data.pipeline import batches
+    from nodewise.models.training import Recipe
 
     x = np.arange(100 * 4, dtype=np.uint8).reshape(100, 2, 2, 1)
     y = np.arange(100, dtype=np.uint8)

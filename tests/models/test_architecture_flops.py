@@ -14,11 +14,11 @@ import tensorflow as tf
 from keras import layers, ops
 from tensorflow.compat.v1 import profiler
 
-from nodewise import models
-from nodewise.architecture import read_architecture
-from nodewise.errors import UserError
-from nodewise.measure.describe import architecture_of, describe, layers_of
-from nodewise.models import registry
+from nodewise.core.errors import UserError
+from nodewise.models import registry as models
+from nodewise.models.describe import architecture_of, describe, layers_of
+from nodewise.models.registry import registry
+from nodewise.results.model_description import read_architecture
 
 WITHIN = 0.05
 COMMITTED = Path("data/models")

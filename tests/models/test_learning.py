@@ -12,8 +12,9 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from nodewise import datasets, models
-from nodewise.datasets import standins
+from nodewise import data as datasets
+from nodewise.data import standins
+from nodewise.models import registry
 
 BATCH = 64
 # steps, the accuracy over the last quarter of them (chance: 0.1), and the stand-in to draw
@@ -30,7 +31,7 @@ def examples(name, number, folder):
     mirror = os.environ.get("NODEWISE_DATASETS")
     if not mirror:
         return standins.draw(stand_in, number, 1, 0, lambda made: None)
-    dataset = models.registry()[name].dataset
+    dataset = registry.registry()[name].dataset
     datasets.prepare(
         dataset, registry=Path("data/datasets.yaml"), cache=folder / "cache", mirror=mirror,
         source="any", out=folder / "out", seed=1,
@@ -45,11 +46,11 @@ def examples(name, number, folder):
 def test_a_model_learns_from_a_few_thousand_examples(name, tmp_path):
     import tensorflow as tf
 
-    from nodewise.strategies.base import Job
+    from nodewise.strategies.api import Job
     from nodewise.strategies.single import Strategy
 
     steps, floor, _ = EXPECTED[name]
-    module = models.load(name)
+    module = registry.load(name)
     x, y = examples(name, steps * BATCH, tmp_path)
     strategy = Strategy(Job(0, 1, BATCH, 1, module.build, module.optimizer))
     scores = []

@@ -11,8 +11,8 @@ from scipy.special import erf, softmax
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from nodewise import models
-from nodewise.models import registry
+from nodewise.models import registry as models
+from nodewise.models.registry import registry
 
 CLASSES = {"natural_images": 8, "movie_reviews": 2}  # the other datasets have ten
 OPTIMIZERS = {
@@ -52,7 +52,7 @@ def test_a_model_is_what_the_registry_says_and_trains(name):
     import keras
     import tensorflow as tf
 
-    from nodewise.strategies.base import Job, Replica, gradients
+    from nodewise.strategies.api import Job, Replica, gradients
 
     entry, module = registry()[name], models.load(name)
     x, y = (tf.constant(values) for values in examples(name, 2))

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from browsing import CELL, ODD_CELL, ODD_LOG, ODD_MODEL, ODD_REASON, ODD_RESULTS, wait_for_charts
-from nodewise.tables import COLUMNS
-from nodewise.views import OVERHEAD
+from nodewise.predict.queries import OVERHEAD
+from nodewise.results.tables import COLUMNS
 
 RESULTS = "results/fashion-mnist/fashion-cnn.html"
 WITH_FIGURES = ["index.html", RESULTS, "fit.html", "studies/ntua.html", "calibration.html"]

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from nodewise.pages.strategies import page_of
+from nodewise.report.pages.strategies import page_of
 from nodewise.strategies import STRATEGIES
 
 pytestmark = pytest.mark.slow

@@ -8,9 +8,9 @@ import re
 import numpy as np
 import pytest
 
-from nodewise.overhead.baselines import BASELINES, LAWS
-from nodewise.overhead.formulas import CompressedAllGather, GPipe, ParameterAveraging
-from nodewise.overhead.servers import ParameterServer, ParameterServerBound
+from nodewise.predict.law import CompressedAllGather, GPipe, ParameterAveraging
+from nodewise.predict.laws.baselines import BASELINES, LAWS
+from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
 
 pytestmark = pytest.mark.slow
 

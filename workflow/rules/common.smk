@@ -12,13 +12,14 @@ from pathlib import Path
 
 import yaml
 
-from nodewise import horovod_build, interrupts
-from nodewise.config import DEFAULT, read_config
-from nodewise.declared import check_declared
-from nodewise.errors import UserError
+from nodewise.cli import interrupts
+from nodewise.strategies import horovod_build
+from nodewise.study.config import DEFAULT, read_config
+from nodewise.study.declared import check_declared
+from nodewise.core.errors import UserError
 from nodewise.measure.version import MEASURES
-from nodewise.models import registry, weights_of
-from nodewise.specs import source_files
+from nodewise.models.registry import registry, weights_of
+from nodewise.core.user_function import source_files
 
 interrupts.finish_running_jobs()
 # Commands are those of this environment, whether it is activated or not.

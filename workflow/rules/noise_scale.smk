@@ -8,7 +8,7 @@ out:   results/<study>/noise_scale/<model>.json, for those of the project's own 
 steps: measure_noise_scale
 """
 
-from nodewise.noise_scale import is_small
+from nodewise.models.registry import is_small
 
 TRAINED = {cell.model: cell.dataset for cell in CELLS.values() if not cell.build}
 SMALL_MODELS = sorted(name for name in TRAINED if is_small(registry()[name]))

@@ -18,7 +18,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from nodewise.plan import in_words
+from nodewise.study.estimate import in_words
 from snakemake_logger_plugin_nodewise.study import Cells
 
 TARGET = "all"  # the rule that runs nothing

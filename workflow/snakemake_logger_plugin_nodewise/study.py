@@ -5,13 +5,13 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from nodewise.cells import Cell
-from nodewise.config import DEFAULT, read_config
-from nodewise.errors import UserError
-from nodewise.plan import REFERENCE_S, Machine, estimates
-from nodewise.quantities import counted, write_number
-from nodewise.records import read_record
+from nodewise.core.cell import Cell
+from nodewise.core.errors import UserError
+from nodewise.core.units import counted, write_number
+from nodewise.results.record import read_record
 from nodewise.strategies import STRATEGIES
+from nodewise.study.config import DEFAULT, read_config
+from nodewise.study.estimate import REFERENCE_S, Machine, estimates
 
 RESULTS = Path("results")
 UNKNOWN_S = 10.0  # of a cell of a user's own model, before any cell has been measured

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from nodewise import horovod_build
-from nodewise.clusters import cgroups
-from nodewise.files import file_sha256
-from nodewise.records import DataSource, Provenance
+from nodewise.cluster import cgroup
+from nodewise.core.files import file_sha256
+from nodewise.results.record import DataSource, Provenance
+from nodewise.strategies import horovod_build
 
 if TYPE_CHECKING:  # else NumPy, and its threads, would be there before the environment is settled
-    from nodewise.datasets.prepared import Manifest
+    from nodewise.data.prepared import Manifest
 
 _PACKAGES = ("tensorflow", "keras", "numpy", "nodewise")
 
@@ -49,7 +49,7 @@ def provenance(
         lock_sha256=file_sha256(lock) if lock.is_file() else None,
         versions={"python": platform.python_version()} | _versions(*_PACKAGES, *packages),
         cpu=processor(Path("/proc/cpuinfo").read_text(encoding="utf-8")),
-        cores=cgroups.whole_cores(),
+        cores=cgroup.whole_cores(),
         memory_bytes=psutil.virtual_memory().total,
         kernel=f"{platform.system()} {platform.release()}",
         network="none",

@@ -3,6 +3,6 @@
 MEASURES = 1
 """Raise this when a cell, a calibration or a noise scale would now give other numbers.
 
-The next run then measures everything again. `tests/unit/test_measures.py` fails when the measuring
-code changes, as a reminder.
+The next run then measures everything again. `tests/measure/test_measures.py` fails when the
+measuring code changes, as a reminder.
 """

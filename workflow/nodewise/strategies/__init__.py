@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from nodewise import horovod_build
-from nodewise.cells import Input
-from nodewise.misfits import first_misfit
+from nodewise.core.cell import Input
+from nodewise.core.schema import first_misfit
+from nodewise.strategies import horovod_build
 from nodewise.strategies.options import (
     AsyncSgd,
     CompressedSgd,
@@ -95,6 +95,7 @@ class StrategyEntry:
         """Return the fields of a cell that follow from the strategy and its `options`."""
         return {
             "options": options.model_dump(),
+            "exchange": self.exchange_of(options.model_dump()),
             "servers": options.server_nodes,
             "one_process": self.one_process,
             "input": "whole" if self.whole_batches else fed,

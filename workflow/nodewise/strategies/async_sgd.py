@@ -27,10 +27,10 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import Buffer
 
-from nodewise.strategies import base
+from nodewise.strategies import api
 from nodewise.strategies.options import AsyncSgd
-from nodewise.strategies.parameters import Part
 from nodewise.strategies.peers import Peers
+from nodewise.strategies.server_part import Part
 from nodewise.strategies.staleness import Flat, Gathering, Ledger
 
 _SIGNS = 4  # who waits is told that others make progress, so often before it loses its patience
@@ -57,30 +57,30 @@ class Note(NamedTuple):
     held_s: float = 0.0
 
 
-class Strategy(base.Strategy):
+class Strategy(api.Strategy):
     """Train as one of `job.size` workers; the addresses of the servers come after theirs."""
 
     replicas_agree = False
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self, job: api.Job) -> None:
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
-        base.own_masks(self.model, job.rank)
+        api.own_masks(self.model, job.rank)
         self.optimizer = job.optimizer()  # never applied: the servers have their own
         self._job = job
         self._bounded = _options(job).bound is not None
         self._gradient = tf.function(self._flat_gradient, autograph=False)
         self._load = tf.function(
-            lambda weights: base.assign(self.model.trainable_variables, weights), autograph=False
+            lambda weights: api.assign(self.model.trainable_variables, weights), autograph=False
         )
         self._noted: dict[str, list[float]] = {}
         self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
         self._servers = range(job.size, len(job.addresses))
 
     def _flat_gradient(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        grads, scores = base.gradients(self.model, self._job, x, y)
+        grads, scores = api.gradients(self.model, self._job, x, y)
         # a part of the global batch's mean gradient; an update of its own takes a whole one
-        return base.flat(grads) * self._job.size, scores
+        return api.flat(grads) * self._job.size, scores
 
     def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         gradient, scores = self._gradient(x, y)
@@ -88,7 +88,7 @@ class Strategy(base.Strategy):
         self._load(weights)
         return scores
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
         """Train one step in parts, of which waiting is what the servers held the worker back."""
         marks = [time.perf_counter()]
         gradient = self._gradient(x, y)[0].numpy()
@@ -98,7 +98,7 @@ class Strategy(base.Strategy):
         self._load(weights)
         marks.append(time.perf_counter())
         compute, exchange, apply = np.diff(marks).tolist()
-        return base.StepTimes(compute, held_s, exchange - held_s, apply)
+        return api.StepTimes(compute, held_s, exchange - held_s, apply)
 
     def _push(self, gradient: Flat) -> tuple[Flat, float]:
         """Send each server its part; return the new weights, and how long they were held back."""
@@ -147,8 +147,8 @@ class Strategy(base.Strategy):
 
     def agree(self) -> None:
         """Take the servers' weights and the mean of the workers' moving statistics."""
-        statistics = base.moving_statistics(self.model)
-        base.assign(statistics, self._meet(base.flat(statistics).numpy()))
+        statistics = api.moving_statistics(self.model)
+        api.assign(statistics, self._meet(api.flat(statistics).numpy()))
         self._pull()
         self.barrier()
 
@@ -192,7 +192,7 @@ class Strategy(base.Strategy):
 class Server:
     """Answers the workers from threads of its own, until its process is ended."""
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self, job: api.Job) -> None:
         options, number = _options(job), job.rank - job.size
         self._patience_s = job.patience_s
         self._part = Part(job, number, options.servers)
@@ -283,7 +283,7 @@ class Server:
         self._peers.send(worker, payload)
 
 
-def _options(job: base.Job) -> AsyncSgd:
+def _options(job: api.Job) -> AsyncSgd:
     if not isinstance(job.options, AsyncSgd):
         raise TypeError("the options must be those of async_sgd")
     return job.options

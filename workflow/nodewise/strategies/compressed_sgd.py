@@ -16,14 +16,14 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise.strategies import base, codec
+from nodewise.strategies import api, compression
 from nodewise.strategies.options import CompressedSgd
 from nodewise.strategies.peers import LENGTH_BYTES, Peers
 
 _EXAMPLES = struct.Struct(">I")
 
 
-class Strategy(base.Strategy):
+class Strategy(api.Strategy):
     """Train on `job.size` workers, each connected to all others.
 
     What is compressed is the mean gradient over the worker's own examples; updates are weighted by
@@ -31,12 +31,12 @@ class Strategy(base.Strategy):
     count, the mean over their examples; the others send none, and keep nothing of their gradients.
     """
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self, job: api.Job) -> None:
         if not isinstance(job.options, CompressedSgd):
             raise TypeError("compressed_sgd takes options of its own")
         self._options = job.options
         self._job = job
-        self._replica = base.Replica(job)
+        self._replica = api.Replica(job)
         self.model = self._replica.model
         self.optimizer = self._replica.optimizer
         self._codec = codec_of(job.options, sum(v.size for v in self.weights()))
@@ -50,7 +50,7 @@ class Strategy(base.Strategy):
         self._replica.apply(self._mean(gradient, x.shape[0]))
         return scores
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
         """Train one step in parts; encoding and decoding belong to communicating."""
         return self._replica.split_step(
             x, y, self.barrier, lambda gradient: self._mean(gradient, x.shape[0])
@@ -93,10 +93,10 @@ class Strategy(base.Strategy):
         self._peers.exchange(b"")
 
     def agree(self) -> None:
-        statistics = base.moving_statistics(self.model)
-        messages = self._peers.exchange(base.flat(statistics).numpy().tobytes())
+        statistics = api.moving_statistics(self.model)
+        messages = self._peers.exchange(api.flat(statistics).numpy().tobytes())
         everyone = [np.frombuffer(message, np.float32) for message in messages]
-        base.assign(statistics, np.mean(everyone, axis=0))
+        api.assign(statistics, np.mean(everyone, axis=0))
 
     def observations(self) -> dict[str, list[float]]:
         """Return `bytes_counted`: bytes that this worker handed to the wire, per step."""
@@ -112,10 +112,10 @@ class Strategy(base.Strategy):
         self._residual, self._steps = residual.copy(), int(steps)
 
 
-def codec_of(options: CompressedSgd, size: int) -> codec.Codec:
+def codec_of(options: CompressedSgd, size: int) -> compression.Codec:
     """Return the codec that `options` choose, for `size` entries."""
     if options.method == "threshold":
-        return codec.Threshold(size, options.threshold)
+        return compression.Threshold(size, options.threshold)
     if options.method == "top_k":
-        return codec.TopK(size, options.share, options.values)
-    return codec.Half(size)
+        return compression.TopK(size, options.share, options.values)
+    return compression.Half(size)

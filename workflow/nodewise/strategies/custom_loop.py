@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
-from nodewise.strategies import base
+from nodewise.strategies import api
 from nodewise.strategies.multi_worker_mirrored import Ring
 
 # More would gain less than measurements scatter. The same on all workers: messages of a loop carry
@@ -19,13 +19,13 @@ from nodewise.strategies.multi_worker_mirrored import Ring
 _AT_ONCE = 50
 
 
-class Strategy(base.Strategy):
+class Strategy(api.Strategy):
     """Train on `job.size` workers that find each other through TF_CONFIG."""
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self, job: api.Job) -> None:
         self._alone = job.size == 1
         self._ring = Ring()
-        self._replica = base.Replica(job)
+        self._replica = api.Replica(job)
         self.model = self._replica.model
         self.optimizer = self._replica.optimizer
         self._step = tf.function(self._fused, autograph=False)
@@ -66,14 +66,14 @@ class Strategy(base.Strategy):
 
     def train(
         self, stream: Iterator[tuple[tf.Tensor, tf.Tensor]], steps: int
-    ) -> Iterator[base.Steps]:
+    ) -> Iterator[api.Steps]:
         before = time.time()  # the clock of tf.timestamp
         for first in range(0, steps, _AT_ONCE):
             at_once = tf.constant(min(_AT_ONCE, steps - first))
             scores, began, fed = (array.numpy() for array in self._loop(stream, at_once))
             ended = time.time()
             starts = np.array([before, *began[1:], ended])
-            yield base.Steps(
+            yield api.Steps(
                 scores.sum(axis=0),
                 input_s=(fed - starts[:-1]).tolist(),
                 step_s=np.diff(starts).tolist(),
@@ -83,11 +83,11 @@ class Strategy(base.Strategy):
     def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         return self._step(x, y)
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
         return self._replica.split_step(x, y, self.barrier, self._ring.sum)
 
     def barrier(self) -> None:
         self._ring.barrier()
 
     def agree(self) -> None:
-        self._ring.average(base.moving_statistics(self.model))
+        self._ring.average(api.moving_statistics(self.model))

@@ -11,7 +11,7 @@ import numpy as np
 from keras import layers
 from numpy.typing import NDArray
 
-from nodewise.errors import RefusedError
+from nodewise.core.errors import RefusedError
 
 # What works on each unit for itself: between the layers of a pair there may be nothing else.
 _ACTIVATIONS = {"linear", "relu", "leaky_relu", "elu", "selu", "gelu", "silu", "tanh", "sigmoid"}

@@ -14,9 +14,8 @@ from contextlib import contextmanager
 
 import tensorflow as tf
 
-from nodewise import horovod_build
-from nodewise.clusters.base import parsed
-from nodewise.strategies import base
+from nodewise.cluster.api import parsed
+from nodewise.strategies import api, horovod_build
 from nodewise.strategies.peers import Peers, interface
 
 horovod_build.check_built()
@@ -29,13 +28,13 @@ from horovod.runner.http.http_server import (  # type: ignore[import-not-found] 
 )
 
 
-class Strategy(base.Strategy):
+class Strategy(api.Strategy):
     """Train on `job.size` workers that meet at a server of worker 0."""
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self, job: api.Job) -> None:
         _start(job)
         self._job = job
-        self._replica = base.Replica(job)
+        self._replica = api.Replica(job)
         self.model = self._replica.model
         self.optimizer = self._replica.optimizer
         self._step = tf.function(self._fused, autograph=False)
@@ -43,7 +42,7 @@ class Strategy(base.Strategy):
         self._total = tf.function(lambda flat: _sum([flat], "flat")[0], autograph=False)
 
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        grads, scores = base.gradients(self.model, self._job, x, y)
+        grads, scores = api.gradients(self.model, self._job, x, y)
         # one group: else which gradients are summed together, and so their rounding, is a race
         total = _sum(grads, "gradients")
         self.optimizer.apply(total, self.model.trainable_variables)
@@ -53,7 +52,7 @@ class Strategy(base.Strategy):
         with _with_peers():
             return self._step(x, y)
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
         with _with_peers():
             return self._replica.split_step(x, y, self.barrier, self._total)
 
@@ -63,7 +62,7 @@ class Strategy(base.Strategy):
             self._barrier(tf.zeros([1]))
 
     def agree(self) -> None:
-        statistics = base.moving_statistics(self.model)
+        statistics = api.moving_statistics(self.model)
         if statistics:
             total = _sum([tf.convert_to_tensor(v.numpy()) for v in statistics], "statistics")
             for variable, value in zip(statistics, total, strict=True):
@@ -100,7 +99,7 @@ class _Rendezvous(RendezvousHTTPServer):  # type: ignore[misc]
         socketserver.TCPServer.server_bind(self)
 
 
-def _start(job: base.Job) -> None:
+def _start(job: api.Job) -> None:
     """Connect Horovod on all workers, as its own launcher would, each on a node of its own.
 
     Raises:
@@ -126,7 +125,7 @@ def _start(job: base.Job) -> None:
         server.shutdown()
 
 
-def _init(job: base.Job, port: int) -> None:
+def _init(job: api.Job, port: int) -> None:
     os.environ |= {
         "HOROVOD_HOSTNAME": f"node{job.rank}",
         "HOROVOD_RANK": str(job.rank),
@@ -145,6 +144,6 @@ def _init(job: base.Job, port: int) -> None:
     hvd.init()
 
 
-def _host(job: base.Job) -> str:
+def _host(job: api.Job) -> str:
     """Return the address of worker 0, where the others ask for each other."""
     return parsed(job.addresses[0])[0]

@@ -7,19 +7,19 @@ one that a single process would do with the global batch.
 
 import tensorflow as tf
 
-from nodewise.strategies import base, model_parallel
+from nodewise.strategies import api, model_parallel
 from nodewise.strategies.direct import Direct
 
 
 class Strategy(model_parallel.Strategy):
     """Train one stage of one group's pipeline; every batch is the global one."""
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self, job: api.Job) -> None:
         super().__init__(job)
         alike = range(self._place, job.size, len(self._stages))
         self._of_all = Direct(self._peers, alike)
-        self._flat = tf.function(base.flat, autograph=False)
-        self._unflat = tf.function(lambda total: base.unflat(total, self._trained), autograph=False)
+        self._flat = tf.function(api.flat, autograph=False)
+        self._unflat = tf.function(lambda total: api.unflat(total, self._trained), autograph=False)
 
     def _whole_gradients(
         self, gradients: list[tf.Tensor], laps: model_parallel.Laps

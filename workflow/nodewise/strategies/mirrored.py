@@ -12,14 +12,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise.errors import RefusedError
-from nodewise.strategies import base
+from nodewise.core.errors import RefusedError
+from nodewise.strategies import api
 
 
-class Strategy(base.Strategy):
+class Strategy(api.Strategy):
     """Train on `job.size` devices of this process; every batch is the global one."""
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self, job: api.Job) -> None:
         self._job = job
         self._devices = _devices(job.size)
         self._mirrored = tf.distribute.MirroredStrategy(self._devices)
@@ -29,12 +29,12 @@ class Strategy(base.Strategy):
             self.optimizer = job.optimizer()
             self.optimizer.build(self.model.trainable_variables)
         self._own_masks()
-        if job.size > 1 and base.clips(self.optimizer):
+        if job.size > 1 and api.clips(self.optimizer):
             raise RefusedError(
                 "MirroredStrategy has the optimizer clip each device's gradient, not their sum; "
                 "custom_loop clips the sum"
             )
-        self._copies: list[base.Replica] = []
+        self._copies: list[api.Replica] = []
         self._step = tf.function(self._fused, autograph=False)
         self._gradients = tf.function(self._copies_gradients, autograph=False)
         self._sum = tf.function(tf.add_n, autograph=False)
@@ -42,7 +42,7 @@ class Strategy(base.Strategy):
 
     def _own_masks(self) -> None:
         """Give each device random numbers of its own: what the first one has, and its number."""
-        for variable in base.seeds(self.model):
+        for variable in api.seeds(self.model):
             copies = self._mirrored.experimental_local_results(variable.value)
             for device, copy in enumerate(copies):
                 copy.assign(copies[0].numpy() + np.array([device, 0]))
@@ -57,7 +57,7 @@ class Strategy(base.Strategy):
         def device_step() -> tf.Tensor:
             context = tf.distribute.get_replica_context()
             own = parts[int(tf.get_static_value(context.replica_id_in_sync_group))]
-            grads, scores = base.gradients(self.model, self._job, *own)
+            grads, scores = api.gradients(self.model, self._job, *own)
             # in a replica context a Keras optimizer sums the gradients over devices itself
             self.optimizer.apply(grads, self.model.trainable_variables)
             return scores
@@ -82,7 +82,7 @@ class Strategy(base.Strategy):
     def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         return self._step(x, y)
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
         """Train one step in parts, of which waiting is 0: it cannot be told from computing.
 
         The gradients are there when the slowest device has its own.
@@ -95,7 +95,7 @@ class Strategy(base.Strategy):
         marks.append(time.perf_counter())
         self._apply(total)
         marks.append(time.perf_counter())
-        return base.StepTimes(*np.diff(marks).tolist())
+        return api.StepTimes(*np.diff(marks).tolist())
 
     def _copy_once(self) -> None:
         """Give every device a plain copy of the model, for the split form.
@@ -104,7 +104,7 @@ class Strategy(base.Strategy):
         """
         for device in self._devices[len(self._copies) :]:
             with tf.device(device):  # what is read is the device's own, its masks included
-                self._copies.append(base.Replica(self._job).like(self._variables()))
+                self._copies.append(api.Replica(self._job).like(self._variables()))
 
     def split_weights(self) -> list[np.ndarray]:
         return [np.asarray(v.numpy()) for v in self._copies[0].model.trainable_variables]
@@ -113,7 +113,7 @@ class Strategy(base.Strategy):
         """Return: a step has ended on all devices when it returns."""
 
     def agree(self) -> None:
-        for variable in base.moving_statistics(self.model):
+        for variable in api.moving_statistics(self.model):
             variable.assign(np.mean(self._on_each_device(variable), axis=0))
 
     def weights_sha256(self) -> str:

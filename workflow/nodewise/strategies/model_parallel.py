@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise.strategies import base, options
+from nodewise.strategies import api, options
 from nodewise.strategies.peers import Peers
 from nodewise.strategies.stages import cut
 
@@ -34,7 +34,7 @@ class Laps:
     """Adds up the seconds of the parts of a step, which take turns."""
 
     def __init__(self) -> None:
-        self._seconds = dict.fromkeys(base.StepTimes._fields, 0.0)
+        self._seconds = dict.fromkeys(api.StepTimes._fields, 0.0)
         self._last = time.perf_counter()
 
     def end(self, part: str) -> None:
@@ -43,12 +43,12 @@ class Laps:
         self._seconds[part] += now - self._last
         self._last = now
 
-    def times(self) -> base.StepTimes:
+    def times(self) -> api.StepTimes:
         """Return what was counted."""
-        return base.StepTimes(**self._seconds)
+        return api.StepTimes(**self._seconds)
 
 
-class Strategy(base.Strategy):
+class Strategy(api.Strategy):
     """Train one stage of the model; every batch is the global one.
 
     There may be several pipelines, each for its part of the global batch: worker `rank` is in
@@ -58,20 +58,20 @@ class Strategy(base.Strategy):
 
     replicas_agree = False
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self, job: api.Job) -> None:
         chosen = cast(options.ModelParallel, job.options)
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
         self._job = job
         self._stages = cut(self.model, job.size // chosen.pipelines)
         pipeline, self._place = divmod(job.rank, len(self._stages))
-        base.own_masks(self.model, pipeline)
+        api.own_masks(self.model, pipeline)
         rows = np.array_split(np.arange(job.global_batch), chosen.pipelines)[pipeline]
         parts = np.array_split(rows, chosen.micro_batches)
         self._micro_batches = [slice(part[0], part[-1] + 1) for part in parts]
         self._stage = self._stages[self._place]
         self._trained = [variable.value for variable in self._stage.trainable_variables]
-        self.optimizer = base.optimizer_of_stage(job)
+        self.optimizer = api.optimizer_of_stage(job)
         self.optimizer.build(self._stage.trainable_variables)
         self._last = self._place == len(self._stages) - 1
         self._before_trains = any(s.trainable_variables for s in self._stages[: self._place])
@@ -87,14 +87,14 @@ class Strategy(base.Strategy):
         if not self._last:
             return made, tf.zeros(2)
         loss_sum = tf.reduce_sum(self._job.loss(y, made))
-        return loss_sum / self._job.global_batch, base.score(loss_sum, made, y)
+        return loss_sum / self._job.global_batch, api.score(loss_sum, made, y)
 
     def _stage_apply(self, gradients: list[tf.Tensor]) -> None:
         # an embedding's has single rows, some of them twice, which Adam would square one by one
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
         self.optimizer.apply(dense, self._stage.trainable_variables)
 
-    def _train(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, base.StepTimes]:
+    def _train(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, api.StepTimes]:
         laps = Laps()
         scores = tf.zeros(2)
         passes = []
@@ -158,7 +158,7 @@ class Strategy(base.Strategy):
         self._bubbles.append((times.wait + times.communicate) / sum(times))
         return scores
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
         """Train one step; its parts are sums over the micro-batches.
 
         To wait is to wait until a neighbour begins to send, to communicate until all is here.
@@ -175,7 +175,7 @@ class Strategy(base.Strategy):
 
     def agree(self) -> None:
         """Give every worker all stages, batch normalisation's statistics included."""
-        own = base.flat(base.agreed(self._stage)).numpy()
+        own = api.flat(api.agreed(self._stage)).numpy()
         found = [np.frombuffer(m, np.float32) for m in self._peers.exchange(own.tobytes())]
         for place, stage in enumerate(self._stages):
             of_stage = found[place :: len(self._stages)]
@@ -183,7 +183,7 @@ class Strategy(base.Strategy):
             mean = np.stack(of_stage).mean(axis=0)
             # the pipelines have their weights in common
             agreed = np.concatenate([of_stage[0][:weights], mean[weights:]])
-            base.assign(base.agreed(stage), agreed)
+            api.assign(api.agreed(stage), agreed)
 
 
 def _sums(ones: list[tf.Tensor], others: list[tf.Tensor]) -> list[tf.Tensor]:

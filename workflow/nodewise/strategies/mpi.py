@@ -21,8 +21,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise.clusters.base import NotPermittedError
-from nodewise.strategies import base, pmi
+from nodewise.cluster.api import NotPermittedError
+from nodewise.strategies import api, mpi_pmi
 from nodewise.strategies.peers import Peers, interface
 
 mpi4py.rc.initialize = False  # a rank must know its peers first
@@ -37,13 +37,13 @@ _SHARED_BYTES = 2_000_000  # of a rank; MPICH 5 takes 1.1 MB
 _QUIET_LEFT = 0.25  # of the quiet time when something moved: the kernel can make asking slow, too
 
 
-class Strategy(base.Strategy):
+class Strategy(api.Strategy):
     """Train on `job.size` ranks, each on a node of its own."""
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self, job: api.Job) -> None:
         self._job = job
         self._ranks = _connected(job)
-        self._replica = base.Replica(job)
+        self._replica = api.Replica(job)
         self.model = self._replica.model
         self.optimizer = self._replica.optimizer
         self._step_s: list[float] = []
@@ -55,7 +55,7 @@ class Strategy(base.Strategy):
         self._step_s.append(time.perf_counter() - started)
         return scores
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
         return self._replica.split_step(x, y, self.barrier, self._sum)
 
     def _sum(self, values: tf.Tensor) -> NDArray[np.float32]:
@@ -68,7 +68,7 @@ class Strategy(base.Strategy):
         finish(self._ranks.Ibarrier, self._job.patience_s)
 
     def agree(self) -> None:
-        for variable in base.moving_statistics(self.model):
+        for variable in api.moving_statistics(self.model):
             variable.assign(self._sum(variable.numpy()) / self._job.size)
 
     def observations(self) -> dict[str, list[float]]:
@@ -109,7 +109,7 @@ def _wait(request: MPI.Request, timeout_s: float) -> None:
         asked = time.perf_counter()
 
 
-def _connected(job: base.Job) -> MPI.Intracomm:
+def _connected(job: api.Job) -> MPI.Intracomm:
     """Initialise MPI as one rank of the job; return the communicator of all ranks.
 
     Raises:
@@ -125,7 +125,7 @@ def _connected(job: base.Job) -> MPI.Intracomm:
         "FI_TCP_IFACE": interface(addresses[job.rank]),
     }
     _check_room(job.size)
-    pmi.manage(Peers(job.rank, addresses, timeout_s=job.patience_s))
+    mpi_pmi.manage(Peers(job.rank, addresses, timeout_s=job.patience_s))
     # ctypes releases the interpreter's lock. MPI.Init of mpi4py holds it, so that the thread which
     # has to answer MPI's questions meanwhile could not run
     ctypes.CDLL(MPI.__file__).MPI_Init(None, None)

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise.strategies import base, options
+from nodewise.strategies import api, options
 from nodewise.strategies.star import Star
 
 
@@ -57,10 +57,10 @@ class Ring:
         self.sum(tf.zeros([1])).numpy()
 
 
-class Strategy(base.Strategy):
+class Strategy(api.Strategy):
     """Train on `job.size` workers that find each other through TF_CONFIG."""
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self, job: api.Job) -> None:
         collective = cast(options.MultiWorkerMirrored, job.options).collective
         # before the ring, whose server listens where the star's workers find each other
         star = Star(job) if collective == "star" else None
@@ -69,13 +69,13 @@ class Strategy(base.Strategy):
         with self._ring.workers.scope():
             keras.utils.set_random_seed(job.seed)
             self.model = job.build()
-            base.own_masks(self.model, job.rank)
+            api.own_masks(self.model, job.rank)
             self.optimizer = job.optimizer()
             self.optimizer.build(self.model.trainable_variables)
-        self._replica: base.Replica | None = None
+        self._replica: api.Replica | None = None
         self._all_reduce = star.all_reduce if star else self._ring.all_reduce
         self._sum = tf.function(self._all_reduce, autograph=False)
-        sum_first = star is not None or base.clips(self.optimizer)
+        sum_first = star is not None or api.clips(self.optimizer)
         self._step = tf.function(self._fused_summed if sum_first else self._fused, autograph=False)
         if star:
             raising = star.raising_lost_peer()
@@ -83,7 +83,7 @@ class Strategy(base.Strategy):
 
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         def replica_step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-            grads, scores = base.gradients(self.model, self._job, x, y)
+            grads, scores = api.gradients(self.model, self._job, x, y)
             # in a replica context a Keras optimizer sums the gradients over workers itself, clipped
             self.optimizer.apply(grads, self.model.trainable_variables)
             return scores
@@ -92,10 +92,10 @@ class Strategy(base.Strategy):
 
     def _fused_summed(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         def replica_gradients(x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
-            return base.gradients(self.model, self._job, x, y)
+            return api.gradients(self.model, self._job, x, y)
 
         grads, scores = self._ring.workers.run(replica_gradients, args=(x, y))
-        total = base.unflat(self._all_reduce(base.flat(grads)), grads)
+        total = api.unflat(self._all_reduce(api.flat(grads)), grads)
         # outside of the replica's context the optimizer sums nothing itself
         self.optimizer.apply(total, self.model.trainable_variables)
         return scores
@@ -103,24 +103,24 @@ class Strategy(base.Strategy):
     def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         return self._step(x, y)
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
         return self._plain_replica().split_step(x, y, self.barrier, self._sum)
 
-    def _plain_replica(self) -> base.Replica:
+    def _plain_replica(self) -> api.Replica:
         """Return the copy of the model that `split_step` trains, made at its first call.
 
         Its variables are plain ones: on mirrored variables a Keras optimizer would sum the gradient
         over the workers once more.
         """
         if self._replica is None:
-            self._replica = base.Replica(self._job).like(self._variables())
+            self._replica = api.Replica(self._job).like(self._variables())
         return self._replica
 
     def split_weights(self) -> list[np.ndarray]:
         return [np.asarray(v.numpy()) for v in self._plain_replica().model.trainable_variables]
 
     def agree(self) -> None:
-        self._ring.average(base.moving_statistics(self.model))
+        self._ring.average(api.moving_statistics(self.model))
 
     def barrier(self) -> None:
         self._ring.barrier()

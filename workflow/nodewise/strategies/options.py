@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from nodewise.cells import MAX_BATCH, MAX_NODES, Extent, Frozen
-from nodewise.models import registry
+from nodewise.core.cell import MAX_BATCH, MAX_NODES, Extent, Frozen
+from nodewise.models.registry import registry
 
 _MAX_PERIOD = 1_000_000
 

@@ -16,22 +16,22 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise.errors import RefusedError
-from nodewise.strategies import base, options
+from nodewise.core.errors import RefusedError
+from nodewise.strategies import api, options
 from nodewise.strategies.multi_worker_mirrored import Ring
 
 
-class Strategy(base.Strategy):
+class Strategy(api.Strategy):
     """Train on `job.size` workers that find each other through TF_CONFIG."""
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self, job: api.Job) -> None:
         chosen = cast(options.ParameterAveraging, job.options)
         self._job = job
         self._period = job.steps_per_epoch if chosen.period == "epoch" else chosen.period
         self.replicas_agree = self._period == 1
         self._since = 0  # steps since the weights were averaged
         self._ring = Ring()
-        self._replica = base.Replica(job)
+        self._replica = api.Replica(job)
         self.model = self._replica.model
         self.optimizer = self._replica.optimizer
         self._averaged = list(self.model.trainable_variables)
@@ -49,16 +49,16 @@ class Strategy(base.Strategy):
         self.restore(initial)
 
     def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        grads, scores = base.gradients(self.model, self._job, x, y)
+        grads, scores = api.gradients(self.model, self._job, x, y)
         grads = [gradient * self._job.size for gradient in grads]
         self.optimizer.apply(grads, self.model.trainable_variables)
         return scores
 
     def _averaged_flat(self) -> tf.Tensor:
-        return base.flat([variable.value for variable in self._averaged])
+        return api.flat([variable.value for variable in self._averaged])
 
     def _load_mean(self, total: tf.Tensor) -> None:
-        base.assign(self._averaged, total / self._job.size)
+        api.assign(self._averaged, total / self._job.size)
         for variable, fresh in zip(self._reset, self._fresh, strict=True):
             variable.assign(fresh)
 
@@ -76,7 +76,7 @@ class Strategy(base.Strategy):
             self._average()
         return scores
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
         """Train one step in parts; it waits and communicates only if averaging is due.
 
         The weights' way into the buffer and back belongs to the update.
@@ -88,7 +88,7 @@ class Strategy(base.Strategy):
         marks.append(time.perf_counter())
         if not self._due():
             compute, apply = np.diff(marks).tolist()
-            return base.StepTimes(compute, 0.0, 0.0, apply)
+            return api.StepTimes(compute, 0.0, 0.0, apply)
         own = self._flat()
         marks.append(time.perf_counter())
         self.barrier()
@@ -98,13 +98,13 @@ class Strategy(base.Strategy):
         self._load(total)
         marks.append(time.perf_counter())
         compute, apply, copy, wait, communicate, load = np.diff(marks).tolist()
-        return base.StepTimes(compute, wait, communicate, apply + copy + load)
+        return api.StepTimes(compute, wait, communicate, apply + copy + load)
 
     def barrier(self) -> None:
         self._ring.barrier()
 
     def agree(self) -> None:
-        self._ring.average([*self._averaged, *base.moving_statistics(self.model)])
+        self._ring.average([*self._averaged, *api.moving_statistics(self.model)])
 
     def state(self) -> list[np.ndarray]:
         return [*super().state(), np.array(self._since)]

@@ -23,8 +23,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise.clusters.base import parsed
-from nodewise.strategies import base
+from nodewise.cluster.api import parsed
+from nodewise.strategies import api
 from nodewise.strategies.peers import Peers
 
 _SIGNS = 4  # who trains tells those who may wait for it, so often before they lose their patience
@@ -130,7 +130,7 @@ class _Desk:
 class _Coordinator:
     """Holds the variables on the servers and dispatches steps to whichever worker is free."""
 
-    def __init__(self, job: base.Job, cluster: dict[str, list[str]]) -> None:
+    def __init__(self, job: api.Job, cluster: dict[str, list[str]]) -> None:
         self._job = job
         host, _ = parsed(job.addresses[0])
         with socket.create_server((host, 0)) as free:
@@ -152,9 +152,9 @@ class _Coordinator:
         with self._strategy.scope():
             keras.utils.set_random_seed(job.seed)
             self.model = job.build()
-            self.optimizer = base.optimizer_of_parts(job) if servers > 1 else job.optimizer()
+            self.optimizer = api.optimizer_of_parts(job) if servers > 1 else job.optimizer()
             self._pieces = [_pieces(variable) for variable in self.model.trainable_variables]
-            base.refuse_constraints(
+            api.refuse_constraints(
                 variable
                 for variable, pieces in zip(
                     self.model.trainable_variables, self._pieces, strict=True
@@ -243,11 +243,11 @@ class _Coordinator:
             for variable, before, after in zip(others, rest, changed, strict=True):
                 if after is not before:
                     variable.assign(after)
-        return base.score(loss_sum, logits, y), tf.cast(staleness, tf.int64)
+        return api.score(loss_sum, logits, y), tf.cast(staleness, tf.int64)
 
     def variables(self) -> list[keras.Variable]:
         """Return what training changes, on the servers."""
-        return base.changing(self.model, self.optimizer)
+        return api.changing(self.model, self.optimizer)
 
 
 def _pulled(variable: keras.Variable) -> tf.Tensor:
@@ -268,7 +268,7 @@ def _cut(gradient: tf.Tensor, pieces: list[tf.Variable]) -> list[tf.Tensor]:
     return parts
 
 
-class Strategy(base.Strategy):
+class Strategy(api.Strategy):
     """Train as one of `job.size` workers; the first one is the coordinator, too.
 
     `model` is what the servers have only after `agree`.
@@ -276,7 +276,7 @@ class Strategy(base.Strategy):
 
     replicas_agree = False
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self, job: api.Job) -> None:
         self._job = job
         self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
         self._others = [worker for worker in range(job.size) if worker != job.rank]
@@ -297,14 +297,14 @@ class Strategy(base.Strategy):
     def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         return tf.constant(self._train(x, y).scores)
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
         """Train one step in parts.
 
         To wait is to wait until the coordinator's step begins; to communicate, to pull the
         variables; to apply, to push the gradients and have them applied.
         """
         wait, communicate, compute, apply = np.diff(self._train(x, y).marks).tolist()
-        return base.StepTimes(compute, wait, communicate, apply)
+        return api.StepTimes(compute, wait, communicate, apply)
 
     def _train(self, x: tf.Tensor, y: tf.Tensor) -> _Done:
         if self._desk is None:
@@ -361,9 +361,9 @@ class Strategy(base.Strategy):
     def agree(self) -> None:
         """Take weights and moving statistics of the servers, by way of the coordinator."""
         self.barrier()
-        mine = base.agreed(self.model)
+        mine = api.agreed(self.model)
         if self._coordinator is not None:
-            for target, source in zip(mine, base.agreed(self._coordinator.model), strict=True):
+            for target, source in zip(mine, api.agreed(self._coordinator.model), strict=True):
                 target.assign(source.numpy())
                 self._tell(np.asarray(target.numpy()).tobytes())
         else:
@@ -397,17 +397,17 @@ class Strategy(base.Strategy):
 class Server:
     """Holds variables until its process is ended."""
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self, job: api.Job) -> None:
         server = _server(job, Peers(job.rank, job.addresses, timeout_s=job.patience_s))
         threading.Thread(target=server.join, daemon=True).start()  # it lives as long as this thread
 
 
-def _cluster(job: base.Job) -> dict[str, list[str]]:
+def _cluster(job: api.Job) -> dict[str, list[str]]:
     places = list(job.addresses)
     return {"worker": places[: job.size], "ps": places[job.size :]}
 
 
-def _server(job: base.Job, peers: Peers) -> tf.distribute.Server:
+def _server(job: api.Job, peers: Peers) -> tf.distribute.Server:
     """Return the running server of this place, which was told to the first one.
 
     It listens where `peers` found each other.

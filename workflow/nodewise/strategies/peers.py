@@ -16,7 +16,7 @@ import psutil
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
-from nodewise.clusters.base import parsed
+from nodewise.cluster.api import parsed
 
 LONGEST = 2**32  # bytes of a message
 _RETRY_S = 0.02

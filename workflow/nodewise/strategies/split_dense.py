@@ -22,8 +22,8 @@ import tensorflow as tf
 from keras import layers
 from numpy.typing import NDArray
 
-from nodewise.measure.describe import graph_calls
-from nodewise.strategies import base
+from nodewise.models.describe import graph_calls
+from nodewise.strategies import api
 from nodewise.strategies.balance import fewer_bytes
 from nodewise.strategies.calls import Calls
 from nodewise.strategies.direct import Direct, Floats
@@ -33,7 +33,7 @@ Operation = Callable[[tf.Tensor], tf.Tensor]
 OnArrays = Callable[[Floats], Floats]
 
 
-class Strategy(base.Strategy):
+class Strategy(api.Strategy):
     """Train this worker's part of each split layer, and all other layers whole.
 
     `model` has the trained weights of split layers only after `agree`.
@@ -41,23 +41,23 @@ class Strategy(base.Strategy):
 
     replicas_agree = False
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self, job: api.Job) -> None:
         self._job = job
         workers = job.addresses[: job.size]
         self._direct = Direct(Peers(job.rank, workers, timeout_s=job.patience_s))
         self._calls = Calls()
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
-        base.own_masks(self.model, job.rank)
+        api.own_masks(self.model, job.rank)
         self._parts = {
             layer.name: Part(layer, self._direct, self._calls)
             for layer in self.model.layers
             if saves_bytes(layer, self.model, job)
         }
         self._split = self._with_parts()  # shares all other layers with `model`
-        halves = self._parts and not base.moving_statistics(self.model)
+        halves = self._parts and not api.moving_statistics(self.model)
         self._trained = Halves(self._split) if halves else self._split
-        self.optimizer = base.optimizer_of_parts(job) if self._parts else job.optimizer()
+        self.optimizer = api.optimizer_of_parts(job) if self._parts else job.optimizer()
         self.optimizer.build(self._split.trainable_variables)
         raising = self._calls.raising_lost_peer()
         self._compute = raising(tf.function(self._gradients, autograph=False))
@@ -79,13 +79,13 @@ class Strategy(base.Strategy):
         return split
 
     def _gradients(self, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
-        grads, scores = base.gradients(self._trained, self._job, x, y)
+        grads, scores = api.gradients(self._trained, self._job, x, y)
         # of these a gradient is of everybody's examples already
         whole = {id(part.kernel) for part in self._parts.values()}
         weights = self._split.trainable_variables
         own = [grad for grad, w in zip(grads, weights, strict=True) if id(w) not in whole]
-        summed = self._calls(self._direct.all_reduce, base.flat(own))
-        total = iter(base.unflat(summed, own))
+        summed = self._calls(self._direct.all_reduce, api.flat(own))
+        total = iter(api.unflat(summed, own))
         return [
             grad if id(w) in whole else next(total) for grad, w in zip(grads, weights, strict=True)
         ], scores
@@ -101,7 +101,7 @@ class Strategy(base.Strategy):
     def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         return self._step(x, y)
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
         """Train one step in parts; communicating is what exchanges take, in between computing.
 
         Waiting is that of a barrier before the step; in the step it is part of communicating.
@@ -116,7 +116,7 @@ class Strategy(base.Strategy):
         marks.append(time.perf_counter())
         wait, compute, apply = np.diff(marks).tolist()
         communicate = self._direct.seconds - before
-        return base.StepTimes(compute - communicate, wait, communicate, apply)
+        return api.StepTimes(compute - communicate, wait, communicate, apply)
 
     def barrier(self) -> None:
         self._direct.all_gather(np.zeros(1, np.float32))
@@ -128,12 +128,12 @@ class Strategy(base.Strategy):
             whole.kernel.assign(np.concatenate(rows).reshape(whole.kernel.shape))
             if part.bias is not None:
                 whole.bias.assign(part.bias.numpy())
-        for variable in base.moving_statistics(self.model):
+        for variable in api.moving_statistics(self.model):
             total = self._direct.all_reduce(np.ravel(variable.numpy()))
             variable.assign(total.reshape(variable.shape) / self._job.size)
 
     def _variables(self) -> list[keras.Variable]:
-        return base.changing(self._split, self.optimizer)
+        return api.changing(self._split, self.optimizer)
 
 
 class Halves:
@@ -156,7 +156,7 @@ class Halves:
         )
 
 
-def saves_bytes(layer: keras.Layer, model: keras.Model, job: base.Job) -> bool:
+def saves_bytes(layer: keras.Layer, model: keras.Model, job: api.Job) -> bool:
     """Tell whether a layer of `model` can be split, and sends less then than its gradient is."""
     own = job.global_batch // job.size  # or one more
     # a subclass, or a layer with LoRA, may make something else of its inputs

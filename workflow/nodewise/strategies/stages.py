@@ -12,8 +12,8 @@ from typing import Any
 
 import keras
 
-from nodewise.errors import RefusedError, UserError
-from nodewise.measure.describe import graph_calls, layers_of
+from nodewise.core.errors import RefusedError, UserError
+from nodewise.models.describe import graph_calls, layers_of
 from nodewise.strategies.balance import balanced
 
 

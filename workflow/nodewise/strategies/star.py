@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise.strategies import base
+from nodewise.strategies import api
 from nodewise.strategies.calls import Calls
 from nodewise.strategies.peers import Peers
 
@@ -12,7 +12,7 @@ from nodewise.strategies.peers import Peers
 class Star:
     """The connections between worker 0, the driver, and the other workers."""
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self, job: api.Job) -> None:
         """Connect. Collective.
 
         The workers' ports are free again after this, for a server of TensorFlow.

@@ -22,13 +22,13 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from tensorflow.experimental import dtensor
 
-from nodewise.strategies import base
+from nodewise.strategies import api
 from nodewise.strategies.dense_pairs import padded, pairs, widened
 
 _NODES = "nodes"  # the mesh's only dimension
 
 
-class Strategy(base.Strategy):
+class Strategy(api.Strategy):
     """Train parts of the weights; every batch is the global one.
 
     `model` has all weights, but what was trained only after `agree`.
@@ -36,12 +36,12 @@ class Strategy(base.Strategy):
 
     replicas_agree = False
 
-    def __init__(self, job: base.Job) -> None:
+    def __init__(self, job: api.Job) -> None:
         self._job = job
         self._mesh = _mesh(job)
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
-        base.refuse_constraints(self.model.trainable_variables)
+        api.refuse_constraints(self.model.trainable_variables)
         self._split = widened(self.model, job.size)  # the model whose parts are equally large
         self._widened = self._split is not self.model
         for own, wide in zip(_all(self.model), _all(self._split), strict=True):
@@ -51,10 +51,10 @@ class Strategy(base.Strategy):
             keras.Variable(self._part(variable.numpy(), layout))
             for variable, layout in zip(self._split.trainable_variables, self._layouts, strict=True)
         ]
-        self.optimizer = base.optimizer_of_parts(job)
+        self.optimizer = api.optimizer_of_parts(job)
         self.optimizer.build(self._parts)
         self._others = self._split.non_trainable_variables
-        moving = {id(variable) for variable in base.changing(self._split, self.optimizer)}
+        moving = {id(variable) for variable in api.changing(self._split, self.optimizer)}
         self._moving = [n for n, other in enumerate(self._others) if id(other) in moving]
         self._real = self._where_weights_are()
         self._compute = tf.function(self._computed, autograph=False)
@@ -121,7 +121,7 @@ class Strategy(base.Strategy):
             self._others[number].assign(value)
 
     def _scored(self, logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        return base.score(tf.reduce_sum(self._job.loss(y, logits)), logits, y)
+        return api.score(tf.reduce_sum(self._job.loss(y, logits)), logits, y)
 
     def _gathered(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
         """Return DTensors of which every node has all."""
@@ -149,7 +149,7 @@ class Strategy(base.Strategy):
         self._apply(gradients, moved)
         return self._score(logits, y) if self._job.rank == 0 else tf.zeros(2)
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> base.StepTimes:
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
         """Train one step in parts, of which communicating is 0.
 
         It cannot be told from computing, which it is in between, nor can waiting within the step:
@@ -164,7 +164,7 @@ class Strategy(base.Strategy):
         self._apply(gradients, moved)
         marks.append(time.perf_counter())
         wait, compute, apply = np.diff(marks).tolist()
-        return base.StepTimes(compute, wait, 0.0, apply)
+        return api.StepTimes(compute, wait, 0.0, apply)
 
     def barrier(self) -> None:
         own = dtensor.pack([tf.ones([1])], dtensor.Layout([_NODES], self._mesh))
@@ -205,7 +205,7 @@ def _local(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     return [dtensor.unpack(tensor)[0] for tensor in tensors]
 
 
-def _mesh(job: base.Job) -> dtensor.Mesh:
+def _mesh(job: api.Job) -> dtensor.Mesh:
     """Connect the workers; return the mesh of their processors, one of each."""
     os.environ |= {
         "DTENSOR_JOB_NAME": "worker",

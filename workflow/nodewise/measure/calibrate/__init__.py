@@ -12,18 +12,18 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from nodewise.calibration import Calibration, Launch, calibration_json
-from nodewise.cells import Emulated
-from nodewise.clusters import cgroups
-from nodewise.config import Config, read_config
-from nodewise.errors import UserError
-from nodewise.files import check_writable, write_text
+from nodewise.cluster import cgroup
+from nodewise.core.cell import Emulated
+from nodewise.core.errors import UserError
+from nodewise.core.files import check_writable, write_text
 from nodewise.measure.calibrate import launch
 from nodewise.measure.calibrate.plan import Plan, plan_launch
+from nodewise.measure.cell import settle_environment
 from nodewise.measure.period import Period
 from nodewise.measure.provenance import command, provenance
-from nodewise.records import Conditions, Failure
-from nodewise.runner import settle_environment
+from nodewise.results.calibration import Calibration, Launch, calibration_json
+from nodewise.results.record import Conditions, Failure
+from nodewise.study.config import Config, read_config
 
 MOST_NODES = 8
 REPEATS = 2
@@ -98,7 +98,7 @@ def calibrate(
 
 def _plans(cluster: Emulated, most: int, repeats: int, study: Config) -> list[Plan]:
     """Return the launches in their order: every node count once before any is repeated."""
-    cores = cgroups.cores()
+    cores = cgroup.cores()
     counts = [n for n in range(1, min(most, MOST_NODES) + 1) if cluster.cores(n) <= cores]
     chance = random.Random(study.seed)  # noqa: S311 (an order, not a secret)
     return [
@@ -109,7 +109,7 @@ def _plans(cluster: Emulated, most: int, repeats: int, study: Config) -> list[Pl
 
 
 def _too_small(cluster: Emulated) -> Failure:
-    reason = f"one node asks for {cluster.cores(1):g} of a core, here are {cgroups.cores():g}"
+    reason = f"one node asks for {cluster.cores(1):g} of a core, here are {cgroup.cores():g}"
     return Failure(reason=reason, rank=None, log_tail=[])
 
 

@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nodewise.calibration import AllReduce, Busy, Launch, Transfer
-from nodewise.clusters import base, machine, processes
-from nodewise.clusters.channel import Channel, Message
-from nodewise.clusters.emulated import Emulated
+from nodewise.cluster import api, lock, process
+from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.emulated import Emulated
 from nodewise.measure.calibrate.plan import Block, Plan
+from nodewise.measure.cell import NO_RESULT, failure_of
 from nodewise.measure.period import Period
-from nodewise.runner import NO_RESULT, failure_of
+from nodewise.results.calibration import AllReduce, Busy, Launch, Transfer
 
 Say = Callable[[dict[str, Any]], None]
 
@@ -27,7 +27,7 @@ def run(plan: Plan, logs: Path, say: Say) -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     cluster = Emulated(plan.nodes, plan.cluster)
     try:
-        with machine.to_itself(lambda: say({"waiting": True})), cluster.open():
+        with lock.to_itself(lambda: say({"waiting": True})), cluster.open():
             launch = _measure(plan, cluster, logs, say)
     except NO_RESULT as error:
         status, failure = failure_of(error)
@@ -37,12 +37,12 @@ def run(plan: Plan, logs: Path, say: Say) -> None:
         say({"launch": launch.model_dump(mode="json"), "about": about})
 
 
-def _measure(plan: Plan, cluster: base.Cluster, logs: Path, say: Say) -> Launch:
-    from nodewise.measure import guards  # imports NumPy
+def _measure(plan: Plan, cluster: api.Cluster, logs: Path, say: Say) -> Launch:
+    from nodewise.measure import quiet_machine  # imports NumPy
 
     period = Period()
-    blocks = guards.Blocks(cluster, limit=1)
-    parts = processes.run(
+    blocks = quiet_machine.Blocks(cluster, limit=1)
+    parts = process.run(
         plan.nodes,
         partial(_work, plan=plan, cluster=cluster),
         logs=logs,
@@ -68,7 +68,7 @@ def _measure(plan: Plan, cluster: base.Cluster, logs: Path, say: Say) -> Launch:
     )
 
 
-def _work(rank: int, channel: Channel, *, plan: Plan, cluster: base.Cluster) -> Message:
+def _work(rank: int, channel: Channel, *, plan: Plan, cluster: api.Cluster) -> Message:
     from nodewise.measure.calibrate.node import measure_node
 
     return measure_node(plan, cluster, rank, channel)

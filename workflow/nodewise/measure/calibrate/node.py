@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from nodewise.clusters.base import Cluster, parsed
-from nodewise.clusters.channel import Channel, Message
+from nodewise.cluster.api import Cluster, parsed
+from nodewise.cluster.channel import Channel, Message
 from nodewise.measure.calibrate.plan import Block, Plan
+from nodewise.measure.join import join
 from nodewise.measure.traffic import traffic
-from nodewise.places import join
 from nodewise.strategies.direct import Direct
 from nodewise.strategies.multi_worker_mirrored import Ring
 from nodewise.strategies.peers import Peers

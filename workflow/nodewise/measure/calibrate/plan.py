@@ -2,8 +2,8 @@
 
 from typing import get_args
 
-from nodewise.calibration import Collective
-from nodewise.cells import Emulated, Frozen
+from nodewise.core.cell import Emulated, Frozen
+from nodewise.results.calibration import Collective
 
 PAYLOADS = (4_000, 64_000, 512_000, 4_000_000, 16_000_000, 64_000_000)
 

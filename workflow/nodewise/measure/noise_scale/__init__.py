@@ -9,17 +9,17 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from nodewise import datasets
-from nodewise.cells import Cell
-from nodewise.clusters import machine, processes
-from nodewise.clusters.channel import Channel, Message
-from nodewise.errors import UserError
-from nodewise.files import check_writable, write_text
-from nodewise.inputs import check_inputs
+from nodewise import data
+from nodewise.cluster import lock, process
+from nodewise.cluster.channel import Channel, Message
+from nodewise.core.cell import Cell
+from nodewise.core.errors import UserError
+from nodewise.core.files import check_writable, write_text
+from nodewise.measure.inputs import check_inputs
 from nodewise.measure.period import Period
 from nodewise.measure.provenance import command, data_source, provenance
-from nodewise.noise_scale import NoiseScale, Point, noise_scale_json
-from nodewise.weights import read_weights
+from nodewise.models.weights import read_weights
+from nodewise.results.noise_scale import NoiseScale, Point, noise_scale_json
 
 STEPS = (0, 50, 200)
 """Steps of training after which it is measured."""
@@ -58,7 +58,7 @@ def measure_noise_scale(
     """
     check_writable(output)
     pretrained = read_weights(weights) if weights else None
-    source = datasets.check_arrays(manifest)
+    source = data.check_arrays(manifest)
     check_inputs(cell, source, pretrained, config)
     if source.train_examples < BIG_BATCH:
         raise UserError(
@@ -72,7 +72,7 @@ def measure_noise_scale(
     )
     weights_file = pretrained.file if pretrained else None
     work = partial(_work, cell=cell, manifest=manifest, weights=weights_file)
-    with machine.to_itself(on_wait):
+    with lock.to_itself(on_wait):
         period = Period()
         points = _measured(work, cell.model, progress)
     result = NoiseScale(
@@ -105,7 +105,7 @@ def _measured(
     """Run the worker; return what it measured."""
     try:
         with tempfile.TemporaryDirectory() as logs:
-            (result,) = processes.run(
+            (result,) = process.run(
                 1,
                 work,
                 logs=Path(logs),
@@ -113,7 +113,7 @@ def _measured(
                 preload=["nodewise.cli", "nodewise.measure.noise_scale.training"],
                 on_message=lambda rank, message: progress(message["progress"]),
             )
-    except processes.WorkerError as error:
+    except process.WorkerError as error:
         print(*error.log_tail, sep="\n", file=sys.stderr)
         raise UserError(f"{model}: {error.reason}") from error
     return [Point.model_validate(point) for point in result["points"]]

@@ -13,15 +13,15 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise import datasets
-from nodewise.cells import Cell
-from nodewise.clusters.channel import Channel
-from nodewise.datasets import Dataset
-from nodewise.errors import RefusedError
+from nodewise import data as datasets
+from nodewise.cluster.channel import Channel
+from nodewise.core.cell import Cell
+from nodewise.core.errors import RefusedError
+from nodewise.data import Dataset
 from nodewise.measure.noise_scale import BIG_BATCH, GROUPS, SMALL_BATCH, STEPS
-from nodewise.noise_scale import Point, group_squares
-from nodewise.recipes import Recipe, recipe_of
-from nodewise.strategies.base import Job, Replica
+from nodewise.models.training import Recipe, recipe_of
+from nodewise.results.noise_scale import Point, group_squares
+from nodewise.strategies.api import Job, Replica
 
 Batch = tuple[tf.Tensor, tf.Tensor]
 

@@ -1,0 +1,123 @@
+"""Every command says in one line what the user or the system did wrong, and how it is called."""
+
+import errno
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from typer.main import get_command
+
+from nodewise.cli import app
+from nodewise.core.errors import what_to_mend
+
+NODEWISE = (sys.executable, "-m", "nodewise")
+FIT = ("fit", "data/templates/measurements.csv", "-o")
+COMMANDS = get_command(app).commands
+HEAVY = {
+    *("altair", "jinja2", "matplotlib", "mkdocs", "numpy", "pandas", "pyarrow", "pydantic"),
+    *("scipy", "snakemake", "tensorflow", "yaml"),
+}
+
+
+def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*NODEWISE, *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
+        **{"stdout": subprocess.PIPE} | options,
+    )
+
+
+def test_an_interrupted_command_says_so_in_one_line(tmp_path):
+    config = tmp_path / "config.yaml"
+    os.mkfifo(config)
+    with (
+        subprocess.Popen([*NODEWISE, "check-config", config], stderr=subprocess.PIPE) as command,
+        config.open("wb"),  # opens when the command has opened it to read
+    ):
+        command.send_signal(signal.SIGINT)
+        said = command.stderr.read()
+    assert (command.returncode, said) == (130, b"nodewise: interrupted\n")
+
+
+@pytest.mark.parametrize("arguments", [["models"], ["strategies", "--json"], ["--help"]])
+def test_a_reader_that_has_gone_is_no_mistake(arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = run(*arguments, stdout=writer)
+    os.close(writer)
+    assert done.stderr == ""
+
+
+def test_a_file_that_may_not_grow_is_named(tmp_path):
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    done = run(*FIT, f"{tmp_path}/fit.json", preexec_fn=limit)
+    assert done.returncode == 2
+    assert done.stderr == f"nodewise: {tmp_path}/fit.json: File too large\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_where_nothing_can_be_made_is_named():
+    done = run(*FIT, "/proc/none/fit.json")
+    assert done.returncode == 2
+    assert done.stderr == "nodewise: /proc/none: No such file or directory\n"
+
+
+def test_a_full_disk_behind_the_output_is_named():
+    with Path("/dev/full").open("w") as full:
+        done = run("models", stdout=full)
+    assert done.returncode == 2
+    assert done.stderr == "nodewise: standard output: No space left on device\n"
+
+
+def test_a_disk_that_is_full_is_named_where_the_system_names_no_file(monkeypatch, tmp_path):
+    free = {str(tmp_path): 0}
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda folder: SimpleNamespace(free=free.get(folder, 10**9))
+    )
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert what_to_mend(error) == f"{tmp_path}: No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), "Too many open files"),
+        (PermissionError(errno.EACCES, "Permission denied", "a/b"), "a/b: Permission denied"),
+        (OSError(errno.EROFS, "Read-only file system", "a"), "a: Read-only file system"),
+        (FileExistsError(errno.EEXIST, "File exists", "a"), "a: is there already and is not a"),
+        (OSError("100 requested and 20 written"), "100 requested and 20 written"),
+    ],
+)
+def test_what_the_system_refuses_is_said_in_words(error, said):
+    assert what_to_mend(error).startswith(said)
+
+
+def test_a_lost_connection_is_no_mistake_of_the_user():
+    assert what_to_mend(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")) is None
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_every_command_has_an_example(name):
+    assert f"nodewise {name}" in " ".join(COMMANDS[name].help.partition("Example")[2].split())
+
+
+def test_help_waits_for_no_library():
+    script = (
+        "import sys; import nodewise.cli; print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert HEAVY & set(done.stdout.split()) == set()

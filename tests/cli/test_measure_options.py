@@ -1,0 +1,233 @@
+"""`nodewise measure`: from options to a cell, and what is said of those that do not fit."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodewise.cli import single
+from nodewise.cli.single import BY_HAND, Options, cell_of
+from nodewise.core.cell import Emulated, parse_id
+from nodewise.core.errors import UserError
+from nodewise.core.user_function import own_dataset_name
+
+MODEL, DATA = "models/templates/own_model.py:build", "data/templates/own_data.py:load"
+
+
+def options(**changes) -> Options:
+    given_ = {"strategy": "single", "model": "fashion_cnn", "nodes": 1, "batch": 32}
+    return Options(**(given_ | changes))
+
+
+def test_a_model_of_the_registry_trains_on_its_dataset():
+    cell = cell_of(options())
+    assert (cell.model, cell.dataset, cell.build, cell.load) == (
+        "fashion_cnn",
+        "fashion_mnist",
+        None,
+        None,
+    )
+    assert (cell.cluster.kind, cell.extent.steps, cell.extent.epochs) == ("local", 40, None)
+    assert parse_id(cell.id)["experiment"] == "by_hand"
+
+
+def test_a_model_of_one_s_own_trains_on_own_data_or_on_a_dataset_of_the_project():
+    own = cell_of(options(model=MODEL, dataset=DATA))
+    assert (own.build, own.load, own.dataset) == (MODEL, DATA, own_dataset_name(DATA))
+    known = cell_of(options(model=MODEL, dataset="fashion_mnist"))
+    assert (known.build, known.load, known.dataset) == (MODEL, None, "fashion_mnist")
+
+
+def test_other_options_are_another_cell_and_the_same_ones_another_launch(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bound, soft, plain = (
+        cell_of(options(strategy="async_sgd", nodes=3, model="fashion_mlp", option=option))
+        for option in (("bound=2",), ("updates=2",), ())
+    )
+    assert bound.variant.startswith("async_sgd_bound_2_")
+    assert soft.variant.startswith("async_sgd_updates_2_")
+    assert plain.variant is None
+    # neither of two commands at once has written its record yet
+    assert [single._first_free(plain).repeat for _ in range(2)] == [0, 1]
+
+
+WARM_UP = ("method=top_k", "share=0.001", "values=float32", "warmup_nodes=2")
+COMPRESSED = {"strategy": "compressed_sgd", "nodes": 2}
+OWN = [  # files of the same name, functions of the same file
+    "workflow/nodewise/report/figures/calibration.py:figures",
+    "workflow/nodewise/report/figures/calibration.py:all_reduce",
+    "workflow/nodewise/predict/calibration.py:examine",
+]
+ASKED = st.one_of(
+    st.builds(
+        lambda steps: COMPRESSED | {"option": (*WARM_UP, f"warmup_steps={steps}")},
+        st.integers(1, 30),
+    ),
+    st.builds(
+        lambda model, dataset: {"model": model, "dataset": dataset},
+        st.sampled_from(OWN),
+        st.sampled_from(["mnist", "fashion_mnist", DATA]),
+    ),
+    st.builds(lambda steps: {"steps": steps}, st.none() | st.integers(39, 42)),
+    st.builds(lambda epochs: {"epochs": epochs}, st.integers(1, 3)),
+    st.builds(
+        lambda cpu, rate: {"cluster": "emulated", "cpu": cpu, "rate": rate},
+        st.sampled_from([None, 0.2, 0.3]),
+        st.sampled_from([None, 2.5, 25.0, 100.0]),
+    ),
+)
+
+
+@given(one=ASKED, other=ASKED)
+def test_cells_that_are_declared_otherwise_have_another_id(one, other):
+    first, second = cell_of(options(**one)), cell_of(options(**other))
+    assert (first.id == second.id) == (first.declaration == second.declaration)
+    assert parse_id(first.id)["model"] == first.model
+
+
+def test_data_is_fetched_through_the_user_s_proxy(monkeypatch):
+    proxies = []
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    monkeypatch.setattr(single, "_data", lambda cell: Path("nowhere/manifest.json"))
+    monkeypatch.setattr(single, "_nodewise", lambda *told: proxies.append(dict(os.environ)))
+    monkeypatch.setattr(single, "settle_environment", lambda: proxies.append("settled"))
+    monkeypatch.setattr(single, "_manifests", lambda cell: sys.exit(3))
+    with pytest.raises(SystemExit):
+        single.measure_by_hand(options(), None, print, print)
+    fetched, settled = proxies
+    assert fetched["https_proxy"] == "http://127.0.0.1:9"
+    assert settled == "settled"
+
+
+def test_an_absolute_path_is_recorded_relative_to_the_project():
+    cell = cell_of(options(model=str(Path(MODEL).absolute()), dataset=DATA))
+    assert cell.build == MODEL
+
+
+def test_the_command_in_a_record_names_no_folder_outside_the_project(tmp_path):
+    model = tmp_path / "own_model.py"
+    model.write_text("def build(): ...\n")
+    asked = options(model=f"{model}:build", dataset=str(Path(DATA).absolute()))
+    assert "--model own_model.py:build" in asked.command()
+    assert f"--dataset {DATA}" in asked.command()
+    assert "--model fashion_cnn " in options().command()
+
+
+def test_an_emulated_cluster_takes_share_and_rate():
+    cell = cell_of(options(cluster="emulated", cpu=0.3, rate=50.0))
+    assert isinstance(cell.cluster, Emulated)
+    assert (cell.cluster.node.cpu, cell.cluster.link.rate_mbit) == (0.3, 50)
+
+
+def test_epochs_take_the_place_of_steps():
+    assert cell_of(options(epochs=2)).extent.epochs == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"strategy": "rings"},
+            "--strategy rings: unknown; allowed: ",
+        ),
+        ({"nodes": 2}, "--strategy single: nodes: allowed for this strategy: 1, not 2"),
+        ({"nodes": 0}, "--strategy single: nodes: allowed for this strategy: 1, not 0"),
+        (
+            {"strategy": "model_parallel", "nodes": 7},
+            "--strategy model_parallel: nodes: at most 6 for fashion_cnn, which can be cut into 6",
+        ),
+        (
+            {"strategy": "model_parallel", "option": ("micro_batches=33",)},
+            "--strategy model_parallel: options.micro_batches: at most 32, ",
+        ),
+        (
+            {"strategy": "tensor_parallel", "model": "bert_base"},
+            "--strategy tensor_parallel: model: bert_base has no two dense layers in a row",
+        ),
+        (
+            {"strategy": "parameter_averaging", "steps": 9},
+            "--strategy parameter_averaging: options.period: at most 9, the timed steps; not 10",
+        ),
+        ({"option": ("pace=1",)}, "--strategy single: options.pace: "),
+        ({"option": ("pace",)}, "--option pace: give each option once, as name=value"),
+        ({"option": ("a=1", "a=2")}, "--option a=2: give each option once"),
+        ({"option": ("a=[",)}, "--option a=[: the value cannot be read as YAML"),
+        ({"option": ("a='",)}, "--option a=': the value cannot be read as YAML"),
+        ({"steps": 5, "epochs": 1}, "--steps and --epochs: give one of them"),
+        ({"steps": 1}, "--steps: 1 is not allowed, must be at least 2"),
+        ({"epochs": 0}, "--epochs: 0 is not allowed, must be at least 1"),
+        ({"batch": 0}, "--batch: 0 is not allowed, must be at least 1"),
+        ({"cpu": 0.5}, "--cpu and --rate: only with --cluster emulated"),
+        ({"rate": 0.0}, "--cpu and --rate: only with --cluster emulated"),
+        ({"cluster": "emulated", "cpu": 0.0}, "--cpu: 0.0 is not allowed, must be at least 0.01"),
+        ({"cluster": "emulated", "rate": 0.5}, "--rate: 0.5 is not allowed, must be at least 1"),
+        ({"cluster": "emulated", "cpu": 1.5}, "cpu"),
+        ({"model": "no_such"}, "--model no_such: unknown; allowed: "),
+        ({"dataset": "mnist"}, "fashion_cnn trains on fashion_mnist"),
+        ({"model": MODEL}, "--dataset: a model of your own needs one"),
+        ({"model": "missing.py:build", "dataset": DATA}, "there is no file missing.py"),
+        ({"model": MODEL, "dataset": "data/no.py:load"}, "there is no file data/no.py"),
+        ({"model": MODEL, "dataset": "Fashion MNIST"}, "dataset"),
+    ],
+)
+def test_options_that_do_not_fit_are_told_in_one_line(changes, said):
+    with pytest.raises(UserError) as caught:
+        cell_of(options(**changes))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+NUMBERS = st.integers(1, 64)
+
+
+@given(nodes=NUMBERS, batch=NUMBERS, steps=st.none() | st.integers(2, 99), rate=st.integers(1, 99))
+def test_the_command_in_a_record_repeats_the_measurement(nodes, batch, steps, rate):
+    asked = options(
+        strategy="multi_worker_mirrored",
+        nodes=nodes,
+        batch=batch,
+        steps=steps,
+        cluster="emulated",
+        rate=float(rate),
+    )
+    program, command, *words = shlex.split(asked.command())
+    assert (program, command) == ("nodewise", "measure")
+    told = dict(zip((word.removeprefix("--") for word in words[::2]), words[1::2], strict=True))
+    kinds = {"nodes": int, "batch": int, "steps": int, "cpu": float, "rate": float}
+    again = Options(**{name: kinds.get(name, str)(value) for name, value in told.items()})
+    assert cell_of(again) == cell_of(asked)
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"COLUMNS": "100"}
+    return subprocess.run(
+        [sys.executable, "-m", "nodewise", "measure", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+
+
+def test_help_has_an_example():
+    assert "nodewise measure --strategy" in " ".join(command("--help").stdout.split())
+
+
+def test_a_mistake_is_one_line_and_exit_code_2_and_leaves_no_record():
+    before = sorted(BY_HAND.rglob("*.json"))
+    done = command("--strategy", "single", "--model", "no_such", "--nodes", "1", "--batch", "8")
+    assert done.returncode == 2
+    assert done.stderr.startswith("nodewise: --model no_such: unknown; allowed:")
+    assert done.stderr.count("\n") == 1
+    assert sorted(BY_HAND.rglob("*.json")) == before
+
+
+def test_numpy_and_its_threads_come_after_the_environment_is_settled():
+    """A process with several threads can neither enter a node nor fork workers."""
+    code = "import nodewise.measure.cell, sys; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,151 @@
+"""Run as a script: nodes held by a duty cycle; prints what was seen as lines of JSON.
+
+python duty_job.py WORK NODES SHARE SECONDS [--cores N] [--user ID] [--namespace]
+
+WORK is what each node does: `busy`, `mixed` (computes and sleeps by turns), `crowd` (as busy,
+beside a hundred threads that sleep), `asleep` or `dies` (node 0 is killed after a second). The
+first line names the processes, then one a second says what the nodes got. After SECONDS the limits
+are lifted, and a last line says what the nodes got in the half second after that.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import become
+
+from nodewise.cluster import api, duty_cycle, namespace, process
+from nodewise.cluster.channel import Channel, Message
+
+AFTER_S = 0.5
+
+
+class Job:
+    """What the launcher does: limit, watch and lift."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.cycle = duty_cycle.DutyCycle()
+        self.arguments = arguments
+        self.told = float("inf")
+
+    def run(self) -> None:
+        with duty_cycle.made(self.cycle):
+            process.run(
+                self.arguments.nodes,
+                partial(work, what=self.arguments.work, seconds=self.arguments.seconds),
+                logs=Path(os.environ["LOGS"]),
+                time_limit_s=60,
+                on_meeting=self.meet,
+                on_poll=self.poll,
+            )
+
+    def meet(self, name: str, pids: list[int]) -> bool:
+        if name == "placed":
+            for rank, pid in enumerate(pids):
+                self.cycle.put(rank, pid)
+            print(json.dumps({"controller": self.cycle._controller, "nodes": pids}), flush=True)
+        elif name == "warm":
+            for rank in range(self.arguments.nodes):
+                self.cycle.limit(rank, self.arguments.share)
+            self.started = self.told = time.monotonic()
+            self.used = cpu_time(self.cycle._controller)
+        elif name == "timed":
+            self.told = float("inf")
+            for rank in range(self.arguments.nodes):
+                self.cycle.limit(rank, None)
+            before = [cpu_time(pid) for pid in pids]
+            time.sleep(AFTER_S)
+            after = [(cpu_time(pid) - b) / AFTER_S for pid, b in zip(pids, before, strict=True)]
+            print(json.dumps({"after": after}), flush=True)
+        return False
+
+    def poll(self) -> None:
+        self.cycle.check()
+        now = time.monotonic()
+        if now > self.told + 1:
+            self.told = now
+            used = cpu_time(self.cycle._controller) - self.used
+            shares = [asdict(share) for share in self.cycle.shares()]
+            seen = {"shares": shares, "controller": used / (now - self.started)}
+            print(json.dumps(seen), flush=True)
+
+
+def work(rank: int, channel: Channel, *, what: str, seconds: float) -> Message:
+    channel.meet("placed")
+    if what == "crowd":
+        for _ in range(100):
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+    threading.Thread(target=WORK[what], args=[rank], daemon=True).start()
+    channel.meet("warm")
+    time.sleep(seconds)
+    channel.meet("timed")
+    return {}
+
+
+def cpu_time(pid: int) -> float:
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def compute(cpu_s: float) -> None:
+    end = time.thread_time() + cpu_s
+    while time.thread_time() < end:
+        pass
+
+
+def busy(rank: int) -> None:
+    while True:
+        compute(1)
+
+
+def mixed(rank: int) -> None:
+    chance = random.Random(rank)
+    while True:
+        compute(chance.uniform(0, 0.01))
+        time.sleep(chance.uniform(0, 0.1))
+
+
+def asleep(rank: int) -> None:
+    time.sleep(60)
+
+
+def dies(rank: int) -> None:
+    time.sleep(1)
+    if rank == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    busy(rank)
+
+
+WORK = {"busy": busy, "mixed": mixed, "crowd": busy, "asleep": asleep, "dies": dies}
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("work", choices=WORK)
+    parser.add_argument("nodes", type=int)
+    parser.add_argument("share", type=float)
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("--cores", type=int)
+    parser.add_argument("--user", type=int)
+    parser.add_argument("--namespace", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    arguments = parse()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.cores])
+    if arguments.user is not None:
+        become.ordinary_user(arguments.user)
+    if arguments.namespace:
+        namespace.enter_private_network()
+    try:
+        Job(arguments).run()
+    except api.NotPermittedError as error:
+        sys.exit(f"refused: {error}")

@@ -1,0 +1,131 @@
+"""Run as a script: a job without TensorFlow on two emulated nodes; prints what it saw as JSON.
+
+python emulated_job.py share LOGS     how much CPU a busy worker gets, free and held back
+python emulated_job.py straggler LOGS     the same where node 1 has a tenth of a core
+python emulated_job.py rate LOGS     how long 5 MB take from node 0 to node 1
+python emulated_job.py raise LOGS    worker 1 raises
+python emulated_job.py die LOGS     worker 1 is killed
+python emulated_job.py vanish LOGS     worker 1 is killed in a meeting, which notices it by its link
+python emulated_job.py sleep LOGS    sleep until something ends it, told by a line on stdout
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+from nodewise.cluster import process
+from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.emulated import Emulated as Cluster
+from nodewise.core.cell import Emulated, Link, Node, SlowNode
+
+NODES, MEGABYTES = 2, 5
+
+
+def main(what: str) -> None:
+    slow = SlowNode(rank=1, cpu=0.1) if what == "straggler" else None
+    settings = Emulated(
+        kind="emulated", node=Node(cpu=0.2), link=Link(rate_mbit=100), slow_node=slow
+    )
+    cluster = Cluster(NODES, settings)
+
+    def met(name: str, pids: list[int]) -> None:
+        if name == "placed":
+            cluster.connect(pids)
+        elif name == "throttled":
+            cluster.throttle()
+        elif name == "vanishing":
+            os.kill(pids[1], signal.SIGKILL)
+            while True:
+                cluster.usage()
+        elif name == "asleep":
+            print("asleep", flush=True)
+
+    with cluster.open():
+        results = process.run(
+            NODES,
+            partial(on_node, cluster=cluster, what=what),
+            logs=Path(sys.argv[2]),
+            time_limit_s=60,
+            on_meeting=met,
+        )
+    print(json.dumps(results))
+
+
+def on_node(rank: int, channel: Channel, *, cluster: Cluster, what: str) -> Message:
+    cluster.enter_node(rank)
+    channel.meet("placed")
+    cluster.join(rank)
+    cluster.limit_link(rank)
+    return {"kind": cluster.kind, "network": cluster.network} | WORK[what](rank, channel)
+
+
+def share(rank: int, channel: Channel) -> Message:
+    free = busy_share()
+    channel.meet("throttled")
+    return {"free": free, "held": busy_share()}
+
+
+def busy_share() -> float:
+    started, cpu = time.perf_counter(), time.process_time()
+    while time.perf_counter() - started < 2:
+        pass
+    return (time.process_time() - cpu) / (time.perf_counter() - started)
+
+
+def rate(rank: int, channel: Channel) -> Message:
+    size = MEGABYTES * 1_000_000
+    if rank == 0:
+        channel.meet("listening")
+        with socket.create_connection(("10.77.0.2", 5000)) as connection:
+            connection.sendall(bytes(size))
+        return {}
+    with socket.create_server(("10.77.0.2", 5000)) as server:
+        channel.meet("listening")
+        connection, _ = server.accept()
+        with connection:
+            left = size - len(connection.recv(1))
+            started = time.perf_counter()
+            while left:
+                left -= len(connection.recv(1 << 20))
+    return {"seconds": time.perf_counter() - started}
+
+
+def fail(rank: int, channel: Channel) -> Message:
+    if rank == 1:
+        raise RuntimeError("on purpose")
+    time.sleep(60)
+    return {}
+
+
+def die(rank: int, channel: Channel) -> Message:
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+    return {}
+
+
+def vanish(rank: int, channel: Channel) -> Message:
+    channel.meet("vanishing")
+    return {}
+
+
+def sleep(rank: int, channel: Channel) -> Message:
+    channel.meet("throttled")
+    channel.meet("asleep")
+    time.sleep(60)
+    return {}
+
+
+WORK = {
+    **{"share": share, "straggler": share, "rate": rate},
+    **{"raise": fail, "die": die, "vanish": vanish, "sleep": sleep},
+}
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    main(sys.argv[1])

@@ -1,0 +1,118 @@
+"""Emulated nodes hold their share and their rate, and nothing of them outlives their cell."""
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from nodewise.cluster import cgroup
+from traces import assert_gone, needs_emulated_nodes, traces
+
+SCRIPT = Path(__file__).with_name("emulated_job.py")
+pytestmark = [pytest.mark.slow, pytest.mark.alone, needs_emulated_nodes]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(tmp_path):
+    before = traces(str(tmp_path))
+    yield
+    assert_gone(before, str(tmp_path))
+
+
+def start(tmp_path, what):
+    return subprocess.Popen(
+        [sys.executable, SCRIPT, what, tmp_path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(tmp_path, what):
+    with start(tmp_path, what) as job:
+        out, err = job.communicate(timeout=60)
+    return job.returncode, out, err
+
+
+def test_a_node_gets_its_share_of_a_core_once_it_is_throttled(tmp_path):
+    code, out, err = finish(tmp_path, "share")
+    assert code == 0, err
+    for seen in json.loads(out):
+        assert seen["free"] > 0.5
+        assert seen["held"] == pytest.approx(0.2, rel=0.1)
+
+
+def test_a_straggler_has_the_share_that_it_was_given(tmp_path):
+    code, out, err = finish(tmp_path, "straggler")
+    assert code == 0, err
+    quick, slow = json.loads(out)
+    assert quick["held"] == pytest.approx(0.2, rel=0.1)
+    assert slow["held"] == pytest.approx(0.1, rel=0.1)
+
+
+def test_a_link_has_its_rate(tmp_path):
+    code, out, err = finish(tmp_path, "rate")
+    assert code == 0, err
+    wire_s = 5_000_000 * 8 / 100e6
+    assert json.loads(out)[1]["seconds"] == pytest.approx(wire_s, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("what", "said"), [("raise", "rank 1: RuntimeError: on purpose"), ("die", "rank 1: killed by")]
+)
+def test_a_worker_that_fails_ends_the_job(tmp_path, what, said):
+    code, _, err = finish(tmp_path, what)
+    assert code != 0
+    assert said in err
+
+
+def test_a_worker_that_vanishes_in_a_meeting_is_named(tmp_path):
+    """Its link goes with it, and the launcher may be asking about that just then."""
+    code, _, err = finish(tmp_path, "vanish")
+    assert code != 0
+    assert err.rstrip().endswith("WorkerError: rank 1: killed by SIGKILL")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_launcher_leaves_nothing(tmp_path, number):
+    with start(tmp_path, "sleep") as job:
+        assert job.stdout.readline() == "asleep\n"
+        assert traces(str(tmp_path))["groups"]
+        job.send_signal(number)
+        job.wait(15)
+
+
+def test_what_a_crash_left_is_removed_at_the_next_start_and_only_that(tmp_path):
+    base = cgroup.find_base()
+    stale = base / f"nodewise-4194303-1-{cgroup._pid_namespace()}"  # beyond the largest pid
+    running = base / cgroup._own_name()
+    other = base / "somebody-elses"
+    try:
+        for folder in (stale, stale / "node~0", running, other):
+            folder.mkdir()
+        cgroup.remove_stale(base)
+        assert not stale.exists()
+        assert running.exists()
+        assert other.exists()
+    finally:
+        for folder in (stale / "node~0", stale, running, other):
+            if folder.exists():
+                folder.rmdir()
+
+
+def test_a_reaper_and_its_launcher_killed_together_are_cleaned_up_after(tmp_path):
+    with start(tmp_path, "sleep") as job:
+        assert job.stdout.readline() == "asleep\n"
+        family = [psutil.Process(job.pid), *psutil.Process(job.pid).children(recursive=True)]
+        for process in family:
+            with suppress(psutil.NoSuchProcess):  # its guard was quicker
+                process.kill()
+    psutil.wait_procs(family, 5)
+    base = cgroup.find_base()
+    assert list(base.glob("nodewise-*"))
+    cgroup.remove_stale(base)

@@ -1,0 +1,500 @@
+"""Workers are real processes: what they return is heard, what kills them is told, none stays."""
+
+import errno
+import os
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+from nodewise.cluster import memory
+from nodewise.cluster import process as processes
+from nodewise.cluster.api import NotPermittedError
+from nodewise.core.errors import RefusedError
+
+pytestmark = pytest.mark.alone
+
+
+def ignore(*what):
+    """Hear something and do nothing."""
+
+
+def run(work, tmp_path, size=3, time_limit_s=20.0, on_message=ignore, on_meeting=ignore):
+    return processes.run(
+        size,
+        work,
+        logs=tmp_path / "logs",
+        time_limit_s=time_limit_s,
+        preload=["pytest"],  # which this module imports
+        on_message=on_message,
+        on_meeting=on_meeting,
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_worker_is_left():
+    """A worker leads its process group; the forkserver and its helper do not."""
+    yield
+    left = psutil.Process().children(recursive=True)
+    assert not [process for process in left if os.getpgid(process.pid) == process.pid]
+
+
+def tell_much(rank, channel):
+    channel.send({"progress": rank})
+    time.sleep(0.05 * (3 - rank))
+    return {"rank": rank, "numbers": list(range(300_000))}
+
+
+def test_results_come_by_rank_however_large(tmp_path):
+    heard = []
+    results = run(tell_much, tmp_path, on_message=lambda *told: heard.append(told))
+    assert [result["rank"] for result in results] == [0, 1, 2]
+    assert all(len(result["numbers"]) == 300_000 for result in results)
+    assert sorted(rank for rank, _ in heard) == [0, 1, 2]
+
+
+def say_hello(rank, channel):
+    print("hello from", rank, flush=True)
+    os.system("echo and from a child")  # noqa: S605
+    return {}
+
+
+def test_each_worker_prints_to_its_own_log(tmp_path):
+    run(say_hello, tmp_path)
+    assert (tmp_path / "logs" / "rank~2.log").read_text() == "hello from 2\nand from a child\n"
+
+
+def fail_on_rank_1(rank, channel):
+    if rank == 1:
+        print("about to fail", flush=True)
+        raise RuntimeError("no gradient\nsecond line")
+    time.sleep(60)
+
+
+def test_an_exception_names_the_rank_and_shows_its_last_lines(tmp_path):
+    started = time.monotonic()
+    with pytest.raises(processes.WorkerError) as raised:
+        run(fail_on_rank_1, tmp_path)
+    assert time.monotonic() - started < 10
+    assert raised.value.rank == 1
+    assert raised.value.reason == "rank 1: RuntimeError: no gradient"
+    assert raised.value.log_tail[0] == "about to fail"
+    assert len(raised.value.log_tail) <= 30
+
+
+class UnavailableError(Exception):
+    """What TensorFlow raises in the peers of a worker that died."""
+
+
+def be_killed_on_rank_2(rank, channel):
+    if rank == 2:
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.1)
+    raise UnavailableError("Connection reset by peer")
+
+
+def test_a_killed_worker_is_named_not_the_peers_that_miss_it(tmp_path):
+    with pytest.raises(processes.WorkerError) as raised:
+        run(be_killed_on_rank_2, tmp_path)
+    assert raised.value.reason == "rank 2: killed by SIGKILL"
+
+
+def notice_first(rank, channel, *, error):
+    if rank == 2:
+        time.sleep(0.3)
+        raise ValueError("no such layer")
+    raise error
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError, TimeoutError])
+def test_the_rank_that_failed_of_itself_is_named_not_a_peer_that_noticed_first(tmp_path, error):
+    with pytest.raises(processes.WorkerError) as raised:
+        run(partial(notice_first, error=error), tmp_path)
+    assert raised.value.reason == "rank 2: ValueError: no such layer"
+
+
+def stop_on_rank_1(rank, channel):
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(3)
+    raise UnavailableError("Detected at node wherever")
+
+
+def test_a_worker_that_hangs_is_named_with_the_time_not_the_peers_that_missed_it(tmp_path):
+    with pytest.raises(processes.WorkerError) as raised:
+        run(stop_on_rank_1, tmp_path)
+    assert raised.value.rank == 1
+    told = r"worker 1 stopped answering for [3-9] s \(the others waited for it\)"
+    assert re.fullmatch(told, raised.value.reason)
+
+
+def refuse_on_rank_1(rank, channel):
+    if rank == 1:
+        time.sleep(0.3)
+        raise RefusedError("mine: cannot be cut")
+    raise ConnectionResetError
+
+
+def test_what_a_worker_refuses_is_told_as_it_is(tmp_path):
+    with pytest.raises(RefusedError, match=r"^mine: cannot be cut$"):
+        run(refuse_on_rank_1, tmp_path)
+
+
+def lack_something(rank, channel):
+    raise NotPermittedError("no rate limit: the kernel lacks it", "sudo modprobe sch_tbf")
+
+
+def test_what_the_machine_does_not_permit_a_worker_is_told_with_its_remedy(tmp_path):
+    with pytest.raises(NotPermittedError, match=r"^no rate limit: the kernel lacks it$") as raised:
+        run(lack_something, tmp_path)
+    assert raised.value.command == "sudo modprobe sch_tbf"
+
+
+def fail_one_after_the_other(rank, channel):
+    if rank == 0:
+        time.sleep(0.5)
+    raise ValueError("of itself, or for what the other did")
+
+
+def test_of_two_that_fail_of_themselves_the_first_is_named(tmp_path):
+    with pytest.raises(processes.WorkerError) as raised:
+        run(fail_one_after_the_other, tmp_path, size=2)
+    assert raised.value.rank == 1
+
+
+def die_when_done_on_rank_1(rank, channel):
+    if rank == 1:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        return {}
+    time.sleep(30)
+    return {}
+
+
+def test_a_server_that_dies_when_it_is_done_fails_a_job_that_still_runs(tmp_path):
+    """A parameter server hands in its result at once, and serves until the launcher ends it."""
+    with pytest.raises(processes.WorkerError, match=r"^rank 1: killed by SIGKILL$"):
+        run(die_when_done_on_rank_1, tmp_path, size=2)
+
+
+def start_a_child(rank, channel, *, folder, ours, code):
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+        os._exit(0)
+    (folder / "child").write_text(str(child))
+    held = {link.readlink() for link in Path(f"/proc/{child}/fd").iterdir()}
+    told = "holds it" if Path(ours) in held else "holds nothing"
+    if code:
+        raise ValueError(told)
+    return {"told": told}
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_what_a_worker_starts_ends_with_it_and_holds_nothing_of_the_launcher(tmp_path, code):
+    """Such as a pool of processes in a user's model, which a killed parent does not end."""
+    ours, other = socket.socketpair()
+    name = str(Path(f"/proc/self/fd/{ours.fileno()}").readlink())
+    work = partial(start_a_child, folder=tmp_path, ours=name, code=code)
+    with ours, other:
+        if code:
+            with pytest.raises(processes.WorkerError, match="ValueError: holds nothing"):
+                run(work, tmp_path, size=1)
+        else:
+            assert run(work, tmp_path, size=1) == [{"told": "holds nothing"}]
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not psutil.pid_exists(child), 5)
+
+
+def start_and_be_killed(rank, channel, *, folder):
+    if rank == 1:
+        waiting = subprocess.Popen(["sleep", "60"])
+        (folder / "child").write_text(str(waiting.pid))
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+def test_what_a_killed_worker_started_ends_with_its_job(tmp_path):
+    with pytest.raises(processes.WorkerError, match="rank 1: killed by SIGKILL"):
+        run(partial(start_and_be_killed, folder=tmp_path), tmp_path, size=2)
+    child = int((tmp_path / "child").read_text())
+    wait_until(lambda: not psutil.pid_exists(child), 10)  # who adopted it has to see its end
+
+
+def leave_on_rank_0(rank, channel):
+    if rank == 0:
+        os._exit(0)
+    time.sleep(60)
+
+
+def test_a_worker_that_just_leaves_is_named(tmp_path):
+    with pytest.raises(processes.WorkerError, match="rank 0: ended with exit code 0 and no result"):
+        run(leave_on_rank_0, tmp_path)
+
+
+def stop(rank, channel):
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def test_a_job_has_a_time_limit_even_if_a_worker_is_stopped(tmp_path):
+    with pytest.raises(processes.WorkerError, match=r"not finished within 0\.5 s"):
+        run(stop, tmp_path, time_limit_s=0.5)
+
+
+def test_a_job_that_is_out_of_time_names_a_worker_that_is_stopped(tmp_path):
+    reason = r"^not finished within 5 s: worker [01] stopped answering for [2-5] s$"
+    with pytest.raises(processes.WorkerError, match=reason):
+        run(stop, tmp_path, size=2, time_limit_s=5)
+
+
+def be_done_first_on_rank_0(rank, channel, *, folder):
+    if rank == 0:
+        (folder / "pid").write_text(str(os.getpid()))
+        return {"alive": True}
+    time.sleep(0.5)
+    return {"alive": psutil.pid_exists(int((folder / "pid").read_text()))}
+
+
+def test_a_worker_that_is_done_waits_for_the_others(tmp_path):
+    """Leaving would break the connections that the others may still need."""
+    assert run(partial(be_done_first_on_rank_0, folder=tmp_path), tmp_path, size=2)[1]["alive"]
+
+
+def meet_twice(rank, channel, *, acted):
+    time.sleep(0.2 * rank)
+    channel.meet("first")
+    early = not acted.exists()
+    channel.meet("second")
+    return {"early": early}
+
+
+def test_nobody_leaves_a_meeting_before_all_are_there_and_the_launcher_has_acted(tmp_path):
+    acted = tmp_path / "acted"
+
+    def on_meeting(name, pids):
+        if name == "first":
+            time.sleep(0.2)
+            acted.touch()
+            assert all(psutil.pid_exists(pid) for pid in pids)
+
+    work = partial(meet_twice, acted=acted)
+    assert run(work, tmp_path, on_meeting=on_meeting) == [{"early": False}] * 3
+
+
+def repeat(rank, channel):
+    blocks = 1
+    while channel.meet("timed"):
+        blocks += 1
+    return {"blocks": blocks}
+
+
+def test_a_meeting_tells_every_worker_whether_to_repeat(tmp_path):
+    answers = iter([True, True, False])
+    assert run(repeat, tmp_path, on_meeting=lambda *_: next(answers)) == [{"blocks": 3}] * 3
+
+
+# Of memory, a test gets 1 GB of address space more than an interpreter takes.
+ROOM_BYTES = 1 << 30
+
+
+def use_much_memory(rank, channel, *, how):
+    used = psutil.Process().memory_info().vms
+    resource.setrlimit(resource.RLIMIT_AS, (used + ROOM_BYTES, used + ROOM_BYTES))
+    held = bytearray(200_000_000)
+    if how == "python":
+        held += bytearray(2 * ROOM_BYTES)
+    time.sleep(2)  # in which the launcher looks
+    print("terminate called after throwing an instance of 'std::bad_alloc'", flush=True)
+    os.kill(os.getpid(), signal.SIGABRT)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"), [("python", "MemoryError: "), ("c++", "killed by SIGABRT")]
+)
+def test_a_worker_that_gets_no_memory_says_so_and_what_it_had_used(tmp_path, how, said):
+    with pytest.raises(processes.WorkerError) as raised:
+        run(partial(use_much_memory, how=how), tmp_path, size=1)
+    reason, _, used = raised.value.reason.partition("; it had used ")
+    assert reason == f"rank 0: out of memory: {said}"
+    assert 0.2 < float(used.removesuffix(" GB")) < 1
+
+
+def fill_the_disk(rank, channel):
+    os.environ["TMPDIR"] = "/full"
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_folder_of_temporary_files_is_named(tmp_path):
+    with pytest.raises(processes.WorkerError) as raised:
+        run(fill_the_disk, tmp_path, size=1)
+    said = "OSError: [Errno 28] No space left on device; temporary files go to /full"
+    assert raised.value.reason == f"rank 0: {said}"
+
+
+def test_a_long_path_of_temporary_files_is_no_obstacle(tmp_path, launcher):
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    environment = os.environ | {"TMPDIR": str(folder)}
+    with subprocess.Popen(launcher(), env=environment) as process:
+        family = everything_of(process.pid, tmp_path)
+        process.kill()
+    assert_end(family)
+
+
+def be_killed(rank, channel):
+    time.sleep(1.5)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_the_kernel_killed_ran_out_of_memory(tmp_path, monkeypatch):
+    counted = iter([7, 7])
+    monkeypatch.setattr(memory, "kills", lambda: next(counted, 8))
+    with pytest.raises(processes.WorkerError) as raised:
+        run(be_killed, tmp_path, size=1)
+    reason, _, used = raised.value.reason.partition("; it had used ")
+    assert reason == "rank 0: out of memory: killed by SIGKILL"
+    assert 0.005 < float(used.removesuffix(" GB")) < 1
+
+
+def kill_its_forkserver(rank, channel):
+    if rank == 0:
+        os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+def test_a_killed_forkserver_takes_its_workers_along_and_the_next_job_has_another(tmp_path):
+    with pytest.raises(processes.WorkerError, match="workers are forked from was killed"):
+        run(kill_its_forkserver, tmp_path)
+    assert len(run(tell_much, tmp_path)) == 3
+
+
+LAUNCHER = """
+import os, signal, subprocess, sys, time
+from functools import partial
+from pathlib import Path
+from nodewise.cluster import process
+
+
+def work(rank, channel):
+    started = subprocess.Popen(["sleep", "120"])
+    Path(sys.argv[1], f"pid{rank}").write_text(f"{os.getpid()} {started.pid}")
+    if sys.argv[2] == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(120)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    process.run(3, work, logs=Path(sys.argv[1]), time_limit_s=float(sys.argv[3]))
+"""
+
+
+@pytest.fixture
+def launcher(tmp_path):
+    script = tmp_path / "launcher.py"
+    script.write_text(LAUNCHER)
+
+    def command(how="run", limit_s=120):
+        return [sys.executable, script, tmp_path, how, str(limit_s)]
+
+    return command
+
+
+def everything_of(launcher, tmp_path):
+    """Wait until the launcher's workers work; return all that belongs to it, itself not."""
+    files = [tmp_path / f"pid{rank}" for rank in range(3)]
+    wait_until(lambda: all(file.exists() and file.read_text() for file in files), 20)
+    family = psutil.Process(launcher).children(recursive=True)
+    assert len(family) >= 3 + 3 + 3  # workers, what they started; guard, forkserver and its helper
+    return family
+
+
+def assert_end(family):
+    wait_until(lambda: not any(process.is_running() for process in family), 10)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("how", ["run", "stop"])
+def test_workers_and_what_they_started_end_with_their_launcher(tmp_path, launcher, number, how):
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(launcher(how), stderr=subprocess.DEVNULL, env=environment) as process:
+        family = everything_of(process.pid, tmp_path)
+        process.send_signal(number)
+        process.wait(10)
+    assert_end(family)
+    assert not list(tmp_path.glob("pymp-*"))
+
+
+def test_an_impatient_user_leaves_nothing_behind(tmp_path, launcher):
+    with subprocess.Popen(launcher(), stderr=subprocess.DEVNULL) as process:
+        family = everything_of(process.pid, tmp_path)
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.003)
+    assert_end(family)
+
+
+def test_the_launcher_ends_with_its_parent(tmp_path, launcher):
+    command = [str(part) for part in launcher()]
+    parent_code = f"import subprocess; subprocess.Popen({command}).wait()"
+    with subprocess.Popen([sys.executable, "-c", parent_code], stderr=subprocess.DEVNULL) as parent:
+        wait_until(lambda: psutil.Process(parent.pid).children(), 10)
+        family = everything_of(psutil.Process(parent.pid).children()[0].pid, tmp_path)
+        family += psutil.Process(parent.pid).children()
+        parent.kill()
+    assert_end(family)
+
+
+def test_a_launcher_that_hangs_is_killed_and_its_workers_with_it(tmp_path, launcher):
+    quick = "processes.START_WITHIN_S = 5\n    processes.run("
+    launcher()[1].write_text(LAUNCHER.replace("processes.run(", quick))
+    with subprocess.Popen(launcher(limit_s=1), stderr=subprocess.DEVNULL) as process:
+        family = everything_of(process.pid, tmp_path)
+        process.send_signal(signal.SIGSTOP)
+        assert process.wait(15) == -signal.SIGKILL
+    assert_end(family)
+
+
+def wait_until(condition, seconds):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "not within the time"
+        time.sleep(0.05)
+
+
+def meet_and_sleep(rank, channel):
+    channel.meet("warm")
+    time.sleep(60)
+    return {}
+
+
+@pytest.mark.parametrize("dying", [0, 2])
+def test_a_worker_that_dies_while_it_waits_for_the_others_is_named(tmp_path, dying):
+    """Until the launcher is done with a meeting, all workers wait in it."""
+
+    def kill(name, pids):
+        os.kill(pids[dying], signal.SIGKILL)
+        return False
+
+    with pytest.raises(processes.WorkerError, match="killed by SIGKILL") as raised:
+        run(meet_and_sleep, tmp_path, on_meeting=kill)
+    assert raised.value.rank == dying
+
+
+def test_what_a_meeting_needs_of_a_dead_worker_is_no_error_of_the_meeting(tmp_path):
+    def place(name, pids):
+        os.kill(pids[1], signal.SIGKILL)
+        raise ProcessLookupError
+
+    with pytest.raises(processes.WorkerError, match="killed by SIGKILL") as raised:
+        run(meet_and_sleep, tmp_path, on_meeting=place)
+    assert raised.value.rank == 1

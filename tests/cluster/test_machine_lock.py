@@ -1,0 +1,77 @@
+"""Two studies on one machine never measure at the same time."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.alone
+
+HOLD = """
+import os, sys, time
+from nodewise.cluster.lock import to_itself
+with to_itself(lambda: print("waiting", flush=True)) as waited:
+    print(f"mine after {waited:.1f}", flush=True)
+    if "fork" in sys.argv and (child := os.fork()):
+        print(child, flush=True)
+        os._exit(0)
+    time.sleep(60)
+"""
+
+
+def start(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLD, *arguments], stdout=subprocess.PIPE, text=True
+    )
+
+
+def waited(process):
+    """Return how many seconds it says that it waited, once it has the machine."""
+    return float(process.stdout.readline().removeprefix("mine after "))
+
+
+def test_the_second_waits_until_the_first_is_gone_however_it_went():
+    with start() as first, start() as second:
+        told = {first: first.stdout.readline(), second: second.stdout.readline()}
+        assert sorted(told.values()) == ["mine after 0.0\n", "waiting\n"]
+        holder = next(process for process, line in told.items() if line.startswith("mine"))
+        waiter = second if holder is first else first
+        time.sleep(0.5)
+        holder.kill()
+        assert waited(waiter) >= 0.4
+        waiter.kill()
+
+
+def test_workers_that_outlive_their_launcher_still_hold_the_machine():
+    with start("fork") as first:
+        assert first.stdout.readline() == "mine after 0.0\n"
+        worker = int(first.stdout.readline())
+        first.wait()
+        with start() as second:
+            assert second.stdout.readline() == "waiting\n"
+            time.sleep(0.5)
+            os.kill(worker, signal.SIGKILL)
+            assert waited(second) >= 0.4
+            second.kill()
+
+
+def test_one_that_waits_ends_with_its_parent():
+    """Nobody is left to want its record."""
+    parent_code = (
+        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {HOLD!r}]).wait()"
+    )
+    with start() as holder:
+        assert holder.stdout.readline() == "mine after 0.0\n"
+        with subprocess.Popen(
+            [sys.executable, "-c", parent_code], stdout=subprocess.PIPE, text=True
+        ) as parent:
+            assert parent.stdout.readline() == "waiting\n"
+            (waiter,) = psutil.Process(parent.pid).children()
+            parent.kill()
+        psutil.wait_procs([waiter], 5)
+        assert not waiter.is_running()
+        holder.kill()

@@ -1,0 +1,40 @@
+"""Workers keep what a step frees: the kernel does not fill the same pages anew in every step."""
+
+import subprocess
+import sys
+
+SETTLED = """
+import subprocess, sys
+from nodewise.measure.cell import settle_environment
+settle_environment()
+subprocess.run([sys.executable, "-c", sys.argv[1]], check=True)
+"""
+COUNT = """
+import ctypes, resource
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+def step():
+    buffers = [libc.malloc(ctypes.c_size_t(2**25 + 4096 * i)) for i in range(4)]
+    for buffer in buffers:
+        ctypes.memset(buffer, 1, 2**25)
+    for buffer in buffers:
+        libc.free(buffer)
+step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(5):
+    step()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+PAGES_OF_A_STEP = 4 * 2**25 // 4096
+
+
+def test_the_pages_of_a_step_are_those_of_the_step_before():
+    done = subprocess.run(
+        [sys.executable, "-c", SETTLED, COUNT],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert int(done.stdout) < PAGES_OF_A_STEP / 100

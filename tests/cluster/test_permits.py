@@ -1,0 +1,265 @@
+"""What this machine permits, to root and to an ordinary user; what each tried leaves nothing."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from nodewise.cluster import cgroup, namespace
+from nodewise.cluster.process import cpu_s
+
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
+
+HERE = Path(__file__).parent
+UID = 12345  # nobody's
+ROOT = os.getuid() == 0
+MUST_RUN = "CI" in os.environ and ROOT
+
+
+LOOK = (
+    "import dataclasses, json; from nodewise.cluster import permits;"
+    "print(json.dumps(dataclasses.asdict(permits.look())))"
+)
+FOUND = json.loads(subprocess.check_output([sys.executable, "-c", LOOK], text=True, timeout=60))
+
+
+def needs(kind):
+    """Skip where something is not permitted; not for root in continuous integration."""
+    why = FOUND[kind]
+    return pytest.mark.skipif(not why["permitted"] and not MUST_RUN, reason=why["remark"])
+
+
+NEEDS_ROOT = pytest.mark.skipif(not ROOT, reason="only root can try what another user may do")
+
+
+def left():
+    """Return what a trial or a job could leave; not what other cells on this machine have now."""
+    groups = {
+        str(folder)
+        for tree in cgroup.hierarchies()
+        for folder in tree.mount.rglob("nodewise-*")
+        if (name := cgroup._NAME.fullmatch(folder.name))
+        and cgroup._start_ticks(int(name[1])) != int(name[2])
+    }
+    links = {link.name for link in Path("/sys/class/net").iterdir()}
+    jobs = {  # a namespace lasts no longer than its last process
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if {str(HERE / "links_job.py"), LOOK} & set(process.info["cmdline"] or [])
+    }
+    return groups | links | jobs
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    before = left()
+    yield
+    deadline = time.monotonic() + 10
+    while left() - before:
+        assert time.monotonic() < deadline, left() - before
+        time.sleep(0.1)
+
+
+def run(*command, environment=None):
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        env=os.environ | (environment or {}),
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def links_job(*arguments):
+    return run(HERE / "links_job.py", *arguments)
+
+
+def as_user(script, *arguments, group="-", namespaces="-", environment=None):
+    command = (HERE / "ordinary_user.py", UID, group, namespaces, HERE / script, *arguments)
+    return run(*command, environment=environment)
+
+
+def test_root_in_continuous_integration_is_permitted_what_the_tests_need():
+    if MUST_RUN:
+        for kind in ("quota", "soft", "private", "links"):
+            assert FOUND[kind]["permitted"], FOUND[kind]["remark"]
+
+
+@needs("links")
+def test_the_links_count_what_passes_them():
+    """Headers are counted as well, once for every large segment: less than a per cent."""
+    sender, receiver = links_job("transfer")["use"]
+    for transferred in (sender["sent_bytes"], receiver["received_bytes"]):
+        assert transferred == pytest.approx(5_000_000, rel=0.01)
+        assert transferred > 5_000_000
+    assert sender["received_bytes"] < 100_000  # acknowledgements
+    assert sender["drops"] == receiver["drops"] == 0
+
+
+@needs("links")
+def test_what_the_way_to_a_node_refuses_is_counted():
+    *senders, receiver = links_job("flood")["use"]
+    for sender in senders:  # a burst, then 1 Mbit/s for a second, whatever it tried
+        assert 70_000 < sender["sent_bytes"] < 1.5 * (70_000 + 1e6 / 8)
+        assert sender["drops"] == 0  # on the way to it
+    assert receiver["drops"] > 0  # two links' worth sent to one
+
+
+@needs("links")
+def test_a_latency_is_passed_once_each_way_or_refused():
+    answer = links_job("latency", 20)
+    if FOUND["latency"]["permitted"]:
+        (rank0, _) = answer["results"]
+        assert rank0["round_trip_ms"] == pytest.approx(2 * 20, abs=4)
+    else:
+        assert answer == {"refused": FOUND["latency"]["remark"]}
+
+
+@needs("private")
+def test_ports_that_others_listen_on_are_left_to_them():
+    assert links_job("ports") == [2222, 2224, 2225]
+
+
+@needs("quota")
+@pytest.mark.parametrize("cpu", [0.2, 0.05])
+def test_a_group_counts_what_its_node_used_and_how_it_was_held_back(cpu):
+    """0.05: a share so small that the usual period would hold less than the kernel's least."""
+    groups = cgroup.CpuGroups(cgroup.find_base(), 1)
+    with cgroup.made(groups):
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+            groups.put(0, busy.pid)
+            time.sleep(0.3)
+            groups.limit(0, cpu)
+            before, spent = groups.throttled(0), cpu_s(busy.pid)
+            started = time.monotonic()
+            time.sleep(2)
+            after, spent = groups.throttled(0), cpu_s(busy.pid) - spent
+            elapsed = time.monotonic() - started
+            busy.kill()
+        assert spent == pytest.approx(cpu * elapsed, rel=0.15, abs=0.02)
+        periods = after.periods - before.periods
+        assert periods > 0.5 * 2 / max(0.010, 0.001 / cpu)
+        assert after.throttled_periods - before.throttled_periods > 0.8 * periods
+        held_back = after.seconds - before.seconds
+        assert held_back == pytest.approx((1 - cpu) * elapsed, rel=0.2)
+        assert cpu_s(busy.pid) == 0.0  # it has ended
+
+
+@pytest.fixture
+def delegated():
+    """Yield a group for a user's launcher to start in, and where the user's groups then are."""
+    folder = cgroup.find_base() / f"test-of-nodewise-{os.getpid()}"
+    start = folder
+    version2 = (folder.parent / "cgroup.controllers").exists()
+    own = folder if version2 else folder / cgroup.DELEGATED
+    own.mkdir(parents=True)
+    os.chown(own, UID, UID)
+    if version2:
+        start = folder / "launcher"
+        start.mkdir()
+        (folder / "cgroup.subtree_control").write_text("+cpu")
+        for name in ("cgroup.procs", "cgroup.subtree_control"):
+            os.chown(folder / name, UID, UID)
+    yield start
+    for group in (own, start, folder):
+        if group.exists():
+            group.rmdir()  # fails if the job left a group in it
+
+
+@pytest.fixture
+def logs():
+    """A folder into which a user can write; pytest's own are root's."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        yield folder
+
+
+@NEEDS_ROOT
+@needs("quota")
+def test_a_user_with_a_group_of_their_own_gets_emulated_nodes(delegated, logs):
+    seen = as_user("emulated_job.py", "share", logs, group=delegated)
+    assert len(seen) == 2
+    for node in seen:
+        assert node["free"] > 0.25  # others may use the machine, too
+        assert node["held"] == pytest.approx(0.2, rel=0.1)
+    seconds = as_user("emulated_job.py", "rate", logs, group=delegated)[1]["seconds"]
+    assert seconds == pytest.approx(5_000_000 * 8 / 100e6, rel=0.15)
+    assert "yes  by cgroup" in as_user("links_job.py", "look", group=delegated)
+
+
+@NEEDS_ROOT
+@needs("soft")
+@pytest.mark.parametrize(
+    ("namespaces", "environment", "linked"),
+    [
+        pytest.param("-", {}, True, marks=needs("links")),
+        ("0", {namespace.SHARED_NETWORK: "yes"}, False),
+    ],
+)
+def test_a_user_without_a_group_gets_nodes_that_are_stopped_and_continued(
+    logs, namespaces, environment, linked
+):
+    job = ("emulated_job.py", "share", logs)
+    seen = as_user(*job, namespaces=namespaces, environment=environment)
+    assert [node["kind"] for node in seen] == ["emulated soft"] * 2
+    for node in seen:
+        assert node["held"] == pytest.approx(0.2, rel=0.1)
+        assert ("100 Mbit/s" in node["network"]) == linked
+        assert (node["network"] == namespace.NO_EMULATION) != linked
+
+
+@NEEDS_ROOT
+@needs("links")
+def test_a_user_gets_links_and_their_counters():
+    sender, _ = as_user("links_job.py", "transfer")["use"]
+    assert sender["sent_bytes"] == pytest.approx(5_000_000, rel=0.01)
+
+
+@NEEDS_ROOT
+@needs("quota")
+def test_the_command_that_doctor_tells_a_user_really_permits_it():
+    tree = cgroup.hierarchies()[0]
+    folder = tree.mount / cgroup.DELEGATED
+    if tree.version != 1 or folder.exists():
+        pytest.skip(f"{folder} is somebody's, or the groups here are systemd's")
+    told = as_user("links_job.py", "look")
+    assert "emulated by quota    no " in told
+    (command,) = (line.strip() for line in told.splitlines() if cgroup.DELEGATED in line[8:])
+    assert command == f"sudo install -d -o {UID} {folder}"
+    try:
+        subprocess.run(command.removeprefix("sudo ").split(), check=True)
+        assert "emulated by quota    yes" in as_user("links_job.py", "look")
+    finally:
+        folder.rmdir()
+
+
+@NEEDS_ROOT
+def test_a_user_without_namespaces_is_told_why_and_nothing_listens():
+    told = as_user("links_job.py", "refused", namespaces="0")
+    assert "user.max_user_namespaces is 0" in told["reason"]
+    assert told["command"].startswith("sudo sysctl ")
+
+
+@NEEDS_ROOT
+def test_a_user_who_accepts_open_ports_needs_no_namespaces():
+    accepted = {namespace.SHARED_NETWORK: "yes"}
+    told = as_user("links_job.py", "shared", namespaces="0", environment=accepted)
+    assert told == {"private": False, "heard": "hello"}
+    for other in ("", "no", "1"):
+        refused = {namespace.SHARED_NETWORK: other}
+        assert as_user("links_job.py", "refused", namespaces="0", environment=refused)
+
+
+@needs("private")
+def test_where_a_private_network_is_permitted_accepting_open_ports_changes_nothing():
+    environment = {namespace.SHARED_NETWORK: "yes"}
+    assert run(HERE / "links_job.py", "shared", environment=environment)["private"]

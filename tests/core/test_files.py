@@ -1,0 +1,187 @@
+"""A file is either whole or absent; errors name the file that was to be written."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from nodewise.core.files import atomic, check_writable, write_json, write_text
+
+
+def names(folder):
+    return {file.name for file in folder.iterdir()}
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "table.csv"
+    write_text(path, "old\n")
+    with pytest.raises(RuntimeError), atomic(path) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError
+    assert path.read_text() == "old\n"
+    assert names(tmp_path) == {"table.csv"}
+
+
+def test_folders_are_made_and_the_mode_is_the_usual_one(tmp_path):
+    path = tmp_path / "a" / "b.json"
+    write_json(path, {"α": [1, 2.5]})
+    (tmp_path / "usual").touch()
+    assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
+    assert json.loads(path.read_text()) == {"α": [1, 2.5]}
+
+
+def test_the_temporary_name_is_hidden_and_looks_like_no_result(tmp_path):
+    with atomic(tmp_path / "cells.v1.parquet") as temporary:
+        assert temporary.parent == tmp_path
+        assert temporary.name.startswith(".cells.v1.parquet.")
+        assert temporary.suffix == ".tmp"
+
+
+def test_json_has_no_nan(tmp_path):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "x.json", float("nan"))
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from nodewise.core.files import atomic
+
+with atomic(Path(sys.argv[1])) as temporary:
+    temporary.write_text("half")
+    print("writing", flush=True)
+    if sys.stdin.readline() == "end\\n":
+        temporary.write_text("whole")
+"""
+
+
+class Writer:
+    """A process in the middle of writing `path`."""
+
+    def __init__(self, path):
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout.readline() == "writing\n"
+
+    def finish(self):
+        self._process.communicate("end\n", timeout=30)
+        assert self._process.returncode == 0
+
+    def kill(self):
+        self._process.kill()
+        self._process.communicate(timeout=30)
+        assert self._process.returncode == -signal.SIGKILL
+
+
+def test_a_killed_writer_leaves_the_old_file_as_it_was(tmp_path):
+    write_text(tmp_path / "record.json", "old")
+    Writer(tmp_path / "record.json").kill()
+    assert (tmp_path / "record.json").read_text() == "old"
+    assert list(tmp_path.glob("*.json")) == [tmp_path / "record.json"]
+    write_text(tmp_path / "record.json", "new")
+    assert (tmp_path / "record.json").read_text() == "new"
+
+
+def test_two_processes_that_write_the_same_file_both_write_it_whole(tmp_path):
+    path = tmp_path / "record.json"
+    first, second = Writer(path), Writer(path)
+    assert not path.exists()
+    first.finish()
+    assert path.read_text() == "whole"
+    path.write_text("changed")
+    second.finish()
+    assert path.read_text() == "whole"
+    assert names(tmp_path) == {"record.json"}
+
+
+def test_many_writers_at_once_never_show_half_a_file(tmp_path):
+    path = tmp_path / "page.md"
+    write_text(path, "0" * 5000)
+
+    def write(turn):
+        write_text(path, str(turn % 10) * 5000)
+
+    def look(turn):
+        text = path.read_text()
+        assert len(text) == 5000
+        assert len(set(text)) == 1
+
+    with ThreadPoolExecutor(5) as pool:
+        works = [*(pool.map(write, range(200)) for _ in range(4)), pool.map(look, range(500))]
+        assert len([done for work in works for done in work]) == 1300
+    assert names(tmp_path) == {"page.md"}
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+from nodewise.core.files import atomic, write_text
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+for name, write in {
+    "text": lambda path: path.write_text("x" * 100_000),
+    "array": lambda path: np.save(path.open("wb"), np.zeros(100_000)),
+}.items():
+    try:
+        with atomic(Path(sys.argv[1], name)) as temporary:
+            write(temporary)
+    except OSError as error:
+        print(error.filename)
+"""
+
+
+def test_a_write_that_finds_no_room_names_the_file_and_leaves_nothing(tmp_path):
+    """A limit of the size of files stands for a full disk: writing fails in the middle."""
+    run = [sys.executable, "-c", LIMITED, tmp_path]
+    told = subprocess.run(run, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert told.split() == [str(tmp_path / "text"), str(tmp_path / "array")]
+    assert names(tmp_path) == set()
+
+
+def test_a_full_disk_names_the_file_that_was_to_be_written(tmp_path):
+    path = tmp_path / "record.json"
+    with pytest.raises(OSError, match=r"record\.json") as raised, atomic(path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # as write() raises it
+    assert raised.value.filename == str(path)
+    assert names(tmp_path) == set()
+
+
+def test_an_error_about_another_file_keeps_its_name(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"source\.csv"), atomic(tmp_path / "a.csv"):
+        (tmp_path / "source.csv").read_text()
+
+
+def test_a_folder_that_is_a_file_is_named(tmp_path):
+    (tmp_path / "out").touch()
+    with pytest.raises(FileExistsError, match="out"):
+        write_text(tmp_path / "out" / "record.json", "")
+
+
+def test_a_file_that_is_a_folder_is_named_and_nothing_is_left(tmp_path):
+    (tmp_path / "record.json").mkdir()
+    with pytest.raises(IsADirectoryError) as raised:
+        write_text(tmp_path / "record.json", "")
+    assert str(raised.value) == f"[Errno 21] Is a directory: '{tmp_path / 'record.json'}'"
+    assert names(tmp_path) == {"record.json"}
+
+
+def test_whether_a_file_can_be_written_is_known_before_and_leaves_only_its_folder(tmp_path):
+    path = tmp_path / "records" / "record.json"
+    check_writable(path)
+    assert names(path.parent) == set()
+    write_text(path, "old")
+    check_writable(path)
+    assert path.read_text() == "old"
+    assert names(path.parent) == {"record.json"}
+    with pytest.raises(FileExistsError, match=r"record\.json"):
+        check_writable(path / "below.json")

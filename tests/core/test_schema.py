@@ -1,0 +1,143 @@
+"""YAML and JSON files are read by one reader each, whose complaints are one line."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from nodewise.core.errors import UserError
+from nodewise.core.schema import MOST_JSON_BYTES, MOST_YAML_BYTES, NOT_YAML, load_yaml, read_yaml
+from nodewise.results.record import read_record
+from nodewise.study.config import read_config
+
+LAUGHS = "a0: &a0 [1, 2]\n" + "".join(
+    f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n" for level in range(1, 30)
+)
+MERGED_LAUGHS = "a0: &a0 {x: 1}\n" + "".join(
+    f"a{level}: &a{level} {{<<: [{', '.join([f'*a{level - 1}'] * 10)}]}}\n"
+    for level in range(1, 30)
+)
+
+WRONG = {
+    "a: 1\nb: 2\na: 3\n": "line 3: cannot be read as YAML (the key 'a' is there twice)",
+    "1: 2\n": "line 1: cannot be read as YAML (the key 1 must be text)",
+    "[1, 2]: 3\n": "line 1: cannot be read as YAML (the key [1, 2] must be text)",
+    "a: [1\n": "line 2: cannot be read as YAML (",
+    "a: \x00\n": "cannot be read as YAML (",
+    "a: " + "[" * 100_000: "line 1: cannot be read as YAML (nested deeper than the 50 levels",
+    "- " * 100_000: "line 1: cannot be read as YAML (nested deeper than the 50 levels",
+    "a: [" + "1, " * 100_000 + "1]": "line 1: cannot be read as YAML (more than the 20,000 values",
+    LAUGHS: "line 5: cannot be read as YAML (more than the 20,000 values that are allowed)",
+    MERGED_LAUGHS: "line 5: cannot be read as YAML (more than the 20,000 values",
+    "a: &a [*a]\n": "line 1: cannot be read as YAML (*a is a part of itself)",
+    "a: !!bool x\n": "line 1: cannot be read as YAML (the tag 'tag:yaml.org,2002:bool' is not",
+    '"a\\nb": 1\n': "line 1: cannot be read as YAML (the key 'a\\nb' must be printable)",
+    "--- {}\n--- {}\n": "line 2: cannot be read as YAML (expected a single document",
+    "a: " + "1" * 5000 + "\n": "cannot be read as YAML (Exceeds the limit (4300 digits)",
+}
+
+
+@pytest.mark.parametrize(
+    "read", [lambda path: read_yaml(TypeAdapter(dict[str, int]), path), read_config]
+)
+@pytest.mark.parametrize(("text", "said"), WRONG.items(), ids=range(len(WRONG)))
+def test_what_is_no_yaml_or_loses_a_key_is_told_in_one_line(tmp_path, read, text, said):
+    path = tmp_path / "registry.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path}: {said}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "read", [lambda path: read_yaml(TypeAdapter(dict[str, int]), path), read_config]
+)
+def test_a_file_that_is_not_there_is_named_once(tmp_path, read):
+    path = tmp_path / "none.yaml"
+    with pytest.raises(UserError) as caught:
+        read(path)
+    assert str(caught.value) == f"{path}: cannot be read (No such file or directory)"
+
+
+def test_keys_may_be_merged_and_read_again_elsewhere(tmp_path):
+    path = tmp_path / "merged.yaml"
+    path.write_text("one: &one {a: 1, b: 2}\ntwo: {<<: *one, b: 3}\n")
+    found = read_yaml(TypeAdapter(dict[str, dict[str, int]]), path)
+    assert found == {"one": {"a": 1, "b": 2}, "two": {"a": 1, "b": 3}}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1:30", "1:30"),
+        ("yes", "yes"),
+        ("NO", "NO"),
+        ("on", "on"),
+        ("010", "010"),
+        ("0o10", "0o10"),
+        ("0x1F", "0x1F"),
+        ("1_000", "1_000"),
+        ("2026-11-25", "2026-11-25"),
+        ("-12", -12),
+        ("1.5", 1.5),
+        ("1e3", 1000.0),
+        ("-.inf", float("-inf")),
+        ("true", True),
+        ("False", False),
+        ("~", None),
+        ("", None),
+    ],
+)
+def test_a_value_means_what_it_means_in_yaml_1_2(text, value):
+    read = load_yaml(text)
+    assert read == value
+    assert type(read) is type(value)
+
+
+@given(st.text(st.characters() | st.sampled_from("[]{}&*-:?!|>'\"#, \n"), max_size=60))
+@example("!!timestamp x")
+@example("&a {<<: *a}")
+@settings(max_examples=200, deadline=None)
+def test_any_text_is_yaml_or_refused(text):
+    try:
+        load_yaml(text)
+    except NOT_YAML as error:
+        assert str(error)
+
+
+@pytest.mark.parametrize(
+    ("read", "most"), [(read_config, MOST_YAML_BYTES), (read_record, MOST_JSON_BYTES)]
+)
+def test_a_huge_file_is_refused_unread(tmp_path, read, most):
+    path = tmp_path / "huge"
+    with path.open("wb") as file:
+        os.truncate(file.fileno(), 10**12)
+    began = time.process_time()
+    with pytest.raises(UserError) as caught:
+        read(path)
+    assert time.process_time() - began < 1
+    assert str(caught.value) == (
+        f"{path}: 1,000,000,000,000 bytes is too large, at most {most:,} are allowed"
+    )
+
+
+def test_a_device_without_end_is_refused():
+    with pytest.raises(UserError) as caught:
+        read_config(Path("/dev/zero"))
+    assert str(caught.value) == "/dev/zero: is too large, at most 1,000,000 bytes are allowed"
+
+
+def test_deeply_nested_json_is_refused(tmp_path):
+    path = tmp_path / "record.json"
+    path.write_text("[" * 1_000_000)
+    with pytest.raises(UserError, match=r"record\.json: the file: Invalid JSON: recursion limit"):
+        read_record(path)
+
+
+def test_a_refusal_is_one_line_whatever_it_names():
+    assert str(UserError("a\nb\u202e\x1b[0m.yaml: wrong")) == ("a\\nb\\u202e\\x1b[0m.yaml: wrong")

@@ -1,0 +1,79 @@
+"""Numbers as people write them, and the kinds of numbers."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodewise.core.units import KINDS, base_kind, kind_label, write_number, write_plain
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "written"),
+    [
+        (0.01234, "s", "12.3 ms"),
+        (0.0009996, "s", "1.00 ms"),
+        (0.99996, "s", "1.00 s"),
+        (7.4e-6, "s", "7.40 µs"),
+        (1234.5, "s", "1,234 s"),
+        (0, "s", "0 s"),
+        (0, "B", "0 B"),
+        (5_024_600, "B", "5.02 MB"),
+        (58_148_495.0, "B/s", "58.1 MB/s"),
+        (0.0527, "share", "5.27 %"),
+        (0.857, "accuracy", "0.857"),
+        (1.618, "×", "1.62×"),
+        (1_256_150, "", "1,256,150"),
+        (None, "s", "–"),
+        (math.nan, "s", "–"),
+        (math.inf, "×", "–"),
+    ],
+)
+def test_numbers_are_written_with_three_digits_and_a_unit(value, unit, written):
+    assert write_number(value, unit) == written
+
+
+@given(st.floats(1e-6, 1e6))
+def test_a_written_time_is_within_half_a_percent(seconds):
+    number, unit = write_number(seconds, "s").split(" ")
+    size = {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit]
+    assert float(number.replace(",", "")) * size == pytest.approx(seconds, rel=0.006)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(0.01234, "0.01234"), (8838.6, "8,839"), (9999.7, "10,000"), (-12_345.6, "-12,346"), (0, "0")],
+)
+def test_numbers_of_a_chart_are_written_without_an_exponent(value, written):
+    assert write_plain(value) == written
+
+
+def test_few_things_a_second_keep_their_digits():
+    assert [write_number(rate, "/s") for rate in (0.4, 1.6, 4335.2)] == ["0.400", "1.60", "4,335"]
+
+
+def test_an_unknown_unit_is_refused():
+    with pytest.raises(ValueError, match="unit"):
+        write_number(1, "furlongs")
+
+
+def test_a_label_says_kind_projection_and_generated_data():
+    assert kind_label("measured") == "measured"
+    assert kind_label("measured", "official") == "measured"
+    assert kind_label("measured", projected=True) == "measured step time × steps"
+    assert kind_label("emulated", "generated") == "emulated, generated data"
+    both = kind_label("measured", "generated", projected=True)
+    assert both == "measured step time × steps, generated data"
+
+
+@given(st.sampled_from(list(KINDS)), st.sampled_from(["", "mirror", "generated"]), st.booleans())
+def test_every_label_tells_its_kind(kind, origin, projected):
+    assert base_kind(kind_label(kind, origin, projected=projected)) == kind
+
+
+def test_what_is_not_a_kind_is_refused():
+    with pytest.raises(ValueError, match="guessed"):
+        kind_label("guessed")
+    with pytest.raises(ValueError, match="kind"):
+        base_kind("about 3")

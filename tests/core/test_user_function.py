@@ -1,0 +1,156 @@
+"""Specs of a user's own functions: what is allowed, and what is said of everything else."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from nodewise.core.cell import Spec
+from nodewise.core.errors import UserError
+from nodewise.core.user_function import Function, parse_spec, source_files
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def write(path: str, text: str) -> str:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text)
+    return path
+
+
+def misfit(spec: str) -> str:
+    with pytest.raises(UserError) as caught:
+        Function(parse_spec(spec))()
+    said = str(caught.value)
+    assert "\n" not in said
+    return said
+
+
+def test_a_file_s_function_is_called():
+    write("mine/some.py", "def build():\n    return 42\n")
+    assert Function(parse_spec("mine/some.py:build"))() == 42
+
+
+def test_a_module_s_function_is_called_and_the_project_folder_is_searched():
+    write("mypackage_a/__init__.py", "")
+    write("mypackage_a/inner.py", "def build():\n    return 7\n")
+    assert Function(parse_spec("mypackage_a.inner:build"))() == 7
+
+
+def test_files_beside_the_user_s_file_can_be_imported_also_while_the_function_runs():
+    write("mine/helper_b.py", "VALUE = 1\n")
+    write("mine/late_b.py", "VALUE = 10\n")
+    write(
+        "mine/some.py",
+        "import helper_b\n\ndef build():\n    import late_b\n"
+        "    return helper_b.VALUE + late_b.VALUE\n",
+    )
+    before = list(sys.path)
+    assert Function(parse_spec("mine/some.py:build"))() == 11
+    assert sys.path == before
+
+
+def test_a_file_is_kept_relative_to_the_project_so_that_a_record_can_name_it(tmp_path):
+    write("mine/some.py", "def build(): ...\n")
+    place = parse_spec(f"{tmp_path}/mine/some.py:build")
+    assert place.text == "mine/some.py:build"
+    TypeAdapter(Spec).validate_python(place.text)
+
+
+def test_a_file_outside_of_the_project_is_allowed_because_the_user_named_it(tmp_path, monkeypatch):
+    write("elsewhere/some.py", "def build():\n    return 3\n")
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    place = parse_spec("../elsewhere/some.py:build")
+    assert place.text == "../elsewhere/some.py:build"
+    assert Function(place)() == 3
+
+
+def test_no_code_of_the_user_runs_while_a_spec_is_checked():
+    write("some.py", "open('trace', 'w').close()\n\ndef build(): ...\n")
+    parse_spec("some.py:build")
+    assert not Path("trace").exists()
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("some.py", "must be path/to/file.py:function or package.module:function"),
+        ("some.py:", "must be path/to/file.py:function"),
+        (":build", "must be path/to/file.py:function"),
+        ("some.py:class", "must be path/to/file.py:function"),
+        ("some.py:a-b", "must be path/to/file.py:function"),
+        ("1module:build", "must be path/to/file.py:function"),
+        ("missing.py:build", "there is no file missing.py"),
+        ("some.txt/x:build", "'x' is not a Python file (.py)"),
+        ("no_such_module_c:build", "there is no module 'no_such_module_c'"),
+        ("some.py:other", "some.py: has no function 'other'"),
+        ("with space.py:build", "letters, digits"),
+        ("broken.py:build", "broken.py:2: not Python"),
+        ("nested.py:build", "nested.py:1: not Python ("),
+        ("some.py:constant", "there is no function 'constant'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(spec, said):
+    write("some.py", "constant = 1\n\ndef build(): ...\n")
+    write("with space.py", "def build(): ...\n")
+    write("broken.py", "def build():\nreturn 1\n")
+    write("nested.py", "(" * 100_000)
+    assert said in misfit(spec)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def build():\n    x = 1\n    return x / 0\n", "ZeroDivisionError: division by zero (m"),
+        ("import nowhere_d\n\ndef build(): ...\n", "No module named 'nowhere_d' (mine/some.py:1)"),
+        ("import sys\n\ndef build():\n    sys.exit(3)\n", "SystemExit: 3 (mine/some.py:4)"),
+        ("def build():\n    raise BaseException('no')\n", "BaseException: no (mine/some.py:2)"),
+        ("def build(size):\n    return size\n", "missing 1 required positional argument"),
+        ("import json\n\ndef build():\n    json.loads('{')\n", "(mine/some.py:4)"),
+        ("def build():\n    raise ValueError\n", "ValueError: no more is said (mine/some.py:2)"),
+        ("def build():\n    raise ValueError('a\\nb\\nc')\n", "ValueError: a (mine/some.py:2)"),
+    ],
+)
+def test_the_user_s_own_mistake_is_told_with_file_and_line(code, said):
+    write("mine/some.py", code)
+    assert said in misfit("mine/some.py:build")
+
+
+def test_a_mistake_in_a_file_beside_it_is_told_with_that_file():
+    write("mine/helper_e.py", "def f():\n    pass\n\nthis is not python\n")
+    write("mine/some.py", "import helper_e\n\ndef build(): ...\n")
+    assert f"(mine{os.sep}helper_e.py:4)" in misfit("mine/some.py:build")
+
+
+def test_the_files_of_a_spec_are_its_own_and_those_beside_it_that_it_imports():
+    write("mine/nets.py", "import layers_f\nimport numpy\nfrom mine.blocks_f import block\n")
+    write("mine/layers_f.py", "from .deep_f import deeper\n")
+    write("mine/blocks_f.py", "import nets\n")
+    write("mine/deep_f.py", "not python")
+    write("mine/other_f.py", "")
+    files = {f"mine/{name}.py" for name in ("nets", "layers_f", "blocks_f", "deep_f")}
+    assert set(source_files("mine/nets.py:build")) == files
+    assert set(source_files("mine.nets:build")) == files
+    assert source_files("nowhere_f.nets:build") == []
+    assert source_files("mine/lost.py:build") == ["mine/lost.py"]  # Snakemake says so
+    assert source_files("json.decoder:JSONDecoder")[0].endswith("json/decoder.py")
+
+
+@given(st.text(max_size=40) | st.text(max_size=20).map(lambda text: f"{text}.py:build"))
+@example("\0.py:build")
+def test_any_text_is_a_place_or_one_line(text):
+    try:
+        place = parse_spec(text)
+    except UserError as error:
+        assert str(error)
+        assert "\n" not in str(error)
+    else:
+        assert place.function.isidentifier()

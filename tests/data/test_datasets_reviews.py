@@ -1,0 +1,137 @@
+"""Reviews become the tokens that BERT reads; the rules are worked out by hand here."""
+
+import os
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import make_datasets as make
+from nodewise.data import load, prepare, shard
+from nodewise.data.formats.review_zip import _CONTROL, tokens
+
+VOCABULARY = [
+    "[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "un", "##aff", "##able", "##ff", "a", "cafe",
+    "today", "##s", "s", "it", "'", ",", ".", "!", "the", "##a", "12", "##3", "é", "中",
+]  # fmt: skip
+
+
+def read(*texts, length=12):
+    ids = tokens(list(texts), VOCABULARY, length, lambda made: None)
+    assert ids.dtype == np.uint16
+    assert ids.shape == (len(texts), length)
+    return [[VOCABULARY[number] for number in row] for row in ids.tolist()]
+
+
+def told(*pieces, length=12):
+    return ["[CLS]", *pieces, "[SEP]"] + ["[PAD]"] * (length - 2 - len(pieces))
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("unaffable", ["un", "##aff", "##able"]),  # the longest piece first, from the left
+        ("Unaffable THE", ["un", "##aff", "##able", "the"]),  # lower case
+        ("Café cafe\u0301", ["cafe", "cafe"]),  # without accents, in either writing
+        ("it's, today!", ["it", "'", "s", ",", "today", "!"]),  # punctuation stands alone
+        ("todays", ["today", "##s"]),
+        ("thex a", ["[UNK]", "a"]),  # a word that cannot be spelt is unknown as a whole
+        ("123 12 3", ["12", "##3", "12", "[UNK]"]),
+        ("a中a", ["a", "中", "a"]),  # Chinese characters stand alone
+        ("a\t\n  a\u00a0a", ["a", "a", "a"]),  # all white space is the same
+        ("", []),
+        ("a" * 300, ["[UNK]"]),  # longer than any word
+    ],
+)
+def test_the_rules_of_word_pieces(text, pieces):
+    assert read(text) == [told(*pieces)]
+
+
+def test_long_texts_are_cut_and_still_end():
+    assert read("a " * 50, length=6) == [told("a", "a", "a", "a", length=6)]
+    assert read("a a a a", length=6) == [told("a", "a", "a", "a", length=6)]
+    assert read("a a a", length=6) == [told("a", "a", "a", length=6)]
+
+
+def test_many_texts_come_out_in_their_order():
+    texts = [" ".join(["a"] * (number % 7)) for number in range(600)]
+    made = []
+    ids = tokens(texts, VOCABULARY, 9, made.append)
+    assert (ids != 0).sum(axis=1).tolist() == [2 + number % 7 for number in range(600)]
+    assert sum(made) == 600
+
+
+def test_control_characters_are_dropped_before():
+    assert "to\x12day\x05s\x7f\x9f a\tb\nc\r".translate(_CONTROL) == "todays a\tb\nc\r"
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    entry, files = make.made("review_zip")
+    files["sample/reviews.zip"] = make.zipped(
+        make.reviews(6) | {"reviews/pos/cv005.txt": b"The go\x12od FILM"}
+    )
+    entry["releases"][0]["file"] = make.file("reviews.zip", files["sample/reviews.zip"], make.URL)
+
+    def make_it(name, seed=1):
+        prepare(
+            "sample",
+            registry=make.write_registry(tmp_path / "registry.yaml", entry),
+            cache=tmp_path / "cache",
+            mirror=str(make.write_files(tmp_path / "mirror", files)),
+            source="official",
+            out=tmp_path / name,
+            seed=seed,
+        )
+        return load(tmp_path / name / "manifest.json")
+
+    return make_it
+
+
+def test_a_prepared_corpus(prepared):
+    data = prepared("out")
+    assert data.manifest.dtype == "uint16"
+    assert data.x_train.shape == (9, make.REVIEW_TOKENS)
+    assert data.x_train.dtype == np.uint16
+    assert [file.name for file in data.manifest.files] == ["reviews.zip", "vocab.txt"]
+    x = np.concatenate([data.x_train, data.x_test])
+    y = np.concatenate([data.y_train, data.y_test])
+    assert y.sum() == 6
+    found = {
+        " ".join(make.WORDS[number] for number in row): label
+        for row, label in zip(x, y, strict=True)
+    }
+    expected = {
+        " ".join(told("the", word, "film", "##s", *["."] * dots, length=8)): label
+        for label, word in enumerate(("bad", "good"))
+        for dots in range(3)  # more are cut
+    }
+    expected["[CLS] the good film [SEP] [PAD] [PAD] [PAD]"] = 1
+    assert found == expected
+    rows = [shard(9, 2, rank, seed=1) for rank in range(2)]
+    assert sorted(np.concatenate(rows).tolist()) == list(range(9))
+
+
+def test_the_same_files_give_identical_arrays(prepared, tmp_path):
+    prepared("out")
+    prepared("again", seed=2)
+    for name in ("x_train", "y_train", "x_test", "y_test"):
+        first, again = (tmp_path / out / f"{name}.npy" for out in ("out", "again"))
+        assert first.read_bytes() == again.read_bytes()
+
+
+def test_without_reviews_or_vocabulary_a_stand_in_is_drawn(tmp_path):
+    entry, files = make.made("review_zip")
+    del files["words/vocab.txt"]
+    manifest = prepare(
+        "sample",
+        registry=make.write_registry(tmp_path / "registry.yaml", entry),
+        cache=tmp_path / "cache",
+        mirror=str(make.write_files(tmp_path / "mirror", files)),
+        source="any",
+        out=tmp_path / "out",
+        seed=1,
+    )
+    assert manifest.origin == "generated"
+    assert load(tmp_path / "out" / "manifest.json").x_train.shape == (9, make.REVIEW_TOKENS)

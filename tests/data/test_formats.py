@@ -1,0 +1,358 @@
+"""Every form of release: the right examples in an order of their own, or one line: why not."""
+
+import zipfile
+
+import numpy as np
+import pytest
+
+import make_datasets as make
+from nodewise.core.errors import UserError
+from nodewise.data import load, prepare, shard
+
+
+def prepared(root, entry, files, *, source="any", name="out", seed=1, fresh=True):
+    """Prepare from a mirror that has just `files`, with an empty cache if `fresh`."""
+    mirror = make.write_files(root / f"mirror-{name}", files)
+    prepare(
+        "sample",
+        registry=make.write_registry(root / "registry.yaml", entry),
+        cache=root / (f"cache-{name}" if fresh else "cache"),
+        mirror=str(mirror),
+        source=source,
+        out=root / name,
+        seed=seed,
+    )
+    return load(root / name / "manifest.json")
+
+
+def refused(root, entry, files, **changes):
+    with pytest.raises(UserError) as caught:
+        prepared(root, entry, files, **changes)
+    assert "\n" not in str(caught.value)
+    assert not (root / "out" / "manifest.json").exists()
+    return str(caught.value)
+
+
+@pytest.fixture(params=make.PICTURES)
+def pictures(request, tmp_path):
+    return prepared(tmp_path, *make.made(request.param))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 7])
+def test_the_shards_of_every_format_are_disjoint_and_together_everything(pictures, workers):
+    examples = len(pictures.y_train)
+    rows = [shard(examples, workers, rank, seed=4) for rank in range(workers)]
+    together = np.concatenate(rows)
+    assert sorted(together) == list(range(examples))
+    read = sorted(pictures.x_train[i].tobytes() for i in together)
+    assert read == sorted(example.tobytes() for example in pictures.x_train)
+
+
+@pytest.mark.parametrize("kind", make.PICTURES)
+def test_the_same_files_give_identical_arrays_whatever_the_seed_of_the_study(kind, tmp_path):
+    entry, files = make.made(kind)
+    prepared(tmp_path, entry, files, seed=1)
+    prepared(tmp_path, entry, files, seed=2, name="again")
+    written = sorted(path.name for path in (tmp_path / "out").iterdir() if path.suffix)
+    assert len(written) == 5
+    for name in written:
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+
+# -- the binary form of CIFAR-10
+
+
+def test_cifar_binary_is_read_by_planes_and_in_order(tmp_path):
+    entry, files = make.made("cifar_binary")
+    data = prepared(tmp_path, entry, files)
+    batches = make.binary_batches()
+    first = batches["cifar-10-batches-bin/data_batch_1.bin"]
+    height, width, _ = make.COLOUR_SHAPE
+    assert data.y_train[0] == first[0]
+    for row, column, channel in ((0, 0, 0), (0, 1, 0), (1, 0, 0), (7, 5, 2), (3, 2, 1)):
+        at = 1 + channel * height * width + row * width + column
+        assert data.x_train[0, row, column, channel] == first[at]
+    fifth = batches["cifar-10-batches-bin/data_batch_5.bin"]
+    assert data.y_train[8] == fifth[0]
+    assert data.y_test.tolist() == list(
+        batches["cifar-10-batches-bin/test_batch.bin"][:: 1 + height * width * 3]
+    )
+    assert data.x_train.shape == (10, *make.COLOUR_SHAPE)
+    assert data.manifest.note is None
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"data_batch_3.bin": None}, "cifar-10-batches-bin/data_batch_3.bin: not there"),
+        ({"data_batch_3.bin": b"x" * 100}, "data_batch_3.bin: 100 bytes, expected 2 × 145"),
+        ({"test_batch.bin": b"x" * 1000}, "test_batch.bin: 1,000 bytes, expected 4 × 145"),
+        ({"more.bin": b""}, "cifar-10-batches-bin/more.bin: not expected"),
+    ],
+)
+def test_a_cifar_binary_that_is_none(tmp_path, change, told):
+    changed = {f"cifar-10-batches-bin/{name}": content for name, content in change.items()}
+    files = {n: c for n, c in (make.binary_batches() | changed).items() if c is not None}
+    packed = make.tarred(files)
+    line = refused(
+        tmp_path, make.colour_entry(make.binary_release(packed)), {"sample/binary.tar.gz": packed}
+    )
+    assert "sample: binary.tar.gz: " in line
+    assert told in line
+
+
+# -- pictures in a zip archive
+
+
+def seen(x, y):
+    """Return (part, label, number) of every picture of `make.colour`, from its colour."""
+    colours = np.asarray(x, np.float64).mean(axis=(1, 2)) / (200, 80, 40)
+    found = np.rint(colours).astype(int)
+    assert np.array_equal(found[:, 1], y)
+    return [tuple(row) for row in found.tolist()]
+
+
+def test_two_folders_are_training_and_test(tmp_path):
+    data = prepared(tmp_path, *make.made("image_zip, two folders"))
+    train, test = seen(data.x_train, data.y_train), seen(data.x_test, data.y_test)
+    assert sorted(train) == [(0, label, number) for label in range(3) for number in range(4)]
+    assert sorted(test) == [(1, label, number) for label in range(3) for number in range(2)]
+    assert train != sorted(train)  # not class by class
+    assert data.manifest.note == "smaller"
+
+
+def test_one_folder_is_split_by_the_seed_of_the_registry(tmp_path):
+    entry, files = make.made("image_zip, one folder")
+    data = prepared(tmp_path, entry, files)
+    train, test = seen(data.x_train, data.y_train), seen(data.x_test, data.y_test)
+    assert sorted(train + test) == [(0, label, number) for label in range(3) for number in range(5)]
+    other = prepared(tmp_path, entry | {"split_seed": 4}, files, name="other")
+    assert seen(other.x_test, other.y_test) != test
+    assert other.manifest.sha256 != data.manifest.sha256
+
+
+def test_the_order_of_an_archive_does_not_matter(tmp_path):
+    entry, files = make.made("image_zip, one folder")
+    first = prepared(tmp_path, entry, files)
+    turned = make.zipped(dict(reversed(make.pictures(("all",), (5,)).items())))
+    told = make.colour_entry(make.image_release(turned, "all"), train_examples=11)
+    again = prepared(tmp_path, told, {"sample/images.zip": turned}, name="turned")
+    assert again.manifest.sha256 == first.manifest.sha256
+
+
+def grey():
+    from io import BytesIO
+
+    from PIL import Image
+
+    packed = BytesIO()
+    Image.new("L", (6, 8), 100).save(packed, "JPEG")
+    return packed.getvalue()
+
+
+def claiming(side):
+    """Return a small JPEG file whose header claims `side` × `side` pixels."""
+    content = bytearray(make.jpeg((0, 0, 0)))
+    at = content.index(b"\xff\xc0") + 5
+    content[at : at + 4] = side.to_bytes(2, "big") * 2
+    return bytes(content)
+
+
+CAT = "all/cat/0002.jpg"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({CAT: make.jpeg((1, 2, 3), (8, 7, 3))}, f"{CAT}: 8×7 pixels, expected 8×6"),
+        ({CAT: make.jpeg((1, 2, 3))[:-40]}, f"{CAT}: damaged"),
+        ({CAT: b""}, f"{CAT}: not a JPEG picture"),
+        ({CAT: b"<html>"}, f"{CAT}: not a JPEG picture"),
+        ({CAT: b"\x89PNG\r\n\x1a\n" + bytes(50)}, f"{CAT}: not a JPEG picture"),
+        ({"all/cat/../../1.jpg": b""}, "all/cat/../../1.jpg: not expected"),
+        ({"all/cow/0001.jpg": make.jpeg((0, 0, 0))}, "all/cow/0001.jpg: not expected"),
+        ({"0001.jpg": make.jpeg((0, 0, 0))}, "0001.jpg: not expected"),
+        ({"all/cat/more/1.jpg": make.jpeg((0, 0, 0))}, "all/cat/more/1.jpg: not expected"),
+        ({"all/cat/0001.png": b""}, "all/cat/0001.png: not expected"),
+        ({"all/cat/0009.jpg": make.jpeg((0, 0, 0))}, "5 test examples, expected 4"),
+        ({CAT: None}, "3 test examples, expected 4"),
+        ({f"all/hen/000{i}.jpg": None for i in range(5)}, "all/hen: no such folder"),
+    ],
+)
+def test_pictures_that_cannot_be_used_are_named(tmp_path, change, told):
+    files = {n: c for n, c in (make.pictures(("all",), (5,)) | change).items() if c is not None}
+    packed = make.zipped(files)
+    entry = make.colour_entry(make.image_release(packed, "all"), train_examples=11)
+    line = refused(tmp_path, entry, {"sample/images.zip": packed})
+    assert "sample: images.zip: " in line
+    assert told in line
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+@pytest.mark.parametrize(
+    ("side", "told"), [(10_000, "10000×10000 pixels, expected 8×6"), (65_000, "damaged")]
+)
+def test_a_picture_that_is_a_bomb_is_not_decoded(tmp_path, side, told):
+    packed = make.zipped(make.pictures(("all",), (5,)) | {CAT: claiming(side)})
+    entry = make.colour_entry(make.image_release(packed, "all"), train_examples=11)
+    assert f"{CAT}: {told}" in refused(tmp_path, entry, {"sample/images.zip": packed})
+
+
+def test_a_grey_picture_gets_three_equal_colours(tmp_path):
+    packed = make.zipped(make.pictures(("all",), (5,)) | {CAT: grey()})
+    entry = make.colour_entry(make.image_release(packed, "all"), train_examples=11)
+    data = prepared(tmp_path, entry, {"sample/images.zip": packed})
+    pictures = np.concatenate([data.x_train, data.x_test])
+    assert any((picture == 100).all() for picture in pictures)
+
+
+# -- several releases of one dataset
+
+
+def both():
+    """Return an entry with an official release and another, and the files of each."""
+    binary = make.tarred(make.binary_batches())
+    images = make.pictures(("all/train", "all/test"), (4, 2))
+    drop = ["all/train/cat/0000.jpg", "all/train/dog/0000.jpg"]
+    drop += ["all/test/cat/0000.jpg", "all/test/dog/0000.jpg"]
+    packed = make.zipped({name: c for name, c in images.items() if name not in drop})
+    entry = make.colour_entry(
+        make.binary_release(binary), make.image_release(packed, "all/train", "all/test")
+    )
+    return entry, {"sample/binary.tar.gz": binary}, {"sample/images.zip": packed}
+
+
+def test_the_best_release_that_is_there_is_taken(tmp_path, caplog):
+    entry, official, other = both()
+    assert prepared(tmp_path, entry, official | other, name="both").manifest.note is None
+    data = prepared(tmp_path, entry, other)
+    assert data.manifest.note == "smaller"
+    assert data.manifest.origin == "mirror"
+    assert [file.name for file in data.manifest.files] == ["images.zip"]
+    assert "binary.tar.gz: no such file" in caplog.text
+    assert "127.0.0.1" not in caplog.text  # what is near comes before the official address
+
+
+def test_a_better_release_in_the_mirror_comes_before_a_cached_one(tmp_path):
+    entry, official, other = both()
+    assert prepared(tmp_path, entry, other, name="1", fresh=False).manifest.note == "smaller"
+    assert prepared(tmp_path, entry, official, name="2", fresh=False).manifest.note is None
+
+
+def test_official_refuses_a_release_that_is_not(tmp_path):
+    entry, official, other = both()
+    line = refused(tmp_path, entry, other, source="official")
+    assert "binary.tar.gz cannot be had" in line
+    assert "images.zip" not in line
+    data = prepared(tmp_path, entry, official | other, source="official", name="whole")
+    assert data.manifest.note is None
+
+
+def test_official_without_any_official_release(tmp_path):
+    entry, files = make.made("image_zip, one folder")
+    line = refused(tmp_path, entry, files, source="official")
+    assert "no release of it is the official content (smaller)" in line
+
+
+def test_a_damaged_release_is_passed_over_for_a_sound_one_only(tmp_path, caplog):
+    entry, official, other = both()
+    bad = {name: content[:-9] for name, content in official.items()}
+    data = prepared(tmp_path, entry, bad | other, name="passed")
+    assert data.manifest.note == "smaller"
+    assert "SHA-256" in caplog.text
+    line = refused(tmp_path, entry | {"stand_in": "objects"}, bad)
+    assert "mend or remove the bad file" in line
+    assert "images.zip cannot be had" in line
+
+
+def test_where_to_put_files_that_are_missing(tmp_path):
+    entry, files = make.made("review_zip")
+    del files["words/vocab.txt"]
+    line = refused(tmp_path, entry, files, source="official")
+    assert "words/vocab.txt cannot be had" in line
+    assert "put the files into DIR/sample and DIR/words and set NODEWISE_DATASETS=DIR" in line
+
+
+def test_nothing_is_asked_twice(tmp_path, caplog):
+    entry, _, _ = both()
+    refused(tmp_path, entry, {})
+    told = [r.getMessage() for r in caplog.records if "no such file" in r.getMessage()]
+    assert len(told) == len(set(told)) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"note": None}, "official content needs its urls"),
+        ({"folders": []}, "folders"),
+        ({"folders": ["a", "b", "c"]}, "folders"),
+        ({"folders": ["../a"]}, "folders"),
+        ({"folders": ["/a"]}, "folders"),
+    ],
+)
+def test_a_release_that_contradicts_itself(tmp_path, change, told):
+    entry, files = make.made("image_zip, one folder")
+    entry["releases"][0] |= change
+    assert told in refused(tmp_path, entry, files)
+
+
+def test_a_release_with_a_note_has_no_official_address(tmp_path):
+    entry, files = make.made("cifar_binary")
+    entry["releases"][0]["note"] = "smaller"
+    assert "so it has no urls" in refused(tmp_path, entry, files)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "told"),
+    [
+        ("image_zip, one folder", {"split_seed": None}, "split_seed: image_zip needs it"),
+        ("image_zip, one folder", {"shape": [8, 6, 1]}, "three colours"),
+        ("cifar_binary", {"shape": [8, 6, 1]}, "three colours"),
+        ("cifar_binary", {"train_examples": 11}, "five equal"),
+        ("review_zip", {"split_seed": None}, "split_seed: review_zip needs it"),
+        ("review_zip", {"shape": [2]}, "3 or more"),
+        ("review_zip", {"shape": [8, 6, 3], "dtype": "uint8"}, "number of tokens"),
+    ],
+)
+def test_an_entry_that_its_release_does_not_fit(tmp_path, kind, change, told):
+    entry, files = make.made(kind)
+    assert told in refused(tmp_path, entry | change, files)
+
+
+# -- texts: what is refused before any is tokenised
+
+
+BAD = "reviews/neg/cv001.txt"
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "told"),
+    [
+        ({BAD: b""}, make.vocabulary(), f"reviews.zip: {BAD}: is empty"),
+        ({BAD: b" \n"}, make.vocabulary(), f"reviews.zip: {BAD}: is empty"),
+        ({BAD: b"caf\xe9"}, make.vocabulary(), f"reviews.zip: {BAD}: not UTF-8 at byte 3"),
+        ({"reviews/x.txt": b"a"}, make.vocabulary(), "reviews/x.txt: not expected"),
+        ({}, make.vocabulary()[:-2], "vocab.txt: 9 entries, expected 10"),
+        ({}, make.vocabulary() + b"x\n", "vocab.txt: 11 entries, expected 10"),
+        ({}, make.vocabulary().replace(b"the", b"bad"), "vocab.txt: an entry is there twice"),
+        ({}, make.vocabulary().replace(b"[SEP]", b"[sep]"), "vocab.txt: must begin with [PAD]"),
+        ({}, b"a\n" + make.vocabulary()[:-2], "vocab.txt: must begin with [PAD]"),
+        ({}, make.vocabulary().replace(b"the", b"\xff"), "vocab.txt: not UTF-8 at byte"),
+    ],
+)
+def test_texts_that_cannot_be_used_are_named(tmp_path, change, words, told):
+    packed = make.zipped(make.reviews(6) | change)
+    files = {"sample/reviews.zip": packed, "words/vocab.txt": words}
+    assert told in refused(tmp_path, make.review_entry(packed, words), files)
+
+
+def test_a_zip_file_made_by_others_with_folders_of_their_own(tmp_path):
+    path = tmp_path / "made.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for folder in ("all/", "all/cat/", "all/dog/", "all/hen/"):
+            archive.mkdir(folder)
+        for name, content in make.pictures(("all",), (5,)).items():
+            archive.writestr(name, content)
+    packed = path.read_bytes()
+    entry = make.colour_entry(make.image_release(packed, "all"), train_examples=11)
+    assert len(prepared(tmp_path, entry, {"sample/images.zip": packed}).y_train) == 11

@@ -1,0 +1,126 @@
+"""Which examples a worker trains on, and what its pipeline makes of them."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodewise.core.cell import Cell, Extent, Local
+from nodewise.data import pipeline
+from nodewise.data.prepared import Dataset
+from nodewise.models.training import Recipe
+
+EXAMPLES, NODES, BATCH = 26, 3, 4
+STEPS = EXAMPLES // (NODES * BATCH)
+X, Y = np.arange(EXAMPLES, dtype=np.uint8)[:, None], np.arange(EXAMPLES, dtype=np.uint8)
+DATA = Dataset(None, X, Y, X, Y)
+PLAIN = Recipe(build=None, optimizer=None)
+
+
+def cell(**changes):
+    values = {
+        "study": "ntua",
+        "experiment": "steps",
+        "model": "fashion_mlp",
+        "dataset": "fashion_mnist",
+        "strategy": "multi_worker_mirrored",
+        "cluster": Local(),
+        "batch": BATCH,
+        "nodes": NODES,
+        "repeat": 0,
+        "extent": Extent(steps=2),
+        "seed": 1,
+        "time_limit_s": 60,
+    }
+    return Cell(**(values | changes))
+
+
+def seen(of, rank, epochs=1, recipe=PLAIN, warm_up=0):
+    """Return the labels of each step that worker `rank` trains, as lists."""
+    stream = pipeline.batches(of, DATA, recipe, rank, warm_up=warm_up)
+    steps = warm_up + epochs * pipeline.steps_per_epoch(of, EXAMPLES)
+    return [y.numpy().tolist() for _, y in itertools.islice(stream, steps)]
+
+
+@pytest.mark.parametrize("how", ["sharded", "unsharded"])
+def test_workers_never_train_on_the_same_example_in_one_epoch(how):
+    of = cell(input=how)
+    for epoch in range(2):
+        steps = [seen(of, rank, epochs=2)[epoch * STEPS :][:STEPS] for rank in range(NODES)]
+        trained = [example for worker in steps for step in worker for example in step]
+        assert len(trained) == len(set(trained)) == STEPS * NODES * BATCH
+
+
+@pytest.mark.parametrize("how", ["sharded", "unsharded"])
+def test_the_order_is_new_every_epoch_and_the_same_every_time(how):
+    once = seen(cell(input=how), 0, epochs=2)
+    assert once == seen(cell(input=how), 0, epochs=2)
+    assert once[:STEPS] != once[STEPS:]
+
+
+def test_warm_up_does_not_move_the_epochs():
+    assert seen(cell(), 1, warm_up=3)[3:] == seen(cell(), 1)
+
+
+@given(
+    examples=st.integers(1, 200),
+    nodes=st.integers(1, 5),
+    batch=st.integers(1, 9),
+    how=st.sampled_from(["sharded", "unsharded"]),
+)
+def test_every_step_reads_whole_batches_of_the_workers_own_examples(examples, nodes, batch, how):
+    of = cell(nodes=nodes, batch=batch, input=how)
+    if examples < nodes * batch:
+        with pytest.raises(ValueError, match="global batch"):
+            next(pipeline.orders(of, examples, 0, 0))
+        return
+    steps = pipeline.steps_per_epoch(of, examples)
+    for rank in range(nodes):
+        rows = pipeline.rows_read(of, examples, rank)
+        *warm_up, epoch = itertools.islice(pipeline.orders(of, examples, rank, steps + 1), 3)
+        assert [len(order) for order in warm_up] == [steps, 1]
+        assert epoch.shape == (steps, of.batch if how == "sharded" else of.global_batch)
+        assert len(np.unique(rows[epoch])) == epoch.size <= len(rows)
+
+
+def test_preprocessing_and_augmentation_run_on_what_is_read():
+    read = []
+
+    def note(x):
+        read.append(x.shape[0])
+        return tf.cast(x, tf.float32) / 2
+
+    recipe = Recipe(None, None, preprocess=note, augment=lambda x: x + 1)
+    x, y = next(pipeline.batches(cell(), DATA, recipe, 0, warm_up=0))
+    np.testing.assert_array_equal(x.numpy()[:, 0], y.numpy() / 2 + 1)
+
+
+def test_an_unsharded_worker_prepares_the_whole_global_batch_and_keeps_its_part():
+    sizes = []
+
+    def note(x):
+        tf.numpy_function(lambda x: sizes.append(len(x)), [x], [])
+        return x
+
+    of = cell(input="unsharded")
+    recipe = Recipe(None, None, preprocess=note)
+    parts = [next(pipeline.batches(of, DATA, recipe, rank, warm_up=0)) for rank in range(NODES)]
+    assert {len(y) for _, y in parts} == {BATCH}
+    assert set(sizes) == {NODES * BATCH}
+    assert len({int(label) for _, y in parts for label in y}) == NODES * BATCH
+
+
+def test_whole_batches_are_the_same_on_every_worker_and_are_not_cut():
+    of = cell(input="whole")
+    recipe = Recipe(None, None, augment=lambda x: tf.cast(x, tf.float32) + tf.random.uniform([]))
+    x = [next(pipeline.batches(of, DATA, recipe, rank, warm_up=0))[0] for rank in range(NODES)]
+    assert {len(part) for part in x} == {NODES * BATCH}
+    assert all((part.numpy() == x[0].numpy()).all() for part in x)
+
+
+def test_an_unsharded_worker_reads_everything():
+    assert len(pipeline.rows_read(cell(), EXAMPLES, 1)) < EXAMPLES
+    assert len(pipeline.rows_read(cell(input="unsharded"), EXAMPLES, 1)) == EXAMPLES

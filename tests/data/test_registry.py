@@ -1,0 +1,109 @@
+"""The registry says everything that is needed to trust a file, and refuses what it cannot mean."""
+
+from pathlib import Path
+
+import pytest
+
+import make_datasets
+from nodewise.core.errors import UserError
+from nodewise.data.registry import find, read_registry
+
+REGISTRY = Path(__file__).parents[2] / "data" / "datasets.yaml"
+
+
+def test_the_registry_of_the_project_is_valid():
+    entries = read_registry(REGISTRY)
+    assert set(entries) == {
+        "mnist", "fashion_mnist", "cifar10", "natural_images", "movie_reviews",
+    }  # fmt: skip
+    for name in ("mnist", "fashion_mnist"):
+        entry = entries[name]
+        assert (entry.train_examples, entry.test_examples) == (60_000, 10_000)
+        assert entry.shape == (28, 28, 1)
+        assert len(entry.classes) == 10
+        assert all(len(file.urls) > 1 for file in files(entry))
+    digests = [file.content_sha256 for entry in entries.values() for file in files(entry)]
+    assert len(set(digests)) == len(digests)
+    assert all(entry.stand_in for entry in entries.values())
+
+
+def files(entry):
+    return [file for release in entry.releases for file in release.files_needed()]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"colour": "red"}, "colour"),
+        ({"shape": [28, 28, 3]}, "shape"),
+        ({"shape": [0, 28, 1]}, "shape"),
+        ({"shape": [30_000, 30_000, 1]}, "bytes of examples"),
+        ({"shape": [28, 28, 1], "dtype": "uint16"}, "images are uint8, tokens uint16"),
+        ({"shape": [28], "dtype": "uint16"}, "one channel"),
+        ({"split_seed": -1}, "split_seed"),
+        ({"train_examples": "60"}, "train_examples"),
+        ({"train_examples": 0}, "train_examples"),
+        ({"classes": ["a", "a"]}, "same name"),
+        ({"classes": [0, 1]}, "classes"),
+        ({"releases": []}, "releases"),
+        ({"releases": [{"format": "pickle"}]}, "'pickle'"),
+        ({"releases": [{"format": "idx", "files": []}]}, "each role exactly once"),
+        ({"releases": make_datasets.entry()["releases"] * 2}, "same name"),
+        ({"stand_in": "cats"}, "stand_in"),
+        ({"title": "two\nlines"}, "title"),
+    ],
+)
+def test_a_wrong_entry_is_one_clear_line(tmp_path, change, told):
+    path = make_datasets.write_registry(tmp_path / "r.yaml", make_datasets.entry() | change)
+    with pytest.raises(UserError) as caught:
+        read_registry(path)
+    assert told in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("name", "../train.gz"),
+        ("name", "a/b.gz"),
+        ("name", ".hidden"),
+        ("name", "/etc/passwd"),
+        ("name", "a\n"),
+        ("name", "test-labels.gz"),  # the name of another file
+        ("role", "train_labels"),  # the role of another file
+        ("content_sha256", "abc"),
+        ("content_sha256", "A" * 64),
+        ("content_bytes", 0),
+        ("content_bytes", 2**31),
+        ("folder", "../x"),
+        ("urls", []),  # that would need a note
+        ("urls", ["ftp://example.org/a.gz"]),
+        ("urls", ["file:///etc/passwd"]),
+        ("urls", ["https://user:secret@example.org/a.gz"]),
+        ("urls", ["https:///a.gz"]),
+    ],
+)
+def test_a_wrong_file_is_refused(tmp_path, key, value):
+    sample = make_datasets.entry()
+    sample["releases"][0]["files"][0][key] = value
+    with pytest.raises(UserError, match="sample") as caught:
+        read_registry(make_datasets.write_registry(tmp_path / "r.yaml", sample))
+    assert "\n" not in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["a: [", "- 1", "../x: {}", "A: {}", "1: {}", "", "a: 2020-01-01"])
+def test_text_that_is_no_registry(tmp_path, text):
+    path = tmp_path / "r.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=r"r\.yaml") as caught:
+        read_registry(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_registry_and_an_unknown_dataset(tmp_path):
+    with pytest.raises(UserError, match="cannot be read"):
+        read_registry(tmp_path / "none.yaml")
+    with pytest.raises(UserError, match=r"'\.\./mnist' is no dataset .* allowed: .*mnist"):
+        find(REGISTRY, "../mnist")

@@ -1,0 +1,191 @@
+"""Which launches a calibration has, and what it writes when one gives no result."""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+import make_calibration as make
+from nodewise.core.cell import Emulated, Link, Node
+from nodewise.core.errors import UserError
+from nodewise.measure import calibrate as measuring
+from nodewise.measure.calibrate import MOST_TRIES
+from nodewise.measure.calibrate.plan import PAYLOADS, plan_launch
+from nodewise.results.calibration import read_calibration
+from nodewise.study.config import read_config
+
+CLUSTER = {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": 100}}
+
+
+def write_study(folder: Path, most=8, cluster=CLUSTER, straggler=False) -> Path:
+    extent = {"warmup_steps": 1, "steps": 4}
+    ring = {"multi_worker_mirrored": {"nodes": [2, most]}}
+    experiment = {
+        "title": "Steps",
+        "study": "ntua",
+        "models": ["fashion_cnn"],
+        "strategies": ring,
+        "batches": [32],
+        "extent": extent,
+    }
+    slow = experiment | {
+        "strategies": {"multi_worker_mirrored": {"nodes": [5]}},
+        "cluster": CLUSTER | {"slow_node": {"rank": 1, "cpu": 0.1}},
+    }
+    experiments = {"steps": experiment} | ({"slow": slow} if straggler else {})
+    study = {"name": "s", "title": "S", "cluster": cluster, "experiments": experiments}
+    path = folder / "s.yaml"
+    path.write_text(yaml.safe_dump(study))
+    return path
+
+
+@pytest.fixture
+def two_cores(monkeypatch):
+    monkeypatch.setattr(measuring.cgroup, "cores", lambda: 2)
+
+
+def calibrate(tmp_path, monkeypatch, answer, **options):
+    """Calibrate with launches that only say what `answer` says; return the plans, and the bar."""
+    plans, shares = [], []
+
+    def run(plan, logs):
+        plans.append(plan)
+        yield from answer(plan)
+
+    if answer is not None:
+        monkeypatch.setattr(measuring, "_run", run)
+    measuring.calibrate(
+        write_study(tmp_path, **options),
+        output=tmp_path / "out.json",
+        logs=tmp_path / "logs",
+        progress=shares.append,
+        on_wait=lambda: None,
+    )
+    return plans, shares
+
+
+def launched(plan):
+    (launch,) = make.calibration((plan.nodes,), repeats=1).launches
+    yield {"progress": 0.5}
+    about = {"kind": "emulated soft", "network": "a", "cpu_limit": "b"}
+    yield {"launch": launch.model_dump(mode="json"), "about": about}
+
+
+def test_every_node_count_is_launched_once_before_any_is_repeated(tmp_path, monkeypatch, two_cores):
+    plans, shares = calibrate(tmp_path, monkeypatch, launched)
+    counts = [plan.nodes for plan in plans]
+    assert sorted(counts[:8]) == sorted(counts[8:]) == list(range(1, 9))
+    assert counts[:8] != sorted(counts[:8]) and counts[:8] != counts[8:]
+    assert [plan.nodes for plan in calibrate(tmp_path, monkeypatch, launched)[0]] == counts
+    written = read_calibration(tmp_path / "out.json")
+    assert [launch.nodes for launch in written.launches] == counts
+    assert (written.status, written.kind) == ("ok", "emulated soft")
+    assert written.provenance.network == "a"
+    assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("most", "cpu", "counts"), [(4, 0.2, 4), (8, 0.5, 4), (8, 0.25, 8)])
+def test_no_more_nodes_than_the_study_has_or_the_cores_carry(
+    tmp_path, monkeypatch, two_cores, most, cpu, counts
+):
+    cluster = CLUSTER | {"node": {"cpu": cpu}}
+    plans, _ = calibrate(tmp_path, monkeypatch, launched, most=most, cluster=cluster)
+    assert {plan.nodes for plan in plans} == set(range(1, counts + 1))
+
+
+def test_a_straggler_is_calibrated_as_the_cluster_that_it_disturbs(tmp_path):
+    study = read_config(write_study(tmp_path, most=4, straggler=True))
+    cluster, most = study.emulated_cluster()
+    assert cluster.slow_node is None and most == 5
+
+
+def test_a_study_without_emulated_cells_is_told_so(tmp_path):
+    config = write_study(tmp_path, cluster={"kind": "local"})
+    assert read_config(config).emulated_cluster() is None
+    with pytest.raises(UserError, match="none of its cells is emulated"):
+        measuring.calibrate(
+            config, output=tmp_path / "c.json", logs=tmp_path, repeats=1,
+            progress=lambda share: None, on_wait=lambda: None,
+        )  # fmt: skip
+
+
+def test_a_refusal_is_a_result_with_its_reason(tmp_path, monkeypatch):
+    failure = {"reason": "no CPU cgroup", "rank": None, "log_tail": []}
+    plans, _ = calibrate(
+        tmp_path, monkeypatch, lambda plan: [{"status": "refused", "failure": failure}]
+    )
+    written = read_calibration(tmp_path / "out.json")
+    assert len(plans) == 1
+    assert (written.status, written.failure.reason) == ("refused", "no CPU cgroup")
+
+
+def test_a_machine_too_small_for_one_node_is_a_refusal(tmp_path, monkeypatch):
+    monkeypatch.setattr(measuring.cgroup, "cores", lambda: 0.1)
+    assert calibrate(tmp_path, monkeypatch, launched) == ([], [])
+    written = read_calibration(tmp_path / "out.json")
+    assert written.status == "refused"
+    assert written.failure.reason == "one node asks for 0.2 of a core, here are 0.1"
+
+
+def test_a_launch_of_a_restless_machine_is_repeated_up_to_a_limit(tmp_path, monkeypatch, two_cores):
+    tries = Counter()
+
+    def restless(plan):
+        tries[plan.nodes, plan.repeat] += 1
+        for message in launched(plan):
+            if "launch" in message and (plan.nodes == 1 or tries[plan.nodes, plan.repeat] == 1):
+                message["launch"]["conditions"]["outside"] = ["other processes"]
+            yield message
+
+    calibrate(tmp_path, monkeypatch, restless, most=3)
+    assert {n: tries[n, 0] for n in (1, 2, 3)} == {1: MOST_TRIES, 2: 2, 3: 2}
+    for launch in read_calibration(tmp_path / "out.json").launches:
+        assert len(launch.discarded) == (MOST_TRIES - 1 if launch.nodes == 1 else 1)
+        assert bool(launch.conditions.outside) == (launch.nodes == 1)
+
+
+def leave(plan, logs, log, tell):
+    """Be a launch that ends without a word."""
+    log.touch()
+    os._exit(1)
+
+
+def test_a_launch_that_ends_without_a_word_fails_the_calibration(tmp_path, monkeypatch):
+    monkeypatch.setattr(measuring, "_in_launch", leave)
+    calibrate(tmp_path, monkeypatch, None)
+    written = read_calibration(tmp_path / "out.json")
+    assert written.status == "failed"
+    assert "ended with exit code 1" in written.failure.reason
+
+
+# --- plans ---
+
+
+def test_a_plan_repeats_what_is_short_and_leaves_out_what_is_very_long():
+    fast = plan_launch(Emulated(), 8, 0, 60)
+    repeats = {(block.payload_bytes, block.collective): block.repeats for block in fast.blocks}
+    sizes = [size for size in PAYLOADS if size <= 16_000_000]
+    assert list(repeats) == [(size, way) for size in sizes for way in ("ring", "direct")]
+    assert repeats[4_000, "direct"] > repeats[4_000, "ring"] >= 20
+    assert repeats[16_000_000, "ring"] == repeats[16_000_000, "direct"] == 1
+    slow = plan_launch(Emulated(node=Node(), link=Link(rate_mbit=1)), 8, 0, 60)
+    assert {block.payload_bytes for block in slow.blocks} == {4_000, 64_000}
+    assert slow.expected_s < 60 and fast.expected_s < 60
+
+
+def test_only_two_nodes_stream_and_only_several_all_reduce():
+    alone, pair, three = (plan_launch(Emulated(), nodes, 0, 60) for nodes in (1, 2, 3))
+    assert (alone.transfer_bytes, alone.blocks) == (0, [])
+    assert pair.transfer_bytes == 37_500_000 and three.transfer_bytes == 0
+    assert pair.blocks and three.blocks
+
+
+def test_the_whole_calibration_takes_minutes():
+    def minutes(most):
+        return (
+            2 * sum(plan_launch(Emulated(), n, 0, 60).expected_s for n in range(1, most + 1)) / 60
+        )
+
+    assert minutes(8) < 8 and minutes(4) < 4

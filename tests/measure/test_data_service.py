@@ -1,0 +1,104 @@
+"""Nodes that do nothing but prepare examples feed the nodes that train."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import projects
+from nodewise.core.cell import Cell, Extent, Local
+from nodewise.data import pipeline
+from nodewise.data.prepared import Dataset
+from nodewise.models.training import Recipe
+from nodewise.results.record import read_record
+
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
+
+BLOCKS = 3
+EXAMPLES = BLOCKS * 1000 - 300  # the last block is not a whole one
+service = tf.data.experimental.service
+
+
+def fed_by(preprocessing_nodes, **changes):
+    values = {
+        "study": "horovod",
+        "experiment": "fed",
+        "model": "fashion_mlp",
+        "dataset": "fashion_mnist",
+        "strategy": "single",
+        "cluster": Local(),
+        "input": "service",
+        "preprocessing_nodes": preprocessing_nodes,
+        "batch": 50,
+        "nodes": 1,
+        "repeat": 0,
+        "extent": Extent(steps=2),
+        "seed": 1,
+        "time_limit_s": 60,
+    }
+    return Cell(**(values | changes))
+
+
+@pytest.fixture
+def address():
+    dispatcher = service.DispatchServer(service.DispatcherConfig(port=0))
+    address = dispatcher.target.split("://")[1]
+    workers = [service.WorkerServer(service.WorkerConfig(address)) for _ in range(2)]
+    yield dispatcher.target
+    del workers, dispatcher
+
+
+def saved(path, array):
+    np.save(path, array, allow_pickle=False)
+    return np.lib.format.open_memmap(path, mode="r")
+
+
+def test_every_example_arrives_with_its_label_prepared(tmp_path, address):
+    rows = np.arange(EXAMPLES)
+    x = saved(tmp_path / "x.npy", np.stack([rows, 2 * rows], 1).astype(np.uint16))
+    y = saved(tmp_path / "y.npy", (rows % 7).astype(np.uint8))
+    recipe = Recipe(None, None, preprocess=lambda x: tf.cast(x, tf.int32) + 1)
+    stream = pipeline.batches(
+        fed_by(2), Dataset(None, x, y, x, y), recipe, 0, warm_up=5, service=address
+    )
+    seen = []
+    for x, y in itertools.islice(stream, 6 * EXAMPLES // 50):
+        first, second = (x.numpy() - 1).T
+        np.testing.assert_array_equal(second, 2 * first)
+        np.testing.assert_array_equal(y, first % 7)
+        seen += first.tolist()
+    times = np.bincount(seen, minlength=EXAMPLES)
+    assert times.min() >= 1 and times.mean() == pytest.approx(6, rel=0.01)
+    assert seen[:EXAMPLES] != sorted(seen[:EXAMPLES])
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    return projects.copy(tmp_path_factory.mktemp("service") / "project")
+
+
+def test_a_cell_is_fed_by_nodes_of_their_own(project):
+    experiment = {
+        "title": "Fed by a data service",
+        "study": "horovod",
+        "models": ["fashion_mlp"],
+        "input": "service",
+        "preprocessing_nodes": 2,
+        "strategies": {"multi_worker_mirrored": {"nodes": [2]}},
+        "batches": [64],
+        "extent": {"warmup_steps": 2, "steps": 6, "split_steps": 2},
+    }
+    study = {"name": "small", "title": "Small", "cluster": {"kind": "local"}}
+    projects.write_study(project, study | {"experiments": {"fed": experiment}})
+    cell = "fed/fashion_mlp/multi_worker_mirrored/batch~64/nodes~2/repeat~0"
+    record = f"results/small/records/{cell}.json"
+    projects.snakemake(project, record)
+    measured = read_record(project / record)
+    assert measured.failure is None
+    assert len(measured.result.workers) == 2
+    for worker in measured.result.workers:
+        assert worker.shard_examples == 0
+        assert min(worker.input_us) > 0
+        # what a worker trains on comes to it over a connection
+        assert worker.bytes_received > 6 * 64 * 28 * 28 / 4

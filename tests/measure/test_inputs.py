@@ -1,0 +1,64 @@
+"""A cell trains on the data and from the weights that it names, and that its study permits."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+import make_records as make
+from nodewise.core.errors import UserError
+from nodewise.data.prepared import Manifest
+from nodewise.measure.inputs import check_inputs
+from nodewise.models.weights import Pretrained
+from nodewise.results.record import WeightsSource
+
+CELL = make.cell()
+STUDY = yaml.safe_load(Path("config/smoke.yaml").read_text())
+
+
+def manifest(**changes):
+    told = {"dataset": "fashion_mnist", "title": "Data", "origin": "mirror", "note": None}
+    return Manifest.model_construct(**told | changes)
+
+
+def weights(name="densenet121_imagenet", origin="official"):
+    return Pretrained(WeightsSource(name=name, origin=origin), None)
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Return what writes a configuration that permits a `source`."""
+
+    def write(source):
+        path = tmp_path / "smoke.yaml"
+        path.write_text(yaml.safe_dump(STUDY | {"data": {"source": source}}))
+        return path
+
+    return write
+
+
+def test_what_a_cell_names_is_taken(config):
+    check_inputs(CELL, manifest(), None, None)
+    check_inputs(CELL, manifest(), None, config("official"))
+    check_inputs(CELL, manifest(origin="generated"), None, config("any"))
+
+
+def test_other_data_and_other_weights_are_refused():
+    with pytest.raises(UserError, match="trains on fashion_mnist; the manifest is of mnist"):
+        check_inputs(CELL, manifest(dataset="mnist"), None, None)
+    with pytest.raises(UserError, match="starts from no weights, not densenet121_imagenet"):
+        check_inputs(CELL, manifest(), weights(), None)
+    pretrained = make.cell(model="densenet121", dataset="natural_images")
+    with pytest.raises(UserError, match="starts from densenet121_imagenet, not none"):
+        check_inputs(pretrained, manifest(dataset="natural_images"), None, None)
+
+
+def test_official_forbids_what_was_prepared_by_hand_or_for_another_study(config):
+    for data in (manifest(origin="generated"), manifest(note="pixels recompressed")):
+        with pytest.raises(UserError, match="forcerun prepare_dataset"):
+            check_inputs(CELL, data, None, config("official"))
+    images = manifest(dataset="natural_images")
+    pretrained = make.cell(model="densenet121", dataset="natural_images")
+    check_inputs(pretrained, images, weights(), config("official"))
+    with pytest.raises(UserError, match="forcerun prepare_weights"):
+        check_inputs(pretrained, images, weights(origin="random"), config("official"))

@@ -1,0 +1,307 @@
+"""However a cell ends, its record says so in time, nothing of it stays, and the next one succeeds.
+
+Cells on emulated nodes, run by the real commands in a copy of the project.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+import projects
+from nodewise.cluster import cgroup
+from nodewise.results.record import read_record
+from traces import (
+    GONE_WITHIN_S,
+    assert_gone,
+    needs_emulated_nodes,
+    traces,
+    workers_in_timed_steps,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.alone, needs_emulated_nodes]
+
+NODES = 3
+CELL = f"leftovers/fashion_mlp/multi_worker_mirrored/batch~32/nodes~{NODES}/repeat~0"
+RECORD = f"results/leftovers/records/{CELL}.json"
+LOGS = f"results/leftovers/logs/{CELL}"
+CALIBRATION = "results/leftovers/calibration/calibration.json"
+DATASET = "results/datasets/fashion_mnist/manifest.json"
+ENDLESS, SHORT = 1_000_000, 3
+BY_HAND = (
+    *("nodewise", "measure-cell", CELL, "--config", projects.CONFIG, "--manifest", DATASET),
+    *("--out", RECORD, "--logs", LOGS),
+)
+
+# What a user's model may do: print, and fail on one node only.
+TELLING = """
+import os as _os, json as _json
+
+_build = build
+
+
+def build():
+    rank = _json.loads(_os.environ["TF_CONFIG"])["task"]["index"]
+    print("building on node", rank, flush=True)
+    if rank == {failing}:
+        raise RuntimeError("no such layer")
+    return _build()
+"""
+
+
+def study(steps: int, time_limit_s: float) -> dict:
+    return {
+        "name": "leftovers",
+        "title": "A cell that ends in some way",
+        "cluster": {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": 100}},
+        "cell_time_limit_s": time_limit_s,
+        "experiments": {
+            "leftovers": {
+                "title": "Leftovers",
+                "study": "ntua",
+                "models": ["fashion_mlp"],
+                "strategies": {"multi_worker_mirrored": {"nodes": [NODES]}},
+                "batches": [32],
+                "extent": {"warmup_steps": 1, "steps": steps, "split_steps": 0},
+            }
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """A copy of the project with its dataset in place."""
+    project = projects.copy(tmp_path_factory.mktemp("leftovers") / "project")
+    projects.write_study(project, study(SHORT, 60))
+    projects.snakemake(project, DATASET)
+    return project
+
+
+@pytest.fixture
+def project(prepared, tmp_path):
+    """A fresh copy with an endless cell; afterwards nothing is left."""
+    project = Path(shutil.copytree(prepared, tmp_path / "project", symlinks=True))
+    declare(project, ENDLESS)
+    before = traces(str(project))
+    yield project
+    assert_nothing_left(project, before)
+
+
+@pytest.fixture
+def crashed(project, prepared):
+    """The same, of which something is going to be killed; afterwards the next run succeeds, too."""
+    before = traces(str(project))
+    yield project
+    assert_nothing_left(project, before)
+    shutil.copy(prepared / "models/fashion_mlp.py", project / "models/fashion_mlp.py")
+    declare(project, SHORT)
+    projects.snakemake(project, RECORD)
+    assert read_record(project / RECORD).status == "ok"
+    assert not [path for path in temporary(project).iterdir() if not is_snakemakes(path)]
+
+
+def assert_nothing_left(project: Path, before: dict[str, set[str]]) -> None:
+    assert_gone(before, str(project))
+    # a killed writer may leave its temporary file, which nothing reads
+    assert {name for name in hidden(project) if not name.endswith(".tmp")} <= {".lock"}
+
+
+def declare(project: Path, steps: int, time_limit_s: float = 60) -> None:
+    projects.write_study(project, study(steps, time_limit_s))
+
+
+def temporary(project: Path) -> Path:
+    """Return the folder for temporary files of what runs in `project`."""
+    folder = project.with_name("temporary")
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def is_snakemakes(path: Path) -> bool:
+    """Whether this is the empty folder that Snakemake keeps while it runs."""
+    return path.name.startswith("snakemake") and not any(path.iterdir())
+
+
+def hidden(project: Path) -> set[str]:
+    """Return the names of the hidden files among what was made."""
+    return {path.name for path in (project / "results").rglob(".*")}
+
+
+def start(project: Path, *command: str):
+    return projects.start(project, *command, TMPDIR=str(temporary(project)))
+
+
+def start_snakemake(project: Path):
+    return projects.start_snakemake(project, RECORD, TMPDIR=str(temporary(project)))
+
+
+def workers(project: Path) -> list[psutil.Process]:
+    return workers_in_timed_steps(str(project), NODES, projects.TIMEOUT_S)
+
+
+def test_a_cell_that_succeeds_leaves_nothing(project):
+    declare(project, SHORT)
+    run = start(project, *BY_HAND)
+    said = projects.finish(run)
+    assert run.returncode == 0, said
+    assert read_record(project / RECORD).status == "ok", said
+
+
+HOLD = """
+from nodewise.cluster.lock import to_itself
+with to_itself(lambda: None):
+    print("held", flush=True)
+    input()
+"""
+
+
+def test_a_cell_waits_for_another_that_is_measured_on_this_machine(project):
+    declare(project, SHORT)
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout.readline() == "held\n"
+        run = start(project, *BY_HAND)
+        said = run.stdout.readline()
+        while "waiting for it" not in said:
+            assert run.poll() is None, said
+            said += run.stdout.readline()
+        time.sleep(1)
+        assert not list(cgroup.find_base().glob(f"nodewise-{run.pid}-*"))  # no node of it yet
+        holder.communicate("\n")
+    said += projects.finish(run)
+    assert run.returncode == 0, said
+    assert read_record(project / RECORD).status == "ok", said
+
+
+def test_a_worker_that_raises_is_named_with_its_last_lines(project):
+    model = project / "models/fashion_mlp.py"
+    model.write_text(model.read_text() + TELLING.format(failing=1))
+    run = start(project, *BY_HAND)
+    said = projects.finish(run)
+    assert run.returncode == 0, said
+    failure = read_record(project / RECORD).failure
+    assert failure.rank == 1
+    assert failure.reason == "rank 1: RuntimeError: no such layer"
+    assert "building on node 1" in failure.log_tail
+    assert failure.log_tail[-1] == "RuntimeError: no such layer"
+
+
+def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(crashed):
+    model = crashed / "models/fashion_mlp.py"
+    model.write_text(model.read_text() + TELLING.format(failing=None))
+    run = start(crashed, *BY_HAND)
+    killed = workers(crashed)[2]
+    killed.kill()
+    began = time.monotonic()
+    said = projects.finish(run)
+    assert time.monotonic() - began < 15
+    assert run.returncode == 0, said
+    record = read_record(crashed / RECORD)
+    assert record.status == "failed"
+    assert record.failure.rank == 2
+    assert record.failure.reason == "rank 2: killed by SIGKILL"
+    assert "building on node 2" in record.failure.log_tail
+
+
+def test_a_stopped_worker_does_not_stop_the_clock(project):
+    limit_s = 12
+    declare(project, ENDLESS, limit_s)
+    run = start(project, *BY_HAND)
+    stopped = workers(project)[1]
+    stopped.suspend()
+    began = time.monotonic()
+    said = projects.finish(run)
+    assert time.monotonic() - began < limit_s
+    assert run.returncode == 0, said
+    failure = read_record(project / RECORD).failure
+    # TensorFlow looks after its peers twice a minute; it may be the first to miss the stopped one
+    stopped_for = r"worker 1 stopped answering for \d+ s"
+    missed = rf"{stopped_for} \(the others waited for it\)"
+    assert re.fullmatch(f"{missed}|not finished within {limit_s} s: {stopped_for}", failure.reason)
+    assert not stopped.is_running()
+
+
+def test_a_killed_launcher_takes_everything_along(crashed):
+    run = start(crashed, *BY_HAND)
+    workers(crashed)
+    run.kill()
+    run.communicate(timeout=GONE_WITHIN_S)  # the workers held its output open
+    assert not (crashed / RECORD).exists()
+
+
+def test_a_killed_snakemake_takes_everything_along(crashed):
+    run = start_snakemake(crashed)
+    workers(crashed)
+    run.kill()
+    run.communicate(timeout=GONE_WITHIN_S)
+    assert not (crashed / RECORD).exists()
+    projects.snakemake(crashed, "--unlock")
+
+
+def test_ctrl_c_ends_a_launcher_that_hangs_and_all_of_its_cell(crashed):
+    command = ("snakemake", "--configfile", projects.CONFIG, "--cores", "all", RECORD)
+    run = start(crashed, "setsid", *command)  # a process group of its own, as in a terminal
+    forkserver = workers(crashed)[0].parent()
+    forkserver.parent().suspend()
+    os.killpg(run.pid, signal.SIGINT)
+    run.communicate(timeout=20)
+    assert not (crashed / RECORD).exists()
+
+
+def test_a_killed_snakemake_takes_its_calibration_along(crashed):
+    run = projects.start_snakemake(crashed, CALIBRATION, TMPDIR=str(temporary(crashed)))
+    deadline = time.monotonic() + projects.TIMEOUT_S
+    while not list((crashed / "results/leftovers/logs/calibration").rglob("rank~0.log")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    run.kill()
+    run.communicate(timeout=GONE_WITHIN_S)
+    assert not (crashed / CALIBRATION).exists()
+    projects.snakemake(crashed, "--unlock")
+
+
+def test_a_full_disk_is_one_clear_line(project):
+    declare(project, SHORT)
+    run = start_on_a_full_disk(project, *BY_HAND)
+    said = projects.finish(run)
+    assert run.returncode == 2, said
+    assert said.splitlines()[-2:] == [f"nodewise: {RECORD}: No space left on device", FILLING]
+    assert "Traceback" not in said
+
+
+def test_a_full_disk_for_record_and_log_fails_the_run_and_leaves_no_record(crashed):
+    declare(crashed, SHORT)
+    command = ("snakemake", "--configfile", projects.CONFIG, "--cores", "all", RECORD)
+    run = start_on_a_full_disk(crashed, *command)
+    said = projects.finish(run)
+    assert run.returncode == 1, said
+    assert said.splitlines()[-1] == FILLING
+
+
+FILLING = "results/leftovers/filling"
+FULL_DISK = f"""
+mkdir -p results/leftovers
+mount -t tmpfs -o size=64k none results/leftovers
+cat /dev/zero > {FILLING} 2> /dev/null
+"$@"
+code=$?
+find results/leftovers -type f -not -path '*/logs/*'
+exit $code
+"""
+
+
+def start_on_a_full_disk(project: Path, *command: str):
+    """Run `command` where the study's folder is a full disk; then list its files, but for logs.
+
+    The disk is one of memory, and only this child sees it.
+    """
+    alone = ("unshare", "--mount") if os.getuid() == 0 else ("unshare", "--mount", "-r")
+    return start(project, *alone, "sh", "-c", FULL_DISK, "sh", *command)

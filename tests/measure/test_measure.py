@@ -1,0 +1,138 @@
+"""One cell by hand, as a user would: the templates as they are, in a copy of the project."""
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import projects
+from nodewise.cluster import lock
+from nodewise.results.record import Failure, read_record
+
+pytestmark = pytest.mark.alone
+
+MODEL, DATA = "models/templates/own_model.py:build", "data/templates/own_data.py:load"
+OWN = f"--model {MODEL} --dataset {DATA}"
+RECORDS = Path("results/by_hand/records")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    return projects.copy(tmp_path_factory.mktemp("by_hand") / "project")
+
+
+def measure(project, options: str) -> tuple[int, str]:
+    run = projects.start(project, "nodewise", "measure", *options.split())
+    said = projects.finish(run)
+    return run.returncode, said
+
+
+def test_the_templates_learn_on_two_nodes_and_leave_a_record(project):
+    how = "--strategy multi_worker_mirrored --nodes 2 --batch 32 --epochs 3"
+    code, said = measure(project, f"{OWN} {how}")
+    assert code == 0, said
+    cells = project / RECORDS / "by_hand_3_epochs"
+    (path,) = cells.glob("own_own_model_*/multi_worker_mirrored/batch~32/nodes~2/repeat~0.json")
+    record = read_record(path)
+    assert record.result is not None
+    assert record.result.test.accuracy > 0.9
+    assert (record.cell.build, record.cell.load) == (MODEL, DATA)
+    assert record.data is not None
+    assert (record.data.origin, record.data.train_examples) == ("own", 3000)
+    assert record.provenance.command.startswith("nodewise measure --strategy multi_worker_mirrored")
+    assert str(project) not in path.read_text()
+    for word in ("measured", "own", "examples per second", "test accuracy", "compute"):
+        assert word in said
+
+
+@pytest.mark.slow
+def test_measuring_again_keeps_the_earlier_record(project):
+    for _ in range(2):
+        code, said = measure(project, f"{OWN} --strategy single --nodes 1 --batch 64 --steps 4")
+        assert code == 0, said
+    cells = project / RECORDS / "by_hand_4_steps"
+    (folder,) = cells.glob("own_own_model_*/single/batch~64/nodes~1")
+    assert sorted(path.name for path in folder.iterdir()) == ["repeat~0.json", "repeat~1.json"]
+    assert read_record(folder / "repeat~1.json").cell.repeat == 1
+
+
+@pytest.mark.slow
+def test_the_wait_for_another_study_is_not_the_cells_time(project):
+    how = "--strategy single --nodes 1 --batch 64 --steps 4 --out waited.json"
+    with lock.to_itself(lambda: None):
+        run = projects.start(project, "nodewise", "measure", *f"{OWN} {how}".split())
+        while "waiting for it" not in (line := run.stdout.readline()):
+            assert line, run.wait()
+        time.sleep(0.2)
+        released = datetime.now(UTC)
+    said = projects.finish(run)
+    assert run.returncode == 0, said
+    assert read_record(project / "waited.json").started_at >= released
+
+
+def failure_of(project, name: str) -> tuple[Failure, str]:
+    """Train the model of `name`.py, which fails; return what its record and the command say."""
+    what = f"--model {name}.py:build --dataset {DATA} --out {name}.json"
+    code, said = measure(project, f"{what} --strategy single --nodes 1 --batch 8 --steps 9")
+    assert code == 1, said
+    record = read_record(project / f"{name}.json")
+    assert record.status == "failed"
+    assert record.failure is not None
+    return record.failure, said
+
+
+@pytest.mark.slow
+def test_a_cell_that_fails_is_recorded_and_exit_code_1(project):
+    (project / "wrong.py").write_text(
+        "import keras\n\ndef build():\n"
+        "    return keras.Sequential([keras.Input((9, 9, 3)), keras.layers.Flatten()])\n"
+    )
+    failure, said = failure_of(project, "wrong")
+    assert "takes examples of shape 9×9×3" in failure.reason
+    assert failure.reason in said
+
+
+@pytest.mark.slow
+def test_a_model_that_the_strategy_cannot_train_is_refused_with_the_reason(project):
+    how = "--strategy tensor_parallel --nodes 2 --batch 8 --out refused.json"
+    code, said = measure(project, f"{OWN} {how}")
+    assert code == 1, said
+    record = read_record(project / "refused.json")
+    assert (record.status, record.failure.rank) == ("refused", None)
+    reason = "has no two dense layers in a row that could be split"
+    assert record.failure.reason.endswith(reason)
+    assert f"refused.json: refused: {record.failure.reason}" in said
+
+
+def test_data_that_cannot_be_loaded_is_the_user_s_mistake(project):
+    (project / "no_data.py").write_text("def load():\n    open('nowhere.npz')\n")
+    what = f"--model {MODEL} --dataset no_data.py:load"
+    code, said = measure(project, f"{what} --strategy single --nodes 1 --batch 8")
+    assert code == 2
+    assert "no_data.py:load: FileNotFoundError" in said
+    assert "(no_data.py:2)" in said
+    assert "Traceback" not in said
+
+
+def test_a_batch_larger_than_the_data_is_the_user_s_mistake(project):
+    how = "--strategy multi_worker_mirrored --nodes 2 --batch 2000"
+    code, said = measure(project, f"{OWN} {how}")
+    assert code == 2
+    assert "--batch 2000: a step of 2 nodes takes 4000 examples" in said
+
+
+@pytest.mark.slow
+def test_a_training_that_diverges_is_recorded_as_failed(project):
+    (project / "hot.py").write_text(
+        "import keras\n\ndef build():\n"
+        "    net = [keras.Input((12, 12, 1)), keras.layers.Flatten(), keras.layers.Dense(9)]\n"
+        "    model = keras.Sequential([*net, keras.layers.Dense(3)])\n"
+        "    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)\n"
+        "    model.compile(keras.optimizers.SGD(1e20), loss)\n"
+        "    return model\n"
+    )
+    failure, said = failure_of(project, "hot")
+    assert failure.rank is None
+    assert failure.reason == "the training diverged: a loss of nan"
+    assert "Traceback" not in said

@@ -1,0 +1,20 @@
+"""How long a silent peer is waited for: a slow step of a slow node is no stuck one."""
+
+from types import SimpleNamespace
+
+import pytest
+
+import make_records as make
+from nodewise.measure import worker
+from nodewise.models.training import Recipe
+
+
+@pytest.mark.parametrize(("limit_s", "patience_s"), [(60, 60), (900, 180), (7200, 1440)])
+def test_a_peer_may_be_silent_for_as_long_as_a_step_of_a_cell_that_ends_in_time(
+    limit_s, patience_s
+):
+    cell = make.cell(n=2, time_limit_s=limit_s)
+    recipe, cluster = Recipe(build=None, optimizer=None), SimpleNamespace(addresses=list)
+    data = SimpleNamespace(y_train=range(640))
+    job = worker._job(cell, cluster, data, recipe, 1, weights=None)
+    assert job.patience_s == patience_s

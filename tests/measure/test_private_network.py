@@ -1,0 +1,87 @@
+"""A cell's servers are out of reach: its processes live in a network of their own."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.alone
+
+CODE = """
+import ctypes, encodings.idna, fcntl, os, pathlib, socket, sys
+from nodewise.cluster.namespace import enter_private_network
+from nodewise.measure.traffic import traffic
+
+if len(sys.argv) > 1:
+    os.setgroups([])
+    os.setgid(int(sys.argv[1]))
+    os.setuid(int(sys.argv[1]))
+    PR_SET_DUMPABLE = 4  # a process that changed its user may not write its own /proc files
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1)
+outside = os.readlink("/proc/self/ns/net")
+enter_private_network()
+assert os.readlink("/proc/self/ns/net") != outside
+lines = pathlib.Path("/proc/self/net/dev").read_text().splitlines()[2:]
+assert [line.split(":")[0].strip() for line in lines] == ["lo"], lines
+
+server = socket.create_server(("0.0.0.0", 2222))
+client = socket.create_connection(("127.0.0.1", 2222))
+peer, _ = server.accept()
+before = traffic()
+client.sendall(b"x" * 1000)
+peer.sendall(b"y" * 234)
+received = b""
+while len(received) < 1000:
+    received += peer.recv(1000)
+assert len(client.recv(234, socket.MSG_WAITALL)) == 234
+after = traffic()
+assert (after.sent - before.sent, after.received - before.received) == (1234, 1234)
+print("fine", os.getuid())
+"""
+
+
+def run_as(*user):
+    return subprocess.run(
+        [sys.executable, "-c", CODE, *user],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_network_is_private_and_its_bytes_are_counted():
+    done = run_as()
+    assert done.stdout == f"fine {os.getuid()}\n", done.stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can try what another user may do")
+def test_an_ordinary_user_gets_one_too():
+    """Inside the namespace the user is root, which keeps the right to enter it across an exec."""
+    done = run_as("65534")
+    assert done.stdout == "fine 0\n", done.stderr
+
+
+HALF_WAY = """
+import os
+from nodewise.cluster import namespace
+
+def half_way():
+    enter()
+    raise PermissionError(1, "the rest is forbidden")
+
+enter, namespace._enter = namespace._enter, half_way
+os.environ[namespace.SHARED_NETWORK] = "yes"
+outside = os.readlink("/proc/self/ns/net"), os.readlink("/proc/self/ns/user")
+assert not namespace.enter_network()
+assert (os.readlink("/proc/self/ns/net"), os.readlink("/proc/self/ns/user")) == outside
+print("fine")
+"""
+
+
+def test_a_network_that_cannot_be_set_up_is_not_entered():
+    done = subprocess.run(
+        [sys.executable, "-c", HALF_WAY], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "fine\n", done.stderr

@@ -1,0 +1,86 @@
+"""A block is outside the gates if, and only if, the machine was not what it should be."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import make_records as make
+from nodewise.measure import quiet_machine
+from nodewise.results import quiet_thresholds
+from nodewise.results.record import Conditions, NodeUsage
+
+NOTHING = dict.fromkeys(NodeUsage.model_fields, 0)
+
+
+def failed(shares=(), cores=2.0, **changes):
+    seen = Conditions.model_validate(make.conditions(10, **changes))
+    return quiet_thresholds.failed(seen, shares, cores=cores, host_cores=2)
+
+
+def node(cpu_s):
+    return NOTHING | {"cpu_s": cpu_s}
+
+
+def test_a_quiet_machine_passes():
+    assert failed() == []
+    assert failed(shares=[0.2, 0.2], nodes=[node(2.05), node(0.1)]) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"reference_after_us": 6200}, "the reference step took 13 % more after the block"),
+        ({"reference_after_us": 4800}, "the reference step took 13 % less after the block"),
+        ({"stolen_s": 0.5}, "the hypervisor took 2 % of the cores' time (steal time)"),
+        ({"foreign_cpu_s": 3.0}, "other processes used 15 % of the cores' time"),
+        ({"nodes": [node(2.0), node(3.0)]}, "node 1 used 0.300 of a core instead of 0.2"),
+    ],
+)
+def test_each_gate_names_what_failed_it(changes, said):
+    (reason,) = failed(shares=[0.2, 0.2] if "nodes" in changes else [], **changes)
+    assert reason.startswith(said)
+
+
+@given(st.floats(0, 100), st.integers(1, 64))
+def test_foreign_load_is_judged_by_the_whole_machine(foreign_cpu_s, cores):
+    outside = bool(failed(foreign_cpu_s=foreign_cpu_s, cores=cores))
+    assert outside == (foreign_cpu_s > quiet_thresholds.FOREIGN * 10 * cores)
+
+
+class Idle:
+    """A cluster of which nothing is limited."""
+
+    shares = ()
+
+    def usage(self):
+        return []
+
+
+def watched(monkeypatch, **spent):
+    """Return what is outside the gates after 10 s on 2 cores of a host of 64."""
+    at = {"at_s": 0.0, "busy_s": 0.0, "stolen_s": 0.0, "own_s": 0.0}
+    readings = iter(
+        [quiet_machine._Machine(**at), quiet_machine._Machine(**at | {"at_s": 10.0} | spent)]
+    )
+    monkeypatch.setattr(quiet_machine, "_machine", lambda: next(readings))
+    monkeypatch.setattr(quiet_machine, "reference_us", lambda: 5500)
+    monkeypatch.setattr("nodewise.cluster.cgroup.cores", lambda: 2.0)
+    monkeypatch.setattr("psutil.cpu_count", lambda: 64)
+    return quiet_machine.Watch(Idle()).conditions().outside
+
+
+def test_foreign_load_is_judged_by_the_cores_that_a_container_has(monkeypatch):
+    assert watched(monkeypatch, busy_s=10.0) == ["other processes used 50 % of the cores' time"]
+    assert watched(monkeypatch, busy_s=10.0, own_s=9.0) == []
+
+
+def test_what_the_host_took_is_judged_by_all_cores_of_the_machine(monkeypatch):
+    assert watched(monkeypatch, stolen_s=6.0) == []
+    said = "the hypervisor took 10 % of the cores' time (steal time)"
+    assert watched(monkeypatch, stolen_s=64.0) == [said]
+
+
+def test_usage_between_two_readings_is_never_negative():
+    earlier = NodeUsage.model_validate(node(3.0))
+    assert (NodeUsage.model_validate(node(2.0)) - earlier).cpu_s == 0
+    assert (NodeUsage.model_validate(node(5.0)) - earlier).cpu_s == 2

@@ -1,0 +1,814 @@
+"""`nodewise fit`, `predict` and `optimum`: curves that were measured elsewhere."""
+
+import json
+import re
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from nodewise import cli
+from nodewise.core.errors import UserError
+from nodewise.predict import fit
+from nodewise.predict.ask import (
+    Asked,
+    optimum_rows,
+    parse_nodes,
+    prediction_rows,
+    predictions_table,
+)
+from nodewise.predict.curves import LAW_OF, points_of
+from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit
+from nodewise.predict.optimum import OBJECTIVES
+from nodewise.results.curves import Measurements
+from nodewise.results.importers.user_csv import read_measurements
+
+HEADER = "curve,nodes,batch_per_worker,step_time_s"
+TEMPLATE = Path("data/templates/measurements.csv")
+PAYLOAD, LATENCY, BETA, EXAMPLE_S = 4e6, 2e-4, 1e-8, 1e-3  # a ring on 100 MB/s
+
+
+def ring_s(nodes: float, batch: float, payload: float = PAYLOAD) -> float:
+    """Return what a step takes by the ring's law."""
+    exchange = 2 * (nodes - 1) * LATENCY + 2 * (nodes - 1) / nodes * payload * BETA
+    return EXAMPLE_S * batch + exchange
+
+
+def csv_of(*rows: str, header: str = HEADER) -> str:
+    return "\n".join((header, *rows)) + "\n"
+
+
+def ring_rows(nodes=(1, 2, 3, 4), batches=(32, 64, 128), curve="mine") -> list[str]:
+    return [f"{curve},{n},{b},{ring_s(n, b)!r},{PAYLOAD:.0f}" for b in batches for n in nodes]
+
+
+def read(tmp_path: Path, text: str | bytes) -> Measurements:
+    path = tmp_path / "measurements.csv"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_measurements(path)
+
+
+def fitted(tmp_path: Path, text: str, draws: int = 60) -> FitFile:
+    return fit_measurements(read(tmp_path, text), draws=draws)
+
+
+@pytest.fixture(scope="module")
+def ring(tmp_path_factory) -> FitFile:
+    text = csv_of(*ring_rows(), header=f"{HEADER},payload_bytes")
+    return fitted(tmp_path_factory.mktemp("ring"), text)
+
+
+def refused(tmp_path: Path, text: str | bytes) -> str:
+    """Return what is said of a file that cannot be read: one line that begins with its path."""
+    with pytest.raises(UserError) as caught:
+        read(tmp_path, text)
+    said = str(caught.value)
+    assert said.isprintable()
+    start = f"{tmp_path / 'measurements.csv'}: "
+    assert said.startswith(start)
+    return said.removeprefix(start)
+
+
+# what is read
+
+
+def test_times_of_steps_samples_and_epochs_say_the_same(tmp_path):
+    by_step = read(tmp_path, csv_of("a,2,64,0.5"))
+    by_samples = read(
+        tmp_path, csv_of("a,2,64,256", header=HEADER.replace("step_time_s", "samples_per_s"))
+    )
+    header = HEADER.replace("step_time_s", "epoch_time_s,examples")
+    by_epoch = read(tmp_path, csv_of("a,2,64,500,128000", header=header))
+    times = [m.curves[0].measured[0].step_time for m in (by_step, by_samples, by_epoch)]
+    assert times == pytest.approx([0.5, 0.5, 0.5])
+
+
+def test_the_first_of_several_times_counts_and_a_row_needs_only_one(tmp_path):
+    header = "curve,nodes,batch_per_worker,epoch_time_s,samples_per_s,step_time_s,examples"
+    text = csv_of("a,1,10,,,2.0,", "a,2,10,,10,,", "a,4,10,9,40,3.0,100", header=header)
+    measured = read(tmp_path, text).curves[0].measured
+    assert [point.step_time for point in measured] == pytest.approx([2.0, 2.0, 3.0])
+
+
+def test_repeats_are_one_point_with_their_median_and_their_spread(tmp_path):
+    rows = [f"a,1,64,{t},{r}" for r, t in enumerate((0.10, 0.30, 0.12))]
+    curve = read(tmp_path, csv_of(*rows, "a,2,64,0.2,0", header=f"{HEADER},repeat")).curves[0]
+    one, two = curve.measured
+    assert (one.nodes, one.step_time, one.repeats) == (1, pytest.approx(0.12), 3)
+    spread = np.std(np.log([0.10, 0.30, 0.12]), ddof=1)
+    assert one.noise == pytest.approx(spread * np.sqrt(np.pi / (6 + np.pi - 2)))
+    assert (two.repeats, two.noise) == (1, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeff" + csv_of("a,1,64,0.5"),
+        csv_of("a,1,64,0.5").replace(",", ";"),
+        csv_of("a,1,64,0.5").replace(",", "\t"),
+        csv_of("a,1,64,0.5").replace("\n", "\r\n"),
+        "\n" + csv_of("", " a , 1.0 , 64 ,+5e-1", "", ",,,"),
+        csv_of("a,1,64,.5,", header=f"{HEADER},"),
+        'batch_per_worker,"step_time_s",nodes,curve\n64,0.5,1,"a"',
+    ],
+)
+def test_spreadsheets_write_in_many_ways(tmp_path, text):
+    (curve,) = read(tmp_path, text).curves
+    (point,) = curve.measured
+    assert (curve.name, point.nodes, point.batch_per_worker, point.step_time) == ("a", 1, 64, 0.5)
+
+
+def test_other_columns_are_left_alone_and_named(tmp_path):
+    found = read(tmp_path, csv_of("a,1,64,0.5,x,y", header=f"{HEADER},gpu,date of run"))
+    assert found.notes == ("columns not used: gpu, 'date of run'",)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("ring", "ring"),
+        ("Ring all-reduce", "ring"),
+        ("halving-doubling", "halving_doubling"),
+        ("tree_allreduce", "tree"),
+        ("Parameter server", "parameter_server"),
+        ("NONE", "none"),
+    ],
+)
+def test_collectives_by_the_names_that_people_write(tmp_path, said, meant):
+    found = read(tmp_path, csv_of(f"a,1,64,0.5,{said}", header=f"{HEADER},collective"))
+    assert found.curves[0].collective == meant
+
+
+def test_curves_share_a_link_only_if_they_say_so(tmp_path):
+    header = f"{HEADER},payload_bytes,cluster,collective"
+    rows = ["a,1,8,1,5,x,ring", "b,1,8,1,5,x,ring", "c,1,8,1,5,x,star", "d,1,8,1,5,,"]
+    found = read(tmp_path, csv_of(*rows, "x,1,8,1,5,,", header=header))
+    together = [[curve.name for curve in group] for group in found.groups()]
+    assert together == [["a", "b"], ["c"], ["d"], ["x"]]
+    points = points_of(found.groups()[0])
+    assert (points.model.tolist(), points.link.tolist()) == (["a", "b"], ["x", "x"])
+
+
+@pytest.mark.parametrize(
+    ("said", "together"),
+    [
+        (["", "star"], [["a", "b"]]),  # somebody said what the cluster does
+        (["", ""], [["a", "b"]]),
+        (["", "star", "ring"], [["a", "c"], ["b"]]),  # two things: what is usual, then
+    ],
+)
+def test_who_did_not_say_its_collective_has_that_of_its_cluster(tmp_path, said, together):
+    header = f"{HEADER},payload_bytes,cluster,collective"
+    rows = [f"{name},1,8,1,5,x,{each}" for name, each in zip("abc", said, strict=False)]
+    found = read(tmp_path, csv_of(*rows, header=header))
+    assert [[curve.name for curve in group] for group in found.groups()] == together
+
+
+def test_without_a_payload_nothing_is_shared(tmp_path):
+    text = csv_of("a,1,8,1,x,5", "b,1,8,1,x,", header=f"{HEADER},cluster,payload_bytes")
+    found = read(tmp_path, text)
+    assert [len(group) for group in found.groups()] == [1, 1]
+    assert "no payload_bytes given: shares nothing with other curves of its cluster" in (
+        found.curves[1].notes
+    )
+
+
+def test_the_template_is_read_whole():
+    found = read_measurements(TEMPLATE)
+    assert [(curve.name, curve.cluster) for curve in found.curves] == [
+        ("cifar10_cnn", "ntua"),
+        ("fashion_cnn", "ntua"),
+    ]
+    assert found.notes == ()
+
+
+# what is refused
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("a,0,64,0.5", "row 3, column nodes: must be a whole number from 1 to 65536, not 0"),
+        ("a,2.5,64,0.5", "row 3, column nodes: must be a whole number"),
+        ("a,-1,64,0.5", "row 3, column nodes: must be a whole number"),
+        ("a,two,64,0.5", "row 3, column nodes: must be a whole number from 1 to 65536, not 'two'"),
+        ("a,1,0,0.5", "row 3, column batch_per_worker: must be"),
+        (
+            "a,1,64,-0.5",
+            "row 3, column step_time_s: must be a number from 1e-09 to 1e+09, not -0.5",
+        ),
+        ("a,1,64,0", "row 3, column step_time_s: must be"),
+        ("a,1,64,nan", "row 3, column step_time_s: must be"),
+        ("a,1,64,inf", "row 3, column step_time_s: must be"),
+        ("a,1,64,1e999", "row 3, column step_time_s: must be"),
+        ("a,1,64,1_0", "row 3, column step_time_s: must be"),
+        ("a,1,64,0x1", "row 3, column step_time_s: must be"),
+        ("a,1,64,12 ms", "row 3, column step_time_s: must be"),
+        ('a,1,64,"0,5"', "not '0,5'; write decimals with a point"),
+        ("a,1,64,", "row 3, column step_time_s: is empty"),
+        ("a,,64,0.5", "row 3, column nodes: is empty"),
+        (",1,64,0.5", "row 3, column curve: is empty"),
+        ("a,1,64", "row 3: has 3 values for 4 columns"),
+        ("a,1,64,0.5,7", "row 3: has 5 values for 4 columns"),
+        ('"a\nb",1,64,0.5', "row 4, column curve: must be one short line of text"),
+        (f"{'a' * 300},1,64,0.5", "row 3, column curve: must be one short line of text"),
+        ("a\x1b[31m,1,64,0.5", "row 3, column curve: must be one short line of text"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_row_and_column(tmp_path, row, said):
+    assert said in refused(tmp_path, csv_of("a,1,64,0.5", row))
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "said"),
+    [
+        ("payload_bytes", ("0",), "row 2, column payload_bytes: must be a number from 1"),
+        ("payload_bytes", ("5", "6"), "row 3, column payload_bytes: must be the same in all rows"),
+        ("collective", ("rings",), "row 2, column collective: must be one of ring, halving_doub"),
+        ("collective", ("ring", "", "star"), "row 4, column collective: must be the same in all"),
+        ("cluster", ("x", "y"), "row 3, column cluster: must be the same in all rows of a curve"),
+        ("examples", ("1", "2"), "row 3, column examples: must be the same in all rows"),
+        ("compute_s", ("-1",), "row 2, column compute_s: must be a number from 0"),
+        (
+            "compute_s",
+            ("100",),
+            "row 2, column compute_s: 100 s is more than the whole step, 0.5 s",
+        ),
+    ],
+)
+def test_optional_columns_are_checked_as_well(tmp_path, column, values, said):
+    rows = [f"a,{n},64,0.5,{value}" for n, value in enumerate(values, 1)]
+    assert refused(tmp_path, csv_of(*rows, header=f"{HEADER},{column}")).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        (
+            "curve,nodes,batch_per_worker",
+            "must name columns curve, nodes, batch_per_worker and one",
+        ),
+        ("name,gpus,batch,time", "must name columns curve, nodes, batch_per_worker and one of"),
+        (
+            "curve,nodes,batch_per_worker,step_time_ms",
+            "column step_time_ms is not known; is it step",
+        ),
+        ("curve,node,batch_per_worker,step_time_s", "column node is not known; is it nodes?"),
+        ("Curve,nodes,batch_per_worker,step_time_s", "column Curve is not known; is it curve?"),
+        (f"{HEADER},payload_byte", "column payload_byte is not known; is it payload_bytes?"),
+        (f"{HEADER},nodes", "column nodes is there twice"),
+    ],
+)
+def test_a_wrong_header_is_told(tmp_path, header, said):
+    row = ",".join("1" for _ in header.split(","))
+    assert refused(tmp_path, csv_of(row, header=header)).startswith(f"row 1: {said}")
+
+
+def test_epochs_of_unknown_length_beside_what_needs_seconds(tmp_path):
+    header = "curve,nodes,batch_per_worker,step_time_s,epoch_time_s,compute_s"
+    mixed = csv_of("a,1,8,1,,", "a,2,8,,9,", header=header)
+    assert refused(tmp_path, mixed).startswith("row 3, column examples: is needed beside epoch")
+    parts = csv_of("a,1,8,,9,1", header=header)
+    assert refused(tmp_path, parts).startswith("row 2, column compute_s: needs examples beside")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty; its first row must name columns: curve, nodes, batch_per_worker"),
+        (b"\n\n", "is empty"),
+        (HEADER.encode() + b"\n", "has no measurements below its header"),
+        ("curve,nodes\n".encode("utf-16"), "is not UTF-8 text"),
+        (b"caf\xe9,1\n", "is not UTF-8 text (byte 4)"),
+        (csv_of("a,1,64,0.5").encode() + b"x" * 200_000, "is no CSV"),
+        (b"x" * 20_000_001, "20,000,001 bytes is too large, at most 20,000,000 are allowed"),
+    ],
+)
+def test_what_is_no_table_of_measurements(tmp_path, content, said):
+    assert said in refused(tmp_path, content)
+
+
+def test_no_file_and_a_folder(tmp_path):
+    for path in (tmp_path / "none.csv", tmp_path):
+        with pytest.raises(UserError, match="cannot be read"):
+            read_measurements(path)
+
+
+CELLS = st.sampled_from(
+    ["a", "1", "2", "0.5", "-1", "", "nan", "1e300", "64", "ring", '"', "é", "9" * 400]
+)
+NAMES = st.sampled_from(["curve", "nodes", "batch_per_worker", "step_time_s", "compute_s", "x", ""])
+TABLES = st.tuples(
+    st.lists(NAMES, max_size=6), st.lists(st.lists(CELLS, max_size=6), max_size=4)
+).map(lambda table: "\n".join(",".join(row) for row in (table[0], *table[1])))
+VALID_HEADER = st.lists(st.lists(CELLS, min_size=4, max_size=4), max_size=5).map(
+    lambda rows: "\n".join([HEADER, *map(",".join, rows)])
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.one_of(st.text(max_size=200), TABLES, VALID_HEADER))
+@example("\x00")
+@example(csv_of('a,1,64,"0.5'))
+def test_any_text_is_measurements_or_one_clear_line(tmp_path, text):
+    try:
+        found = read(tmp_path, text.encode("utf-8", "surrogatepass"))
+    except UserError as error:
+        assert str(error).isprintable(), str(error)
+    else:
+        assert all(len(points_of(group)) for group in found.groups())
+
+
+# what is fitted and predicted
+
+
+def test_a_solver_that_gives_up_is_one_line_that_names_the_curves(tmp_path, monkeypatch):
+    def exhausted(matrix, right):
+        raise RuntimeError("Maximum number of iterations reached.")
+
+    monkeypatch.setattr(fit, "nnls", exhausted)
+    with pytest.raises(UserError, match=r"^curve mine: no fit was found \(Maximum .*\); check"):
+        fitted(tmp_path, csv_of("mine,1,64,1"))
+
+
+def test_what_would_take_too_long_to_fit_is_refused(tmp_path):
+    rows = [f"a,1,{batch},1,x,1" for batch in range(1, 302)]
+    rows += [f"b,1,{batch},1,x,1" for batch in range(1, 301)]
+    said = refused(tmp_path, csv_of(*rows, header=f"{HEADER},cluster,payload_bytes"))
+    assert said == (
+        "curve 'a', with the others of its cluster, has 601 batches per worker; "
+        "at most 500 can be fitted together"
+    )
+    rows = ["a,1,8,1,parameter_server", "a,4097,8,1,parameter_server"]
+    said = refused(tmp_path, csv_of(*rows, header=f"{HEADER},collective"))
+    assert said == "row 3, column nodes: must be at most 4096 with parameter_server"
+
+
+@pytest.mark.parametrize("rows", [["a,4,64,1.0"], ["a,2,64,1", "a,4,64,10"], ["a,1,64,1"]])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_few_points_have_an_answer_or_are_said_to_have_none(tmp_path, rows, objective):
+    fitted = fit_measurements(read(tmp_path, csv_of(*rows)), draws=100)
+    asked = Asked(critical_batch=1000.0)
+    (answer,) = optimum_rows(fitted, [1, 2, 4, 8, 64], asked, [objective])
+    json.dumps(answer, allow_nan=False)
+    assert answer["best"] or answer["answer"].startswith("not told: ")
+    assert answer["nodes"] or answer["best"] is None
+    predicted = prediction_rows(fitted, [1, 2, 64], asked, objective)
+    json.dumps(predicted, allow_nan=False)
+    assert predictions_table(predicted).row_count == 3
+
+
+def test_a_ring_is_found_again_far_beyond_what_was_measured(ring):
+    rows = prediction_rows(ring, [1, 8, 64], Asked(batch=64))
+    for row in rows:
+        truth = ring_s(row["nodes"], 64)
+        assert row["step_time_s"] == pytest.approx(truth, rel=0.1)
+        assert row["low"] <= truth <= row["high"]
+        assert row["samples_per_s"] == pytest.approx(row["nodes"] * 64 / row["step_time_s"])
+
+
+def test_rows_say_what_was_measured_and_what_leaves_that_range(ring):
+    rows = prediction_rows(ring, [1, 4, 5], Asked(batch=64))
+    assert [(row["kind"], row["outside"]) for row in rows] == [
+        ("fitted", []),
+        ("fitted", []),
+        ("predicted", ["nodes"]),
+    ]
+    (other,) = prediction_rows(ring, [2], Asked(batch=100))
+    assert (other["kind"], other["outside"]) == ("predicted", [])
+    (far,) = prediction_rows(ring, [8], Asked(batch=256))
+    assert far["outside"] == ["nodes", "batch"]
+
+
+def test_every_measured_batch_is_predicted_unless_one_is_asked_for(ring):
+    batches = {row["batch_per_worker"] for row in prediction_rows(ring, [2], Asked())}
+    assert batches == {32, 64, 128}
+    (row,) = prediction_rows(ring, [2], Asked(global_batch=100))
+    assert row["batch_per_worker"] == 50
+
+
+def test_a_curve_of_one_global_batch_stays_at_it(tmp_path):
+    rows = [f"a,{n},{256 // n},{ring_s(n, 256 / n)!r},{PAYLOAD:.0f}" for n in (1, 2, 4, 8)]
+    file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},payload_bytes"))
+    found = prediction_rows(file, [1, 3, 300], Asked())
+    assert [row["batch_per_worker"] for row in found] == [256, pytest.approx(256 / 3)]
+    assert {row["global_batch"] for row in optimum_rows(file, range(1, 65), Asked())} == {256}
+
+
+def test_epochs_of_unknown_length_tell_epochs_and_no_more(tmp_path):
+    examples = 60_000
+    epochs = [f"a,{n},64,{ring_s(n, 64) * examples / (n * 64)!r}" for n in (1, 2, 3, 4)]
+    file = fitted(tmp_path, csv_of(*epochs, header=HEADER.replace("step_time", "epoch_time")))
+    (row,) = prediction_rows(file, [2], Asked())
+    assert (row["step_time_s"], row["samples_per_s"]) == (None, None)
+    assert row["interval_of"] == "epoch_time_s"
+    truth = ring_s(2, 64) * examples / 128
+    assert row["epoch_time_s"] == pytest.approx(truth, rel=0.05)
+    assert row["low"] <= truth <= row["high"]
+    (row,) = prediction_rows(file, [2], Asked(examples=examples))
+    assert row["step_time_s"] == pytest.approx(ring_s(2, 64), rel=0.05)
+    assert row["interval_of"] == "step_time_s"
+
+
+def test_examples_of_an_epoch_make_steps_epochs(ring):
+    (row,) = prediction_rows(ring, [4], Asked(batch=64, examples=25_600), "epoch_time")
+    assert row["epoch_time_s"] == pytest.approx(100 * row["step_time_s"])
+    assert (row["value"], row["unit"]) == (pytest.approx(row["epoch_time_s"]), "s")
+    (row,) = prediction_rows(ring, [4], Asked(batch=64), "epoch_time")
+    assert (row["value"], row["unit"]) == (pytest.approx(row["step_time_s"] / 256), "s per example")
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (["a,1,64,1.0"], "one number of nodes"),
+        (["a,3,64,1.0"], "one number of nodes"),
+        (["a,2,64,1.1", "a,4,64,1.2"], "not measured on one node"),
+        (["a,1,64,1.0", "a,2,64,0.8"], "a step takes 20% less time on 2 nodes"),
+        (["a,1,64,1.0", "a,2,64,1.2"], "no collective given: a ring is assumed"),
+        (["a,1,64,1.0", "a,2,64,1.2"], "one batch per worker"),
+    ],
+)
+def test_what_the_points_do_not_tell_is_said(tmp_path, rows, said):
+    (curve,) = fitted(tmp_path, csv_of(*rows)).curves
+    assert any(said in note for note in curve.notes)
+
+
+def tree_rows(curve: str, *more: str) -> list[str]:
+    """Return a curve whose gradients go up a binomial tree, and the sums down again."""
+    law, nodes = LAW_OF["tree"], (1, 2, 3, 4, 8)
+    truth = dict.fromkeys((p.name for p in law.parameters), 0.0)
+    truth |= {"compute_fixed_s": 0.064, "latency_s": LATENCY, "seconds_per_byte": BETA}
+    steps = law.evaluate(truth, nodes, 64, PAYLOAD)
+    rows = zip(nodes, steps, strict=True)
+    return [",".join([curve, f"{n}", "64", f"{t}", f"{PAYLOAD:.0f}", *more]) for n, t in rows]
+
+
+def test_a_collective_that_nobody_said_is_told_by_what_it_foretells(tmp_path):
+    file = fitted(tmp_path, csv_of(*tree_rows("a"), header=f"{HEADER},payload_bytes"))
+    (curve,) = file.curves
+    assert (curve.collective, curve.assumed, file.fits[0].collective) == ("tree", True, "tree")
+    (note,) = (note for note in curve.notes if "collective" in note)
+    assert note.startswith("no collective given: a tree is assumed, by errors about node counts")
+    (row,) = prediction_rows(file, [16], Asked())
+    assert row["step_time_s"] == pytest.approx(0.064 + 8 * (LATENCY + PAYLOAD * BETA), rel=0.05)
+
+
+def test_a_collective_that_somebody_said_counts_for_the_link(tmp_path):
+    rows = [*tree_rows("a", "ring", "c"), *tree_rows("b", "", "c"), *tree_rows("d", "", "e")]
+    file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},payload_bytes,collective,cluster"))
+    assert [curve.collective for curve in file.curves] == ["ring", "ring", "tree"]
+    assert [group.curves for group in file.fits] == [("a", "b"), ("d",)]
+    assert "no collective given: a ring is assumed" in file.curves[1].notes
+
+
+def test_gaps_repeats_and_efficiencies_over_100_percent_are_fitted(tmp_path):
+    gaps = [f"gaps,{n},64,{ring_s(n, 64)!r}" for n in (1, 8, 16, 32, 64)]
+    repeats = [f"repeats,{n},64,{ring_s(n, 64) * x!r}" for n in (1, 2, 3) for x in (0.96, 1, 1.05)]
+    over = ["over,1,64,1.0", "over,2,64,0.8", "over,4,64,0.82"]
+    file = fitted(tmp_path, csv_of(*gaps, *repeats, *over))
+    rows = prediction_rows(file, [1, 2, 4, 64, 128], Asked())
+    assert len(rows) == 15
+    for row in rows:
+        assert 0 < row["low"] <= row["step_time_s"] <= row["high"]
+        if row["curve"] != "over":
+            assert row["step_time_s"] == pytest.approx(ring_s(row["nodes"], 64), rel=0.5)
+
+
+def width(file: FitFile, nodes: int) -> float:
+    (row,) = prediction_rows(file, [nodes], Asked(batch=64))
+    return (row["high"] - row["low"]) / row["step_time_s"]
+
+
+def test_fewer_points_have_wider_intervals(tmp_path):
+    rows = [f"a,{n},64,{ring_s(n, 64)!r}" for n in (1, 2, 3, 4, 8)]
+    one, two, five = (fitted(tmp_path, csv_of(*rows[:k])) for k in (1, 2, 5))
+    assert width(one, 16) > width(two, 16) > width(five, 16)
+
+
+def test_parts_that_were_measured_narrow_the_interval(tmp_path):
+    rows = [f"a,{n},64,{ring_s(n, 64)!r}" for n in (1, 2, 3)]
+    parts = [
+        f"{row},{ring_s(1, 64)!r},{ring_s(n, 64) - ring_s(1, 64)!r}"
+        for n, row in enumerate(rows, 1)
+    ]
+    whole = fitted(tmp_path, csv_of(*rows))
+    apart = fitted(tmp_path, csv_of(*parts, header=f"{HEADER},compute_s,communicate_s"))
+    assert width(apart, 16) < width(whole, 16)
+
+
+def test_parts_that_overlap_are_not_added_up(tmp_path):
+    text = csv_of("a,1,64,1,1,0", "a,2,64,1.1,1,0.5", header=f"{HEADER},compute_s,communicate_s")
+    (curve,) = read(tmp_path, text).curves
+    assert all(point.compute is None for point in curve.measured)
+    assert any("they overlap" in note for note in curve.notes)
+
+
+def test_a_shared_cluster_lends_strength(tmp_path):
+    header = f"{HEADER},payload_bytes,cluster"
+    rich = [f"{row},x" for row in ring_rows((1, 2, 4, 8), (64,), "rich")]
+    poor = f"poor,1,64,{ring_s(1, 64)!r},{PAYLOAD:.0f},"
+    shared = fitted(tmp_path, csv_of(*rich, f"{poor}x", header=header))
+    alone = fitted(tmp_path, csv_of(*rich, poor, header=header))
+    (lent,), (own,) = (
+        [row for row in prediction_rows(f, [8], Asked()) if row["curve"] == "poor"]
+        for f in (shared, alone)
+    )
+    assert lent["step_time_s"] == pytest.approx(ring_s(8, 64), rel=0.1)
+    assert lent["high"] - lent["low"] < own["high"] - own["low"]
+
+
+@pytest.mark.parametrize("collective", LAW_OF)
+def test_every_collective_is_fitted_stored_and_asked(tmp_path, collective):
+    rows = [f"a,{n},64,{1 + 0.1 * np.log2(n)},5,{collective}" for n in (1, 2, 4, 8)]
+    file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},payload_bytes,collective"))
+    write_fit(tmp_path / "fit.json", file)
+    again = read_fit(tmp_path / "fit.json")
+    (row,) = prediction_rows(again, [4], Asked())
+    assert row["step_time_s"] == pytest.approx(1.2, rel=0.2)
+
+
+@given(scale=st.sampled_from([1e-6, 1e-3, 10.0, 1e6]), collective=st.sampled_from(["ring", "tree"]))
+def test_the_unit_of_time_does_not_matter(tmp_path_factory, scale, collective):
+    folder = tmp_path_factory.mktemp("scale")
+    found = []
+    for factor in (1.0, scale):
+        rows = [f"a,{n},64,{factor * t!r},{collective}" for n, t in ((1, 1.0), (2, 1.3), (4, 1.5))]
+        file = fitted(folder, csv_of(*rows, header=f"{HEADER},collective"))
+        (row,) = prediction_rows(file, [16], Asked())
+        found.append([row[name] / factor for name in ("step_time_s", "low", "high")])
+    assert found[1] == pytest.approx(found[0], rel=0.02)
+
+
+NUMBERS = st.floats(1e-9, 1e9) | st.sampled_from([1e-9, 1e9, 1.0])
+EXTREME = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b"]), st.integers(1, 65_536), st.integers(1, 10**9), NUMBERS, NUMBERS
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@example(
+    rows=[
+        ("a", 1, 1, 2.0, 1.0),
+        ("a", 1, 2, 1.0, 1.0),
+        ("a", 2, 1, 8.0, 1.0),
+        ("a", 11, 3, 1e-9, 1.0),
+    ],
+    collective="parameter_server",
+    cluster="",
+)
+@example(  # on these, block principal pivoting exchanged the same coefficients for ever
+    rows=[
+        ("b", 16, 405108294, 1 / 3, 1 / 3),
+        ("b", 16, 193631, 581792603.2486796, 1.0),
+        ("a", 16, 17385, 235942366.5986005, 235942366.5986005),
+        ("a", 1, 45303, 1e-09, 1e-09),
+        ("a", 16, 1573, 348492824.50882465, 1e-09),
+        ("a", 16, 205, 509175585.938619, 509175585.938619),
+    ],
+    collective="parameter_server",
+    cluster="x",
+)
+@given(rows=EXTREME, collective=st.sampled_from(list(LAW_OF)), cluster=st.sampled_from(["", "x"]))
+def test_whatever_is_read_is_fitted(tmp_path_factory, rows, collective, cluster):
+    if collective == "parameter_server":  # queues are counted one worker after another
+        rows = [(curve, min(n, 16), b, t, c) for curve, n, b, t, c in rows]
+    lines = [
+        f"{curve},{n},{b},{t!r},{min(c, t)!r},{1e6 if curve == 'a' else 1e9},{collective},{cluster}"
+        for curve, n, b, t, c in rows
+    ]
+    header = f"{HEADER},compute_s,payload_bytes,collective,cluster"
+    file = fitted(tmp_path_factory.mktemp("extreme"), csv_of(*lines, header=header), draws=5)
+    write_fit(tmp_path_factory.mktemp("extreme") / "fit.json", file)
+    for row in prediction_rows(file, [1, 3, 16], Asked()):
+        assert np.isfinite(row["step_time_s"])
+        assert 0 <= row["low"] <= row["step_time_s"] <= row["high"] < np.inf
+
+
+# fit.json
+
+
+def test_a_fit_is_the_same_after_writing_and_reading(tmp_path, ring):
+    write_fit(tmp_path / "fit.json", ring)
+    again = read_fit(tmp_path / "fit.json")
+    assert again.curves == ring.curves
+    for before, after in zip(
+        prediction_rows(ring, [1, 16], Asked()),
+        prediction_rows(again, [1, 16], Asked()),
+        strict=True,
+    ):
+        assert after["step_time_s"] == pytest.approx(before["step_time_s"])
+        assert after["low"] == pytest.approx(before["low"], rel=1e-3)
+
+
+def test_a_fit_can_be_read_by_people(tmp_path, ring):
+    write_fit(tmp_path / "fit.json", ring)
+    lines = (tmp_path / "fit.json").read_text().splitlines()
+    assert len(lines) < 350
+    assert any(re.fullmatch(r' *"draws": \[.*\]', line) for line in lines)
+
+
+def test_the_same_measurements_give_the_same_file(tmp_path):
+    for name in ("one.json", "two.json"):
+        write_fit(tmp_path / name, fit_measurements(read_measurements(TEMPLATE), draws=20))
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+
+
+def broken(ring: FitFile) -> dict[str, str]:
+    whole = json.loads(ring.model_dump_json())
+    first = whole["fits"][0]["coefficients"]
+    return {
+        "nothing": "",
+        "no JSON": "{",
+        "another file": "[1, 2]",
+        "deep": "[" * 100_000,
+        "no version": json.dumps({key: v for key, v in whole.items() if key != "version"}),
+        "later version": json.dumps(whole | {"version": 7}),
+        "a key more": json.dumps(whole | {"more": 1}),
+        "no curves": json.dumps(whole | {"curves": []}),
+        "no fits": json.dumps(whole | {"fits": []}),
+        "curve twice": json.dumps(whole | {"curves": whole["curves"] * 2}),
+        "coefficient lost": json.dumps(
+            whole | {"fits": [whole["fits"][0] | {"coefficients": first[1:]}]}
+        ),
+        "draws lost": json.dumps(
+            whole
+            | {
+                "fits": [
+                    whole["fits"][0] | {"coefficients": [first[0] | {"draws": []}, *first[1:]]}
+                ]
+            }
+        ),
+        "no draws": json.dumps(
+            whole
+            | {"fits": [whole["fits"][0] | {"coefficients": [c | {"draws": []} for c in first]}]}
+        ),
+        "not finite": json.dumps(
+            whole
+            | {
+                "fits": [
+                    whole["fits"][0]
+                    | {"coefficients": [first[0] | {"value": float("nan")}, *first[1:]]}
+                ]
+            }
+        ),
+        "another law": json.dumps(
+            whole | {"fits": [whole["fits"][0] | {"collective": "parameter_server"}]}
+        ),
+    }
+
+
+def test_a_damaged_fit_is_one_clear_line(tmp_path, ring):
+    path = tmp_path / "fit.json"
+    for damage, text in broken(ring).items():
+        path.write_text(text)
+        with pytest.raises(UserError) as caught:
+            read_fit(path)
+        said = str(caught.value)
+        assert said.startswith(f"{path}: "), damage
+        assert "\n" not in said, damage
+        if damage == "later version":
+            assert "is of version 7; this program reads 1" in said
+    path.unlink()
+    for missing in (path, tmp_path):
+        with pytest.raises(UserError, match="cannot be read"):
+            read_fit(missing)
+
+
+# the best number of nodes
+
+
+def test_a_ring_at_a_fixed_batch_has_no_interior_optimum(ring):
+    (epoch,) = optimum_rows(ring, range(1, 65), Asked(batch=64), ["epoch_time"])
+    assert (epoch["best"], epoch["interior"]) == (64, False)
+    assert "The formula has no interior optimum" in epoch["answer"]
+    assert epoch["break_even"] == 2
+    assert sum(n["probability"] for n in epoch["nodes"]) == pytest.approx(1)
+
+
+def test_a_ring_at_a_fixed_global_batch_has_one(ring):
+    total = 512
+    truth = np.sqrt((EXAMPLE_S * total - 2 * PAYLOAD * BETA) / (2 * LATENCY))
+    (epoch,) = optimum_rows(ring, range(1, 129), Asked(global_batch=total), ["epoch_time"])
+    assert epoch["interior"]
+    assert epoch["best"] == pytest.approx(truth, rel=0.35)
+    assert epoch["nodes"][round(truth) - 1]["nodes"] in epoch["near"]
+
+
+def test_without_objectives_there_are_those_that_can_be_told(ring):
+    asked = Asked(batch=64, price=2.0, critical_batch=500.0)
+    told = [row["objective"] for row in optimum_rows(ring, [1, 2, 3], asked)]
+    assert told == ["epoch_time", "epoch_cost", "target_time", "efficiency"]
+    assert [row["objective"] for row in optimum_rows(ring, [1, 2], Asked(batch=64))] == [
+        "epoch_time",
+        "efficiency",
+    ]
+
+
+def test_an_objective_that_needs_more_says_so(ring):
+    with pytest.raises(UserError, match="--objective target_time: needs --critical-batch"):
+        optimum_rows(ring, [1, 2], Asked(batch=64), ["target_time"])
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("64", [64]),
+        ("1,2,4", [1, 2, 4]),
+        ("1-4", [1, 2, 3, 4]),
+        ("8, 1-3,2", [1, 2, 3, 8]),
+        ("5-5", [5]),
+    ],
+)
+def test_numbers_of_nodes(text, numbers):
+    assert parse_nodes(text) == numbers
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "-1", "4-1", "1.5", "1-", "a", "1,,2", "70000", "1-4096"]
+)
+def test_wrong_numbers_of_nodes(text):
+    with pytest.raises(UserError, match=f"--nodes {text}: "):
+        parse_nodes(text)
+
+
+# the commands
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    done = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    if isinstance(done.exception, UserError):
+        return 2, done.stdout, str(done.exception)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_from_measurements_to_the_best_number_of_nodes(tmp_path):
+    file = tmp_path / "fit.json"
+    code, said, _ = run("fit", TEMPLATE, "-o", file)
+    assert code == 0
+    assert "fashion_cnn" in said
+    assert said.endswith(f"{file}: 2 curves\n")
+    code, said, notes = run("predict", file, "--nodes", "1-4,64", "--json")
+    assert code == 0
+    assert "cifar10_cnn: one batch per worker" in notes
+    rows = json.loads(said)
+    assert {row["nodes"] for row in rows} == {1, 2, 3, 4, 64}
+    assert {"curve", "step_time_s", "samples_per_s", "low", "high"} <= set(rows[0])
+    code, said, _ = run("predict", file, "--nodes", 8, "--batch", 64, "--objective", "efficiency")
+    assert code == 0
+    assert said.count("predicted") == 2
+    code, said, _ = run("optimum", file, "--global-batch", 512, "--json")
+    assert code == 0
+    assert {row["objective"] for row in json.loads(said)} == {"epoch_time", "efficiency"}
+    code, said, _ = run("optimum", file, "--batch", 64)
+    assert code == 0
+    assert "The formula has no interior optimum" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--nodes", "4-1"), "--nodes 4-1: must be numbers"),
+        (("--batch", 4, "--global-batch", 8), "--batch and --global-batch: give one of them"),
+        (("--global-batch", 2, "--nodes", "3-5"), "--global-batch 2: is less than an example"),
+        (("--objective", "target_cost"), "--objective target_cost: needs --critical-batch"),
+    ],
+)
+@pytest.mark.parametrize("command", ["predict", "optimum"])
+def test_options_that_do_not_fit_are_one_line_and_exit_code_2(
+    tmp_path, ring, command, arguments, said
+):
+    write_fit(tmp_path / "fit.json", ring)
+    code, shown, complaint = run(command, tmp_path / "fit.json", *arguments)
+    assert (code, shown) == (2, "")
+    assert complaint.startswith(said)
+
+
+def test_the_objectives_that_can_be_asked_for_are_all():
+    assert get_args(cli.Objective) == OBJECTIVES
+
+
+@pytest.mark.parametrize("command", ["predict", "optimum"])
+@pytest.mark.parametrize("option", ["--batch", "--examples", "--price", "--critical-batch"])
+def test_numbers_that_mean_nothing_are_refused(tmp_path, ring, command, option):
+    write_fit(tmp_path / "fit.json", ring)
+    for wrong in ("0", "-1", "nan", "x"):
+        code, shown, _ = run(command, tmp_path / "fit.json", option, wrong)
+        assert (code, shown) == (2, "")
+
+
+def test_help_has_examples_and_exit_codes():
+    for command in ("fit", "predict", "optimum"):
+        code, said, _ = run(command, "--help")
+        text = " ".join(re.sub(r"[│\s]+", " ", said).split())
+        assert code == 0
+        assert f"nodewise {command} " in text
+        assert "Exit code: 0" in text

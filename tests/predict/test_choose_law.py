@@ -1,0 +1,113 @@
+"""Laws are chosen by what they foretell, where what ran leaves several."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nodewise.predict import choose_law
+from nodewise.predict.curve_groups import Pool
+from nodewise.predict.curves import LAW_OF
+from nodewise.predict.fit import Points
+from nodewise.predict.judge import LARGEST, try_held_out
+from nodewise.predict.law import Law, RingAllReduce, Star
+from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
+from nodewise.results.curves import POSSIBLE
+
+RING, STAR = RingAllReduce(), Star()
+LAWS = [LAW_OF[name] for name in POSSIBLE]
+NODES = (1, 2, 3, 4, 8)
+PAYLOAD = 5e6
+
+
+def truth(law: Law) -> dict[str, float]:
+    return dict.fromkeys((p.name for p in law.parameters), 0.0) | {
+        "compute_fixed_s": 0.02,
+        "compute_per_example_s": 1e-3,
+        "latency_s": 1e-3,
+        "seconds_per_byte": 1e-8,
+    }
+
+
+def points_of(law: Law, nodes=NODES, noise=0.0, seed=0) -> Points:
+    chance = np.random.default_rng(seed).standard_normal(len(nodes))
+    step_s = law.evaluate(truth(law), nodes, 64, PAYLOAD) * np.exp(noise * chance)
+    return Points.of(nodes, 64, PAYLOAD, step_s, model="m", link="l")
+
+
+def test_a_law_that_ran_is_found_from_whole_steps():
+    tree = LAW_OF["tree"]
+    found = choose_law.choose(LAWS, points_of(tree))
+    assert found.law == tree
+    assert found.errors[LAWS.index(tree)] < 0.01
+    assert found.errors[0] > 0.05
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_expected_is_not_given_up_for_noise(seed):
+    noisy = points_of(RING, nodes=(1, 2, 4, 8, 16, 32), noise=0.03, seed=seed)
+    assert choose_law.choose(choose_law.alternatives(RING), noisy).law == RING
+
+
+@pytest.mark.parametrize("name", POSSIBLE)
+def test_a_law_is_only_given_up_for_one_that_is_clearly_less_wrong(name):
+    """Noise hides a law that differs little from the expected one, and none that differs much."""
+    truth = LAW_OF[name]
+    found = choose_law.choose(LAWS, points_of(truth, noise=0.02))
+    expected, right = found.errors[0], found.errors[LAWS.index(truth)]
+    if right < min(choose_law.CLEARLY * expected, expected - choose_law.BY):
+        assert found.law != RING
+    else:
+        assert found.law == RING
+
+
+def test_three_node_counts_choose_nothing():
+    found = choose_law.choose(LAWS, points_of(STAR, nodes=(1, 2, 8)))
+    assert (found.law, found.errors, str(found)) == (RING, (), "")
+
+
+def test_computing_that_hides_communication_is_found():
+    hidden = RingAllReduce(overlap=4)
+    found = choose_law.choose(
+        choose_law.alternatives(RING), points_of(hidden, nodes=(1, 2, 4, 8, 16, 32))
+    )
+    assert found.law == hidden
+    assert "overlap 4 " in str(found)
+
+
+def test_servers_that_workers_come_to_in_turn_are_found():
+    bound = ParameterServerBound()
+    points = points_of(bound, nodes=(1, 2, 3, 4, 6, 8, 12))
+    assert choose_law.choose(choose_law.alternatives(ParameterServer()), points).law == bound
+
+
+def test_the_number_of_servers_is_kept():
+    assert [law.servers for law in choose_law.alternatives(ParameterServer(2))] == [2, 2]
+
+
+@pytest.mark.slow
+def test_what_is_left_out_has_no_part_in_the_choice():
+    points = points_of(RING)
+    rows = pd.DataFrame(
+        {
+            **dict.fromkeys(("study", "experiment", "data_origin"), ""),
+            **{"curve": "m", "model": "m", "strategy": "s", "kind": "measured", "fitted": True},
+            **{"nodes": points.nodes, "batch_per_worker": 64, "payload_bytes": PAYLOAD},
+            **{"step_time_s": points.step_s, "noise": np.nan},
+            **dict.fromkeys(("compute_s", "wait_s", "communicate_s"), np.nan),
+        }
+    )
+    rows["batch_per_worker"] = 64
+    foretold = []
+    for factor in (1.0, 0.3, 3.0):
+        at_eight = np.where(rows["nodes"] == 8, factor, 1.0)
+        pool = Pool(RING, "l", rows.assign(step_time_s=rows["step_time_s"] * at_eight))
+        (row,) = (r for r in try_held_out(pool, {}, 0) if r["own"] and r["scenario"] == LARGEST)
+        foretold.append(row["predicted_s"])
+    assert foretold[1:] == pytest.approx([foretold[0]] * 2)
+
+
+def test_a_choice_names_its_laws():
+    told = choose_law.Choice((RING, replace(RING, overlap=2.0)), RING, (0.021, 0.3))
+    assert str(told) == "Ring all-reduce 2.10 %, Ring all-reduce, overlap 2 30.0 %"

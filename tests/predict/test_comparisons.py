@@ -1,0 +1,158 @@
+"""What is compared with what: the same base everywhere, and nodes only with nodes."""
+
+import pandas as pd
+import pytest
+
+import make_records as make
+from nodewise.predict import comparisons, queries
+from nodewise.results.record import Record
+from nodewise.results.tables import build_tables
+from rendering import draw_all, render
+
+
+def slower(record, factor):
+    """Return a record whose workers took `factor` times as long."""
+    tree = record.model_dump()
+    for worker in tree["result"]["workers"]:
+        worker["step_us"] = [round(us * factor) for us in worker["step_us"]]
+        worker["elapsed_s"] *= factor
+    return Record.model_validate(tree)
+
+
+def scored(cell, accuracy):
+    """Return a record of a training with this accuracy of the test examples."""
+    tree = make.record(cell).model_dump()
+    tree["result"]["test"]["accuracy"] = accuracy
+    return Record.model_validate(tree)
+
+
+def tables_of(records, folder, published=None):
+    return build_tables(make.write(records, folder), published)
+
+
+def test_speed_ups_are_against_single_also_where_the_way_has_a_slow_node_of_its_own(tmp_path):
+    way = {"strategy": "custom_loop"}
+    records = [
+        make.record(make.cell()),
+        slower(make.record(make.cell(n=1, **way)), 2),
+        make.record(make.cell(n=2, **way)),
+    ]
+    tables = tables_of(records, tmp_path)
+    curve = tables["curves"].query("strategy == 'custom_loop'").set_index("nodes")["speedup"]
+    (point,) = comparisons.on_several_nodes(tables["curves"])["speedup"]
+    assert point == pytest.approx(curve[2])
+    assert curve[1] == pytest.approx(0.5, rel=0.1)
+    times = queries.training_times(tables).set_index(["line", "nodes"])["speedup"]
+    assert times["custom_loop", 2] == pytest.approx(curve[2])
+
+
+def test_of_points_measured_twice_the_one_without_a_caution_stands_beside_the_published(tmp_path):
+    calm = [make.record(make.cell(experiment="z", n=n)) for n in (1, 2)]
+    crowded = [make.record(make.cell(experiment="a", n=n)).model_dump() for n in (1, 2)]
+    for tree in crowded:
+        tree["result"]["conditions"]["outside"] = ["foreign load"]
+    records = [*calm, *map(Record.model_validate, crowded)]
+    other = make.record(make.cell(experiment="z", n=2, strategy="mpi"))
+    tables = tables_of([*records, slower(other, 0.5)], tmp_path, make.published())
+    beside = queries.beside_published(tables).dropna(subset="ratio")
+    assert set(beside["experiment"]) == {"z"}
+    assert set(beside["flags"]) == {""}
+    mine = tables["curves"].query("experiment == 'z' and strategy == 'multi_worker_mirrored'")
+    (ours,) = beside.loc[beside["nodes"] == 2, "seconds_ours"]
+    assert ours == pytest.approx(5 * mine["epoch_time_s"].item())
+
+
+def test_what_two_experiments_measured_is_one_bar_among_the_settings(tmp_path):
+    fast = {"kind": "emulated"}
+    slow = {"kind": "emulated", "link": {"rate_mbit": 25}}
+    records = [
+        make.record(make.cell(experiment=name, n=n, cluster=cluster))
+        for name, cluster in (("one", fast), ("two", fast), ("link", slow))
+        for n in (1, 3)
+    ]
+    rows = queries.settings(tables_of(records, tmp_path))
+    assert len(rows) == 2 * 5
+    assert set(rows["experiment"]) == {"one", "link"}
+
+
+def test_settings_are_compared_on_one_machine_the_one_that_measured_most(tmp_path):
+    rates = {"elsewhere": 100, "of_100": 100, "of_25": 25}
+    records = []
+    for name, rate in rates.items():
+        cluster = {"kind": "emulated", "link": {"rate_mbit": rate}}
+        tree = make.record(make.cell(experiment=name, n=3, cluster=cluster)).model_dump()
+        tree["provenance"]["cpu"] = "one" if name == "elsewhere" else "two"
+        records.append(Record.model_validate(tree))
+    rows = queries.settings(tables_of(records, tmp_path))
+    assert set(rows["experiment"]) == {"of_100", "of_25"}
+
+
+def test_accuracies_compare_nodes_with_the_same_way_and_leave_devices_out(tmp_path):
+    def cell(n, strategy):
+        return make.cell(experiment="whole", extent=make.EPOCHS, n=n, strategy=strategy)
+
+    records = [
+        scored(cell(1, "custom_loop"), 0.95),
+        scored(cell(1, "parameter_averaging"), 0.80),
+        scored(cell(2, "parameter_averaging"), 0.79),
+        scored(cell(2, "mirrored"), 0.10),
+        scored(cell(2, "mpi"), 0.50),
+    ]
+    found = comparisons.accuracies(tables_of(records, tmp_path))
+    assert found["strategy"].tolist() == ["parameter_averaging"]
+    assert found["change"].tolist() == pytest.approx([-0.01])
+
+
+@pytest.mark.slow
+def test_a_model_of_the_same_name_on_other_data_has_its_own_page(tmp_path):
+    records = [
+        make.record(make.cell(experiment=name, dataset=data, n=n))
+        for name, data in (("firsttry", "fashion_mnist"), ("otherdata", "mnist"))
+        for n in (1, 2)
+    ]
+    make.write_study(tmp_path, records)
+    draw_all(tmp_path)
+    docs = render(tmp_path)
+    for data, mine, other in (
+        ("fashion-mnist", "firsttry", "otherdata"),
+        ("mnist", "otherdata", "firsttry"),
+    ):
+        page = (docs / f"results/{data}/fashion-cnn.md").read_text()
+        assert f">{mine}<" in page
+        assert other not in page
+
+
+def test_the_way_whose_points_were_launched_again_is_told_first_of_two_comparisons():
+    once = [{"strategy": name, "repeats": 1, "nodes": 2} for name in "abc"]
+    again = [{"strategy": name, "repeats": 3, "nodes": 2} for name in "ab"]
+    groups = [pd.DataFrame(once), pd.DataFrame(again)]
+    assert comparisons.most_ways(groups) is groups[1]
+    assert comparisons.launched_again(pd.concat(groups))["repeats"].tolist() == [3, 3]
+    assert len(comparisons.launched_again(groups[0])) == 3
+
+
+def test_one_node_of_several_shares_of_a_core_is_held_against_the_largest_share(tmp_path):
+    def emulated(cpu, **about):
+        return make.cell(cluster={"kind": "emulated", "node": {"cpu": cpu}}, **about)
+
+    records = [
+        make.record(make.cell()),
+        slower(make.record(emulated(0.2, experiment="slow")), 3),
+        make.record(emulated(0.4, experiment="other", batch=512)),  # of which there is no other
+    ]
+    rows = comparisons.shares_of_a_core(tables_of(records, tmp_path)["curves"])
+    assert rows["share"].tolist() == ["1 core", "0.2 core"]
+    assert rows["against"].tolist() == pytest.approx(
+        [1, rows["step_time_s"][1] / rows["step_time_s"][0]]
+    )
+
+
+def test_parts_that_say_little_of_a_step_have_a_caution_and_untold_ones_no_value(tmp_path):
+    whole = tables_of([make.record(make.cell(n=n)) for n in (1, 2)], tmp_path)["curves"]
+    sound = comparisons.split(whole[whole["nodes"] == 2])
+    assert sound["flags"].tolist() == [""] and sound["communicate_s"].iloc[0] > 0
+    short = {"kind": "emulated", "step_time_s": comparisons.SHORT_S / 2}
+    found = comparisons.split(whole[whole["nodes"] == 2].assign(**short, communicate_s=0.0))
+    assert "too short for parts" in found["flags"].iloc[0]
+    assert "far longer than the step" in found["flags"].iloc[0]
+    assert found["communicate_s"].isna().all()

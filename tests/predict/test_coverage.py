@@ -1,0 +1,63 @@
+"""90 % intervals hold the truth in about 90 % of synthetic truths, and are of use."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import synthetic_curves as synthetic
+from nodewise.predict.fit import Points, fit
+from nodewise.predict.law import At, RingAllReduce
+from nodewise.predict.laws.baselines import Ernest
+
+pytestmark = pytest.mark.slow
+
+TRUTHS, SEED, DRAWS = 64, 7, 100
+
+
+@pytest.fixture(scope="module")
+def rows():
+    trials = [synthetic.trial(SEED, number) for number in range(TRUTHS)]
+
+    def answers(batch, law=None):
+        told = (synthetic.ask(t, law or t.truth.law, batch, DRAWS) for t in trials)
+        return pd.DataFrame([row for rows in told for row in rows])
+
+    return {
+        "own": answers(synthetic.TYPICAL),
+        "new": answers(synthetic.UNMEASURED),
+        "ernest": answers(synthetic.TYPICAL, Ernest()),
+    }
+
+
+@pytest.mark.parametrize("batch", ["own", "new"])
+def test_intervals_hold_the_truth_about_as_often_as_they_say(rows, batch):
+    # 64 truths with p = 0.9 lie within 0.81 and 0.97 in 95 of 100 cases.
+    assert 0.81 <= rows[batch]["covered"].mean() <= 0.97
+
+
+def test_intervals_are_of_use(rows):
+    own = rows["own"]
+    known = own[own["parts"] & (own["asked"] == 8)]
+    assert known["width"].median() < 0.3
+
+
+def test_predictions_are_better_than_those_of_a_law_of_nodes_alone(rows):
+    assert rows["own"]["error"].median() < 0.7 * rows["ernest"]["error"].median()
+
+
+def test_what_was_never_measured_is_as_wide_as_not_to_know():
+    points = Points.of(nodes=1, batch=[32, 64], payload=4e6, step_s=[0.03, 0.05])
+    fitted = fit(RingAllReduce(), points)
+    low, high = fitted.evaluate_interval(At.of([1, 2], 32, 4e6))
+    assert high[0] / low[0] < 1.4
+    assert 2 < high[1] / low[1] < 20
+
+
+def test_a_batch_that_was_not_measured_is_told_less_well():
+    batches = np.array([32, 64, 128])
+    points = Points.of(nodes=1, batch=batches, payload=4e6, step_s=[0.033, 0.048, 0.090])
+    fitted = fit(RingAllReduce(), points)
+    low, high = fitted.evaluate_interval(At.of(1, [64, 96], 4e6))
+    assert (high - low)[1] > (high - low)[0]
+    again = fitted.evaluate_interval(At.of(1, [64, 96], 4e6))
+    assert np.array_equal(again, (low, high))

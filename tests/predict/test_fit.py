@@ -1,0 +1,244 @@
+"""fit: what it finds where points tell it, and what it leaves open where they do not."""
+
+import doctest
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import lsq_linear
+
+from nodewise import predict
+from nodewise.predict.fit import Points, fit, least_squares
+from nodewise.predict.law import At, RingAllReduce, Star
+from nodewise.predict.laws.baselines import BASELINES, LAWS, PowerLaw
+
+TRUTH = {
+    "compute_fixed_s": 0.005,
+    "compute_per_example_s": 2e-4,
+    "compute_deviation_s": 0.0,
+    "jitter_s": 0.0,
+    "jitter_share": 0.0,
+    "input_per_example_s": 0.0,
+    "latency_s": 3e-4,
+    "seconds_per_byte": 1 / 58e6,
+}
+PAYLOAD = 5e6
+
+
+def points(nodes=(1, 2, 3, 4), batches=(32, 128, 512), law=None, noise=0.0, seed=0, **values):
+    """Return points of the truth, each with an error of its own."""
+    law = law or RingAllReduce()
+    n, b = (axis.ravel().astype(float) for axis in np.meshgrid(nodes, batches))
+    chance = np.exp(noise * np.random.default_rng(seed).standard_normal(n.shape))
+    return Points.of(n, b, PAYLOAD, law.evaluate(TRUTH | values, n, b, PAYLOAD) * chance)
+
+
+def ask(fitted, nodes, batch, payload=PAYLOAD, **labels):
+    return fitted.evaluate(At.of(nodes, batch, payload), **labels)
+
+
+def truth(nodes, batch, law=None, **values):
+    return (law or RingAllReduce()).evaluate(TRUTH | values, nodes, batch, PAYLOAD)
+
+
+def test_the_example_for_notebooks_says_what_comes_out():
+    done = doctest.testmod(predict)
+    assert done.attempted > 3 and done.failed == 0
+
+
+def test_a_known_truth_is_found():
+    fitted = fit(RingAllReduce(), points())
+    asked = [1, 8, 16]
+    assert ask(fitted, asked, 128) == pytest.approx(truth(asked, 128), rel=0.01)
+    assert fitted.value("seconds_per_byte", "") == pytest.approx(1 / 58e6, rel=0.03)
+    assert fitted.value("compute_per_example_s", "") == pytest.approx(2e-4, rel=0.03)
+
+
+@given(
+    compute=st.floats(1e-5, 1e-2),
+    bandwidth=st.floats(1e6, 1e9),
+    batch=st.integers(1, 1024),
+)
+def test_where_the_range_was_measured_a_fit_says_what_was_measured(compute, bandwidth, batch):
+    values = {"compute_per_example_s": compute, "seconds_per_byte": 1 / bandwidth}
+    measured = points(nodes=(1, 2, 4, 8), batches=(batch, 2 * batch), **values)
+    fitted = fit(RingAllReduce(), measured, draws=0)
+    assert fitted.evaluate(measured.at) == pytest.approx(measured.step_s, rel=0.03)
+    assert (fitted.values[[c[0] != "compute_deviation_s" for c in fitted.coefficients]] >= 0).all()
+
+
+def test_latency_and_bandwidth_are_shared_by_the_models_of_a_link():
+    one, two = points(batches=(64,)), points(nodes=(1,), batches=(64,), compute_fixed_s=0.5)
+    both = Points.of(
+        *(np.concatenate([getattr(one, x), getattr(two, x)]) for x in ("nodes", "batch")),
+        PAYLOAD,
+        np.concatenate([one.step_s, two.step_s]),
+        model=["small"] * len(one) + ["large"] * len(two),
+    )
+    fitted = fit(RingAllReduce(), both)
+    assert ask(fitted, [4], 64, model="large") == pytest.approx(
+        truth([4], 64, compute_fixed_s=0.5), rel=0.02
+    )
+
+
+def test_models_of_other_links_are_none_of_its_business():
+    slow = points(seconds_per_byte=1e-6)
+    fast = points()
+    both = Points.of(
+        *(np.concatenate([getattr(slow, x), getattr(fast, x)]) for x in ("nodes", "batch")),
+        PAYLOAD,
+        np.concatenate([slow.step_s, fast.step_s]),
+        link=["slow"] * len(slow) + ["fast"] * len(fast),
+    )
+    fitted = fit(RingAllReduce(), both)
+    assert ask(fitted, [8], 32, link="fast") == pytest.approx(truth([8], 32), rel=0.03)
+
+
+def test_parts_that_were_measured_tell_what_totals_do_not():
+    law, at = RingAllReduce(), At.of([2.0], 64, PAYLOAD)
+    values = TRUTH | {"latency_s": 0.02}
+    told = Points.of(
+        [2.0], 64, PAYLOAD, law.step_s(values, at),
+        compute_s=law.compute_s(values, at), wait_s=0.0,
+        communicate_s=law.communicate_s(values, at),
+    )  # fmt: skip
+    total = Points.of([2.0], 64, PAYLOAD, law.step_s(values, at))
+    one_node = float(truth([1], 64, latency_s=0.02)[0])
+    assert ask(fit(law, told), [1], 64)[0] == pytest.approx(one_node, rel=0.1)
+    low, high = fit(law, total).evaluate_interval(At.of([1], 64, PAYLOAD))
+    assert high[0] - low[0] > one_node
+
+
+def test_a_curve_that_obeys_another_law_does_not_pull_the_others_along():
+    odd = points(batches=(1024,), law=Star())
+    fair = points(batches=(16, 32, 64, 128, 256, 512), noise=0.01)
+    both = Points.of(
+        *(np.concatenate([getattr(fair, x), getattr(odd, x)]) for x in ("nodes", "batch")),
+        PAYLOAD,
+        np.concatenate([fair.step_s, 1.5 * odd.step_s]),
+        model=["fair"] * len(fair) + ["odd"] * len(odd),
+    )
+    fitted = fit(RingAllReduce(), both)
+    assert ask(fitted, [8], 64, model="fair") == pytest.approx(truth([8], 64), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "asked"), [((1,), 8), ((4,), 8), ((2, 3), 8), ((1, 8, 16, 32, 64), 4)]
+)
+def test_any_points_give_a_fit_whose_interval_holds_the_truth(nodes, asked):
+    fitted = fit(RingAllReduce(), points(nodes=nodes, batches=(64,)))
+    at = At.of([asked], 64, PAYLOAD)
+    low, high = fitted.evaluate_interval(at)
+    if len(nodes) == 1:
+        assert high[0] > 1.3 * low[0]  # one count of nodes cannot tell compute from the rest
+    if nodes != (1,):  # nothing at all is known of the link
+        assert low[0] <= truth([asked], 64)[0] * 1.02
+        assert high[0] >= truth([asked], 64)[0] * 0.98
+
+
+def test_fewer_points_give_wider_intervals():
+    widths = []
+    for nodes in ((1, 2), (1, 2, 4), (1, 2, 4, 8)):
+        fitted = fit(RingAllReduce(), points(nodes=nodes, batches=(64,), noise=0.03, seed=3))
+        low, high = fitted.evaluate_interval(At.of([16], 64, PAYLOAD))
+        widths.append(float(high[0] / low[0]))
+    assert widths[0] > widths[2]
+
+
+def test_what_is_not_identified_is_said():
+    fitted = fit(RingAllReduce(), points(nodes=(1, 2), batches=(64,)))
+    assert not fitted.identified("compute_fixed_s", "")  # one batch
+    several = fit(RingAllReduce(), points(nodes=(1, 2, 4, 8)))
+    assert several.identified("compute_per_example_s", "")
+    assert not several.identified("compute_per_example_s", "no such model")
+
+
+def test_what_is_known_beforehand_counts():
+    known = {("seconds_per_byte", ""): (1 / 58e6, 1 / 58e8)}
+    alone = points(nodes=(1,), batches=(64,))
+    fitted = fit(RingAllReduce(), alone, priors=known)
+    assert fitted.value("seconds_per_byte", "") == pytest.approx(1 / 58e6, rel=0.01)
+
+
+def test_the_same_points_give_the_same_fit():
+    one, two = (fit(RingAllReduce(), points(noise=0.05)) for _ in range(2))
+    assert (one.draws == two.draws).all()
+    assert len(fit(RingAllReduce(), points(), draws=0).draws) == 0
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_baselines_are_fitted_too(name):
+    measured = points(nodes=(1, 2, 3, 4), batches=(64,))
+    fitted = fit(LAWS[name](), measured, draws=0)
+    errors = np.abs(np.log(fitted.evaluate(measured.at) / measured.step_s))
+    assert np.median(errors) < 0.5  # they cannot bend as a ring does
+
+
+def test_a_power_law_of_steps_of_minutes_stays_finite():
+    slow = Points.of([1, 2, 3], 32, 28e6, [35.4, 36.9, 38.3])
+    assert np.isfinite(fit(PowerLaw(), slow, draws=0).evaluate(slow.at)).all()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"step_s": [0.0]},
+        {"step_s": [np.nan]},
+        {"nodes": [np.inf]},
+    ],
+)
+def test_points_that_cannot_be(wrong):
+    right = {"nodes": [1.0], "batch": 1.0, "payload": 1.0, "step_s": [1.0]}
+    with pytest.raises(ValueError, match="points"):
+        Points.of(**right | wrong)
+
+
+def test_nothing_to_fit():
+    with pytest.raises(ValueError, match="nothing to fit"):
+        fit(RingAllReduce(), points().where(np.zeros(12, bool)))
+
+
+def test_a_batch_beside_a_measured_one_is_off_the_straight_line_like_it():
+    """Else a best number of nodes would be the one whose batch happened to be measured."""
+    nodes, batch = (axis.ravel() for axis in np.meshgrid([1.0, 2, 4], [64.0, 128, 256, 512]))
+    step_s = 1e-3 + 1e-4 * batch * np.where(batch == 128, 0.8, 1.0) + 1e-3 * (nodes - 1)
+    fitted = fit(RingAllReduce(), Points.of(nodes, batch, 1e6, step_s), draws=50)
+    asked = np.array([127.0, 128, 129, 181, 255.9, 256, 700, 5000])
+    per_example = fitted.evaluate(At.of(np.ones(len(asked)), asked, 1e6)) / asked
+    beside, between, whole = per_example[[0, 2]], per_example[3], per_example[5]
+    assert beside == pytest.approx(per_example[1], rel=0.01)
+    assert per_example[1] < 0.9 * whole
+    assert per_example[1] < between < whole
+    assert per_example[4] == pytest.approx(whole, rel=0.01)
+    assert per_example[6:] == pytest.approx(whole, rel=0.05)
+    spread = np.std(np.log(fitted.draw(At.of(np.ones(len(asked)), asked, 1e6))), axis=0)
+    assert spread[0] < 1.5 * spread[1]  # hardly less is known of 127 than of 128
+    assert spread[3] > 2 * spread[1]
+    # neighbours are off together: none of them is faster by chance
+    near = fitted.draw(At.of(np.ones(2), np.array([180.0, 181.0]), 1e6))
+    assert np.corrcoef(np.log(near.T))[0, 1] > 0.99
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.booleans(), min_size=1, max_size=12),
+    st.integers(1, 6),
+    st.floats(0, 0.95),
+)
+def test_least_squares_are_those_of_scipy_with_bounds(seed, signed, columns, alike):
+    """Columns of the matrix may be nearly alike."""
+    rng = np.random.default_rng(seed)
+    count = len(signed)
+    data = rng.normal(size=(2 * count, count))
+    data = alike * data[:, :1] + (1 - alike) * data
+    matrix = np.vstack([data, np.diag(rng.uniform(0.01, 1, count))])
+    right = rng.normal(size=(len(matrix), columns))
+    found = least_squares(matrix, right, np.array(signed))
+    bounds = (np.where(signed, -np.inf, 0), np.inf)
+    expected = [lsq_linear(matrix, column, bounds, "bvls").x for column in right.T]
+    assert found == pytest.approx(np.array(expected), abs=1e-6 * max(1, np.abs(expected).max()))
+
+
+def test_least_squares_of_what_only_falls_are_0():
+    assert least_squares(np.eye(3), -np.ones((3, 2)), np.zeros(3, bool)).tolist() == [[0] * 3] * 2

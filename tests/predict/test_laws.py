@@ -1,0 +1,450 @@
+"""The laws of training: what they say by hand, against brute force, and of every law alike."""
+
+import operator
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodewise.predict.law import (
+    AllReduce,
+    At,
+    BinomialTree,
+    CompressedAllGather,
+    GPipe,
+    HalvingDoubling,
+    NoExchange,
+    ParameterAveraging,
+    PartsLaw,
+    RingAllReduce,
+    Star,
+    expected_maximum,
+    overlapped,
+)
+from nodewise.predict.laws.baselines import BASELINES, LAWS
+from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
+
+ALL_REDUCES = [RingAllReduce(), HalvingDoubling(), BinomialTree(), Star()]
+SERVED = [
+    ParameterServerBound(),
+    ParameterServer(),
+    ParameterServerBound(servers=2, full_duplex=False),
+    ParameterServer(servers=3),
+]
+PARTS = [
+    NoExchange(),
+    *ALL_REDUCES,
+    ParameterAveraging(period=4),
+    CompressedAllGather(density=0.05),
+    GPipe(micro_batches=3, activation_bytes=1e4),
+    *SERVED,
+]
+EVERY_LAW = [*PARTS, RingAllReduce(overlap=2.5), *(LAWS[name]() for name in BASELINES)]
+UPPER = {"s": 10.0, "s/B": 1e-6, "1": 3.0}
+
+
+def label(law):
+    return repr(law) if isinstance(law, PartsLaw) else getattr(law, "name", None)
+
+
+def none(law):
+    """Return values with every coefficient at 0."""
+    return {c.name: 0.0 for c in law.parameters}
+
+
+@st.composite
+def values_of(draw, law):
+    """Coefficients that a fit may give: 0 or more."""
+    return {c.name: draw(st.floats(0, UPPER[c.unit])) for c in law.parameters}
+
+
+def some_values(law, seed=0):
+    rng = np.random.default_rng(seed)
+    return {c.name: float(rng.uniform(0.05, 1) * UPPER[c.unit]) for c in law.parameters}
+
+
+# --- one law after the other ---
+
+
+def test_ring_by_hand():
+    p = none(RingAllReduce) | {
+        "compute_fixed_s": 1.0,
+        "compute_per_example_s": 0.5,
+        "latency_s": 0.25,
+        "seconds_per_byte": 2.0,
+    }
+    # compute 1 + 0.5·4 = 3; messages 0, 2, 6; bytes sent of a payload of 8: 0, 8, 12
+    times = RingAllReduce().evaluate(p, nodes=[1, 2, 4], batch=4, payload=8)
+    assert times.tolist() == [3, 3 + 0.5 + 16, 3 + 1.5 + 24]
+
+
+def ring_messages(nodes, payload):
+    return [payload / nodes] * 2 * (nodes - 1)
+
+
+def halving_doubling_messages(nodes, payload):
+    halves = [payload / 2**k for k in range(1, nodes.bit_length())]
+    return halves + halves[::-1]
+
+
+def tree_messages(nodes, payload):
+    rounds, joined = 0, 1
+    while joined < nodes:
+        joined, rounds = 2 * joined, rounds + 1
+    return [payload] * 2 * rounds
+
+
+def star_messages(nodes, payload):
+    return [payload] * 2 * (nodes - 1)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 4, 8, 32])
+@pytest.mark.parametrize(
+    ("law", "messages"),
+    [
+        (RingAllReduce(), ring_messages),
+        (HalvingDoubling(), halving_doubling_messages),
+        (BinomialTree(), tree_messages),
+        (Star(), star_messages),
+    ],
+    ids=label,
+)
+def test_an_all_reduce_takes_the_messages_of_its_algorithm(law, messages, nodes):
+    """Count, in fractions, the messages that follow one another, and their bytes."""
+    sent = messages(nodes, Fraction(96))
+    at = At.of(nodes, 1, 96)
+    assert law.communicate_s(none(law) | {"latency_s": 1.0}, at) == len(sent)
+    by_bytes = law.communicate_s(none(law) | {"seconds_per_byte": 1.0}, at)
+    assert by_bytes == pytest.approx(float(sum(sent)))
+
+
+def test_a_ring_is_right_between_powers_of_two():
+    for nodes in (3, 5, 6, 7):
+        sent = ring_messages(nodes, Fraction(105))
+        p = none(RingAllReduce) | {"latency_s": 1.0, "seconds_per_byte": 1.0}
+        found = RingAllReduce().communicate_s(p, At.of(nodes, 1, 105))
+        assert found == pytest.approx(len(sent) + float(sum(sent)))
+
+
+def test_averaging_is_a_ring_now_and_then_and_waits_less():
+    ring, every, fifth = RingAllReduce(), ParameterAveraging(1), ParameterAveraging(25)
+    p, at = some_values(ring), At.of([1, 2, 5], 8, 1e6)
+    assert every.step_s(p, at) == pytest.approx(ring.step_s(p, at))
+    assert fifth.communicate_s(p, at) == pytest.approx(ring.communicate_s(p, at) / 25)
+    assert fifth.wait_s(p, at) == pytest.approx(ring.wait_s(p, at) / 5)
+
+
+def test_averaging_waits_as_simulated_nodes_do():
+    nodes, period, spells = 4, 9, 4000
+    times = np.random.default_rng(7).normal(1.0, 0.1, (spells, nodes, period))
+    slowest = times.sum(axis=2).max(axis=1) / period
+    p = none(ParameterAveraging) | {"compute_fixed_s": 1.0, "jitter_share": 0.1}
+    law = ParameterAveraging(period).evaluate(p, nodes, 1, 0)
+    assert law == pytest.approx(slowest.mean(), abs=4 * slowest.std() / spells**0.5)
+
+
+def test_compressed_gradients_by_hand():
+    law = CompressedAllGather(density=0.1)
+    p = none(law) | {
+        "latency_s": 1.0,
+        "seconds_per_byte": 2.0,
+        "codec_seconds_per_byte": 3.0,
+    }
+    # of 100 bytes, messages of 10: coding 100 + 10n bytes, sending n − 1 messages
+    found = law.communicate_s(p, At.of([1, 2, 4], 1, 100.0))
+    assert found == pytest.approx([3 * 110, 3 * 120 + 21, 3 * 140 + 63])
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 5])
+@pytest.mark.parametrize("micro_batches", [1, 2, 7])
+def test_a_pipeline_takes_as_long_as_its_schedule(stages, micro_batches):
+    """Run the schedule: a stage computes what it was sent, and sends it on before the next."""
+    batch, c0, c1, alpha, beta, activations = 6, 0.5, 0.25, 0.125, 2e-3, 10.0
+    examples = stages * batch / micro_batches
+    sending = 2 * (alpha + activations * examples * beta) if stages > 1 else 0.0
+    turn = c0 + c1 * examples / stages
+    free = [0.0] * stages
+    for _ in range(micro_batches):
+        done = 0.0
+        for stage in range(stages):
+            last = stage == stages - 1
+            done = free[stage] = max(free[stage], done) + turn + (0.0 if last else sending)
+    law = GPipe(micro_batches, activations)
+    p = none(law) | {
+        "compute_fixed_s": c0,
+        "compute_per_example_s": c1,
+        "latency_s": alpha,
+        "seconds_per_byte": beta,
+    }
+    assert law.evaluate(p, stages, batch, 123.0) == pytest.approx(done)
+    no_link = p | {"latency_s": 0.0, "seconds_per_byte": 0.0}
+    idle = 1 - micro_batches * turn / law.evaluate(no_link, stages, batch, 0)
+    assert law.bubble(stages) == pytest.approx(idle)
+
+
+# --- parameter servers ---
+
+
+def served_rate(workers, think, demands):
+    """Return the steps per second of a closed network, from the balance of all its states.
+
+    Workers think and then visit the resources one after another; all times are exponential. This
+    knows nothing of mean-value analysis.
+    """
+    places = len(demands) + 1
+    mean = [think, *demands]
+    states = [(workers,)] if places == 1 else []
+    queue = [()]
+    while queue:
+        state = queue.pop()
+        if len(state) == places - 1:
+            states.append((*state, workers - sum(state)))
+            continue
+        queue += [(*state, k) for k in range(workers - sum(state) + 1)]
+    index = {state: i for i, state in enumerate(states)}
+    balance = np.zeros((len(states), len(states)))
+    thinking = np.zeros(len(states))
+    for state, i in index.items():
+        thinking[i] = state[0] / think
+        for place in range(places):
+            if state[place] == 0:
+                continue
+            rate = (state[place] if place == 0 else 1) / mean[place]
+            after = list(state)
+            after[place] -= 1
+            after[(place + 1) % places] += 1
+            balance[index[tuple(after)], i] += rate
+            balance[i, i] -= rate
+    balance[-1] = 1.0  # the shares of all states add up to 1
+    shares = np.linalg.solve(balance, np.eye(len(states))[-1])
+    return float(shares @ thinking)
+
+
+@pytest.mark.parametrize(
+    ("law", "demands"),
+    [
+        (ParameterServer(full_duplex=False), [0.6, 0.2]),
+        (ParameterServer(), [0.3, 0.3, 0.2]),
+        (ParameterServer(servers=2, full_duplex=False), [0.3, 0.3, 0.1, 0.1]),
+    ],
+    ids=label,
+)
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_mean_value_analysis_is_exact(law, demands, workers):
+    p = none(law) | {
+        "compute_fixed_s": 0.5,
+        "compute_per_example_s": 0.05,
+        "latency_s": 0.05,
+        "seconds_per_byte": 0.1,
+        "service_s": 0.2,
+    }
+    step = law.evaluate(p, workers, batch=4, payload=3)
+    assert workers / step == pytest.approx(served_rate(workers, 0.8, demands))
+
+
+def test_at_the_knee_queueing_costs_what_the_bound_does_not_see():
+    """Z = 1 s, d = 0.2 s: 5 steps a second at the knee of 6 workers by the bound, 4.04 really."""
+    p = none(ParameterServer) | {"compute_fixed_s": 1.0, "seconds_per_byte": 0.1}
+    bound, queue = ParameterServerBound(full_duplex=False), ParameterServer(full_duplex=False)
+    assert 6 / bound.evaluate(p, 6, 1, 1) == pytest.approx(5.0)
+    assert 6 / queue.evaluate(p, 6, 1, 1) == pytest.approx(4.04, abs=0.005)
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+@pytest.mark.parametrize("full_duplex", [True, False])
+@given(p=values_of(ParameterServer), payload=st.floats(0, 1e8))
+def test_the_bound_is_a_bound(servers, full_duplex, p, payload):
+    bound = ParameterServerBound(servers, full_duplex)
+    queue = ParameterServer(servers, full_duplex)
+    nodes = np.arange(1, 13)
+    below, times = (law.evaluate(p, nodes, 16, payload) for law in (bound, queue))
+    assert (below <= times * (1 + 1e-9)).all()
+    assert times[0] == pytest.approx(below[0], rel=1e-9)
+    crowd = [law.evaluate(p, 600, 16, payload) for law in (bound, queue)]
+    at = At.of(600, 16, payload)
+    if servers == 1 and 300 * bound.bottleneck_s(p, at) > bound.think_s(p, at):
+        assert crowd[1] < 1.5 * crowd[0]
+
+
+def test_between_whole_workers_times_are_between():
+    p, law = some_values(ParameterServer), ParameterServer()
+    p["input_per_example_s"] = 0.0  # makes thinking depend on n, and so queueing
+    low, between, high = law.evaluate(p, [2, 2.25, 3], 8, 1e6)
+    assert between == pytest.approx(0.75 * low + 0.25 * high)
+
+
+def test_servers_hold_nobody_up_for_others():
+    for law in SERVED:
+        names = {c.name for c in law.parameters}
+        assert not names & {"jitter_s", "jitter_share"}
+        assert (law.wait_s({}, At.of([1, 8], 1, 1)) == 0).all()
+
+
+# --- what holds for every law ---
+
+
+def test_every_law_is_listed_once_and_tells_of_itself():
+    assert {type(law) for law in EVERY_LAW} == set(LAWS.values())
+    assert len({law.title for law in LAWS.values()}) == len(LAWS)
+    for name, law in LAWS.items():
+        assert law.name == name
+        assert law.source
+        assert law.__doc__
+        names = [c.name for c in law.parameters]
+        assert len(set(names)) == len(names)
+        assert all(c.unit and c.meaning for c in law.parameters)
+
+
+def test_one_name_is_one_coefficient_in_all_laws():
+    by_name = {c.name: c for law in LAWS.values() for c in law.parameters}
+    for law in LAWS.values():
+        for coefficient in law.parameters:
+            assert (coefficient.unit, coefficient.scope) == (
+                by_name[coefficient.name].unit,
+                by_name[coefficient.name].scope,
+            )
+
+
+@pytest.mark.parametrize("law", PARTS, ids=label)
+@given(data=st.data(), nodes=st.integers(1, 20), payload=st.floats(0, 1e9))
+def test_parts_add_up(law, data, nodes, payload):
+    p, at = data.draw(values_of(law)), At.of(nodes, 32, payload)
+    parts = [f(p, at) for f in (law.compute_s, law.wait_s, law.input_s, law.communicate_s)]
+    assert all(part >= 0 for part in parts)
+    assert law.step_s(p, at) == pytest.approx(sum(parts))
+
+
+@pytest.mark.parametrize("law", EVERY_LAW, ids=label)
+@given(data=st.data())
+def test_times_never_fall_with_nodes_or_payload(law, data):
+    p = data.draw(values_of(law))
+    payload = np.array([[0.0], [1e4], [1e7]])
+    times = law.evaluate(p, np.arange(1, 10), 32, payload)
+    assert np.isfinite(times).all()
+    slack = 1e-9 * times.max() + 1e-12
+    assert (np.diff(times, axis=0) >= -slack).all()
+    assert (np.diff(times, axis=1) >= -slack).all()
+
+
+@pytest.mark.parametrize("law", [law for law in PARTS if law not in SERVED], ids=label)
+def test_one_node_needs_no_link(law):
+    p = some_values(law)
+    slow = p | {"latency_s": 1e3, "seconds_per_byte": 1e3}
+    assert law.evaluate(slow, 1, 8, 1e6) == law.evaluate(p, 1, 8, 1e6)
+    assert law.evaluate(p | {"codec_seconds_per_byte": 0.0}, 1, 8, 1e6) == pytest.approx(
+        law.compute_s(p, At.of(1, 8, 1e6))
+    )
+
+
+@pytest.mark.parametrize("law", EVERY_LAW, ids=label)
+def test_draws_broadcast_against_points(law):
+    draws = [some_values(law, seed) for seed in range(3)]
+    stacked = {c.name: np.array([[d[c.name]] for d in draws]) for c in law.parameters}
+    points = ([1, 2, 3, 8], [1, 1, 64, 64], [1e3, 1e6, 1e6, 1e7])
+    times = law.evaluate(stacked, *points)
+    assert times.shape == (3, 4)
+    for row, one in zip(times, draws, strict=True):
+        assert row == pytest.approx(law.evaluate(one, *points))
+    assert law.evaluate(draws[0], np.ones((3, 1)), np.ones(4), np.ones((2, 1, 1))).shape == (
+        2,
+        3,
+        4,
+    )
+
+
+class Traced:
+    """A coefficient of which nothing but operators is known, as the tracers of JAX."""
+
+    __array_ufunc__ = None  # NumPy leaves operators to this class, and refuses functions
+
+    def __init__(self, value):
+        self.value = value
+
+
+def _operate(function):
+    def operate(*sides):
+        plain = [side.value if isinstance(side, Traced) else side for side in sides]
+        return Traced(function(*plain))
+
+    return operate
+
+
+for _name in ("add", "sub", "mul", "truediv", "pow"):
+    _forward = getattr(operator, _name)
+    setattr(Traced, f"__{_name}__", _operate(_forward))
+    setattr(Traced, f"__r{_name}__", _operate(lambda a, b, f=_forward: f(b, a)))
+for _name in ("lt", "le", "gt", "ge", "neg", "abs"):
+    setattr(Traced, f"__{_name}__", _operate(getattr(operator, _name)))
+
+
+@pytest.mark.parametrize("law", EVERY_LAW, ids=label)
+def test_formulas_take_tracers(law):
+    p, at = some_values(law), At.of([1, 2, 5], [8, 8, 16], 1e6)
+    traced = law.step_s({name: Traced(value) for name, value in p.items()}, at)
+    plain = law.step_s(p, at)
+    assert isinstance(traced, Traced)
+    assert traced.value == pytest.approx(plain)
+
+
+@pytest.mark.parametrize("law", EVERY_LAW, ids=label)
+def test_no_nodes_is_no_question(law):
+    with pytest.raises(ValueError, match="at least one node"):
+        law.evaluate(none(law), [1, 0], 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: RingAllReduce(overlap=0.5), "overlap"),
+        (lambda: Star(overlap=float("nan")), "overlap"),
+        (lambda: ParameterServer(servers=0), "servers"),
+        (lambda: ParameterAveraging(period=0), "period"),
+        (lambda: CompressedAllGather(density=0), "density"),
+        (lambda: GPipe(micro_batches=0, activation_bytes=1), "micro_batches"),
+        (lambda: GPipe(micro_batches=1, activation_bytes=-1), "activation_bytes"),
+    ],
+)
+def test_impossible_structure_is_refused(make, field):
+    with pytest.raises(ValueError, match=field):
+        make()
+
+
+# --- overlap and waiting ---
+
+
+@given(st.floats(0, 1e3), st.floats(0, 1e3), st.floats(1, 10))
+def test_overlap_is_between_the_longer_and_the_sum(a, b, gamma):
+    both = overlapped(a, b, gamma)
+    assert max(a, b) * (1 - 1e-12) - 1e-20 <= both <= (a + b) * (1 + 1e-12) + 1e-20
+    assert overlapped(a, b, 1.0) == pytest.approx(a + b, rel=1e-12, abs=1e-20)
+
+
+@pytest.mark.parametrize("law", ALL_REDUCES, ids=label)
+def test_only_compute_and_communication_overlap(law):
+    assert isinstance(law, AllReduce)
+    p, at = some_values(law), At.of([1, 2, 6], 8, 1e6)
+    compute, communicate = law.compute_s(p, at), law.communicate_s(p, at)
+    rest = law.wait_s(p, at) + law.input_s(p, at)
+    expected = (compute**2 + communicate**2) ** 0.5 + rest
+    assert replace(law, overlap=2.0).step_s(p, at) == pytest.approx(expected)
+
+
+def test_the_mean_of_the_largest_of_a_few():
+    """Exact where there are closed forms, tabulated figures elsewhere."""
+    assert expected_maximum(1) == pytest.approx(0.0, abs=1e-12)
+    assert expected_maximum(2) == pytest.approx(1 / np.pi**0.5)
+    assert expected_maximum(3) == pytest.approx(1.5 / np.pi**0.5)
+    found = expected_maximum([[2, 3, 4], [5, 10, 100]])
+    assert found == pytest.approx(
+        np.array([[0.56419, 0.84628, 1.02938], [1.16296, 1.53875, 2.50759]]), abs=1e-5
+    )
+
+
+@given(st.floats(1, 1e4), st.floats(1, 1e4))
+def test_more_nodes_wait_longer(a, b):
+    fewer, more = expected_maximum(sorted((a, b)))
+    assert 0 <= fewer <= more + 1e-12
+    assert more <= (2 * np.log(max(a, b, 1.0))) ** 0.5 + 1e-9

@@ -1,0 +1,231 @@
+"""What is asked of every fitted curve: optima, other links, savings of a published study."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_study import NO_CELLS, NO_CURVES, fit_all, launches, tables
+
+from closed_forms import best_at_global_batch
+from nodewise.core.cell import Emulated, Link, Node, SlowNode
+from nodewise.predict import link_rates
+from nodewise.predict.law import RingAllReduce
+from nodewise.predict.link_rates import wire_of
+from nodewise.predict.objectives import MOST_NODES
+from nodewise.predict.steps_to_accuracy import Known, StepsToAccuracy, find_steps, steps_row
+from nodewise.predict.study import NODES, fit_study
+from nodewise.results.importers.published import ntua
+from nodewise.results.tables import EPOCHS, NOISE_SCALE, PUBLISHED, typed
+
+EXAMPLES = 60_000
+LABEL = "0.2 core, 100 Mbit/s"
+NO_PUBLISHED = typed((), PUBLISHED)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return fit_all(launches(nodes=(1, 2, 3, 4, 8), repeats=2, noise=0.01))
+
+
+def asked(found, objective, **where):
+    rows = found["optima"]
+    rows = rows[rows["objective"] == objective]
+    for name, value in where.items():
+        rows = rows[rows[name] == value]
+    assert len(rows)
+    return rows.set_index("nodes")
+
+
+# --- optima ---
+
+
+def test_every_objective_that_the_points_allow_is_asked(found):
+    rows = found["optima"][["objective", "held"]].drop_duplicates()
+    assert set(map(tuple, rows.to_numpy())) == {
+        ("epoch_time", "global_batch"),
+        ("epoch_time", "batch_per_worker"),
+        ("epoch_cost", "batch_per_worker"),
+        ("efficiency", "batch_per_worker"),
+    }
+    units = found["optima"].groupby("objective")["unit"].unique().map(list).to_dict()
+    assert units == {"epoch_time": ["s"], "epoch_cost": ["node-hours"], "efficiency": ["1"]}
+
+
+def test_without_examples_of_an_epoch_only_efficiency_is_asked():
+    rows = fit_all(launches().assign(steps_per_epoch=None))["optima"]
+    assert set(rows["objective"]) == {"efficiency"}
+
+
+def test_at_a_fixed_global_batch_the_best_is_near_the_closed_form(found):
+    rows = asked(found, "epoch_time", held="global_batch")
+    assert set(rows["global_batch"]) == {128 * 8}
+    fits = found["fits"].groupby("parameter")["value"].first()
+    closed = best_at_global_batch(RingAllReduce(), fits, 128 * 8, 5e6)
+    best = rows.index[rows["best"]]
+    assert closed is not None and min(closed, MOST_NODES) == pytest.approx(best[0], rel=0.35)
+
+
+def test_at_a_fixed_batch_per_node_there_is_no_optimum_and_that_is_said(found):
+    rows = asked(found, "epoch_time", held="batch_per_worker", batch_per_worker=128)
+    best = rows[rows["best"]]
+    assert best.index.tolist() == [MOST_NODES] and not best["interior"].any()
+    assert "The formula has no interior optimum" in best["answer"].iloc[0]
+    assert best["kind"].tolist() == ["predicted"]
+
+
+def test_an_epoch_is_that_of_the_law(found):
+    rows = asked(found, "epoch_time", held="batch_per_worker", batch_per_worker=128)
+    line = found["predictions"]
+    line = line[line["batch_per_worker"] == 128].set_index("nodes")["fitted_s"]
+    steps = EXAMPLES // 128 * 128 / (128 * rows.index.to_numpy())
+    shared = rows.index.isin(line.index)
+    seconds = line.reindex(rows.index[shared]) * steps[shared]
+    assert rows["value"][shared].to_numpy() == pytest.approx(seconds.to_numpy(), rel=0.01)
+    cost = asked(found, "epoch_cost", batch_per_worker=128)
+    assert cost.loc[4, "value"] == pytest.approx(4 * rows.loc[4, "value"] / 3600)
+
+
+def test_all_numbers_of_nodes_that_matter_are_listed(found):
+    for _, rows in found["optima"].groupby(["objective", "held", "batch_per_worker"]):
+        if rows["held"].iloc[0] == "batch_per_worker":
+            assert set(NODES) <= set(rows["nodes"])
+            assert rows["probability"].sum() == pytest.approx(1, abs=0.15)
+            assert rows["best"].sum() == 1
+    told = found["optima"]
+    assert (told["answer"] != "").equals(told["best"])
+
+
+def test_one_number_of_nodes_answers_nothing():
+    rows = fit_all(launches(nodes=(3,)))
+    assert rows["optima"].empty and rows["rates"].empty and len(rows["fits"])
+
+
+def test_time_to_an_accuracy_is_asked_where_steps_are_known():
+    curves, cells = tables(launches())
+    law = StepsToAccuracy(100.0, 50_000.0, np.array([[100.0, 50_000.0]] * 5), target=0.8)
+    steps = [Known(("fashion_cnn", "fashion_mnist", "official"), "whole epochs", "fitted", law)]
+    rows = fit_study(curves, cells, NO_PUBLISHED, steps=steps, draws=10)["optima"]
+    known = rows[rows["objective"] == "target_time"]
+    assert set(known["batch_per_worker"]) == {32, 128} and set(known["unit"]) == {"s"}
+    other = [steps[0]._replace(key=("resnet50", "fashion_mnist", "official"))]
+    rows = fit_study(curves, cells, NO_PUBLISHED, steps=other, draws=10)["optima"]
+    assert "target_time" not in set(rows["objective"])
+
+
+def test_steps_are_taken_from_runs_rather_than_from_the_noise_scale():
+    about = {"model": "m", "dataset": "d", "data_origin": "official"}
+    groups = [
+        dict.fromkeys(NOISE_SCALE, 0)
+        | about
+        | {"kind": "measured", "weights": "", "step": 0, "group": group}
+        | {"noise": 5.0 + group, "signal": 0.01, "noise_scale": 500.0}
+        for group in (1, 2)
+    ]
+    noise = typed(groups, NOISE_SCALE)
+    none = typed((), EPOCHS)
+    (by_noise,) = find_steps(none, NO_CELLS, noise)
+    assert by_noise.law.target is None
+    cells = pd.concat([NO_CELLS, pd.DataFrame([whole_run(64, cell="a"), whole_run(256, cell="b")])])
+    cells["whole_epochs"] = cells["whole_epochs"].astype(bool)
+    epochs = pd.DataFrame(
+        about
+        | {"cell_id": cell, "batch_per_worker": batch, "nodes": 1, "epoch": epoch}
+        | {"steps": 6400 // batch, "accuracy": accuracy}
+        for cell, batch in (("a", 64), ("b", 256))
+        for epoch, accuracy in ((1, 0.4), (2, 0.7), (3, 0.8))
+    )
+    *_, by_runs = find_steps(epochs, cells, noise)
+    assert by_runs.key == by_noise.key and by_runs.law.target == 0.8
+    *_, too_few = find_steps(epochs[epochs["cell_id"] == "a"], cells, noise)
+    assert too_few.law is None and "measure another one as well" in steps_row(too_few)["missing"]
+
+
+def whole_run(batch, cell):
+    return {
+        "cell_id": cell,
+        "whole_epochs": True,
+        "status": "ok",
+        "exchange": "none",
+        "batch_per_worker": batch,
+    }
+
+
+# --- links ---
+
+
+@pytest.mark.parametrize(
+    ("cluster", "rate"),
+    [
+        (Emulated(), 500e6),
+        (Emulated(node=Node(cpu=0.4), link=Link(rate_mbit=200)), 500e6),
+        (Emulated(node=Node(cpu=1), link=Link(rate_mbit=2500.5, latency_ms=3)), 2500.5e6),
+        (Emulated(slow_node=SlowNode(cpu=0.1)), None),
+    ],
+)
+def test_the_rate_of_a_link_is_read_from_the_cluster_s_label(cluster, rate):
+    wire = wire_of(cluster.label)
+    assert (wire and pytest.approx(wire.rate_bit_s)) == rate
+    assert wire_of("local") is None
+
+
+def emulated(rate_mbit=100, **changes):
+    about = {"kind": "emulated", "cluster": f"0.2 core, {rate_mbit} Mbit/s"} | changes
+    return launches(repeats=2, noise=0.01, **about)
+
+
+def test_a_link_of_another_rate_scales_bytes_and_nothing_else():
+    rows = fit_all(emulated())["rates"]
+    line = rows[(rows["batch_per_worker"] == 32) & (rows["nodes"] == 4)].set_index("rate_bit_s")
+    own, tenth = line.loc[500e6, "fitted_s"], line.loc[line.index[0], "fitted_s"]
+    sent = 2 * 3 / 4 * 5e6 / 58e6
+    assert line.index[0] == 10e6
+    assert tenth - own == pytest.approx(sent * 49, rel=0.1)
+    assert (np.diff(line["fitted_s"]) < 0).all()
+    assert (line["low_s"] <= line["high_s"]).all()
+    assert line["efficiency"].between(line["efficiency_low"], line["efficiency_high"]).mean() > 0.8
+
+
+def test_points_over_other_links_stand_beside_the_law_and_what_lies_beyond_is_marked():
+    fast = emulated(400, nodes=(1, 4), experiment="link_400")
+    other = emulated(25, nodes=(1, 4), experiment="link_25", strategy="mpi")
+    elsewhere = emulated(200, nodes=(1, 4), experiment="link_200", machine="another")
+    every = emulated(50, nodes=(1, 4), experiment="unsharded", pipeline="unsharded")
+    rows = fit_all(emulated(), fast, other, elsewhere, every)["rates"]
+    line = rows[(rows["experiment"] == "steps") & (rows["batch_per_worker"] == 32)]
+    seen = line[line["observed_s"].notna()]
+    assert set(map(tuple, seen[["rate_bit_s", "nodes"]].to_numpy())) == {
+        (500e6, 2.0),
+        (500e6, 4.0),
+        (2e9, 4.0),
+    }
+    assert set(line.loc[~line["beyond"], "nodes"]) == {2, 4}
+    assert line.loc[~line["beyond"], "rate_bit_s"].between(500e6, 2e9).all()
+    assert line.loc[line["kind"] == "fitted", "rate_bit_s"].unique().tolist() == [500e6]
+
+
+def test_what_is_not_emulated_has_no_link_of_a_known_rate():
+    assert fit_all(launches())["rates"].empty
+    assert set(link_rates.NODES) == {2, 4, 8, 16}
+
+
+# --- savings ---
+
+
+def test_savings_are_the_mean_over_models_each_at_its_best_batch():
+    table = ntua()
+    rows = fit_study(NO_CURVES, NO_CELLS, table, draws=40)["savings"]
+    mean = rows[rows["model"] == ""].set_index("nodes")
+    assert mean.index.tolist() == list(range(1, 11))
+    times = table.set_index(["model", "batch_per_worker", "nodes"])["step_time_s"].unstack()
+    saved = (1 - times[3] / (3 * times[1])).groupby("model").max()
+    assert mean.loc[3, "observed"] == pytest.approx(saved.mean())
+    of_models = rows[(rows["model"] != "") & (rows["nodes"] == 3)].set_index("model")
+    assert of_models["observed"].to_dict() == pytest.approx(saved.to_dict())
+    for n in mean.index:
+        mine = rows.loc[(rows["model"] != "") & (rows["nodes"] == n), "saved"]
+        assert mean.loc[n, "saved"] == pytest.approx(mine.mean())
+    assert (mean["low"] <= mean["high"]).all()
+    assert (mean.loc[mean.index > 3, "kind"] == "predicted").all()
+
+
+def test_our_own_curves_have_no_savings_of_a_study():
+    assert fit_all(launches())["savings"].empty

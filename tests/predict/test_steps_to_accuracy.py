@@ -1,0 +1,184 @@
+"""Steps by global batch: from runs of whole epochs, from the noise scale, or what is missing."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodewise.predict.steps_to_accuracy import (
+    NotEnoughRunsError,
+    StepsToAccuracy,
+    find_runs,
+    fit_steps,
+    steps_by_noise,
+)
+
+MINIMUM, CRITICAL = 400.0, 96.0
+EXAMPLES = 6_400
+
+
+def accuracy_after(steps, global_batch):
+    """Return an accuracy that is 0.9 after S_min·(1 + B_c/G) steps, whatever G is."""
+    return 0.9 * (steps / (MINIMUM * (1 + CRITICAL / global_batch))) ** 0.5
+
+
+def run(name, batch, nodes=1, epochs=12, repeat=0):
+    steps = EXAMPLES // (batch * nodes)
+    number = np.arange(epochs)
+    middle = (number + 0.5) * steps
+    return pd.DataFrame(
+        {
+            "cell_id": name,
+            "batch_per_worker": batch,
+            "nodes": nodes,
+            "epoch": number + 1,
+            "steps": steps,
+            "accuracy": accuracy_after(middle, batch * nodes).clip(max=1.0),
+            "model": "mlp",
+            "dataset": "garments",
+            "data_origin": "official",
+        }
+    )
+
+
+# --- from runs ---
+
+
+def test_runs_at_several_global_batches_give_the_law_back():
+    epochs = pd.concat([run("a", 32), run("b", 32, nodes=2), run("c", 128)])
+    found = fit_steps(epochs, target=0.8)
+    share = (0.8 / 0.9) ** 2
+    assert found.target == 0.8
+    batches = np.array([32, 64, 128])
+    exact = share * MINIMUM * (1 + CRITICAL / batches)
+    assert found.evaluate(batches) == pytest.approx(exact, rel=0.03)
+    assert found.critical_batch == pytest.approx(CRITICAL, rel=0.15)
+    low, high = found.critical_batch_interval
+    assert low < CRITICAL < high
+
+
+def test_the_order_of_rows_does_not_matter():
+    epochs = pd.concat([run("a", 32), run("b", 128)])
+    shuffled = fit_steps(epochs.sample(frac=1, random_state=1), 0.8)
+    assert shuffled.minimum_steps == pytest.approx(fit_steps(epochs, 0.8).minimum_steps)
+
+
+def test_without_a_target_it_is_the_highest_that_all_runs_reach():
+    few, many = run("a", 32, epochs=12), run("b", 128, epochs=10)
+    found = fit_steps(pd.concat([few, many]))
+    assert found.target == min(few["accuracy"].max(), many["accuracy"].max())
+
+
+def test_two_batches_leave_the_critical_batch_wide():
+    narrow = fit_steps(pd.concat([run(str(b), b) for b in (8, 32, 64, 128, 512)]), 0.8)
+    wide = fit_steps(pd.concat([run(str(b), b) for b in (64, 128)]), 0.8)
+    (low, high), (lower, higher) = narrow.critical_batch_interval, wide.critical_batch_interval
+    assert higher / lower > high / low
+
+
+@pytest.mark.parametrize(
+    ("runs", "target", "said"),
+    [
+        ([], 0.8, "no run of whole epochs"),
+        ([], None, "no run of whole epochs"),
+        ([("a", 64), ("b", 32, 2)], 0.8, r"one global batch only \(64\)"),
+        ([("a", 32), ("b", 128)], 1.01, "none of them was seen to come up to an accuracy of 1.010"),
+        ([("a", 32), ("b", 128, 1, 1)], 0.8, "only 32 was seen"),
+        ([("a", 32), ("b", 128)], 0.01, "none of them was seen"),
+    ],
+)
+def test_what_is_missing_is_said(runs, target, said):
+    empty = run("none", 32).iloc[:0]
+    epochs = pd.concat([empty, *(run(*one) for one in runs)])
+    with pytest.raises(NotEnoughRunsError, match=said):
+        fit_steps(epochs, target)
+
+
+def test_a_run_that_began_above_the_target_does_not_count():
+    quick = run("quick", 64).assign(accuracy=0.85)
+    epochs = pd.concat([run("a", 32), run("b", 128), quick])
+    expected = fit_steps(pd.concat([run("a", 32), run("b", 128)]), 0.8)
+    assert fit_steps(epochs, 0.8).minimum_steps == pytest.approx(expected.minimum_steps)
+
+
+def test_only_synchronous_runs_of_whole_epochs_are_compared():
+    cells = pd.DataFrame(
+        {
+            "cell_id": ["a", "b", "c", "d", "e"],
+            "exchange": ["none", "ring", "server", "averaging", "star"],
+            "status": ["ok", "ok", "ok", "ok", "ok"],
+            "whole_epochs": [True, True, True, True, False],
+        }
+    )
+    epochs = pd.concat([run(name, 32) for name in "abcde"])
+    ((key, rows),) = find_runs(epochs, cells)
+    assert key == ("mlp", "garments", "official")
+    assert set(rows["cell_id"]) == {"a", "b"}
+
+
+def test_other_data_is_another_curve():
+    cells = pd.DataFrame(
+        {"cell_id": ["a", "b"], "exchange": "none", "status": "ok", "whole_epochs": True}
+    )
+    epochs = pd.concat([run("a", 32), run("b", 64).assign(data_origin="generated")])
+    assert len(list(find_runs(epochs, cells))) == 2
+
+
+# --- the law ---
+
+
+@given(st.floats(1, 1e5), st.floats(1, 1e7))
+def test_at_the_critical_batch_both_steps_and_examples_are_twice_the_least(steps, examples):
+    law = StepsToAccuracy(steps, examples, np.array([[steps, examples]]))
+    needed = float(law.evaluate(law.critical_batch))
+    assert needed == pytest.approx(2 * steps)
+    assert needed * law.critical_batch == pytest.approx(2 * examples)
+
+
+def test_no_batch_large_enough_is_an_infinite_critical_batch():
+    law = StepsToAccuracy(0.0, 100.0, np.array([[0.0, 100.0], [1.0, 100.0]]))
+    assert law.critical_batch == np.inf
+    assert law.critical_batch_interval == (100.0, np.inf)
+
+
+def test_draws_are_as_many_as_asked_for():
+    law = StepsToAccuracy(1.0, 2.0, np.array([[1.0, 2.0], [3.0, 4.0]]))
+    drawn = law.draw(np.array([1, 2]), 5)
+    assert drawn.shape == (5, 2)
+    assert drawn[:3].tolist() == [[3, 2], [7, 5], [3, 2]]
+
+
+# --- from the noise scale ---
+
+
+def test_the_noise_scale_is_the_critical_batch():
+    law = steps_by_noise(np.full((3, 4), 600.0), np.full((3, 4), 2.0))
+    assert law.critical_batch == pytest.approx(300)
+    assert law.critical_batch_interval == pytest.approx((300, 300))
+    assert law.target is None
+    assert law.evaluate(1) == pytest.approx(1)
+    assert law.evaluate(300) == pytest.approx(2 * law.evaluate(1e12), rel=1e-6)
+
+
+def test_its_draws_spread_over_the_training():
+    noise, signal = np.full((3, 4), 100.0), np.array([[10.0] * 4, [1.0] * 4, [0.1] * 4])
+    law = steps_by_noise(noise, signal)
+    assert law.critical_batch == pytest.approx(100)
+    low, high = law.critical_batch_interval
+    assert low == pytest.approx(10)
+    assert high == pytest.approx(1000)
+    again = steps_by_noise(noise, signal)
+    assert (law.draws == again.draws).all()
+
+
+def test_a_signal_lost_in_noise_is_an_infinite_batch_not_a_negative_one():
+    law = steps_by_noise([[100.0, 100.0]], [[-1.0, -2.0]])
+    assert law.critical_batch == np.inf
+    assert np.isfinite(law.evaluate([1, 64])).all()
+
+
+def test_gradients_without_noise_need_no_batch():
+    law = steps_by_noise([[0.0]], [[1.0]])
+    assert law.critical_batch == 0
+    assert law.evaluate([1, 64]).tolist() == [1, 1]

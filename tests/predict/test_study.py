@@ -1,0 +1,489 @@
+"""fit_study: from the tables of a study to its fits, predictions and judgement."""
+
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodewise.core.errors import UserError
+from nodewise.predict.curve_groups import Pool, find_pools, law_of
+from nodewise.predict.fit import Points, fit
+from nodewise.predict.judge import EACH, LARGEST, OWN
+from nodewise.predict.law import GPipe, RingAllReduce
+from nodewise.predict.laws.parameter_server import ParameterServer
+from nodewise.predict.queries import read_overhead
+from nodewise.predict.study import (
+    ALL_POINTS,
+    NODES,
+    OVERHEAD,
+    OVERSUBSCRIBED,
+    fit_study,
+    judge_study,
+    known_priors,
+    learned_priors,
+    write,
+)
+from nodewise.results.importers.published import ntua
+from nodewise.results.tables import CELLS, CURVE_KEY, CURVES, PUBLISHED, typed
+
+TRUTH = dict.fromkeys((p.name for p in RingAllReduce.parameters), 0.0) | {
+    "compute_fixed_s": 0.005,
+    "compute_per_example_s": 2e-4,
+    "latency_s": 3e-4,
+    "seconds_per_byte": 1 / 58e6,
+}
+RING = RingAllReduce()
+PAYLOAD = 5_000_000
+MWMS = "multi_worker_mirrored"
+NO_CURVES, NO_CELLS, NO_PUBLISHED = typed((), CURVES), typed((), CELLS), typed((), PUBLISHED)
+
+
+def launches(
+    nodes=(1, 2, 3, 4),
+    batches=(32, 128),
+    repeats=1,
+    noise=0.0,
+    truth=TRUTH,
+    payload=PAYLOAD,
+    cores=64,
+    seed=0,
+    law=RING,
+    **names,
+):
+    """Return rows of `cells`, one per launch: the truth times a factor of the launch."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for batch, n, repeat in itertools.product(batches, nodes, range(repeats)):
+        about = {
+            "study": "ntua",
+            "experiment": "steps",
+            "model": "fashion_cnn",
+            "dataset": "fashion_mnist",
+            "strategy": MWMS,
+            "cluster": "local",
+            "kind": "measured",
+            "data_origin": "official",
+            "machine": "a processor",
+            "whole_epochs": False,
+            "pipeline": "sharded",
+            "status": "ok",
+        } | names
+        seconds = law.evaluate(truth, n, batch, payload) * np.exp(noise * rng.standard_normal())
+        rows.append(
+            about
+            | {"batch_per_worker": batch, "nodes": n, "repeat": repeat, "global_batch": batch * n}
+            | {
+                "step_time_s": float(seconds),
+                "steps_per_epoch": 60_000 // (batch * n),
+                "payload_bytes": payload,
+                "oversubscribed": n > cores,
+                "exchange": "ring",
+                "options": "{}",
+            }
+            | {"cell_id": f"{about['strategy']}/{batch}/{n}/{repeat}"}
+        )
+    return pd.DataFrame(rows)
+
+
+def tables(*parts):
+    """Return `curves` and `cells` of some launches, in the columns and types that tables have."""
+    rows = pd.concat(parts)
+    points = rows.groupby(CURVE_KEY, as_index=False).agg(
+        repeats=("repeat", "size"),
+        cells=("repeat", "size"),
+        oversubscribed=("oversubscribed", "any"),
+        step_time_s=("step_time_s", "median"),
+        steps_per_epoch=("steps_per_epoch", "first"),
+        cell_id=("cell_id", "first"),
+        payload_bytes=("payload_bytes", "first"),
+        exchange=("exchange", "first"),
+        options=("options", "first"),
+        machine=("machine", "first"),
+        pipeline=("pipeline", "first"),
+    )
+    filled = {
+        "reason": "",
+        "commit": "",
+        "started_at": pd.Timestamp(0, tz="UTC"),
+    }
+    curves = points.assign(failed=0).reindex(columns=[*CURVES])
+    cells = rows.assign(**filled).reindex(columns=[*CELLS])
+    return typed(curves, CURVES), typed(cells, CELLS)
+
+
+def fit_all(*parts, published=NO_PUBLISHED, draws=40):
+    return fit_and_judge(*tables(*parts), published, draws=draws)
+
+
+def fit_and_judge(*tables, **options):
+    return fit_study(*tables, **options) | judge_study(*tables, **options)
+
+
+def coefficient(found, name, **at):
+    rows = found["fits"][found["fits"]["parameter"] == name]
+    for column, value in at.items():
+        rows = rows[rows[column] == value]
+    return only(rows)
+
+
+def line(found, scenario=ALL_POINTS, **at):
+    rows = found["predictions"]
+    rows = rows[rows["scenario"] == scenario]
+    for column, value in at.items():
+        rows = rows[rows[column] == value]
+    return rows
+
+
+def only(table):
+    assert len(table) == 1
+    return table.iloc[0]
+
+
+def test_nothing_measured_gives_empty_tables_with_their_columns():
+    found = fit_and_judge(NO_CURVES, NO_CELLS, NO_PUBLISHED)
+    assert list(found) == [*OVERHEAD]
+    for name, table in found.items():
+        assert len(table) == 0
+        assert {column: str(dtype) for column, dtype in table.dtypes.items()} == OVERHEAD[name]
+
+
+def test_a_known_truth_is_found_and_judged_right():
+    found = fit_all(launches())
+    assert coefficient(found, "compute_per_example_s")["value"] == pytest.approx(2e-4, rel=0.02)
+    assert coefficient(found, "seconds_per_byte")["value"] == pytest.approx(1 / 58e6, rel=0.03)
+    assert found["predictions"]["error"].max() < 0.01
+    judged = found["judgement"]
+    own = only(judged[(judged["law"] == OWN) & (judged["scenario"] == LARGEST)])
+    assert own["worst_error"] < 0.02
+    assert (own["trained"], own["points"]) == ("1, 2, 3 → 4", 2)
+    baselines = judged[~judged["own"] & (judged["scenario"] == LARGEST)]
+    assert (baselines["median_error"] > own["median_error"]).all()
+    assert len(baselines) == 6
+
+
+def test_predictions_reach_far_beyond_what_was_measured_and_say_so():
+    rows = line(fit_all(launches(nodes=(1, 2, 11))))
+    for _, of_batch in rows.groupby("batch_per_worker"):
+        assert list(of_batch["nodes"]) == sorted({*NODES, 11})
+        assert list(of_batch.loc[of_batch["observed_s"].notna(), "nodes"]) == [1, 2, 11]
+    assert (rows["beyond"] == (rows["nodes"] > 11)).all()
+    assert rows["error"].notna().equals(rows["observed_s"].notna())
+    truth = RING.evaluate(TRUTH, rows["nodes"], rows["batch_per_worker"], PAYLOAD)
+    assert rows["fitted_s"].to_numpy() == pytest.approx(truth, rel=0.05)
+    parts = rows[[f"{part}_s" for part in ("compute", "wait", "input", "latency", "bandwidth")]]
+    assert parts.sum(axis=1).to_numpy() == pytest.approx(rows["fitted_s"].to_numpy())
+
+
+@pytest.mark.slow
+def test_what_was_held_out_was_not_fitted():
+    """A ruined largest point must not move its own held-out prediction."""
+    rows = launches()
+    ruined = rows.assign(step_time_s=rows["step_time_s"].where(rows["nodes"] < 4, 9.9))
+    before, after = (
+        found["trials"][found["trials"]["scenario"] == LARGEST].set_index(
+            ["law", "batch_per_worker"]
+        )
+        for found in (fit_all(rows), fit_all(ruined))
+    )
+    assert (before["nodes"] == 4).all()
+    assert after["predicted_s"].to_dict() == before["predicted_s"].to_dict()
+    assert (after["observed_s"] == 9.9).all()
+    assert after["error"].to_numpy() == pytest.approx(abs(after["predicted_s"] / 9.9 - 1))
+
+
+def test_each_node_count_is_left_out_in_turn():
+    trials = fit_all(launches())["trials"]
+    each = trials[(trials["scenario"] == EACH) & trials["own"]]
+    assert sorted(each["nodes"]) == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_two_node_counts_cannot_be_judged():
+    found = fit_all(launches(nodes=(1, 2)))
+    assert len(found["judgement"]) == len(found["trials"]) == 0
+    assert set(found["predictions"]["scenario"]) == {ALL_POINTS}
+
+
+def test_only_batches_with_three_node_counts_are_judged():
+    part, rest = launches(nodes=(1, 2, 3), batches=(32,)), launches(nodes=(1, 2), batches=(64,))
+    found = fit_all(part, rest)
+    assert (found["judgement"]["curves"] == 1).all()
+    assert set(found["trials"]["batch_per_worker"]) == {32}
+
+
+def test_oversubscribed_points_are_predicted_and_not_fitted():
+    crowded = launches(nodes=(1, 2, 3), cores=2)
+    crowded.loc[crowded["nodes"] == 3, "step_time_s"] *= 7
+    found = fit_all(crowded)
+    row = coefficient(found, "seconds_per_byte")
+    assert row["points"] == 4
+    assert "oversubscribed points not fitted: 2" in row["note"]
+    assert len(found["judgement"]) == 0
+    shown = line(found, OVERSUBSCRIBED)
+    assert list(shown["nodes"]) == [3, 3]
+    assert (shown["error"] > 0.8).all()
+    beside = line(found, nodes=3)
+    assert beside["observed_s"].isna().all()
+    assert beside["fitted_s"].tolist() == shown["fitted_s"].tolist()
+    clean = fit_all(launches(nodes=(1, 2)))
+    assert row["value"] == coefficient(clean, "seconds_per_byte")["value"]
+
+
+def test_everything_oversubscribed():
+    found = fit_all(launches(nodes=(3,), cores=2))
+    assert all(table.empty for table in found.values())
+
+
+def test_a_strategy_borrows_the_single_node_of_its_batch():
+    alone = launches(nodes=(1,), strategy="single", repeats=3, noise=0.01, seed=1)
+    several = launches(nodes=(2, 3), repeats=3, noise=0.01, seed=2)
+    found = fit_all(alone, several)
+    assert set(found["fits"]["strategy"]) == {MWMS}
+    assert (found["fits"]["points"] == 6).all()
+    assert line(found, nodes=1)["observed_s"].notna().all()
+
+
+def test_a_server_is_not_left_alone():
+    """With a server one node communicates already: `single` is not its one node."""
+    alone = launches(nodes=(1,), strategy="single")
+    server = launches(nodes=(2, 3), strategy="async_sgd").assign(exchange="server")
+    pools = {pool.rows["strategy"].iloc[0]: pool for pool in find_pools(*tables(alone, server))}
+    assert sorted(pools) == ["async_sgd", "single"]
+    assert set(pools["async_sgd"].rows["nodes"]) == {2, 3}
+
+
+@pytest.mark.parametrize(("micro_batches", "nodes"), [(1, {1, 2, 3}), (4, {2, 3})])
+def test_a_pipeline_in_micro_batches_is_not_left_alone(micro_batches, nodes):
+    """On one node it would take as many steps as it has micro-batches: `single` takes one."""
+    alone = launches(nodes=(1,), strategy="single")
+    options = json.dumps({"micro_batches": micro_batches})
+    stages = launches(nodes=(2, 3), strategy="model_parallel")
+    stages = stages.assign(exchange="activations", options=options)
+    pools = {pool.rows["strategy"].iloc[0]: pool for pool in find_pools(*tables(alone, stages))}
+    assert set(pools["model_parallel"].rows["nodes"]) == nodes
+
+
+@pytest.mark.slow
+def test_few_workers_of_a_server_foretell_many_by_the_rate_of_its_link():
+    law = ParameterServer()
+    truth = dict.fromkeys((p.name for p in law.parameters), 0.0)
+    truth |= {"compute_fixed_s": 0.02, "seconds_per_byte": 8 / 480e6}
+    ran = {"strategy": "parameter_server", "kind": "emulated", "payload": 400_000}
+    ran |= {"nodes": (2, 3, 4, 8), "batches": (64,), "repeats": 2, "noise": 0.08}
+
+    def error(cluster, seed):
+        rows = launches(**ran, law=law, truth=truth, cluster=cluster, seed=seed)
+        judged = fit_all(rows.assign(exchange="server"), draws=2)["judgement"]
+        own = judged[(judged["law"] == OWN) & (judged["scenario"] == LARGEST)]
+        return only(own)["worst_error"]
+
+    known = [error("0.2 core, 100 Mbit/s", seed) for seed in range(6)]
+    unknown = [error("of an unknown rate", seed) for seed in range(6)]
+    assert np.mean(known) < 0.7 * np.mean(unknown)
+    assert max(known) < 0.2
+
+
+@pytest.mark.slow
+def test_examples_of_other_nodes_cost_only_who_is_given_them():
+    truth = TRUTH | {"input_per_example_s": 1e-4}
+
+    def spent(pipeline):
+        found = fit_all(launches(truth=truth, pipeline=pipeline))
+        return coefficient(found, "input_per_example_s")["value"]
+
+    assert spent("unsharded") == pytest.approx(1e-4, rel=0.2)
+    assert spent("sharded") < 1e-6
+
+
+def test_a_pipeline_knows_the_rate_of_its_link():
+    pools = find_pools(*tables(stages("0.2 core, 100 Mbit/s"), stages("of an unknown rate")))
+    known, unknown = (known_priors(pool, {}) for pool in pools)
+    ((beta, spread),) = [at for (name, _), at in known.items() if name == "seconds_per_byte"]
+    assert beta == pytest.approx(8 / 500e6, rel=0.06) and spread == beta / 10
+    assert not any(name == "seconds_per_byte" for name, _ in unknown)
+
+
+def stages(cluster):
+    rows = launches(nodes=(1, 2, 3), strategy="model_parallel", kind="emulated", cluster=cluster)
+    return rows.assign(exchange="activations", options=json.dumps({"micro_batches": 1}))
+
+
+def test_own_single_node_comes_first_and_single_alone_is_a_curve():
+    slow = launches(nodes=(1,), strategy="single", batches=(32, 999))
+    slow["step_time_s"] *= 5
+    found = fit_all(slow, launches())
+    points = found["fits"].groupby("strategy")["points"].first()
+    assert points.to_dict() == {MWMS: 8, "single": 1}
+    assert line(found, strategy="single")["batch_per_worker"].unique() == 999
+
+
+def test_only_one_node_says_next_to_nothing_of_communication():
+    found = fit_all(launches(nodes=(1,), strategy="single"))
+    assert coefficient(found, "compute_per_example_s")["value"] == pytest.approx(2e-4, rel=0.05)
+    far = line(found, nodes=64)
+    assert (far["high_s"] > 1.2 * far["low_s"]).all()
+
+
+def test_failed_points_are_left_out_and_counted():
+    curves, cells = tables(launches())
+    curves.loc[curves["nodes"] == 4, "step_time_s"] = np.nan
+    found = fit_and_judge(curves, cells, NO_PUBLISHED, draws=20)
+    row = coefficient(found, "latency_s")
+    assert "points without step time or payload left out: 2" in row["note"]
+    assert row["points"] == 6
+    assert set(found["trials"].loc[found["trials"]["scenario"] == LARGEST, "nodes"]) == {3}
+    curves["step_time_s"] = np.nan
+    found = fit_and_judge(curves, cells, NO_PUBLISHED)
+    assert all(table.empty for table in found.values())
+
+
+def test_a_point_without_payload_is_left_out():
+    curves, cells = tables(launches())
+    curves.loc[curves["nodes"] == 4, "payload_bytes"] = pd.NA
+    found = fit_and_judge(curves, cells, NO_PUBLISHED, draws=20)
+    assert (found["fits"]["points"] == 6).all()
+
+
+def test_repeats_tell_the_noise():
+    quiet = fit_all(launches(repeats=3, noise=0.002))
+    loud = fit_all(launches(repeats=3, noise=0.05))
+    assert quiet["fits"]["noise"].iloc[0] < loud["fits"]["noise"].iloc[0]
+    widths = [line(found, nodes=8) for found in (quiet, loud)]
+    narrow, wide = ((rows["high_s"] / rows["low_s"]).median() for rows in widths)
+    assert narrow < wide
+
+
+def test_other_kinds_and_clusters_are_other_links_and_other_experiments_other_models():
+    others = [
+        {"model": "resnet50"},
+        {"kind": "emulated"},
+        {"strategy": "mpi"},
+        {"experiment": "epochs"},
+        {"cluster": "namespaces"},
+        {"study": "nodewise"},
+    ]
+    found = fit_all(launches(), *(launches(**other) for other in others))
+    predictions = found["predictions"]
+    assert not predictions.duplicated(["curve", "batch_per_worker", "nodes", "scenario"]).any()
+    assert predictions["curve"].nunique() == 7
+    links = found["fits"].loc[found["fits"]["parameter"] == "latency_s", "link"]
+    assert len(links) == 4
+    assert links.is_unique
+
+
+def test_the_same_tables_give_the_same_results():
+    mine = launches(repeats=2, noise=0.05)
+    beside = launches(repeats=2, noise=0.05, cluster="elsewhere")
+    first, again, both = fit_all(mine), fit_all(mine), fit_all(beside, mine)
+    for name, table in first.items():
+        pd.testing.assert_frame_equal(table, again[name])
+    known = both["fits"][~both["fits"]["link"].str.contains("elsewhere")]
+    pd.testing.assert_frame_equal(known.reset_index(drop=True), first["fits"])
+
+
+@pytest.mark.parametrize(
+    ("exchange", "options", "law"),
+    [
+        ("none", {}, "ring"),
+        ("ring", {}, "ring"),
+        ("star", {}, "star"),
+        ("averaging", {"period": 5}, "averaging"),
+        ("averaging", {"period": "epoch"}, None),
+        ("server", {"servers": 2}, "server"),
+        ("all-gather", {"method": "top_k"}, "compressed"),
+        ("activations", {"micro_batches": 4}, "gpipe"),
+        ("activations", {"groups": 2, "micro_batches": 4}, None),
+        ("devices", {}, None),
+    ],
+)
+def test_the_law_is_that_of_what_ran(exchange, options, law):
+    curves, _ = tables(launches().assign(exchange=exchange, options=json.dumps(options)))
+    found = law_of(curves.assign(bytes_sent_per_step=1e6))
+    assert (found.name if found else None) == law
+
+
+@pytest.mark.parametrize("column", ["nodes", "payload_bytes", "oversubscribed", "kind"])
+def test_a_missing_column_is_a_mistake_that_is_named(column):
+    curves, cells = tables(launches())
+    with pytest.raises(UserError, match=f"table curves: column {column} is missing"):
+        fit_study(curves.drop(columns=column), cells, NO_PUBLISHED)
+    with pytest.raises(UserError, match="table cells: column status is missing"):
+        fit_study(curves, cells.drop(columns="status"), NO_PUBLISHED)
+    with pytest.raises(UserError, match="table published: column payload_bytes is missing"):
+        fit_study(curves, cells, ntua().drop(columns="payload_bytes"))
+
+
+def test_files_are_written_whole_and_read_back(tmp_path):
+    found = fit_all(launches(repeats=2, noise=0.05), published=ntua().head(3))
+    folder = tmp_path / "results" / "overhead"
+    write(found, folder)
+    assert sorted(file.name for file in folder.iterdir()) == sorted(f"{n}.csv" for n in OVERHEAD)
+    again = read_overhead(folder)
+    for name, table in found.items():
+        pd.testing.assert_frame_equal(again[name], table)
+    assert "inf" not in (folder / "predictions.csv").read_text(encoding="utf-8")
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([16, 64, 256]),
+            st.integers(1, 12),
+            st.floats(1e-6, 1e4) | st.just(float("nan")),
+            st.booleans(),
+            st.sampled_from(["single", MWMS]),
+        ),
+        max_size=8,
+        unique_by=lambda row: (row[0], row[1], row[4]),
+    )
+)
+def test_any_table_of_points_is_coped_with(drawn):
+    rows = [
+        launches(nodes=(n,), batches=(batch,), strategy=strategy).assign(
+            step_time_s=seconds, oversubscribed=crowded
+        )
+        for batch, n, seconds, crowded, strategy in drawn
+    ]
+    curves, cells = tables(*rows) if rows else (NO_CURVES, NO_CELLS)
+    found = fit_and_judge(curves, cells, NO_PUBLISHED, draws=5)
+    numbers = [table.select_dtypes("float") for table in found.values()]
+    assert all(not np.isinf(table).any(axis=None) for table in numbers)
+    assert (found["fits"]["points"] > 0).all()
+    timed = set(curves.loc[curves["step_time_s"].notna(), "step_time_s"])
+    assert timed >= set(found["predictions"]["observed_s"].dropna())
+
+
+def test_fits_of_one_link_share_what_the_link_is():
+    """Pipelines of other activations have laws of their own, on the same link all the same."""
+    values = dict.fromkeys((p.name for p in GPipe.parameters), 0.0)
+    values |= {"compute_per_example_s": 1e-4, "latency_s": 2e-3, "seconds_per_byte": 1e-8}
+    rich, poor = GPipe(1, 1e5), GPipe(1, 4e5)
+
+    def pool(law, nodes):
+        batch = np.tile([64.0, 128.0, 256.0], len(nodes))
+        n = np.repeat(np.array(nodes, float), 3)
+        step_s = [law.evaluate(values, *at, 1.0) for at in zip(n, batch, strict=True)]
+        points = Points.of(n, batch, 1.0, step_s, model="m", link="lan")
+        return points, Pool(law, "lan", pd.DataFrame())
+
+    points, of_rich = pool(rich, [1, 2, 3, 4])
+    learned = learned_priors(of_rich, fit(rich, points))
+    few, of_poor = pool(poor, [2])
+    assert learned_priors(of_poor, fit(poor, few, draws=0)) == {}
+    alone, shared = fit(poor, few), fit(poor, few, priors=learned)
+    for name in ("latency_s", "seconds_per_byte"):
+        low, high = shared.interval(name, "lan")
+        assert low < values[name] < high
+        assert high - low < 0.7 * np.subtract(*reversed(alone.interval(name, "lan")))
+
+
+def test_a_link_is_shared_by_the_curves_of_one_machine():
+    slow = launches(experiment="slow", machine="another", truth=TRUTH | {"latency_s": 5e-3})
+    fits = fit_all(launches(), slow)["fits"]
+    latency = fits[fits["parameter"] == "latency_s"].set_index("link")["value"]
+    assert len(latency) == 2
+    assert latency[latency.index.str.contains("another")].item() == pytest.approx(5e-3, rel=0.2)
+    assert latency[~latency.index.str.contains("another")].item() < 2e-3

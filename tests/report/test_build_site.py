@@ -1,0 +1,123 @@
+"""The site: what MkDocs makes of the pages, and that only this machine is served."""
+
+import json
+import re
+import socket
+import threading
+from html import unescape
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+import make_records as make
+from nodewise.cli.serve import server
+from nodewise.core.errors import UserError
+from nodewise.report.site import build_site
+from nodewise.report.study import trained_by
+from rendering import draw_all, render
+
+ODD = "<b>no</b> memory & “more”"
+CELLS = [make.cell(batch=batch) for batch in (64, 128)]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    make.write_study(folder, [make.record(CELLS[0]), make.failed(CELLS[1], ODD)])
+    draw_all(folder)
+    build_site(render(folder), folder / "site")
+    return folder / "site"
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_cell_has_the_head_and_the_navigation_of_every_page(site, cell):
+    page = (site / f"cells/{cell.id}.html").read_text()
+    assert page.count("<html") == page.count("</html>") == page.count("<h1") == 1
+    title = unescape(page.partition("</title>")[0])
+    assert f"{trained_by(cell)}, batch {cell.batch}, 1 node, launch 0" in title
+    assert 'href="../../../../../../results/index.html"' in page
+
+
+def test_the_search_knows_cells_by_title_and_summary_with_a_server_and_without(site):
+    index = json.loads((site / "search/search_index.json").read_text())
+    entries = {entry["location"]: entry for entry in index["docs"]}
+    for cell in CELLS:
+        page = f"cells/{cell.id}.html"
+        assert f"batch {cell.batch}," in entries[page]["title"]
+        assert "ntua_steps" in entries[f"{page}#cell"]["text"]
+    assert sum(location.startswith("cells/ntua_steps/") for location in entries) == 2 * len(CELLS)
+    assert "method.html" in entries
+    script = (site / "search/search_index.js").read_text()
+    assert json.loads(script.removeprefix("var __index = ")) == index
+
+
+def test_what_a_cell_says_is_text_in_the_search_too(site):
+    entries = json.loads((site / "search/search_index.json").read_text())["docs"]
+    failed = [e["title"] + e["text"] for e in entries if CELLS[1].id in e["location"]]
+    assert failed and not any("<b>" in one for one in failed)
+    assert not [e for e in entries if "&#" in e["title"] + e["text"]]  # no word is cut in pieces
+
+
+def test_a_complaint_of_mkdocs_is_a_mistake_and_leaves_no_site(tmp_path):
+    pages = tmp_path / "docs"
+    pages.mkdir()
+    (pages / "index.md").write_text("[nowhere](nowhere.md)")
+    with pytest.raises(UserError, match=r"docs: .*strict mode"):
+        build_site(pages, tmp_path / "site")
+    assert [path.name for path in tmp_path.iterdir()] == ["docs"]
+
+
+def test_the_room_of_a_picture_is_known_before_it_is_loaded(site):
+    sized = re.compile(r'<img class="nw-still" src="([^"]+)" width="(\d+)" height="(\d+)"')
+    pages = {path: path.read_text() for path in site.rglob("*.html")}
+    shown = {path: sized.findall(page) for path, page in pages.items()}
+    assert any(shown.values())
+    for path, page in pages.items():
+        assert len(shown[path]) == page.count('<img class="nw-still"')
+        for source, width, height in shown[path]:
+            assert int(width) > 600 and int(height) > 200
+            assert f'viewBox="0 0 {width}' in (path.parent / source).read_text()
+
+
+# --- serving ---
+
+
+@pytest.fixture
+def port(site):
+    with server(site, 0) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        yield serving.server_port
+        serving.shutdown()
+
+
+def got(port, path):
+    """Return the status and the body of an answer."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def test_a_page_is_served_and_nothing_outside_the_folder(site, port):
+    assert got(port, "/") == (200, (site / "index.html").read_bytes())
+    assert (site.parent / "docs/index.md").is_file()
+    for path in ("/../docs/index.md", "/%2e%2e/docs/index.md"):
+        assert got(port, path)[0] == 404
+
+
+def test_only_this_machine_is_served(site):
+    with server(site, 0) as serving:
+        assert serving.server_address[0] == "127.0.0.1"
+
+
+def test_a_port_that_is_taken_is_said(site):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=f"port {port}: .*; another: --port 0"):
+            server(site, port)
+
+
+def test_without_a_site_there_is_nothing_to_serve(tmp_path):
+    with pytest.raises(UserError, match="there is no site"):
+        server(tmp_path, 0)

@@ -1,0 +1,123 @@
+"""The calibration page: verdicts and refusals are said, no number stands without its kind."""
+
+import re
+
+import pytest
+
+import make_calibration as make
+import make_records
+from nodewise.core.errors import UserError
+from nodewise.report.pages.calibration import file_of
+from nodewise.results.calibration import calibration_json
+from nodewise.results.tables import PARTS
+from rendering import draw_all, render
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    make_records.write_study(folder, [make_records.record(make_records.cell())])
+    return folder
+
+
+def page_of(study, *calibrations) -> str:
+    """Return the page, as Markdown."""
+    paths = []
+    for calibration in calibrations:
+        paths.append(study / f"{len(paths)}.json")
+        paths[-1].write_text(calibration_json(calibration))
+    draw_all(study, paths)
+    docs = render(study, calibration_paths=paths)
+    return (docs / "calibration.md").read_text()
+
+
+def without_elements(page: str) -> str:
+    return re.sub(r"<[^>]+>", "", page)
+
+
+def test_a_calibration_fills_the_page(study):
+    page = page_of(study, make.calibration(noise=0.01, collectives=("ring", "direct")))
+    assert page.count("<figure") == 2
+    for heading in ("share of a core", "rate of a link", "ring", "sockets alone"):
+        assert f"{heading}\n" in without_elements(page)
+    assert without_elements(page).count("Predicting 8 nodes") == 2
+    assert page.count("nw-formula") == 1
+    assert "It was." in page and "**It was not" not in page
+    assert (study / "docs" / file_of(make.calibration())).is_file()
+    assert "Mbit&#47;s" in page
+
+
+def test_a_study_without_emulated_cells_says_so_and_still_compares_the_forms(study):
+    page = page_of(study)
+    assert "No cell of this study ran on emulated nodes" in page
+    assert "Do the timed parts add up to a step?" in page
+    assert "nw-figure" not in page
+    assert not list((study / "docs").glob("calibration/*"))
+
+
+def test_emulated_cells_without_a_calibration_are_not_denied(tmp_path):
+    emulated = {"kind": "emulated"}
+    cell = make_records.cell(cluster=emulated)
+    record = make_records.record(cell).model_copy(update={"kind": "emulated"})
+    make_records.write_study(tmp_path, [record])
+    page = page_of(tmp_path)
+    assert "No cell of this study ran on emulated nodes" not in page
+    assert "no calibration of such nodes lies beside" in page
+
+
+def test_the_calibrations_of_several_studies_stand_apart(study):
+    other = make.calibration().model_copy(update={"study": "other"})
+    page = page_of(study, make.calibration(), other)
+    assert page.count("## Nodes of ") == 2 and page.count("<figure") == 2
+    for one in (make.calibration(), other):
+        assert f'href="{file_of(one)}"' in page
+        assert (study / "docs" / file_of(one)).is_file()
+
+
+def test_the_calibrations_of_one_study_on_two_machines_stand_apart(study):
+    here = make.calibration()
+    there = here.provenance.model_copy(update={"cpu": "another <one>"})
+    page = page_of(study, here, here.model_copy(update={"provenance": there}))
+    assert page.count("<figure") == 2
+    assert "on another &#60;one&#62;</span>" in page
+    assert len(list((study / "docs").glob("calibration/*.json"))) == 2
+
+
+def test_two_calibrations_of_one_study_are_a_mistake(study):
+    with pytest.raises(UserError, match="another one is of the study study on"):
+        page_of(study, make.calibration(), make.calibration())
+
+
+@pytest.mark.parametrize("status", ["refused", "failed"])
+def test_a_calibration_without_result_says_why(study, status):
+    page = page_of(study, make.without_launches(status, "no <cgroup> here"))
+    assert f"{status}: " in page and "no &#60;cgroup&#62; here" in page
+    assert "<b>another</b>" not in page
+    assert "share of a core, to within" not in page
+
+
+def test_a_missed_share_and_a_restless_machine_are_said(study):
+    calibration = make.calibration(share=0.19)
+    first = calibration.launches[0]
+    conditions = first.conditions.model_copy(update={"outside": ["other processes"]})
+    restless = first.model_copy(update={"conditions": conditions})
+    launches = [restless, *calibration.launches[1:]]
+    page = page_of(study, calibration.model_copy(update={"launches": launches}))
+    assert "**It was not at 8 of the node counts.**" in without_elements(page)
+    assert "other processes" in page and "not at rest" in page
+
+
+@pytest.mark.parametrize(("around_us", "told"), [(1.02, "1 of 1 cells"), (1.2, "0 of 1 cells")])
+def test_how_well_parts_add_up_to_their_step_is_told(tmp_path, around_us, told):
+    record = make_records.record(make_records.cell())
+    workers = []
+    for worker in record.result.workers:
+        parts = zip(*(getattr(worker.split, f"{part}_us") for part in PARTS), strict=True)
+        step_us = [round(sum(part) * around_us) for part in parts]
+        split = worker.split.model_copy(update={"step_us": step_us})
+        workers.append(worker.model_copy(update={"split": split}))
+    result = record.result.model_copy(update={"workers": workers})
+    make_records.write_study(tmp_path, [record.model_copy(update={"result": result})])
+    assert told in without_elements(page_of(tmp_path))

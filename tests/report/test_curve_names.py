@@ -1,0 +1,125 @@
+"""What readers call fitted curves, and how their points compare with plain training."""
+
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from nodewise.predict.curve_groups import curve_keys
+from nodewise.predict.queries import CURVE
+from nodewise.report.curve_names import Curves
+from nodewise.report.pages import fit
+from nodewise.report.study import Study
+
+POINT = {
+    "study": "survey",
+    "experiment": "ways",
+    "model": "fashion_mlp",
+    "dataset": "fashion_mnist",
+    "strategy": "async_sgd",
+    "cluster": "0.2 core, 100 Mbit/s",
+    "batch_per_worker": 64,
+    "nodes": 2,
+    "kind": "emulated",
+    "data_origin": "mirror",
+    "whole_epochs": False,
+    "oversubscribed": False,
+    "speedup": 0.5,
+    "weights": "",
+}
+
+
+def curves_of(points, *, experiments=(), law="server", published=()):
+    rows = pd.DataFrame([POINT | point for point in points])
+    told = rows.assign(source=rows["kind"], curve=curve_keys(rows))
+    told = told[told["strategy"] != "single"][CURVE].drop_duplicates()
+    told = pd.concat([told, pd.DataFrame(published, columns=CURVE)]).assign(
+        law=law, data_origin="mirror"
+    )
+    study = SimpleNamespace(
+        overhead={"predictions": told},
+        tables={
+            "curves": rows,
+            "cells": pd.DataFrame([{"strategy": "bounded", "cell_id": "one"}]),
+        },
+        records={"one": SimpleNamespace(cell=SimpleNamespace(strategy="async_sgd"))},
+        experiment_titles=dict(experiments),
+        model_title=lambda model: {"fashion_mlp": "Fashion MLP"}.get(model, model),
+    )
+    return Curves(study)
+
+
+def labels(points, **more):
+    return list(curves_of(points, **more).labels.values())
+
+
+@pytest.mark.parametrize(
+    ("point", "label"),
+    [
+        ({}, "Fashion MLP · Asynchronous SGD · nodes of 0.2 core, 100 Mbit/s"),
+        (
+            {"kind": "emulated soft"},
+            "Fashion MLP · Asynchronous SGD · nodes of 0.2 core, 100 Mbit/s, shares held softly",
+        ),
+        (
+            {"kind": "measured", "cluster": "local", "strategy": "bounded"},
+            "Fashion MLP · Asynchronous SGD (bounded) · processes of one machine",
+        ),
+        (
+            {"model": "own", "strategy": "unknown"},
+            "own · unknown · nodes of 0.2 core, 100 Mbit/s",
+        ),
+    ],
+)
+def test_a_label_has_model_strategy_and_nodes(point, label):
+    assert labels([point]) == [label]
+
+
+def test_a_published_curve_needs_no_strategy():
+    key = "asu/mnist_cnn/mnist (published, whole epochs)"
+    told = ["published", "asu", "", "mnist_cnn", "", key]
+    assert curves_of([{}], published=[told]).labels[key] == "mnist_cnn · published"
+
+
+def test_curves_alike_are_told_apart_by_experiment_then_by_its_name_then_by_their_key():
+    first, second, third = labels(
+        [{}, {"experiment": "again"}, {"experiment": "later"}],
+        experiments=[("ways", "Every way"), ("again", "Once more"), ("later", "Once more")],
+    )
+    assert first.endswith("Mbit/s · Every way")
+    assert second.endswith("Mbit/s · Once more · again")
+    assert third.endswith("Mbit/s · Once more · later")
+    both = labels([{}, {"whole_epochs": True}], experiments=[("ways", "Every way")])
+    assert len(set(both)) == 2 and all("async_sgd" in label for label in both)
+
+
+def test_records_have_the_titles_of_the_configuration_that_their_folder_is_named_after():
+    config = SimpleNamespace(records=["data/records/some/smoke", "data/records/x"], experiments={})
+    study = Study(config, {}, {}, {}, {}, [], {}, [], {}, pd.DataFrame())
+    assert "Two epochs" in study.experiment_titles.values()
+
+
+def test_points_are_compared_with_one_process_at_the_same_batch():
+    curves = curves_of(
+        [
+            {"strategy": "single", "nodes": 1, "speedup": 1.0},
+            {"nodes": 1, "speedup": 0.4},
+            {},
+            {"nodes": 4, "speedup": 1.5},
+            {"nodes": 8, "speedup": 3.0, "oversubscribed": True},
+            {"batch_per_worker": 128, "speedup": 9.0},
+        ]
+    )
+    (key,) = curves.labels
+    assert curves.against_plain(key).tolist() == [0.5, 1.5]
+    told = fit._alone(curves, key, curves.study.overhead["predictions"].iloc[0])
+    assert told is not None and (told["faster"], told["points"], len(told["ends"])) == (1, 2, 2)
+
+
+def test_without_one_process_nothing_is_compared_and_a_ring_needs_no_comparison():
+    curves = curves_of([{"nodes": 1}, {}])
+    (key,) = curves.labels
+    first = curves.study.overhead["predictions"].iloc[0]
+    told = fit._alone(curves, key, first)
+    assert told is not None and (told["ends"], told["points"]) == ([], 0)
+    assert fit._alone(curves, key, first.replace({"server": "ring"})) is None

@@ -1,0 +1,664 @@
+"""The figures: what they draw and what they say."""
+
+import itertools
+import json
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import altair as alt
+import pandas as pd
+import pytest
+import vl_convert
+
+import make_records as make
+from nodewise.core.units import KINDS, kind_label
+from nodewise.predict import queries
+from nodewise.predict.queries import OVERHEAD, read_overhead
+from nodewise.report import theme
+from nodewise.report.figure import TICKS, VEGA_LITE, whole
+from nodewise.report.figures import fitted_figures, measured_figures, settings
+from nodewise.results.importers import published
+from nodewise.results.tables import build_tables, typed
+from nodewise.study.config import read_config
+from rendering import draw_all
+
+MEASURED = "ntua_steps-fashion_cnn-fashion_mnist-multi_worker_mirrored-measured"
+LIGHT_PAGE, LIGHT_CARD, DARK_PAGE, DARK_CARD = "#fbfaf8", "#ffffff", "#14181f", "#1b2028"
+
+
+def figures(tables, overhead):
+    return [*measured_figures(tables), *fitted_figures(tables, overhead)]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    tables = make.write_study(folder, make.grid(), make.published())
+    draw_all(folder)
+    return folder, tables, read_overhead(folder / "overhead")
+
+
+@pytest.fixture(scope="module")
+def drawn(study):
+    return {figure.name: figure for figure in figures(*study[1:])}
+
+
+def figure_of(drawn, figure, **of):
+    (found,) = [f for f in drawn.values() if f.figure == figure and of.items() <= f.of.items()]
+    return found
+
+
+@pytest.mark.timeout(30)
+def test_every_specification_is_valid_vega_lite(study):
+    paths = sorted((study[0] / "charts").glob("*.vl.json"))
+    assert len(paths) > 5
+    for path in paths:
+        spec = json.loads(path.read_text())
+        del spec["config"]  # has settings that Vega knows and Vega-Lite's schema does not
+        alt.Chart.from_dict(spec, validate=True)  # raises if it is not
+
+
+def rows_of(spec):
+    """Return the rows that each layer of a specification draws."""
+    return [spec["datasets"][layer["data"]["name"]] for layer in spec["layer"]]
+
+
+@pytest.fixture(scope="module")
+def published_specs():
+    """The specifications of what was measured, as the published site has them."""
+    study = read_config(Path("config/published.yaml"))
+    files = study.record_files(Path("nowhere"))
+    tables = build_tables(files, published.ntua(), study.watts_per_core, published.runs())
+    return [figure.spec() for figure in measured_figures(tables)]
+
+
+@pytest.fixture(scope="module")
+def crowded_specs(tmp_path_factory):
+    """Those of twelve strategies at two batches, on two and four nodes, over whole epochs."""
+    cells = [
+        make.cell(n=n, batch=batch, strategy="custom_loop", variant=f"v{i:02}", extent=make.EPOCHS)
+        for i, n, batch in itertools.product(range(12), (2, 4), (64, 128))
+    ]
+    paths = make.write([make.record(cell) for cell in cells], tmp_path_factory.mktemp("crowded"))
+    return [figure.spec() for figure in measured_figures(build_tables(paths, None))]
+
+
+def scales_of(encoding):
+    """Return the scales of the channels that have values for each of a list of names."""
+    scales = (of.get("scale") for of in encoding.values() if isinstance(of, dict))
+    return [scale for scale in scales if scale and "range" in scale and "domain" in scale]
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("which", ["published_specs", "crowded_specs"])
+def test_a_colour_or_shape_stands_for_one_thing(which, request):
+    specs = request.getfixturevalue(which)
+    assert specs
+    for spec in specs:
+        for layer in spec["layer"]:
+            for scale in scales_of(layer["encoding"]):
+                assert len(scale["domain"]) == len(scale["range"]), spec["title"]
+
+
+LOOKS = ("color", "fill", "shape", "strokeDash")
+
+
+@pytest.mark.parametrize("which", ["published_specs", "crowded_specs"])
+def test_what_lines_join_is_one_line_and_no_two_look_alike(which, request):
+    for spec in request.getfixturevalue(which):
+        for layer in spec["layer"]:
+            encoding = layer["encoding"]
+            mark = layer["mark"]
+            if (mark if isinstance(mark, str) else mark["type"]) != "line" or "by-epoch" not in (
+                spec["usermeta"]["figure"]
+            ):
+                continue
+            data = layer.get("data", spec.get("data"))["name"]
+            rows = pd.DataFrame(spec["datasets"][data])
+            looks = [encoding[name]["field"] for name in LOOKS if name in encoding]
+            details = [of["field"] for of in encoding["detail"]]
+            joined = rows.groupby([*{*looks, *details}])[encoding["x"]["field"]]
+            assert (joined.count() == joined.nunique()).all(), spec["title"]
+            styles = rows[["strategy"]].assign(
+                look=[
+                    str([_drawn_as(encoding, name, row) for name in LOOKS])
+                    for row in rows.to_dict("records")
+                ]
+            )
+            if rows["strategy"].nunique() > 2:
+                assert (styles.groupby("look")["strategy"].nunique() == 1).all(), spec["title"]
+
+
+def _drawn_as(encoding, channel, row):
+    """Return the colour, shape or dashes of a row; its value where the scale does not tell."""
+    if channel not in encoding:
+        return None
+    value = row[encoding[channel]["field"]]
+    scale = encoding[channel].get("scale", {})
+    if "range" not in scale:
+        return value
+    return scale["range"][scale["domain"].index(value) % len(scale["range"])]
+
+
+def test_every_figure_is_there_once(drawn):
+    names = sorted(figure.figure for figure in drawn.values())
+    assert names.count("time") == names.count("accuracy") == names.count("split") == 1
+    assert names.count("speedup") == names.count("efficiency") == 2  # steps and whole epochs
+    assert names.count("loss-by-epoch") == names.count("accuracy-by-epoch") == 1
+    sources = sorted(f.of["source"] for f in drawn.values() if f.figure == "fit")
+    assert sources == ["measured", "measured", "published"]
+    assert names.count("outlook") == names.count("reach") == len(sources)
+    assert names.count("saved") == 1 and "rates" not in names  # nothing is emulated here
+
+
+def test_every_figure_says_its_kinds_its_units_and_its_numbers(drawn):
+    for figure in drawn.values():
+        spec = figure.spec()
+        told = spec["title"]["subtitle"].split(" · ")
+        assert figure.kinds and told[: len(figure.kinds)] == list(figure.kinds)
+        assert any(character.isdigit() for character in spec["description"])
+        assert figure.caption.endswith(".")
+        titles = json.dumps(spec, ensure_ascii=False)
+        assert spec["width"] == "container"
+        units = ("(s", "Speed-up", "accuracy", "loss", "Efficiency", "Share")
+        assert any(unit in titles for unit in units)
+        assert "tooltip" in titles
+
+
+def test_the_pictures_are_whole_and_the_specifications_small(study, drawn):
+    folder = study[0] / "charts"
+    for name, figure in drawn.items():
+        svg = (folder / f"{name}.svg").read_text()
+        assert svg.startswith("<svg") and svg.rstrip().endswith("</svg>")
+        assert svg.count("<path") > 10
+        assert figure.title in svg
+        assert (folder / f"{name}.vl.json").stat().st_size < 60_000
+        table = pd.read_csv(StringIO((folder / f"{name}.csv").read_text()))
+        assert len(table) == len(figure.data) and list(table) == list(figure.data)
+
+
+def test_specifications_compile_without_a_warning(drawn, capfd):
+    for figure in drawn.values():
+        spec = figure.spec() | {"width": 300}
+        vl_convert.vegalite_to_vega(spec, vl_version=VEGA_LITE, show_warnings=True)
+    printed = capfd.readouterr()
+    assert printed.out + printed.err == ""
+
+
+def test_training_time_draws_measured_projected_and_published_apart(drawn):
+    figure = figure_of(drawn, "time")
+    kinds = ["measured", "measured step time × steps", "published"]
+    assert figure.kinds == kinds
+    assert set(figure.data["kind"]) == set(kinds)
+    layer = figure.spec()["layer"][2]["encoding"]
+    for channel in ("color", "shape"):
+        assert layer[channel]["scale"]["domain"] == kinds
+        assert layer[channel]["field"] == "series"  # of which each kind has one here
+    assert len(set(layer["shape"]["scale"]["range"])) == 3
+    assert layer["fillOpacity"]["condition"]["test"] == "datum.flags"
+    assert "times the number of steps of the training" in figure.caption
+    told = {tip["field"] for tip in layer["tooltip"]}
+    assert {"kind", "nodes", "seconds", "low", "high", "repeats"} <= told
+
+
+def test_intervals_are_drawn_only_where_there_are_some(drawn):
+    figure = figure_of(drawn, "time")
+    rule = figure.spec()["layer"][1]
+    assert rule["mark"]["type"] == "rule"
+    assert rule["transform"] == [{"filter": "isValid(datum.low)"}]
+    assert figure.data["low"].isna().any() and figure.data["low"].notna().any()
+
+
+def test_accuracy_shows_whole_epochs_only(drawn):
+    data = figure_of(drawn, "accuracy").data
+    assert set(data.loc[data["kind"] == "measured", "batch_per_worker"]) == {256, 512}
+    assert (data.loc[data["kind"] == "published"].shape[0]) == 15
+
+
+def test_the_split_stacks_four_parts_of_each_point(drawn):
+    data = figure_of(drawn, "split").data
+    parts = data.groupby(["batch_per_worker", "nodes"])["part"].apply(set)
+    assert all(part == set(theme.PART_COLOURS) for part in parts)
+    assert not data.duplicated(["batch_per_worker", "nodes", "part"]).any()  # stacks once
+
+
+def test_a_fit_draws_lines_points_and_crosses_apart(drawn):
+    published = figure_of(drawn, "fit", source="published")
+    marks = [layer["mark"]["type"] for layer in published.spec()["layer"]]
+    assert marks[-3:] == ["line", "point", "point"]
+    roles = published.data["role"].value_counts()
+    assert roles["observed"] == 15 and roles["predicted"] == 35
+    assert roles["held out"] == 5  # the largest node count of each batch, once
+    assert "A cross" in published.caption
+    assert "predicted, held out" in json.dumps(published.spec())
+
+
+def test_a_speed_up_is_told_up_to_64_nodes_with_its_interval(drawn):
+    figure = figure_of(drawn, "reach", source="published")
+    lines = figure.data[figure.data["role"] != "observed"]
+    assert lines["nodes"].max() == 64
+    assert (lines["low"] <= lines["high"]).all()
+    axes = [layer["encoding"]["x"]["scale"]["type"] for layer in figure.spec()["layer"]]
+    assert set(axes) == {"log"}
+    assert set(lines.loc[lines["nodes"] > 3, "role"]) == {"predicted"}
+
+
+def test_speed_ups_are_drawn_over_batches_with_a_line_for_each_number_of_nodes(drawn):
+    figure = figure_of(drawn, "batches", experiment="ntua_steps")
+    assert set(figure.data["nodes"]) == {2, 3}
+    colour = figure.spec()["layer"][1]["encoding"]["color"]
+    assert colour["field"] == "nodes" and colour["scale"]["domain"] == [2, 3]
+    assert colour["scale"]["range"] == theme.node_colours([2, 3])
+    batches = figure.spec()["layer"][1]["encoding"]["x"]["axis"]["values"]
+    assert batches == sorted(set(figure.data["batch_per_worker"]))
+
+
+def test_a_number_of_nodes_has_one_colour_in_all_charts(drawn):
+    colours = colours_of(drawn.values(), "nodes")
+    assert colours and all(len(each) == 1 for each in colours.values())
+
+
+def test_savings_stand_beside_what_the_study_foresaw(drawn):
+    figure = figure_of(drawn, "saved", study="ntua")
+    data = figure.data.set_index(["role", "nodes"])["saved"]
+    assert data["foreseen by the study", 6] == 0.67
+    assert set(data["observed"].index) == {2, 3} == set(data["fitted"].index)
+    assert set(data["predicted"].index) == set(range(4, 11))
+    assert figure.kinds == ["published", "fitted", "predicted"]
+    assert "Foreseen by the study: 67.0 % on 6 nodes." in figure.alt
+
+
+def emulated(rate, nodes, experiment):
+    """Return a cell of the emulated cluster with another link."""
+    cluster = {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": rate}}
+    cell = make.cell(experiment=experiment, n=nodes, cluster=cluster, batch=512)
+    return make.record(cell).model_copy(update={"kind": "emulated"})
+
+
+def times_of(tables):
+    """Return the chart of training times and its lines' encoding."""
+    (figure,) = [one for one in measured_figures(tables) if one.figure == "time"]
+    return figure, figure.spec()["layer"][0]["encoding"]
+
+
+def test_lines_of_several_clusters_are_told_apart_by_tone_and_dash(tmp_path):
+    experiments = [(100, "steps"), (400, "link_400")]
+    records = [emulated(rate, n, name) for rate, name in experiments for n in (1, 2, 3)]
+    figure, line = times_of(build_tables(make.write(records, tmp_path), None))
+    kind = "emulated step time × steps"
+    assert figure.kinds == [kind]
+    names = [f"{kind}: 0.2 core, 100 Mbit/s", f"{kind}: 0.2 core, 400 Mbit/s"]
+    assert line["color"]["scale"]["domain"] == names
+    assert line["color"]["scale"]["range"] == list(theme.KIND_TONES["emulated"])
+    rows = pd.DataFrame(rows_of(figure.spec())[0])
+    assert dict(zip(rows["series"], rows["dash"], strict=True)) == {names[0]: 0, names[1]: 1}
+    assert {"series", "dash"}.isdisjoint(figure.data)
+
+
+def test_more_lines_than_can_be_told_apart_are_left_to_the_chart_of_settings(tmp_path):
+    links = [25, 50, 100, 200]
+    records = [emulated(rate, n, f"link_{rate}") for rate in links for n in (1, 2)]
+    alone = build_tables(make.write(records, tmp_path / "alone"), None)
+    figure, line = times_of(alone)
+    assert set(figure.data["experiment"]) == {f"link_{rate}" for rate in links}
+    assert len(set(line["color"]["scale"]["range"])) == len(links)
+    records += [emulated(300, n, "steps") for n in (1, 2, 3)]
+    figure, _ = times_of(build_tables(make.write(records, tmp_path / "beside"), None))
+    assert set(figure.data["experiment"]) == {"steps"}
+
+
+def test_where_there_is_little_room_the_ends_of_the_node_numbers_remain(drawn):
+    numbers = figure_of(drawn, "time").spec()["layer"][-1]
+    rows = pd.DataFrame(rows_of(figure_of(drawn, "time").spec())[-1])
+    assert numbers["mark"]["opacity"]["expr"].startswith("datum.end || width > ")
+    assert set(rows.loc[rows["end"], "nodes"]) == {1, 3} and not rows["end"].all()
+
+
+def test_links_are_drawn_by_their_rate_in_the_node_s_own_time(tmp_path):
+    points = [emulated(100, n, "steps") for n in (1, 2)]
+    points += [emulated(400, n, "link_400") for n in (1, 2)]
+    tables = make.write_study(tmp_path, points)
+    drawn = figures(tables, read_overhead(tmp_path / "overhead"))
+    (figure,) = [figure for figure in drawn if figure.figure == "rates"]
+    assert figure.kinds == ["emulated", "fitted", "predicted"]
+    data = figure.data
+    seen = data[data["role"] == "observed"].set_index("rate_bit_s")
+    assert sorted(seen.index) == [5e8, 2e9]  # 100 and 400 Mbit/s, five times as fast
+    assert seen["cell_id"].str.contains("nodes~2").all()
+    inside = data.loc[data["role"] == "within", ["rate_bit_s", "nodes"]]
+    assert inside["rate_bit_s"].between(5e8, 2e9).all() and set(inside["nodes"]) == {2}
+    line = pd.DataFrame(rows_of(figure.spec())[1]).query("nodes == 2")
+    band = rows_of(figure.spec())[0]
+    assert {row["nodes"] for row in band} == {2}, "one interval, of the nodes that were measured"
+    assert "of 2 are in the interval" in figure.caption
+    ends = line.groupby("stretch")["rate_bit_s"].agg(["min", "max"])
+    assert ends.loc["below", "max"] == ends.loc["within", "min"] == 5e8
+    assert ends.loc["within", "max"] == ends.loc["above", "min"] == 2e9
+
+
+def told_by(figure, mark):
+    """Return what pointing at the first marks of this type tells: title -> column."""
+    layers = [layer for layer in figure.spec()["layer"] if layer["mark"]["type"] == mark]
+    return {tip["title"]: tip["field"] for tip in layers[0]["encoding"]["tooltip"]}
+
+
+def test_a_mark_tells_its_cell_and_no_caution_where_there_is_none(drawn):
+    figure = figure_of(drawn, "time")
+    assert told_by(figure, "point")["Cell"] == "cell_id"
+    assert "Caution" in told_by(figure, "point") and (figure.data["flags"] != "").any()
+    published = figure_of(drawn, "fit", source="published")
+    assert {"Cell", "Caution"}.isdisjoint(told_by(published, "point"))
+
+
+def test_a_bar_that_calls_for_caution_has_a_mark_at_its_end(drawn):
+    figure = figure_of(drawn, "split")
+    flagged = figure.data[figure.data["flags"] != ""]
+    at = ["batch_per_worker", "nodes"]
+    bars = flagged.groupby(at)["seconds"].sum()
+    spec = figure.spec()
+    (marks,) = [
+        pd.DataFrame(rows).set_index(at)["seconds"]
+        for layer, rows in zip(spec["layer"], rows_of(spec), strict=True)
+        if layer["mark"].get("text") == "!"
+    ]
+    assert 0 < len(bars) < figure.data.groupby(at).ngroups
+    assert marks.to_dict() == pytest.approx(bars.to_dict(), rel=1e-4)
+
+
+def test_losses_are_not_drawn_below_nothing_nor_accuracies_above_all(drawn):
+    for value, end in (("loss", ("domainMin", 0)), ("accuracy", ("domainMax", 1))):
+        for layer in figure_of(drawn, f"{value}-by-epoch").spec()["layer"]:
+            assert end in layer["encoding"]["y"]["scale"].items()
+
+
+def test_crowded_points_are_hollow_and_not_on_the_line(drawn):
+    figure = figure_of(drawn, "fit", source="measured", experiment="ntua_steps")
+    points = figure.data[figure.data["role"] == "observed"]
+    assert set(points.loc[points["flags"] != "", "nodes"]) == {3}
+    assert set(points.loc[points["flags"] == "", "nodes"]) == {1, 2}
+    line = figure.data[figure.data["role"] == "fitted"]
+    assert line["nodes"].max() == 2
+
+
+def test_a_point_is_hollow_in_every_chart_or_in_none(study, drawn):
+    curves = study[1]["curves"].set_index("cell_id")["flags"]
+    assert (curves != "").any()
+    for name in ("time", "fit", "outlook", "reach", "speedup"):
+        figures = [one for one in drawn.values() if one.figure == name]
+        points = pd.concat([one.data for one in figures]).query("cell_id != ''")
+        assert points["flags"].tolist() == curves[points["cell_id"]].tolist(), name
+
+
+def test_points_have_the_flags_of_their_cell_s_curve():
+    curves = pd.DataFrame({"cell_id": ["a", "b"], "flags": ["a caution", ""]})
+    points = queries.with_flags(pd.DataFrame({"cell_id": ["", "b", "a"]}), curves)
+    assert points["flags"].tolist() == ["", "", "a caution"]
+
+
+def test_the_predicted_line_begins_where_the_fitted_one_ends(drawn):
+    spec = figure_of(drawn, "outlook", source="published").spec()
+    lines = pd.DataFrame(rows_of(spec)[1]).query("batch_per_worker == 64")
+    ends = lines.groupby("role")["nodes"].agg(["min", "max"])
+    assert ends.loc["fitted", "max"] == ends.loc["predicted", "min"] == 3
+
+
+def test_a_generated_stand_in_shows_in_legend_and_words(tmp_path):
+    records = [make.record(make.cell(n=n), origin="generated") for n in (1, 2)]
+    tables = build_tables(make.write(records, tmp_path), None)
+    overhead = {name: typed((), columns) for name, columns in OVERHEAD.items()}
+    for figure in figures(tables, overhead):
+        assert all("generated data" in kind for kind in figure.kinds)
+        assert "generated data" in figure.alt
+
+
+def test_without_results_there_is_no_figure_but_what_draws_them(tmp_path):
+    make.write_study(tmp_path, [])
+    assert draw_all(tmp_path) == []
+    names = {path.name for path in (tmp_path / "charts").iterdir()}
+    assert names == {f"vega-{VEGA_LITE}.js", "themes.js", ".nodewise"}
+
+
+def test_figures_of_cells_that_are_gone_are_removed(tmp_path):
+    make.write_study(tmp_path, [make.record(make.cell(n=n)) for n in (1, 2)])
+    draw_all(tmp_path)
+    files = [tmp_path / f"charts/{MEASURED}-split.{end}" for end in ("vl.json", "csv", "svg")]
+    assert all(path.is_file() for path in files)
+    make.write_study(tmp_path, [])
+    draw_all(tmp_path)
+    assert not any(path.exists() for path in files)
+
+
+def test_names_of_figures_are_plain_whatever_the_tables_say(study):
+    _, tables, overhead = study
+    odd = {
+        name: table.assign(model="../<script>alert(1)</script>") if "model" in table else table
+        for name, table in tables.items()
+    }
+    for figure in figures(odd, overhead):
+        assert set(figure.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-")
+
+
+def test_views_are_of_columns_that_are_drawn(drawn):
+    seen = set()
+    for figure in drawn.values():
+        for view in figure.views:
+            seen.add((figure.figure, view.name))
+            assert figure.data[view.field].notna().any(), figure.name
+            if view.scale == "log":
+                assert (figure.data[view.field].dropna() > 0).all(), figure.name
+        for own in figure.views[:1]:
+            spec = figure.spec()
+            axes = [layer["encoding"].get(figure.axis, {}) for layer in spec["layer"]]
+            (axis,) = {json.dumps(axis) for axis in axes if axis.get("field") == own.field}
+            told = json.loads(axis)
+            assert told["title"] == own.axis_title and own.heading == figure.title
+            assert told["scale"].get("type", "linear") == own.scale
+    both = {
+        (name, view) for name in ("time", "speedup", "outlook") for view in ("absolute", "speedup")
+    }
+    assert both <= seen and ("loss-by-epoch", "absolute") in seen
+
+
+def test_a_view_that_nothing_can_be_drawn_of_is_not_offered(drawn):
+    figure = next(one for one in drawn.values() if one.figure == "time")
+    assert [view.name for view in figure.views] == ["absolute", "speedup"]
+    empty = replace(figure, data=figure.data.assign(speedup=float("nan")))
+    assert [view["name"] for view in empty.spec()["usermeta"]["views"]] == ["absolute"]
+
+
+def test_every_measured_point_knows_a_cell_of_its_own(study, drawn):
+    _, tables, _ = study
+    cells = tables["cells"].set_index("cell_id")
+    for figure in drawn.values():
+        published = "published" in figure.kinds[0]
+        of_cells = figure.data[figure.data["cell_id"] != ""]
+        assert len(of_cells) > 0 or published, figure.name
+        if "nodes" in figure.data:
+            its = cells.loc[of_cells["cell_id"]]
+            assert its["nodes"].tolist() == of_cells["nodes"].tolist()
+            if len(its):
+                batches = "batch_per_worker" if "batch_per_worker" in of_cells else "batch"
+                known = its["batch_per_worker"].astype(str).tolist()
+                assert known == of_cells[batches].astype(str).tolist()
+            assert (its["status"] == "ok").all()
+    data = figure_of(drawn, "time").data
+    assert ((data["cell_id"] == "") == (data["kind"] == "published")).all()
+    fit = figure_of(drawn, "fit", experiment="ntua_steps").data
+    assert ((fit["cell_id"] != "") == fit["observed_s"].notna()).all()
+
+
+def test_speed_up_in_training_time_is_against_one_node(drawn):
+    rows = figure_of(drawn, "time").data
+    assert rows.loc[rows["nodes"] == 1, "speedup"].to_list() == pytest.approx(
+        [1] * (rows["nodes"] == 1).sum()
+    )
+    (theirs,) = rows.query("kind == 'published' and batch_per_worker == 512 and nodes == 3")[
+        "seconds"
+    ]
+    (alone,) = rows.query("kind == 'published' and batch_per_worker == 512 and nodes == 1")[
+        "seconds"
+    ]
+    told = rows.query("kind == 'published' and batch_per_worker == 512 and nodes == 3")["speedup"]
+    assert told.to_list() == pytest.approx([alone / theirs])
+
+
+def test_the_ideal_of_every_batch_starts_at_its_own_point(drawn):
+    figure = figure_of(drawn, "speedup", experiment="ntua_steps")
+    guide = pd.DataFrame(rows_of(figure.spec())[0]).set_index(["batch_per_worker", "nodes"])
+    ours = figure.data.set_index(["batch_per_worker", "nodes"])
+    for batch in ours.index.unique("batch_per_worker"):
+        one = ours.loc[(batch, 1), "examples_per_s"]
+        assert guide.loc[(batch, 1), "examples_per_s"] == pytest.approx(one, rel=1e-4)
+        assert guide.loc[(batch, 3), "examples_per_s"] == pytest.approx(3 * one, rel=1e-4)
+        assert guide.loc[(batch, 3), "speedup"] == 3
+
+
+def test_intervals_of_a_fit_are_drawn_as_far_as_the_frame(drawn):
+    figure = figure_of(drawn, "fit", experiment="ntua_steps")
+    drawn_ends = pd.DataFrame(rows_of(figure.spec())[0])[["low_s", "high_s"]]
+    values = figure.data[["observed_s", "fitted_s"]]
+    assert drawn_ends["high_s"].max() <= 1.41 * values.max().max()
+    assert drawn_ends["low_s"].min() >= values.min().min() / 1.41
+
+
+def test_axes_of_counts_have_whole_numbers_and_not_too_many():
+    assert whole([2, 4]) == [2, 3, 4] and whole([1]) == [1]
+    assert whole(range(1, TICKS + 1)) == [*range(1, TICKS + 1)]
+    assert whole(range(1, 31)) == [*range(3, 31, 3)]
+
+
+def test_axes_of_nodes_and_epochs_have_a_mark_for_each_of_few(drawn):
+    for figure in drawn.values():
+        for name in ("nodes", "epoch"):
+            axes = [layer["encoding"].get("x", {}) for layer in figure.spec()["layer"]]
+            axes = [axis for axis in axes if axis.get("field") == name]
+            for axis in axes:
+                assert all(isinstance(mark, int) for mark in axis["axis"]["values"]), figure.name
+
+
+def test_every_kind_has_a_colour_and_a_shape():
+    assert set(theme.KIND_COLOURS) == set(theme.KIND_SHAPES) == set(KINDS)
+    labels = [kind_label(kind, projected=p) for kind in KINDS for p in (False, True)]
+    assert len(theme.kind_colours(labels)) == len(theme.kind_shapes(labels)) == len(labels)
+    plain = theme.kind_shapes(list(KINDS))
+    assert len(set(plain)) == len(plain)
+
+
+def contrast(one, other):
+    """Return the WCAG contrast ratio of two colours."""
+
+    def luminance(colour):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_marks_stand_out_from_the_light_and_the_dark_page():
+    marks = [*theme.KIND_COLOURS.values(), *theme.PART_COLOURS.values(), theme.NEUTRAL]
+    marks += [tone for tones in theme.KIND_TONES.values() for tone in tones]
+    marks += theme.ramp(7) + theme.batch_colours(range(1, 2049)) + theme.node_colours(range(1, 257))
+    pages = (LIGHT_PAGE, LIGHT_CARD, DARK_PAGE, DARK_CARD)
+    assert all(contrast(mark, page) >= 3 for mark, page in itertools.product(marks, pages))
+
+
+def test_text_is_readable_on_the_light_and_the_dark_page():
+    for dark, pages in ((False, (LIGHT_PAGE, LIGHT_CARD)), (True, (DARK_PAGE, DARK_CARD))):
+        config = theme.vega_config(dark=dark)
+        texts = [config["axis"]["labelColor"], config["legend"]["labelColor"]]
+        texts += [config["title"]["color"], config["title"]["subtitleColor"]]
+        assert all(contrast(text, page) >= 4.5 for text, page in itertools.product(texts, pages))
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+def test_a_ramp_has_as_many_colours_as_are_asked_for(count):
+    assert len(set(theme.ramp(count))) == count
+
+
+def test_every_batch_and_every_number_of_nodes_has_a_colour_of_its_own():
+    doubled = [2**power for power in range(17)]
+    colours = theme.batch_colours(doubled) + theme.node_colours([1, 3, *doubled[1:11]])
+    assert len(set(colours)) == len(colours)
+    assert theme.batch_colours([32]) + theme.batch_colours([512]) == theme.batch_colours([32, 512])
+    for ramp in (theme.batch_colours(doubled[3:11]), theme.node_colours([1, 2, 3, 4, 8, 16])):
+        assert all(contrast(*pair) > 1.3 for pair in itertools.pairwise(ramp)), "alike in grey"
+
+
+def colours_of(figures, field):
+    """Return every colour that figures draw a value of `field` in: value -> colours."""
+    found = {}
+    for figure in figures:
+        for layer in figure.spec()["layer"]:
+            colour = layer["encoding"].get("color", {})
+            if colour.get("field") == field:
+                scale = colour["scale"]
+                for value, drawn_in in zip(scale["domain"], scale["range"], strict=True):
+                    found.setdefault(value, set()).add(drawn_in)
+    return found
+
+
+def test_a_batch_has_one_colour_in_all_charts(drawn):
+    colours = colours_of(drawn.values(), "batch_per_worker")
+    assert len(colours) > 2 and all(len(each) == 1 for each in colours.values())
+
+
+def test_settings_stand_side_by_side_at_the_batches_that_all_have(tmp_path):
+    link = {"kind": "emulated", "link": {"rate_mbit": 25}}
+    slow = {"kind": "emulated", "slow_node": {"cpu": 0.1}}
+    grids = [
+        ("steps", {"cluster": {"kind": "emulated"}}, (32, 64)),
+        ("link_25", {"cluster": link}, (64,)),
+        ("straggler", {"cluster": slow}, (64,)),
+        ("unsharded", {"cluster": {"kind": "emulated"}, "input": "unsharded"}, (64,)),
+    ]
+    records = [
+        make.record(make.cell(experiment=name, n=nodes, batch=batch, **changes))
+        for name, changes, batches in grids
+        for nodes in (1, 4)
+        for batch in batches
+    ]
+    paths = make.write(records, tmp_path)
+    rows = queries.settings(build_tables(paths, None))
+    assert set(rows["batch_per_worker"]) == {64}
+    assert set(rows["nodes"]) == {4}
+    assert set(rows["setting"]) == {
+        "0.2 core, 100 Mbit/s",
+        "0.2 core, 100 Mbit/s, unsharded",
+        "0.2 core, 25 Mbit/s",
+        "0.2 core (node 0: 0.1 core), 100 Mbit/s",
+    }
+    assert len(rows) == 4 * 5
+    figure = settings.settings(rows, {"model": "fashion_cnn"})
+    assert "0.2 core, 25 Mbit/s, batch 64: " in figure.alt
+    assert figure.title.startswith("MultiWorkerMirroredStrategy, one step on 4 nodes")
+    order = figure.spec()["layer"][0]["encoding"]["y"]["sort"]
+    assert {label.replace("|", " ") for label in order} == set(rows["setting"])
+
+
+def test_strategies_share_the_chart_of_settings_of_a_number_of_nodes(tmp_path):
+    cells = [
+        make.cell(
+            strategy=strategy,
+            n=2,
+            experiment=f"link_{rate}",
+            cluster={"kind": "emulated", "link": {"rate_mbit": rate}},
+        )
+        for strategy in ("custom_loop", "multi_worker_mirrored")
+        for rate in (25, 100)
+    ]
+    tables = build_tables(make.write(map(make.record, cells), tmp_path), None)
+    (figure,) = [one for one in measured_figures(tables) if one.figure == "settings"]
+    spec = figure.spec()
+    order = spec["layer"][0]["encoding"]["y"]["sort"]
+    names = [label.partition("|")[0] for label in order]
+    assert names in (sorted(names), sorted(names, reverse=True)) and len(set(names)) == 2
+    assert len(order) == 4 and spec["height"] >= 20 * len(order)
+    assert "Custom training loop, 0.2 core, 25 Mbit/s, batch" in figure.alt
+
+
+def test_one_setting_makes_no_figure_of_settings(tmp_path):
+    tables = build_tables(make.write(make.grid(), tmp_path), None)
+    assert queries.settings(tables).empty

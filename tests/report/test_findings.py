@@ -1,0 +1,456 @@
+"""Findings, choosing and the claims: every answer follows from the tables, whatever they hold."""
+
+import re
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+
+import make_records as make
+from nodewise.core.errors import UserError
+from nodewise.predict import comparisons
+from nodewise.predict.queries import read_overhead
+from nodewise.report import claims
+from nodewise.report.pages import choosing, findings
+from nodewise.report.study import setting
+from nodewise.results.tables import CURVE_KEY, CURVES, typed
+from rendering import draw_all, render
+
+NEW = ("findings.md", "choosing.md", "glossary.md")
+
+
+class Text(HTMLParser):
+    """The text of a piece of HTML, and how its elements are called."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.text, self.tags = "", set()
+        self.feed(html)
+        self.close()
+
+    def handle_data(self, data):
+        self.text += data.replace("\u00a0", " ")
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+
+
+def leads(page):
+    """Return the answers of a page, as text."""
+    found = re.findall(r'<p class="nw-lead"[^>]*>(.*?)</p>', page.read_text(), flags=re.DOTALL)
+    return [Text(answer).text for answer in found]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("findings")
+    whole = [make.record(make.cell(n=n, experiment="whole", extent=make.EPOCHS)) for n in (1, 2)]
+    tables = make.write_study(folder, [*make.grid(batches=(64, 512)), *whole], make.published())
+    draw_all(folder)
+    return tables, render(folder)
+
+
+def test_the_best_speed_up_is_that_of_the_table(study):
+    tables, docs = study
+    curves = tables["curves"]
+    fair = curves[(curves["nodes"] > 1) & (curves["flags"] == "")]
+    gains, best = int((fair["speedup"] > 1).sum()), fair[fair["repeats"] > 1]["speedup"].max()
+    answer = leads(docs / "findings.md")[0]
+    assert f"faster than on one in {gains} of {len(fair)} comparisons" in answer
+    assert best < fair["speedup"].max()  # which was launched once: the luckiest of many
+    assert f"The highest speed-up at a point launched more than once was {best:.2f}×" in answer
+
+
+def speedups(values):
+    """Return points of (speed-up, low end of its interval)."""
+    return pd.DataFrame(values, columns=["speedup", "speedup_low"], dtype="float64")
+
+
+@pytest.mark.parametrize(
+    ("gains", "said"),
+    [
+        ([], ""),
+        (
+            [(3.0, 2.5), (1.5, 1.1), (1.2, 0.7), (2.0, None)],
+            " In 2 of these the 90 % interval of the speed-up lies above 1; in 1 it includes 1; 1 "
+            "was launched once, without an interval.",
+        ),
+        (
+            [(1.2, 0.7)],
+            " In none of these does the 90 % interval of the speed-up lie above 1; in 1",
+        ),
+        ([(1.2, None)], " It has no interval: it was launched once."),
+        ([(1.2, None)] * 2, " None of these has an interval: they were launched once."),
+    ],
+)
+def test_of_the_faster_points_it_is_counted_how_many_are_clearly_so(gains, said):
+    told = Text(findings._how_sure(speedups(gains))).text
+    assert told.startswith(said) if said else not told
+
+
+def test_which_batch_compares_the_smallest_and_the_largest(study):
+    tables, docs = study
+    rows = comparisons.fair(comparisons.on_several_nodes(tables["curves"]))
+    lines = [line for _, line in rows.groupby(["experiment", "line", "nodes"])]
+    longest = max(lines, key=len).sort_values("batch_per_worker")
+    answer = leads(docs / "findings.md")[1]
+    for row in (longest.iloc[0], longest.iloc[-1]):
+        assert f"{row['speedup']:.2f}× measured" in answer
+        assert f" at {row['batch_per_worker']} " in answer
+
+
+@pytest.mark.parametrize(
+    ("points", "how", "pay"),
+    [
+        ([(0.5, 0.4, 0.6), (1.5, 1.2, 1.8)], "are better", "64 is faster than one node."),
+        ([(0.5, 0.1, 2.0), (1.5, 0.4, 5.0)], "are not clearly better", "at 64 the 90 % interval"),
+        ([(1.5, 1.2, 1.8), (1.4, 1.2, 1.7)], "are not always better", "all are faster"),
+        ([(0.5, None, None), (0.6, None, None)], "are better", "none is faster than one node"),
+    ],
+)
+def test_larger_batches_are_better_as_far_as_the_intervals_tell(points, how, pay):
+    line = pd.DataFrame(points, columns=["speedup", "speedup_low", "speedup_high"], dtype="float64")
+    line = line.assign(batch_per_worker=[32, 64])
+    assert f"Larger batches {how}" in findings._how_batch_matters(line)
+    assert pay in findings._batches_that_pay(line).replace("\u00a0", " ")
+
+
+def test_a_speed_up_has_the_interval_that_its_launches_leave(study):
+    rows = comparisons.on_several_nodes(study[0]["curves"])
+    told = rows[rows["speedup_low"].notna()]
+    assert len(told)
+    assert (told["speedup_low"] <= told["speedup"]).all()
+    assert (told["speedup"] <= told["speedup_high"]).all()
+    once = rows[rows["repeats"] == 1]
+    assert len(once)
+    assert once["speedup_low"].isna().all()
+
+
+def test_parts_that_take_far_longer_than_the_step_are_a_caution(study):
+    curves = study[0]["curves"]
+    assert not comparisons.parts(curves)["flags"].str.contains("far longer").any()
+    slow = comparisons.parts(curves.assign(communicate_s=curves["step_time_s"]))
+    assert slow["flags"].str.contains("its parts take far longer than the step").all()
+
+
+def test_points_of_two_runs_are_compared_with_one_node_of_the_same_run(study):
+    curves = study[0]["curves"]
+    both = curves.assign(old_s=curves["step_time_s"], new_s=2 * curves["step_time_s"])
+    faster = both["new_s"].where(both["nodes"] > 1, 10 * both["new_s"])
+    rows = comparisons.in_two_runs(
+        curves, both.assign(new_s=faster)[[*CURVE_KEY, "old_s", "new_s"]]
+    )
+    assert len(rows)
+    assert (rows["nodes"] > 1).all()
+    assert rows["speedup_new"].to_numpy() == pytest.approx(10 * rows["speedup_old"].to_numpy())
+
+
+def test_the_home_page_has_the_best_speed_up_of_whole_gradients(study):
+    tables, docs = study
+    rows = comparisons.fair(comparisons.on_several_nodes(tables["curves"]))
+    rows = rows[rows["exchange"].isin(("ring", "star"))]
+    best = rows[rows["repeats"] > 1]["speedup"].max()
+    home = Text((docs / "index.md").read_text()).text
+    assert f"{best:.2f}× measured" in home.replace("\n", " ")
+    assert "(90 % interval " in home
+    assert "): Fashion CNN on 2 nodes by MultiWorkerMirroredStrategy" in home
+
+
+def test_points_with_a_caution_are_counted_and_decide_nothing(study):
+    tables, docs = study
+    rows = comparisons.on_several_nodes(tables["curves"])
+    crowded = int((rows["flags"] != "").sum())
+    assert crowded  # three workers, two cores
+    told = f"{crowded} of {len(rows)} points have a caution"
+    assert told in Text((docs / "findings.md").read_text()).text
+    assert not any("on 3 nodes" in answer for answer in leads(docs / "findings.md"))
+
+
+def test_each_answer_links_the_cells_that_it_rests_on(study):
+    page = (study[1] / "findings.md").read_text()
+    cells = re.findall(r'href="(cells/[^"]+\.html)"', page)
+    assert cells and all((study[1] / cell).with_suffix(".md").is_file() for cell in cells)
+
+
+@pytest.mark.slow
+def test_an_answer_that_turns_with_the_tables_is_told_the_other_way(tmp_path):
+    make.write_study(tmp_path, [make.record(make.cell(n=n)) for n in (1, 2)])
+    first = "On several nodes, training was faster than on one in "
+    answer = leads(render(tmp_path) / "findings.md")[0]
+    assert answer.startswith(f"{first}1 of 1 comparison.")
+    path = tmp_path / "tables" / "curves.parquet"
+    curves = pd.read_parquet(path)
+    speed = curves["examples_per_s"].where(curves["nodes"] == 1, 1.0)
+    curves.assign(examples_per_s=speed).to_parquet(path)
+    answer = leads(render(tmp_path) / "findings.md")[0]
+    assert answer.startswith(f"{first}none of 1 comparison.")
+
+
+def test_trainings_that_went_through_the_same_weights_count_as_one(tmp_path):
+    ways = ((1, "single"), (2, "custom_loop"), (2, "mpi"))
+    cells = [
+        make.cell(experiment="whole", extent=make.EPOCHS, n=n, strategy=way) for n, way in ways
+    ]
+    make.write_study(tmp_path, [make.record(cell) for cell in cells])
+    page = render(tmp_path) / "findings.md"
+    (answer,) = [said for said in leads(page) if "our trainings" in said]
+    assert "of 1 of our trainings" in answer
+    assert "trainings with equal accuracies are counted once" in Text(page.read_text()).text
+
+
+def test_without_a_record_every_question_says_that_nothing_was_measured(tmp_path):
+    make.write_study(tmp_path, [])
+    docs = render(tmp_path)
+    assert leads(docs / "findings.md") == ["Nothing that was measured so far answers this."] * 6
+    assert Text((docs / "findings.md").read_text()).text.count("not measured") >= 8
+    assert "No strategies were compared yet" in (docs / "choosing.md").read_text()
+
+
+def test_a_model_with_markup_in_its_name_is_shown_and_is_no_element(tmp_path):
+    make.write_study(tmp_path, [make.record(make.cell(n=n)) for n in (1, 2)])
+    for name in ("curves", "cells"):
+        path = tmp_path / "tables" / f"{name}.parquet"
+        pd.read_parquet(path).assign(model="<script>alert(1)</script>").to_parquet(path)
+    docs = render(tmp_path)
+    for page in NEW:
+        shown = Text((docs / page).read_text())
+        assert "script" not in shown.tags
+    assert "<script>alert(1)</script>" in Text((docs / "findings.md").read_text()).text
+
+
+# --- what is compared ---
+
+
+def test_a_way_is_compared_with_one_process_and_not_with_its_own_slow_start():
+    curves = make_curves(
+        [("single", 1, 1000.0), ("mpi", 1, 100.0), ("mpi", 2, 900.0), ("horovod", 2, 1500.0)]
+    )
+    rows = comparisons.on_several_nodes(curves).set_index("line")
+    assert rows.loc["mpi", "speedup"] == pytest.approx(0.9)
+    assert rows.loc["horovod", "speedup"] == pytest.approx(1.5)
+    assert rows.loc["horovod", "efficiency"] == pytest.approx(0.75)
+
+
+def test_without_a_single_process_it_is_the_way_on_one_node():
+    rows = comparisons.on_several_nodes(make_curves([("mpi", 1, 100.0), ("mpi", 2, 180.0)]))
+    assert rows["speedup"].tolist() == pytest.approx([1.8])
+
+
+def test_a_caution_about_the_one_node_is_one_about_the_speed_up():
+    curves = make_curves([("single", 1, 1000.0), ("mpi", 2, 900.0)])
+    curves.loc[curves["nodes"] == 1, "flags"] = "another process ran"
+    (told,) = comparisons.on_several_nodes(curves)["flags"]
+    assert told == "on one node: another process ran"
+
+
+def test_devices_of_one_machine_are_not_several_nodes():
+    curves = make_curves([("single", 1, 1000.0), ("mirrored", 2, 1900.0)], exchange="devices")
+    assert comparisons.on_several_nodes(curves).empty
+
+
+def make_curves(points, exchange="ring"):
+    """Return curves of (strategy, nodes, examples per second)."""
+    nothing = {"str": "", "int64": 0, "bool": False, "float64": float("nan"), "Int64": pd.NA}
+    empty = {name: nothing[dtype] for name, dtype in CURVES.items()}
+    told = {"kind": "measured", "flags": "", "batch_per_worker": 64, "cell_id": "a/cell"}
+    rows = [
+        told
+        | {"strategy": name, "nodes": nodes, "examples_per_s": rate}
+        | {"exchange": exchange if nodes > 1 else "none"}
+        for name, nodes, rate in points
+    ]
+    return typed([empty | row for row in rows], CURVES)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "options", "said"),
+    [
+        ("averaging", {"period": 1}, "every step"),
+        ("averaging", {"period": "epoch"}, "every epoch"),
+        ("averaging", {"period": 5}, "every 5 steps"),
+        ("server", {"bound": None, "updates": None}, ""),
+        ("server", {"bound": 0}, "at most 0 steps ahead of the slowest worker"),
+        ("server", {"bound": 1, "updates": 2}, "at most 1 step ahead of the slowest worker, 2 "),
+        ("all-gather", {"method": "threshold", "threshold": 0.01}, "entries beyond ±0.01, sign "),
+        ("all-gather", {"method": "float16"}, "half precision"),
+        ("star", {"collective": "star"}, "star"),
+        ("ring", {}, ""),
+    ],
+)
+def test_the_setting_of_a_strategy_is_told_in_words(exchange, options, said):
+    told = setting(exchange, options)
+    assert told.startswith(said) if said else not told
+
+
+def rated(points):
+    """Return points of (strategy, examples per second, interval's ends of the step time)."""
+    rows = [
+        {"strategy": name, "examples_per_s": rate, "step_time_s": 1 / rate}
+        | {"step_time_low_s": low / rate, "step_time_high_s": high / rate}
+        for name, rate, low, high in points
+    ]
+    return pd.DataFrame(rows).astype({"step_time_low_s": "float64", "step_time_high_s": "float64"})
+
+
+def test_strategies_whose_intervals_overlap_with_the_fastest_may_be_as_fast():
+    group = rated([("b", 95.0, 0.9, 1.1), ("a", 100.0, 0.9, 1.1), ("c", 50.0, 0.9, 1.1)])
+    assert comparisons.not_slower(group) == (["b"], [])
+    nothing = float("nan")
+    once = [("a", 100.0, 0.9, 1.1), ("b", 96.0, nothing, nothing), ("c", 90.0, nothing, nothing)]
+    assert comparisons.not_slower(rated(once)) == ([], ["b"])
+
+
+def test_an_interval_of_the_throughput_is_that_of_the_step_time():
+    (row,) = comparisons.with_rate_intervals(rated([("a", 100.0, 0.8, 1.25)])).to_dict("records")
+    assert row["examples_per_s_low"] == pytest.approx(80)
+    assert row["examples_per_s_high"] == pytest.approx(125)
+
+
+def test_the_rule_of_the_ratio_counts_the_points_that_are_certain_apart():
+    ends = {"speedup_low": [1.1, 0.5, 0.4, None], "speedup_high": [2.0, 3.0, 0.9, None]}
+    rows = pd.DataFrame(ends, dtype="float64")
+    told = choosing._surely(rows, pd.Series([True, False, True, False]))
+    assert "among them all 2 whose" in told
+    assert "among them 1 of the 2" in choosing._surely(rows, pd.Series([True, False, False, True]))
+    assert choosing._surely(rows.iloc[[3]], pd.Series([True], index=[3])) == ""
+
+
+# --- claims ---
+
+
+def judged(margins, near=0.05):
+    claim = claims.Claim(study="s", says="a", where="b", decided_by="c", rule="faster", near=near)
+    return claims.Judged(claim, pd.DataFrame({"margin": margins}, dtype="float64"))
+
+
+@pytest.mark.parametrize(
+    ("margins", "verdict"),
+    [
+        ([], "not measured"),
+        ([1.02, 0.98], "undecided"),
+        ([1.2, 1.01], "agrees"),
+        ([0.8, 0.99], "disagrees"),
+        ([1.2, 0.8], "mixed"),
+        ([float("inf")], "agrees"),
+    ],
+)
+def test_a_verdict_follows_from_the_margins_alone(margins, verdict):
+    assert judged(margins).verdict == verdict
+
+
+def test_every_claim_of_the_project_can_be_judged_by_any_tables(study):
+    tables, docs = study
+    found = claims.judged(tables, read_overhead(docs.parent / "overhead"))
+    assert len(found) == len(claims.read_claims())
+    by_rule = {one.claim.rule: one for one in found}
+    assert by_rule["more_nodes"].verdict == "not measured"  # three workers are too many there
+    assert by_rule["batch_decides"].comparisons["margin"].notna().all()
+    ends = by_rule["batch_decides"].comparisons["at"]
+    assert set(ends) == {"at the smallest batch", "at the largest batch"}
+    shown = Text((docs / "findings.md").read_text()).text
+    assert "measured at the smallest batch" in shown and "measured at the largest batch" in shown
+    assert "disagrees (one comparison)0 for, 1 against" in shown
+    assert "(one comparison)0 for, 2 against" not in shown
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [(0.63, 0.68, "agrees"), (0.3, 0.9, "undecided"), (0.7, 0.75, "disagrees")],
+)
+def test_a_saving_agrees_with_an_interval_that_says_something(low, high, verdict):
+    row = {"study": "s", "model": "", "nodes": 6, "saved": 0.66, "low": low, "high": high}
+    overhead = {"savings": pd.DataFrame([row | {"kind": "predicted"}])}
+    claim = claims.Claim(study="s", says="a", where="b", decided_by="c", rule="saves")
+    found = claims._saves({}, overhead, study="s", nodes=6, share=0.67)
+    assert claims.Judged(claim, found).verdict == verdict
+
+
+def learnt(points, **changes):
+    """Return curves of whole epochs, of (strategy, nodes, batch, accuracy, speed-up)."""
+    curves = make_curves([(name, nodes, 1.0) for name, nodes, *_ in points])
+    _, _, batches, accuracies, speedups = zip(*points, strict=True)
+    return curves.assign(
+        whole_epochs=True,
+        study="ntua",
+        batch_per_worker=batches,
+        train_accuracy=accuracies,
+        test_accuracy=accuracies,
+        speedup=speedups,
+        cell_id=[f"cell/{number}" for number in range(len(points))],
+        **changes,
+    )
+
+
+def test_what_several_nodes_cost_is_judged_at_the_best_batch_at_which_they_are_faster():
+    points = [
+        *(
+            ("single", 1, 32, 0.90, 1.0),
+            ("single", 1, 64, 0.89, 1.0),
+            ("single", 1, 128, 0.88, 1.0),
+        ),
+        # slower than one node: whatever it learns; the second loses least of the others
+        *(("ring", 2, 32, 0.90, 0.9), ("ring", 2, 64, 0.885, 1.2), ("ring", 2, 128, 0.80, 1.7)),
+    ]
+    curves = learnt(points, flags="the machine's host took 9% of the cores' time")
+    cells = curves[["cell_id"]].assign(whole_epochs=True, epochs=5)
+    nothing = {
+        "published": curves.iloc[:0]
+        .drop(columns="train_accuracy")
+        .assign(epochs=0, training_accuracy=0.0)
+    }
+    tables = {"curves": curves, "cells": cells, "published_runs": nothing["published"], **nothing}
+    (row,) = claims.RULES["keeps_accuracy"](tables, {}, study="ntua", loss=0.01).to_dict("records")
+    assert row["cell_id"] == "cell/4"
+    assert row["margin"] == pytest.approx(1 - 0.005 + 0.01)
+    assert claims.RULES["keeps_accuracy"](tables, {}, study="asu", loss=0.01).empty
+
+
+def test_two_ways_learn_as_much_if_one_is_not_far_below_the_other():
+    points = [("rare", 2, 32, 0.88, 1.0), ("every", 2, 32, 0.90, 1.0), ("rare", 3, 32, 0.5, 1.0)]
+    rule = claims.RULES["as_accurate"]
+    found = rule({"curves": learnt(points)}, {}, way="rare", than="every", loss=0.01)
+    assert found["margin"].tolist() == pytest.approx([1 - 0.02 + 0.01])
+    assert found["value"].tolist() == pytest.approx([0.88 / 0.90])
+
+
+def test_devices_that_share_their_cores_are_no_scaling():
+    curves = learnt([("mirrored", 2, 32, 0.9, 1.4)])
+    rule = claims.RULES["below_linear"]
+    told = [
+        rule({"curves": curves.assign(kind=kind)}, {}, study="ntua", strategy="mirrored")
+        for kind in ("measured", "emulated")
+    ]
+    assert [len(rows) for rows in told] == [1, 0]
+
+
+def test_faster_is_the_ratio_of_throughputs_on_the_same_nodes():
+    curves = make_curves([("mpi", 2, 100.0), ("horovod", 2, 150.0), ("horovod", 3, 10.0)])
+    rows = claims.RULES["faster"]({"curves": curves}, {}, way="horovod", than="mpi")
+    assert rows["value"].tolist() == pytest.approx([1.5])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("- {study: a}", "required"),
+        ("- [", "cannot be read as YAML"),
+        (
+            "- {study: a, says: b, where: c, decided_by: d, rule: guess}",
+            "unknown rule guess",
+        ),
+        (
+            "- {study: a, says: b, where: c, decided_by: d, rule: faster, settings: {wya: x}}",
+            "settings of rule faster: missing a required argument: 'way'",
+        ),
+        (
+            "- {study: a, says: b, where: c, decided_by: d, rule: faster,\n"
+            "   settings: {way: mpi, than: single, then: mpi}}",
+            "settings of rule faster: got an unexpected keyword argument 'then'",
+        ),
+    ],
+)
+def test_a_misfit_claim_is_one_clear_line(tmp_path, text, told):
+    path = tmp_path / "claims.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=told):
+        claims.read_claims(path)

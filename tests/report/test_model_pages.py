@@ -1,0 +1,338 @@
+"""Models on the site and in the terminal: their blocks, picture, figure, pages and list."""
+
+import itertools
+import json
+import re
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import make_architectures as make
+import make_records
+import rendering
+from nodewise.cli import list_commands
+from nodewise.core.errors import UserError
+from nodewise.models.registry import registry
+from nodewise.report.blocks import grouped
+from nodewise.report.drawing import draw
+from nodewise.report.figures.models import figures
+
+
+def weighted(name, kind="Dense", *inputs, trained=True, detail="8 units"):
+    return make.layer(
+        *(name, kind, (8,), inputs),
+        detail=detail,
+        parameters=72,
+        trainable=72 if trained else 0,
+        operations=128,
+    )
+
+
+def light(name, kind, *inputs):
+    return make.layer(name, kind, (8,), inputs, operations=8)
+
+
+def residual(number, before, *, detail="8 units", trained=True):
+    """Return a block of two branches: a dense layer, and nothing."""
+    inside, join = f"dense_{number}", f"add_{number}"
+    return [
+        weighted(inside, "Dense", before, trained=trained, detail=detail),
+        light(join, "Add", before, inside),
+        light(f"relu_{number}", "ReLU", join),
+    ]
+
+
+def stack(*details, trained=True):
+    """Return a model of residual blocks, and a last layer."""
+    layers, last = [make.layer("input", "InputLayer", (8,))], "input"
+    for number, detail in enumerate(details):
+        layers += residual(number, last, detail=detail, trained=trained)
+        last = layers[-1].name
+    return [*layers, weighted("last", "Dense", last)]
+
+
+# --- blocks ---
+
+
+def test_blocks_that_look_the_same_are_drawn_once():
+    folded, rest = grouped(stack("8 units", "8 units", "8 units"))
+    assert folded.times == 3
+    assert [box.lines for box in folded.boxes] == [["Dense 8 units", "Add, with its input + ReLU"]]
+    assert [box.skip for box in folded.boxes] == [True]
+    assert sum(layer.parameters for layer in folded.layers) == 3 * 72
+    assert [box.lines for box in rest.boxes] == [["Dense 8 units"]]
+
+
+def test_blocks_of_another_size_or_state_are_not_folded_together():
+    sizes = grouped(stack("8 units", "8 units", "9 units", "9 units"))
+    assert [group.times for group in sizes] == [2, 2, 1]
+    frozen = stack("8 units", "8 units", trained=False)[:-1]
+    layers = [*frozen, *residual(9, frozen[-1].name), *residual(10, "relu_9")]
+    assert [group.times for group in grouped(layers)] == [2, 2]
+
+
+def test_a_repeated_pair_is_folded_as_a_pair():
+    kinds = [("Conv2D", "3×3"), ("MaxPooling2D", "2×2")] * 3
+    layers = make.chain(
+        make.layer("input", "InputLayer", (8,)),
+        *(
+            make.layer(f"l{place}", kind, (8,), detail=detail, parameters=9, operations=9)
+            for place, (kind, detail) in enumerate(kinds)
+        ),
+        weighted("last"),
+    )
+    folded, _ = grouped(layers)
+    assert (folded.times, len(folded.boxes)) == (3, 2)
+
+
+def test_a_branch_with_layers_of_its_own_is_no_skip():
+    layers = [
+        make.layer("input", "InputLayer", (8,)),
+        weighted("a", "Dense", "input"),
+        weighted("b", "Dense", "a"),
+        weighted("side", "Dense", "input", detail="9 units"),
+        light("add", "Add", "side", "b"),
+        weighted("last", "Dense", "add"),
+    ]
+    box = grouped(layers)[0].boxes[0]
+    assert box.lines == ["Dense 8 units", "Dense 8 units", "beside: Dense 9 units", "Add"]
+    assert not box.skip
+
+
+def test_what_only_computes_a_mask_is_not_drawn():
+    layers = [
+        make.layer("input", "InputLayer", (8,)),
+        make.layer("mask", "NotEqual", (8,), ["input"]),
+        weighted("a", "Dense", "input"),
+        weighted("last", "Dense", "a", detail="2 units"),
+    ]
+    lines = [line for group in grouped(layers) for box in group.boxes for line in box.lines]
+    assert lines == ["Dense 8 units", "Dense 2 units"]
+
+
+@given(st.lists(st.sampled_from(["8 units", "9 units", "10 units"]), min_size=1, max_size=9))
+def test_no_layer_is_lost_or_drawn_twice(details):
+    layers = stack(*details)
+    groups = grouped(layers)
+    drawn = sorted(layer.name for group in groups for layer in group.layers)
+    assert [one for one in drawn if one != "input"] == sorted(one.name for one in layers[1:])
+    told = [len(group.boxes) * group.times for group in groups]
+    assert sum(told) == len(details) + 1
+
+
+# --- the picture ---
+
+
+def test_the_picture_has_a_box_for_each_and_says_so_in_words():
+    picture = draw(make.architecture("m", stack("8 units", "8 units")))
+    styles = [str(one.style) for one in picture.rectangles]
+    assert styles == ["nw-net__frame", "nw-net__box--trained", "nw-net__box--trained"]
+    assert "2 × this: 144 parameters, trained → 8" in [text.words for text in picture.texts]
+    assert picture.words == (
+        "From input 8. 2 times Dense 8 units, Add, with its input + ReLU "
+        "(144 parameters, trained; output 8). Dense 8 units (72 parameters, trained; output 8)."
+    )
+    assert len(picture.skips) == 1
+
+
+def test_frozen_layers_are_told_apart_from_trained_ones_and_in_words():
+    picture = draw(make.architecture("m", stack("8 units", trained=False)))
+    styles = [str(one.style) for one in picture.rectangles]
+    assert styles == ["nw-net__box--frozen", "nw-net__box--trained"]
+    assert any("frozen" in text.words for text in picture.texts)
+
+
+@given(st.lists(st.sampled_from(["8 units", "9 units"]), min_size=1, max_size=12))
+def test_nothing_in_the_picture_overlaps_or_leaves_it(details):
+    picture = draw(make.architecture("m", stack(*details)))
+    boxes = [one for one in picture.rectangles if "box" in one.style]
+    for above, below in itertools.pairwise(boxes):
+        assert above.y + above.height < below.y
+    for text in picture.texts:
+        assert 0 < text.y < picture.height
+        holders = [box for box in boxes if box.y < text.y < box.y + box.height]
+        assert len(holders) <= 1
+    for one in picture.rectangles:
+        assert one.x >= 0 and one.x + one.width <= picture.width
+        assert one.y + one.height <= picture.height
+
+
+# --- the figure ---
+
+
+def two_models():
+    fashion = make.fashion_cnn()
+    large = fashion.model_copy(update={"model": "resnet50", "payload_bytes": 94_220_328})
+    return {"fashion_cnn": fashion, "resnet50": large}
+
+
+def test_the_figure_has_a_point_per_model_of_its_kind():
+    (figure,) = figures(two_models())
+    assert figure.kinds == ["counted"]
+    assert set(figure.data["kind"]) == {"counted"}
+    assert list(figure.data["model"]) == ["Fashion CNN", "ResNet50"]
+    assert figure.data["flops_per_byte"][0] == pytest.approx(
+        figure.data["training_flops"][0] / figure.data["payload_bytes"][0]
+    )
+    spec = figure.spec()
+    assert spec["title"]["subtitle"] == "counted"
+    assert "Fashion CNN: 9.64 MFLOP for 5.02 MB, 1.92 FLOP/B" in spec["description"]
+    for layer in spec["layer"]:
+        assert layer["encoding"]["x"]["scale"]["type"] == "log"
+        assert layer["encoding"]["y"]["scale"]["type"] == "log"
+
+
+def test_on_a_dashed_line_the_operations_per_byte_are_equal():
+    (figure,) = figures(two_models())
+    spec = figure.spec()
+    lines = spec["layer"][0]
+    (low, high) = lines["encoding"]["x"]["scale"]["domain"]
+    bottom, top = lines["encoding"]["y"]["scale"]["domain"]
+    rows = spec["datasets"][lines["data"]["name"]]
+    assert {row["ratio"] for row in rows} == {"0.1 FLOP/B", "1 FLOP/B", "10 FLOP/B"}
+    for row in rows:
+        told = float(row["ratio"].split()[0])
+        assert row["training_flops"] / row["payload_bytes"] == pytest.approx(told)
+        assert low <= row["payload_bytes"] <= high
+        assert bottom * 0.999 <= row["training_flops"] <= top
+
+
+def test_no_models_no_figure():
+    assert figures({}) == []
+
+
+# --- the pages ---
+
+
+@pytest.fixture(scope="module")
+def docs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    make_records.write_study(folder, make_records.grid(batches=(64, 512)), make_records.published())
+    models = make.write([make.fashion_cnn()], folder / "models")
+    render(folder, models)
+    return folder / "docs"
+
+
+def render(folder, models):
+    rendering.draw_all(folder, (), models)
+    rendering.render(folder, models_dir=models)
+
+
+def test_a_model_has_a_page_with_its_numbers_and_its_description(docs):
+    page = (docs / "models/fashion-cnn.md").read_text()
+    described = make.fashion_cnn()
+    assert f'<data value="{described.payload_bytes:.6g}">' in page
+    assert f'<data value="{described.flops_per_payload_byte:.6g}">' in page
+    assert page.count("<text") >= len(described.layers) - 2
+    assert json.loads((docs / "models/fashion_cnn.json").read_text()) == described.model_dump()
+
+
+def test_the_ratio_is_told_at_every_batch_that_was_measured(docs):
+    page = (docs / "models/fashion-cnn.md").read_text()
+    section = page.partition("## Computing and communicating")[2].partition("\n## ")[0]
+    batches = re.findall(r"<tr><td>(\d+)</td>", section)
+    assert batches == ["1", "64", "256", "512"]
+    ratio = make.fashion_cnn().flops_per_payload_byte
+    assert f'<data value="{512 * ratio:.6g}">' in section
+
+
+def test_measured_times_stand_beside_what_was_counted(docs):
+    page = (docs / "models/fashion-cnn.md").read_text()
+    section = page.partition("## Step time and throughput")[2].partition("\n## ")[0]
+    assert section.count("nw-kind--measured") == section.count("<tr><td")
+    assert '<a href="../results/fashion-mnist/fashion-cnn.html">' in page
+    assert '<a href="../cells/index.html?model=fashion_cnn">' in unescape(page)
+
+
+@pytest.mark.slow
+def test_a_model_that_the_study_does_not_train_has_a_page_without_results(tmp_path):
+    make_records.write_study(tmp_path, [make_records.record(make_records.cell())])
+    mlp = make.fashion_cnn().model_copy(update={"model": "fashion_mlp"})
+    render(tmp_path, make.write([make.fashion_cnn(), mlp], tmp_path / "models"))
+    page = (tmp_path / "docs/models/fashion-mlp.md").read_text()
+    assert "Its results" not in page
+    assert "Its results" in (tmp_path / "docs/models/fashion-cnn.md").read_text()
+    assert "nw-kind--measured" not in page
+
+
+def test_what_a_model_says_of_itself_is_escaped(docs):
+    for page in ("models/fashion-cnn.md", "models/index.md"):
+        assert "<b>two" not in (docs / page).read_text()
+    assert "&#60;b&#62;two" in (docs / "models/fashion-cnn.md").read_text()
+
+
+@pytest.mark.slow
+def test_without_descriptions_the_page_says_so(tmp_path):
+    make_records.write_study(tmp_path, [make_records.record(make_records.cell())])
+    render(tmp_path, None)
+    assert "was described" in (tmp_path / "docs/models/index.md").read_text()
+    assert [path.name for path in (tmp_path / "docs/models").iterdir()] == ["index.md"]
+
+
+def test_a_missing_description_stops_with_one_line(tmp_path):
+    make_records.write_study(tmp_path, [make_records.record(make_records.cell())])
+    with pytest.raises(UserError, match=r"fashion_cnn\.json: cannot be read"):
+        rendering.render(tmp_path, models_dir=tmp_path / "models")
+
+
+def test_the_description_of_another_model_is_refused(tmp_path):
+    make_records.write_study(tmp_path, [make_records.record(make_records.cell())])
+    other = make.fashion_cnn().model_copy(update={"model": "fashion_mlp"})
+    (make.write([other], tmp_path / "models") / "fashion_mlp.json").rename(
+        tmp_path / "models/fashion_cnn.json"
+    )
+    with pytest.raises(UserError, match="describes fashion_mlp, not fashion_cnn"):
+        rendering.render(tmp_path, models_dir=tmp_path / "models")
+
+
+# --- the list in the terminal ---
+
+
+def run(*arguments):
+    command = [Path(sys.executable).parent / "nodewise", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_the_list_has_every_model_and_its_ratio():
+    rows = {row["model"]: row for row in list_commands.rows(64)}
+    assert list(rows) == list(registry())
+    ratio = make.fashion_cnn().flops_per_payload_byte
+    assert rows["fashion_cnn"]["flops_per_payload_byte"] == ratio
+    assert rows["fashion_cnn"]["flops_per_payload_byte_at_batch"] == 64 * ratio
+    assert rows["resnet50"]["payload_bytes"] == 4 * registry()["resnet50"].trainable
+
+
+def test_the_list_cuts_no_number_off_in_a_narrow_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    done = run("models")
+    assert done.returncode == 0
+    for entry in registry().values():
+        assert f"{entry.trainable:,}" in done.stdout
+    assert "…" not in done.stdout
+
+
+def test_the_list_as_json_is_the_same():
+    assert json.loads(run("models", "--json").stdout) == list_commands.rows(64)
+
+
+def test_the_list_needs_no_tensorflow():
+    imported = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", "import nodewise.cli.list_commands"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+    assert not re.search(r"\b(tensorflow|keras)\b", imported)
+
+
+def test_an_unknown_model_is_one_line(tmp_path):
+    done = run("describe-model", "../fashion_cnn", "--out", tmp_path / "x.json")
+    assert done.returncode == 2
+    assert done.stderr.startswith("nodewise: unknown model '../fashion_cnn'; known: bert_base,")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "x.json").exists()

@@ -1,0 +1,86 @@
+"""A figure as a page shows it: its script, its table, what it can be filtered by."""
+
+import json
+import shutil
+
+import pytest
+
+from nodewise.core.errors import UserError
+from nodewise.report.study import Shown, read_figure
+
+TIME = "ntua-fashion_cnn-fashion_mnist-time"
+
+
+@pytest.fixture(scope="module")
+def shown(study):
+    return {one.name: one for one in map(read_figure, sorted(study.glob("charts/*.vl.json")))}
+
+
+def specification(figure):
+    """Return what the script of a figure hands over, and under which name."""
+    name, _, spec = figure.script.removeprefix("(window.nodewiseCharts ??= {})[").partition("]=")
+    return json.loads(name), json.loads(spec.removesuffix(";\n"))
+
+
+def test_a_script_hands_over_the_specification_without_what_the_page_has(shown):
+    for name, figure in shown.items():
+        told, spec = specification(figure)
+        assert told == name
+        assert spec["layer"] == figure.spec["layer"] and spec["datasets"] == figure.spec["datasets"]
+        assert "config" not in spec and set(spec["usermeta"]) == {"axis", "views"}
+
+
+def test_a_script_cannot_end_the_element_that_loads_it():
+    spec = {"title": "</script><script>alert(1)", "usermeta": {"axis": "y", "views": []}}
+    figure = Shown("odd", spec, "nodes\n1\n", 720, 320)
+    assert "<" not in figure.script
+    assert specification(figure)[1]["title"] == spec["title"]
+
+
+@pytest.mark.parametrize("svg", ["nothing", None])
+def test_a_picture_that_is_none_is_one_clear_line(study, tmp_path, svg):
+    for path in study.glob(f"charts/{TIME}.*"):
+        shutil.copy(path, tmp_path)
+    picture = tmp_path / f"{TIME}.svg"
+    picture.unlink()
+    if svg is not None:
+        picture.write_text(svg)
+    with pytest.raises(UserError, match=rf"{picture}: is no picture of a chart; draw it again"):
+        read_figure(tmp_path / f"{TIME}.vl.json")
+
+
+def test_figures_can_be_filtered_by_what_their_rows_and_axes_say(shown):
+    values = {name: set(told.split("|")) for name, told in shown[TIME].filters.items()}
+    assert values == {
+        "model": {"fashion_cnn"},
+        "strategy": {"multi_worker_mirrored"},  # what is published is nobody's choice
+        "batch": {"32", "64", "128", "256", "512"},
+        "nodes": {"1", "2", "3"},
+    }
+    (split,) = [one for one in shown.values() if one.figure == "split"]
+    assert split.filters["strategy"] == "multi_worker_mirrored"
+    assert set(split.filters["batch"].split("|")) == {"64", "512"}
+
+
+def test_the_table_has_every_row_and_no_column_without_a_value(shown):
+    for figure in shown.values():
+        heads = [str(head) for head in figure.table.heads]
+        assert len(figure.table.rows) == len(figure.data)
+        assert not any("cell" in head for head in heads)
+        said = figure.data.drop(columns="cell_id").dropna(axis=1, how="all")
+        words = said.select_dtypes(exclude="number")
+        shared = [name for name in words if words[name].nunique(dropna=False) == 1]
+        assert len(heads) == len(said.columns) - (len(shared) if len(said) > 1 else 0)
+
+
+def test_values_are_the_same_text_in_filters_tables_and_specifications(shown):
+    figure = shown[TIME]
+    column = [str(head) for head in figure.table.heads].index("Batch per worker")
+    written = {str(row[column]) for row in figure.table.rows}
+    drawn = {
+        str(row["batch_per_worker"])
+        for rows in figure.spec["datasets"].values()
+        for row in rows
+        if "batch_per_worker" in row
+    }
+    assert written == drawn == set(figure.filters["batch"].split("|"))

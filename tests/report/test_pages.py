@@ -1,0 +1,284 @@
+"""Pages: nothing unescaped, no number without its kind."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import jinja2
+import markdown
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+import make_records as make
+from nodewise.core.errors import UserError
+from nodewise.predict import queries
+from nodewise.report import html as markup
+from nodewise.report.pages.cells import _plot
+from nodewise.results.tables import COLUMNS
+from rendering import draw_all, render
+
+CONFIG = Path("config/study.yaml")
+SITE = Path("site")
+
+
+def front_matter(page):
+    return yaml.safe_load(page.read_text().split("---\n")[1])
+
+
+class Texts(HTMLParser):
+    """The text and the elements of a piece of HTML."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.text, self.tags = "", []
+        self.feed(html)
+        self.close()
+
+    def handle_data(self, data):
+        self.text += data
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+
+
+# --- escaping ---
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=60))
+def test_any_text_comes_out_as_itself_after_markdown_and_html(value):
+    inside = markdown.markdown(
+        f"<p>{markup.text(value)}</p>", extensions=["tables", "fenced_code", "attr_list", "toc"]
+    )
+    shown = Texts(inside)
+    assert shown.tags == ["p"]
+    assert re.sub(r"\s+", " ", shown.text) == re.sub(r"\s+", " ", markup_shows(value))
+
+
+def markup_shows(value):
+    """Return `value` with what is never shown replaced, as `markup.text` promises."""
+    hidden = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+    return re.sub(hidden, "\ufffd", value)
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=40))
+def test_any_text_is_harmless_in_running_markdown_and_headings(value):
+    for around in ("# {}\n", "Said {} today.\n", "- {}\n"):
+        html = markdown.markdown(around.format(markup.text(value)), extensions=["tables"])
+        assert set(Texts(html).tags) <= {"h1", "p", "ul", "li"}
+
+
+@given(st.recursive(st.text() | st.floats(allow_nan=False) | st.none(), st.lists))
+def test_json_in_a_script_element_cannot_end_it_and_reads_back(value):
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return
+    try:
+        written = str(markup.script_json(value))
+    except ValueError:  # a list that holds an infinity
+        return
+    assert "<" not in written and "&" not in written
+    assert json.loads(written) == value
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=40))
+def test_a_title_in_front_matter_reads_back_as_escaped_text(value):
+    line = f"title: {markup.front_matter_text(value)}"
+    title = yaml.safe_load(line)["title"]
+    assert Texts(title).tags == [] and '"' not in title
+    assert Texts(title).text == markup_shows(value)
+
+
+def test_templates_escape_what_they_print_for_markdown_too():
+    environment = jinja2.Environment(autoescape=True, finalize=markup.text)
+    template = environment.from_string("{{ x }} {% for y in [x] %}{{ y }}{% endfor %}")
+    assert "`" not in template.render(x="`<b>`") and "<" not in template.render(x="<b>")
+
+
+# --- kinds ---
+
+
+def test_a_number_is_written_with_its_kind():
+    written = Texts(markup.number(0.0123, "s", "measured"))
+    assert written.text.replace("\u00a0", " ") == "12.3 ms measured"
+
+
+def test_no_number_without_a_kind():
+    with pytest.raises(ValueError, match="kind"):
+        markup.number(1.0, "s", "roughly")
+    with pytest.raises(ValueError, match="kind"):
+        markup.Column("step_time_s", "Step time", "s")
+    rows = pd.DataFrame({"step_time_s": [1.0], "label": ["measured"]})
+    hidden = markup.Column("step_time_s", "Step time", "s", kind_from="label")
+    with pytest.raises(ValueError, match="shown beside"):
+        markup.table(rows, [hidden])
+    shown = markup.table(rows, [hidden, markup.Column("label", "Kind")])
+    assert "nw-kind" in shown.rows[0][1]
+
+
+def test_missing_numbers_are_dashes_and_intervals_stand_below():
+    rows = pd.DataFrame({"t": [None, 0.5], "low": [None, 0.4], "high": [None, 0.6]})
+    column = markup.Column("t", "Time", "s", "measured", low="low", high="high")
+    (empty,), (full,) = markup.table(rows, [column]).rows
+    assert empty == "–"
+    assert Texts(full).text.replace("\u00a0", " ") == "500 ms400 ms to 600 ms"
+
+
+# --- pages ---
+
+
+def test_every_cell_has_its_page_and_its_record(study):
+    cells = pd.read_parquet(study / "tables" / "cells.parquet")
+    for cell_id in cells["cell_id"]:
+        assert (study / "docs" / "cells" / f"{cell_id}.md").is_file()
+        record = (study / "docs" / "cells" / f"{cell_id}.json").read_text()
+        assert json.loads(record)["cell"]["batch"] == int(cell_id.split("batch~")[1].split("/")[0])
+
+
+@pytest.mark.slow
+def test_the_page_of_a_cell_that_is_gone_is_removed(tmp_path):
+    records = [make.record(make.cell(batch=batch)) for batch in (32, 64)]
+    make.write_study(tmp_path, records)
+    render(tmp_path)
+    page = tmp_path / "docs" / "cells" / f"{records[1].cell.id}.md"
+    assert page.is_file()
+    (tmp_path / "records" / f"{records[1].cell.id}.json").unlink()
+    make.write_study(tmp_path, records[:1])
+    render(tmp_path)
+    assert not page.exists()
+
+
+@pytest.mark.parametrize("count", [1, 40, 1000, 20_000])
+def test_a_drawing_of_any_number_of_steps_is_as_fine_as_a_screen(count):
+    seconds = np.random.default_rng(count).uniform(0.01, 0.02, count)
+    seconds[count // 3] = 0.5
+    row = {f"step_time_{name}_s": 0.015 for name in ("p10", "median", "p90")} | {
+        "label": "measured"
+    }
+    points = str(_plot(row, pd.Series(seconds))["points"]).split()
+    assert len(points) == count if count <= 1000 else 600 < len(points) < 3000
+    heights = [float(point.partition(",")[2]) for point in points]
+    assert heights.count(min(heights)) == 1  # the longest step is there
+
+
+def test_a_failed_cell_shows_its_reason_on_three_pages(study):
+    gap = "worker 2 did not finish in time"
+    pages = ["results/fashion-mnist/fashion-cnn.md", "cells/index.md"]
+    pages.append("cells/ntua_steps/fashion_cnn/multi_worker_mirrored/batch~512/nodes~3/repeat~1.md")
+    for page in pages:
+        assert gap in Texts((study / "docs" / page).read_text()).text
+    cell = Texts((study / "docs" / pages[2]).read_text()).text
+    assert "killed after 600 s" in cell and "snakemake --cores all --force" in cell
+
+
+def test_an_emulated_cell_tells_its_nodes_and_both_of_its_clocks(tmp_path):
+    cluster = {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": 100}}
+    cell = make.cell(cluster=cluster)
+    record = make.record(cell).model_copy(update={"kind": "emulated"})
+    tables = make.write_study(tmp_path, [record])
+    render(tmp_path)
+    page = (tmp_path / f"docs/cells/{cell.id}.md").read_text()
+    assert "0.2 core, 100 Mbit/s" in Texts(page).text
+    values = [float(value) for value in re.findall(r'<data value="([^"]+)"', page)]
+    own = tables["epochs"]["seconds"].iloc[0]
+    assert any(value == pytest.approx(own, rel=1e-5) for value in values)
+    assert any(value == pytest.approx(5 * own, rel=1e-5) for value in values)  # of the workers
+
+
+def test_without_a_single_record_the_pages_say_so(tmp_path):
+    make.write_study(tmp_path, [])
+    (tmp_path / "records").mkdir(exist_ok=True)
+    docs = render(tmp_path)
+    assert "No cell of this study has a result yet" in (docs / "index.md").read_text()
+    assert "No cell has been measured yet" in (docs / "results/index.md").read_text()
+    assert "No published table was given" in (docs / "studies/index.md").read_text()
+
+
+def test_without_a_single_result_the_failures_are_shown(tmp_path):
+    cells = [make.cell(n=n) for n in (1, 2)]
+    make.write_study(tmp_path, [make.failed(cell, "no memory", status="refused") for cell in cells])
+    docs = render(tmp_path)
+    assert "no memory" in (docs / "results/fashion-mnist/fashion-cnn.md").read_text()
+    assert "refused" in (docs / f"cells/{cells[0].id}.md").read_text()
+
+
+def test_a_stand_in_is_announced_on_every_page_and_else_on_none(tmp_path, study):
+    records = [make.record(make.cell()), make.record(make.cell(batch=128), origin="generated")]
+    make.write_study(tmp_path, records)
+    docs = render(tmp_path)
+    pages = list(docs.rglob("*.md"))
+    assert len(pages) > 8 and all(front_matter(page)["stand_in"] is True for page in pages)
+    assert not any("stand_in" in front_matter(page) for page in (study / "docs").rglob("*.md"))
+
+
+def test_headlines_never_come_from_crowded_machines(tmp_path):
+    records = [make.record(make.cell(n=n)) for n in (1, 3)]  # three workers, two cores
+    make.write_study(tmp_path, records)
+    docs = render(tmp_path)
+    home = (docs / "index.md").read_text()
+    assert "No point of this study stands on several nodes" in home
+    assert "No cell of this study has a result yet" not in home
+
+
+def test_headlines_are_those_of_the_tables(study):
+    curves = pd.read_parquet(study / "tables" / "curves.parquet")
+    told = (curves["nodes"] > 1) & (curves["flags"] == "") & (curves["repeats"] > 1)
+    best = curves.loc[told, "speedup"].max()
+    trials = queries.held_out(queries.read_overhead(study / "overhead")["trials"])
+    home = (study / "docs" / "index.md").read_text()
+    values = [float(value) for value in re.findall(r'<data value="([^"]+)"', home)]
+    optima = queries.read_overhead(study / "overhead")["optima"]
+    pays = optima.loc[optima["break_even"] & (optima["objective"] == "efficiency"), "nodes"]
+    assert values[0] in set(pays)
+    assert any(value == pytest.approx(best, rel=1e-5) for value in values)
+    errors = trials.groupby("source")["error"].median()
+    assert any(value == pytest.approx(one, rel=1e-5) for one in errors for value in values)
+
+
+@pytest.mark.slow
+def test_the_figure_of_the_home_page_is_of_what_was_measured_most(tmp_path):
+    others = {"experiment": "aside", "model": "seldom", "dataset": "a_dataset"}
+    cells = [make.cell(n=n, **others) for n in (1, 2)]
+    aside = [make.record(cell) for cell in cells]
+    make.write_study(tmp_path, [*make.grid(batches=(64, 512)), *aside], make.published())
+    draw_all(tmp_path)
+    docs = render(tmp_path)
+    home = (docs / "index.md").read_text()
+    assert home.count("<figure") == 1
+    figure = home[home.index("<figure") : home.index("</figure>")]
+    assert "fashion" in figure and "seldom" not in figure
+
+
+def test_the_study_page_counts_the_relabelled_rows(study):
+    page = Texts((study / "docs" / "studies" / "ntua.md").read_text()).text
+    assert "In 12 rows the dataset above is not the one that the table prints" in page
+
+
+# --- mistakes ---
+
+
+def test_a_cell_id_that_is_a_path_elsewhere_stops_with_one_line(tmp_path):
+    make.write_study(tmp_path, [make.record(make.cell())])
+    path = tmp_path / "tables" / "cells.parquet"
+    pd.read_parquet(path).assign(cell_id="../../escape").to_parquet(path)
+    with pytest.raises(UserError, match="not a cell id"):
+        render(tmp_path)
+    assert not (tmp_path / "docs").exists()
+
+
+def test_a_cell_without_its_record_stops_with_one_line(tmp_path):
+    make.write_study(tmp_path, [make.record(make.cell())])
+    (tmp_path / "records" / f"{make.cell().id}.json").unlink()
+    with pytest.raises(UserError, match="no record of the cell"):
+        render(tmp_path)
+
+
+def test_the_data_page_explains_every_column_of_every_table():
+    explained = yaml.safe_load((SITE / "columns.yaml").read_text())
+    tables = COLUMNS | queries.OVERHEAD
+    assert list(explained) == list(tables)
+    for name, columns in tables.items():
+        assert list(explained[name]["columns"]) == list(columns)

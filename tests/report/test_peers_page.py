@@ -1,0 +1,195 @@
+"""What the comparison with the peers makes of its launches."""
+
+import html
+import re
+from functools import partial
+
+import findings
+import numpy as np
+import pandas as pd
+import pytest
+
+import make_calibration
+import make_records
+from nodewise.report.pages.peers import pages
+from nodewise.results.importers import peers
+from rendering import render
+
+
+def run(number, way, step_s, nodes=2, **other):
+    return peers.Run(
+        round=number,
+        model="fashion_cnn",
+        way=way,
+        nodes=nodes,
+        batch=64,
+        kind="emulated",
+        step_s=step_s,
+        **{"all_reduce_s": None, "payload_bytes": 5_000_000, "sent_bytes": None, "outside": []}
+        | other,
+    )
+
+
+def test_a_ratio_is_taken_within_a_round():
+    """The machine is twice as slow in every round: the ratio is the same in all of them."""
+    runs = [run(n, "custom_loop", 0.8 * 2**n) for n in range(4)]
+    runs += [run(n, "horovod", 1.0 * 2**n) for n in range(4)]
+    (ratio,) = findings.ratios(runs)
+    assert (ratio.way, ratio.peer, ratio.nodes, ratio.kind) == (
+        "custom_loop",
+        "horovod",
+        2,
+        "emulated",
+    )
+    assert ratio.ratio.median == pytest.approx(0.8)
+    assert (ratio.ratio.low, ratio.ratio.high) == (pytest.approx(0.8), pytest.approx(0.8))
+    assert ratio.ratio.rounds == 4
+
+
+def test_only_rounds_that_have_both_and_places_that_have_both_count():
+    runs = [run(0, "mpi", 1.0), run(1, "mpi", 3.0), run(1, "ddp", 2.0), run(0, "mpi", 1.0, nodes=3)]
+    (ratio,) = findings.ratios(runs)
+    assert (ratio.nodes, ratio.ratio.median, ratio.ratio.rounds) == (2, 1.5, 1)
+    assert ratio.ratio.low is None and str(ratio.ratio) == "1.500 (no interval, 1 round)"
+
+
+def test_ratios_of_a_few_rounds_hold_the_truth_as_often_as_they_say():
+    random, found = np.random.default_rng(4), []
+    for _ in range(100):
+        steps = np.exp(random.normal(0, 0.05, (3, 2, 4)))
+        runs = [
+            run(number, way, step_s, nodes)
+            for number, of_round in enumerate(steps)
+            for way, of_way in zip(("custom_loop", "horovod"), of_round, strict=True)
+            for nodes, step_s in enumerate(of_way, 2)
+        ]
+        found += [ratio.ratio for ratio in findings.ratios(runs)]
+    assert len(found) == 400
+    assert 0.85 < np.mean([one.low <= 1 <= one.high for one in found]) < 0.95
+
+
+def test_what_is_published_follows_from_its_runs():
+    published = peers.Results.model_validate_json(peers.FILE.read_text())
+    assert_close(published.ratios, findings.ratios(published.runs))
+    assert_close(published.step_times, findings.step_times(published.runs))
+    rate = published.cluster.link.rate_mbit
+    assert_close(published.all_reduces, findings.all_reduces(published.runs, rate))
+    for fit in published.fits:
+        again = findings.fit_ratios(fit.rates, "custom_loop")
+        assert again.keys() == fit.ratios.keys()
+        assert_close([*fit.ratios.values()], [*again.values()])
+
+
+def assert_close(ones, others):
+    """Compare two lists of results. Numbers may be rounded otherwise on another processor."""
+    one, other = (
+        pd.json_normalize([found.model_dump() for found in results]) for results in (ones, others)
+    )
+    pd.testing.assert_frame_equal(one, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("nodes", "wire_s"), [(2, 0.4), (8, 0.7)])
+def test_all_reduces_are_told_in_units_of_the_wire_time(nodes, wire_s):
+    runs = [run(0, "custom_loop", 1.0, nodes, all_reduce_s=1.1 * wire_s)]
+    runs += [run(0, "split_dense", 1.0, nodes)]  # has none
+    (found,) = findings.all_reduces(runs, rate_mbit=100)
+    assert found.way == "custom_loop"
+    assert found.wire_s == pytest.approx(wire_s)
+    assert found.ratio.median == pytest.approx(1.1)
+
+
+def test_a_rate_is_better_the_higher_it_is():
+    rates = {"custom_loop": [200.0, 400.0], "fit": [100.0, 100.0]}
+    assert findings.fit_ratios(rates, "custom_loop")["fit"].median == 3
+
+
+# --- the page ---
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """The page of a comparison, as Markdown; everybody's step took as long as its way's name."""
+    folder = tmp_path_factory.mktemp("study")
+    make_records.write_study(folder, make_records.grid(batches=(64,)), make_records.published())
+    steps = {"split_dense": 0.8, "custom_loop": 0.95, "horovod": 1.0, "ddp": 0.84}
+    runs = [
+        run(n, way, step_s * 1.1**n, all_reduce_s=0.42 if way == "horovod" else None)
+        for n in range(3)
+        for way, step_s in steps.items()
+    ]
+    work = [peers.SameWork(model="fashion_cnn", way="ddp", nodes=2, losses=[2.3], off=2e-4)]
+    rates = {"custom_loop": [300.0], "fit": [100.0]}
+    ratios = findings.fit_ratios(rates, "custom_loop")
+    fits = [peers.Fit(model="fashion_mlp", batch=64, rates=rates, ratios=ratios)]
+    results = findings.results_of(
+        findings.Findings(same_work=work, fits=fits, runs=runs),
+        cluster=make_calibration.calibration().cluster,
+        started_at=make_records.START,
+        finished_at=make_records.START,
+        batch=64,
+        provenance=make_records.record(make_records.cell()).provenance,
+    )
+    exchange = peers.Exchange(
+        collective="direct",
+        nodes=2,
+        payload_bytes=5_000_000,
+        wire_s=peers.wire_seconds(2, 5_000_000, 100),
+        ratio=peers.interval([1.0]),
+        sent=1.0001,
+    )
+    exchanges = peers.Exchanges(
+        kind="emulated soft",
+        cluster=results.cluster,
+        started_at=make_records.START,
+        finished_at=make_records.START,
+        provenance=results.provenance,
+        found=[
+            exchange.model_copy(update={"ratio": ratio})
+            for ratio in (
+                peers.Interval(median=1.05, low=1.04, high=1.09, rounds=31),
+                peers.interval([1.11]),
+                peers.interval([1.079]),
+            )
+        ],
+    )
+    files = {"file": folder / "peers.json", "exchanges": folder / "all_reduce.json"}
+    files["file"].write_text(results.model_dump_json())
+    files["exchanges"].write_text(exchanges.model_dump_json())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nodewise.report.pages.peers.pages", partial(pages, **files))
+        docs = render(folder)
+    return html.unescape((docs / "peers.md").read_text())
+
+
+def rows_of(page, heading):
+    """Return the rows of the table below a heading, cell by cell."""
+    part = page.split(f"## {heading}")[1].split("\n## ")[0]
+    rows = re.findall(r"<tr>(<td.*?)</tr>", part)
+    tags = re.compile(r"<[^>]+>")
+    return [[tags.sub(" ", cell).split() for cell in row.split("</td>")[:-1]] for row in rows]
+
+
+def test_the_fastest_of_ours_is_held_against_each_peer(page):
+    horovod, ddp = rows_of(page, "Our fastest against theirs")
+    assert horovod[2][-1] == "split_dense" and horovod[4][0] == "0.800×" and horovod[6] == ["yes"]
+    assert ddp[3][0] == "PyTorch" and ddp[4][0] == "0.952×" and ddp[6] == ["no"]
+
+
+def test_every_way_is_listed_the_fastest_first_and_a_peer_is_not_held_against_itself(page):
+    ways = rows_of(page, "Every strategy")
+    named = ["split_dense", "DistributedDataParallel", "custom_loop", "Horovod"]
+    assert [row[2][-1] for row in ways] == named
+    assert ways[3][4] == ["–"] and ways[2][4][0] == "0.950×"
+
+
+def test_all_reduces_have_a_target_of_their_own_and_loops_none(page):
+    assert rows_of(page, "The all-reduce")[0][5] == ["yes"]
+    uncertain, in_one_round, alone = rows_of(page, "The all-reduce")[1:]
+    assert uncertain[:2] == [["by", "sockets", "alone"], ["2"]] and uncertain[4][0] == "1.05×"
+    assert uncertain[6] == ["yes,", "uncertain"]  # its interval, 1.04 to 1.09, includes 1.08
+    assert uncertain[7] == ["emulated", "soft"]  # what the nodes were, not what was asked for
+    assert in_one_round[6] == ["no"] and alone[6] == ["yes"]
+    assert rows_of(page, "The loop on one node")[0][3] == ["measured"]
+    text = re.sub(r"<[^>]+>", "", page)
+    assert "at most 0.900×" in text
+    assert "the losses differed by at most 0.0200\u00a0% measured" in text

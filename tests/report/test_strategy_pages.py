@@ -1,0 +1,396 @@
+"""Pages of strategies: complete, drawn, counted; what was measured stands beside the formula."""
+
+import itertools
+import re
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mkdocs.config import load_config
+from test_pages import Texts, render
+
+import make_records as make
+from nodewise.report import diagrams
+from nodewise.report.diagrams import Diagram, Lane, Row, draw
+from nodewise.report.html import text as text_of
+from nodewise.report.pages import ways
+from nodewise.report.pages.sent_bytes import Trained
+from nodewise.report.pages.strategies import in_words, page_of
+from nodewise.results.model_description import Layer
+from nodewise.results.record import Record
+from nodewise.results.tables import build_tables
+from nodewise.strategies import STRATEGIES
+from rendering import draw_all
+
+TEMPLATES = Path("site/templates/strategies")
+LETTER, SMALL_LETTER = 6.8, 5.9  # units of the drawing: what a letter takes on average, at most
+PICTURES = [
+    pytest.param(picture, id=f"{name}-{number}")
+    for name, way in ways.WAYS.items()
+    for number, picture in enumerate(way.pictures)
+]
+
+
+def noted(record, **observed):
+    """Return `record` with what each of its workers noted."""
+    tree = record.model_dump()
+    for worker in tree["result"]["workers"]:
+        worker["observed"] = observed
+    return Record.model_validate(tree)
+
+
+def survey(strategy, n=2, **changes):
+    return make.cell(n=n, strategy=strategy, experiment="survey", **changes)
+
+
+def records():
+    """Return the cells of the usual study, and some of strategies that note something."""
+    rare = survey("parameter_averaging", variant="rarely", options={"period": 10})
+    stale = noted(make.record(survey("async_sgd", servers=1)), staleness=[0, 1, 2, 1])
+    pipeline = make.record(survey("model_parallel", input="whole"))
+    return [
+        *make.grid(batches=(64, 512)),
+        make.record(rare),
+        stale,
+        noted(pipeline, bubble_share=[0.25, 0.75], pause_s=[0.5], bytes_counted=[1_000_000.0]),
+        make.failed(survey("mpi"), "there is no MPI"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def docs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    make.write_study(folder, records(), make.published())
+    draw_all(folder)
+    return render(folder)
+
+
+def page(docs, strategy):
+    return (docs / page_of(strategy).replace(".html", ".md")).read_text()
+
+
+def section(text, title):
+    return text.partition(f"\n## {title}")[2].partition("\n## ")[0]
+
+
+# --- complete ---
+
+
+def test_every_strategy_has_its_facts_its_text_and_its_page(docs):
+    assert set(STRATEGIES) <= set(ways.WAYS)
+    for name, entry in STRATEGIES.items():
+        assert (TEMPLATES / f"{name}.md.j2").is_file()
+        text = page(docs, name)
+        assert Texts(text).text.count(f"# {entry.title}\n") == 1
+        for heading in ("What happens in a step", "What it costs", "When to choose it"):
+            assert len(Texts(section(text, heading)).text.split()) > 20, (name, heading)
+        assert re.search("^Sources?: ", section(text, "What it costs"), re.MULTILINE), name
+
+
+def test_the_index_has_a_row_for_every_strategy_and_is_in_the_navigation(docs):
+    index = (docs / "strategies/index.md").read_text()
+    assert index.count("<tr><td") == len(STRATEGIES)
+    for name in STRATEGIES:
+        address = page_of(name).removeprefix("strategies/")
+        assert f'<a href="{address}">' in index
+    navigation = load_config("mkdocs.yml", docs_dir=str(docs)).nav
+    assert {"Strategies": "strategies/index.md"} in navigation
+
+
+def test_every_text_belongs_to_a_strategy():
+    texts = {path.name.removesuffix(".md.j2") for path in TEMPLATES.glob("[a-z]*.md.j2")}
+    assert texts - {"index", "strategy"} == set(ways.WAYS)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_symbol_of_a_formula_is_named_and_no_other(docs, strategy):
+    cost = section(page(docs, strategy), "What it costs")
+    written = "".join(re.findall(r'<p class="nw-formula">(.*?)</p>', cost))
+    used = {letter for one in re.findall(r"<i>(.*?)</i>", written) for letter in one.split()}
+    named = re.findall(r"<dt><i>(.*?)</i></dt><dd>(.+?)</dd>", cost)
+    beside = set(re.findall(r"\*([A-Za-zαβτ])\*", cost))
+    assert len(used) > 2
+    assert used <= {symbol for symbol, _ in named} <= used | beside
+
+
+def test_pages_ask_no_other_host(docs):
+    for path in (docs / "strategies").glob("*.md"):
+        assert not re.search(r"(src|href)=\"(https?:)?//", path.read_text())
+        assert "](http" not in path.read_text()
+
+
+def test_the_pages_need_no_tensorflow():
+    imported = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", "import nodewise.report.pages.strategies"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+    assert not re.search(r"\b(tensorflow|keras)\b", imported)
+
+
+# --- the picture ---
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+def test_a_picture_names_only_lanes_that_it_has_and_says_everything_in_words(picture):
+    lanes = range(len(picture.lanes))
+    for row in picture.rows:
+        busy = [*row.boxes, *row.waits]
+        assert len(busy) == len(set(busy))
+        assert {*busy, *itertools.chain(*row.arrows)} <= set(lanes)
+        assert all(start != end for start, end in row.arrows)
+        assert row.words in diagrams.in_words(picture)
+    for lane in picture.lanes:
+        assert f"{lane.name}: {lane.holds}" in diagrams.in_words(picture)
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+def test_words_fit_their_boxes_and_nothing_leaves_the_picture(picture):
+    drawing = draw(picture)
+    boxes = [one for one in drawing.rectangles if one.style != "nw-way__number"]
+    for one in drawing.rectangles:
+        assert one.x >= 0 and one.x + one.width <= drawing.width
+        assert one.y >= 0 and one.y + one.height <= drawing.height
+    for text in drawing.texts:
+        holders = [
+            b for b in boxes if b.y < text.y < b.y + b.height and b.x <= text.x <= b.x + b.width
+        ]
+        if text.style == "nw-way__words":
+            assert holders == []
+            assert text.x + LETTER * len(text.words) <= drawing.width
+        elif holders:
+            assert SMALL_LETTER * len(text.words) <= holders[0].width
+    for one, other in itertools.combinations(boxes, 2):
+        apart_x = one.x + one.width < other.x or other.x + other.width < one.x
+        apart_y = one.y + one.height < other.y or other.y + other.height < one.y
+        assert apart_x or apart_y
+
+
+def test_rows_are_numbered_in_order_and_there_and_back_is_one_arrow():
+    lanes = (Lane("Worker 0", "all"), Lane("Worker 1", "all"))
+    rows = (
+        Row("It works.", {0: "gradient"}, waits=(1,)),
+        Row("They talk.", arrows=((0, 1), (1, 0))),
+        Row("One answers.", arrows=((1, 0),)),
+    )
+    drawing = draw(Diagram("A step", lanes, rows))
+    numbers = [t.words for t in sorted(drawing.texts, key=lambda t: t.y) if t.words.isdigit()]
+    assert numbers == ["1", "2", "3"]
+    there_and_back, back = drawing.arrows
+    assert there_and_back.count("M") == 2 and back.count("M") == 1
+    assert re.fullmatch(r"M\d+ \d+H\d+m5 -3l-5 3l5 3", back)  # its head is on the left
+    styles = [str(one.style) for one in drawing.rectangles]
+    assert styles.count("nw-way__wait") == styles.count("nw-way__compute") == 1
+    assert "2. They talk. message from Worker 0 to Worker 1" in drawing.words
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 3)).filter(lambda pair: pair[0] != pair[1]),
+        unique=True,
+        max_size=12,
+    )
+)
+def test_no_arrow_lies_on_another(arrows):
+    lanes = [Lane(f"Node {n}", "all") for n in range(4)]
+    drawing = draw(Diagram("A step", lanes, [Row("They talk.", arrows=arrows)]))
+    ends = [re.match(r"M(\d+) (\d+)H(\d+)", path).groups() for path in drawing.arrows]
+    spans = [(int(y), *sorted((int(a), int(b)))) for a, y, b in ends]
+    for (y, low, high), (other_y, other_low, other_high) in itertools.combinations(spans, 2):
+        assert y != other_y or high < other_low or other_high < low
+    assert all(y < drawing.height for y, *_ in spans)
+    assert len(arrows) == sum(path.count("M") for path in drawing.arrows)
+
+
+# --- bytes ---
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "nodes", "sent"),
+    [
+        ("single", {}, 1, 0),
+        ("mirrored", {}, 3, 0),
+        ("multi_worker_mirrored", {"collective": "ring"}, 2, 1200),
+        ("multi_worker_mirrored", {"collective": "star"}, 3, (2 + 1 + 1) * 1200 / 3),
+        ("horovod", {}, 4, 1800),
+        ("mpi", {}, 3, 1600),
+        ("custom_loop", {}, 3, 1600),
+        ("parameter_averaging", {"period": 10, "optimizer_state": "kept"}, 3, 160),
+        ("parameter_averaging", {"period": "epoch", "optimizer_state": "reset"}, 3, 16),
+        ("parameter_averaging", {"period": 10, "optimizer_state": "averaged"}, 3, None),
+        ("async_sgd", {"servers": 2}, 3, 1200),
+        ("compressed_sgd", {"method": "float16"}, 3, 1200),
+        ("compressed_sgd", {"method": "top_k"}, 3, None),
+        ("model_parallel", {"micro_batches": 4}, 3, None),
+        ("hybrid", {"groups": 2}, 4, None),
+        ("split_dense", {}, 4, None),  # of a model that nobody described
+        ("tensor_parallel", {}, 4, None),
+    ],
+)
+def test_bytes_by_the_formula(strategy, options, nodes, sent):
+    cell = make.cell(n=nodes, strategy=strategy, options=options)
+    got = ways.WAYS[strategy].sent(Trained(cell, 1200, 100))
+    assert got == (None if sent is None else pytest.approx(sent))
+
+
+def layer(name, kind, shape, before, parameters=0):
+    """Return a layer whose operations nobody asks for."""
+    counts = {"parameters": parameters, "trainable": parameters, "flops": 0, "training_flops": 0}
+    inputs = [before] if before else []
+    return Layer(name=name, kind=kind, detail="", inputs=inputs, output_shape=shape, **counts)
+
+
+CONVOLUTION = layer("convolution", "Conv2D", [30, 30, 1], "input", 10)
+LAYERS = [
+    layer("input", "InputLayer", [32, 32, 1], None),
+    CONVOLUTION,
+    layer("flat", "Flatten", [900], "convolution"),
+    layer("hidden", "Dense", [100], "flat", 90_100),
+    layer("dropped", "Dropout", [100], "hidden"),
+    layer("scores", "Dense", [10], "dropped", 1_010),
+]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "nodes", "batch", "layers", "sent"),
+    [
+        # inputs and gradients of 16 examples, outputs of everybody's; the rest is summed
+        ("split_dense", 2, 16, LAYERS, 4 * (16 * (900 + 2 * 100) + 1_120)),
+        ("split_dense", 2, 128, LAYERS, 4 * 91_120),  # so many examples are more than the weights
+        ("split_dense", 1, 16, LAYERS, 0),
+        # scores of 32 examples forward, inputs of the pair backward
+        ("tensor_parallel", 2, 16, LAYERS, 4 * 32 * (10 + 900)),
+        # nobody asks for a gradient of what nothing before it is trained by
+        ("tensor_parallel", 2, 16, [one for one in LAYERS if one is not CONVOLUTION], 4 * 32 * 10),
+    ],
+)
+def test_bytes_of_split_layers_by_the_formula(strategy, nodes, batch, layers, sent):
+    cell = make.cell(n=nodes, batch=batch, strategy=strategy)
+    got = ways.WAYS[strategy].sent(Trained(cell, 4 * 91_120, 100, layers))
+    assert got == pytest.approx(sent)
+
+
+def test_sent_bytes_stand_beside_those_of_the_formula(docs):
+    bytes_ = section(page(docs, "multi_worker_mirrored"), "Bytes sent")
+    rows = re.findall(r"<tr><td.*?</tr>", bytes_)
+    assert len(rows) == 8  # steps and epochs at two batches on two and three nodes
+    for row in rows:
+        payload, sent, formula, ratio = map(float, re.findall(r'<data value="([^"]+)"', row))
+        assert sent == pytest.approx(formula, rel=1e-3) and formula >= payload
+        assert ratio == pytest.approx(1, rel=1e-3)
+
+
+def test_where_no_formula_can_be_told_there_is_no_column_of_it(docs):
+    bytes_ = section(page(docs, "model_parallel"), "Bytes sent")
+    (row,) = re.findall(r"<tr><td.*?</tr>", bytes_)
+    assert row.count("<data") == 2 and "By the formula" not in bytes_
+    assert "The formula needs A, the size of the activations" in Texts(bytes_).text
+
+
+def test_a_table_names_its_strategies_and_links_each_once(docs):
+    table = (docs / "results/fashion-mnist/fashion-cnn.md").read_text().partition("{ #curves }")[2]
+    for name, folder in (("parameter_averaging", "rarely"), ("multi_worker_mirrored", None)):
+        key = text_of(folder or name)
+        title = text_of(STRATEGIES[name].short_title)
+        assert f'<a href="../../{page_of(name)}">{title}</a><span class="nw-range">{key}<' in table
+        assert table.count(f'href="../../{page_of(name)}"') == 1
+    again = "MultiWorkerMirroredStrategy" + '<span class="nw-range">'
+    assert table.count(f"<td>{again}") > 1  # further rows have the name, and no link
+
+
+def test_an_experiment_has_its_title_in_its_first_row_and_an_unknown_strategy_its_name():
+    study = SimpleNamespace(
+        experiment_titles={"ways": "Ways <of> training"},
+        cells=pd.DataFrame(columns=["experiment", "strategy", "cell_id"]),
+        model_title=str,
+    )
+    at = ("model", "experiment", "strategy", "cluster")
+    of = [("m", "ways", "unknown", "local"), ("m", "ways", "mpi", "x"), ("m", "other", "mpi", "x")]
+    shown = in_words(study, pd.DataFrame(of, columns=at), "findings.html")
+    first, *others = map(str, shown["experiment"])
+    assert Texts(first).text == "Ways <of> trainingways" and others == ["ways", "other"]
+    assert shown["cluster"].tolist() == ["unthrottled process", "x", "x"]
+    unknown, mpi, again = map(str, shown["strategy"])
+    assert unknown == "unknown"
+    assert mpi == f'<a href="strategies/mpi.html">{again[:3]}</a>{again[3:]}'
+
+
+# --- what was measured ---
+
+
+def test_a_page_shows_the_split_of_its_own_cells(docs):
+    text = section(page(docs, "multi_worker_mirrored"), "Where the time goes")
+    assert text.count('<figure class="nw-figure"') == 1
+    assert text.count("<tr><td") > 4 and "nw-kind--measured" in text
+    assert "async" not in text
+    averaging = section(page(docs, "parameter_averaging"), "Where the time goes")
+    assert "rarely" in Texts(averaging).text
+
+
+def test_a_strategy_without_cells_says_so_in_one_line(docs):
+    text = page(docs, "horovod")
+    assert "No cell of this study used this strategy." in text
+    assert '<figure class="nw-figure">' not in text and "Its cells" not in text
+    assert "No cell of this strategy had its steps timed in parts." in page(docs, "mpi")
+
+
+def test_cells_are_linked_by_what_the_study_calls_them(docs):
+    link = '<a href="../cells/index.html?strategy=rarely">'
+    assert link in unescape(page(docs, "parameter_averaging"))
+    assert link in unescape((docs / "strategies/index.md").read_text())
+    assert "1 rarely" in Texts((docs / "strategies/index.md").read_text()).text
+
+
+def test_a_cell_leads_to_the_page_of_its_strategy(docs):
+    (cell,) = (docs / "cells/survey/fashion_cnn/rarely").rglob("*.md")
+    leads = re.findall(r'<a href="([^"]+)">rarely</a>', cell.read_text())
+    target = (cell.parent / leads[0]).resolve().relative_to(docs.resolve())
+    assert target == Path(page_of("parameter_averaging"))
+    assert (docs / target).with_suffix(".md").is_file()
+
+
+def test_what_strategies_noted_is_summed_up_by_name_and_unit(docs):
+    text = page(docs, "model_parallel")
+    told = Texts(section(text, "What else was recorded")).text.replace("\u00a0", " ")
+    assert (
+        "### Idle or communicating share of a step" in told
+        and "50.0 %" in told
+        and "75.0 %" in told
+    )
+    assert "### Pause\n" in told and "500 ms" in told
+    assert "### Size of the compressed gradients" in told and "1.00 MB" in told
+    stale = Texts(section(page(docs, "async_sgd"), "What else was recorded")).text
+    assert "### Staleness" in stale and "1.00" in stale and "2.00" in stale
+    assert "What else was recorded" not in page(docs, "multi_worker_mirrored")
+
+
+def test_observations_are_of_all_workers_together(tmp_path):
+    tables = build_tables(make.write(records(), tmp_path), None)
+    rows = tables["observations"].set_index("observation")
+    assert set(rows.index) == {"staleness", "bubble_share", "pause_s", "bytes_counted"}
+    assert rows.loc["staleness", "values"] == 2 * 4
+    assert rows.loc["staleness", "mean"] == 1 and rows.loc["staleness", "largest"] == 2
+    assert rows.loc["bubble_share", "median"] == 0.5
+
+
+def test_noted_seconds_are_the_node_s_own(tmp_path):
+    cluster = {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": 100}}
+    record = make.record(survey("async_sgd", servers=1, cluster=cluster))
+    record = record.model_copy(update={"kind": "emulated"})
+    record = noted(record, held_s=[1.0, 3.0], staleness=[5])
+    rows = build_tables(make.write([record], tmp_path), None)["observations"]
+    rows = rows.set_index("observation")
+    assert rows.loc["held_s", "mean"] == pytest.approx(0.4)
+    assert rows.loc["staleness", "mean"] == 5
+
+
+def test_what_a_worker_did_not_note_is_no_row(tmp_path):
+    some = [noted(make.record(survey("async_sgd")), held_s=[]), make.failed(survey("mpi"), "no")]
+    assert build_tables(make.write(some, tmp_path), None)["observations"].empty

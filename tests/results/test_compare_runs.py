@@ -1,0 +1,164 @@
+"""Changes between runs: noise is not called a change, and a change is not lost in noise."""
+
+import html
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import make_records as make
+import rendering
+from nodewise.results import compare_runs
+from nodewise.cli import app
+from nodewise.core.errors import UserError
+from nodewise.results.tables import CELLS, typed, write_csv
+
+
+def cells(times, **changes):
+    """Return the table `cells` of one point, launched once for each time (seconds)."""
+    nothing = {"str": "", "int64": 1, "bool": False, "float64": np.nan, "Int64": pd.NA}
+    empty = {name: nothing.get(dtype, pd.Timestamp(0, tz="UTC")) for name, dtype in CELLS.items()}
+    told = {"status": "ok", "kind": "measured", "data_origin": "official"} | changes
+    rows = [empty | told | {"step_time_s": time, "repeat": at} for at, time in enumerate(times)]
+    return typed(rows, CELLS)
+
+
+def both(*points):
+    return pd.concat(points, ignore_index=True)
+
+
+def test_a_change_far_beyond_the_scatter_is_told_with_its_interval():
+    changes = compare_runs.compare(cells([1.0, 1.02, 0.98]), cells([0.5, 0.51, 0.49]))
+    row = changes.iloc[0]
+    assert row["verdict"] == compare_runs.FASTER
+    assert row["low"] < 0.5 < row["high"] < 1
+    assert compare_runs.compare(cells([0.5, 0.51]), cells([1.0, 1.02]))["verdict"][0] == compare_runs.SLOWER
+
+
+def test_a_change_within_the_scatter_is_none():
+    changes = compare_runs.compare(cells([1.0, 1.3, 0.8]), cells([1.1, 1.4, 0.9]))
+    assert changes["verdict"].tolist() == [compare_runs.NO_CHANGE]
+
+
+def test_one_launch_borrows_the_scatter_of_the_others():
+    old = both(cells([1.0, 1.01, 0.99], model="a"), cells([1.0], model="b"))
+    new = both(cells([1.0, 1.01, 0.99], model="a"), cells([2.0], model="b"))
+    verdicts = compare_runs.compare(old, new).set_index("model")["verdict"]
+    assert verdicts.to_dict() == {"a": compare_runs.NO_CHANGE, "b": compare_runs.SLOWER}
+
+
+def test_without_repeated_launches_nothing_is_concluded():
+    changes = compare_runs.compare(cells([1.0]), cells([2.0]))
+    assert changes["verdict"].tolist() == [compare_runs.UNKNOWN]
+    assert changes["ratio"].tolist() == pytest.approx([2.0])
+
+
+def test_points_of_one_run_only_are_told():
+    changes = compare_runs.compare(cells([1.0], model="a"), cells([1.0], model="b"))
+    verdicts = changes.set_index("model")["verdict"].to_dict()
+    assert verdicts == {"a": compare_runs.ONLY_OLD, "b": compare_runs.ONLY_NEW}
+
+
+@pytest.mark.slow
+def test_few_of_many_unchanged_points_are_called_changed():
+    rng = np.random.default_rng(7)
+    runs = [
+        both(*(cells(rng.lognormal(0, 0.1, 3), nodes=nodes) for nodes in range(1, 201)))
+        for _ in range(2)
+    ]
+    verdicts = compare_runs.compare(*runs)["verdict"]
+    assert (verdicts != compare_runs.NO_CHANGE).sum() <= 8  # two are expected
+
+
+def test_lost_launches_are_no_times():
+    old = cells([1.0, 1.01])
+    lost = both(cells([1.0, 1.01]), cells([np.nan], status="failed"))
+    assert compare_runs.compare(old, lost)["new_launches"].tolist() == [2]
+
+
+def test_what_is_written_reads_back(tmp_path):
+    changes = compare_runs.compare(cells([1.0, 1.1], model="a"), cells([2.0], model="b"))
+    write_csv(changes, tmp_path / "changes.csv")
+    pd.testing.assert_frame_equal(compare_runs.read_changes(tmp_path / "changes.csv"), changes)
+    assert compare_runs.read_changes(tmp_path / "none.csv").empty
+
+
+def test_a_file_that_is_no_such_table_is_one_clear_line(tmp_path):
+    path = tmp_path / "changes.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(UserError, match=r"changes\.csv: a column is missing"):
+        compare_runs.read_changes(path)
+
+
+def test_the_command_compares_records_with_tables(tmp_path):
+    records = [make.record(make.cell(repeat=repeat)) for repeat in (0, 1)]
+    tables = make.write_study(tmp_path / "new", records)
+    make.write(records, tmp_path / "old")
+    out = tmp_path / "changes.csv"
+    arguments = ["compare", str(tmp_path / "old"), str(tmp_path / "new" / "tables")]
+    result = CliRunner().invoke(app, [*arguments, "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    read = compare_runs.read_changes(out)
+    assert read["verdict"].tolist() == [compare_runs.NO_CHANGE]
+    assert read["new_launches"].tolist() == [len(tables["cells"])]
+
+
+def test_the_page_shows_what_moved_and_else_how_to_compare(tmp_path):
+    make.write_study(tmp_path, [])
+    assert "nodewise compare OLD NEW" in page(tmp_path)
+    old = both(cells([1.0, 1.01], model="<b>moved</b>"), cells([1.0, 1.01], model="still"))
+    new = both(cells([2.0, 2.01], model="<b>moved</b>"), cells([1.0, 1.01], model="still"))
+    write_csv(compare_runs.compare(old, new), tmp_path / "changes.csv")
+    shown = page(tmp_path)
+    assert "1 slower" in shown and "1 no change beyond noise" in shown
+    assert "moved" in shown and "<b>" not in shown and "still<" not in shown
+    half = re.findall(r"lie between <data[^>]*>(\S+)</data> and <data[^>]*>(\S+)</data>", shown)
+    assert half == [("1&#46;25×", "1&#46;75×")]
+
+
+def test_the_page_tells_how_far_the_machine_itself_changed(tmp_path):
+    make.write_study(tmp_path, [])
+    changes = compare_runs.compare(cells([1.0], reference_s=0.006), cells([1.5], reference_s=0.009))
+    write_csv(changes, tmp_path / "changes.csv")
+    told = re.search(r"The reference step.*?as long", page(tmp_path), re.DOTALL)
+    numbers = re.findall(r"<data[^>]*>(.+?)</data>", html.unescape(told[0]))
+    assert numbers == ["6.00\xa0ms", "9.00\xa0ms", "1.50×"]
+    assert "the machine itself was slower" in page(tmp_path)
+
+
+def test_models_have_their_titles_and_a_noise_unknown_everywhere_has_no_column(tmp_path):
+    make.write_study(tmp_path, [])
+    kept = tmp_path / "changes.csv"
+    both_runs = (cells([1.0], model="mnist_cnn"), cells([2.0], model="mnist_cnn"))
+    write_csv(compare_runs.compare(*both_runs), kept)
+    shown = html.unescape(page(tmp_path))
+    assert ">MNIST CNN<" in shown and compare_runs.UNKNOWN not in shown and "Verdict" not in shown
+    lost = both(both_runs[0], cells([1.0], model="lost"))
+    write_csv(compare_runs.compare(lost, both_runs[1]), kept)
+    shown = html.unescape(page(tmp_path))
+    assert compare_runs.UNKNOWN in shown and compare_runs.ONLY_OLD in shown
+
+
+def test_the_page_names_the_folders_of_both_runs(tmp_path, monkeypatch):
+    config = tmp_path / "study.yaml"
+    runs = {"changes": {"old": "records/a-b", "new": "records/c_d"}}
+    config.write_text(rendering.CONFIG.read_text() + yaml.safe_dump(runs))
+    monkeypatch.setattr(rendering, "CONFIG", config)
+    make.write_study(tmp_path, [])
+    write_csv(compare_runs.compare(cells([1.0]), cells([1.5])), tmp_path / "changes.csv")
+    named = re.findall(r"<code>(.+?)</code>", page(tmp_path))
+    assert [html.unescape(name) for name in named] == ["records/a-b", "records/c_d"]
+
+
+def page(folder):
+    """Return the page of the changes of the study in `folder`."""
+    docs = rendering.render(folder)
+    return (docs / "changes.md").read_text()
+
+
+def test_a_folder_without_results_is_one_clear_line(tmp_path):
+    with pytest.raises(UserError, match="neither tables"):
+        compare_runs.read_cells(tmp_path)

@@ -1,0 +1,212 @@
+"""The noise scale: known noise is found again, the schema holds, the table has every group."""
+
+import itertools
+import json
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodewise.core.errors import UserError
+from nodewise.models.registry import is_small, registry
+from nodewise.results.noise_scale import (
+    NoiseScale,
+    Point,
+    group_squares,
+    noise_scale_json,
+    read_noise_scale,
+)
+from nodewise.predict.steps_to_accuracy import find_noise, find_steps, steps_row
+from nodewise.results.tables import COLUMNS, build_tables
+
+PROVENANCE = {
+    **dict.fromkeys(("commit", "dirty", "config_sha256", "lock_sha256")),
+    "versions": {},
+    "cpu": "made up",
+    "cores": 2,
+    "memory_bytes": 0,
+    "kernel": "Linux",
+    "network": "none",
+    "cpu_limit": "none",
+    "command": "none",
+}
+DATA = {
+    "dataset": "garments",
+    "origin": "official",
+    "sha256": "0" * 64,
+    "train_examples": 60_000,
+    "test_examples": 10_000,
+}
+TIME = datetime(2026, 1, 5, tzinfo=UTC).isoformat()
+
+
+def measured(points, small=32, big=512, **changes):
+    tree = {
+        "model": "mlp",
+        "started_at": TIME,
+        "finished_at": TIME,
+        "data": DATA,
+        "weights": None,
+        "provenance": PROVENANCE,
+        "seed": 1,
+        "small_batch": small,
+        "big_batch": big,
+        "points": points,
+    }
+    return NoiseScale.model_validate_json(json.dumps(tree | changes))
+
+
+def point(step, noise, signal, groups=4, small=32, big=512):
+    """Return a point of exactly this noise and signal."""
+    return {
+        "step": step,
+        "small_squares": [signal + noise / small] * groups,
+        "big_squares": [signal + noise / big] * groups,
+    }
+
+
+def gradients(mean, spread, batch, seed=1):
+    """Yield mean gradients of batches whose examples' gradients spread independently."""
+    rng = np.random.default_rng(seed)
+    while True:
+        examples = rng.normal(mean, spread, size=(batch, len(mean)))
+        yield examples.mean(axis=0).astype(np.float32)
+
+
+# --- the estimate ---
+
+
+@given(st.floats(0, 1e6), st.floats(0, 1e3), st.integers(1, 64), st.integers(2, 64))
+def test_exact_squares_give_noise_and_signal_back(noise, signal, small, times):
+    big = small * times
+    result = measured([point(0, noise, signal, 2, small, big)], small, big)
+    found = result.estimates(result.points[0])
+    tolerance = 1e-9 * (1 + noise + signal * big)
+    assert found[0] == pytest.approx([noise] * 2, abs=tolerance)
+    assert found[1] == pytest.approx([signal] * 2, abs=tolerance)
+
+
+def test_gradients_of_known_noise_give_it_back():
+    mean, spread = np.full(40, 0.5), np.linspace(0.5, 3.0, 40)
+    noise, signal = float(spread @ spread), float(mean @ mean)
+    groups = 400
+    small, big = zip(*group_squares(gradients(mean, spread, 4), 8, groups), strict=True)
+    result = measured(
+        [{"step": 0, "small_squares": list(small), "big_squares": list(big)}], small=4, big=32
+    )
+    found_noise, found_signal = result.estimates(result.points[0])
+    assert len(found_noise) == groups
+    for found, exact in ((found_noise, noise), (found_signal, signal)):
+        error = found.std(ddof=1) / np.sqrt(groups)
+        assert error < 0.05 * exact
+        assert abs(found.mean() - exact) < 3 * error
+
+
+def test_the_squares_are_of_the_gradients_and_of_their_mean():
+    stream = (np.array(one, np.float32) for one in ([3, 0], [0, 4], [1, 1], [1, 1], [9, 9]))
+    assert list(group_squares(stream, 2, 2)) == [(12.5, 6.25), (2.0, 2.0)]
+    assert next(stream).tolist() == [9, 9]
+
+
+def test_squares_do_not_lose_what_float32_would():
+    many = itertools.repeat(np.full(1 << 16, 1e-3, np.float32), 2)
+    ((small, big),) = group_squares(many, 2, 1)
+    assert small == pytest.approx((1 << 16) * float(np.float32(1e-3)) ** 2, rel=1e-12)
+    assert big == pytest.approx(small, rel=1e-12)
+
+
+# --- the file ---
+
+
+def test_a_file_comes_back_as_it_was(tmp_path):
+    result = measured([point(0, 2.0, 1.0), point(50, 30.0, 0.1)])
+    path = tmp_path / "mlp.json"
+    path.write_text(noise_scale_json(result))
+    assert read_noise_scale(path) == result
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"points": []}, "points"),
+        ({"small": 512}, "small_batch"),
+        ({"kind": "emulated"}, "kind"),
+        ({"points": [point(0, 1.0, 1.0) | {"big_squares": [1.0]}]}, "big_squares"),
+        ({"points": [point(0, 1.0, 1.0) | {"step": -1}]}, "step"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_one_line(tmp_path, changes, said):
+    tree = json.loads(noise_scale_json(measured([point(0, 1.0, 1.0)])))
+    small = changes.pop("small", 32)
+    (tmp_path / "mlp.json").write_text(json.dumps(tree | changes | {"small_batch": small}))
+    with pytest.raises(UserError, match=f"mlp.json: .*{said}"):
+        read_noise_scale(tmp_path / "mlp.json")
+
+
+def test_no_square_is_negative_or_infinite():
+    with pytest.raises(ValueError, match="greater than or equal to 0"):
+        Point(step=0, small_squares=[-1.0], big_squares=[1.0])
+    with pytest.raises(ValueError, match="finite"):
+        Point(step=0, small_squares=[np.inf], big_squares=[1.0])
+
+
+def test_a_missing_file_is_one_line(tmp_path):
+    with pytest.raises(UserError, match="cannot be read"):
+        read_noise_scale(tmp_path / "none.json")
+
+
+def test_the_workflow_measures_models_whose_training_takes_seconds():
+    small = {name for name, entry in registry().items() if is_small(entry)}
+    assert small == {"fashion_mlp", "fashion_cnn", "mnist_cnn"}
+
+
+# --- the table ---
+
+
+@pytest.fixture
+def table(tmp_path):
+    points = [point(0, 100.0, 10.0), point(50, 100.0, 1.0), point(200, 100.0, 0.1)]
+    result = measured(points)
+    lost = measured([point(0, 100.0, 0.0)], model="cnn")
+    squares = {"small_squares": [1.0, 1.0], "big_squares": [0.01, 0.01]}  # less than noise alone
+    lost = lost.model_copy(update={"points": [Point(step=0, **squares)]})
+    for one in (result, lost):
+        (tmp_path / f"{one.model}.json").write_text(noise_scale_json(one))
+    files = [tmp_path / "mlp.json", tmp_path / "cnn.json"]
+    return build_tables([], None, noise_scale_paths=files)["noise_scale"]
+
+
+def test_the_table_has_a_row_per_point_and_group(table):
+    assert {str(c): str(t) for c, t in table.dtypes.items()} == COLUMNS["noise_scale"]
+    mlp = table[table["model"] == "mlp"]
+    assert len(mlp) == 3 * 4
+    assert mlp["group"].tolist() == [1, 2, 3, 4] * 3
+    assert mlp["noise_scale"].to_numpy() == pytest.approx(np.repeat([10.0, 100.0, 1000.0], 4))
+    assert set(mlp["data_origin"]) == {"official"}
+
+
+def test_a_signal_that_is_lost_in_noise_has_no_noise_scale(table):
+    cnn = table[table["model"] == "cnn"]
+    assert (cnn["signal"] < 0).all()
+    assert cnn["noise_scale"].isna().all()
+
+
+def test_the_critical_batch_is_the_median_of_the_points(table):
+    found = dict(find_noise(table))
+    law = found["mlp", "garments", "official"]
+    assert law.critical_batch == pytest.approx(100)
+    assert law.critical_batch_interval == pytest.approx((10, 1000))
+    assert found["cnn", "garments", "official"].critical_batch == np.inf
+
+
+def test_rows_of_steps_name_their_source_and_what_is_missing(table, tmp_path):
+    none = build_tables([], None)
+    rows = [steps_row(known) for known in find_steps(none["epochs"], none["cells"], table)]
+    assert [(row["model"], row["basis"], row["kind"]) for row in rows] == [
+        ("cnn", "noise scale", "measured"),
+        ("mlp", "noise scale", "measured"),
+    ]
+    assert rows[1]["critical_batch"] == pytest.approx(100)
+    assert not any(row["missing"] for row in rows)

@@ -1,0 +1,334 @@
+"""A record says the truth about one cell, or it is not a record."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from nodewise.results.calibration import read_calibration
+from nodewise.core.errors import UserError
+from nodewise.results.noise_scale import read_noise_scale
+from nodewise.results.record import Failure, Record, Split, read_record, record_json
+
+NOW = "2026-11-20T12:00:00Z"
+TREE = {
+    "schema_version": 4,
+    "cell": {
+        "study": "ntua",
+        "experiment": "steps",
+        "model": "fashion_cnn",
+        "dataset": "fashion_mnist",
+        "strategy": "single",
+        "cluster": {"kind": "local"},
+        "batch": 64,
+        "nodes": 1,
+        "repeat": 0,
+        "extent": {"warmup_steps": 1, "steps": 2, "epochs": None, "split_steps": 1},
+        "seed": 1,
+        "time_limit_s": 60,
+    },
+    "kind": "measured",
+    "status": "ok",
+    "started_at": NOW,
+    "finished_at": NOW,
+    "data": {
+        "dataset": "fashion_mnist",
+        "origin": "mirror",
+        "sha256": "0" * 64,
+        "train_examples": 60000,
+        "test_examples": 10000,
+    },
+    "provenance": {
+        "commit": None,
+        "dirty": None,
+        "config_sha256": None,
+        "lock_sha256": None,
+        "versions": {"python": "3.11.7"},
+        "cpu": "a CPU",
+        "cores": 2,
+        "memory_bytes": 1,
+        "kernel": "Linux 6",
+        "network": "namespace with loopback only",
+        "cpu_limit": "one core per node",
+        "command": "snakemake",
+    },
+    "result": {
+        "trainable_parameters": 1256150,
+        "total_parameters": 1256150,
+        "payload_bytes": 5024600,
+        "steps_per_epoch": 937,
+        "whole_epochs": False,
+        "start_up": {"imported_s": 1, "workers_ready_s": 2, "first_timed_step_s": 3},
+        "workers": [
+            {
+                "rank": 0,
+                "shard_examples": 60000,
+                "step_us": [10, 11],
+                "input_us": [1, 0],
+                "elapsed_s": 0.000021,
+                "cpu_s": 0.00002,
+                "bytes_sent": 0,
+                "bytes_received": 0,
+                "bytes_retransmitted": 0,
+                "split": {
+                    "compute_us": [9],
+                    "wait_us": [0],
+                    "communicate_us": [0],
+                    "apply_us": [1],
+                    "idle_barrier_us": 0,
+                },
+            }
+        ],
+        "epochs": [{"epoch": 1, "steps": 2, "seconds": 0.000021, "loss": 2.3, "accuracy": 0.1}],
+        "test": {"examples": 10000, "loss": 2.3, "accuracy": 0.1},
+        "oversubscribed": False,
+        "energy_j": None,
+        "others_cpu_s": 0.0,
+        "conditions": {
+            "window_s": 1.5,
+            "reference_before_us": 5500,
+            "reference_after_us": 5510,
+            "stolen_s": 0.0,
+            "foreign_cpu_s": 0.1,
+            "nodes": [],
+            "outside": [],
+        },
+        "discarded": [],
+    },
+    "failure": None,
+}
+FAILURE = {"reason": "rank 1: killed by SIGKILL", "rank": 1, "log_tail": ["<script>", "last"]}
+
+
+def test_a_record_survives_its_file(tmp_path):
+    record = Record.model_validate_json(json.dumps(TREE))
+    path = tmp_path / "record.json"
+    path.write_text(record_json(record))
+    assert read_record(path) == record
+    assert len(path.read_text().splitlines()) == len(Record.model_fields) + 2
+
+
+def with_changes(**changes):
+    return json.dumps(TREE | changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"status": "failed"},
+        {"failure": FAILURE},
+        {"result": None},
+        {"status": "failed", "result": None},
+        {"status": "refused", "result": TREE["result"], "failure": FAILURE},
+        {"data": None},
+        {"kind": "guessed"},
+        {"schema_version": 3},
+        {"extra": 1},
+        {"cell": TREE["cell"] | {"nodes": 2}},
+        {"result": TREE["result"] | {"test": {"examples": 1, "loss": 1.0, "accuracy": 1.1}}},
+    ],
+)
+def test_a_contradiction_is_no_record(changes):
+    with pytest.raises(ValidationError):
+        Record.model_validate_json(with_changes(**changes))
+
+
+def test_a_failed_cell_is_a_record_too():
+    text = with_changes(status="failed", result=None, failure=FAILURE)
+    assert Record.model_validate_json(text).failure.rank == 1
+
+
+@given(st.lists(st.integers(0, 5), min_size=5, max_size=5))
+def test_the_parts_of_a_split_are_equally_long(lengths):
+    names = ("compute_us", "wait_us", "communicate_us", "apply_us", "step_us")
+    parts = {name: [1] * length for name, length in zip(names, lengths, strict=True)}
+    if len({*lengths[:4], lengths[4] or lengths[0]}) == 1 and lengths[0] > 0:
+        Split(**parts, idle_barrier_us=0)
+    else:
+        with pytest.raises(ValidationError):
+            Split(**parts, idle_barrier_us=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "Invalid JSON"),
+        (json.dumps(TREE)[:-10], "Invalid JSON"),
+        (with_changes(cell=TREE["cell"] | {"batch": "64"}), "cell.batch: "),
+        (with_changes(result=TREE["result"] | {"payload_bytes": -1}), "result.payload_bytes: "),
+        ("[]", "the file: "),
+    ],
+)
+def test_a_misfit_is_one_line_with_file_and_place(tmp_path, text, said):
+    path = tmp_path / "record.json"
+    path.write_text(text)
+    with pytest.raises(UserError) as raised:
+        read_record(path)
+    assert str(raised.value).startswith(str(path))
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+WORKER = "result.workers[0]"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (f"{WORKER}.step_us", [], f"{WORKER}.step_us: must have at least one"),
+        (
+            f"{WORKER}.step_us",
+            [10, 10**15],
+            "step_us[1]: 1000000000000000 is not allowed, must be at most 86,400,000,000",
+        ),
+        (
+            f"{WORKER}.step_us",
+            [0, 11],
+            f"{WORKER}.step_us[0]: 0 is not allowed, must be at least 1",
+        ),
+        (
+            f"{WORKER}.step_us",
+            [-1, 1],
+            f"{WORKER}.step_us[0]: -1 is not allowed, must be at least 1",
+        ),
+        (
+            f"{WORKER}.input_us",
+            [0, -1],
+            f"{WORKER}.input_us[1]: -1 is not allowed, must be at least",
+        ),
+        (
+            f"{WORKER}.input_us",
+            [1],
+            f"{WORKER}.input_us: 1 entries is not allowed, must be 2, one for each step",
+        ),
+        (
+            f"{WORKER}.elapsed_s",
+            1e-6,
+            f"{WORKER}.elapsed_s: 1e-06 is not allowed, must be at least 2.1e-05, the sum",
+        ),
+        (
+            f"{WORKER}.elapsed_s",
+            1e9,
+            f"{WORKER}.elapsed_s: 1000000000.0 is not allowed, must be at most 1e+07",
+        ),
+        (
+            f"{WORKER}.elapsed_s",
+            float("nan"),
+            f"{WORKER}.elapsed_s: nan is not allowed, must be a finite number",
+        ),
+        (f"{WORKER}.rank", 1, f"{WORKER}.rank: 1 is not allowed, must be 0"),
+        (
+            f"{WORKER}.shard_examples",
+            60_001,
+            f"{WORKER}.shard_examples: 60001 is not allowed, must be at most 60000, the train",
+        ),
+        (
+            f"{WORKER}.bytes_sent",
+            10**30,
+            f"{WORKER}.bytes_sent: 1000000000000000000000000000000 is",
+        ),
+        (f"{WORKER}.split.compute_us", [10**15], "compute_us[0]: 1000000000000000 is not allowed"),
+        ("result.epochs", [], "result.epochs: must have at least one"),
+        (
+            "result.epochs[0].steps",
+            3,
+            f"{WORKER}.step_us: 2 steps is not allowed, must be 3, those of all epochs",
+        ),
+        (
+            "result.epochs[0].accuracy",
+            1.5,
+            "epochs[0].accuracy: 1.5 is not allowed, must be at most 1",
+        ),
+        (
+            "result.epochs[0].loss",
+            float("inf"),
+            "epochs[0].loss: inf is not allowed, must be a finite number",
+        ),
+        ("result.test.accuracy", -0.1, "test.accuracy: -0.1 is not allowed, must be at least 0"),
+        (
+            "result.test.examples",
+            10_001,
+            "result.test.examples: 10001 is not allowed, must be at most 10000, the test examples",
+        ),
+        (
+            "result.trainable_parameters",
+            1256151,
+            "result.trainable_parameters: 1256151 is not allowed, must be at most 1256150, of all",
+        ),
+        (
+            "result.start_up.workers_ready_s",
+            4,
+            "result.start_up.first_timed_step_s: 3.0 is not allowed, must be at least workers_",
+        ),
+        (
+            "finished_at",
+            "2026-11-20T11:59:59Z",
+            "record.json: finished_at: 2026-11-20 11:59:59+00:00 is not allowed, must be "
+            "2026-11-20 12:00:00+00:00 (started_at) or later",
+        ),
+        (
+            "finished_at",
+            "2026-11-20T12:00:00",
+            "finished_at: '2026-11-20T12:00:00' is not allowed, must have timezone info",
+        ),
+        (
+            "cell.time_limit_s",
+            float("inf"),
+            "cell.time_limit_s: inf is not allowed, must be a finite number",
+        ),
+        ("cell.repeat", 10**30, "cell.repeat: 1000000000000000000000000000000 is not allowed"),
+    ],
+)
+def test_impossible_content_is_refused_with_field_value_and_what_is_allowed(
+    tmp_path, place, value, said
+):
+    tree = json.loads(json.dumps(TREE))
+    *parents, last = re.findall(r"\w+", place)
+    at = tree
+    for key in parents:
+        at = at[int(key) if key.isdigit() else key]
+    at[last] = value
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(tree))
+    with pytest.raises(UserError) as raised:
+        read_record(path)
+    assert said in str(raised.value)
+    assert str(raised.value).startswith(f"{path}: ")
+    assert str(raised.value).endswith("; remove the file to have the cell measured again")
+
+
+def test_a_reason_is_one_line_without_control_characters():
+    failure = Failure(reason="lost\n\x1b[31mpeer\u202e", rank=None, log_tail=[])
+    assert failure.reason == "lost\\n\\x1b[31mpeer\\u202e"
+
+
+@pytest.mark.parametrize("study", sorted(Path("data/records").glob("*/*")), ids=str)
+def test_every_committed_file_is_accepted(study):
+    for path in study.rglob("*.json"):
+        if path.name == "calibration.json":
+            read_calibration(path)
+        elif path.parent.name == "noise_scale":
+            read_noise_scale(path)
+        else:
+            assert read_record(path).status == "ok"
+
+
+@given(st.binary(max_size=40), st.integers(0, len(json.dumps(TREE))))
+@settings(max_examples=100, deadline=None)
+def test_a_damaged_record_is_refused_in_one_line_or_still_a_record(tmp_path_factory, noise, place):
+    path = tmp_path_factory.getbasetemp() / "damaged.json"
+    text = json.dumps(TREE).encode()
+    path.write_bytes(text[:place] + noise + text[place + len(noise) :])
+    try:
+        assert isinstance(read_record(path), Record)
+    except UserError as error:
+        assert "\n" not in str(error)
+
+
+def test_a_missing_record_is_said(tmp_path):
+    with pytest.raises(UserError, match="cannot be read"):
+        read_record(tmp_path / "none.json")

@@ -1,0 +1,439 @@
+"""Records -> tables: what is calculated, what stays empty, what stops with one line."""
+
+import hashlib
+import math
+import statistics
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import make_records as make
+from nodewise.predict import queries
+from nodewise.core.errors import UserError
+from nodewise.core.intervals import median_error, median_interval, pooled_factors, with_intervals
+from nodewise.results.record import Record
+from nodewise.results.tables import (
+    COLUMNS,
+    OVERSUBSCRIBED,
+    PARTS,
+    build_tables,
+    read_tables,
+    write_tables,
+)
+
+
+def tables_of(records, folder, published=None):
+    return build_tables(make.write(records, folder), published)
+
+
+def changed(record, **result):
+    """Return `record` with other values in its result."""
+    tree = record.model_dump()
+    tree["result"] |= result
+    return Record.model_validate(tree)
+
+
+@pytest.fixture
+def tables(tmp_path):
+    return tables_of(make.grid(), tmp_path, make.published())
+
+
+def assert_declared(tables):
+    assert list(tables) == list(COLUMNS)
+    for name, table in tables.items():
+        assert {str(c): str(t) for c, t in table.dtypes.items()} == COLUMNS[name]
+
+
+def test_tables_have_the_declared_columns_and_types(tables):
+    assert_declared(tables)
+    assert len(tables["cells"]) == 36
+    assert len(tables["curves"]) == 21
+
+
+def test_compute_is_normalised_to_the_usual_speed_of_the_processor(tmp_path):
+    records = [make.record(make.cell(repeat=repeat)) for repeat in range(3)]
+    records += [make.record(make.cell(n=2, repeat=repeat)) for repeat in range(3)]
+    slow = make.conditions(9, reference_before_us=10_500, reference_after_us=11_500)
+    records[2] = changed(records[2], conditions=slow)  # half as fast as the others
+    records[5] = changed(records[5], conditions=slow)
+    cells = tables_of(records, tmp_path)["cells"].set_index(["nodes", "repeat"])
+    usual, one, two = cells.loc[(1, 0)], cells.loc[(1, 2)], cells.loc[(2, 2)]
+    assert usual["step_time_normalised_s"] == usual["step_time_s"]
+    assert one["reference_s"] == pytest.approx(0.011)
+    assert one["step_time_normalised_s"] == pytest.approx(one["step_time_s"] / 2)
+    computing = two["compute_s"] + two["apply_s"]
+    assert two["step_time_normalised_s"] == pytest.approx(two["step_time_s"] - computing / 2)
+    assert two["compute_normalised_s"] == pytest.approx(two["compute_s"] / 2)
+
+
+def test_a_block_outside_the_gates_flags_its_cell_and_its_point(tmp_path):
+    records = [make.record(make.cell(repeat=repeat)) for repeat in range(2)]
+    reason = "other processes used 15% of the cores' time"
+    noisy = make.conditions(9, outside=[reason])
+    records[1] = changed(records[1], conditions=noisy, discarded=[noisy, noisy])
+    tables = tables_of(records, tmp_path)
+    assert tables["cells"]["flags"].tolist() == ["", reason]
+    assert tables["cells"]["discarded_blocks"].tolist() == [0, 2]
+    assert tables["curves"]["flags"].tolist() == [reason]
+    quiet = [make.record(make.cell(repeat=repeat)) for repeat in (2, 3)]
+    tables = tables_of([*records, *quiet], tmp_path)
+    assert tables["curves"]["flags"].tolist() == [""]  # of four launches one: the median holds
+
+
+def test_a_caution_of_several_launches_is_told_once(tmp_path):
+    reasons = ["the reference step took 14% more", "other processes used 11% of the cores' time"]
+    records = [make.record(make.cell(repeat=repeat)) for repeat in range(2)]
+    of_launches = zip(records, (reasons, reasons[1:]), strict=True)
+    noisy = [changed(one, conditions=make.conditions(9, outside=of)) for one, of in of_launches]
+    assert tables_of(noisy, tmp_path)["curves"]["flags"].tolist() == ["; ".join(reasons)]
+
+
+@pytest.mark.parametrize("crowded", [True, False])
+def test_a_record_says_itself_whether_there_were_more_workers_than_cores(tmp_path, crowded):
+    # with 2.5 cores 8 workers of 0.3 fit, though provenance rounds to 2; and the other way around
+    cluster = {"kind": "emulated", "node": {"cpu": 0.3 if not crowded else 0.2}}
+    record = changed(make.record(make.cell(n=8, cluster=cluster)), oversubscribed=crowded)
+    row = tables_of([record], tmp_path)["cells"].iloc[0]
+    assert row["oversubscribed"] == crowded
+    assert row["flags"] == (OVERSUBSCRIBED if crowded else "")
+
+
+def test_launches_on_several_machines_are_a_caution_and_no_base_for_each_other(tmp_path):
+    records = [
+        *(make.record(make.cell(n=n)) for n in (1, 2)),
+        on("another", make.record(make.cell(n=2, repeat=1))),
+        make.record(make.cell(batch=128, n=1)),
+        on("another", make.record(make.cell(batch=128, n=2))),
+    ]
+    curves = tables_of(records, tmp_path)["curves"].set_index(["batch_per_worker", "nodes"])
+    flags = curves["flags"].to_dict()
+    assert flags.pop((64, 2)) == "launches on several machines"
+    assert [*flags.values()] == ["", "", ""]
+    assert curves["speedup"].isna().to_dict().pop((128, 2))
+    assert curves["speedup"][64, 2] > 1
+
+
+def on(processor, record):
+    """Return a record as one of another machine."""
+    provenance = record.provenance.model_copy(update={"cpu": processor})
+    return record.model_copy(update={"provenance": provenance})
+
+
+def test_without_records_the_tables_are_empty_and_keep_their_columns():
+    tables = build_tables([], None)
+    assert_declared(tables)
+    assert all(table.empty for table in tables.values())
+
+
+def test_with_failed_cells_only_there_is_no_curve(tmp_path):
+    tables = tables_of([make.failed(make.cell(n=3), "out of memory")], tmp_path)
+    assert_declared(tables)
+    assert len(tables["cells"]) == 1
+    assert tables["curves"].empty and tables["steps"].empty and tables["epochs"].empty
+
+
+def test_a_failed_cell_keeps_its_axes_and_its_reason_and_has_no_number(tmp_path):
+    cell = make.cell(n=3, batch=128)
+    row = tables_of([make.failed(cell, "worker 2 did not finish")], tmp_path)["cells"].iloc[0]
+    assert (row["cell_id"], row["nodes"], row["global_batch"]) == (cell.id, 3, 384)
+    assert (row["status"], row["reason"]) == ("failed", "worker 2 did not finish")
+    assert row["oversubscribed"]
+    assert pd.isna(row["step_time_s"]) and pd.isna(row["steps"]) and pd.isna(row["test_accuracy"])
+
+
+def test_the_numbers_of_a_cell_follow_from_its_record(tmp_path):
+    record = make.record(make.cell(n=2, batch=100))
+    times = ([10_000, 20_000, 30_000, 40_000], [12_000, 20_000, 34_000, 40_000])
+    seen = [
+        {"step_us": times[0], "input_us": [500] * 4, "elapsed_s": 0.11, "bytes_sent": 4000},
+        {"step_us": times[1], "input_us": [700] * 4, "elapsed_s": 0.12, "bytes_sent": 8000},
+    ]
+    workers = [
+        worker.model_dump() | values
+        for worker, values in zip(record.result.workers, seen, strict=True)
+    ]
+    epoch = {"epoch": 1, "steps": 4, "seconds": 0.12, "loss": 1.5, "accuracy": 0.5}
+    record = changed(record, workers=workers, epochs=[epoch], steps_per_epoch=300)
+    tables = tables_of([record], tmp_path)
+    row = tables["cells"].iloc[0]
+    assert row["step_time_s"] == pytest.approx(0.12 / 4)  # the slowest worker's seconds
+    assert row["step_time_median_s"] == pytest.approx((0.020 + 0.032) / 2)
+    assert row["step_time_p10_s"] == pytest.approx(0.011 + 0.3 * 0.009)
+    assert row["examples_per_s"] == pytest.approx(200 / 0.03)
+    assert row["epoch_time_s"] == pytest.approx(0.03 * 300)
+    assert row["train_time_s"] == pytest.approx(0.12)
+    assert row["bytes_sent_per_step"] == pytest.approx(6000 / 4)
+    assert row["input_s"] == pytest.approx(0.0006)
+    assert (row["train_loss"], row["train_accuracy"]) == (1.5, 0.5)
+    assert not row["whole_epochs"]
+    assert tables["steps"]["step"].tolist() == [1, 2, 3, 4]
+    assert tables["steps"]["step_time_s"].tolist() == pytest.approx([0.011, 0.02, 0.032, 0.04])
+
+
+def test_the_parts_of_a_step_have_their_shares_of_the_median_step(tmp_path):
+    record = make.record(make.cell(n=2))
+    splits = [
+        {"compute_us": [10, 30, 50], "wait_us": [4, 4, 4], "communicate_us": [1, 2, 9]},
+        {"compute_us": [20, 30, 40], "wait_us": [0, 0, 0], "communicate_us": [3, 2, 1]},
+    ]
+    workers = [
+        worker.model_dump() | {"split": split | {"apply_us": [1, 1, 1], "idle_barrier_us": 2}}
+        for worker, split in zip(record.result.workers, splits, strict=True)
+    ]
+    row = tables_of([changed(record, workers=workers)], tmp_path)["cells"].iloc[0]
+    assert row["split_step_s"] == pytest.approx(35e-6)  # of 20, 35 and 53 µs
+    parts = [row[f"{part}_s"] * 108 / 35 for part in PARTS]
+    assert parts == pytest.approx([90e-6, 6e-6, 9e-6, 3e-6])
+    assert math.isnan(row["split_timed"])
+
+
+def test_what_is_timed_around_the_parts_is_the_step(tmp_path):
+    record = make.record(make.cell(n=2))
+    split = {"compute_us": [60, 60], "wait_us": [0, 0], "communicate_us": [20, 20]}
+    split |= {"apply_us": [10, 10], "step_us": [100, 100], "idle_barrier_us": 2}
+    workers = [worker.model_dump() | {"split": split} for worker in record.result.workers]
+    row = tables_of([changed(record, workers=workers)], tmp_path)["cells"].iloc[0]
+    assert row["split_step_s"] == pytest.approx(100e-6)
+    assert sum(row[f"{part}_s"] for part in PARTS) == pytest.approx(90e-6)
+    assert row["split_timed"] == pytest.approx(0.9)
+
+
+def test_without_split_steps_the_parts_are_empty(tmp_path):
+    record = make.record(make.cell(extent=make.EPOCHS, batch=512, experiment="ntua_epochs"))
+    tables = tables_of([record], tmp_path)
+    assert math.isnan(tables["cells"].iloc[0]["compute_s"])
+    assert math.isnan(tables["curves"].iloc[0]["compute_s"])
+    assert tables["epochs"]["epoch"].tolist() == [1, 2, 3, 4, 5]
+
+
+def test_a_curve_is_the_median_over_launches(tmp_path):
+    records = [make.record(make.cell(repeat=repeat)) for repeat in range(3)]
+    tables = tables_of(records, tmp_path)
+    seconds, curve = tables["cells"]["step_time_s"], tables["curves"].iloc[0]
+    assert (curve["repeats"], curve["cells"], curve["failed"]) == (3, 3, 0)
+    assert curve["step_time_s"] == pytest.approx(sorted(seconds)[1])
+    assert curve["step_time_low_s"] < curve["step_time_s"]
+    assert curve["step_time_s"] < curve["step_time_high_s"]
+    assert curve["epoch_time_s"] == pytest.approx(curve["step_time_s"] * (60_000 // 64))
+    assert curve["examples_per_s"] == pytest.approx(64 / curve["step_time_s"])
+
+
+def test_a_curve_counts_its_failed_launches(tables):
+    curves = tables["curves"]
+    lost = curves[(curves["batch_per_worker"] == 512) & (curves["nodes"] == 3)]
+    lost = lost[lost["experiment"] == "ntua_steps"].iloc[0]
+    assert (lost["repeats"], lost["cells"], lost["failed"]) == (1, 2, 1)
+    assert math.isnan(lost["step_time_low_s"])
+
+
+def test_speedup_is_against_the_single_strategy(tables):
+    curves = tables["curves"].set_index(["experiment", "batch_per_worker", "nodes"]).sort_index()
+    one, two = curves.loc[("ntua_steps", 64, 1)], curves.loc[("ntua_steps", 64, 2)]
+    expected = (128 / two["step_time_s"]) / (64 / one["step_time_s"])
+    assert one["speedup"] == pytest.approx(1)
+    assert two["speedup"] == pytest.approx(expected)
+    assert two["efficiency"] == pytest.approx(expected / 2)
+
+
+def test_a_way_that_is_slow_on_one_node_gains_no_speedup_by_that(tmp_path):
+    slow = make.record(make.cell(n=1, strategy="mpi", repeat=3))
+    records = [make.record(make.cell(n=1)), slow, make.record(make.cell(n=2, strategy="mpi"))]
+    curves = tables_of(records, tmp_path)["curves"].set_index(["strategy", "nodes"])
+    per_s = curves["examples_per_s"]
+    for nodes in (1, 2):
+        expected = per_s["mpi", nodes] / per_s["single", 1]
+        assert curves.loc[("mpi", nodes), "speedup"] == pytest.approx(expected)
+    assert curves.loc[("mpi", 1), "speedup"] != pytest.approx(1, abs=1e-6)
+
+
+def test_without_the_single_strategy_speedup_is_against_the_own_point_on_one_node(tmp_path):
+    several = "multi_worker_mirrored"
+    records = [make.record(make.cell(n=n, strategy=several)) for n in (1, 2)]
+    alone = make.record(make.cell(n=2, batch=128))
+    curves = tables_of([*records, alone], tmp_path)["curves"]
+    assert curves["speedup"].notna().tolist() == [True, True, False]
+
+
+def test_cells_with_other_data_are_another_curve_and_no_base(tmp_path):
+    records = [make.record(make.cell(n=1)), make.record(make.cell(n=2), origin="generated")]
+    curves = tables_of(records, tmp_path)["curves"]
+    assert sorted(curves["data_origin"]) == ["generated", "official"]
+    assert curves.set_index("nodes")["speedup"].isna().to_dict() == {1: False, 2: True}
+
+
+def test_the_order_of_the_files_does_not_matter(tmp_path):
+    paths = make.write(make.grid(batches=(32, 64)), tmp_path)
+    forward, backward = build_tables(paths, None), build_tables(paths[::-1], None)
+    for name, table in forward.items():
+        pd.testing.assert_frame_equal(table, backward[name])
+
+
+def test_a_record_that_does_not_fit_the_schema_stops_with_one_line(tmp_path):
+    good, bad = make.write([make.record(make.cell()), make.record(make.cell(n=2))], tmp_path)
+    bad.write_text(bad.read_text().replace('"ok"', '"perhaps"'))
+    with pytest.raises(UserError, match="status") as error:
+        build_tables([good, bad], None)
+    assert str(bad) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_two_records_of_one_cell_stop_with_one_line_that_names_both(tmp_path):
+    record = make.record(make.cell())
+    (first,) = make.write([record], tmp_path / "a")
+    (second,) = make.write([record], tmp_path / "b")
+    with pytest.raises(UserError, match="once only") as error:
+        build_tables([first, second], None)
+    assert str(first) in str(error.value) and str(second) in str(error.value)
+
+
+def test_tables_read_back_as_written(tables, tmp_path):
+    out = tmp_path / "tables"
+    write_tables(tables, out)
+    again = read_tables(out)
+    for name, table in tables.items():
+        pd.testing.assert_frame_equal(table, again[name])
+        text = pd.read_csv(out / f"{name}.csv")
+        assert list(text.columns) == list(table.columns) and len(text) == len(table)
+    expected = sorted(f"{name}.{end}" for name in tables for end in ("csv", "parquet"))
+    assert sorted(path.name for path in out.iterdir()) == expected  # and no temporary file
+
+
+def test_empty_tables_read_back_as_written(tmp_path):
+    write_tables(build_tables([], None), tmp_path)
+    assert_declared(read_tables(tmp_path))
+
+
+def test_a_missing_or_foreign_table_stops_with_one_line(tables, tmp_path):
+    write_tables(tables, tmp_path)
+    tables["cells"].drop(columns="nodes").to_parquet(tmp_path / "cells.parquet")
+    with pytest.raises(UserError, match="nodes"):
+        read_tables(tmp_path)
+    (tmp_path / "cells.parquet").write_text("not a table")
+    with pytest.raises(UserError, match=r"cells\.parquet"):
+        read_tables(tmp_path)
+    (tmp_path / "cells.parquet").unlink()
+    with pytest.raises(UserError, match="make the tables first"):
+        read_tables(tmp_path)
+
+
+@given(st.lists(st.floats(1e-4, 1e3), min_size=5, max_size=40), st.randoms())
+def test_the_interval_holds_the_median_and_ignores_the_order_of_repeats(seconds, random):
+    low, high = median_interval(pd.Series(seconds))
+    assert min(seconds) <= low <= statistics.median(seconds) <= high <= max(seconds)
+    random.shuffle(seconds)
+    assert median_interval(pd.Series(seconds)) == (low, high)
+
+
+@pytest.mark.parametrize("repeats", [5, 7, 10, 31, 200])
+def test_the_interval_of_many_repeats_holds_the_truth_as_often_as_it_says(repeats):
+    random = np.random.default_rng(5)
+    samples = random.exponential(1, (600, repeats))  # whatever the distribution
+    ends = np.array([median_interval(pd.Series(sample)) for sample in samples])
+    held = ((ends[:, 0] <= np.log(2)) & (np.log(2) <= ends[:, 1])).mean()
+    assert held > 0.87  # 0.9 or more, less 2.5 standard errors of 600
+
+
+@pytest.mark.parametrize("repeats", range(1, 5))
+def test_few_repeats_alone_have_no_interval(repeats):
+    assert np.isnan(median_interval(pd.Series(range(repeats), dtype=float))).all()
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 3, 10, 31])
+def test_the_error_of_a_median_is_that_of_normal_values(repeats):
+    samples = np.random.default_rng(2).normal(size=(40_000, repeats))
+    real = np.median(samples, axis=1).std()
+    assert real * 0.97 < median_error(repeats) < real * 1.12
+
+
+@pytest.mark.parametrize("repeats", [2, 3, 5])
+def test_groups_of_few_repeats_share_their_spread_and_hold_the_truth(repeats):
+    groups = np.exp(np.random.default_rng(3).normal(0, 0.1, (2000, repeats)))
+    few = [pooled_factors(groups[at : at + 6]) for at in range(0, 2000, 6)]
+    held = np.abs(np.log(np.median(groups, axis=1))) < np.log(np.concatenate(few))
+    assert 0.87 < held.mean() < 0.95
+
+
+def test_a_group_of_one_has_no_interval():
+    assert np.isnan(pooled_factors([[1.0], [2.0, 2.1]])).tolist() == [True, False]
+    assert np.isnan(pooled_factors([[1.0], [2.0]])).all()
+
+
+@pytest.mark.parametrize("launches", [2, 3, 5])
+def test_intervals_of_a_few_launches_hold_the_truth_as_often_as_they_say(launches):
+    random, points = np.random.default_rng(3), 2000
+    times = np.exp(random.normal(0, 0.1, (points, launches)))
+    key = ["nodes", "kind", "experiment"]
+    about = {"kind": "measured", "experiment": "one"}
+    cells = pd.DataFrame({"nodes": np.repeat(np.arange(2, 2 + points), launches), **about})
+    cells["step_time_s"] = times.ravel()
+    curves = pd.DataFrame({"nodes": np.arange(2, 2 + points), **about, "flags": ""})
+    curves = curves.assign(repeats=launches, step_time_s=np.median(times, axis=1), epoch_time_s=1.0)
+    ends = with_intervals(curves, cells, key)
+    held = ((ends["step_time_low_s"] < 1) & (ends["step_time_high_s"] > 1)).mean()
+    assert 0.87 < held < 0.95
+
+
+def test_one_launch_has_no_interval_and_cautions_do_not_widen_the_others(tmp_path):
+    def three(nodes, flagged):
+        for repeat, factor in enumerate((1.0, 1.02, 3.0 if flagged else 1.04)):
+            yield nodes, repeat, factor, "foreign load" if flagged else ""
+
+    cells = pd.DataFrame(
+        [*three(1, flagged=False), *three(2, flagged=True), (3, 0, 1.0, "")],
+        columns=["nodes", "repeat", "step_time_s", "flags"],
+    ).assign(kind="measured", experiment="one")
+    curves = cells.groupby(["nodes", "kind", "experiment"], as_index=False).agg(
+        flags=("flags", "max"), repeats=("repeat", "size"),
+        step_time_s=("step_time_s", "median"),
+    )  # fmt: skip
+    key = ["nodes", "kind", "experiment"]
+    ends = with_intervals(curves.assign(epoch_time_s=1.0), cells, key)
+    calm, restless, alone = (ends["step_time_high_s"] / ends["step_time_s"]).tolist()
+    assert calm < 1.06
+    assert restless > 2
+    assert math.isnan(alone)
+
+
+def test_a_lone_node_whose_launches_differ_widens_its_own_interval_only():
+    at = [(nodes, repeat) for nodes in (1, 2, 3) for repeat in range(3)]
+    cells = pd.DataFrame(at, columns=["nodes", "repeat"]).assign(kind="emulated", experiment="one")
+    cells["step_time_s"] = 1 + cells["repeat"] * cells["nodes"].eq(1).map({True: 0.5, False: 0.01})
+    key = ["nodes", "kind", "experiment"]
+    curves = cells.groupby(key, as_index=False)["step_time_s"].median()
+    curves = curves.assign(flags="", repeats=3, epoch_time_s=1.0)
+    ends = with_intervals(curves, cells, key)
+    alone, *several = (ends["step_time_high_s"] / ends["step_time_s"]).tolist()
+    assert alone > 1.5 and max(several) < 1.02
+
+
+def test_the_interval_of_many_launches_excludes_the_tails():
+    seconds = pd.Series(np.random.default_rng(1).normal(1, 0.1, 200))
+    low, high = median_interval(seconds)
+    assert high - low < 0.06  # 2 × 1.645 × 1.25 × 0.1 / √200 = 0.029 for a normal sample
+
+
+@pytest.mark.parametrize(
+    ("origin", "said"), [(None, ""), ("official", "pretrained"), ("random", "random")]
+)
+def test_what_training_started_from_stands_beside_every_accuracy(tmp_path, origin, said):
+    tree = make.record(make.cell(extent=make.EPOCHS)).model_dump()
+    tree["weights"] = origin and {"name": "imagenet", "origin": origin}
+    tables = tables_of([Record.model_validate(tree)], tmp_path)
+    assert {*tables["cells"]["weights"], *tables["epochs"]["weights"]} == {said}
+    assert tables["curves"]["weights"].tolist() == [said]
+    label = queries.epochs(tables)["kind"].unique().tolist()
+    assert label == ["measured, from random weights" if said == "random" else "measured"]
+    assert queries.with_labels(tables["cells"])["label"].tolist() == ["measured"]
+
+
+def test_the_checksum_of_a_record_tells_any_change_of_it(tmp_path):
+    record = make.record(make.cell())
+    (path,) = make.write([record], tmp_path)
+    (before,) = build_tables([path], None)["cells"]["record_sha256"]
+    assert before == hashlib.sha256(path.read_bytes()).hexdigest()
+    made = record.provenance.model_copy(update={"kernel": "another"})
+    make.write([record.model_copy(update={"provenance": made})], tmp_path)
+    (after,) = build_tables([path], None)["cells"]["record_sha256"]
+    assert after != before

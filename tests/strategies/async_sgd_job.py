@@ -1,0 +1,260 @@
+"""Asynchronous jobs, one after the other, on n workers and their servers.
+
+`main(out, jobs)` runs each of `jobs`, which are fields of `Asked` as far as they differ from its
+defaults. It prints a JSON list of what the workers of each saw, or of how the job ended.
+
+The model `clock` is one whose weights tell their age: they begin at 0, and every update takes 1
+from each. `net` is a small network with batch normalisation, on random examples, `wide` a larger
+one, `words` one with an embedding; their jobs also save weights and moving statistics as
+OUT/JOB~FORM~RANK.npz, JOB counting from 0.
+"""
+
+import json
+import os
+import signal
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from nodewise.cluster import process
+from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.local import Local
+from nodewise.core.cell import Frozen
+from nodewise.core.errors import RefusedError
+
+PLACES = 6
+BATCH, FEATURES = 8, 5
+
+
+class Asked(Frozen):
+    """One job. `sleep_s` of each worker before a step; `hit` is a rank that gets a signal."""
+
+    nodes: int
+    strategy: str = "async_sgd"
+    options: dict[str, Any] = Field(default_factory=dict)
+    model: str = "clock"
+    optimizer: str = "sgd"
+    steps: int = 20
+    sleep_s: list[float] = Field(default_factory=list)
+    timeout_s: float = 60
+    hit: int | None = None
+    hit_with: int = signal.SIGKILL
+
+
+class Made(NamedTuple):
+    build: Any
+    optimizer: Any
+    loss: Any
+    batches: Any
+
+
+def main(out: Path, jobs: list[Asked]) -> None:
+    cluster = Local(PLACES)
+    with cluster.open():
+        print(json.dumps([run(cluster, job, out, number) for number, job in enumerate(jobs)]))
+
+
+def run(cluster: Local, asked: Asked, out: Path, number: int) -> Any:
+    from nodewise import strategies
+
+    options = strategies.STRATEGIES[asked.strategy].options.model_validate(asked.options)
+    started = time.monotonic()
+
+    def met(name: str, pids: list[int]) -> bool:
+        nonlocal started
+        if name == "go":
+            started = time.monotonic()
+            if asked.hit is not None:
+                os.kill(pids[asked.hit], asked.hit_with)
+        return False
+
+    try:
+        results = process.run(
+            asked.nodes + options.server_nodes,
+            partial(place, cluster=cluster, asked=asked, options=options, out=out / f"{number}"),
+            logs=out,
+            time_limit_s=60,
+            preload=["nodewise.measure.worker"],
+            on_meeting=met,
+        )
+        return results[: asked.nodes]
+    except (process.WorkerError, RefusedError) as error:
+        return {"error": str(error), "seconds": time.monotonic() - started}
+
+
+def place(
+    rank: int, channel: Channel, *, cluster: Local, asked: Asked, options: Any, out: Path
+) -> Message:
+    from nodewise import strategies
+    from nodewise.measure import join
+    from nodewise.strategies.api import Job
+
+    join.join(cluster, rank, channel, asked.nodes)
+    made = MODELS[asked.model](asked)
+    job = Job(
+        rank,
+        asked.nodes,
+        asked.nodes * BATCH,
+        3,
+        made.build,
+        made.optimizer,
+        made.loss,
+        options,
+        tuple(cluster.addresses()[: asked.nodes + options.server_nodes]),
+        patience_s=asked.timeout_s,
+    )
+    module = strategies.load(asked.strategy)
+    if rank >= asked.nodes:
+        module.Server(job)
+        channel.meet("go")
+        return {}
+    return train(asked, module.Strategy(job), made.batches(rank), channel, rank, out)
+
+
+def train(
+    asked: Asked, strategy: Any, batches: list[Any], channel: Any, rank: int, out: Path
+) -> dict[str, Any]:
+    """Train in the split form, go back to the beginning, train in the fused form, agree."""
+    import numpy as np
+    import tensorflow as tf
+
+    from nodewise.strategies import api
+
+    def save(form: str) -> None:
+        if asked.model != "clock":
+            statistics = [v.numpy() for v in api.moving_statistics(strategy.model)]
+            np.savez(f"{out}~{form}~{rank}.npz", *strategy.weights(), *statistics)
+
+    initial = strategy.state()
+    for batch in batches:
+        strategy.split_step(*batch)
+    save("split")
+    strategy.restore(initial)
+    tf.random.set_seed(rank)  # as every input pipeline does; waits for all that is under way
+    strategy.observations()
+    channel.meet("go")
+    strategy.barrier()
+    begun, ages, last_ages = [], [0.0], [0.0]
+    for batch in batches:
+        time.sleep(asked.sleep_s[rank] if asked.sleep_s else 0)
+        begun.append(time.monotonic())
+        strategy.step(*batch)
+        ages.append(age(strategy))
+        last_ages.append(age(strategy, -1))
+    ended = time.monotonic()
+    strategy.barrier()
+    observed = strategy.observations()
+    save("fused")
+    strategy.agree()
+    save("agreed")
+    return {
+        "begun": begun,
+        "ended": ended,
+        "ages": ages,
+        "last_ages": last_ages,
+        "final_age": age(strategy),
+        "observed": observed,
+        "sha256": strategy.weights_sha256(),
+        "held": held(strategy),
+    }
+
+
+def held(strategy: Any) -> dict[str, int]:
+    """Return how many weights each server of a parameter_server job has, if this one knows."""
+    import math
+
+    coordinator = getattr(strategy, "_coordinator", None)
+    variables = coordinator.model.trainable_variables if coordinator else []
+    counted: dict[str, int] = {}
+    for variable in variables:
+        for piece in getattr(variable.value, "variables", [variable.value]):
+            counted[piece.device] = counted.get(piece.device, 0) + math.prod(piece.shape)
+    return counted
+
+
+def age(strategy: Any, weight: int = 0) -> float:
+    """Return the age of a weight of the clock model, but for the rounding of sums of 1/24."""
+    return round(-float(strategy.weights()[0].flat[weight]), 3)
+
+
+def clock(asked: Asked) -> Made:
+    import keras
+    import tensorflow as tf
+
+    def build() -> keras.Model:
+        dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")
+        return keras.Sequential([keras.Input((FEATURES,)), dense])
+
+    def batches(rank: int) -> list[Any]:
+        return [(tf.ones([BATCH, FEATURES]), tf.zeros([BATCH], tf.int32))] * asked.steps
+
+    return Made(build, lambda: keras.optimizers.SGD(1.0), lambda y, logits: logits[:, 0], batches)
+
+
+def net(asked: Asked) -> Made:
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from nodewise.models.training import cross_entropy
+
+    def build() -> keras.Model:
+        layers = keras.layers
+        return keras.Sequential(
+            [
+                keras.Input((FEATURES,)),
+                layers.Dense(30_000 if asked.model == "wide" else 7, activation="tanh"),
+                layers.BatchNormalization(),
+                layers.Dense(3),
+            ]
+        )
+
+    class Broken(keras.optimizers.SGD):
+        def update_step(self, *_: Any) -> None:
+            raise RuntimeError("broken")
+
+    def optimizer() -> keras.optimizers.Optimizer:
+        optimizers = keras.optimizers
+        decay = optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
+        return {
+            "sgd_momentum": lambda: optimizers.SGD(0.1, momentum=0.9),
+            "adam": lambda: optimizers.Adam(0.01, epsilon=1e-4),
+            "decaying": lambda: optimizers.SGD(decay, momentum=0.9),
+            "broken": Broken,
+            "clipped": lambda: optimizers.SGD(0.1, clipnorm=1.0),
+            "lamb": optimizers.Lamb,
+        }[asked.optimizer]()
+
+    def batches(rank: int) -> list[Any]:
+        random = np.random.default_rng(rank)
+        x = random.normal(rank, 1, (asked.steps, BATCH, FEATURES)).astype(np.float32)
+        y = random.integers(0, 3, (asked.steps, BATCH))
+        return [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
+
+    return Made(build, optimizer, cross_entropy, batches)
+
+
+def words(asked: Asked) -> Made:
+    """Like `net`, of words that come several times in an example."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    def build() -> keras.Model:
+        layers = keras.layers
+        known = [layers.Embedding(4, 3), layers.Flatten(), layers.BatchNormalization()]
+        return keras.Sequential([keras.Input((FEATURES,), dtype="int32"), *known, layers.Dense(3)])
+
+    def batches(rank: int) -> list[Any]:
+        random = np.random.default_rng(rank)
+        x = random.integers(0, 4, (asked.steps, BATCH, FEATURES)).astype(np.int32)
+        y = random.integers(0, 3, (asked.steps, BATCH))
+        return [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
+
+    return net(asked)._replace(build=build, batches=batches)
+
+
+MODELS = {"clock": clock, "net": net, "wide": net, "words": words}

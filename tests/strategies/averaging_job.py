@@ -1,0 +1,145 @@
+"""Three workers train with parameter averaging and save what came of it.
+
+`main(out, cases)` has them train with each of `cases`, [optimizer, options] by label, on uneven
+parts (17, 17 and 16) of the same global batches. Worker RANK saves OUT/LABEL~RANK.npz:
+
+    weights, memory, steps   after each step: weights, what the optimizer remembers of gradients,
+                             and the number of steps that it counts
+    sent                     bytes sent in each step
+    agreed                   the weights after the workers agreed
+    split, times             the weights after as many steps in the split form, and their times
+
+OUT/single.npz has the weights after each step of one process with plain SGD.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nodewise import strategies
+from nodewise.cluster import process
+from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.local import Local
+
+NODES, STEPS, STEPS_PER_EPOCH, EXAMPLES, INPUTS = 3, 10, 5, 50, 20
+WARM_UP = 3
+
+
+def main(out: Path, cases: dict[str, tuple[str, dict[str, Any]]]) -> None:
+    cluster = Local(NODES)
+    preload = ["nodewise.measure.worker"]
+    with cluster.open():
+        for label, (optimizer, options) in cases.items():
+            # in workers of their own: a second ring ends what peers exchange over the first
+            work = partial(
+                train, cluster=cluster, out=out, label=label, optimizer=optimizer, options=options
+            )
+            process.run(NODES, work, logs=out, time_limit_s=120, preload=preload)
+        process.run(1, partial(alone, out=out), logs=out, time_limit_s=120, preload=preload)
+
+
+def train(
+    rank: int,
+    channel: Channel,
+    *,
+    cluster: Local,
+    out: Path,
+    label: str,
+    optimizer: str,
+    options: dict[str, Any],
+) -> Message:
+    from nodewise.measure import join
+
+    join.join(cluster, rank, channel, NODES)
+    np.savez(out / f"{label}~{rank}.npz", **trained(rank, optimizer, options))
+    return {}
+
+
+def alone(rank: int, channel: Channel, *, out: Path) -> Message:
+    np.savez(out / "single.npz", weights=one_process())
+    return {}
+
+
+def build():
+    import keras
+    from keras import layers
+
+    return keras.Sequential(
+        [keras.Input((INPUTS,)), layers.Dense(2000, activation="tanh"), layers.Dense(10)]
+    )
+
+
+def make_optimizer(name):
+    import keras
+
+    return {
+        "sgd": lambda: keras.optimizers.SGD(0.1),
+        "momentum": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
+        "adam": keras.optimizers.Adam,
+    }[name]
+
+
+def batches(rows):
+    import tensorflow as tf
+
+    random = np.random.default_rng(7)
+    x = random.normal(0, 1, (STEPS, EXAMPLES, INPUTS)).astype(np.float32)
+    y = random.integers(0, 10, (STEPS, EXAMPLES))
+    return [(tf.constant(a[rows]), tf.constant(b[rows])) for a, b in zip(x, y, strict=True)]
+
+
+def flat(variables):
+    return np.concatenate([np.ravel(v) for v in variables]) if variables else np.zeros(0)
+
+
+def trained(rank, optimizer, options):
+    from nodewise.measure.traffic import traffic
+    from nodewise.strategies import api, parameter_averaging
+
+    job = api.Job(
+        rank, NODES, EXAMPLES, 3, build, make_optimizer(optimizer),
+        options=strategies.STRATEGIES["parameter_averaging"].checked(options, NODES),
+        steps_per_epoch=STEPS_PER_EPOCH,
+    )  # fmt: skip
+    strategy = parameter_averaging.Strategy(job)
+    mine = batches(np.array_split(np.arange(EXAMPLES), NODES)[rank])
+    initial = strategy.state()
+    for batch in mine[:WARM_UP]:
+        strategy.step(*batch)
+    strategy.restore(initial)
+    saved: dict[str, list[np.ndarray]] = {"weights": [], "memory": [], "steps": []}
+    strategy.barrier()
+    sent = [traffic().sent]
+    for batch in mine:
+        strategy.step(*batch)
+        strategy.barrier()  # a worker's last bytes may leave a moment after its own step
+        sent.append(traffic().sent)
+        saved["weights"].append(flat(strategy.weights()))
+        memory = parameter_averaging.memory(strategy.optimizer)
+        saved["memory"].append(flat([variable.numpy() for variable in memory]))
+        saved["steps"].append(strategy.optimizer.iterations.numpy())
+    strategy.agree()
+    agreed = flat(strategy.weights())
+    strategy.restore(initial)
+    times = [strategy.split_step(*batch) for batch in mine]
+    return saved | {
+        "sent": np.diff(sent),
+        "agreed": agreed,
+        "split": flat(strategy.split_weights()),
+        "times": times,
+        "replicas_agree": strategy.replicas_agree,
+    }
+
+
+def one_process():
+    from nodewise.strategies import api, single
+
+    job = api.Job(0, 1, EXAMPLES, 3, build, make_optimizer("sgd"))
+    strategy = single.Strategy(job)
+    weights = []
+    for batch in batches(slice(None)):
+        strategy.step(*batch)
+        weights.append(flat(strategy.weights()))
+    return weights

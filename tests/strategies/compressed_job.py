@@ -1,0 +1,165 @@
+"""Three workers train with compressed gradients and save what came of it.
+
+`main(what, out, options)` has them train once with each of `options`, which are by label. Worker
+RANK saves OUT/LABEL~RANK.npz. `what` it trains:
+
+    linear       a model whose gradient is the mean of its examples, which differ in number
+    pictures     the perceptron for Fashion-MNIST on OUT/pictures.npz
+    statistics   a model with batch normalisation
+    killed       like linear, but worker 1 is killed after a step
+    infinite     like linear, but an example of worker 1 is not finite
+"""
+
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nodewise import strategies
+from nodewise.cluster import process
+from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.local import Local
+
+NODES, STEPS = 3, 20
+EXAMPLES = (5, 4, 3)  # of each worker in a step, where they differ
+INPUTS, RATE = 400, 0.5
+KEPT = []  # else connections might be closed, and their bytes forgotten, while others are counted
+
+
+def main(what: str, out: Path, options: dict[str, dict[str, Any]]) -> None:
+    cluster = Local(NODES)
+    with cluster.open():
+        work = partial(train, cluster=cluster, what=what, out=out, options=options)
+        process.run(NODES, work, logs=out, time_limit_s=120, preload=["nodewise.measure.worker"])
+
+
+def train(
+    rank: int,
+    channel: Channel,
+    *,
+    cluster: Local,
+    what: str,
+    out: Path,
+    options: dict[str, dict[str, Any]],
+) -> Message:
+    from nodewise.measure import join
+
+    join.join(cluster, rank, channel, NODES)
+    for label, chosen in options.items():
+        checked = strategies.STRATEGIES["compressed_sgd"].checked(chosen, NODES)
+        saved = WORK[what](rank, checked, tuple(cluster.addresses()), out)
+        np.savez(out / f"{label}~{rank}.npz", **saved)
+    return {}
+
+
+def inputs() -> np.ndarray:
+    """Return what all workers train on, (steps, examples, inputs)."""
+    return np.random.default_rng(7).normal(1, 1, (STEPS, sum(EXAMPLES), INPUTS))
+
+
+def linear(rank, options, addresses, out, given=None, killed=False):
+    import keras
+    import tensorflow as tf
+    from keras import layers
+
+    from nodewise.strategies import api, compressed_sgd
+
+    def build():
+        return keras.Sequential([keras.Input((INPUTS,)), layers.Dense(1, use_bias=False)])
+
+    trained = compressed_sgd.Strategy(
+        api.Job(
+            rank, NODES, sum(EXAMPLES), 3, build, lambda: keras.optimizers.SGD(RATE),
+            loss=lambda y, logits: logits[:, 0], options=options, addresses=addresses,
+        )
+    )  # fmt: skip
+    rows = np.split(np.arange(sum(EXAMPLES)), np.cumsum(EXAMPLES)[:-1])[rank]
+    x = tf.constant((inputs() if given is None else given)[:, rows], tf.float32)
+    y = tf.zeros(len(rows), tf.int32)
+    initial, seen = trained.state(), [trained.weights()[0]]
+    for step in x:
+        trained.step(step, y)
+        seen.append(trained.weights()[0])
+        if killed and rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+    residual = trained.state()[-2]
+    trained.restore(initial)
+    for step in x:
+        trained.split_step(step, y)
+    again = trained.split_weights()[0]
+    return {"weights": np.squeeze(seen), "residual": residual, "again": np.squeeze(again)}
+
+
+def infinite(rank, options, addresses, out):
+    given = inputs()
+    given[3, EXAMPLES[0]] = np.inf
+    return linear(rank, options, addresses, out, given)
+
+
+def pictures(rank, options, addresses, out):
+    import tensorflow as tf
+
+    from nodewise.measure.traffic import traffic
+    from nodewise.models import registry
+    from nodewise.strategies import api, compressed_sgd
+
+    module = registry.load("fashion_mlp")
+    with np.load(out / "pictures.npz") as data:
+        x, y = (array.reshape(STEPS, NODES, -1, *array.shape[1:]) for array in data.values())
+    job = api.Job(
+        rank, NODES, NODES * x.shape[2], 3, module.build, module.optimizer,
+        options=options, addresses=addresses,
+    )  # fmt: skip
+    trained = compressed_sgd.Strategy(job)
+    KEPT.append(trained)
+    initial, before, losses = flat(trained), traffic().sent, []
+    for step in range(STEPS):
+        scores = trained.step(tf.constant(x[step, rank]), tf.constant(y[step, rank]))
+        losses.append(scores[0].numpy() / x.shape[2])
+    return {
+        "sent": traffic().sent - before,
+        "counted": trained.observations()["bytes_counted"],
+        "losses": losses,
+        "initial": initial,
+        "weights": flat(trained),
+    }
+
+
+def flat(trained):
+    return np.concatenate([array.ravel() for array in trained.weights()])
+
+
+def statistics(rank, options, addresses, out):
+    import keras
+    import tensorflow as tf
+    from keras import layers
+
+    from nodewise.strategies import api, compressed_sgd
+
+    def build():
+        return keras.Sequential(
+            [keras.Input((4,)), layers.Dense(3), layers.BatchNormalization(), layers.Dense(2)]
+        )
+
+    job = api.Job(
+        rank, NODES, 8 * NODES, 3, build, keras.optimizers.SGD, options=options, addresses=addresses
+    )
+    trained = compressed_sgd.Strategy(job)
+    trained.step(tf.random.stateless_normal([8, 4], [rank, 1], rank), tf.zeros(8, tf.int32))
+    before = [v.numpy() for v in api.moving_statistics(trained.model)]
+    trained.agree()
+    after = [v.numpy() for v in api.moving_statistics(trained.model)]
+    return {"before": before, "after": after}
+
+
+WORK: dict[str, Callable[..., dict[str, Any]]] = {
+    "linear": linear,
+    "pictures": pictures,
+    "statistics": statistics,
+    "killed": lambda *given: linear(*given, killed=True),
+    "infinite": infinite,
+}

@@ -1,0 +1,104 @@
+"""Two workers train with a loop of their own and save what came of it.
+
+They train STEPS steps one by one and, from the same start, in the loop. Worker RANK saves
+OUT/loop~RANK.npz:
+
+    one_by_one, looped     weights and moving statistics after each of both
+    scores_one_by_one, scores_looped
+    input_s, step_s        of the steps in the loop
+    clock_s                seconds of the loop in all
+    next_batch             the first input of the batch that the pipeline gives after the loop
+    slow_input_s, slow_step_s
+                           of a few steps for which worker 0 waits SLOW_S for each batch
+"""
+
+import time
+from functools import partial
+from pathlib import Path
+
+from nodewise.cluster import process
+from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.local import Local
+
+NODES, STEPS, BATCH, INPUTS = 2, 120, 8, 6
+SLOW_S, SLOW_STEPS = 0.03, 10
+
+
+def main(out: Path) -> None:
+    cluster = Local(NODES)
+    with cluster.open():
+        process.run(
+            NODES,
+            partial(train, cluster=cluster, out=out),
+            logs=out,
+            time_limit_s=120,
+            preload=["nodewise.measure.worker"],
+        )
+
+
+def train(rank: int, channel: Channel, *, cluster: Local, out: Path) -> Message:
+    import keras
+    import numpy as np
+    import tensorflow as tf
+    from keras import layers
+
+    from nodewise import strategies
+    from nodewise.measure import join
+    from nodewise.strategies import api
+
+    def build() -> keras.Model:
+        return keras.Sequential(
+            [
+                keras.Input((INPUTS,)),
+                layers.Dense(30),
+                layers.BatchNormalization(),
+                layers.Dropout(0.5),
+                layers.Dense(4),
+            ]
+        )
+
+    def pipeline(rank: int, wait_s: float) -> tf.data.Iterator:
+        """Return batches whose first input is the share of batches before it."""
+        random = np.random.default_rng(rank)
+        x = random.normal(0, 1, (STEPS + 1, BATCH, INPUTS)).astype(np.float32)
+        x[:, 0, 0] = np.arange(STEPS + 1) / STEPS
+        y = random.integers(0, 4, (STEPS + 1, BATCH))
+
+        @tf.autograph.experimental.do_not_convert
+        def come(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            waited = tf.numpy_function(lambda: time.sleep(wait_s), [], [])
+            with tf.control_dependencies([waited]):
+                return tf.identity(x), tf.identity(y)
+
+        return iter(tf.data.Dataset.from_tensor_slices((x, y)).map(come))
+
+    def trained(strategy: api.Strategy) -> np.ndarray:
+        statistics = [v.numpy() for v in api.moving_statistics(strategy.model)]
+        return np.concatenate([array.ravel() for array in (*strategy.weights(), *statistics)])
+
+    join.join(cluster, rank, channel, NODES)
+    make = keras.optimizers.Adam
+    strategy = strategies.load("custom_loop").Strategy(
+        api.Job(rank, NODES, NODES * BATCH, 3, build, make)
+    )
+    initial = strategy.state()
+    stream = pipeline(rank, 0)
+    scores = sum(strategy.step(*next(stream)).numpy() for _ in range(STEPS))
+    saved = {"scores_one_by_one": scores, "one_by_one": trained(strategy)}
+    strategy.restore(initial)
+    for _ in strategy.train(pipeline(rank, 0), 2):  # trace
+        pass
+    strategy.restore(initial)
+    stream = pipeline(rank, 0)
+    started = time.perf_counter()
+    done = list(strategy.train(stream, STEPS))
+    saved["clock_s"] = time.perf_counter() - started
+    saved["scores_looped"] = sum(some.scores for some in done)
+    saved["looped"] = trained(strategy)
+    saved["next_batch"] = next(stream)[0].numpy()[0, 0]
+    slowly = list(strategy.train(pipeline(rank, SLOW_S if rank == 0 else 0), SLOW_STEPS))
+    for name in ("input_s", "step_s"):
+        saved[name] = np.concatenate([getattr(some, name) for some in done])
+        saved[f"slow_{name}"] = np.concatenate([getattr(some, name) for some in slowly])
+    np.savez(out / f"loop~{rank}.npz", **saved)
+    return {}

@@ -1,0 +1,97 @@
+"""Train a model with batch normalisation on two workers, on different examples.
+
+Each worker saves its moving statistics before and after they agree as before~RANK.npz and
+after~RANK.npz in OUT/STRATEGY, the logits that it then gives to the same picture as
+logits~RANK.npy, and how many threads MORE_STEPS of its steps left behind as threads~RANK.json.
+Before training, it saves its weights as initial~RANK.npz, and as dropped~RANK.npz two masks of its
+dropout and the first one after it was set back.
+"""
+
+import json
+from functools import partial
+from pathlib import Path
+
+from nodewise.cluster import process
+from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.local import Local
+
+NODES, BATCH = 2, 8
+MORE_STEPS = 40
+MASK = 200  # units of a mask of dropout
+
+
+def main(out: Path, names: list[str]) -> None:
+    cluster = Local(NODES)
+    with cluster.open():
+        for strategy in names:
+            (out / strategy).mkdir()
+            work = partial(train, cluster=cluster, strategy=strategy, out=out / strategy)
+            process.run(
+                NODES,
+                work,
+                logs=out / strategy,
+                time_limit_s=120,
+                preload=["nodewise.measure.worker"],
+            )
+
+
+def train(rank: int, channel: Channel, *, cluster: Local, strategy: str, out: Path) -> Message:
+    import keras
+    import numpy as np
+    import tensorflow as tf
+    from keras import layers
+
+    from nodewise import strategies
+    from nodewise.measure import join
+    from nodewise.strategies import api
+
+    def build() -> keras.Model:
+        return keras.Sequential(
+            [
+                *(keras.Input((4,)), layers.Dense(3), layers.BatchNormalization()),
+                *(layers.Dropout(0.1), layers.Dense(2)),
+            ]
+        )
+
+    join.join(cluster, rank, channel, NODES)
+    options = strategies.STRATEGIES[strategy].checked({}, NODES)
+    job = api.Job(
+        rank,
+        NODES,
+        NODES * BATCH,
+        3,
+        build,
+        keras.optimizers.SGD,
+        options=options,
+        addresses=tuple(cluster.addresses()),
+    )
+    trained = strategies.load(strategy).Strategy(job)
+    initial = trained.state()
+    dropout = trained.model.layers[2]
+    masks = [dropout(tf.ones([1, MASK]), training=True).numpy() for _ in range(2)]
+    trained.restore(initial)
+    again = dropout(tf.ones([1, MASK]), training=True).numpy()
+    trained.restore(initial)
+    np.savez(out / f"dropped~{rank}.npz", *masks, again)
+    np.savez(out / f"initial~{rank}.npz", *trained.weights())
+    random = np.random.default_rng(rank)
+    x = tf.constant(random.normal(rank, 1, (BATCH, 4)), tf.float32)
+    y = tf.constant(random.integers(0, 2, BATCH))
+    for _ in range(3):
+        trained.step(x, y)
+    threads = count_threads()
+    for _ in range(MORE_STEPS):
+        trained.step(x, y)
+    grown = count_threads() - threads
+    (out / f"threads~{rank}.json").write_text(json.dumps(grown))
+    statistics = api.moving_statistics(trained.model)
+    np.savez(out / f"before~{rank}.npz", *[v.numpy() for v in statistics])
+    trained.agree()
+    np.savez(out / f"after~{rank}.npz", *[v.numpy() for v in statistics])
+    logits = trained.model(tf.ones([1, 4]), training=False)
+    np.save(out / f"logits~{rank}.npy", logits.numpy())
+    return {}
+
+
+def count_threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))

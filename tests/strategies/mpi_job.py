@@ -1,0 +1,108 @@
+"""Run as a script: three ranks of MPI on nodes of this machine; prints what each saw, as JSON.
+
+Per rank: `waiting_cpu_s`, CPU seconds of an all-reduce that waits 1 s for rank 0; `listening`, the
+addresses that it listens on; `step_s`, the seconds of two steps that rank R starts R tenths of a
+second late; `mean_step_s`, what the strategy says of them; `stuck`, the error of a collective that
+rank 2 does not come to; and `lost`, the error of one that MPICH gives up.
+"""
+
+import json
+import os
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nodewise.cluster import process
+from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.local import Local
+
+NODES, STEPS, LATE_S = 3, 2, 0.1
+
+
+def main(logs: Path) -> None:
+    cluster = Local(NODES)
+    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+    os.environ["PMIX_NAMESPACE"] = "other"  # as under a batch system with a manager of its own
+    with cluster.open():
+        work = partial(train, cluster=cluster)
+        preload = ["nodewise.measure.worker"]
+        print(json.dumps(process.run(NODES, work, logs=logs, time_limit_s=60, preload=preload)))
+
+
+def train(rank: int, channel: Channel, *, cluster: Local) -> Message:
+    import keras
+    import numpy as np
+    import psutil
+    import tensorflow as tf
+    from keras import layers
+
+    from nodewise.measure import join
+    from nodewise.strategies import api, mpi
+
+    def build() -> keras.Model:
+        return keras.Sequential([keras.Input((4,)), layers.Dense(1000), layers.Dense(2)])
+
+    def waiting(strategy: mpi.Strategy, rank: int) -> float:
+        strategy.barrier()
+        before = time.process_time()
+        if rank == 0:
+            time.sleep(1)
+        total = np.zeros(1000, np.float32)
+        mpi.finish(lambda: mpi.MPI.COMM_WORLD.Iallreduce(mpi.MPI.IN_PLACE, total), timeout_s=60)
+        return time.process_time() - before
+
+    def steps(strategy: mpi.Strategy, x: tf.Tensor, y: tf.Tensor, rank: int) -> dict[str, Any]:
+        strategy.observations()
+        own = []
+        for _ in range(STEPS):
+            strategy.barrier()
+            time.sleep(LATE_S * rank)
+            started = time.perf_counter()
+            strategy.step(x, y)
+            own.append(time.perf_counter() - started)
+        return {"step_s": own, **strategy.observations()}
+
+    def stuck(rank: int) -> str:
+        if rank == 2:
+            return ""
+        try:
+            mpi.finish(mpi.MPI.COMM_WORLD.Ibarrier, timeout_s=0.5)
+        except TimeoutError as error:
+            return str(error)
+        return "came"
+
+    def lost() -> str:
+        def begin() -> mpi.MPI.Request:
+            raise mpi.MPI.Exception(mpi.MPI.ERR_OTHER)
+
+        try:
+            mpi.finish(begin, timeout_s=60)
+        except ConnectionError as error:
+            return str(error)
+
+    join.join(cluster, rank, channel, NODES)
+    job = api.Job(
+        rank, NODES, NODES, 3, build, keras.optimizers.SGD, addresses=tuple(cluster.addresses())
+    )
+    strategy = mpi.Strategy(job)
+    x, y = tf.zeros([1, 4]), tf.zeros([1], tf.int32)
+    strategy.step(x, y)
+    listening = [
+        connection.laddr.ip
+        for connection in psutil.Process().net_connections()
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    return {
+        "listening": listening,
+        "waiting_cpu_s": waiting(strategy, rank),
+        **steps(strategy, x, y, rank),
+        "stuck": stuck(rank),
+        "lost": lost(),
+    }
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as logs:
+        main(Path(logs))

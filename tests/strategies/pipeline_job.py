@@ -1,0 +1,166 @@
+"""Train small models in stages, and say what each worker saw.
+
+`main(out, cases)` trains each case: its strategy, nodes, model (a function below), options, and the
+worker that ends, hangs or fails in the middle, if one does. All workers of a case train STEPS steps
+on the same global batches and then agree. Each saves in OUT/CASE the weights, then the moving
+statistics as model~RANK.npz; and as seen~RANK.json the scores of each step, what the strategy
+observed, the bytes on the wire, and from before they agreed a digest of the weights, the moving
+statistics, and the seeds of dropout. If a case fails, OUT/CASE/failure.txt says why.
+"""
+
+import json
+import os
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from nodewise import strategies
+from nodewise.cluster import process
+from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.local import Local
+from nodewise.core.errors import RefusedError
+
+STEPS, GLOBAL_BATCH = 6, 24
+NAP_S = 0.004  # of an example, in the model that is slow
+PATIENCE_S = 3  # with a worker that is silent
+
+
+class Case(NamedTuple):
+    """What one job trains, and how."""
+
+    strategy: str
+    nodes: int
+    model: str
+    options: dict[str, int]
+    leaves: int | None = None
+    hangs: int | None = None
+    fails: int | None = None
+
+
+def main(out: Path, cases: dict[str, Case]) -> None:
+    cluster = Local(max(case.nodes for case in cases.values()))
+    with cluster.open():
+        for name, case in cases.items():
+            (out / name).mkdir(parents=True)
+            try:
+                process.run(
+                    case.nodes,
+                    partial(train_on, cluster=cluster, case=case, out=out / name),
+                    logs=out / name,
+                    time_limit_s=60,
+                    preload=["nodewise.measure.worker"],
+                )
+            except (process.WorkerError, RefusedError) as error:
+                (out / name / "failure.txt").write_text(str(error))
+
+
+def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Path) -> Message:
+    import keras
+    import numpy as np
+    import tensorflow as tf
+    from keras import layers
+
+    from nodewise.measure import join
+    from nodewise.measure.traffic import traffic
+    from nodewise.strategies import api
+
+    def normalised() -> keras.Model:
+        """What a pipeline of whole batches must do as one process does, and residual blocks."""
+        x = block = keras.Input((16,))
+        for _ in range(2):
+            inside = layers.BatchNormalization()(layers.Dense(16, activation="relu")(block))
+            block = layers.Add()([block, inside])
+        blocks = keras.Model(x, block)
+        head = [layers.Dropout(0.3), layers.Dense(8), layers.BatchNormalization(), layers.Dense(4)]
+        return keras.Sequential([keras.Input((16,)), layers.Dense(16), blocks, *head])
+
+    def frozen() -> keras.Model:
+        """The first layers are not trained; the last one has no weights."""
+        still = [layers.Dense(16), layers.BatchNormalization(), layers.Dense(16)]
+        for layer in still:
+            layer.trainable = False
+        trained = [layers.Dense(16), layers.ReLU(), layers.Dense(4), layers.Rescaling(2.0)]
+        return keras.Sequential([keras.Input((16,)), *still, *trained])
+
+    class Nap(layers.Layer):
+        """Takes its time with each example, on the way forward."""
+
+        def call(self, x: tf.Tensor) -> tf.Tensor:
+            def nap(examples: tf.Tensor) -> None:
+                time.sleep(NAP_S * int(examples))
+
+            with tf.control_dependencies([tf.py_function(nap, [tf.shape(x)[0]], [])]):
+                return tf.identity(x)
+
+    def slow() -> keras.Model:
+        """Two stages that take equally long, whatever the machine does."""
+        return keras.Sequential(
+            [keras.Input((16,)), Nap(), layers.Dense(16), Nap(), layers.Dense(16)]
+        )
+
+    def embedded() -> keras.Model:
+        """A gradient of which only some rows are there."""
+        first = [layers.Rescaling(1.0), layers.Embedding(8, 8), layers.Flatten()]
+        return keras.Sequential([keras.Input((16,)), *first, layers.Dense(8), layers.Dense(4)])
+
+    def wide() -> keras.Model:
+        """In the middle a layer of many weights; put together layer by layer, as many are."""
+        model = keras.Sequential([keras.Input((16,)), layers.Dense(256, activation="tanh")])
+        model.add(layers.Dense(96, activation="relu"))
+        model.add(layers.Dense(4))
+        return model
+
+    join.join(cluster, rank, channel, case.nodes)
+    random = np.random.default_rng(3)
+    x = random.normal(size=(STEPS, GLOBAL_BATCH, 16)).astype(np.float32)
+    if case.model == "embedded":
+        x = np.floor(np.abs(x)).clip(0, 7)
+    y = random.integers(0, 4, (STEPS, GLOBAL_BATCH))
+    builds = (normalised, frozen, slow, embedded, wide)
+    job = api.Job(
+        rank,
+        case.nodes,
+        GLOBAL_BATCH,
+        3,
+        {build.__name__: build for build in builds}[case.model],
+        lambda: keras.optimizers.SGD(0.05, momentum=0.9),
+        options=strategies.STRATEGIES[case.strategy].checked(case.options, case.nodes),
+        addresses=tuple(cluster.addresses()[: case.nodes]),
+    )
+    trained = strategies.load(case.strategy).Strategy(job)
+    batches = [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
+    trained.step(*batches[0])  # traces
+    trained.barrier()
+    trained.observations()
+    scores, wire = [], traffic()
+    trained.barrier()  # nobody sends before all have looked
+    for step, batch in enumerate(batches):
+        if step == STEPS // 2:
+            if case.hangs is not None:  # not before all is traced
+                trained._job = replace(job, patience_s=PATIENCE_S)
+            if rank == case.leaves:
+                os._exit(7)
+            if rank == case.hangs:
+                time.sleep(60)
+            if rank == case.fails:
+                raise ArithmeticError("of itself")
+        scores.append(trained.step(*batch).numpy().tolist())
+    observed = trained.observations()
+    trained.barrier()
+    after = traffic()
+    statistics = api.moving_statistics(trained.model)
+    seen = {
+        "scores": scores,
+        "observed": observed,
+        "sent": after.sent - wire.sent,
+        "received": after.received - wire.received,
+        "weights": trained.weights_sha256(),
+        "statistics": [v.numpy().tolist() for v in statistics],
+        "seeds": [v.numpy()[0].item() for v in api.seeds(trained.model)],
+    }
+    trained.agree()
+    np.savez(out / f"model~{rank}.npz", *trained.weights(), *[v.numpy() for v in statistics])
+    (out / f"seen~{rank}.json").write_text(json.dumps(seen))
+    return {}

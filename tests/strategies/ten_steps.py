@@ -1,0 +1,120 @@
+"""Train ten steps with strategies on n workers, in their split and fused forms.
+
+`main(out, cases)` trains each case: its optimizer is sgd_momentum, adam or sgd_clipped; with
+-still added, its learning rate is 0. Each worker saves its weights in OUT/CASE, as split~RANK.npz
+and fused~RANK.npz. Every worker takes its `np.array_split` part of the same global batches of 50
+examples (with three workers the parts are 17, 17 and 16), or all of them if the strategy does not
+cut batches. If a case fails, OUT/CASE/failure.txt says why.
+"""
+
+import json
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nodewise import strategies
+from nodewise.cluster import process
+from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.local import Local
+from nodewise.core.errors import RefusedError
+
+STEPS = 10
+GLOBAL_BATCH = 50
+LATE_S = 0.3
+CLIPPED_AT = 0.1  # far below the norm of the whole gradient
+
+
+class Case(NamedTuple):
+    """What one job trains, and how."""
+
+    strategy: str
+    options: dict[str, Any]
+    nodes: int
+    optimizer: str
+
+
+def main(out: Path, cases: dict[str, Case]) -> None:
+    cluster = Local(max(case.nodes for case in cases.values()))
+    with cluster.open():
+        for name, case in cases.items():
+            (out / name).mkdir()
+            try:
+                process.run(
+                    1 if strategies.STRATEGIES[case.strategy].one_process else case.nodes,
+                    partial(train_on, cluster=cluster, case=case, out=out / name),
+                    logs=out / name,
+                    time_limit_s=120,
+                    preload=["nodewise.measure.worker"],
+                )
+            except (process.WorkerError, RefusedError) as error:
+                (out / name / "failure.txt").write_text(str(error))
+
+
+def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Path) -> Message:
+    strategy, given, nodes, optimizer = case
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from nodewise.measure import join
+    from nodewise.models import registry
+    from nodewise.strategies.api import Job, Strategy
+
+    random = np.random.default_rng(7)
+    x = random.integers(0, 256, (STEPS, GLOBAL_BATCH, 28, 28, 1), dtype=np.uint8)
+    y = random.integers(0, 10, (STEPS, GLOBAL_BATCH), dtype=np.uint8)
+
+    def make_optimizer() -> keras.optimizers.Optimizer:
+        name, _, still = optimizer.partition("-")
+        rate = 0.0 if still else 0.01
+        if name == "adam":
+            # the default epsilon, 1e-7, blows the rounding of gradients near zero up to whole steps
+            return keras.optimizers.Adam(rate / 10, epsilon=1e-4)
+        if name == "sgd_clipped":
+            return keras.optimizers.SGD(10 * rate, global_clipnorm=CLIPPED_AT)
+        return keras.optimizers.SGD(rate, momentum=0.9)
+
+    entry = strategies.STRATEGIES[strategy]
+    options = entry.checked(given, nodes)
+    workers = 1 if entry.one_process else nodes
+
+    def agree(trained: Strategy) -> None:
+        """Make one model of replicas that differ between steps; others must be equal by then."""
+        if not trained.replicas_agree:
+            trained.agree()
+
+    join.join(cluster, rank, channel, workers)
+    build = registry.load("fashion_cnn").build
+    job = Job(
+        rank,
+        nodes,
+        GLOBAL_BATCH,
+        3,
+        build,
+        make_optimizer,
+        options=options,
+        addresses=tuple(cluster.addresses()[:workers]),
+    )
+    trained = strategies.load(strategy).Strategy(job)
+    initial = trained.state()
+    rows = np.arange(GLOBAL_BATCH)
+    if not entry.whole_batches:
+        rows = np.array_split(rows, nodes)[rank]
+    batches = [(tf.constant(a[rows]), tf.constant(b[rows])) for a, b in zip(x, y, strict=True)]
+    # the split form trains a copy of the fused form's weights, made at its first step
+    for batch in batches:
+        trained.split_step(*batch)
+    agree(trained)
+    np.savez(out / f"split~{rank}.npz", *trained.split_weights())
+    trained.restore(initial)
+    for batch in batches:
+        trained.step(*batch)
+    agree(trained)
+    np.savez(out / f"fused~{rank}.npz", *trained.weights())
+    trained.barrier()
+    time.sleep(0 if rank else LATE_S)
+    came = time.monotonic()
+    trained.barrier()
+    (out / f"barrier~{rank}.json").write_text(json.dumps([came, time.monotonic()]))
+    return {}

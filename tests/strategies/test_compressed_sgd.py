@@ -1,0 +1,165 @@
+"""Three workers with compressed gradients: equal replicas, few bytes, nothing lost.
+
+Real processes, each connected to all others; see compressed_job.py.
+"""
+
+import re
+
+import compressed_job
+import numpy as np
+import pytest
+from compressed_job import EXAMPLES, NODES, RATE, STEPS, inputs
+
+from nodewise.data import standins
+
+DENSE = {"method": "top_k", "share": 1.0, "values": "float32"}
+OPTIONS = {
+    "dense": DENSE,
+    "float16": {"method": "float16"},
+    "threshold": {"method": "threshold", "threshold": 0.5},
+    "top_k": {"method": "top_k", "share": 0.05},
+    "warm_up": DENSE | {"warmup_steps": 5, "warmup_nodes": 2},
+    "warm_up_threshold": {"threshold": 0.5, "warmup_steps": 5},
+}
+PICTURES = {
+    "dense": DENSE,
+    "float16": {"method": "float16"},
+    "threshold": {},
+    "top_k": {"method": "top_k"},
+}
+
+
+def trained(run_job, what, out, options):
+    """Return label -> what each worker saved."""
+    run_job(compressed_job.main, what, out, options)
+    return {
+        label: [dict(np.load(out / f"{label}~{rank}.npz")) for rank in range(NODES)]
+        for label in options
+    }
+
+
+@pytest.fixture(scope="module")
+def linear(tmp_path_factory, run_job):
+    return trained(run_job, "linear", tmp_path_factory.mktemp("linear"), OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory, run_job):
+    out = tmp_path_factory.mktemp("pictures")
+    x, y = standins.draw("garments", STEPS * NODES * 32, 1, 0, lambda made: None)
+    np.savez(out / "pictures.npz", x=x, y=y)
+    return trained(run_job, "pictures", out, PICTURES)
+
+
+def own_means():
+    """Return the gradient of each worker in each step of a linear model, (workers, steps, inputs).
+
+    Its loss is its output, so that its gradient is the mean of what it is given.
+    """
+    parts = np.split(inputs(), np.cumsum(EXAMPLES)[:-1], axis=1)
+    return np.array([part.mean(axis=1) for part in parts])
+
+
+def moved(workers):
+    """Return how far the weights have moved after each step, in gradients, (steps, inputs)."""
+    weights = workers[0]["weights"].astype(np.float64)
+    return (weights[0] - weights[1:]) / RATE
+
+
+@pytest.mark.parametrize("label", OPTIONS)
+def test_replicas_are_equal_bit_by_bit_after_every_step(linear, label):
+    first, *others = linear[label]
+    assert np.abs(np.diff(first["weights"], axis=0)).max(axis=1).all()
+    for other in others:
+        np.testing.assert_array_equal(first["weights"], other["weights"])
+
+
+@pytest.mark.parametrize("label", OPTIONS)
+def test_the_split_form_from_the_initial_state_does_the_same_again(linear, label):
+    for worker in linear[label]:
+        np.testing.assert_allclose(worker["again"], worker["weights"][-1], atol=1e-4)
+
+
+@pytest.mark.parametrize("label", ["dense", "float16", "threshold", "top_k"])
+def test_what_was_not_applied_is_in_the_residuals(linear, label):
+    """Weighted by examples: the updates and the residuals are all gradients that there were."""
+    residual = np.average([w["residual"] for w in linear[label]], axis=0, weights=EXAMPLES)
+    gradients = np.average(own_means().sum(axis=1), axis=0, weights=EXAMPLES)
+    np.testing.assert_allclose(moved(linear[label])[-1] + residual, gradients, atol=1e-4)
+    assert (np.abs(residual).max() > 0.5) == (label in {"threshold", "top_k"})
+
+
+def test_everything_sent_is_training_on_the_mean_over_all_examples(linear):
+    expected = inputs().mean(axis=1).cumsum(axis=0)
+    np.testing.assert_allclose(moved(linear["dense"]), expected, atol=1e-4)
+
+
+def test_a_step_of_float16_is_within_its_rounding_of_a_dense_one(linear):
+    expected = inputs()[0].mean(axis=0)
+    largest = np.abs(own_means()[:, 0]).max()
+    np.testing.assert_allclose(moved(linear["float16"])[0], expected, atol=largest * 2**-11)
+
+
+def test_at_first_only_the_updates_of_some_nodes_count(linear):
+    """Five steps on the mean over two nodes' examples, the others on that over all."""
+    some = inputs()[:5, : sum(EXAMPLES[:2])].mean(axis=1)
+    expected = np.concatenate([some, inputs()[5:].mean(axis=1)]).cumsum(axis=0)
+    np.testing.assert_allclose(moved(linear["warm_up"]), expected, atol=1e-4)
+
+
+def test_nothing_is_kept_of_gradients_that_do_not_count(linear):
+    workers = linear["warm_up_threshold"]
+    counted = own_means()
+    counted[1:, :5] = 0
+    sent = counted.sum(axis=1) - [w["residual"] for w in workers]
+    # with a threshold, every update is a multiple of it
+    np.testing.assert_allclose(sent / 0.5, np.round(sent / 0.5), atol=1e-3)
+    assert (sent[0] > sent[1:] + 0.5).any(axis=1).all()
+
+
+@pytest.mark.parametrize("label", PICTURES)
+def test_the_bytes_counted_are_those_on_the_wire(pictures, label):
+    for worker in pictures[label]:
+        assert len(worker["counted"]) == STEPS
+        assert worker["counted"].sum() == pytest.approx(worker["sent"], rel=0.02)
+        np.testing.assert_array_equal(worker["weights"], pictures[label][0]["weights"])
+
+
+@pytest.mark.parametrize(("label", "ratio"), [("float16", 1.99), ("threshold", 30), ("top_k", 30)])
+def test_compression_spares_bytes(pictures, label, ratio):
+    dense = (NODES - 1) * pictures[label][0]["weights"].nbytes
+    assert dense / pictures[label][0]["counted"].mean() > ratio
+
+
+def test_float16_goes_the_way_of_dense(pictures):
+    dense, float16 = pictures["dense"][0], pictures["float16"][0]
+    way = np.linalg.norm(dense["weights"] - dense["initial"])
+    assert np.linalg.norm(float16["weights"] - dense["weights"]) < 0.01 * way
+
+
+@pytest.mark.parametrize("label", PICTURES)
+def test_it_learns(pictures, label):
+    losses = np.mean([worker["losses"] for worker in pictures[label]], axis=0)
+    assert losses[-5:].mean() < 0.9 * losses[:5].mean()
+
+
+def test_moving_statistics_are_averaged(tmp_path, run_job):
+    workers = trained(run_job, "statistics", tmp_path, {"threshold": {}})["threshold"]
+    mean = np.mean([worker["before"] for worker in workers], axis=0)
+    assert not np.allclose(workers[0]["before"], mean)
+    for worker in workers:
+        np.testing.assert_allclose(worker["after"], mean, rtol=1e-6)
+        np.testing.assert_array_equal(worker["after"], workers[0]["after"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("what", "rank", "said"),
+    [
+        ("killed", 0, r"Connection\w*Error|BrokenPipeError"),
+        ("infinite", 1, "FloatingPointError: the gradient is not finite"),
+    ],
+)
+def test_a_worker_without_peer_or_gradient_says_so_and_ends(tmp_path, launch, what, rank, said):
+    assert launch(compressed_job.main, what, tmp_path, {"threshold": {}}).error
+    assert re.search(said, (tmp_path / f"rank~{rank}.log").read_text())

@@ -1,0 +1,189 @@
+"""What a codec encodes is decoded exactly, in little more bytes than must be; else a ValueError."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from nodewise.strategies.compression import (
+    Half,
+    Threshold,
+    TopK,
+    decode_indices,
+    encode_indices,
+    rice_width,
+)
+
+
+@st.composite
+def index_sets(draw):
+    """A size and some sorted indices less than it: spread, dense or all in one place."""
+    size = draw(st.integers(1, 20_000))
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    within = max(1, round(size * draw(st.sampled_from([1.0, 0.3, 0.01]))))
+    count = round(within * draw(st.sampled_from([0, 0.0005, 0.01, 0.1, 0.5, 0.9, 1.0])))
+    start = draw(st.integers(0, size - within))
+    return size, np.sort(random.choice(within, count, replace=False)) + start
+
+
+@st.composite
+def gradients(draw):
+    size = draw(st.integers(1, 3_000))
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    scale = draw(st.sampled_from([1e-12, 1e-4, 1.0, 1e6]))
+    return (random.normal(size=size) * random.exponential(scale, size)).astype(np.float32)
+
+
+def codecs(size):
+    return [
+        Threshold(size, 1e-4),
+        TopK(size, 0.01, "float16"),
+        TopK(size, 0.3, "float32"),
+        Half(size),
+    ]
+
+
+def dense(update, size):
+    values = np.zeros(size, np.float32)
+    values[update.indices] = update.values
+    return values
+
+
+@given(index_sets())
+@example((1, np.array([0])))
+@example((2**32 - 1, np.array([2**32 - 2])))
+def test_indices_come_back(drawn):
+    size, indices = drawn
+    code = encode_indices(indices, size)
+    np.testing.assert_array_equal(decode_indices(code, len(indices), size), indices)
+
+
+@given(index_sets())
+def test_indices_take_less_than_a_bit_more_than_the_entropy(drawn):
+    """There are C(size, count) sets of indices: their logarithm is what no code can undercut."""
+    size, indices = drawn
+    count = len(indices)
+    entropy = (
+        math.lgamma(size + 1) - math.lgamma(count + 1) - math.lgamma(size - count + 1)
+    ) / math.log(2)
+    padding = 2 * 7
+    assert 8 * len(encode_indices(indices, size)) <= entropy + count + padding
+
+
+@pytest.mark.parametrize("density", [0.2, 0.05, 0.01, 0.001])
+def test_random_indices_take_a_tenth_more_than_the_entropy_at_most(density):
+    size = 1_000_000
+    indices = np.flatnonzero(np.random.default_rng(1).random(size) < density)
+    per_index = -math.log2(density) - (1 - density) / density * math.log2(1 - density)
+    bits = 8 * len(encode_indices(indices, size)) / len(indices)
+    assert per_index < bits < 1.1 * per_index
+
+
+@pytest.mark.parametrize("density", [0.7, 0.4, 0.2, 0.05, 0.01, 0.001])
+def test_no_other_width_would_be_clearly_shorter(density):
+    size = 1_000_000
+    gaps = np.diff(np.flatnonzero(np.random.default_rng(2).random(size) < density)) - 1
+    bits = [np.mean(1 + width + (gaps >> width)) for width in range(16)]
+    assert bits[rice_width(len(gaps) + 1, size)] < 1.01 * min(bits)
+
+
+@given(gradients())
+def test_what_is_sent_and_what_is_left_is_the_gradient(gradient):
+    for codec in codecs(len(gradient)):
+        sent = dense(codec.decode(codec.encode(gradient)), codec.size)
+        residual = gradient - sent
+        rounding = np.finfo(np.float32).eps * np.maximum(np.abs(gradient), np.abs(sent))
+        assert (np.abs(residual.astype(np.float64) + sent - gradient) <= rounding).all()
+
+
+@given(gradients())
+def test_nothing_is_lost_over_many_steps(gradient):
+    for codec in codecs(len(gradient)):
+        residual, sent = np.zeros((2, codec.size), np.float32)
+        steps = 20
+        for _ in range(steps):
+            residual += gradient
+            update = codec.decode(codec.encode(residual))
+            sent[update.indices] += update.values
+            residual[update.indices] -= update.values
+        total = steps * gradient.astype(np.float64)
+        scale = np.maximum(np.abs(total), np.abs(sent)).max()
+        np.testing.assert_allclose(residual + sent, total, rtol=1e-4, atol=1e-5 * scale)
+
+
+def test_a_threshold_sends_signs_of_large_entries_only():
+    values = np.array([0.5, -0.49, -2, 0, 0.1], np.float32)
+    update = Threshold(5, 0.5).decode(Threshold(5, 0.5).encode(values))
+    np.testing.assert_array_equal(update.indices, [0, 2])
+    np.testing.assert_array_equal(update.values, np.array([0.5, -0.5], np.float32))
+
+
+def test_where_nothing_reaches_the_threshold_four_bytes_say_so():
+    message = Threshold(1_000, 1.0).encode(np.full(1_000, 0.9, np.float32))
+    assert len(message) == 4
+    assert len(Threshold(1_000, 1.0).decode(message).values) == 0
+
+
+@given(gradients(), st.sampled_from([0.01, 0.3]))
+def test_top_k_sends_the_largest_entries(gradient, share):
+    codec = TopK(len(gradient), share, "float32")
+    update = codec.decode(codec.encode(gradient))
+    assert len(update.indices) == max(1, round(share * len(gradient)))
+    np.testing.assert_array_equal(update.values, gradient[update.indices])
+    left = np.delete(np.abs(gradient), update.indices)
+    assert left.max(initial=0) <= np.abs(update.values).min()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-9, 1e-5, 1.0, 1e9, 1e37])
+def test_float16_keeps_eleven_bits_at_any_scale(scale):
+    values = np.random.default_rng(1).uniform(0.001, 1, 1_000).astype(np.float32) * scale
+    for codec in (Half(1_000), TopK(1_000, 1.0, "float16")):
+        sent = dense(codec.decode(codec.encode(values)), 1_000)
+        np.testing.assert_allclose(sent, values, rtol=2**-11)
+
+
+def test_float32_is_exact():
+    info = np.finfo(np.float32)
+    values = np.array([info.max, -1, 1e-20, -info.tiny * 2], np.float32)
+    for part in (values, values[1:], values[3:], np.zeros(3, np.float32)):
+        codec = TopK(len(part), 1.0, "float32")
+        np.testing.assert_array_equal(dense(codec.decode(codec.encode(part)), len(part)), part)
+
+
+@given(gradients(), st.data())
+def test_a_message_cut_short_or_longer_is_refused(gradient, data):
+    for codec in codecs(len(gradient)):
+        message = codec.encode(gradient)
+        cut = data.draw(st.integers(0, len(message) - 1))
+        for wrong in (message[:cut], message + b"\0", message + b"\x80"):
+            with pytest.raises(ValueError):
+                codec.decode(wrong)
+
+
+@given(st.integers(1, 500), st.binary(max_size=100), st.one_of(st.none(), st.integers(0, 600)))
+def test_arbitrary_bytes_give_indices_within_the_size_or_a_value_error(size, content, count):
+    message = content if count is None else count.to_bytes(4, "big") + content
+    for codec in codecs(size):
+        try:
+            update = codec.decode(message)
+        except ValueError:
+            continue
+        if not isinstance(update.indices, slice):
+            assert (np.diff(update.indices) > 0).all()
+            assert ((update.indices >= 0) & (update.indices < size)).all()
+        assert np.ones(size)[update.indices].shape == update.values.shape
+
+
+def test_messages_say_what_is_wrong():
+    with pytest.raises(ValueError, match="7 of 5 entries"):
+        Threshold(5, 1.0).decode((7).to_bytes(4, "big") + bytes(9))
+    with pytest.raises(ValueError, match="3 bytes where 8 must be"):
+        Half(2).decode(b"abc")
+    last_of_16 = encode_indices(np.array([15]), 16)
+    assert rice_width(1, 16) == rice_width(1, 15)
+    with pytest.raises(ValueError, match="index 15 of 15"):
+        decode_indices(last_of_16, 1, 15)
+    with pytest.raises(ValueError, match="can be counted"):
+        Half(2**32)

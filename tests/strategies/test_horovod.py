@@ -1,0 +1,62 @@
+"""Cells that train with Horovod, by the real command, on nodes that it could get wrong."""
+
+import pipeline_job
+import pytest
+
+from make_horovod import make_horovod
+from nodewise.strategies import horovod_build
+from rank_cells import (
+    assert_a_killed_worker_is_named,
+    assert_sent_as_in_a_ring,
+    finish,
+    project_of,
+    start,
+)
+from traces import needs_emulated_nodes
+
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
+
+
+@pytest.fixture(scope="module")
+def without(tmp_path_factory):
+    """A copy of the project with its dataset in place, without Horovod."""
+    return project_of("horovod", tmp_path_factory.mktemp("horovod"))
+
+
+@pytest.fixture
+def project(without):
+    """The same with Horovod."""
+    make_horovod()
+    link = without / horovod_build.FOLDER
+    link.symlink_to(horovod_build.FOLDER.absolute())
+    yield without
+    link.unlink()
+
+
+def test_without_horovod_a_cell_is_refused_and_says_what_would_permit_it(without):
+    record = finish(without, "local", start(without, "horovod", "local"))
+    assert record.status == "refused"
+    assert record.failure.reason == (
+        "Horovod is not built; what would permit it: nodewise build-horovod --out results/horovod"
+    )
+    assert not (without / "logs").exists()  # no worker was started
+    assert "horovod" not in record.provenance.versions
+
+
+@pytest.mark.parametrize("nodes", ["local", pytest.param("emulated", marks=needs_emulated_nodes)])
+def test_it_trains_sends_what_a_ring_sends_and_tells_what_it_is(project, nodes):
+    record = finish(project, nodes, start(project, "horovod", nodes))
+    assert_sent_as_in_a_ring(record)
+    assert record.provenance.versions["horovod"] == "0.28.1+nodewise"
+
+
+@needs_emulated_nodes
+def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project):
+    assert_a_killed_worker_is_named(project, "horovod")
+
+
+def test_who_fails_of_itself_is_named_not_who_lost_it(tmp_path, run_job):
+    make_horovod()
+    cases = {"failed": pipeline_job.Case("horovod", 2, "wide", {}, fails=1)}
+    run_job(pipeline_job.main, tmp_path, cases)
+    assert (tmp_path / "failed/failure.txt").read_text() == "rank 1: ArithmeticError: of itself"

@@ -1,0 +1,93 @@
+"""Horovod's build: what is there is not built again, and what is missing is said in one line."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from nodewise.strategies import horovod_build
+
+
+def built(folder):
+    (folder / "site" / "horovod").mkdir(parents=True)
+    (folder / "manifest.json").write_text(json.dumps(horovod_build.wanted()))
+
+
+def test_what_is_built_is_not_built_again(tmp_path, monkeypatch):
+    built(tmp_path)
+    monkeypatch.setenv("PATH", "")  # nothing could be compiled
+    assert horovod_build.build(tmp_path) is None
+
+
+def test_without_a_compiler_the_manifest_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    reason = horovod_build.build(tmp_path)
+    assert reason is not None
+    assert "g++" in reason
+    assert "\n" not in reason
+    assert horovod_build.missing(tmp_path) == reason
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"tensorflow": "1.0"}', "\x00"])
+def test_another_manifest_is_no_horovod(tmp_path, text):
+    built(tmp_path)
+    (tmp_path / "manifest.json").write_text(text)
+    assert horovod_build.missing(tmp_path)
+
+
+def test_a_manifest_without_its_files_is_no_horovod(tmp_path):
+    (tmp_path / "manifest.json").write_text(json.dumps(horovod_build.wanted()))
+    assert horovod_build.missing(tmp_path)
+
+
+@pytest.mark.parametrize("name", horovod_build._CHANGES)
+def test_another_source_is_refused(tmp_path, name):
+    source = tmp_path / "source"
+    for file, (before, times, _) in horovod_build._CHANGES.items():
+        (source / file).parent.mkdir(parents=True, exist_ok=True)
+        (source / file).write_text(before * times)
+    (source / name).write_text("other")
+    with pytest.raises(horovod_build.UserError, match=name):
+        horovod_build._change(source)
+
+
+def test_without_room_nothing_is_begun(tmp_path, monkeypatch):
+    monkeypatch.setattr(horovod_build, "_ROOM_MB", 10**12)
+    assert f"MB of room in {tmp_path}" in horovod_build.build(tmp_path)
+    assert not (tmp_path / ".build").exists()
+
+
+OFFLINE = {"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": "", "PIP_EXTRA_INDEX_URL": ""}
+
+
+def test_without_a_network_the_manifest_says_so_and_the_log_tells_more(tmp_path, monkeypatch):
+    for name, value in (OFFLINE | {"PIP_NO_INDEX": "1"}).items():
+        monkeypatch.setenv(name, value)
+    log = tmp_path / "build.log"
+    reason = horovod_build.build(tmp_path)
+    assert reason == f"Horovod: fetching the build tools failed; see {log}"
+    assert horovod_build.missing(tmp_path) == reason
+    assert "setuptools" in log.read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "build.log", "manifest.json"}
+
+
+@pytest.mark.parametrize(("ending", "left"), [("terminate", set()), ("kill", {".build"})])
+def test_a_build_that_is_ended_leaves_nothing_running(tmp_path, ending, left):
+    with socket.create_server(("127.0.0.1", 0)) as index:  # that never answers
+        address = f"http://127.0.0.1:{index.getsockname()[1]}/"
+        command = [sys.executable, "-m", "nodewise", "build-horovod", "--out", tmp_path]
+        environment = os.environ | OFFLINE | {"PIP_INDEX_URL": address}
+        with subprocess.Popen(command, env=environment) as building:
+            index.settimeout(30)
+            pip, _ = index.accept()
+            getattr(building, ending)()
+        pip.settimeout(10)
+        while pip.recv(4096):  # until it is gone
+            pass
+        pip.close()
+    # what a killed one cannot clear away, the next one does
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "build.log"} | left
+    assert horovod_build.missing(tmp_path) == "Horovod is not built"

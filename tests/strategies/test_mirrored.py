@@ -1,0 +1,42 @@
+"""Devices of one process: what they have in common, and what each has of its own.
+
+That ten steps equal those of one process is tested with the other synchronous strategies.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+JOB = """
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import layers
+from nodewise.strategies import api, mirrored
+
+def build():
+    return keras.Sequential([keras.Input((4,)), layers.Dropout(0.5), layers.Dense(2)])
+
+def seeds():
+    (variable,) = api.seeds(trained.model)
+    return [copy.tolist() for copy in trained._on_each_device(variable)]
+
+trained = mirrored.Strategy(api.Job(0, 2, 8, 3, build, keras.optimizers.SGD))
+initial, (first, second) = trained.state(), seeds()
+assert second == [first[0] + 1, first[1]], (first, second)
+trained.step(tf.ones([8, 4]), tf.zeros([8], tf.int32))
+assert seeds() == [[seed, count + 1] for seed, count in (first, second)], seeds()
+trained.weights_sha256()  # of weights that differ it raises
+trained.restore(initial)
+assert seeds() == [first, second], seeds()
+trained.split_step(tf.ones([8, 4]), tf.zeros([8], tf.int32))
+copies = [api.seeds(copy.model)[0].numpy().tolist() for copy in trained._copies]
+assert copies == [[seed, count + 1] for seed, count in (first, second)], copies
+"""
+
+
+@pytest.mark.timeout(60)
+def test_each_device_drops_other_units_and_all_have_the_same_weights():
+    done = subprocess.run([sys.executable, "-c", JOB], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]

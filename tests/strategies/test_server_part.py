@@ -1,0 +1,83 @@
+"""The part of a model that a server has: updated as the whole would be, or refused."""
+
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from nodewise.core.errors import RefusedError
+from nodewise.strategies import api
+from nodewise.strategies.api import Job
+from nodewise.strategies.server_part import Part
+
+
+def job(**dense) -> Job:
+    def build() -> keras.Model:
+        return keras.Sequential([keras.Input((4,)), layers.Dense(3, **dense)])
+
+    return Job(0, 1, 8, 1, build, lambda: keras.optimizers.SGD(0.5))
+
+
+def test_a_factor_is_no_reason_to_trace_the_update_again():
+    part = Part(job(), 0, 1)
+    before = part.weights.copy()
+    gradient = np.ones_like(before)
+    for factor in (1.0, 0.5, 0.25):
+        part.apply(gradient, factor)
+    np.testing.assert_allclose(part.weights, before - 0.5 * 1.75, rtol=1e-6)
+    assert part._update.experimental_get_tracing_count() == 1
+
+
+def test_a_constraint_is_kept_where_a_variable_is_whole_and_refused_where_it_is_cut():
+    held = job(kernel_constraint=keras.constraints.MaxNorm(0.1))
+    part = Part(held, 0, 1)
+    part.apply(np.ones_like(part.weights), 1.0)
+    assert np.linalg.norm(part.weights[:12].reshape(4, 3), axis=0).max() <= 0.1 + 1e-6
+    with pytest.raises(RefusedError, match="kernel has a constraint, which needs all of it"):
+        Part(held, 0, 2)
+
+
+class Layerwise(keras.optimizers.SGD):
+    """May scale a variable's gradient by its norm, as LARS does."""
+
+
+LAYERWISE = ("Layerwise", "Lamb", "Adafactor", "Muon", "MultiOptimizer")
+IN_STAGES = ("Lamb", "Adafactor", "Muon")  # a stage has whole variables
+
+
+def optimizer_of(name: str) -> keras.optimizers.Optimizer:
+    if name == "MultiOptimizer":
+        return keras.optimizers.MultiOptimizer(keras.optimizers.OptimizerMap(Layerwise()))
+    return Layerwise() if name == "Layerwise" else getattr(keras.optimizers, name)()
+
+
+@pytest.mark.parametrize("name", LAYERWISE)
+def test_an_optimizer_that_may_look_at_more_than_each_weight_gets_no_parts(name):
+    asked = replace(job(), optimizer=lambda: optimizer_of(name))
+    with pytest.raises(RefusedError, match="not known to treat each weight for itself"):
+        api.optimizer_of_parts(asked)
+    if name in IN_STAGES:
+        assert type(api.optimizer_of_stage(asked)) is type(optimizer_of(name))
+    else:
+        with pytest.raises(RefusedError, match="not known to treat each variable for itself"):
+            api.optimizer_of_stage(asked)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("SGD", "RMSprop", "Lion", "Ftrl", "Adam", "AdamW", "ScheduleFreeAdamW"),
+        *("Nadam", "Adamax", "Adagrad", "Adadelta"),
+    ],
+)
+def test_an_optimizer_of_each_weight_trains_a_part_as_it_trains_the_whole(name):
+    asked = replace(job(), optimizer=lambda: optimizer_of(name))
+    parts = [Part(asked, 0, 1), *(Part(asked, number, 2) for number in range(2))]
+    gradient = np.linspace(-1, 2, parts[0].weights.size, dtype=np.float32)
+    for part, own in zip(parts, [gradient, *np.array_split(gradient, 2)], strict=True):
+        for _ in range(3):
+            part.apply(own, 1.0)
+    whole, *halves = (part.weights for part in parts)
+    np.testing.assert_allclose(np.concatenate(halves), whole, rtol=1e-5, atol=1e-7)

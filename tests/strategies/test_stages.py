@@ -1,0 +1,154 @@
+"""Stages, one after the other, compute what the model computes; what cannot be cut is refused."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import layers
+
+from nodewise.core.errors import RefusedError
+from nodewise.models import registry
+from nodewise.models.describe import layers_of
+from nodewise.strategies.dense_pairs import pairs
+from nodewise.strategies.stages import cut
+
+
+def chain(stages, x, **how):
+    for stage in stages:
+        x = stage(x, **how)
+    return x
+
+
+def examples_of(model, count=3):
+    random = np.random.default_rng(5)
+    return tf.cast(random.integers(0, 9, (count, *model.input_shape[1:])), model.inputs[0].dtype)
+
+
+def small_bert():
+    bert = registry.load("bert_base")
+    return bert.bert(bert.Sizes(vocabulary=12, depth=2, width=8, heads=2, inner=16), tokens=6)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize(
+    "build",
+    [*(registry.load(n).build for n in ("fashion_cnn", "cifar10_cnn", "resnet50")), small_bert],
+    ids=["fashion_cnn", "cifar10_cnn", "resnet50", "bert"],
+)
+def test_stages_compute_what_the_model_computes(build, count):
+    model = build()
+    stages, x = cut(model, count), examples_of(model)
+    assert len(stages) == count
+    np.testing.assert_allclose(chain(stages, x, training=False), model(x, training=False), 1e-5)
+    ours = [id(one) for stage in stages for one in stage.trainable_variables]
+    assert sorted(ours) == sorted(id(one) for one in model.trainable_variables)
+
+
+def test_an_activation_of_the_user_s_own_is_not_taken_to_work_unit_by_unit():
+    def own(x):
+        return x - keras.ops.mean(x, axis=-1, keepdims=True)
+
+    pair = [keras.Input((4,)), layers.Dense(4, activation=own), layers.Dense(3)]
+    with pytest.raises(RefusedError, match="no two dense layers in a row that could be split"):
+        pairs(keras.Sequential(pair))
+
+
+@pytest.mark.parametrize("name", registry.registry())
+def test_the_registry_knows_what_can_be_cut_and_split(name):
+    model, entry = registry.load(name).build(), registry.registry()[name]
+    assert len(cut(model, entry.stages)) == entry.stages
+    with pytest.raises(RefusedError, match=f"can be cut into {entry.stages} stages at most"):
+        cut(model, entry.stages + 1)
+    if entry.dense_pairs:
+        assert len(pairs(model)) == entry.dense_pairs
+    else:
+        with pytest.raises(RefusedError):
+            pairs(model)
+
+
+def test_stages_take_about_the_same_number_of_operations():
+    stages = cut(registry.load("resnet50").build(), 4)
+    operations = [sum(one.training_flops for one in layers_of(stage, "")) for stage in stages]
+    assert max(operations) < 1.3 * np.mean(operations)
+
+
+def test_a_cut_lies_between_residual_blocks_of_a_model_inside():
+    x = block = keras.Input((6,))
+    for _ in range(2):
+        block = layers.Add()([block, layers.Dense(6)(layers.Dense(6)(block))])
+    backbone = keras.Model(x, block, name="backbone")
+    model = keras.Sequential([keras.Input((6,)), backbone, layers.Dense(2)])
+    assert [len(stage.trainable_variables) for stage in cut(model, 3)] == [4, 4, 2]
+    with pytest.raises(RefusedError, match=r"can be cut into 3 stages at most.* not into 4"):
+        cut(model, 4)
+
+
+def test_a_skip_over_everything_leaves_nothing_to_cut():
+    x = keras.Input((4,))
+    model = keras.Model(x, layers.Dense(2)(layers.Concatenate()([x, layers.Dense(3)(x)])))
+    assert len(cut(model, 2)) == 2  # behind the skip
+    with pytest.raises(RefusedError, match="2 stages at most"):
+        cut(model, 3)
+
+
+def test_no_cut_where_a_mask_goes_along():
+    """The padding of token ids: a stage that saw only the embedded ones would attend to it, too."""
+    x = keras.Input((5,), dtype="int32")
+    embedded = layers.Embedding(9, 4, mask_zero=True)(x)
+    attended = layers.MultiHeadAttention(1, 4)(embedded, embedded)
+    model = keras.Model(x, layers.Dense(2)(attended[:, 0]))
+    ids = tf.constant([[3, 4, 0, 0, 0], [1, 0, 0, 0, 0]])
+    stages = cut(model, 2)
+    np.testing.assert_allclose(chain(stages, ids), model(ids), 1e-6)
+    with pytest.raises(RefusedError, match="2 stages at most"):
+        cut(model, 3)
+
+
+def test_a_model_inside_that_is_called_in_a_way_of_its_own_stays_whole():
+    inside = keras.Sequential([keras.Input((3,)), layers.BatchNormalization(), layers.Dense(3)])
+    x = keras.Input((3,))
+    model = keras.Model(x, layers.Dense(2)(inside(x, training=False)))
+    given = examples_of(model)
+    stages = cut(model, 2)
+    np.testing.assert_allclose(chain(stages, given, training=True), model(given, training=True))
+    with pytest.raises(RefusedError, match="2 stages at most"):
+        cut(model, 3)
+
+
+class Doubled(layers.Layer):
+    def call(self, x):
+        return 2 * x
+
+
+class Wrapped(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = layers.Dense(5)
+
+    def call(self, x):
+        return self.dense(x)
+
+
+@pytest.mark.parametrize("unknown", [Doubled, Wrapped])
+def test_layers_whose_operations_nobody_counts_are_balanced_by_weights(unknown):
+    model = keras.Sequential(
+        [keras.Input((5,)), layers.Dense(5), unknown(), layers.Dense(5), layers.Dense(5)]
+    )
+    given = examples_of(model)
+    stages = cut(model, 2)
+    sizes = [stage.count_params() for stage in stages]
+    assert max(sizes) <= 60
+    np.testing.assert_allclose(chain(stages, given), model(given), 1e-6)
+
+
+def test_a_model_that_is_no_graph_is_refused():
+    with pytest.raises(RefusedError, match="no graph of layers"):
+        cut(Wrapped(), 2)
+
+
+def test_weights_used_twice_are_not_trained_in_two_places():
+    twice = layers.Dense(4)
+    x = keras.Input((4,))
+    model = keras.Model(x, twice(layers.Dense(4)(twice(x))))
+    with pytest.raises(RefusedError, match="share weights"):
+        cut(model, 3)

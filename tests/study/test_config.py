@@ -1,0 +1,480 @@
+"""A configuration is checked before any job starts; a mistake is one line that says what to do."""
+
+import copy
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from nodewise.core.errors import UserError
+from nodewise.study.config import Config, read_config
+
+ALL = sorted(path.stem for path in Path("config").glob("*.yaml"))
+GOOD = {
+    "name": "tiny",
+    "title": "A tiny study",
+    "experiments": {
+        "steps": {
+            "title": "Steps",
+            "study": "ntua",
+            "models": ["fashion_cnn", "fashion_mlp"],
+            "strategies": {
+                "single": {"nodes": [1]},
+                "multi_worker_mirrored": {"nodes": [2, 3]},
+            },
+            "batches": [32, 64],
+            "repeats": 2,
+            "extent": {"steps": 10},
+        }
+    },
+}
+
+
+def read(tmp_path, tree):
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump(tree, sort_keys=False))
+    return read_config(path)
+
+
+def changed(where: str, value: object):
+    tree = copy.deepcopy(GOOD)
+    *parents, last = where.split(".")
+    at = tree
+    for key in parents:
+        at = at[key]
+    at[last] = value
+    return tree
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_configurations_of_the_project_are_sound(name):
+    config = read_config(Path("config") / f"{name}.yaml")
+    assert config.name == name
+    ids = [cell.id for cell in config.cells()]
+    assert len(ids) == len(set(ids))
+    assert bool(ids) != bool(config.records)
+
+
+def test_every_product_of_the_axes_is_a_cell(tmp_path):
+    cells = read(tmp_path, GOOD).cells()
+    axes = {(c.model, c.strategy, c.batch, c.nodes, c.repeat) for c in cells}
+    assert len(cells) == len(axes) == 2 * 3 * 2 * 2
+    assert ("fashion_mlp", "multi_worker_mirrored", 64, 3, 1) in axes
+    assert not any(c.strategy == "single" and c.nodes > 1 for c in cells)
+
+
+def test_an_experiment_may_have_a_cluster_of_its_own(tmp_path):
+    slow = {"kind": "emulated", "slow_node": {"rank": 2, "cpu": 0.1}}
+    tree = changed("experiments.steps.cluster", slow)
+    tree["experiments"]["other"] = GOOD["experiments"]["steps"]
+    labels = {cell.experiment: cell.cluster.label for cell in read(tmp_path, tree).cells()}
+    assert labels == {
+        "steps": "0.2 core (node 2: 0.1 core), 100 Mbit/s",
+        "other": "0.2 core, 100 Mbit/s",
+    }
+
+
+def test_a_node_that_preprocesses_is_not_the_slow_one(tmp_path):
+    tree = changed(
+        "experiments.steps.cluster", {"kind": "emulated", "slow_node": {"rank": 3, "cpu": 0.1}}
+    )
+    tree["experiments"]["steps"] |= {"input": "service", "preprocessing_nodes": 2}
+    with pytest.raises(UserError, match=r"slow_node\.rank: must be less than 3, the most nodes"):
+        read(tmp_path, tree)
+
+
+def test_own_models_are_trained_like_the_others(tmp_path):
+    own = {
+        "mine": {"build": "mine.nets:build", "dataset": "mnist"},
+        "other": {"build": "nets/other.py:make", "dataset": "mine.data:load"},
+        "third": {"build": "nets/third.py:make", "dataset": "mine.data:load"},
+    }
+    cells = read(tmp_path, changed("experiments.steps.own_models", own)).cells()
+    found = {cell.model: (cell.dataset, cell.build, cell.load) for cell in cells}
+    assert found["fashion_mlp"] == ("fashion_mnist", None, None)
+    assert found["mine"] == ("mnist", "mine.nets:build", None)
+    (dataset, build, load) = found["other"]
+    assert (build, load) == ("nets/other.py:make", "mine.data:load")
+    assert dataset.startswith("own_mine_data_load_")
+    assert found["third"][0] == dataset
+
+
+def test_nodes_that_preprocess_come_on_top(tmp_path):
+    tree = changed("experiments.steps.input", "service")
+    tree["experiments"]["steps"]["preprocessing_nodes"] = 2
+    cells = read(tmp_path, tree).cells()
+    assert {cell.places - cell.nodes for cell in cells} == {2}
+
+
+def test_repeats_interleave_over_nodes(tmp_path):
+    cells = read(tmp_path, GOOD).cells()
+    assert [cell.repeat for cell in cells] == sorted(cell.repeat for cell in cells)
+    nodes = [cell.nodes for cell in cells if cell.repeat == 0]
+    assert nodes not in (sorted(nodes), sorted(nodes, reverse=True))
+    assert cells == read(tmp_path, GOOD).cells()
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "said"),
+    [
+        ("sed", 1, "sed: unknown key; allowed here: cell_time_limit_s, changes, cluster, data"),
+        ("experiments.steps.batchs", [1], "experiments.steps.batchs: unknown key; allowed here"),
+        ("experiments.steps.extent.step", 1, "extent.step: unknown key; allowed here: epochs"),
+        ("experiments.steps.batches", [0], "batches[0]: 0 is not allowed, must be at least 1"),
+        (
+            "experiments.steps.batches",
+            ["64"],
+            "batches[0]: '64' is not allowed, must be a",
+        ),
+        (
+            "experiments.steps.batches",
+            [True],
+            "batches[0]: true is not allowed, must be a",
+        ),
+        ("experiments.steps.batches", [64, 64], "batches: 64 is there twice"),
+        ("experiments.steps.batches", [], "batches: must have at least one"),
+        ("experiments.steps.models", ["vgg"], "'vgg'; allowed: bert_base, cifar10_cnn"),
+        ("experiments.steps.strategies", {"magic": {"nodes": [1]}}, "'magic'; allowed: "),
+        ("experiments.steps.strategies.single.nodes", [2], "single.nodes: allowed for this"),
+        (
+            "experiments.steps.strategies.single.options",
+            {"x": 1},
+            "single.options.x: unknown; allowed: none",
+        ),
+        (
+            "experiments.steps.strategies.single.nodes",
+            1,
+            "nodes: 1 is not allowed, must be a list, such as [1, 2]",
+        ),
+        ("experiments.steps.input", "whole", "must be 'sharded', 'unsharded' or 'service'"),
+        ("experiments.steps.study", "other", "study: 'other' is not allowed, must be 'ntua', "),
+        ("experiments.steps.extent", {"steps": 5, "epochs": 1}, "extent: give either steps or"),
+        ("experiments.steps.repeats", 0, "repeats: 0 is not allowed, must be at least 1"),
+        ("experiments.Steps One", {}, "experiments.Steps One: "),
+        ("experiments", {}, "experiments: must have at least one"),
+        (
+            "data",
+            {"source": "web"},
+            "source: 'web' is not allowed, must be 'any' or 'official'",
+        ),
+        ("cluster", {"kind": "moon"}, "cluster: kind must be 'local', 'emulated', not 'moon'"),
+        (
+            "cluster",
+            {"kind": "emulated", "nodes": 1},
+            "cluster.emulated.nodes: unknown key; allowed",
+        ),
+        (
+            "cluster",
+            {"kind": "emulated", "node": {"cpu": 2}},
+            "cluster.emulated.node.cpu: 2 is not",
+        ),
+        (
+            "experiments.steps.cluster",
+            {"kind": "emulated", "slow_node": {"cpu": 0.1, "rnk": 1}},
+            "steps.cluster.emulated.slow_node.rnk: unknown key; allowed here: cpu, rank",
+        ),
+        (
+            "experiments.steps.cluster",
+            {"kind": "emulated", "slow_node": {"cpu": 0.1, "rank": 3}},
+            "cluster.slow_node.rank: must be less than 3, the most nodes",
+        ),
+        (
+            "cluster",
+            {"kind": "emulated", "slow_node": {"cpu": 0.1, "rank": 3}},
+            "experiments.steps.cluster.slow_node.rank: must be less than 3, the most nodes",
+        ),
+        (
+            "cluster",
+            {"kind": "emulated", "slow_node": {"cpu": 0.4}},
+            "slow_node.cpu: must be less than 0.2, the others' cpu",
+        ),
+        ("experiments.steps.input", "all", "must be 'sharded', 'unsharded' or 'service'"),
+        ("experiments.steps.input", "service", "steps.preprocessing_nodes: 1 or more with input"),
+        ("experiments.steps.preprocessing_nodes", 1, "steps.preprocessing_nodes: 1 or more with"),
+        ("experiments.steps.models", [], "models: name at least one, or give own_models"),
+        (
+            "experiments.steps.own_models",
+            {"fashion_mlp": {"build": "a:b", "dataset": "mnist"}},
+            "own_models: 'fashion_mlp' is a model of this project; rename yours",
+        ),
+        (
+            "experiments.steps.own_models",
+            {"mine": {"build": "a:b", "dataset": "MNIST 1"}},
+            "own_models.mine.dataset: 'MNIST 1' is not allowed, must be a dataset's name, path/",
+        ),
+        (
+            "experiments.steps.own_models",
+            {"mine": {"build": "../a.py", "dataset": "mnist"}},
+            "own_models.mine.build: must be path/file.py:function or package.module:function",
+        ),
+        (
+            "experiments.steps.strategies",
+            {"cut": {"strategy": "model_parallel", "nodes": [2, 6]}},
+            "steps.strategies.cut.nodes: at most 5 for fashion_mlp, which can be cut into 5 stages"
+            "; not 6",
+        ),
+        (
+            "experiments.steps.strategies",
+            {"hybrid": {"nodes": [8, 12], "options": {"groups": 2}}},
+            "strategies.hybrid.nodes: at most 10 for fashion_mlp, which can be cut into 5 stages; "
+            "not 12",
+        ),
+        (
+            "experiments.steps.strategies",
+            {"model_parallel": {"nodes": [4, 2], "options": {"micro_batches": 65}}},
+            "strategies.model_parallel.options.micro_batches: at most 64, what a pipeline has of a "
+            "step with batch 32 on 2 nodes; not 65",
+        ),
+        (
+            "experiments.steps.strategies",
+            {"hybrid": {"nodes": [4], "options": {"groups": 4, "micro_batches": 33}}},
+            "strategies.hybrid.options.micro_batches: at most 32, what a pipeline has of a step "
+            "with batch 32 on 4 nodes; not 33",
+        ),
+        (
+            "experiments.steps.strategies",
+            {
+                "rarely": {
+                    "strategy": "parameter_averaging",
+                    "nodes": [2],
+                    "options": {"period": 11},
+                }
+            },
+            "strategies.rarely.options.period: at most 10, the timed steps; not 11",
+        ),
+        (
+            "experiments.steps.strategies",
+            {"parameter_averaging": {"nodes": [2], "options": {"period": "epoch"}}},
+            "parameter_averaging.options.period: epoch only where epochs are timed, not steps",
+        ),
+        (
+            "experiments.steps.strategies",
+            {"compressed_sgd": {"nodes": [2], "options": {"warmup_steps": 10}}},
+            "options.warmup_steps: less than 10, the timed steps; not 10",
+        ),
+        ("name", "../up", "name: '../up' is not allowed, must be small letters, digits and _"),
+        ("title", "two\nlines", "title: U+000A is not allowed, must be one line of printable text"),
+        ("title", "a\u202eb", "title: U+202E is not allowed, must be one line of printable text"),
+        ("title", "a\u2067b", "title: U+2067 is not allowed, must be one line of printable text"),
+        ("title", "  ", "title: U+0020 is not allowed, must be one line of printable text"),
+        ("experiments.steps.title", "\x1b[31mred", "steps.title: U+001B is not allowed"),
+        ("name", "a\n", "name: 'a\\n' is not allowed, must be small letters, digits and _"),
+        ("cell_time_limit_s", "1:30", "cell_time_limit_s: '1:30' is not allowed, must be a number"),
+        ("cell_time_limit_s", float("nan"), "cell_time_limit_s: nan is not allowed, must be "),
+        ("cell_time_limit_s", float("inf"), "inf is not allowed, must be at most 86,400"),
+        ("seed", 10**30, "seed: 1000000000000000000000000000000 is not allowed, must be less than"),
+        (
+            "experiments.steps.strategies.single.options",
+            {"x": [1]},
+            "single.options.x: [1] is not allowed, must be true, false, a number or text",
+        ),
+        (
+            "experiments.steps.strategies.single.options",
+            {"x": float("nan")},
+            "single.options.x: nan is not allowed, must be true, false, a number or text",
+        ),
+        (
+            "experiments.steps.batches",
+            list(range(1, 2_001)),
+            "experiments.steps: 24,000 cells are not allowed, a study has at most 20,000",
+        ),
+        ("experiments.steps.batches", [64] * 3_000, "steps: 36,000 cells are not allowed"),
+        (
+            "experiments.steps.strategies",
+            {"mpi": {"strategy": "horovod", "nodes": [2]}},
+            "strategies.mpi: is the name of another strategy than horovod",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_key(tmp_path, where, value, said):
+    with pytest.raises(UserError) as raised:
+        read(tmp_path, changed(where, value))
+    line = str(raised.value)
+    assert said in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: [", "line 1: cannot be read as YAML"),
+        ("name: a\nname: b\n", "line 2: cannot be read as YAML (the key 'name' is there twice)"),
+        ("- a\n", "the file: ['a'] is not allowed, must be keys and values"),
+        ("", "the file: null is not allowed, must be keys and values"),
+        ("name: !!python/object/apply:os.system ['true']\n", "cannot be read as YAML"),
+        ("? [a]\n: b\n", "line 1: cannot be read as YAML"),
+    ],
+)
+def test_what_is_not_a_configuration_is_said(tmp_path, text, said):
+    path = tmp_path / "study.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError) as raised:
+        read_config(path)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_yaml_1_1_took_for_a_number_or_a_truth_is_refused(tmp_path):
+    path = tmp_path / "study.yaml"
+    for value, said in (
+        ("cell_time_limit_s: 1:30", "cell_time_limit_s: '1:30' is not allowed, must be a number"),
+        ("seed: 010", "seed: '010' is not allowed, must be a whole number"),
+    ):
+        path.write_text(f"{value}\n{yaml.safe_dump(GOOD)}")
+        with pytest.raises(UserError) as raised:
+            read_config(path)
+        assert str(raised.value) == f"{path}: {said}"
+
+
+def test_the_cells_of_all_experiments_together_are_limited(tmp_path):
+    grid = GOOD["experiments"]["steps"] | {"batches": list(range(1, 901))}
+    with pytest.raises(UserError, match="the file: 21,600 cells are not allowed, a study has at"):
+        read(tmp_path, GOOD | {"experiments": {"one": grid, "two": grid}})
+
+
+def test_a_grid_is_counted_before_it_is_built(tmp_path):
+    """Half a million options to check and 10 million cells: too many to do, quick to count."""
+    grid = GOOD["experiments"]["steps"] | {
+        "batches": list(range(1, 8_000)),
+        "strategies": {"multi_worker_mirrored": {"nodes": list(range(2, 65))}},
+        "repeats": 10,
+    }
+    began = time.process_time()
+    with pytest.raises(ValueError, match="10,078,740 cells are not allowed"):
+        Config.model_validate(GOOD | {"experiments": {"one": grid}})
+    assert time.process_time() - began < 1
+
+
+def test_what_a_mapping_takes_over_is_no_key_that_is_there_twice(tmp_path):
+    path = tmp_path / "study.yaml"
+    tree = yaml.safe_dump(GOOD["experiments"]["steps"]["extent"] | {"steps": 7})
+    path.write_text(
+        f"base: &base\n  {tree.replace(chr(10), chr(10) + '  ')}\nother: {{<<: *base}}\n"
+    )
+    with pytest.raises(UserError, match="base: unknown key"):  # read whole, then told apart
+        read_config(path)
+
+
+RECORDS = {"name": "tiny", "title": "Measured before", "records": ["data/records/here/one"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"experiments": GOOD["experiments"]}, "give either experiments or records, and not both"),
+        ({"records": []}, "records: must have at least one"),
+        ({"records": ["../elsewhere"]}, "records[0]: must be a folder inside the project"),
+        ({"records": ["/elsewhere"]}, "records[0]: must be a folder inside the project"),
+        ({"records": ["a", "a"]}, "records: a is there twice"),
+        ({"seed": 2}, "seed: nothing is measured here; leave it out"),
+        ({"cluster": {"kind": "local"}}, "cluster: nothing is measured here; leave it out"),
+    ],
+)
+def test_records_of_earlier_studies_leave_nothing_to_measure(tmp_path, changes, said):
+    assert read(tmp_path, RECORDS).cells() == []
+    with pytest.raises(UserError) as raised:
+        read(tmp_path, RECORDS | changes)
+    assert said in str(raised.value)
+
+
+def test_two_runs_to_compare_are_folders_inside_the_project_with_records(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runs = {"old": "data/records/here/one", "new": "data/records/here/two"}
+    study = read(tmp_path, RECORDS | {"changes": runs})
+    name = "steps/mlp/single/batch~8/nodes~1/repeat~0.json"
+    files = [tmp_path / folder / name for folder in runs.values()]
+    files[0].parent.mkdir(parents=True)
+    files[0].touch()
+    with pytest.raises(UserError, match=r"^data/records/here/two: holds no record of a cell"):
+        study.changes_files()
+    files[1].parent.mkdir(parents=True)
+    files[1].touch()
+    assert [tmp_path / file for file in study.changes_files()] == files
+    with pytest.raises(UserError, match=r"changes\.new: must be a folder inside the project"):
+        read(tmp_path, RECORDS | {"changes": runs | {"new": "../elsewhere"}})
+    assert read(tmp_path, RECORDS).changes_files() == []
+
+
+def test_a_study_needs_something_to_show(tmp_path):
+    with pytest.raises(UserError, match="give either experiments or records, and not both"):
+        read(tmp_path, {"name": "tiny", "title": "Nothing"})
+
+
+def test_the_records_of_a_study_are_those_of_its_cells_or_all_that_lie_in_its_folders(
+    tmp_path, monkeypatch
+):
+    study = read(tmp_path, GOOD)
+    cells = [f"{cell.id}.json" for cell in study.cells()]
+    assert study.record_files(Path("made")) == [Path("made", name) for name in cells]
+    assert study.calibration_files() == []
+    published = read(tmp_path, RECORDS)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="data/records/here/one: holds no record of a cell"):
+        published.record_files(Path("made"))
+    folder = Path("data/records/here/one")
+    for name in (*cells, "calibration.json"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    assert published.record_files(Path("made")) == sorted(folder / name for name in cells)
+    assert published.calibration_files() == [folder / "calibration.json"]
+
+
+def test_a_missing_file_is_said(tmp_path):
+    with pytest.raises(UserError, match="cannot be read"):
+        read_config(tmp_path / "none.yaml")
+
+
+def test_a_strategy_that_cuts_no_batch_is_fed_whole_ones(tmp_path):
+    tree = copy.deepcopy(GOOD)
+    tree["experiments"]["steps"]["strategies"] = {"mirrored": {"nodes": [1, 3]}}
+    cells = read(tmp_path, tree).cells()
+    assert {cell.input for cell in cells} == {"whole"}
+    assert {(cell.workers, cell.places) for cell in cells} == {(1, 1)}
+    tree["experiments"]["steps"]["input"] = "unsharded"
+    with pytest.raises(UserError, match="input: must be sharded for mirrored"):
+        read(tmp_path, tree)
+
+
+def test_dense_layers_are_split_of_models_that_have_them(tmp_path):
+    tree = changed("experiments.steps.strategies", {"tensor_parallel": {"nodes": [1, 2]}})
+    assert len(read(tmp_path, tree).cells()) == 16
+    tree["experiments"]["steps"]["models"] = ["fashion_mlp", "resnet50"]
+    with pytest.raises(UserError) as raised:
+        read(tmp_path, tree)
+    line = str(raised.value)
+    assert "strategies.tensor_parallel.model: resnet50 has no two dense layers in a row" in line
+    allowed = line.partition("allowed: ")[2].split(", ")
+    assert "fashion_mlp" in allowed
+    assert "resnet50" not in allowed
+
+
+def test_what_comes_with_the_last_of_the_steps_or_once_an_epoch_is_timed(tmp_path):
+    averaging = {"parameter_averaging": {"nodes": [2], "options": {"period": 10}}}
+    compressed = {"compressed_sgd": {"nodes": [2], "options": {"warmup_steps": 9}}}
+    assert read(tmp_path, changed("experiments.steps.strategies", averaging | compressed)).cells()
+    averaging["parameter_averaging"]["options"]["period"] = "epoch"
+    epochs = changed("experiments.steps.strategies", averaging)
+    epochs["experiments"]["steps"]["extent"] = {"epochs": 1}
+    assert read(tmp_path, epochs).cells()
+
+
+def test_what_is_not_known_of_an_own_model_is_left_to_its_workers(tmp_path):
+    experiment = GOOD["experiments"]["steps"] | {
+        "models": [],
+        "own_models": {"mine": {"build": "mine.nets:build", "dataset": "mnist"}},
+        "strategies": {"model_parallel": {"nodes": [8]}, "tensor_parallel": {"nodes": [2]}},
+    }
+    tree = GOOD | {"experiments": {"steps": experiment}}
+    assert len(read(tmp_path, tree).cells()) == 8
+    experiment["strategies"]["model_parallel"]["options"] = {"micro_batches": 257}
+    with pytest.raises(UserError, match="micro_batches: at most 256,"):
+        read(tmp_path, tree)
+
+
+@pytest.mark.parametrize("where", ["cluster", "experiments.steps.cluster"])
+def test_devices_of_one_process_have_no_slow_node(tmp_path, where):
+    tree = changed(where, {"kind": "emulated", "slow_node": {"cpu": 0.1}})
+    tree["experiments"]["steps"]["strategies"] = {"devices": {"strategy": "mirrored", "nodes": [2]}}
+    with pytest.raises(UserError, match=r"steps\.cluster\.slow_node: devices is one process"):
+        read(tmp_path, tree)

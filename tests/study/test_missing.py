@@ -1,0 +1,154 @@
+"""What has no result is said with its reason, and tried again only when that is asked for."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import make_records as make
+from nodewise.cli import app
+from nodewise.core.errors import UserError
+from nodewise.study import missing
+from nodewise.study.config import Config, read_config
+from nodewise.study.declared import check_declared
+from nodewise.study.estimate import Machine, plan, report
+
+STUDY = {
+    "name": "tiny",
+    "title": "A tiny study",
+    "experiments": {
+        "steps": {
+            "title": "Steps",
+            "study": "ntua",
+            "models": ["fashion_cnn"],
+            "strategies": {"single": {"nodes": [1]}, "mpi": {"nodes": [1, 2]}},
+            "batches": [64],
+            "cluster": {"kind": "local"},
+            "extent": {"steps": 8},
+        }
+    },
+}
+
+
+def study(**changes):
+    steps = STUDY["experiments"]["steps"] | changes
+    return Config.model_validate(STUDY | {"experiments": {"steps": steps}})
+
+
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    """A folder with records of the study: one ended well, two did not."""
+    first, *others = study().cells()  # reads the project's registry, once
+    monkeypatch.chdir(tmp_path)
+    records = [
+        make.record(first),
+        *(make.failed(one, "no room", status="refused") for one in others),
+    ]
+    folder = tmp_path / "results" / "tiny" / "records"
+    make.write(records, folder)
+    (tmp_path / "tiny.yaml").write_text(json.dumps(STUDY))
+    return folder
+
+
+def test_a_study_and_its_records_can_be_checked_by_hand(tmp_path):
+    config = tmp_path / "tiny.yaml"
+    config.write_text(json.dumps(STUDY))
+    checked = CliRunner().invoke(app, ["check-config", str(config)])
+    assert checked.exit_code == 0, checked.exception
+    assert checked.stdout == f"{config}: 3 cells in 1 experiment\n"
+    files = make.write([make.record(study().cells()[0])], tmp_path)
+    checked = CliRunner().invoke(app, ["check-record", *map(str, files)])
+    assert checked.exit_code == 0, checked.exception
+    assert checked.stdout.endswith(": ok\n")
+
+
+def test_a_check_by_hand_says_what_is_wrong(tmp_path):
+    config, broken = tmp_path / "tiny.yaml", tmp_path / "broken.json"
+    config.write_text(json.dumps(STUDY | {"nam": "x"}))
+    checked = CliRunner().invoke(app, ["check-config", str(config)])
+    assert str(checked.exception).startswith(f"{config}: nam: unknown key")
+    broken.write_text("{}")
+    checked = CliRunner().invoke(app, ["check-record", str(broken)])
+    assert isinstance(checked.exception, UserError)
+    assert str(checked.exception).startswith(str(broken))
+
+
+def test_gaps_are_told_by_reason_and_stay_until_they_are_forgotten(measured):
+    told = CliRunner().invoke(app, ["gaps", "--config", "tiny.yaml"]).stdout
+    assert "2 cells, such as results/tiny/records/steps" in told
+    assert "refused: no room" in told
+    assert "nodewise gaps --config tiny.yaml --forget" in told
+    assert len(list(measured.rglob("*.json"))) == 3
+    CliRunner().invoke(app, ["gaps", "--config", "tiny.yaml", "--forget"])
+    assert len(list(measured.rglob("*.json"))) == 1
+    assert CliRunner().invoke(app, ["gaps", "--config", "tiny.yaml"]).stdout == ""
+
+
+def test_a_build_of_horovod_that_was_in_vain_is_a_gap_of_studies_that_train_with_it(measured):
+    missing.HOROVOD.parent.mkdir(parents=True)
+    missing.HOROVOD.write_text('{"missing": "there is no compiler"}')
+    with_it = study(strategies={"horovod": {"nodes": [2]}})
+    assert missing.gaps(with_it, measured) == {
+        "Horovod was not built: there is no compiler": [missing.HOROVOD]
+    }
+    assert not any("Horovod" in reason for reason in missing.gaps(study(), measured))
+
+
+def test_a_calibration_that_cannot_be_read_is_one_that_is_still_to_be_made(measured):
+    """As a record of another version is; the run that makes it ends by looking for gaps."""
+    before = missing.gaps(study(), measured)
+    file = measured.parent / missing.CALIBRATION
+    file.parent.mkdir()
+    file.write_text('{"schema_version": 0}')
+    assert missing.gaps(study(), measured) == before
+
+
+def test_a_plan_counts_what_failed_and_what_was_declared_otherwise_apart(measured, monkeypatch):
+    monkeypatch.undo()  # the plan reads the project's own registries
+    machine = Machine(reference_s=0.006, cores=2)
+    planned = plan(study(), measured, machine)
+    assert sum(one.done for one in planned) == 1
+    said = report(study(), planned, machine)
+    assert "nodewise gaps --forget" in said
+    assert " 3      1      2 " in said
+    longer = study(extent={"steps": 800})
+    assert not any(one.record for one in plan(longer, measured, machine))
+    patient = longer.model_copy(update={"cell_time_limit_s": 7.0})
+    assert all(one.record is None for one in plan(patient, measured, machine))
+    patient = study().model_copy(update={"cell_time_limit_s": 7.0})
+    assert all(one.record for one in plan(patient, measured, machine))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"batches": [40_000]},
+            "a step of 2 nodes takes 80,000 examples; fashion_mnist has 60,000",
+        ),
+        (
+            {"own_models": {"mine": {"build": "models/fashion_cnn.py:nope", "dataset": "mnist"}}},
+            "models/fashion_cnn.py: has no function 'nope'",
+        ),
+        (
+            {"own_models": {"mine": {"build": "models/fashion_cnn.py:build", "dataset": "mnits"}}},
+            "'mnits' is no dataset of data/datasets.yaml; allowed: cifar10, ",
+        ),
+        (
+            {"own_models": {"mine": {"build": "models/lost.py:build", "dataset": "mnist"}}},
+            "there is no file models/lost.py",
+        ),
+    ],
+)
+def test_what_is_named_and_not_there_is_said_before_anything_runs(changes, said):
+    check_declared(study())
+    with pytest.raises(UserError) as raised:
+        check_declared(study(**changes))
+    assert str(raised.value).startswith("experiments.steps: ")
+    assert said in str(raised.value)
+
+
+def test_every_study_of_the_project_declares_what_is_there():
+    for config in Path("config").glob("*.yaml"):
+        check_declared(read_config(config))

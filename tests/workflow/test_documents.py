@@ -1,0 +1,376 @@
+"""What README and the other documents say can be typed, exists, and agrees with the code."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import annotated_types
+import pytest
+import yaml
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
+from snakemake.cli import get_argument_parser
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from nodewise import cli
+from nodewise.core.cell import Emulated, Extent, Frozen, Local
+from nodewise.strategies import STRATEGIES
+from nodewise.study.config import (
+    Config,
+    Data,
+    Experiment,
+    OwnModel,
+    Runs,
+    StrategyAxes,
+    read_config,
+)
+from nodewise.study.declared import check_declared
+
+README, CONFIG, RUN = (
+    Path(path) for path in ("README.md", "config/README.md", "site/templates/run.md")
+)
+DOCUMENTS = [
+    *(README, CONFIG, RUN),
+    *map(Path, ("workflow/README.md", "bench/README.md", "data/records/README.md")),
+]
+PROGRAMS = {".venv/bin/snakemake": "snakemake", ".venv/bin/nodewise": "nodewise"}
+FOLDERS = {path.name for path in Path().iterdir() if path.is_dir()} - {"build", "results"}
+
+
+def blocks(text: str, *languages: str) -> list[str]:
+    """Return the fenced code blocks of a language."""
+    return re.findall(rf"^```(?:{'|'.join(languages)})\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def code(text: str) -> list[str]:
+    """Return the inline code of a document, without its code blocks."""
+    outside = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"`([^`\n]+)`", outside)
+
+
+def commands(text: str) -> list[list[str]]:
+    """Return the commands of all shell blocks, split into words, without environment variables."""
+    lines = "\n".join(blocks(text, "sh")).replace("\\\n", " ").splitlines()
+    split = [shlex.split(line, comments=True) for line in lines]
+    bare = [[word for word in words if not re.match(r"[A-Z_]+=", word)] for words in split]
+    return [[PROGRAMS.get(words[0], words[0]), *words[1:]] for words in bare if words]
+
+
+def cases(program: str) -> list[Any]:
+    """Return every command of a program in any document, as parameters of a test."""
+    return [
+        pytest.param(words[1:], id=f"{path}: {' '.join(words)[:60]}")
+        for path in DOCUMENTS
+        for words in commands(path.read_text())
+        if words[0] == program
+    ]
+
+
+# --- commands ---
+
+
+@pytest.mark.parametrize("words", cases("nodewise"))
+def test_nodewise_takes_every_command_of_the_documents(words):
+    name, *arguments = words
+    get_command(cli.app).commands[name].make_context(name, arguments)
+
+
+@pytest.mark.parametrize("words", cases("snakemake"))
+def test_snakemake_takes_every_command_of_the_documents(words):
+    asked = get_argument_parser(profiles=[]).parse_args(words)
+    for file in asked.configfile or ():
+        assert Path(file).is_file()
+
+
+@pytest.mark.parametrize("words", cases("make"))
+def test_make_has_every_target_of_the_documents(words):
+    assert set(words) <= make_targets()
+
+
+def make_targets() -> set[str]:
+    return set(re.findall(r"^([a-z-]+):", Path("Makefile").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=str)
+def test_commands_within_sentences_exist_with_their_options(path):
+    known = get_command(cli.app).commands
+    for words in map(str.split, code(path.read_text())):
+        if words[0] == "nodewise" and len(words) > 1 and words != ["nodewise", "--help"]:
+            options = {option for param in known[words[1]].params for option in param.opts}
+            assert {word for word in words if word.startswith("-")} <= options | {"--help"}, words
+        if words[0] == "make":
+            assert words[1] in make_targets()
+
+
+def test_the_readme_shows_what_nodewise_predicts(tmp_path):
+    (shown, _) = blocks(README.read_text(), "text")
+    (asked,) = [words for words in commands(README.read_text()) if words[1:2] == ["predict"]]
+    fit = tmp_path / "fit.json"
+    runner = CliRunner()
+    fitted = runner.invoke(cli.app, ["fit", "data/templates/measurements.csv", "-o", str(fit)])
+    assert fitted.exit_code == 0
+    said = runner.invoke(cli.app, ["predict", str(fit), *asked[3:]]).stdout
+    printed = {" ".join(line.split()) for line in said.splitlines()}
+    assert {" ".join(line.split()) for line in shown.splitlines()} <= printed
+
+
+# --- files ---
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=str)
+def test_links_lead_to_files_and_headings(path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if "://" in target:
+            continue
+        file, _, anchor = target.partition("#")
+        assert (path.parent / file).exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", (path.parent / file).read_text(), re.MULTILINE)
+            assert anchor in {re.sub(r"[^a-z0-9]+", "-", one.lower()) for one in headings}, target
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=str)
+def test_files_that_are_named_exist(path):
+    text = path.read_text()
+    words = [word for block in blocks(text, "sh") for word in block.split()] + code(text)
+    for word in words:
+        file = word.partition(":")[0]
+        placeholder = re.search(r"[<>*{}$ ]|my[_-]|[A-Z]{4}\.", file)
+        if file.partition("/")[0] in FOLDERS and "/" in file and not placeholder:
+            generated = file.startswith(("data/cache", ".venv"))
+            assert Path(file).exists() or generated, word
+
+
+def test_every_benchmark_is_explained_and_no_other():
+    named = set(re.findall(r"^\| `(\w+\.py)`", Path("bench/README.md").read_text(), re.MULTILINE))
+    assert named == {path.name for path in Path("bench").glob("*.py")}
+
+
+def test_the_readme_is_short_and_has_a_light_picture_of_the_site():
+    text = README.read_text()
+    assert len(text.splitlines()) <= 200
+    ((alt, picture),) = re.findall(r"!\[(.+?)\]\((.+?)\)", text)
+    assert alt
+    assert Path(picture).stat().st_size < 200_000
+
+
+# --- keys of a configuration ---
+
+MINIMAL = {
+    "name": "tiny",
+    "title": "A tiny study",
+    "experiments": {
+        "first": {
+            "title": "First",
+            "study": "nodewise",
+            "models": ["fashion_mlp"],
+            "strategies": {"custom_loop": {"nodes": [1, 2]}},
+            "batches": [64],
+            "extent": {"steps": 40},
+        }
+    },
+}
+
+
+def place(section: str, example: dict[str, Any], strategy: str = "") -> dict[str, Any]:
+    """Return a configuration with the example of a key put where its section says."""
+    first = MINIMAL["experiments"]["first"]
+    named = strategy or ("mine" if "strategy" in example else "custom_loop")
+    at: dict[str, dict[str, Any]] = {
+        "`experiments.<name>`": example,
+        "`experiments.<name>.extent`": {"extent": example},
+        "`experiments.<name>.strategies.<name>`": {"strategies": {named: example}},
+        "Options of strategies": {"strategies": {named: example}},
+        "A model of your own": {"own_models": {"mine": example}},
+    }
+    if section in at:
+        return MINIMAL | {"experiments": {"first": first | at[section]}}
+    tops: dict[str, dict[str, Any]] = {
+        "Top level": example,
+        "`data`": {"data": example},
+        "`cluster`: plain processes": {"cluster": {"kind": "local"} | example},
+        "`cluster`: emulated nodes": {"cluster": {"kind": "emulated"} | example},
+        "`changes`": {"changes": {"old": "o", "new": "n"} | example},
+    }
+    top = MINIMAL | tops[section]
+    return (
+        {key: value for key, value in top.items() if "records" not in top or key in example}
+        | {key: MINIMAL[key] for key in ("name", "title")}
+        | tops[section]
+    )
+
+
+MODELS: dict[str, type[Frozen]] = {
+    "Top level": Config,
+    "`data`": Data,
+    "`cluster`: plain processes": Local,
+    "`cluster`: emulated nodes": Emulated,
+    "`experiments.<name>`": Experiment,
+    "`experiments.<name>.extent`": Extent,
+    "`experiments.<name>.strategies.<name>`": StrategyAxes,
+    "A model of your own": OwnModel,
+    "`changes`": Runs,
+}
+
+
+def sections() -> dict[str, list[list[str]]]:
+    """Return the rows of each section's table, its head first."""
+    found = re.split(r"^## (.+)$", CONFIG.read_text(), flags=re.MULTILINE)[1:]
+    return {
+        name: [
+            [cell.strip() for cell in row.strip("|").split(" | ")]
+            for row in text.splitlines()
+            if row.startswith("|") and not row.startswith("|--")
+        ]
+        for name, text in zip(found[::2], found[1::2], strict=True)
+    }
+
+
+def rows() -> Iterator[tuple[str, str, str, list[str]]]:
+    """Yield section, strategy (of an option), key, and the other cells of every row."""
+    for section, (head, *table) in ((name, t) for name, t in sections().items() if t):
+        strategies = head[0] == "strategy"
+        for row in table:
+            plain = [cell.strip("| `") for cell in row]
+            yield section, plain[0] if strategies else "", plain[strategies], row[1 + strategies :]
+
+
+ROWS = list(rows())
+
+
+def field(section: str, strategy: str, key: str) -> FieldInfo:
+    """Return what the code says of a key."""
+    model: type[Any] = STRATEGIES[strategy].options if strategy else MODELS[section]
+    *parents, last = key.split(".")
+    for parent in parents:
+        (model,) = _models(model.model_fields[parent].annotation)
+    found: FieldInfo = model.model_fields[last]
+    return found
+
+
+def _models(annotation: Any) -> list[type[Frozen]]:
+    if isinstance(annotation, type) and issubclass(annotation, Frozen):
+        return [annotation]
+    if get_origin(annotation) in (Union, UnionType):
+        return [one for part in get_args(annotation) for one in _models(part)]
+    return []
+
+
+def leaves(model: type[Frozen]) -> Iterator[str]:
+    for name, one in model.model_fields.items():
+        nested = _models(one.annotation)
+        yield from (
+            (f"{name}.{leaf}" for each in nested for leaf in leaves(each)) if nested else [name]
+        )
+
+
+@pytest.mark.parametrize("section", MODELS)
+def test_every_key_of_a_configuration_is_documented_and_no_other(section):
+    named = {key for at, _, key, _ in ROWS if at == section}
+    model = MODELS[section]
+    if model is Emulated:
+        assert named - set(model.model_fields) | {"kind"} == set(leaves(model))
+    else:
+        assert named == set(model.model_fields)
+
+
+def test_every_option_of_a_strategy_is_documented_and_no_other():
+    known = [(name, of) for name, entry in STRATEGIES.items() for of in entry.options.model_fields]
+    assert sorted((s, key) for _, s, key, _ in ROWS if s) == sorted(known)
+
+
+PARAMETERS = [pytest.param(*row, id=f"{row[0]} {row[1]} {row[2]}") for row in ROWS]
+
+
+@pytest.mark.parametrize(("section", "strategy", "key", "cells"), PARAMETERS)
+def test_the_documented_default_is_that_of_the_code(section, strategy, key, cells):
+    one, said = field(section, strategy, key), cells[2]
+    default = one.get_default(call_default_factory=True)
+    if one.is_required() or key == "kind":
+        assert said == "required"
+    elif said.startswith("`"):
+        value = TypeAdapter(one.annotation).validate_python(yaml.safe_load(said.strip("`")))
+        assert value == default
+    else:
+        assert default in (None, {}, []), said
+        assert said != "required"
+
+
+@pytest.mark.parametrize(("section", "strategy", "key", "cells"), PARAMETERS)
+def test_the_documented_limits_are_those_of_the_code(section, strategy, key, cells):
+    one, allowed = field(section, strategy, key), cells[1]
+    for number in limits(Annotated[one.annotation, *one.metadata, None]):
+        assert re.search(rf"(?<![\d.,]){re.escape(number)}(?![\d]|[.,]\d)", allowed), number
+    for word in words_of(one.annotation):
+        assert f"`{word}`" in allowed
+
+
+def limits(annotation: Any) -> Iterator[str]:
+    """Yield the least and the most that an annotation allows, as they are written."""
+    for one in get_args(annotation):
+        for constraint in one.metadata if isinstance(one, FieldInfo) else [one]:
+            match constraint:
+                case annotated_types.Lt(lt=int(value)):
+                    yield f"{value - 1:,}"
+                case annotated_types.MaxLen(max_length=value):
+                    yield f"{value:,}"
+                case (
+                    annotated_types.Ge(ge=value)
+                    | annotated_types.Gt(gt=value)
+                    | annotated_types.Le(le=value)
+                    | annotated_types.Lt(lt=value)
+                ):
+                    yield f"{value:,}" if isinstance(value, int) else f"{value:g}"
+        if get_origin(one) or get_args(one):
+            yield from limits(one)
+
+
+def words_of(annotation: Any) -> Iterator[str]:
+    """Yield the texts that an annotation allows."""
+    for one in get_args(annotation):
+        if get_origin(annotation) is Literal:
+            yield one
+        else:
+            yield from words_of(one)
+
+
+@pytest.mark.parametrize(("section", "strategy", "key", "cells"), PARAMETERS)
+def test_the_example_of_a_key_is_valid(section, strategy, key, cells, tmp_path):
+    if cells[3] == "see above":
+        assert key == "experiments"  # in the complete example, which is tested below
+        return
+    example = yaml.safe_load(cells[3].strip("`"))
+    at: Any = example.get("options", example) if strategy else example
+    for part in key.split("."):
+        at = at[part]
+    read(tmp_path, place(section, example, strategy))
+
+
+def read(tmp_path: Path, tree: object) -> Config:
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump(tree))
+    config = read_config(path)
+    check_declared(config)
+    return config
+
+
+def test_the_complete_example_is_valid(tmp_path):
+    (example,) = blocks(CONFIG.read_text(), "yaml")
+    config = read(tmp_path, yaml.safe_load(example))
+    said = re.search(r"This study has (\d+) cells", CONFIG.read_text())
+    assert said and len(config.cells()) == int(said[1])
+
+
+def test_the_table_of_studies_names_all_of_them():
+    named = re.findall(r"^\| \[(\w+\.yaml)\]", CONFIG.read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(path.name for path in Path("config").glob("*.yaml"))
+
+
+def test_the_strategies_that_need_sharded_input_are_named():
+    (said,) = re.findall(r"the whole batch \((.+?)\)", CONFIG.read_text().replace("\n", " "))
+    whole = {name for name, entry in STRATEGIES.items() if entry.whole_batches}
+    assert set(code(said)) == whole

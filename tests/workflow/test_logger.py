@@ -1,0 +1,152 @@
+"""What `snakemake` prints: a line for each cell and step, the time left, and failed steps."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
+
+import make_records as make
+import snakemake_logger_plugin_nodewise as plugin
+from nodewise.study.config import read_config
+
+
+@dataclass
+class Settings:
+    stdout: bool = True
+    verbose: bool = False
+    dryrun: bool = False
+
+
+CONFIG = Path("config/smoke.yaml")
+RULES = {"prepare_dataset": 1, "measure_cell": 8, "build_tables": 1, "all": 1, "total": 11}
+
+
+def log(handler, message=None, event=None, **fields):
+    record = logging.makeLogRecord({"msg": message, "levelno": logging.INFO, **fields})
+    if event is not None:
+        record.event = event
+    handler.handle(record)
+
+
+def started(**settings):
+    """A logger of a run that measures the smoke study."""
+    handler = plugin.LogHandler(Settings(**settings), None)
+    log(handler, event=LogEvent.WORKFLOW_STARTED, configfiles=[str(CONFIG)])
+    log(handler, event=LogEvent.RUN_INFO, stats=RULES)
+    return handler
+
+
+def start_job(handler, jobid, rule, reason="Missing output files: x", **wildcards):
+    fields = {"jobid": jobid, "rule_name": rule, "wildcards": wildcards, "reason": reason}
+    log(handler, event=LogEvent.JOB_INFO, **fields)
+
+
+@pytest.fixture
+def cells(tmp_path, monkeypatch):
+    """The cells of the smoke study, of which no record is there yet."""
+    cells = read_config(CONFIG).cells()
+    monkeypatch.setattr("snakemake_logger_plugin_nodewise.study.RESULTS", tmp_path)
+    return cells
+
+
+def test_a_measured_cell_is_a_line_with_its_step_time_and_the_time_left(capsys, cells, tmp_path):
+    handler = started()
+    first, second, *_ = cells
+    make.write([make.record(first), make.failed(second, "no room")], tmp_path / "smoke/records")
+    for jobid, cell in enumerate((first, second)):
+        start_job(handler, jobid, "measure_cell", cell=cell.id)
+        log(handler, event=LogEvent.JOB_FINISHED, job_id=jobid)
+    _, one, two = capsys.readouterr().out.splitlines()
+    nodes = "1 node" if first.nodes == 1 else f"{first.nodes} nodes"
+    assert one.startswith(f"1/8 {first.model}, ")
+    assert f", {nodes}, batch {first.batch}: " in one
+    assert " ms per step (about " in one
+    assert one.endswith("left for cells)")
+    assert two.startswith(f"2/8 {second.model}, ")
+    assert ": failed: no room" in two
+
+
+def test_steps_are_counted_and_named_when_they_start(capsys, cells):
+    handler = started()
+    start_job(handler, 1, "prepare_dataset", dataset="fashion_mnist")
+    start_job(handler, 2, "build_tables")
+    start_job(handler, 0, "all")
+    assert capsys.readouterr().out.splitlines() == [
+        "Steps to run: 10: prepare dataset, measure cell (8), build tables",
+        "prepare dataset fashion_mnist",
+        "build tables",
+    ]
+
+
+def test_a_failed_step_is_named_with_the_end_of_its_log(capsys, cells, tmp_path):
+    file = tmp_path / "build_tables.log"
+    noise = "WARNING: All log messages before absl::InitializeLog()\nI0000 00:00:1 1 no GPU"
+    file.write_text("\n".join([*(f"line {number}" for number in range(1, 101)), noise]))
+    handler = started()
+    start_job(handler, 2, "build_tables")
+    fields = {"jobid": 2, "rule_name": "build_tables", "log": [str(file)]}
+    log(handler, "Error", event=LogEvent.JOB_ERROR, **fields)
+    log(handler, "Exiting because a job execution failed. Look above for error messages")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-plugin.LOG_LINES - 2 : -plugin.LOG_LINES] == [
+        "failed: build tables",
+        f"  the end of {file}:",
+    ]
+    assert lines[-1] == "    line 100"
+
+
+def test_what_snakemake_says_of_an_error_is_printed_and_its_boilerplate_is_not(capsys, cells):
+    handler = started()
+    log(handler, "Building DAG of jobs...")
+    log(handler, "LockException:\nuse --unlock", event=LogEvent.ERROR, exception="LockException")
+    assert capsys.readouterr().out.splitlines()[1:] == ["LockException:", "use --unlock"]
+
+
+def test_what_snakemake_says_for_every_running_step_is_printed_once(capsys, cells):
+    handler = started()
+    for _ in range(3):
+        log(handler, "Will exit after finishing currently running jobs (scheduler).")
+    assert capsys.readouterr().out.count("Will exit") == 1
+
+
+def test_a_dry_run_is_a_line_for_each_step_however_many_files_it_names(capsys, cells):
+    handler = started(dryrun=True)
+    start_job(handler, 1, "build_tables", reason=f"Updated input files: {'a.json, ' * 10_000}")
+    start_job(handler, 2, "measure_cell", cell=cells[0].id)
+    _, tables, cell = capsys.readouterr().out.splitlines()
+    assert tables == "build tables: updated input files"
+    assert cell.startswith(f"measure {cells[0].model}, ")
+    assert cell.endswith(": missing output files")
+
+
+def test_verbose_leaves_it_all_to_snakemake(capsys, cells):
+    handler = started(verbose=True)
+    assert not handler.writes_to_stream
+    assert capsys.readouterr().out == ""
+
+
+def test_a_study_that_cannot_be_read_stops_no_line(capsys, tmp_path):
+    config = tmp_path / "study.yaml"
+    config.write_text("name: 1")
+    handler = plugin.LogHandler(Settings(), None)
+    log(handler, event=LogEvent.WORKFLOW_STARTED, configfiles=[str(config)])
+    log(handler, event=LogEvent.RUN_INFO, stats={"measure_cell": 1})
+    start_job(handler, 1, "measure_cell", cell="a/b/c")
+    log(handler, event=LogEvent.JOB_FINISHED, job_id=1)
+    assert capsys.readouterr().out.splitlines()[-1] == "1/1 a/b/c: measured"
+
+
+def test_a_terminal_shows_what_runs_until_it_ends(capsys, cells, monkeypatch):
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    handler = started()
+    start_job(handler, 1, "measure_cell", cell=cells[0].id)
+    handler.bars.refresh()
+    shown = capsys.readouterr().out
+    assert f"{cells[0].model}, " in shown
+    assert "0:00:00" in shown
+    log(handler, event=LogEvent.JOB_FINISHED, job_id=1)
+    assert not handler.bars.live.is_started
+    handler.close()

@@ -1,0 +1,135 @@
+"""The published site: of committed records alone, and in an environment without TensorFlow."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import make_calibration
+import make_records as make
+import projects
+from nodewise.results.calibration import calibration_json
+from nodewise.results.record import record_json
+from projects import CONFIG, finish, start, write_study
+
+FOLDERS = ["data/records/here/one", "data/records/there/two"]
+STUDY = {"name": "small", "title": "Committed records", "records": FOLDERS}
+CELLS = [
+    [make.cell(n=nodes, batch=batch) for nodes in (1, 2, 3) for batch in (64, 256)],
+    [make.cell(experiment="others", n=nodes, repeat=1) for nodes in (1, 2)],
+]
+REPORTING = {
+    *("build_tables", "fit_overhead", "judge_overhead", "draw_charts"),
+    *("render_pages", "build_site"),
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    """Return a copy of the project, with records, whose Python finds no TensorFlow."""
+    folder = tmp_path_factory.mktemp("published")
+    project = projects.copy(folder / "project")
+    shutil.rmtree(project / "data/records")
+    for records, cells in zip(FOLDERS, CELLS, strict=True):
+        make.write([make.record(cell) for cell in cells], project / records)
+    calibration = calibration_json(make_calibration.calibration())
+    (project / FOLDERS[1] / "calibration.json").write_text(calibration)
+    write_study(project, STUDY)
+    for name in ("tensorflow", "keras"):
+        hidden = folder / "hidden" / name
+        hidden.mkdir(parents=True)
+        (hidden / "__init__.py").write_text(f"raise ImportError('{name} is not needed here')\n")
+    build(project)
+    return project
+
+
+def build(project: Path) -> set[str]:
+    """Build the site; return the rules that ran."""
+    path = f"{project / 'workflow'}:{project.parent / 'hidden'}"
+    command = ("snakemake", "--configfile", CONFIG, "--cores", "all", "--verbose")
+    run = start(project, *command, PYTHONPATH=path, NODEWISE_DATASETS="")
+    said = finish(run)
+    assert run.returncode == 0, said[-8000:]
+    return set(re.findall(r"^(?:local)?rule (\w+):", said, re.MULTILINE)) - {"all"}
+
+
+def test_tensorflow_is_really_hidden(project):
+    path = str(project.parent / "hidden")
+    run = start(project, "python", "-c", "import tensorflow", PYTHONPATH=path)
+    assert "is not needed here" in finish(run)
+
+
+def test_every_record_has_its_page_and_only_reports_are_results(project):
+    for cell in [cell for cells in CELLS for cell in cells]:
+        assert (project / f"build/site/cells/{cell.id}.html").is_file()
+    assert {path.name for path in (project / "results").iterdir()} == {"small"}
+    assert not (project / "results/small/records").exists()
+    assert not (project / "results/small/calibration").exists()
+
+
+def test_models_and_the_calibration_are_shown_from_what_is_committed(project):
+    assert "Conv2D" in (project / "build/site/models/fashion-cnn.html").read_text()
+    assert len(list((project / "build/site").glob("calibration/study-*.json"))) == 1
+
+
+@pytest.mark.timeout(120)
+def test_nothing_changed_nothing_runs(project):
+    assert build(project) == set()
+
+
+@pytest.mark.slow
+def test_a_changed_record_is_on_the_site_and_stays_as_it_was_committed(project):
+    cell = CELLS[1][0]
+    path = project / FOLDERS[1] / f"{cell.id}.json"
+    failed = record_json(make.failed(cell, "lost & found"))
+    path.write_text(failed)
+    assert build(project) == REPORTING
+    assert "lost &" in (project / f"build/site/cells/{cell.id}.html").read_text()
+    assert path.read_text() == failed
+    assert build(project) == set()
+
+
+@pytest.mark.slow
+def test_after_a_change_of_how_charts_look_they_are_on_the_site(project):
+    themes = project / "build/site/charts/themes.js"
+    pictures = {path: path.read_text() for path in themes.parent.glob("*.svg")}
+    source = project / "workflow/nodewise/report/theme.py"
+    text = source.read_text()
+    assert text.count("WIDTH, HEIGHT = 720, 320") == 1
+    source.write_text(text.replace("WIDTH, HEIGHT = 720, 320", "WIDTH, HEIGHT = 600, 320"))
+    assert {"draw_charts", "render_pages", "build_site"} <= build(project)
+    assert pictures
+    assert not [path for path, before in pictures.items() if path.read_text() == before]
+    page = (project / "build/site/findings.html").read_text()
+    widths = re.findall(r'<img class="nw-still" src="[^"]+" width="(\d+)"', page)
+    assert widths
+    assert max(map(int, widths)) < 720
+
+
+@pytest.mark.slow
+def test_of_a_record_that_is_removed_nothing_stays_on_the_site(project):
+    (cell,) = (cell for cell in CELLS[0] if (cell.nodes, cell.batch) == (3, 256))
+    path = project / FOLDERS[0] / f"{cell.id}.json"
+    pages = [project / f"build/site/cells/{cell.id}.{end}" for end in ("html", "json")]
+    assert all(page.is_file() for page in pages)
+    record = path.read_text()
+    path.unlink()
+    assert build(project) == REPORTING
+    assert not any(page.exists() for page in pages)
+    search = (project / "build/site/search/search_index.json").read_text()
+    assert cell.id not in search
+    path.write_text(record)
+
+
+@pytest.mark.timeout(120)
+def test_a_folder_without_records_is_one_line_before_any_job(project):
+    write_study(project, STUDY | {"records": ["data/records/nowhere"]})
+    run = start(project, "snakemake", "--configfile", CONFIG, "--cores", "all")
+    said = finish(run)
+    write_study(project, STUDY)
+    assert run.returncode != 0
+    assert [line for line in said.splitlines() if not line.startswith("Using ")] == [
+        "nodewise: data/records/nowhere: holds no record of a cell"
+        " (*/*/*/batch~*/nodes~*/repeat~*.json)"
+    ]

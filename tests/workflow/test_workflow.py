@@ -1,0 +1,431 @@
+"""The workflow as a user meets it: a small study runs; a change re-runs just what it touches.
+
+One copy of the project is run once, with real workers; what a change would re-run is then asked of
+dry runs in that copy.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+import projects
+from nodewise.core.user_function import own_dataset_name
+from nodewise.results.record import read_record
+from projects import CONFIG, finish, snakemake, start, start_snakemake, write_study
+
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
+
+EXTENT = {"warmup_steps": 1, "steps": 4, "split_steps": 2}
+STUDY = {
+    "name": "small",
+    "title": "A small study",
+    "cluster": {"kind": "local"},
+    "experiments": {
+        "steps": {
+            "title": "Steps",
+            "study": "ntua",
+            "models": ["fashion_cnn", "fashion_mlp"],
+            "strategies": {"single": {"nodes": [1]}, "multi_worker_mirrored": {"nodes": [2]}},
+            "batches": [32],
+            "extent": EXTENT,
+        },
+        "whole": {
+            "title": "A whole epoch",
+            "study": "strategies",
+            "models": ["fashion_mlp"],
+            "strategies": {"single": {"nodes": [1]}},
+            "batches": [512],
+            "extent": {"warmup_steps": 1, "epochs": 1, "split_steps": 2},
+        },
+        "impossible": {
+            "title": "A batch larger than what own data turns out to have",
+            "study": "nodewise",
+            "own_models": {
+                "mine": {
+                    "build": "models/templates/own_model.py:build",
+                    "dataset": "data/templates/own_data.py:load",
+                }
+            },
+            "strategies": {"single": {"nodes": [1]}},
+            "batches": [4000],
+            "extent": EXTENT,
+        },
+    },
+}
+STEPS_CELLS = {
+    f"steps/{model}/{strategy}/batch~32/nodes~{nodes}/repeat~0"
+    for model in ("fashion_cnn", "fashion_mlp")
+    for strategy, nodes in (("single", 1), ("multi_worker_mirrored", 2))
+}
+WHOLE = "whole/fashion_mlp/single/batch~512/nodes~1/repeat~0"
+IMPOSSIBLE = "impossible/mine/single/batch~4000/nodes~1/repeat~0"
+FOLLOWING = {
+    *("build_tables", "fit_overhead", "judge_overhead", "draw_charts"),
+    *("render_pages", "build_site", "all"),
+}
+
+
+def would_run(project: Path) -> tuple[set[str], set[str]]:
+    """Return the cells that a run would measure, and the other rules that it would run."""
+    told = snakemake(project, "--dry-run", "--verbose")
+    rules = set(re.findall(r"^(?:local)?rule (\w+):", told, re.MULTILINE))
+    cells = set(re.findall(r"^ +wildcards: cell=(\S+)", told, re.MULTILINE))
+    return cells, rules - {"measure_cell"}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A project whose study has been run, and what Snakemake printed."""
+    project = projects.copy(tmp_path_factory.mktemp("study") / "project")
+    write_study(project, STUDY)
+    return project, snakemake(project)
+
+
+@pytest.fixture
+def finished(run):
+    return run[0]
+
+
+@pytest.fixture
+def project(finished, tmp_path):
+    """A copy that a test may change; times are kept, as Snakemake compares them."""
+    return shutil.copytree(finished, tmp_path / "project", symlinks=True)
+
+
+def changed(experiment: str, **values: object) -> dict:
+    experiments = STUDY["experiments"]
+    return STUDY | {"experiments": experiments | {experiment: experiments[experiment] | values}}
+
+
+def edit(path: Path, line: str = "# edited") -> None:
+    path.write_text(f"{path.read_text()}\n{line}\n")
+
+
+def test_every_cell_has_a_sound_record_and_the_site_is_there(finished):
+    for cell in STEPS_CELLS:
+        record = read_record(finished / f"results/small/records/{cell}.json")
+        assert record.cell.id == cell
+        assert record.status == "ok", record.failure
+        assert all(len(worker.step_us) == 4 for worker in record.result.workers)
+    assert (finished / "build/site/index.html").is_file()
+
+
+def test_a_run_prints_a_line_for_each_cell_the_gaps_and_where_the_site_is(run):
+    _, printed = run
+    lines = printed.splitlines()
+    cells = [line for line in lines if re.match(r"\d/6 ", line)]
+    assert [line[:4] for line in cells] == [f"{done}/6 " for done in range(1, 7)]
+    multi_worker = (
+        r"\d/6 fashion_mlp, MultiWorkerMirroredStrategy, 2 nodes, batch 32: [\d.]+ ms per step"
+    )
+    assert sum(bool(re.match(multi_worker, line)) for line in cells) == 1
+    assert sum("a global batch of 4000 is larger" in line for line in cells) == 1
+    assert any(line.startswith("without a result: ") for line in lines)
+    assert lines[-1] == "The site: build/site/index.html"
+    assert len(lines) < 70
+    assert max(map(len, lines)) < 400
+
+
+def test_a_whole_epoch_is_judged_by_its_accuracy_on_a_page(finished):
+    result = read_record(finished / f"results/small/records/{WHOLE}.json").result
+    assert [epoch.epoch for epoch in result.epochs] == [1]
+    assert 0.5 < result.test.accuracy < 1
+    assert (finished / f"build/site/cells/{WHOLE}.html").is_file()
+
+
+def test_the_bytes_on_the_wire_are_those_of_the_ring(finished):
+    cell = "steps/fashion_cnn/multi_worker_mirrored/batch~32/nodes~2/repeat~0"
+    result = read_record(finished / f"results/small/records/{cell}.json").result
+    ring = 2 * (2 - 1) / 2 * result.payload_bytes * result.steps
+    for worker in result.workers:
+        assert ring <= worker.bytes_sent <= 1.01 * ring
+
+
+def test_a_cell_that_cannot_train_is_a_record_that_says_why_and_a_gap_on_the_site(finished):
+    record = read_record(finished / f"results/small/records/{IMPOSSIBLE}.json")
+    reason = "a global batch of 4000 is larger than the 3000 examples"
+    assert record.status == "failed"
+    assert record.failure.rank == 0
+    assert reason in record.failure.reason
+    assert any(reason in line for line in record.failure.log_tail)
+    page = (finished / f"build/site/cells/{IMPOSSIBLE}.html").read_text()
+    assert reason in page
+
+
+def test_nothing_changed_nothing_runs(project):
+    assert would_run(project) == (set(), set())
+
+
+def test_times_alone_change_nothing(project):
+    """A fresh checkout of another branch and back leaves newer files with the same content."""
+    for path in ("models/fashion_cnn.py", "workflow/nodewise/strategies/single.py"):
+        (project / path).touch()
+    assert would_run(project) == (set(), set())
+
+
+def test_a_batch_added_measures_only_its_cells(project):
+    write_study(project, changed("steps", batches=[32, 48]))
+    cells, rules = would_run(project)
+    assert cells == {cell.replace("batch~32", "batch~48") for cell in STEPS_CELLS}
+    assert rules == FOLLOWING
+
+
+def test_a_changed_extent_measures_only_its_experiment(project):
+    write_study(project, changed("steps", extent=EXTENT | {"steps": 5}))
+    assert would_run(project) == (STEPS_CELLS, FOLLOWING)
+
+
+def test_what_decides_nothing_of_a_cell_measures_none(project):
+    """Nor does it prepare data, or measure noise scales, anew."""
+    told = {"title": "Another title", "cell_time_limit_s": 500, "data": {"source": "official"}}
+    write_study(project, STUDY | told | {"watts_per_core": 7.0})
+    edit(project / "workflow/nodewise/strategies/options.py")
+    edit(project / "workflow/nodewise/cluster/doctor.py")
+    edit(
+        project / "workflow/nodewise/measure/worker.py"
+    )  # MEASURES tells whether that changes numbers
+    cells, rules = would_run(project)
+    assert cells == set()
+    assert rules <= FOLLOWING and "build_tables" in rules
+
+
+def install_another_tensorflow(project: Path) -> None:
+    """Have it found, by its version, before the one that is installed."""
+    told = project / "workflow/tensorflow-9.9.dist-info/METADATA"
+    told.parent.mkdir()
+    told.write_text("Metadata-Version: 2.1\nName: tensorflow\nVersion: 9.9\n")
+
+
+@pytest.mark.parametrize("cause", ["seed", "MEASURES", "another cluster", "TensorFlow"])
+def test_what_decides_every_cell_measures_all(project, cause):
+    everything = STEPS_CELLS | {WHOLE, IMPOSSIBLE}
+    if cause == "MEASURES":
+        edit(project / "workflow/nodewise/measure/version.py", "MEASURES = 1000")
+    elif cause == "seed":
+        write_study(project, STUDY | {"seed": 7})
+    elif cause == "TensorFlow":
+        install_another_tensorflow(project)
+    else:
+        write_study(project, STUDY | {"cluster": {"kind": "emulated"}})
+    cells, rules = would_run(project)
+    assert cells == everything
+    assert ("calibrate" in rules) == (cause == "another cluster")
+
+
+def test_an_edited_model_measures_only_its_cells(project):
+    edit(project / "models/fashion_cnn.py")
+    cells, rules = would_run(project)
+    assert cells == {cell for cell in STEPS_CELLS if "/fashion_cnn/" in cell}
+    assert rules == FOLLOWING | {"describe_model", "measure_noise_scale"}
+
+
+def test_an_edited_strategy_measures_only_its_cells(project):
+    edit(project / "workflow/nodewise/strategies/multi_worker_mirrored.py")
+    cells, rules = would_run(project)
+    assert cells == {cell for cell in STEPS_CELLS if "/multi_worker_mirrored/" in cell}
+    assert rules == FOLLOWING
+
+
+def with_horovod() -> dict:
+    return changed("steps", strategies={"single": {"nodes": [1]}, "horovod": {"nodes": [2]}})
+
+
+HOROVOD_CELLS = {
+    f"steps/{model}/horovod/batch~32/nodes~2/repeat~0" for model in ("fashion_cnn", "fashion_mlp")
+}
+
+
+def test_horovod_is_built_where_cells_train_with_it(project):
+    write_study(project, with_horovod())
+    assert would_run(project) == (HOROVOD_CELLS, FOLLOWING | {"build_horovod"})
+
+
+def test_without_a_compiler_cells_of_horovod_are_refused_and_all_others_stand(project, tmp_path):
+    write_study(project, with_horovod())
+    records = {cell: f"results/small/records/{cell}.json" for cell in HOROVOD_CELLS}
+    no_compiler = str(programs_but("g++", tmp_path / "programs"))
+    run = start_snakemake(project, *records.values(), PATH=no_compiler)
+    said = finish(run)
+    assert run.returncode == 0, said[-8000:]
+    needed = "building Horovod needs g++, which is not on the PATH"
+    for path in records.values():
+        record = read_record(project / path)
+        assert record.status == "refused"
+        assert record.failure.reason.startswith(needed)
+    assert would_run(project) == (set(), FOLLOWING)
+    (project / "results/horovod/manifest.json").write_text("{}")  # as after a build by hand
+    assert would_run(project) == (HOROVOD_CELLS, FOLLOWING)
+    install_another_tensorflow(project)
+    assert "build_horovod" in would_run(project)[1]
+
+
+def programs_but(missing: str, folder: Path) -> Path:
+    """Return a folder with all programs of the PATH, but for one."""
+    folder.mkdir()
+    places = [Path(sys.executable).parent, *map(Path, os.environ["PATH"].split(os.pathsep))]
+    for program in (file for place in places if place.is_dir() for file in place.iterdir()):
+        link = folder / program.name
+        if program.name != missing and not link.is_symlink():
+            link.symlink_to(program)
+    return folder
+
+
+def test_a_deleted_record_is_measured_again(project):
+    cell = min(STEPS_CELLS)
+    (project / f"results/small/records/{cell}.json").unlink()
+    assert would_run(project)[0] == {cell}
+
+
+def test_an_edited_template_renders_pages_only(project):
+    edit(project / "site/templates/index.md.j2")
+    assert would_run(project) == (set(), {"render_pages", "build_site", "all"})
+
+
+def refused(project: Path, *arguments: str) -> list[str]:
+    """Return what a run prints that ends before any job."""
+    run = start(project, "snakemake", "--cores", "all", "--configfile", CONFIG, *arguments)
+    output = finish(run)
+    assert run.returncode != 0
+    return [line for line in output.splitlines() if not line.startswith("Using ")]
+
+
+def test_a_mistake_in_the_study_is_one_line_before_any_job(project):
+    write_study(project, changed("steps", batches=[0]))
+    where = "nodewise: config/small.yaml: experiments.steps.batches[0]"
+    assert refused(project) == [f"{where}: 0 is not allowed, must be at least 1"]
+
+
+@pytest.mark.parametrize("more", [["config/smoke.yaml"], ["--config", "seed=7"]])
+def test_one_file_is_one_study(finished, more):
+    """Another file, or a value beside it, would be ignored without a word."""
+    (line,) = refused(finished, *more)
+    assert line.startswith("nodewise: one --configfile is a whole study")
+
+
+WAITING = """
+
+_load = load
+
+
+def load():
+    import time
+    from pathlib import Path
+
+    Path("loading").touch()
+    while not Path("go").exists():
+        time.sleep(0.1)
+    return _load()
+"""
+DATASET = f"results/datasets/{own_dataset_name('data/templates/own_data.py:load')}/manifest.json"
+
+
+@pytest.fixture
+def waiting(tmp_path):
+    """A project whose dataset waits for a file `go`; and Snakemake, which prepares that dataset."""
+    project = projects.copy(tmp_path / "project")
+    data = project / "data/templates/own_data.py"
+    data.write_text(data.read_text() + WAITING)
+    write_study(
+        project, STUDY | {"experiments": {"impossible": STUDY["experiments"]["impossible"]}}
+    )
+    run = start_snakemake(project, f"results/small/records/{IMPOSSIBLE}.json")
+    wait_for((project / "loading").is_file)
+    yield project, run
+    run.kill()
+
+
+def test_a_job_that_finishes_after_an_interrupt_of_snakemake_alone_is_not_run_again(waiting):
+    project, run = waiting
+    run.send_signal(signal.SIGINT)
+    (project / "go").touch()
+    said = finish(run)
+    assert run.returncode == 1, said  # the cell is still to be measured
+    assert (project / DATASET).is_file()
+    cells, rules = would_run(project)
+    assert cells == {IMPOSSIBLE}
+    assert "prepare_own_dataset" not in rules
+
+
+def test_commands_are_found_without_an_activated_environment(waiting):
+    project, run = waiting
+    run.kill()
+    run.wait()
+    (project / "go").touch()
+    snakemake(project, "--unlock")
+    program = str(Path(sys.executable).parent / "snakemake")
+    command = (program, "--configfile", CONFIG, "--cores", "all", DATASET)
+    again = start(project, *command, PATH="/usr/bin:/bin")
+    said = finish(again)
+    assert again.returncode == 0, said
+
+
+@pytest.mark.parametrize(
+    ("missing", "rule"),
+    [
+        ("results/small/tables", "build_tables"),
+        ("results/small/noise_scale/fashion_mlp.json", "measure_noise_scale"),
+        ("results/small/overhead/judgement.csv", "judge_overhead"),
+        ("results/models/fashion_cnn.json", "describe_model"),
+    ],
+)
+def test_a_result_that_is_missing_is_made_again_although_the_site_is_there(project, missing, rule):
+    path = project / missing
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    cells, rules = would_run(project)
+    assert rule in rules
+    assert cells == set()
+
+
+def test_a_step_that_failed_is_named_and_fails_again_until_its_cause_is_gone(project):
+    record = project / f"results/small/records/{WHOLE}.json"
+    sound = record.read_text()
+    record.write_text("{}")
+    for _ in range(2):
+        lines = refused(project)
+        assert "failed: build tables" in lines
+        assert any(f"    nodewise: results/small/records/{WHOLE}.json: " in line for line in lines)
+        assert "Nothing to be done" not in "\n".join(lines)
+    record.write_text(sound)
+    assert would_run(project) == (set(), FOLLOWING)
+
+
+# Each with the reason that it stays.
+LINT = {
+    "Specify a conda environment or container for each rule.": "one locked environment runs all",
+    "Shell command directly uses variable": "another name or time limit must not measure again",
+    "Param ": "commands take folders, and all runs on one machine",
+}
+
+
+def test_lint_has_nothing_to_say_but_for_what_is_listed():
+    lint = subprocess.run(["snakemake", "--lint"], capture_output=True, text=True, check=False)
+    titles = re.findall(r"^    \* (.+)$", lint.stdout + lint.stderr, re.MULTILINE)
+    assert titles
+    assert [title for title in titles if not title.startswith(tuple(LINT))] == []
+
+
+def wait_for(condition: Callable[[], bool], at_most_s: float = 60) -> None:
+    deadline = time.monotonic() + at_most_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_the_command_of_a_killed_snakemake_ends_within_seconds(waiting):
+    project, run = waiting
+    (command,) = psutil.Process(run.pid).children()
+    run.kill()
+    run.wait()
+    wait_for(lambda: not psutil.pid_exists(command.pid) or command.status() == "zombie", 5)
+    said = refused(project)
+    assert any("--unlock" in line for line in said)
+    snakemake(project, "--unlock")

@@ -1,0 +1,117 @@
+"""The models and strategies that there are, as tables or as JSON. Never imports TensorFlow."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from nodewise.core.units import write_number
+from nodewise.models.registry import registry
+from nodewise.strategies import STRATEGIES
+
+Row = dict[str, Any]
+
+
+def rows(batch: int) -> list[Row]:
+    """Return what is known of each model of the registry; all of it is counted, nothing is timed.
+
+    Raises:
+        UserError: the registry is misfit.
+    """
+    return [
+        {
+            "model": name,
+            "title": entry.title,
+            "dataset": entry.dataset,
+            "input_shape": entry.input_shape,
+            "trainable": entry.trainable,
+            "total": entry.total,
+            "payload_bytes": entry.payload_bytes,
+            "flops_per_example": entry.flops_per_example,
+            "training_flops_per_example": entry.training_flops_per_example,
+            "flops_per_payload_byte": entry.flops_per_payload_byte,
+            "batch": batch,
+            "flops_per_payload_byte_at_batch": batch * entry.flops_per_payload_byte,
+        }
+        for name, entry in registry().items()
+    ]
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """Return the rows of `rows` for a terminal."""
+    batch = rows[0]["batch"] if rows else 1
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for title in ("Model", "Dataset", "Input"):
+        shown.add_column(title, no_wrap=True)
+    ratios = ("FLOP/B\nbatch 1", f"FLOP/B\nbatch {batch}")
+    for title in ("Trainable", "Parameters", "Payload", "MFLOP\nforward", *ratios):
+        shown.add_column(title, justify="right", no_wrap=True)
+    for row in rows:
+        shown.add_row(
+            escape(row["model"]),
+            escape(row["dataset"]),
+            "×".join(map(str, row["input_shape"])),
+            f"{row['trainable']:,}",
+            f"{row['total']:,}",
+            write_number(row["payload_bytes"], "B"),
+            f"{row['flops_per_example'] / 1e6:,.3f}",
+            f"{row['flops_per_payload_byte']:,.1f}",
+            f"{row['flops_per_payload_byte_at_batch']:,.0f}",
+        )
+    return shown
+
+
+def legend() -> str:
+    """Return what the numbers are."""
+    return (
+        "All counted from layers and shapes, a multiply-add as 2 FLOP.\n"
+        "FLOP/B: operations of training per byte of a gradient."
+    )
+
+
+def strategy_rows() -> list[Row]:
+    """Return what is known of each strategy: nodes that it runs on, and its options."""
+    return [
+        {
+            "strategy": name,
+            "title": entry.title,
+            "max_nodes": entry.max_nodes,
+            "options": {
+                option: {"default": known.get("default"), "allowed": _allowed(known)}
+                for option, known in entry.options.model_json_schema().get("properties", {}).items()
+            },
+        }
+        for name, entry in STRATEGIES.items()
+    ]
+
+
+def _allowed(schema: Row) -> str:
+    """Return in words what a JSON schema of a scalar allows."""
+    if "anyOf" in schema:
+        return " or ".join(_allowed(one) for one in schema["anyOf"])
+    if "enum" in schema or "const" in schema:
+        return ", ".join(map(str, schema.get("enum", [schema.get("const")])))
+    if schema["type"] == "boolean":
+        return "true, false"
+    if schema["type"] == "null":
+        return "null"
+    kind = "whole number" if schema["type"] == "integer" else "number"
+    words = {"minimum": "at least", "exclusiveMinimum": "more than", "maximum": "at most"}
+    limits = [f"{said} {schema[key]:,}" for key, said in words.items() if key in schema]
+    return ", ".join([kind, *limits])
+
+
+def strategy_table(rows: Sequence[Row]) -> Table:
+    """Return the rows of `strategy_rows` for a terminal, a line for each option."""
+    shown = Table("Strategy", "What it is", "Nodes", "Options", box=SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        nodes = STRATEGIES[row["strategy"]].nodes
+        options = [
+            f"{name}={json.dumps(known['default'])} ({known['allowed']})"
+            for name, known in row["options"].items()
+        ]
+        shown.add_row(row["strategy"], row["title"], nodes, escape("\n".join(options)))
+    return shown

@@ -1,0 +1,84 @@
+"""What a cluster offers: nodes for the workers of one cell, and a certain end."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+
+from nodewise.results.record import Kind, NodeUsage
+
+FIRST_PORT = 2222
+
+
+def parsed(address: str) -> tuple[str, int]:
+    """Return host and port of `host:port`."""
+    host, _, port = address.rpartition(":")
+    return host, int(port)
+
+
+class NotPermittedError(Exception):
+    """This machine does not permit such a cluster: the text says why.
+
+    `command` is what would permit it, for a person to run; empty if no command would.
+    """
+
+    def __init__(self, reason: str, command: str = "") -> None:
+        super().__init__(reason)
+        self.command = command
+
+    @property
+    def whole(self) -> str:
+        """The text and the command, for a record."""
+        return f"{self}; what would permit it: {self.command}" if self.command else str(self)
+
+
+class Cluster(ABC):
+    """The nodes of one cell. One worker runs on each."""
+
+    kind: Kind
+    network: str  # one line for the record, known once the cluster is open
+    cpu_limit: str  # likewise
+    shares: Sequence[float] = ()  # of a core, by rank; none if the nodes are not limited
+
+    @abstractmethod
+    def open(self) -> AbstractContextManager[None]:
+        """Enter what the launcher needs, before TensorFlow is imported; undo all of it after.
+
+        Raises:
+            NotPermittedError: this machine does not permit it.
+        """
+
+    @abstractmethod
+    def addresses(self) -> list[str]:
+        """Return `host:port` of every rank's server."""
+
+    def enter_node(self, rank: int) -> None:
+        """In worker `rank`, first of all: move into its node."""
+
+    def connect(self, pids: Sequence[int]) -> None:
+        """In the launcher, when all workers are in their nodes: connect the nodes."""
+
+    def join(self, rank: int) -> None:
+        """In worker `rank`, when the nodes are connected: use the connection."""
+
+    def limit_link(self, rank: int) -> None:
+        """In worker `rank`, when it is warm: hold its own end of its link to the rate from now on.
+
+        The launcher limits the other end, in `throttle`.
+        """
+
+    def throttle(self) -> None:
+        """In the launcher, when all workers are warm: hold the nodes to their share and rate."""
+
+    def unleash(self) -> None:
+        """In the launcher, when nothing more is timed: let the nodes run freely."""
+
+    def check(self) -> None:
+        """In the launcher, several times a second: see that the nodes are what they should be.
+
+        Raises:
+            NotPermittedError: this machine turns out not to manage it.
+        """
+
+    def usage(self) -> list[NodeUsage]:
+        """In the launcher: return what each node has used so far; none if nothing counts it."""
+        return []

@@ -1,0 +1,130 @@
+"""Nodes that behave like machines: a share of a core and a rate-limited link each, on one bridge.
+
+A node with the share q of a core and a link of rate r is a one-core node with a link of rate r / q,
+seen in slow motion: everything takes 1 / q times as long, computing and communicating alike.
+
+The kernel's CPU quota holds the shares where a cgroup may be made; elsewhere a duty cycle does.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from nodewise.cluster import api, cgroup, duty_cycle, namespace, process
+from nodewise.cluster import links as wires
+from nodewise.core.cell import Emulated as Settings
+from nodewise.results.record import NodeUsage
+
+
+class _Limiter(Protocol):
+    """What holds the nodes to their shares."""
+
+    def put(self, rank: int, pid: int) -> None: ...
+    def limit(self, rank: int, cpu: float | None) -> None: ...
+    def check(self) -> None: ...
+    def throttled(self, rank: int) -> cgroup.Throttled: ...
+
+
+class Emulated(api.Cluster):
+    """`nodes` emulated machines."""
+
+    def __init__(self, nodes: int, settings: Settings) -> None:
+        self._nodes, self._settings = nodes, settings
+        self._pids: Sequence[int] = ()
+        self._links_limited = False
+        self.kind = "emulated"
+        self.shares = [settings.cpu_of(rank) for rank in range(nodes)]
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what workers need; what holds nodes to their shares is the launcher's alone."""
+        return {name: value for name, value in vars(self).items() if name != "_limiter"}
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        quota = self._quota()
+        self._has_links = namespace.enter_network()
+        if quota is None:
+            self.kind = "emulated soft"
+            self.cpu_limit = "soft: a share per node, held by stopping and continuing it"
+            cycle = duty_cycle.DutyCycle()
+            self._limiter: _Limiter = cycle
+            held: AbstractContextManager[None] = duty_cycle.made(cycle)
+        else:
+            self.cpu_limit = "a quota per node, by cgroup"
+            self._limiter = quota
+            held = cgroup.made(quota)
+        if self._has_links:
+            latency = self._settings.link.latency_ms
+            self.network = (
+                f"a namespace per node on one bridge, {self._settings.link.rate_mbit:g} Mbit/s"
+                + (f", {latency:g} ms" if latency else "")
+            )
+        else:
+            self.network = namespace.NO_EMULATION
+            self._ports = namespace.free_ports(self._nodes)
+        with held:
+            yield
+
+    def _quota(self) -> cgroup.CpuGroups | None:
+        try:
+            folder = cgroup.find_base()
+        except OSError:
+            return None
+        cgroup.remove_stale(folder)
+        return cgroup.CpuGroups(folder, self._nodes)
+
+    def addresses(self) -> list[str]:
+        if self._has_links:
+            return [f"{wires.address(rank)}:{api.FIRST_PORT}" for rank in range(self._nodes)]
+        return [f"127.0.0.1:{port}" for port in self._ports]
+
+    def enter_node(self, rank: int) -> None:
+        if self._has_links:
+            namespace.enter_network_namespace()
+
+    def connect(self, pids: Sequence[int]) -> None:
+        self._pids = pids
+        for rank, pid in enumerate(pids):
+            self._limiter.put(rank, pid)
+        if self._has_links:
+            wires.lay(pids)
+
+    def join(self, rank: int) -> None:
+        if self._has_links:
+            wires.plug_in(wires.address(rank))
+
+    def limit_link(self, rank: int) -> None:
+        if self._has_links:
+            wires.limit_node(self._settings.link.rate_mbit)
+
+    def throttle(self) -> None:
+        if self._has_links and not self._links_limited:
+            link = self._settings.link
+            wires.limit_ports(self._nodes, link.rate_mbit, link.latency_ms)
+            self._links_limited = True
+        for rank, share in enumerate(self.shares):
+            self._limiter.limit(rank, share)
+
+    def check(self) -> None:
+        self._limiter.check()
+
+    def unleash(self) -> None:
+        self._limiter.check()
+        for rank in range(self._nodes):
+            self._limiter.limit(rank, None)
+
+    def usage(self) -> list[NodeUsage]:
+        links = wires.counters(self._nodes) if self._has_links else [None] * self._nodes
+        return [self._usage(rank, link) for rank, link in enumerate(links)]
+
+    def _usage(self, rank: int, link: wires.LinkUse | None) -> NodeUsage:
+        held = self._limiter.throttled(rank)
+        return NodeUsage(
+            cpu_s=process.cpu_s(self._pids[rank]),
+            periods=held.periods,
+            throttled_periods=held.throttled_periods,
+            throttled_s=held.seconds,
+            sent_bytes=link.sent_bytes if link else 0,
+            received_bytes=link.received_bytes if link else 0,
+            dropped_packets=link.drops if link else 0,
+        )

@@ -1,0 +1,180 @@
+"""A network namespace of our own, so that no server of a cell listens beyond it.
+
+TensorFlow's server binds to every interface; in a namespace that has only a loopback device that
+is nobody else's business, and no port can be taken already. It vanishes with its last process.
+
+Where no namespace is permitted a cell is refused, unless who runs it says in the environment that
+the servers may listen on this machine's own interfaces.
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+import socket
+import struct
+from pathlib import Path
+
+from nodewise.cluster.api import FIRST_PORT, NotPermittedError
+
+SHARED_NETWORK = "NODEWISE_SHARED_NETWORK"  # an environment variable; "yes" accepts open ports
+NO_EMULATION = "loopback, no network emulation"  # what the records then say
+
+RUN_AS_ROOT = 'sudo env "PATH=$PATH" snakemake --cores all'
+RUN_PRIVILEGED = "docker run --privileged ..."
+
+# What an administrator may have set, the value that forbids, and one that permits.
+_FOR_ALL = (("user.max_net_namespaces", "0", "10000"),)
+_FOR_USERS = (
+    ("user.max_user_namespaces", "0", "10000"),
+    ("kernel.unprivileged_userns_clone", "0", "1"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+)
+
+_CLONE_NEWUSER = 0x10000000
+_CLONE_NEWNET = 0x40000000
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
+_FIRST_EPHEMERAL_PORT = 32768  # from here on a port may be taken by any outgoing connection
+
+
+def enter_network_namespace() -> None:
+    """Move this process, which must have one thread, into a network namespace with no device up.
+
+    Raises:
+        NotPermittedError: this process may not.
+    """
+    try:
+        _unshare(_CLONE_NEWNET)
+    except OSError as error:
+        raise _not_permitted("no network for a node", error) from error
+
+
+def enter_private_network() -> None:
+    """Move this process into a fresh namespace with loopback up.
+
+    Root needs nothing else; an ordinary user gets a user namespace in which it is called root: a
+    program started there, such as the one that workers are forked from, keeps the right to make
+    networks only if its user is.
+
+    Raises:
+        NotPermittedError: this machine permits no such namespace.
+        RuntimeError: this process has more than one thread, which the kernel would not move along.
+    """
+    if len(list(Path("/proc/self/task").iterdir())) > 1:
+        raise RuntimeError("a process with several threads cannot change its namespaces")
+    try:
+        _try()
+        _enter()
+    except OSError as error:
+        raise _not_permitted("no private network", error) from error
+
+
+def enter_network() -> bool:
+    """Move into a private network and return True; or stay, where that is accepted: False.
+
+    Raises:
+        NotPermittedError: no private network is permitted, and NODEWISE_SHARED_NETWORK is not
+            "yes", which accepts that the workers' ports are open to whoever reaches this machine.
+    """
+    try:
+        enter_private_network()
+    except NotPermittedError:
+        if os.environ.get(SHARED_NETWORK) != "yes":
+            raise
+        return False
+    return True
+
+
+def free_ports(count: int) -> list[int]:
+    """Return `count` ports, from FIRST_PORT on, that nothing listens on now.
+
+    Raises:
+        NotPermittedError: there are not as many.
+    """
+    ports: list[int] = []
+    for port in range(FIRST_PORT, _FIRST_EPHEMERAL_PORT):
+        if len(ports) == count:
+            return ports
+        with socket.socket() as tried:  # bound only: nobody can connect
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind(("", port))
+            except OSError:
+                continue
+        ports.append(port)
+    raise NotPermittedError(f"fewer than {count} free ports")
+
+
+def _not_permitted(what: str, error: OSError) -> NotPermittedError:
+    reason, command = _obstacle(error)
+    return NotPermittedError(f"{what}: {reason}", command)
+
+
+def _obstacle(error: OSError) -> tuple[str, str]:
+    """Return why the kernel refused a namespace to this user, and the command that would permit it.
+
+    The command is empty if there is none.
+    """
+    user = os.geteuid() != 0
+    switches = (*_FOR_ALL, *(_FOR_USERS if user else ()))
+    wrong = [switch for switch in switches if _sysctl(switch[0]) == switch[1]]
+    if wrong:
+        reason = ", ".join(f"{name} is {forbids}" for name, forbids, _ in wrong)
+        return reason, " ".join(["sudo sysctl", *(f"{name}={value}" for name, _, value in wrong)])
+    if error.errno == errno.ENOSPC:
+        return "as many namespaces exist as may", ""
+    if not user or "\nSeccomp:\t2\n" in Path("/proc/self/status").read_text(encoding="utf-8"):
+        return "a container, or something like it, forbids namespaces", RUN_PRIVILEGED
+    return f"namespaces are forbidden ({os.strerror(error.errno or 0)})", RUN_AS_ROOT
+
+
+def _sysctl(name: str) -> str | None:
+    try:
+        return Path("/proc/sys", *name.split(".")).read_text(encoding="utf-8").strip()
+    except OSError:  # this kernel has no such switch
+        return None
+
+
+def _try() -> None:
+    """Enter in a child first: where it fails half-way, there is no way back.
+
+    Raises:
+        OSError: what the child got.
+    """
+    child = os.fork()
+    if child == 0:
+        code = errno.EPERM
+        try:
+            _enter()
+            code = 0
+        except OSError as error:
+            code = error.errno or errno.EPERM
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code:
+        raise OSError(abs(code), os.strerror(abs(code)))
+
+
+def _enter() -> None:
+    uid, gid = os.getuid(), os.getgid()
+    _unshare(_CLONE_NEWNET if uid == 0 else _CLONE_NEWNET | _CLONE_NEWUSER)
+    if uid != 0:
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"0 {uid} 1"),
+            ("gid_map", f"{gid} {gid} 1"),
+        ):
+            Path("/proc/self", name).write_text(text, encoding="utf-8")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        request = struct.pack("16sh14x", b"lo", 0)
+        flags = struct.unpack("16sh14x", fcntl.ioctl(control, _SIOCGIFFLAGS, request))[1]
+        fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
+
+
+def _unshare(flags: int) -> None:
+    # ctypes: os.unshare exists from Python 3.12 on only
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(flags) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))

@@ -1,0 +1,191 @@
+"""What this machine permits: everything is tried for real, and nothing of the trials stays."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nodewise.cluster import cgroup, duty_cycle, namespace
+from nodewise.cluster.api import NotPermittedError
+
+# What emulated nodes leave of every core to the launcher, the links between them and the machine.
+_LEFT_FREE = 0.1
+_FIRST_PIDS = "pid:[4026531836]"  # the kernel's own number of the namespace it begins with
+
+_SYSTEMD = Path("/run/systemd/system")  # there while it runs
+_MANAGER = "/etc/systemd/system/user@.service.d"
+_DELEGATE_TO_USERS = f"""\
+sudo mkdir -p {_MANAGER}
+printf '[Service]\\nDelegate=cpu cpuset memory pids\\n' |
+  sudo tee {_MANAGER}/delegate.conf
+sudo systemctl daemon-reload
+sudo systemctl restart user@{{uid}}.service  # ends what runs in your sessions"""
+_START_MANAGER = """\
+sudo loginctl enable-linger {uid}
+export XDG_RUNTIME_DIR=/run/user/{uid}"""
+_RUN_IN_USER_SCOPE = "systemd-run --user --scope -p Delegate=yes snakemake --cores all"
+_RUN_IN_SCOPE = "systemd-run --scope -p Delegate=yes snakemake --cores all"
+
+
+@dataclass(frozen=True)
+class Permit:
+    """Whether something is permitted; `remark` is how, or why not; `command` would permit it."""
+
+    permitted: bool
+    remark: str
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What there is for the nodes of a cell."""
+
+    cores: int
+    quota: Permit  # CPU shares by cgroup
+    soft: Permit  # CPU shares by stopping and continuing processes
+    private: Permit  # a network that only the cell's own processes see
+    links: Permit  # in it, a rate-limited link for each node
+    latency: Permit  # on these links
+    sees_all: bool = True  # all processes that run on the machine
+
+    def most_nodes(self, cpu: float) -> int:
+        """Return how many nodes find a place, each with the share `cpu` of a core, at most 1.
+
+        Nodes with a core of their own may take all cores; others have to leave a tenth free.
+        """
+        usable = self.cores * (1 if cpu == 1 else 1 - _LEFT_FREE)
+        return int(usable / cpu + 1e-9)
+
+
+def look() -> Machine:
+    """Try everything; this process must have one thread."""
+    private, links, latency = _networks()
+    return Machine(
+        cores=cgroup.whole_cores(),
+        quota=_quota(),
+        soft=_soft(),
+        private=private,
+        links=links,
+        latency=latency,
+        sees_all=_sees_all(),
+    )
+
+
+def _sees_all() -> bool:
+    """Tell whether /proc shows the processes of the whole machine, whoever they belong to."""
+    try:
+        Path("/proc/1/stat").read_bytes()
+        return str(Path("/proc/self/ns/pid").readlink()) == _FIRST_PIDS
+    except OSError:
+        return False
+
+
+def _quota() -> Permit:
+    trees = cgroup.hierarchies()
+    try:
+        base = cgroup.find_base()
+    except OSError as error:
+        return Permit(False, str(error), command_for_quota(trees))
+    version = next(tree.version for tree in trees if base.is_relative_to(tree.mount))
+    return Permit(True, f"by cgroup, version {version}, in {base}")
+
+
+def command_for_quota(trees: list[cgroup.Hierarchy]) -> str:
+    """Return what lets this user make CPU groups in one of `trees`; empty if nothing is known."""
+    if not trees:
+        return ""
+    tree = trees[0]  # a controller is in one tree only
+    if os.statvfs(tree.mount).f_flag & os.ST_RDONLY:
+        return namespace.RUN_PRIVILEGED
+    if tree.version == 1:
+        return f"sudo install -d -o {os.geteuid()} {tree.mount / cgroup.DELEGATED}"
+    if _SYSTEMD.exists():
+        return _RUN_IN_SCOPE if os.geteuid() == 0 else _command_for_user(tree.mount, os.geteuid())
+    return f"{_command_without_systemd(tree.mount)}\n{namespace.RUN_AS_ROOT}"
+
+
+def _command_without_systemd(mount: Path) -> str:
+    """Return how the groups in the uppermost one get a CPU controller, in version 2."""
+    if not (mount / "cgroup.type").exists():  # the root of all, which may have processes
+        return f"echo +cpu | sudo tee {mount}/cgroup.subtree_control"
+    return f"""\
+sudo mkdir -p {mount}/others
+for pid in $(cat {mount}/cgroup.procs); do
+  echo $pid | sudo tee {mount}/others/cgroup.procs
+done
+echo +cpu | sudo tee {mount}/cgroup.subtree_control"""
+
+
+def _command_for_user(mount: Path, uid: int) -> str:
+    """Return how systemd gives the processes of user `uid` a group to divide, in version 2."""
+    manager = mount / f"user.slice/user-{uid}.slice/user@{uid}.service"
+    if not manager.exists():
+        return f"{_START_MANAGER.format(uid=uid)}\n{_RUN_IN_USER_SCOPE}"
+    if not cgroup.has_cpu(manager):
+        return f"{_DELEGATE_TO_USERS.format(uid=uid)}\n{_RUN_IN_USER_SCOPE}"
+    return _RUN_IN_USER_SCOPE
+
+
+def _soft() -> Permit:
+    try:
+        with duty_cycle.made(duty_cycle.DutyCycle()):
+            pass
+    except (OSError, NotPermittedError) as error:
+        return Permit(False, str(error))
+    return Permit(True, "by stopping and continuing; refused where it does not hold")
+
+
+def _networks() -> tuple[Permit, Permit, Permit]:
+    """Try the private network, links in it and their latency, in a child that takes them along."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reading)
+            for trial in (_private, _links, _latency):
+                os.write(writing, json.dumps(_tried(trial)).encode() + b"\n")
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as lines:
+        found = [Permit(*json.loads(line)) for line in lines]
+    os.waitpid(child, 0)
+    if len(found) < 3:
+        raise RuntimeError("the process that tried the network ended early")
+    private, links, latency = found
+    return private, links, latency
+
+
+def _tried(trial: Callable[[], str]) -> tuple[bool, str, str]:
+    try:
+        return True, trial(), ""
+    except NotPermittedError as error:
+        return False, str(error), error.command
+
+
+def _private() -> str:
+    namespace.enter_private_network()
+    return f"a network of its own, {'in a user namespace' if os.geteuid() else 'as root'}"
+
+
+def _links() -> str:
+    _lay(latency_ms=0)
+    return "a namespace per node, a rate-limited link each, on one bridge"
+
+
+def _latency() -> str:
+    _lay(latency_ms=1)
+    return "by netem"
+
+
+def _lay(latency_ms: float) -> None:
+    """Lay one link within a fresh namespace."""
+    from nodewise.cluster import links as wires
+
+    namespace.enter_private_network()
+    rate_mbit = 100
+    wires.lay([os.getpid()])
+    wires.plug_in(wires.address(0))
+    wires.limit_ports(1, rate_mbit, latency_ms)
+    wires.limit_node(rate_mbit)

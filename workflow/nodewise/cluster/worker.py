@@ -1,0 +1,83 @@
+"""What a worker process does around its work: it says how that ended."""
+
+import errno
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NoReturn
+
+import psutil
+
+from nodewise.cluster import memory
+from nodewise.cluster.api import NotPermittedError
+from nodewise.cluster.channel import Channel, Message
+from nodewise.core.errors import RefusedError
+
+Work = Callable[[int, Channel], Message]
+
+LINE_LENGTH = 500
+_SAYING_NOTHING = ("", "Graph execution error:")  # first lines of errors
+
+
+def be_worker(rank: int, work: Work, connection: Connection, log: Path) -> NoReturn:
+    """Be a worker, in a process group of its own: what it starts is in it, too."""
+    code = 1
+    try:
+        os.setpgid(0, 0)
+        memory.be_killed_first()
+        output = os.open(log, os.O_WRONLY | os.O_APPEND)
+        for stream in (1, 2):
+            os.dup2(output, stream)
+        sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1, closefd=False)
+        channel = Channel(connection)
+        channel.wait()
+        code = _work(rank, work, channel)
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+    finally:
+        os._exit(code)  # not to wait for its threads
+
+
+def _work(rank: int, work: Work, channel: Channel) -> int:
+    try:
+        channel.send({"result": work(rank, channel)})
+        signal.pause()  # leaving now would break the others' connections; the launcher ends us
+        return 0
+    except BaseException as error:
+        failed_at = time.monotonic()
+        traceback.print_exc()
+        channel.send({"failure": _told(error), "at": failed_at})
+        return 1
+
+
+def _told(error: BaseException) -> Message:
+    """Return what the launcher has to know of a worker's exception."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    first_line = next((line for line in lines if line not in _SAYING_NOTHING), "")
+    # names, not classes: this module must not import TensorFlow
+    peer_error = isinstance(error, (ConnectionError, TimeoutError)) or type(error).__name__ in (
+        "UnavailableError",
+        "AbortedError",
+        "CancelledError",
+        "DeadlineExceededError",
+    )
+    refused = isinstance(error, (RefusedError, NotPermittedError))
+    text = (first_line if refused else f"{type(error).__name__}: {first_line}")[:LINE_LENGTH]
+    if memory.ran_out(error):
+        text = memory.out_of_memory(text, memory.own_peak_bytes())
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
+        text += f"; temporary files go to {os.environ.get('TMPDIR') or tempfile.gettempdir()}"
+    return {
+        "text": text,
+        "peer": peer_error,
+        "refused": refused,
+        "command": error.command if isinstance(error, NotPermittedError) else None,
+    }

@@ -1,0 +1,1 @@
+"""What every layer uses: errors, files, checked values, units, intervals, cells."""

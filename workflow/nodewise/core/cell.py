@@ -1,0 +1,289 @@
+"""A cell: one model, trained one way, at one batch size, on one number of nodes, once.
+
+This module knows what identifies a cell and where its files are. It imports nothing else of ours.
+"""
+
+import math
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
+
+NAME = r"^[a-z][a-z0-9_]*$"
+Name = Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
+
+MAX_NODES = 64
+MAX_BATCH = 1_000_000
+MAX_REPEAT = 1_000_000
+WATTS_PER_CORE = 10.0  # declared, not measured: a server's processor at full load, by its cores
+
+
+def _is_one_line(text: str) -> str:
+    if not text.isprintable() or not text.strip():
+        bad = next((sign for sign in text if not sign.isprintable()), " ")
+        raise ValueError(f"U+{ord(bad):04X} is not allowed, must be one line of printable text")
+    return text
+
+
+# Text that people read: no newlines, no control characters, nothing that turns the direction.
+Line = Annotated[str, AfterValidator(_is_one_line)]
+
+
+def _is_an_option(value: object) -> object:
+    plain = value is None or isinstance(value, bool | int | float | str)
+    if not plain or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(f"{value!r:.80} is not allowed, must be true, false, a number or text")
+    return value
+
+
+# The value of a strategy's option, which the strategy checks further.
+Option = Annotated[bool | int | float | str | None, BeforeValidator(_is_an_option)]
+
+
+class Frozen(BaseModel):
+    """Immutable and strict: an unknown key or another type is an error, never ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Extent(Frozen):
+    """How long a cell trains: `warmup_steps` untimed, then either `steps` or whole `epochs`, timed.
+
+    `split_steps` further steps are run in the split form (compute, wait, communicate and apply
+    timed apart) after the timed ones. The evaluation comes last, of what the timed ones trained.
+    """
+
+    warmup_steps: int = Field(default=5, ge=1, le=10_000)
+    steps: int | None = Field(default=None, ge=2, le=1_000_000)
+    epochs: int | None = Field(default=None, ge=1, le=1_000)
+    split_steps: int = Field(default=20, ge=0, le=10_000)
+
+    @model_validator(mode="after")
+    def _one_of_steps_and_epochs(self) -> Self:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError("give either steps or epochs, one of them")
+        return self
+
+    @property
+    def untimed_steps(self) -> int:
+        """Steps beside the timed ones: to warm up, split ones, and one before those, to trace."""
+        return self.warmup_steps + (self.split_steps + 1 if self.split_steps else 0)
+
+
+class Local(Frozen):
+    """Nodes are processes, one core each while there are enough."""
+
+    kind: Literal["local"] = "local"
+
+    @property
+    def share(self) -> float:
+        """The part of one core of this machine that a node has."""
+        return 1.0
+
+    @property
+    def label(self) -> str:
+        """The settings in words: equal for two cells if and only if their machines are."""
+        return "local"
+
+    def cores(self, nodes: int) -> float:
+        """Return how many cores of this machine `nodes` nodes ask for."""
+        return float(nodes)
+
+
+class Node(Frozen):
+    """An emulated node: its share of one core of this machine."""
+
+    cpu: float = Field(default=0.2, ge=0.01, le=1)
+
+
+class SlowNode(Frozen):
+    """One node that trains with a smaller share of a core than the others: a straggler."""
+
+    rank: int = Field(default=0, ge=0, lt=MAX_NODES)
+    cpu: float = Field(ge=0.01, le=1)
+
+
+class Link(Frozen):
+    """The link of an emulated node: its rate in each direction, its latency one way."""
+
+    # the kernel is told bytes per second, of which 32 bits are sent
+    rate_mbit: float = Field(default=100, ge=1, le=34_000)
+    latency_ms: float = Field(default=0, ge=0, le=10_000)
+
+
+class Emulated(Frozen):
+    """Nodes behave like machines: a CPU quota and a rate-limited link each."""
+
+    kind: Literal["emulated"] = "emulated"
+    node: Node = Node()
+    slow_node: SlowNode | None = None
+    link: Link = Link()
+
+    @model_validator(mode="after")
+    def _slow_is_slower(self) -> Self:
+        if self.slow_node is not None and self.slow_node.cpu >= self.node.cpu:
+            raise ValueError(f"slow_node.cpu: must be less than {self.node.cpu:g}, the others' cpu")
+        return self
+
+    @property
+    def share(self) -> float:
+        """The part of one core of this machine that a node has: time passes `1 / share` slower."""
+        return self.node.cpu
+
+    @property
+    def label(self) -> str:
+        """The settings in words: equal for two cells if and only if their machines are."""
+        one = self.slow_node
+        slow = f" (node {one.rank}: {one.cpu:g} core)" if one else ""
+        latency = f", {self.link.latency_ms:g} ms" if self.link.latency_ms else ""
+        return f"{self.node.cpu:g} core{slow}, {self.link.rate_mbit:g} Mbit/s{latency}"
+
+    def cpu_of(self, rank: int) -> float:
+        """Return the share of a core that node `rank` has."""
+        slow = self.slow_node
+        return slow.cpu if slow is not None and slow.rank == rank else self.node.cpu
+
+    def cores(self, nodes: int) -> float:
+        """Return how many cores of this machine `nodes` nodes ask for."""
+        return sum(self.cpu_of(rank) for rank in range(nodes))
+
+
+Cluster = Annotated[Local | Emulated, Field(discriminator="kind")]
+
+
+def node_in_words(label: str) -> str:
+    """Return what readers are told that a node is, by the `label` of its cluster."""
+    return "unthrottled process" if label == Local().label else label
+
+
+# How examples reach a worker: from its own shard; by reading all and skipping the others' part; or
+# from nodes that do nothing but preprocess (TensorFlow's data service).
+Input = Literal["sharded", "unsharded", "service"]
+
+# Besides, whole global batches, for strategies that do not cut them into a part for each worker.
+CellInput = Input | Literal["whole"]
+
+
+def _names_a_function(spec: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*:[A-Za-z_]\w*", spec) or len(spec) > 200:
+        raise ValueError("must be path/file.py:function or package.module:function")
+    return spec
+
+
+# Where a user's own model or data comes from.
+Spec = Annotated[str, AfterValidator(_names_a_function)]
+
+
+class Feeding(Frozen):
+    """How workers are fed. `preprocessing_nodes` are nodes beside those that train."""
+
+    input: CellInput = "sharded"
+    preprocessing_nodes: int = Field(default=0, ge=0, le=MAX_NODES)
+
+    @model_validator(mode="after")
+    def _service_has_nodes(self) -> Self:
+        if (self.input == "service") != (self.preprocessing_nodes > 0):
+            raise ValueError("preprocessing_nodes: 1 or more with input service, else none")
+        return self
+
+
+class Cell(Feeding):
+    """Everything that determines one measurement. `batch` is examples per worker and step.
+
+    `build` and `load` are there if model or dataset are a user's own, not the project's. `variant`
+    is the study's own name for the strategy with just these `options`, if it has given one.
+    `exchange` is how the strategy brings gradients together, from which the law of its steps
+    follows. `servers` are nodes that hold parameters, beside those that train. With `one_process`
+    the nodes that train are devices of one process.
+    """
+
+    study: Name
+    experiment: Name
+    model: Name
+    dataset: Name
+    strategy: Name
+    variant: Name | None = None
+    options: dict[Name, Option] = Field(default_factory=dict)
+    exchange: Line | None = None
+    servers: int = Field(default=0, ge=0, le=MAX_NODES)
+    one_process: bool = False
+    cluster: Cluster
+    build: Spec | None = None
+    load: Spec | None = None
+    batch: int = Field(ge=1, le=MAX_BATCH)
+    nodes: int = Field(ge=1, le=MAX_NODES)
+    repeat: int = Field(ge=0, le=MAX_REPEAT)
+    extent: Extent
+    seed: int = Field(ge=0, lt=2**31)
+    time_limit_s: float = Field(gt=0, allow_inf_nan=False)
+
+    @property
+    def declaration(self) -> str:
+        """All that decides what is measured, as text: how long it may take does not."""
+        return self.model_dump_json(exclude={"time_limit_s", "exchange"})
+
+    @property
+    def global_batch(self) -> int:
+        """Examples per step over all workers: batch × nodes."""
+        return self.batch * self.nodes
+
+    @property
+    def strategy_name(self) -> str:
+        """What the strategy is called in the study."""
+        return self.variant or self.strategy
+
+    @property
+    def workers(self) -> int:
+        """Processes that train: one per node, unless the nodes are devices of one process."""
+        return 1 if self.one_process else self.nodes
+
+    @property
+    def places(self) -> int:
+        """Processes in all: those that train, then those that hold parameters, then preprocess."""
+        return self.workers + self.servers + self.preprocessing_nodes
+
+    @property
+    def machines(self) -> Cluster:
+        """The cluster as it is for this cell: without its slow node if that is none that trains."""
+        slow = self.cluster.slow_node if isinstance(self.cluster, Emulated) else None
+        if slow is None or slow.rank < self.nodes:
+            return self.cluster
+        return self.cluster.model_copy(update={"slow_node": None})
+
+    @property
+    def cores(self) -> float:
+        """How many cores of this machine the nodes ask for."""
+        return self.machines.cores(self.nodes + self.places - self.workers)
+
+    @property
+    def id(self) -> str:
+        """Readable, unique within a study, and a relative path: `experiment/model/strategy/…`."""
+        axes = f"batch~{self.batch}", f"nodes~{self.nodes}", f"repeat~{self.repeat}"
+        return "/".join((self.experiment, self.model, self.strategy_name, *axes))
+
+
+_ID = re.compile(
+    r"(?P<experiment>[a-z][a-z0-9_]*)/(?P<model>[a-z][a-z0-9_]*)/(?P<strategy>[a-z][a-z0-9_]*)"
+    r"/batch~(?P<batch>[1-9]\d*)/nodes~(?P<nodes>[1-9]\d*)/repeat~(?P<repeat>0|[1-9]\d*)"
+)
+
+
+def parse_id(cell_id: str) -> dict[str, str | int]:
+    """Return the axes that a cell id spells out.
+
+    Raises:
+        ValueError: `cell_id` is not of the form that `Cell.id` gives.
+    """
+    found = _ID.fullmatch(cell_id)
+    if found is None:
+        raise ValueError(f"{cell_id!r} is not a cell id")
+    axes: dict[str, str | int] = dict(found.groupdict())
+    return axes | {key: int(axes[key]) for key in ("batch", "nodes", "repeat")}

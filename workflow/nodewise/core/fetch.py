@@ -1,0 +1,359 @@
+"""Get the files of a dataset or of weights: from the cache, a mirror or the official address.
+
+Every file is checked by its digest, wherever it comes from. The cache holds each as it came,
+`<folder>/<file>`, and beside it `<file>.origin`: "mirror" or "official". A damaged file of the
+cache is renamed to `<file>.bad`; mirrors are only read.
+"""
+
+import gzip
+import hashlib
+import logging
+import re
+import shutil
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from filelock import FileLock
+from pydantic import AfterValidator, Field, StringConstraints
+
+from nodewise import __version__
+from nodewise.core.cell import Frozen, Name
+from nodewise.core.errors import UserError
+from nodewise.core.files import atomic, write_text
+from nodewise.core.progress import progress
+
+log = logging.getLogger(__name__)
+
+RealOrigin = Literal["mirror", "official"]
+
+CHUNK = 2**16
+MAX_CONTENT_BYTES = 2**30  # of one file
+TIMEOUT_S = 10.0  # for a connection, and for the next bytes of a download
+
+
+@dataclass(frozen=True)
+class Address:
+    """A web address without its credentials; these are apart, and never printed."""
+
+    url: str
+    auth: tuple[bytes, bytes] | None = field(default=None, repr=False)
+
+    def below(self, *names: str) -> "Address":
+        """Return the address of a file below this one."""
+        return Address("/".join([self.url.rstrip("/"), *names]), self.auth)
+
+
+Mirror = Path | Address
+
+
+def _plain_web_address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        raise ValueError("must be an http(s) address without a user name")
+    return url
+
+
+# Starts with no dot and has no slash, so it stays in its folder and is never a hidden file.
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Url = Annotated[str, AfterValidator(_plain_web_address)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=120, pattern=r"^[^\n]+$")]
+
+
+class RemoteFile(Frozen):
+    """One file as servers have it; digest and size are of its content.
+
+    That is what is inside its gzip wrapping if `gzipped`, else the file itself. In the cache and in
+    a mirror it is in `folder`, by default the one of what it belongs to.
+    """
+
+    gzipped: ClassVar[bool] = False
+    name: FileName
+    folder: Name | None = None
+    content_bytes: int = Field(ge=1, le=MAX_CONTENT_BYTES)
+    urls: tuple[Url, ...] = ()
+
+    @property
+    def digest(self) -> tuple[str, str]:
+        """The algorithm and the hexadecimal digest that the content is known by."""
+        raise NotImplementedError
+
+
+class UnavailableError(Exception):
+    """A source does not have the file or cannot be reached; the text says why."""
+
+
+class CorruptError(Exception):
+    """A source has the file, but with the wrong content; the text says what is wrong."""
+
+
+class UnobtainableError(Exception):
+    """No source has the right file. The text names it and tells what was tried.
+
+    `corrupt` is true if a source has it with the wrong content.
+    """
+
+    def __init__(self, text: str, *, corrupt: bool) -> None:
+        super().__init__(text)
+        self.corrupt = corrupt
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A checked file of the cache, and where it first came from."""
+
+    path: Path
+    origin: RealOrigin
+
+
+def parse_mirror(text: str) -> Mirror:
+    """Return the folder or the web address that `text` names.
+
+    Raises:
+        UserError: another scheme than http(s), or no valid address.
+    """
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", text)
+    if scheme is None:
+        return Path(text)
+    if scheme[1].lower() not in ("http", "https"):
+        raise UserError(
+            f"dataset mirror: addresses of {scheme[1]} are not supported; "
+            "allowed: a folder, http://…, https://…"
+        )
+    try:
+        return _split_address(text)
+    except ValueError as error:
+        raise UserError(f"dataset mirror: the {scheme[1]} address {error}") from error
+
+
+def _split_address(text: str) -> Address:
+    """Split the credentials off an http(s) address.
+
+    Raises:
+        ValueError: not a usable http(s) prefix. The message does not repeat `text`.
+    """
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or port == 0:
+        raise ValueError("has no valid host and port")
+    if parts.query or parts.fragment:
+        raise ValueError("must not have a query or a fragment: file names are put behind it")
+    auth = None
+    if "@" in parts.netloc:
+        user, password = (unquote(x or "").encode() for x in (parts.username, parts.password))
+        auth = (user, password)
+    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2])
+    return Address(urlunsplit(bare), auth)
+
+
+class Fetcher:
+    """Fetches files into a cache. A source that failed is not asked again for the same file."""
+
+    def __init__(self, name: str, cache: Path, mirror: Mirror | None) -> None:
+        """`name` is what the files belong to: shown to people, and their folder by default."""
+        self._name = name
+        self._cache = cache
+        self._mirror = mirror
+        self._failed: dict[tuple[str, str], UnavailableError | CorruptError] = {}
+        self._silent: set[str] = set()  # servers that did not answer
+
+    def fetch(self, file: RemoteFile, *, near: bool = False) -> Fetched:
+        """Return `file` from the first source that has it right; `near`: cache or mirror alone.
+
+        Raises:
+            UnobtainableError: no source has it.
+            OSError: the cache cannot be read or written.
+        """
+        folder = self._cache / self._folder(file)
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".lock"):  # datasets may share files, and are prepared side by side
+            return self._fetch(file, folder / file.name, near=near)
+
+    def _folder(self, file: RemoteFile) -> str:
+        return file.folder or self._name
+
+    def _fetch(self, file: RemoteFile, cached: Path, *, near: bool) -> Fetched:
+        for leftover in cached.parent.glob(f".{cached.name}.*.tmp"):
+            leftover.unlink()  # of a killed download: nobody else writes here
+        bad = cached.with_name(f"{cached.name}.bad")
+        failures: list[str] = []
+        if cached.exists():
+            try:
+                _check(cached, file)
+                return Fetched(cached, _read_origin(cached))
+            except CorruptError as error:
+                cached.replace(bad)
+                log.warning("%s: %s; set aside as %s", cached, error, bad.name)
+        if bad.exists():
+            failures.append(f"{bad} (a damaged copy)")
+        corrupt = bad.exists()
+        for origin, source in self._sources(file, near=near):
+            shown = source.url if isinstance(source, Address) else str(source)
+            try:
+                self._take(source, shown, file, cached, origin)
+            except (UnavailableError, CorruptError) as error:
+                corrupt = corrupt or isinstance(error, CorruptError)
+                failures.append(f"{shown} ({error})")
+            else:
+                return Fetched(cached, origin)
+        tried = f"; tried {'; '.join(failures)}" if failures else ": there is no mirror"
+        name = f"{file.folder}/{file.name}" if file.folder else file.name
+        raise UnobtainableError(f"{name} cannot be had{tried}", corrupt=corrupt)
+
+    def _sources(
+        self, file: RemoteFile, *, near: bool
+    ) -> Iterator[tuple[RealOrigin, Path | Address]]:
+        if isinstance(self._mirror, Path):
+            yield "mirror", self._mirror / self._folder(file) / file.name
+        elif self._mirror is not None:
+            yield "mirror", self._mirror.below(self._folder(file), file.name)
+        for url in () if near else file.urls:
+            yield "official", Address(url)
+
+    def _take(
+        self, source: Path | Address, shown: str, file: RemoteFile, cached: Path, origin: RealOrigin
+    ) -> None:
+        """Copy `file` from `source` into the cache if it is right; log and remember if it is not.
+
+        Raises:
+            UnavailableError: the source does not have it.
+            CorruptError: the source has another file.
+        """
+        if (file.name, shown) in self._failed:
+            raise self._failed[file.name, shown]
+        try:
+            with atomic(cached) as temporary:
+                if isinstance(source, Address):
+                    self._download(source, file, temporary)
+                else:
+                    _copy(source, temporary)
+                _check(temporary, file)
+                # first the note, then the file: no file is ever there without its note
+                write_text(_origin_path(cached), f"{origin}\n")
+        except (UnavailableError, CorruptError) as error:
+            self._failed[file.name, shown] = error
+            log.warning("%s: %s: %s", self._name, shown, error)
+            raise
+        log.info("%s/%s: fetched from %s", self._folder(file), file.name, shown)
+
+    def _download(self, address: Address, file: RemoteFile, to: Path) -> None:
+        """Download what is at `address`. Netrc files and proxies count as with requests."""
+        import pooch  # takes a quarter of a second
+        import requests
+
+        server = urlsplit(address.url).netloc
+        if server in self._silent:
+            raise UnavailableError("did not answer a moment ago")
+        # what is packed with gzip is to come as it is
+        headers = {"User-Agent": f"nodewise/{__version__}", "Accept-Encoding": "identity"}
+        label = f"{self._folder(file)}/{file.name}"
+        try:
+            with progress(label, None if file.gzipped else file.content_bytes) as advance:
+                download = pooch.HTTPDownloader(
+                    progressbar=_Bar(advance, _most_bytes(file)),
+                    chunk_size=CHUNK,
+                    timeout=TIMEOUT_S,
+                    headers=headers,
+                    auth=address.auth,
+                )
+                download(address.url, str(to), None)
+        except requests.HTTPError as error:
+            raise UnavailableError(f"answers HTTP {error.response.status_code}") from error
+        except requests.RequestException as error:
+            # not its text, which may hold credentials, such as a proxy's
+            reason = f"cannot be downloaded ({type(error).__name__})"
+            if isinstance(error, requests.exceptions.ChunkedEncodingError):
+                reason = "broke off"
+            elif isinstance(error, requests.Timeout):
+                reason = f"no answer within {TIMEOUT_S:.0f} s"
+            elif isinstance(error, requests.ConnectionError):
+                reason = "cannot be reached"
+            if isinstance(error, requests.Timeout | requests.ConnectionError):
+                self._silent.add(server)
+            raise UnavailableError(reason) from None
+
+
+class _Bar:
+    """What pooch needs of a progress bar of tqdm; it also stops a download that is too long."""
+
+    total = 0
+
+    def __init__(self, advance: Callable[[int], None], limit: int) -> None:
+        self._advance, self._left = advance, limit + CHUNK  # chunks are counted whole
+
+    def update(self, amount: int) -> None:
+        self._advance(amount)
+        self._left -= amount
+        if self._left < 0:
+            raise CorruptError("has more bytes than expected")
+
+    def reset(self) -> None:
+        """Start again: pooch counts a whole download once more at its end."""
+        self._advance, self._left = lambda amount: None, self.total
+
+    def close(self) -> None:
+        """Do nothing: the bar ends with its block."""
+
+
+def _copy(source: Path, to: Path) -> None:
+    try:
+        if not source.is_file():
+            raise UnavailableError("no such file")
+        file = source.open("rb")
+    except OSError as error:
+        raise UnavailableError(f"cannot be read ({error.strerror})") from error
+    with file, to.open("wb") as copy:
+        shutil.copyfileobj(file, copy)
+
+
+def _most_bytes(file: RemoteFile) -> int:
+    """Return the most bytes that `file` can have: gzip, at its worst, adds a little."""
+    size = file.content_bytes
+    return size + size // 100 + 2**16 if file.gzipped else size
+
+
+def _check(path: Path, file: RemoteFile) -> None:
+    """Compare the content of `path` with what is known of `file`.
+
+    Raises:
+        CorruptError: it is another.
+    """
+    does = "unpacks to" if file.gzipped else "has"
+    algorithm, expected = file.digest
+    digest, size = hashlib.new(algorithm.replace("-", ""), usedforsecurity=False), 0
+    try:
+        with gzip.open(path) if file.gzipped else path.open("rb") as content:
+            while chunk := content.read(CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+                if size > file.content_bytes:
+                    raise CorruptError(
+                        f"{does} more than the expected {file.content_bytes:,} bytes"
+                    )
+    except EOFError as error:
+        raise CorruptError("its gzip data breaks off") from error
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise CorruptError("is not sound gzip data") from error
+    if digest.hexdigest() != expected:
+        raise CorruptError(
+            f"{does} {size:,} bytes with {algorithm} {digest.hexdigest()}, "
+            f"expected {file.content_bytes:,} with {expected}"
+        )
+
+
+def _origin_path(cached: Path) -> Path:
+    return cached.with_name(f"{cached.name}.origin")
+
+
+def _read_origin(cached: Path) -> RealOrigin:
+    """Return where a file of the cache came from; one laid there by hand counts as mirrored."""
+    path = _origin_path(cached)
+    noted = path.read_text(encoding="ascii", errors="replace").strip() if path.exists() else ""
+    return "official" if noted == "official" else "mirror"

@@ -1,0 +1,258 @@
+"""Read YAML and JSON files and say in one clear line what is wrong with them."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import yaml
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from nodewise.core.cell import NAME
+from nodewise.core.errors import UserError
+
+MOST_YAML_BYTES = 1_000_000
+MOST_JSON_BYTES = 100_000_000  # a record of 64 workers and 100,000 steps
+MOST_LEVELS = 50
+"""Levels of nested lists and mappings in a YAML file."""
+MOST_VALUES = 20_000
+"""Values in a YAML file, those that an alias repeats counted anew: PyYAML reads 10,000 a second."""
+
+_MOST_SHOWN = 80  # characters of a wrong value
+_MUST_BE = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dict_type": "keys and values",
+    "finite_number": "a finite number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "list_type": "a list, such as [1, 2]",
+    "model_type": "keys and values",
+    "string_type": "text",
+}
+
+# What reading YAML raises; a ValueError where a number has too many digits.
+NOT_YAML = (yaml.YAMLError, ValueError)
+
+_NAMES_A_FIELD = re.compile(r"[a-z_][\w.\[\]]*: ")  # a check of several fields together
+_MERGE = "tag:yaml.org,2002:merge"  # of the key <<
+
+Model = TypeVar("Model", bound=BaseModel)
+Tree = TypeVar("Tree")
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """Read a file that has at most `most` bytes; of a larger one no more than that is read.
+
+    Raises:
+        UserError: the file cannot be read, or is larger.
+    """
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            content = file.read(most + 1) if size <= most else b""
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    if size > most:
+        raise UserError(f"{path}: {size:,} bytes is too large, at most {most:,} are allowed")
+    if len(content) > most:  # a device or a pipe, whose size nobody knows
+        raise UserError(f"{path}: is too large, at most {most:,} bytes are allowed")
+    return content
+
+
+def read_json(model: type[Model], path: Path, advice: str = "") -> Model:
+    """Read and check a JSON file; `advice` says what to do about a misfit.
+
+    Raises:
+        UserError: the file is missing, too large, not JSON, or does not fit.
+    """
+    try:
+        return model.model_validate_json(read_bytes(path, MOST_JSON_BYTES))
+    except ValidationError as error:
+        raise UserError(f"{path}: {first_misfit(error)}{advice and '; ' + advice}") from error
+
+
+def read_yaml(adapter: TypeAdapter[Tree], path: Path) -> Tree:
+    """Read and check a YAML file, whose values must be those that JSON has.
+
+    Raises:
+        UserError: the file is missing, too large, not YAML, or does not fit.
+    """
+    try:
+        return adapter.validate_json(json.dumps(read_tree(path), default=str))
+    except ValidationError as error:
+        raise UserError(f"{path}: {first_misfit(error)}") from error
+
+
+def read_tree(path: Path) -> Any:  # noqa: ANN401
+    """Return what a YAML file holds, unchecked, but for keys: each is text, and there once.
+
+    Raises:
+        UserError: the file is missing, too large, or not YAML.
+    """
+    content = read_bytes(path, MOST_YAML_BYTES)
+    try:
+        return load_yaml(content)
+    except NOT_YAML as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" line {mark.line + 1}:" if mark else ""
+        parts = [getattr(error, name, None) for name in ("context", "problem")]
+        said = ", ".join(filter(None, parts)) or str(error)
+        raise UserError(
+            f"{path}:{line} cannot be read as YAML ({' '.join(said.split())})"
+        ) from error
+
+
+def load_yaml(text: bytes | str) -> Any:  # noqa: ANN401
+    """Return what a YAML text holds.
+
+    As in YAML 1.2, `yes`, `on`, `1:30`, `2026-11-25` and `010` are text; only `true` and `false`
+    are booleans.
+
+    Raises:
+        yaml.YAMLError, ValueError: it is not YAML, or more than is allowed.
+    """
+    return yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
+
+
+class _Loader(yaml.SafeLoader):
+    """A loader of plain values, without the surprises of YAML 1.1 and with limits.
+
+    A key that is there twice is refused: YAML would keep the last one, and an experiment would
+    vanish.
+    """
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+
+    def __init__(self, stream: bytes | str) -> None:
+        super().__init__(stream)
+        self._level = 0
+        self._values = 0  # so far
+        self._sizes: dict[yaml.Node | None, int] = {}  # values in each node
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Compose a node as PyYAML does, and count levels and values meanwhile."""
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if self._level == MOST_LEVELS:
+            self._refuse(f"nested deeper than the {MOST_LEVELS} levels that are allowed", event)
+        if getattr(event, "tag", None) not in (None, "!"):
+            self._refuse(f"the tag {event.tag!r:.{_MOST_SHOWN}} is not allowed", event)
+        before = self._values
+        self._level += 1
+        node = super().compose_node(parent, index)
+        self._level -= 1
+        if not isinstance(event, yaml.AliasEvent):
+            self._values += 1
+            self._sizes[node] = self._values - before
+        elif node in self._sizes:
+            self._values += self._sizes[node]
+        else:
+            self._refuse(f"*{event.anchor} is a part of itself", event)
+        if self._values > MOST_VALUES:
+            self._refuse(f"more than the {MOST_VALUES:,} values that are allowed", event)
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Construct a mapping as PyYAML does, once its keys are checked."""
+        seen = set()
+        for written, _ in node.value:
+            if written.tag == _MERGE:
+                continue
+            key = self.construct_object(written, deep=True)
+            if not isinstance(key, str):
+                self._refuse(f"the key {key!r:.{_MOST_SHOWN}} must be text", written)
+            if key in seen:
+                self._refuse(f"the key {key!r:.{_MOST_SHOWN}} is there twice", written)
+            if not key.isprintable():
+                self._refuse(f"the key {key!r:.{_MOST_SHOWN}} must be printable", written)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+    def _refuse(self, problem: str, at: Any) -> NoReturn:  # noqa: ANN401 (a node or an event)
+        raise yaml.constructor.ConstructorError(None, None, problem, at.start_mark)
+
+
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
+    (
+        "float",
+        r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
+        r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("merge", r"<<", "<"),
+):
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), list(_first)
+    )
+
+
+def first_misfit(error: ValidationError) -> str:
+    """Return where the first misfit is, what must be there, and how many more there are."""
+    misfits = in_order(error)
+    more = f" (and {len(misfits) - 1} more)" if len(misfits) > 1 else ""
+    place, said = where(misfits[0]), what(misfits[0])
+    if misfits[0]["type"] != "value_error" or not _NAMES_A_FIELD.match(said):
+        return f"{place}: {said}{more}"
+    return f"{place}.{said}{more}" if misfits[0]["loc"] else f"{said}{more}"
+
+
+def in_order(error: ValidationError) -> list[ErrorDetails]:
+    """Return all misfits; a misspelt key comes before the key that is then missing."""
+    return sorted(error.errors(), key=lambda misfit: misfit["type"] != "extra_forbidden")
+
+
+def where(misfit: ErrorDetails) -> str:
+    """Return the place of a misfit, such as `experiments.ntua.batches[2]`."""
+    place = ""
+    for part in misfit["loc"]:
+        if isinstance(part, int):
+            place += f"[{part}]"
+        elif part != "[key]":
+            place += f".{part:.{_MOST_SHOWN}}"
+    return place.removeprefix(".") or "the file"
+
+
+def what(misfit: ErrorDetails) -> str:
+    """Return what is wrong at the place of a misfit, and what is allowed."""
+    kind, context, value = misfit["type"], misfit.get("ctx", {}), misfit["input"]
+    if kind == "missing":
+        return "required, but not there"
+    if kind == "extra_forbidden":
+        return "unknown key"
+    if kind in ("value_error", "json_invalid"):
+        return misfit["msg"].removeprefix("Value error, ")
+    if kind == "union_tag_invalid":
+        return f"kind must be {context['expected_tags']}, not {context['tag']!r}"
+    if kind == "too_short":
+        return "must have at least one"
+    if context.get("pattern") == NAME:
+        allowed = "must be small letters, digits and _, a letter first"
+    elif kind in _MUST_BE:
+        limits = {name: _number(limit) for name, limit in context.items()}
+        allowed = f"must be {_MUST_BE[kind].format(**limits)}"
+    else:
+        allowed = misfit["msg"].removeprefix("Input ").replace("should ", "must ", 1)
+    return f"{_shown(value)} is not allowed, {allowed}"
+
+
+def _shown(value: object) -> str:
+    plain = value is None or isinstance(value, bool)
+    return f"{json.dumps(value) if plain else repr(value):.{_MOST_SHOWN}}"
+
+
+def _number(limit: object) -> str:
+    if isinstance(limit, int):
+        return f"{limit:,}"
+    return f"{limit:,g}" if isinstance(limit, float) else str(limit)

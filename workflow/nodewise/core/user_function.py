@@ -1,0 +1,254 @@
+"""Where a user's own model or data comes from: a function of a file or of a module.
+
+A spec is checked without running any of the user's code; `Function` runs it. What goes
+wrong in there is told in one line, with the user's own file and line.
+"""
+
+import ast
+import hashlib
+import importlib
+import importlib.util
+import keyword
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import ModuleType
+
+from pydantic import TypeAdapter, ValidationError
+
+from nodewise.core.cell import Spec
+from nodewise.core.errors import UserError
+from nodewise.core.schema import read_bytes
+
+_FORMS = "path/to/file.py:function or package.module:function"
+_MOST_BYTES = 10_000_000
+_OURS = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A function of the user's: in `file` if that is given, else in the module `module`.
+
+    `text` is the spec itself; a file in it is relative to the project's folder.
+    """
+
+    text: str
+    file: Path | None
+    module: str
+    function: str
+
+    @property
+    def name(self) -> str:
+        """The file or module in a few lower-case letters, digits and underscores."""
+        last = self.file.stem if self.file else self.module.rpartition(".")[2]
+        return re.sub(r"[^a-z0-9]+", "_", last.lower()).strip("_")[:40]
+
+
+def parse_spec(spec: str) -> Place:
+    """Check a spec and return the place that it names. None of the user's code is run.
+
+    Raises:
+        UserError: it has another form, or there is no such file, module or function.
+    """
+    where, colon, function = spec.rpartition(":")
+    if not colon or not where or not function.isidentifier() or keyword.iskeyword(function):
+        raise UserError(f"{spec!r}: must be {_FORMS}")
+    if where.endswith(".py") or "/" in where:
+        return _in_file(spec, Path(where), function)
+    if not all(part.isidentifier() for part in where.split(".")):
+        raise UserError(f"{spec!r}: must be {_FORMS}")
+    package = where.partition(".")[0]
+    if PathFinder.find_spec(package, [str(Path.cwd()), *sys.path]) is None:
+        raise UserError(
+            f"{spec}: there is no module {package!r}, neither installed nor in this folder"
+        )
+    return Place(spec, None, where, function)
+
+
+def source_files(spec: str) -> list[str]:
+    """Return the file that a spec names and those of its folder that it imports, transitively.
+
+    A module that is not found has none. None of the user's code is run.
+    """
+    where = spec.rpartition(":")[0]
+    first = Path(where) if where.endswith(".py") else _file_of(where)
+    found: dict[str, None] = {}
+    queue = [first] if first else []
+    while queue:
+        file = queue.pop()
+        if str(file) in found:
+            continue
+        found[str(file)] = None
+        if file.is_file():
+            queue += [
+                beside
+                for name in sorted(_imported_names(file))
+                if (beside := file.with_name(f"{name}.py")).is_file()
+            ]
+    return list(found)
+
+
+def _file_of(module: str) -> Path | None:
+    """Return the file of a module, relative to this folder if it lies in it."""
+    places: list[str] | None = [str(Path.cwd()), *sys.path]
+    spec = None
+    for part in module.split("."):
+        spec = PathFinder.find_spec(part, places)
+        if spec is None:
+            return None
+        places = list(spec.submodule_search_locations or ())
+    if spec is None or spec.origin is None:
+        return None
+    file = Path(spec.origin)
+    return file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+
+
+def _imported_names(file: Path) -> set[str]:
+    """Return the last parts of the names that a file's imports may mean as modules."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return set()
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.name.rpartition(".")[2] for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.rpartition(".")[2])
+    return names
+
+
+def _in_file(spec: str, file: Path, function: str) -> Place:
+    if file.suffix != ".py":
+        raise UserError(f"{spec!r}: {file.name!r} is not a Python file (.py)")
+    text = f"{os.path.relpath(file)}:{function}"
+    try:
+        TypeAdapter(Spec).validate_python(text)
+    except ValidationError as error:
+        raise UserError(
+            f"{spec!r}: may have letters, digits and . _ - / only, 200 characters at most"
+        ) from error
+    if not file.is_file():
+        raise UserError(f"{spec}: there is no file {file}")
+    try:
+        tree = ast.parse(read_bytes(file, _MOST_BYTES), filename=str(file))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # nested too deeply
+        line = getattr(error, "lineno", None) or 1
+        said = getattr(error, "msg", None) or str(error) or "nested too deeply"
+        raise UserError(f"{file}:{line}: not Python ({said})") from error
+    if function not in (names := set(_bound(tree))) and "*" not in names:
+        raise UserError(f"{file}: has no function {function!r}")
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    stem = re.sub(r"\W", "_", file.stem)
+    return Place(text, file, f"nodewise_own_{stem}_{digest}", function)
+
+
+def _bound(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that a file may give a meaning to; `*` if it imports names unseen."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case ast.alias(name=name, asname=alias):
+                yield alias or name
+
+
+class Function:
+    """The function at a place, imported: call it as often as needed.
+
+    Meanwhile Python looks for modules in its own folder first, as if it were a script; for a module
+    that is the project's folder.
+    """
+
+    def __init__(self, place: Place) -> None:
+        """Import it.
+
+        Raises:
+            UserError: its module cannot be imported, or has no such function.
+        """
+        self.place = place
+        with self.blamed():
+            self._function = getattr(_imported(place), place.function, None)
+        if not callable(self._function):
+            raise UserError(f"{place.text}: there is no function {place.function!r}")
+
+    def __call__(self) -> object:
+        """Call the function without arguments.
+
+        Raises:
+            UserError: it failed; the line says how and where.
+        """
+        with self.blamed():
+            return self._function()  # type: ignore[misc]
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Run a block of the user's code.
+
+        Raises:
+            UserError: it raised, or asked to exit; one line with the user's own file and line.
+        """
+        folder = str((self.place.file.parent if self.place.file else Path.cwd()).resolve())
+        sys.path.insert(0, folder)
+        try:
+            yield
+        except (UserError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # SystemExit, and what a library derives from it
+            said = f"{type(error).__name__}: {_first_line(error)}{_line_of(error, folder)}"
+            raise UserError(f"{self.place.text}: {said}") from error
+        finally:
+            sys.path.remove(folder)
+
+
+def _imported(place: Place) -> ModuleType:
+    if place.file is None:
+        return importlib.import_module(place.module)
+    spec = importlib.util.spec_from_file_location(place.module, place.file.resolve())
+    if spec is None or spec.loader is None:
+        raise UserError(f"{place.file}: is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    # as importlib's documentation says; dataclasses and Keras look up there what a module defines
+    sys.modules[place.module] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _first_line(error: BaseException) -> str:
+    """Return the first line of what an error says: the bold one, if Keras says it."""
+    text = str(error)
+    bold = re.search(r"\x1b\[1m(.+)", text)
+    lines = (bold.group(1).removesuffix("\x1b[0m") if bold else text).strip().splitlines()
+    return lines[0][:300] if lines else "no more is said"
+
+
+def _line_of(error: BaseException, folder: str) -> str:
+    """Return ` (file:line)` of the innermost line of the user's own code that led to `error`."""
+    steps = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        steps.append((error.filename, error.lineno))
+    for name, line in reversed(steps):
+        path = Path(name)
+        installed = "site-packages" in path.parts or _OURS in path.parents
+        if path.is_relative_to(folder) and not installed:
+            return f" ({os.path.relpath(path)}:{line})"
+    return ""
+
+
+def own_dataset_name(load: str) -> str:
+    """Return the name under which a user's own data is prepared: one for each `load`."""
+    plain = re.sub(r"[^a-z0-9]+", "_", load.lower()).strip("_")
+    return told_apart(f"own_{plain[-40:].strip('_')}", load)
+
+
+def told_apart(name: str, what: str) -> str:
+    """Return `name` with digits that tell `what` from anything else."""
+    return f"{name}_{hashlib.sha256(what.encode()).hexdigest()[:8]}"

@@ -1,0 +1,12 @@
+"""Datasets: fetched, checked, unpacked and shared out; or drawn, if they cannot be had.
+
+manifest = prepare("mnist", registry=…, cache=…, mirror=…, source="any", out=…, seed=1)
+data = load(out / "manifest.json")
+mine = shard(manifest.train_examples, workers=4, rank=0, seed=1)
+"""
+
+from nodewise.data.prepare import prepare
+from nodewise.data.prepared import Dataset, Manifest, check_arrays, load
+from nodewise.data.sharding import shard
+
+__all__ = ["Dataset", "Manifest", "check_arrays", "load", "prepare", "shard"]

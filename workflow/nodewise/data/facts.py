@@ -1,0 +1,59 @@
+"""What is known of a dataset and of its files, before any of them is there."""
+
+import math
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from nodewise.core.cell import Frozen
+from nodewise.core.fetch import RemoteFile, Sha256, Text, Url
+
+MAX_EXAMPLE_BYTES = 2**30
+
+StandIn = Literal["digits", "garments", "objects", "photos", "reviews"]
+
+
+Size = Annotated[int, Field(ge=1)]
+
+
+class SourceFile(RemoteFile):
+    """One file of a dataset."""
+
+    content_sha256: Sha256
+
+    @property
+    def digest(self) -> tuple[str, str]:
+        """SHA-256, and its digits."""
+        return "SHA-256", self.content_sha256
+
+
+class Facts(Frozen):
+    """What one dataset is, in whatever files it comes.
+
+    `shape` is that of an example: height, width, channels of an image (`dtype` uint8), or the
+    number of tokens of a text (uint16). `split_seed` fixes the order of the examples, and which are
+    for training, wherever the files leave that open.
+    """
+
+    title: Text
+    licence: Text
+    licence_url: Url
+    stand_in: StandIn | None
+    classes: tuple[Text, ...] = Field(min_length=2, max_length=256)
+    shape: tuple[Size] | tuple[Size, Size, Size]
+    dtype: Literal["uint8", "uint16"]
+    train_examples: int = Field(ge=1)
+    test_examples: int = Field(ge=1)
+    split_seed: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _reasonable(self) -> Self:
+        if len(set(self.classes)) != len(self.classes):
+            raise ValueError("classes: two have the same name")
+        if self.dtype != ("uint8" if len(self.shape) == 3 else "uint16"):
+            raise ValueError("dtype: images are uint8, tokens uint16")
+        values = math.prod(self.shape) * (self.train_examples + self.test_examples)
+        if values * np.dtype(self.dtype).itemsize > MAX_EXAMPLE_BYTES:
+            raise ValueError(f"shape: more than {MAX_EXAMPLE_BYTES:,} bytes of examples")
+        return self

@@ -1,0 +1,191 @@
+"""How examples reach a worker: read, prepared and handed over by a tf.data pipeline of its own.
+
+Imports TensorFlow. A node has one core, so its pipeline has one thread: reading the next batches
+goes on beside the training, and takes its time from it.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from nodewise.core.cell import Cell
+from nodewise.data import Dataset, shard
+
+if TYPE_CHECKING:
+    from nodewise.models.training import Recipe
+
+Batch = tuple[tf.Tensor, tf.Tensor]
+
+# AutoGraph would leave a file per function: workers do not exit, they are ended
+_plain = tf.autograph.experimental.do_not_convert
+
+_READ_AHEAD = 2  # batches
+_WARM_UP_EPOCHS = 1_000_000  # numbers of epochs that no timed training reaches
+_BLOCK = 1000  # examples
+_SHUFFLED_AHEAD = 2 * _BLOCK
+_SERVED_JOB = "training"
+_WHOLE = ("unsharded", "whole")  # inputs with which a worker reads whole global batches
+
+
+def steps_per_epoch(cell: Cell, examples: int) -> int:
+    """Return the whole global batches in `examples`; the rest is left over.
+
+    Raises:
+        ValueError: there is not even one.
+    """
+    steps = examples // cell.global_batch
+    if steps == 0:
+        raise ValueError(
+            f"a global batch of {cell.global_batch} is larger than the {examples} examples"
+        )
+    return steps
+
+
+def rows_read(cell: Cell, examples: int, rank: int) -> NDArray[np.int64]:
+    """Return the training examples that worker `rank` itself reads in an epoch, sorted."""
+    if cell.input == "sharded":
+        return shard(examples, cell.nodes, rank, cell.seed)
+    return np.arange(0 if cell.input == "service" else examples)
+
+
+def orders(cell: Cell, examples: int, rank: int, warm_up: int) -> Iterator[NDArray[np.int64]]:
+    """Yield what worker `rank` reads: for `warm_up` steps first, then for one epoch after another.
+
+    Each is (steps, examples per step), indices into `rows_read`. Every epoch has an order of its
+    own, the same at every launch. A worker that reads all examples reads whole global batches, the
+    same ones as its peers.
+    """
+    mine = len(rows_read(cell, examples, rank))
+    each = _batch_read(cell)
+    seed = cell.seed if cell.input in _WHOLE else cell.seed + rank
+    steps = steps_per_epoch(cell, examples)
+
+    def epoch(number: int) -> NDArray[np.int64]:
+        order = np.random.default_rng([seed, number]).permutation(mine)
+        return order[: steps * each].reshape(steps, each)
+
+    for number in range(math.ceil(warm_up / steps)):
+        yield epoch(_WARM_UP_EPOCHS + number)[: warm_up - number * steps]
+    yield from map(epoch, itertools.count())
+
+
+def _batch_read(cell: Cell) -> int:
+    return cell.global_batch if cell.input in _WHOLE else cell.batch
+
+
+def batches(
+    cell: Cell, data: Dataset, recipe: "Recipe", rank: int, *, warm_up: int, service: str = ""
+) -> Iterator[Batch]:
+    """Return the batches of worker `rank`, without end: `warm_up` ones, then those of every epoch.
+
+    Args:
+        cell: what is measured; its `input` decides who reads and prepares what.
+        data: the examples.
+        recipe: the model's `preprocess` and `augment`.
+        rank: of a node that trains.
+        warm_up: batches before the first epoch.
+        service: `grpc://host:port` of the data service, if that is the cell's input.
+
+    Returns:
+        Pairs of x, (batch, …), prepared for the model, and labels y, (batch,); `batch` examples
+        or, with input whole, those of the global batch.
+    """
+    # augmentation differs from worker to worker, unless they are to train on the same examples
+    tf.random.set_seed(cell.seed + (0 if cell.input == "whole" else rank))
+    if cell.input == "service":
+        stream = _served(cell, data, recipe, service)
+    else:
+        stream = _read(cell, data, warm_up, rank).map(_prepare(recipe))
+    if cell.input == "unsharded":
+        part = slice(rank * cell.batch, (rank + 1) * cell.batch)
+        stream = stream.map(_plain(lambda x, y: (x[part], y[part])))
+    return iter(stream.prefetch(_READ_AHEAD).with_options(_one_thread()))
+
+
+def _read(cell: Cell, data: Dataset, warm_up: int, rank: int) -> tf.data.Dataset:
+    """Return the raw batches that a worker reads for itself: its own examples, kept in memory."""
+    rows = rows_read(cell, len(data.y_train), rank)
+    x, y = _in_memory(data.x_train, rows), _in_memory(data.y_train, rows)
+    epochs = tf.data.Dataset.from_generator(
+        lambda: orders(cell, len(data.y_train), rank, warm_up),
+        output_signature=tf.TensorSpec([None, _batch_read(cell)], tf.int64),
+    )
+    steps = epochs.flat_map(_plain(tf.data.Dataset.from_tensor_slices))
+    return steps.map(_plain(lambda step: (tf.gather(x, step), tf.gather(y, step))))
+
+
+def _in_memory(array: NDArray[np.generic], rows: NDArray[np.int64]) -> tf.Tensor:
+    if isinstance(array, np.memmap) and array.filename:
+        # through a mapping of its own, whose pages go with it
+        array = np.memmap(array.filename, array.dtype, "r", array.offset, array.shape)
+    return tf.constant(array[rows])
+
+
+def _served(cell: Cell, data: Dataset, recipe: "Recipe", service: str) -> tf.data.Dataset:
+    """Return the batches that preprocessing nodes make; each goes to the worker that asks first.
+
+    A preprocessing node asks for a block of examples, and opens their files itself; together they
+    go through all blocks, then again. Shuffled, an example may come a little before or after the
+    epoch that it belongs to.
+    """
+    blocks = math.ceil(len(data.y_train) / _BLOCK)
+    return (
+        tf.data.Dataset.range(blocks)
+        .shuffle(blocks, seed=cell.seed)
+        .repeat()
+        .flat_map(_plain(lambda block: _block(data, block)))
+        .shuffle(_SHUFFLED_AHEAD, seed=cell.seed)
+        .batch(cell.batch, drop_remainder=True)
+        .map(_prepare(recipe))
+        .prefetch(_READ_AHEAD)
+        .apply(
+            tf.data.experimental.service.distribute(
+                processing_mode=tf.data.experimental.service.ShardingPolicy.DYNAMIC,
+                service=service,
+                job_name=_SERVED_JOB,
+            )
+        )
+    )
+
+
+def _block(data: Dataset, block: tf.Tensor) -> tf.data.Dataset:
+    return tf.data.Dataset.zip((_records(data.x_train, block), _records(data.y_train, block)))
+
+
+def _records(array: NDArray[np.generic], block: tf.Tensor) -> tf.data.Dataset:
+    """Return the rows of one block of a memory-mapped .npy file, read by TensorFlow itself.
+
+    What Python reads cannot be sent to another node.
+    """
+    if not isinstance(array, np.memmap):
+        raise TypeError("the data service serves memory-mapped arrays only")
+    shape, kind = array.shape[1:], array.dtype
+    rows = tf.data.FixedLengthRecordDataset(
+        str(array.filename), math.prod(shape) * kind.itemsize, header_bytes=array.offset
+    )
+    return (
+        rows.skip(block * _BLOCK)
+        .take(_BLOCK)
+        .map(_plain(lambda row: tf.reshape(tf.io.decode_raw(row, kind), shape)))
+    )
+
+
+def _prepare(recipe: "Recipe") -> Callable[[tf.Tensor, tf.Tensor], Batch]:
+    def prepare(x: tf.Tensor, y: tf.Tensor) -> Batch:
+        return recipe.augment(recipe.preprocess(x)), y
+
+    return cast(Callable[[tf.Tensor, tf.Tensor], Batch], _plain(prepare))
+
+
+def _one_thread() -> tf.data.Options:
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 1
+    options.threading.max_intra_op_parallelism = 1
+    options.autotune.enabled = False
+    options.deterministic = True
+    return options

@@ -1,0 +1,175 @@
+"""From a name of the registry to four checked arrays and their manifest."""
+
+import logging
+from pathlib import Path
+from typing import Literal
+
+from nodewise.core.errors import UserError
+from nodewise.core.fetch import Fetched, Fetcher, UnobtainableError, parse_mirror
+from nodewise.core.files import check_writable
+from nodewise.core.progress import progress
+from nodewise.data.facts import StandIn
+from nodewise.data.formats import Release
+from nodewise.data.prepared import MANIFEST, Manifest, ManifestFile, overall_origin, write
+from nodewise.data.registry import Entry, find
+
+log = logging.getLogger(__name__)
+
+Source = Literal["any", "official"]
+
+
+def prepare(
+    name: str,
+    *,
+    registry: Path,
+    cache: Path,
+    mirror: str | None,
+    source: Source,
+    out: Path,
+    seed: int,
+) -> Manifest:
+    """Fetch (or draw), check and unpack the dataset `name` into `out`.
+
+    Writes `x_train.npy`, `y_train.npy`, `x_test.npy`, `y_test.npy` and, last, `manifest.json`.
+    Sources in order: `cache` and `mirror`, the official addresses, a drawn stand-in. If they have
+    several releases of the dataset, the first one of the registry is taken.
+
+    Args:
+        name: a key of the registry.
+        registry: the registry file, see `read_registry`.
+        cache: folder of the files as they came, `<dataset>/<file>`.
+        mirror: a folder or an http(s) prefix that has `<dataset>/<file>`; None for none.
+        source: "official" forbids the stand-in and releases that are not the official content;
+            every byte then is the official one by checksum.
+        out: folder to write to.
+        seed: of the stand-in, 0 or above.
+
+    Returns:
+        The manifest that was written.
+
+    Raises:
+        UserError: an argument or the registry is wrong; the data cannot be had; a source has a
+            corrupt file and no other has a right one; or a folder cannot be written.
+    """
+    if seed < 0:
+        raise UserError(f"seed: {seed}; allowed: 0 and above")
+    entry = find(registry, name)
+    place = parse_mirror(mirror) if mirror else None
+    try:
+        check_writable(out / MANIFEST)
+        fetcher = Fetcher(name, cache, place)
+        try:
+            release, fetched = _obtain(name, entry, source, fetcher)
+        except UnobtainableError as error:
+            stand_in = _permitted_stand_in(name, entry, source, error)
+            log.warning("%s: the real data cannot be had; drawing a stand-in", name)
+            manifest = _draw(name, entry, stand_in, seed, out)
+        else:
+            manifest = _read(name, entry, release, fetched, out)
+    except OSError as error:
+        raise UserError(f"{error.filename or out}: {error.strerror or error}") from error
+    log.info("%s: written to %s, data is %s", name, out, manifest.origin)
+    return manifest
+
+
+def _obtain(
+    name: str, entry: Entry, source: Source, fetcher: Fetcher
+) -> tuple[Release, dict[str, Fetched]]:
+    """Return a release and its files: first of what is near, then of what must be downloaded.
+
+    Raises:
+        UnobtainableError: no release can be had as a whole.
+    """
+    releases = [r for r in entry.releases if source == "any" or r.note is None]
+    if not releases:
+        told = "; ".join(str(release.note) for release in entry.releases)
+        raise UserError(
+            f"{name}: no release of it is the official content ({told}); allowed with source 'any'"
+        )
+    failures: list[UnobtainableError] = []
+    for near in (True, False):
+        failures = []
+        for release in releases:
+            try:
+                files = {f.name: fetcher.fetch(f, near=near) for f in release.files_needed()}
+            except UnobtainableError as error:
+                failures.append(error)
+            else:
+                return release, files
+    raise UnobtainableError(
+        "; ".join(map(str, failures)), corrupt=any(error.corrupt for error in failures)
+    )
+
+
+def _permitted_stand_in(
+    name: str, entry: Entry, source: Source, error: UnobtainableError
+) -> StandIn:
+    """Return what to draw in place of the real data; or say what to do if that is not allowed.
+
+    A corrupt file is never passed over in silence: somebody meant to use the real data.
+    """
+    if error.corrupt:
+        raise UserError(f"{name}: {error}; mend or remove the bad file, then run again") from error
+    if source == "official" or entry.stand_in is None:
+        files = [file for release in entry.releases for file in release.files_needed()]
+        folders = {f"DIR/{file.folder or name}" for file in files}
+        other = entry.stand_in or any(release.note for release in entry.releases)
+        choice = ", or allow other data with source 'any'" if source == "official" and other else ""
+        raise UserError(
+            f"{name}: {error}; put the files into {' and '.join(sorted(folders))} and set "
+            f"NODEWISE_DATASETS=DIR{choice}"
+        ) from error
+    return entry.stand_in
+
+
+def _read(
+    name: str, entry: Entry, release: Release, fetched: dict[str, Fetched], out: Path
+) -> Manifest:
+    """Read a release and write its arrays.
+
+    The checksums of its files are right, so a misfit is the registry's and meets no mercy.
+    """
+    total = entry.train_examples + entry.test_examples
+    paths = {file: found.path for file, found in fetched.items()}
+    with progress(f"reading {name}", total) as advance:
+        try:
+            arrays = release.read(entry, paths, advance)
+        except ValueError as error:
+            raise UserError(f"{name}: {error}; the registry does not fit it") from error
+    files = tuple(
+        ManifestFile(
+            name=file.name, content_sha256=file.content_sha256, origin=fetched[file.name].origin
+        )
+        for file in release.files_needed()
+    )
+    return write(
+        out,
+        arrays,
+        dataset=name,
+        origin=overall_origin(files),
+        title=entry.title,
+        note=release.note,
+        files=files,
+        classes=entry.classes,
+        licence=entry.licence,
+        licence_url=entry.licence_url,
+    )
+
+
+def _draw(name: str, entry: Entry, stand_in: StandIn, seed: int, out: Path) -> Manifest:
+    """Draw a stand-in for the whole dataset and write its arrays."""
+    from nodewise.data import standins  # scipy and Pillow are not needed for real data
+
+    total = entry.train_examples + entry.test_examples
+    with progress(f"drawing {name}", total) as advance:
+        arrays = standins.draw_dataset(name, entry, stand_in, seed, advance)
+    return write(
+        out,
+        arrays,
+        dataset=name,
+        origin="generated",
+        title=f"Drawn stand-in for {entry.title}",
+        seed=seed,
+        classes=entry.classes,
+        licence="drawn by nodewise, no rights of others",
+    )

@@ -1,0 +1,51 @@
+"""The registry of datasets: what each one is, where its files are and how to know them."""
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, TypeAdapter, model_validator
+
+from nodewise.core.cell import Name
+from nodewise.core.errors import UserError
+from nodewise.core.schema import read_yaml
+from nodewise.data.facts import Facts
+from nodewise.data.formats import Release
+
+
+class Entry(Facts):
+    """One dataset, and the releases that it can be had in, the best first."""
+
+    releases: tuple[Release, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _releases_fit(self) -> Self:
+        for release in self.releases:
+            release.check(self)
+        names = [file.name for release in self.releases for file in release.files_needed()]
+        if len(set(names)) != len(names):
+            raise ValueError("releases: two files have the same name")
+        return self
+
+
+_REGISTRY = TypeAdapter(dict[Name, Entry])
+
+
+def read_registry(path: Path) -> dict[str, Entry]:
+    """Read and check a registry file (YAML, one key per dataset).
+
+    Raises:
+        UserError: the file cannot be read, is not YAML, or does not fit (first misfit named).
+    """
+    return read_yaml(_REGISTRY, path)
+
+
+def find(path: Path, name: str) -> Entry:
+    """Return the entry `name` of the registry at `path`.
+
+    Raises:
+        UserError: as `read_registry`, or there is no such dataset.
+    """
+    entries = read_registry(path)
+    if name not in entries:
+        raise UserError(f"{name!r} is no dataset of {path}; allowed: {', '.join(sorted(entries))}")
+    return entries[name]

@@ -1,0 +1,316 @@
+"""Measure one cell: launch its workers, put what they report together, write its record.
+
+TensorFlow is imported in the workers only.
+"""
+
+import math
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from nodewise.cluster import api, cgroup, cluster_of, lock, memory, process
+from nodewise.cluster.channel import Channel, Message
+from nodewise.core.cell import Cell
+from nodewise.core.errors import RefusedError
+from nodewise.core.files import check_writable, write_text
+from nodewise.core.schema import first_misfit
+from nodewise.measure.period import Period, command_began
+from nodewise.measure.provenance import data_source, provenance
+from nodewise.results.model_description import FLOAT32_BYTES
+from nodewise.results.quiet_thresholds import MAX_BLOCKS
+from nodewise.results.record import (
+    Conditions,
+    Epoch,
+    Evaluation,
+    Failure,
+    Measurement,
+    Record,
+    StartUp,
+    WorkerResult,
+    record_json,
+)
+from nodewise.strategies import STRATEGIES, check_available
+
+if TYPE_CHECKING:
+    from nodewise.models.weights import Pretrained
+
+Progress = Callable[[float], None]
+
+_ENVIRONMENT = {
+    "CUDA_VISIBLE_DEVICES": "-1",  # nodes here are CPU nodes; a GPU would be shared by all of them
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",  # no thread may exist when namespaces are entered
+    "TF_CPP_MIN_LOG_LEVEL": "1",
+    # TensorFlow takes oneDNN's convolutions by itself only where a processor has AVX-512; with AVX2
+    # they make a step of the Fashion CNN twice as fast, too, and one of ResNet50 four times
+    "TF_ENABLE_ONEDNN_OPTS": "1",
+    # a thread each; by default as many as 64 for every node, which all wake up in a duty cycle
+    "TF_GRPC_WORKER_CACHE_QUEUES": "2",
+    "TF_GRPC_WORKER_CACHE_THREADS": "2",
+}
+# A step frees its activations and the next one takes as much again. By default glibc gives them
+# back to the kernel in between, which then fills every page anew: a tenth to more than half of a
+# step, differently in every launch. glibc reads this when a program starts.
+_KEEP_MEMORY = {
+    "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1),
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_ARENA_MAX": "1",
+}
+# what every worker of a cell needs; with the command line, in which workers find their launcher
+_PRELOAD = ("nodewise.cli", "nodewise.measure.worker", "nodewise.measure.data_service")
+# what a measurement may end with instead of a result; its record says why
+NO_RESULT = (api.NotPermittedError, RefusedError, process.WorkerError, MemoryError)
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
+
+
+def settle_environment(*, keep_memory: bool = True) -> None:
+    """Set what a launcher's workers inherit; before NumPy is imported."""
+    os.environ.update(_ENVIRONMENT)
+    if keep_memory:
+        os.environ.update(_KEEP_MEMORY)
+    for name in _PROXIES:
+        os.environ.pop(name, None)
+        os.environ.pop(name.upper(), None)
+
+
+def measure(
+    cell: Cell,
+    manifest: Path,
+    weights: Path | None,
+    *,
+    output: Path,
+    logs: Path,
+    config: Path | None,
+    command: str,
+    progress: Progress,
+    on_wait: Callable[[], None],
+) -> Record:
+    """Train `cell` on the dataset of `manifest` and write its record to `output`.
+
+    `weights` is the manifest of pretrained weights if the model is to start from such; `config`
+    the study, if there is one; `command` what repeats the measurement.
+
+    A cell that cannot be measured gives a record too: `refused` if this machine does not permit
+    what it asks for or the strategy cannot train its model, `failed` if a worker did not finish.
+    Worker logs go to `logs/rank~R.log`. Only one cell is measured on a machine at a time; `on_wait`
+    is called if another is.
+
+    Raises:
+        UserError: a manifest cannot be read, is not one that the cell and its study permit, or the
+            prepared data changed.
+        OSError: the record or a log cannot be written.
+    """
+    settle_environment()
+    if cell.one_process:
+        os.environ.pop("CUDA_VISIBLE_DEVICES")  # its devices may be GPUs, one for each
+    from nodewise import data
+    from nodewise.measure.inputs import check_inputs
+
+    if weights:
+        from nodewise.models.weights import read_weights
+    source = data.check_arrays(manifest)
+    pretrained = read_weights(weights) if weights else None
+    check_writable(output)
+    check_inputs(cell, source, pretrained, config)
+    made = provenance(
+        config=config,
+        lock=Path("requirements.lock"),
+        command=command,
+        packages=STRATEGIES[cell.strategy].packages,
+    )
+    result: Measurement | None = None
+    failure: Failure | None = None
+    status = "ok"
+    cluster = cluster_of(cell)
+    try:
+        with lock.to_itself(on_wait) as waited_s:
+            began, period = command_began() + waited_s, Period()
+            check_available(cell.strategy)
+            with cluster.open():
+                result = _train(
+                    cell, manifest, pretrained, cluster, logs=logs, progress=progress, began=began
+                )
+    except NO_RESULT as error:
+        status, failure = failure_of(error)
+    if status != "refused":
+        nodes = {"network": cluster.network, "cpu_limit": cluster.cpu_limit}
+        made = made.model_copy(update=nodes)
+    record = Record.model_validate(
+        {
+            "cell": cell,
+            "kind": cluster.kind,
+            "status": status,
+            "started_at": period.started_at,
+            "finished_at": period.finished_at(),
+            "data": data_source(source),
+            "weights": pretrained.source if pretrained else None,
+            "provenance": made,
+            "result": result,
+            "failure": failure,
+        }
+    )
+    write_text(output, record_json(record))
+    return record
+
+
+def failure_of(error: BaseException) -> tuple[str, Failure]:
+    """Return the status, `refused` or `failed`, and the reason of one of `NO_RESULT`."""
+    match error:
+        case process.WorkerError():
+            failure = Failure(reason=error.reason, rank=error.rank, log_tail=error.log_tail)
+            return "failed", failure
+        case MemoryError():
+            reason = memory.out_of_memory("in the launcher", memory.own_peak_bytes())
+            return "failed", Failure(reason=reason, rank=None, log_tail=[])
+        case api.NotPermittedError():
+            return "refused", Failure(reason=error.whole, rank=None, log_tail=[])
+    return "refused", Failure(reason=str(error), rank=None, log_tail=[])
+
+
+def _train(
+    cell: Cell,
+    manifest: Path,
+    pretrained: "Pretrained | None",
+    cluster: api.Cluster,
+    *,
+    logs: Path,
+    progress: Progress,
+    began: float,
+) -> Measurement:
+    launch = _Launch(cell, cluster, progress)
+    weights = pretrained.file if pretrained else None
+    parts = process.run(
+        cell.places,
+        partial(_work, cell=cell, cluster=cluster, manifest=manifest, weights=weights),
+        logs=logs,
+        time_limit_s=cell.time_limit_s,
+        preload=_PRELOAD,
+        on_message=launch.heard,
+        on_meeting=launch.met,
+        on_poll=cluster.check,
+    )
+    start_up = StartUp(
+        imported_s=launch.reached["imported"] - began,
+        workers_ready_s=launch.reached["ready"] - began,
+        first_timed_step_s=launch.reached["first_step"] - began,
+    )
+    try:
+        return _together(cell, parts, start_up, launch.blocks.seen)
+    except ValidationError as error:
+        reason = f"what was measured fits no record: {first_misfit(error)}"
+        raise process.WorkerError(reason, None, []) from error
+
+
+def _work(
+    rank: int,
+    channel: Channel,
+    *,
+    cell: Cell,
+    cluster: api.Cluster,
+    manifest: Path,
+    weights: Path | None,
+) -> Message:
+    """Do what the process with this rank does in a cell: train, hold parameters or read data."""
+    from nodewise.measure import data_service, worker
+
+    channel.send({"event": "imported", "at": time.monotonic()})
+    if rank >= cell.workers + cell.servers:
+        return data_service.serve(cell, cluster, rank, channel)
+    part = worker.train_cell if rank < cell.workers else worker.serve_parameters
+    return part(cell, cluster, rank, channel, manifest=manifest, weights=weights)
+
+
+class _Launch:
+    """What the launcher hears from its workers, and does when they meet."""
+
+    def __init__(self, cell: Cell, cluster: api.Cluster, progress: Progress) -> None:
+        from nodewise.measure import quiet_machine  # imports NumPy
+
+        # whole epochs are long, and their accuracy needs no quiet machine
+        limit = MAX_BLOCKS if cell.extent.epochs is None else 1
+        self.blocks = quiet_machine.Blocks(cluster, limit=limit, time_limit_s=cell.time_limit_s)
+        self.reached: dict[str, float] = {}  # event -> when the last worker had reached it
+        self._replicas: set[str] = set()
+        self._progress = progress
+
+    def heard(self, rank: int, message: Message) -> None:
+        if "progress" in message:
+            self._progress(message["progress"])
+        elif "replica" in message:
+            self._replicas.add(message["replica"])
+        elif not self.blocks.seen:  # of the first block
+            event = message["event"]
+            self.reached[event] = max(self.reached.get(event, 0.0), message["at"])
+
+    def met(self, name: str, pids: list[int]) -> bool:
+        if name == "warm" and len(self._replicas) > 1:
+            raise process.WorkerError("the replicas differ after two steps", None, [])
+        return self.blocks.met(name, pids)
+
+
+def _together(
+    cell: Cell, parts: list[dict[str, Any]], start_up: StartUp, blocks: list[Conditions]
+) -> Measurement:
+    """Put the places' parts together; refuse a result whose replicas drifted apart."""
+    others, parts = parts[cell.workers :], parts[: cell.workers]
+    if len({part["weights_sha256"] for part in parts}) > 1:
+        raise process.WorkerError("the workers' weights differ after training", None, [])
+    first = parts[0]
+    workers = [
+        WorkerResult.model_validate({key: part[key] for key in WorkerResult.model_fields})
+        for part in parts
+    ]
+    return Measurement(
+        trainable_parameters=first["trainable_parameters"],
+        total_parameters=first["total_parameters"],
+        payload_bytes=FLOAT32_BYTES * first["trainable_parameters"],
+        steps_per_epoch=first["steps_per_epoch"],
+        whole_epochs=cell.extent.epochs is not None,
+        start_up=start_up,
+        workers=workers,
+        epochs=_epochs(cell, parts),
+        test=_evaluation([part["test"] for part in parts if part["test"]]),
+        oversubscribed=cell.cores > cgroup.cores(),
+        # a meter counts the whole machine, for which time passes otherwise than for emulated nodes
+        energy_j=first["energy_j"] if cell.cluster.kind == "local" else None,
+        others_cpu_s=sum(part["cpu_s"] for part in others),
+        conditions=blocks[-1],
+        discarded=blocks[:-1],
+    )
+
+
+def _epochs(cell: Cell, parts: list[dict[str, Any]]) -> list[Epoch]:
+    """Put the workers' epochs together; refuse those of a training that diverged."""
+    epochs = []
+    for number, of_workers in enumerate(zip(*(part["epochs"] for part in parts), strict=True), 1):
+        examples = of_workers[0]["steps"] * cell.global_batch
+        loss = sum(part["loss_sum"] for part in of_workers) / examples
+        if not math.isfinite(loss):
+            raise process.WorkerError(f"the training diverged: a loss of {loss}", None, [])
+        epochs.append(
+            Epoch(
+                epoch=number,
+                steps=of_workers[0]["steps"],
+                seconds=max(part["seconds"] for part in of_workers),
+                loss=loss,
+                accuracy=sum(part["right"] for part in of_workers) / examples,
+            )
+        )
+    return epochs
+
+
+def _evaluation(parts: list[dict[str, Any]]) -> Evaluation | None:
+    """Put together what the workers scored; None if nothing was."""
+    tested = sum(part["examples"] for part in parts)
+    if not tested:
+        return None
+    return Evaluation(
+        examples=tested,
+        loss=sum(part["loss_sum"] for part in parts) / tested,
+        accuracy=sum(part["right"] for part in parts) / tested,
+    )

@@ -1,0 +1,49 @@
+"""TensorFlow's data service: nodes that read and prepare examples for the nodes that train.
+
+Imports TensorFlow. The first preprocessing node dispatches, too: it tells the others what to do.
+"""
+
+import time
+from typing import Any
+
+import tensorflow as tf
+
+from nodewise.cluster.api import Cluster, parsed
+from nodewise.cluster.channel import Channel
+from nodewise.core.cell import Cell
+from nodewise.measure.join import attend, join
+
+service = tf.data.experimental.service
+
+_PROTOCOL = "grpc"
+
+
+def address(cell: Cell, cluster: Cluster) -> str:
+    """Return where the workers of `cell` find its data service; empty if it has none."""
+    return f"{_PROTOCOL}://{_dispatcher(cell, cluster)}" if cell.preprocessing_nodes else ""
+
+
+def serve(cell: Cell, cluster: Cluster, rank: int, channel: Channel) -> dict[str, Any]:
+    """Read and prepare examples as node `rank`, until the launcher ends this process.
+
+    Meets the others as `train.train_cell` does, and sends the same `{"event": "ready"}`.
+    Returns the CPU seconds that it spent between those meetings.
+    """
+    join(cluster, rank, channel, cell.workers)
+    dispatcher = _dispatcher(cell, cluster)
+    if rank == cell.workers + cell.servers:
+        _, port = parsed(dispatcher)
+        _RUNNING.append(service.DispatchServer(service.DispatcherConfig(port, _PROTOCOL)))
+    host, _ = parsed(cluster.addresses()[rank])
+    config = service.WorkerConfig(dispatcher, f"{host}:%port%", protocol=_PROTOCOL)
+    _RUNNING.append(service.WorkerServer(config))
+    channel.send({"event": "ready", "at": time.monotonic()})
+    cluster.limit_link(rank)
+    return {"cpu_s": attend(channel)}
+
+
+_RUNNING: list[object] = []  # a server ends when nothing refers to it
+
+
+def _dispatcher(cell: Cell, cluster: Cluster) -> str:
+    return cluster.addresses()[cell.workers + cell.servers]

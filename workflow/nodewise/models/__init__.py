@@ -1,0 +1,1 @@
+"""Models: which there are, how one is built, fed, counted and described."""

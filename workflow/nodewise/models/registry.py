@@ -1,0 +1,103 @@
+"""The models that can be trained: what each is called, what it trains on, how to build it.
+
+A model is one file, `models/<name>.py`, and one entry in `models/registry.yaml`. The registry is
+read without TensorFlow; the file only when it trains. The file has
+
+- `build() -> keras.Model`: uncompiled, from a batch of prepared examples to logits;
+- `optimizer() -> keras.optimizers.Optimizer`;
+- `preprocess(x) -> x`, if the dataset stores other than prepared examples: on a batch;
+- `augment(x) -> x`, if training varies its examples: on a prepared batch, at random;
+- `load_pretrained(model, file)`, if the model starts from pretrained weights: fills a built one.
+"""
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
+
+from nodewise.core.cell import Frozen, Name
+from nodewise.core.errors import UserError
+from nodewise.core.schema import read_yaml
+from nodewise.results.model_description import FLOAT32_BYTES
+
+MODELS_DIR = Path("models")
+SMALL_FLOPS = 100_000_000
+"""Operations of training an example up to which the workflow measures a model's noise scale."""
+
+
+class ModelEntry(Frozen):
+    """One entry of the registry; `trainable` and `total` are numbers of parameters.
+
+    `input_shape` is that of one prepared example. `flops_per_example` is of the forward pass,
+    `training_flops_per_example` of that and the backward pass, a multiply-add being 2. The model
+    can be cut into up to `stages` stages, and has `dense_pairs` pairs of dense layers in a row that
+    can be split. `weights` names the pretrained weights (`data/weights.yaml`), if any.
+    """
+
+    title: str
+    dataset: Name
+    input_shape: list[Annotated[int, Field(ge=1)]] = Field(min_length=1)
+    trainable: int = Field(ge=1)
+    total: int = Field(ge=1)
+    flops_per_example: int = Field(ge=1)
+    training_flops_per_example: int = Field(ge=1)
+    stages: int = Field(ge=1)
+    dense_pairs: int = Field(ge=0)
+    weights: Name | None = None
+
+    @property
+    def payload_bytes(self) -> int:
+        """What a worker exchanges per step: one float32 for each trainable parameter."""
+        return FLOAT32_BYTES * self.trainable
+
+    @property
+    def flops_per_payload_byte(self) -> float:
+        """Operations that a worker computes per byte that it exchanges, at a batch of one."""
+        return self.training_flops_per_example / self.payload_bytes
+
+
+def is_small(model: ModelEntry) -> bool:
+    """Tell whether the workflow measures the noise scale of a model."""
+    return model.training_flops_per_example <= SMALL_FLOPS
+
+
+@cache
+def registry() -> dict[str, ModelEntry]:
+    """Return every model by name.
+
+    Raises:
+        UserError: `models/registry.yaml` is missing or misfit; the line names the entry.
+    """
+    path = MODELS_DIR / "registry.yaml"
+    if not path.is_file():
+        raise UserError(f"{path}: cannot be read; run this in the project's folder")
+    entries = read_yaml(TypeAdapter(dict[Name, ModelEntry]), path)
+    for name in entries:
+        if not (MODELS_DIR / f"{name}.py").is_file():
+            raise UserError(f"{path}: {name}: there is no {MODELS_DIR / name}.py")
+    return entries
+
+
+def title_of(model: str) -> str:
+    """Return the title of a model, or its name if it is not one of ours."""
+    return registry()[model].title if model in registry() else model
+
+
+def weights_of(name: str) -> str | None:
+    """Return which pretrained weights a model starts from, if any; a user's own has none."""
+    entry = registry().get(name)
+    return entry.weights if entry else None
+
+
+def load(name: str) -> ModuleType:
+    """Import `models/<name>.py`; this module tells what it has."""
+    path = MODELS_DIR / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"nodewise_model_{name}", path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"{path}: is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,73 @@
+"""What training a cell's model takes: the functions of a model file, or of a user's own model.
+
+Imports TensorFlow.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import keras
+import tensorflow as tf
+
+from nodewise.core.cell import Cell
+from nodewise.models import registry
+
+if TYPE_CHECKING:
+    from nodewise.data import Dataset
+
+Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+OnBatch = Callable[[tf.Tensor], tf.Tensor]
+
+
+def cross_entropy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Return the softmax cross-entropy of each example, (examples,), from logits and labels."""
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(y, tf.int32), logits)
+
+
+def _as_it_is(x: tf.Tensor) -> tf.Tensor:
+    return x
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to build and feed a model.
+
+    `preprocess` turns a batch of the dataset into one for the model, in training and evaluation;
+    `augment` changes a preprocessed batch at random, in training alone. `loss` takes labels and
+    logits and returns one loss per example. `load_pretrained` fills a built model from a file.
+    """
+
+    build: Callable[[], keras.Model]
+    optimizer: Callable[[], keras.optimizers.Optimizer]
+    loss: Loss = cross_entropy
+    preprocess: OnBatch = _as_it_is
+    augment: OnBatch = _as_it_is
+    load_pretrained: Callable[[keras.Model, Path], None] | None = None
+
+    def built(self, weights: Path | None) -> keras.Model:
+        """Return a new model, with the pretrained `weights` if there are any that it can take."""
+        model = self.build()
+        if weights is not None and self.load_pretrained is not None:
+            self.load_pretrained(model, weights)
+        return model
+
+
+def recipe_of(cell: Cell, data: "Dataset") -> Recipe:
+    """Return the recipe of the model that `cell` trains on `data`.
+
+    Raises:
+        UserError: the user's own model cannot be used.
+    """
+    if cell.build is not None:
+        from nodewise.models import user_model
+
+        return user_model.recipe(cell.build, data)
+    module = registry.load(cell.model)
+    optional: dict[str, Any] = {
+        name: getattr(module, name)
+        for name in ("preprocess", "augment", "load_pretrained")
+        if hasattr(module, name)
+    }
+    return Recipe(module.build, module.optimizer, **optional)

@@ -1,0 +1,212 @@
+"""Pretrained weights: fetched and checked; or, if they cannot be had, told to be random.
+
+manifest = prepare("resnet50_imagenet", registry=…, cache=…, mirror=…, source="any", out=…)
+pretrained = read_weights(out / "manifest.json")
+
+The cache is that of the datasets and is kept alike: `<name>/<file>` as it came, `<file>.origin`
+beside it, a damaged one renamed to `<file>.bad`.
+"""
+
+import logging
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, TypeAdapter, model_validator
+
+from nodewise.core.cell import Frozen, Name
+from nodewise.core.errors import UserError
+from nodewise.core.fetch import (
+    Fetched,
+    Fetcher,
+    FileName,
+    RemoteFile,
+    Sha256,
+    Text,
+    UnobtainableError,
+    Url,
+    parse_mirror,
+)
+from nodewise.core.files import atomic, file_sha256, write_json
+from nodewise.core.schema import read_json, read_yaml
+from nodewise.results.record import WeightsSource
+
+log = logging.getLogger(__name__)
+
+MANIFEST = "manifest.json"
+
+
+class WeightsFile(RemoteFile):
+    """A file of weights, known by whichever digest its publisher gives."""
+
+    content_sha256: Sha256 | None = None
+    content_md5: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None = None
+    urls: tuple[Url, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _one_digest(self) -> Self:
+        if (self.content_sha256 is None) == (self.content_md5 is None):
+            raise ValueError("give either content_sha256 or content_md5")
+        return self
+
+    @property
+    def digest(self) -> tuple[str, str]:
+        """The one that is given, and its digits."""
+        if self.content_sha256:
+            return "SHA-256", self.content_sha256
+        return "MD5", self.content_md5 or ""
+
+
+class Entry(Frozen):
+    """One set of pretrained weights."""
+
+    title: Text
+    licence: Text
+    licence_url: Url
+    file: WeightsFile
+
+
+class Manifest(Frozen):
+    """What was prepared: a file beside the manifest, or, by `reason`, none: random weights."""
+
+    name: Name
+    title: str
+    origin: Literal["official", "mirror", "random"]
+    file: FileName | None
+    sha256: Sha256 | None
+    reason: str | None
+    licence: str
+    licence_url: str
+
+    @model_validator(mode="after")
+    def _one_story(self) -> Self:
+        random = self.origin == "random"
+        if not random == (self.file is None) == (self.sha256 is None) == (self.reason is not None):
+            raise ValueError("random weights have a reason; others have a file and its sha256")
+        return self
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """Weights that a model starts from: where they came from, and their file unless random."""
+
+    source: WeightsSource
+    file: Path | None
+
+
+def find(registry: Path, name: str) -> Entry:
+    """Return the entry `name` of the registry file, YAML.
+
+    Raises:
+        UserError: the file cannot be read or does not fit, or there are no such weights.
+    """
+    entries = read_yaml(TypeAdapter(dict[Name, Entry]), registry)
+    if name not in entries:
+        allowed = ", ".join(sorted(entries))
+        raise UserError(f"{name!r} are no weights of {registry}; allowed: {allowed}")
+    return entries[name]
+
+
+def prepare(
+    name: str,
+    *,
+    registry: Path,
+    cache: Path,
+    mirror: str | None,
+    source: Literal["any", "official"],
+    out: Path,
+) -> Manifest:
+    """Fetch and check the weights `name`; write their file and then `manifest.json` to `out`.
+
+    Sources in order: `cache`, `mirror`, the official addresses. If none has the file, the manifest
+    says `random`, and why, and so does a warning. `source` "official" forbids random in place of
+    pretrained.
+
+    Args:
+        name: a key of the registry.
+        registry: the registry file, see `find`.
+        cache: folder of the files as they came, `<name>/<file>`.
+        mirror: a folder or an http(s) prefix that has `<name>/<file>`; None for none.
+        source: see above.
+        out: folder to write to.
+
+    Raises:
+        UserError: an argument or the registry is wrong; the weights cannot be had and random ones
+            are forbidden; a source has a corrupt file and no other has a right one; or a folder
+            cannot be written.
+    """
+    entry = find(registry, name)
+    fetcher = Fetcher(name, cache, parse_mirror(mirror) if mirror else None)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / MANIFEST).unlink(missing_ok=True)
+        (out / entry.file.name).unlink(missing_ok=True)
+        try:
+            fetched = fetcher.fetch(entry.file)
+        except UnobtainableError as error:
+            manifest = _random(name, entry, source, error)
+        else:
+            manifest = _copied(name, entry, fetched, out / entry.file.name)
+        write_json(out / MANIFEST, manifest.model_dump(mode="json"))
+    except OSError as error:
+        raise UserError(f"{error.filename or out}: {error.strerror or error}") from error
+    return manifest
+
+
+def read_weights(manifest: Path) -> Pretrained:
+    """Return the weights that `manifest` describes, their file checked.
+
+    Raises:
+        UserError: the manifest or the file is missing, damaged, or does not fit the other.
+    """
+    told = read_json(Manifest, manifest, "prepare the weights again")
+    file = manifest.parent / told.file if told.file else None
+    try:
+        if file and file_sha256(file) != told.sha256:
+            raise UserError(f"{file}: not what its manifest says; prepare the weights again")
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read ({error.strerror})") from error
+    return Pretrained(WeightsSource(name=told.name, origin=told.origin, sha256=told.sha256), file)
+
+
+def _manifest(
+    name: str,
+    entry: Entry,
+    origin: Literal["official", "mirror", "random"],
+    *,
+    sha256: str | None = None,
+    reason: str | None = None,
+) -> Manifest:
+    return Manifest(
+        name=name,
+        title=entry.title,
+        origin=origin,
+        file=entry.file.name if sha256 else None,
+        sha256=sha256,
+        reason=reason,
+        licence=entry.licence,
+        licence_url=entry.licence_url,
+    )
+
+
+def _copied(name: str, entry: Entry, fetched: Fetched, to: Path) -> Manifest:
+    with atomic(to) as copy:
+        shutil.copyfile(fetched.path, copy)
+        return _manifest(name, entry, fetched.origin, sha256=file_sha256(copy))
+
+
+def _random(name: str, entry: Entry, source: str, error: UnobtainableError) -> Manifest:
+    """Return the manifest of random weights; or say what to do if they are not allowed.
+
+    A corrupt file is never passed over in silence: somebody meant to use the real weights.
+    """
+    if error.corrupt:
+        raise UserError(f"{name}: {error}; mend or remove the bad file, then run again") from error
+    if source == "official":
+        raise UserError(
+            f"{name}: {error}; source 'official' forbids random in place of pretrained weights: "
+            f"put the file into a folder DIR/{name} and set NODEWISE_DATASETS=DIR, or allow 'any'"
+        ) from error
+    log.warning("%s: random weights in place of pretrained ones: %s", name, error)
+    return _manifest(name, entry, "random", reason=str(error))

@@ -1,0 +1,363 @@
+"""What a fit.json says of numbers of nodes: step times, and the best number for an objective."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from nodewise.core.errors import UserError
+from nodewise.core.units import write_number, write_plain
+from nodewise.predict.fit_file import FitFile
+from nodewise.predict.law import At, Floats
+from nodewise.predict.optimum import Objective, Optimum, Question, find_optimum
+from nodewise.predict.steps_to_accuracy import StepsToAccuracy
+from nodewise.predict.wording import in_words
+from nodewise.results.curves import MOST_NODES, Curve
+
+MOST_NUMBERS = 1_000
+_LISTED = 8  # numbers in a line of a table
+_NAMED = 3  # curves that are named before a note that all of them have
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What stays the same on any number of nodes, and what is known of training.
+
+    `batch` is per worker, `global_batch` of all workers together; without either it is what was
+    measured. `examples` of an epoch take the place of those of the measurements.
+    """
+
+    batch: int | None = None
+    global_batch: int | None = None
+    examples: int | None = None
+    price: float | None = None
+    critical_batch: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.batch is not None and self.global_batch is not None:
+            raise UserError("--batch and --global-batch: give one of them")
+        for name in ("price", "critical_batch"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < np.inf:
+                option = name.replace("_", "-")
+                raise UserError(f"--{option} {value:g}: must be a number above 0")
+
+    def batches_of(self, curve: Curve) -> list["Asked"]:
+        """Return a question for each batch that is meant, with one of both batches."""
+        if self.batch is not None or self.global_batch is not None:
+            return [self]
+        if curve.global_batch is not None:
+            return [self._with(global_batch=curve.global_batch)]
+        return [self._with(batch=batch) for batch in curve.batches]
+
+    def _with(self, batch: int | None = None, global_batch: int | None = None) -> "Asked":
+        return Asked(batch, global_batch, self.examples, self.price, self.critical_batch)
+
+    def nodes_of(self, nodes: Sequence[int]) -> list[int]:
+        """Return those of the numbers of nodes on which each has an example at least."""
+        most = self.global_batch or MOST_NODES
+        if min(nodes) > most:
+            raise UserError(f"--global-batch {most}: is less than an example on each node")
+        return [n for n in nodes if n <= most]
+
+    def question(self, objective: Objective, curve: Curve) -> Question:
+        """Return the question for an objective.
+
+        Raises:
+            UserError: the objective needs what is not given.
+        """
+        steps = None
+        if objective.startswith("target"):
+            if self.critical_batch is None:
+                raise UserError(f"--objective {objective}: needs --critical-batch")
+            both = np.array([[1.0, self.critical_batch]])
+            steps = StepsToAccuracy(1.0, self.critical_batch, both)
+        return Question(
+            objective,
+            batch=self.batch,
+            global_batch=self.global_batch,
+            examples=self._epoch(curve) or 1.0,
+            steps=steps,
+            price=self.price,
+        )
+
+    def unit(self, question: Question, curve: Curve) -> str:
+        """Return the unit of the question's values."""
+        unit = {"price": "currency", "1": ""}.get(question.unit, question.unit)
+        per_example = question.objective.startswith("epoch") and self._epoch(curve) is None
+        return f"{unit} per example" if per_example else unit
+
+    def _epoch(self, curve: Curve) -> float | None:
+        """Return the examples of an epoch in the curve's own times; None: unknown."""
+        return (self.examples or curve.examples) if curve.in_seconds else 1.0
+
+    def times(self, curve: Curve, per_step: Floats, examples: Floats) -> tuple[Floats, Floats]:
+        """Return seconds of a step and of an epoch, NaN where unknown.
+
+        Args:
+            curve: the curve.
+            per_step: its times, in its own unit.
+            examples: the global batch of each.
+        """
+        epoch = per_step * (self._epoch(curve) or np.nan) / examples
+        return per_step / (1.0 if curve.in_seconds else self.examples or np.nan), epoch
+
+
+def parse_nodes(text: str) -> list[int]:
+    """Return the numbers that a text such as `1-64`, `1,2,4` or `64` names, in order.
+
+    Raises:
+        UserError: it names none, or some that are not allowed.
+    """
+    numbers: set[int] = set()
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?", part, re.ASCII)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+        if not 1 <= first <= last <= MOST_NODES:
+            raise UserError(
+                f"--nodes {text[:40]}: must be numbers from 1 to {MOST_NODES:,} and ranges, "
+                "such as 1-64 or 1,2,4,8-16"
+            )
+        numbers |= set(range(first, last + 1))
+    if len(numbers) > MOST_NUMBERS:
+        raise UserError(f"--nodes {text[:40]}: at most {MOST_NUMBERS:,} numbers at once")
+    return sorted(numbers)
+
+
+def prediction_rows(
+    file: FitFile, nodes: Sequence[int], asked: Asked, objective: Objective | None = None
+) -> list[Row]:
+    """Return a row per curve, batch and number of nodes.
+
+    `low` and `high` are the ends of the 90 % interval of `step_time_s`, or of `epoch_time_s` where
+    a step's seconds are unknown, as `interval_of` says. `kind` is fitted where there was such a
+    point, else predicted; `outside` tells of `nodes` and `batch` which leave the measured range.
+    With an objective there are `value`, `value_low`, `value_high` and `unit`, too; the first three
+    are None where the points do not tell.
+    """
+    rows: list[Row] = []
+    for curve in file.curves:
+        for each in asked.batches_of(curve):
+            counts = each.nodes_of(nodes)
+            rows += _of_line(file, curve, each, counts)
+            if objective is not None:
+                question = each.question(objective, curve)
+                found = _optimum(file, curve, question, counts)
+                about = {"objective": objective, "unit": each.unit(question, curve)}
+                for row in rows[-len(counts) :]:
+                    row.update(about, **_value(found, row["nodes"]))
+    return rows
+
+
+def _value(found: Optimum | str, nodes: int) -> Row:
+    names = ("value", "value_low", "value_high")
+    if isinstance(found, str):
+        return dict.fromkeys(names)
+    three = (found.value, found.low, found.high)
+    return {name: float(each[found.at(nodes)]) for name, each in zip(names, three, strict=True)}
+
+
+def _of_line(file: FitFile, curve: Curve, asked: Asked, nodes: Sequence[int]) -> Iterator[Row]:
+    fitted = file.fit_of(curve)
+    n = np.array(nodes, float)
+    batch = np.full_like(n, asked.batch) if asked.batch else (asked.global_batch or 0) / n
+    at = At.of(n, batch, curve.payload)
+    value = np.maximum(fitted.evaluate(at, curve.name, curve.link), 0.0)
+    low, high = fitted.evaluate_interval(at, curve.name, curve.link)
+    # what is not told at all is 0 in the fit, at the edge of what is likely
+    three = (value, np.clip(low, 0.0, value), np.maximum(high, value))
+    (step, epoch), *ends = (asked.times(curve, times, n * batch) for times in three)
+    known = bool(np.isfinite(step).all())
+    there = {(point.nodes, point.batch_per_worker) for point in curve.measured}
+    for i in range(len(n)):
+        yield {
+            "curve": curve.name,
+            "nodes": int(n[i]),
+            "batch_per_worker": _number(batch[i]),
+            "step_time_s": _number(step[i]),
+            "samples_per_s": _number(n[i] * batch[i] / step[i]) if step[i] > 0 else None,
+            "low": _number(ends[0][1 - known][i]),
+            "high": _number(ends[1][1 - known][i]),
+            "interval_of": "step_time_s" if known else "epoch_time_s",
+            "epoch_time_s": _number(epoch[i]),
+            "kind": "fitted" if (n[i], batch[i]) in there else "predicted",
+            "outside": _outside(curve, n[i], batch[i]),
+        }
+
+
+def _number(value: float) -> float | int | None:
+    """Return a number as JSON has it: whole numbers without a point, and none for NaN."""
+    if not np.isfinite(value):
+        return None
+    return int(value) if value == int(value) and abs(value) < 1e15 else float(value)
+
+
+def _outside(curve: Curve, nodes: float, batch: float) -> list[str]:
+    asked = {"nodes": (nodes, curve.nodes), "batch": (batch, curve.batches)}
+    return [name for name, (value, known) in asked.items() if not known[0] <= value <= known[-1]]
+
+
+def _optimum(
+    file: FitFile, curve: Curve, question: Question, nodes: Iterable[int]
+) -> Optimum | str:
+    """Return the answer to a question, or in words why the curve's points do not tell."""
+    try:
+        return find_optimum(
+            file.fit_of(curve),
+            question,
+            nodes,
+            payload=curve.payload,
+            model=curve.name,
+            link=curve.link,
+        )
+    except ValueError as error:
+        return str(error)
+
+
+def optimum_rows(
+    file: FitFile, nodes: Sequence[int], asked: Asked, objectives: Sequence[Objective] = ()
+) -> list[Row]:
+    """Return a row per curve, batch and objective: the best number of nodes, and how sure it is.
+
+    Without objectives there are those that what is `asked` suffices for. Where a curve's points do
+    not tell, `answer` says so, and what else would be in the row is None or empty.
+    """
+    if not objectives:
+        costs: list[Objective] = ["epoch_cost"] if asked.price else []
+        targets: list[Objective] = ["target_time"] if asked.critical_batch else []
+        objectives = ["epoch_time", *costs, *targets, "efficiency"]
+    rows = []
+    for curve in file.curves:
+        for each in asked.batches_of(curve):
+            for objective in objectives:
+                question = each.question(objective, curve)
+                found = _optimum(file, curve, question, each.nodes_of(nodes))
+                rows.append(
+                    {
+                        "curve": curve.name,
+                        "objective": objective,
+                        "batch_per_worker": question.batch,
+                        "global_batch": question.global_batch,
+                        **_answer(found, each.unit(question, curve)),
+                    }
+                )
+    return rows
+
+
+_ANSWER = (
+    *("best", "probability", "value", "low", "high", "unit", "near", "break_even", "interior"),
+    *("best_anywhere", "outside", "answer", "nodes"),
+)
+
+
+def _answer(found: Optimum | str, unit: str) -> Row:
+    if isinstance(found, str):
+        untold: Row = {"near": [], "answer": f"not told: {found}.", "nodes": []}
+        return dict.fromkeys(_ANSWER) | untold
+    at_best = found.at(found.best)
+    return {
+        "best": found.best,
+        "probability": float(found.probability[at_best]),
+        "value": float(found.value[at_best]),
+        "low": float(found.low[at_best]),
+        "high": float(found.high[at_best]),
+        "unit": unit,
+        "near": list(found.near),
+        "break_even": found.break_even,
+        "interior": found.interior,
+        "best_anywhere": found.anywhere,
+        "outside": found.predicted,
+        "answer": in_words(found),
+        "nodes": [
+            {
+                "nodes": int(n),
+                "value": float(found.value[i]),
+                "low": float(found.low[i]),
+                "high": float(found.high[i]),
+                "probability": float(found.probability[i]),
+                "beats_one": float(found.beats_one[i]),
+            }
+            for i, n in enumerate(found.nodes)
+        ],
+    }
+
+
+def curves_table(file: FitFile) -> Table:
+    """Return what was fitted, a line per curve, for a terminal."""
+    shown = _table("Curve", "Points", "Nodes", "Batches", "Formula", "Noise")
+    laws = {name: group for group in file.fits for name in group.curves}
+    for curve in file.curves:
+        group = laws[curve.name]
+        shown.add_row(
+            escape(curve.name),
+            f"{len(curve.measured)}",
+            _listed(curve.nodes),
+            _listed(curve.batches),
+            group.law,
+            write_number(group.noise, "share"),
+        )
+    return shown
+
+
+def predictions_table(rows: Sequence[Row]) -> Table:
+    """Return the rows of `prediction_rows` for a terminal."""
+    asked = [f"{rows[0]['objective']}", "90 % interval"] if "objective" in rows[0] else []
+    epochs = ["Epoch"] if any(row["epoch_time_s"] is not None for row in rows) else []
+    titles = ("Curve", "Nodes", "Batch", "Step", *epochs, "90 % interval", "Examples/s", *asked)
+    shown = _table(*titles, "Kind", "Outside")
+    for row in rows:
+        values = [
+            escape(row["curve"]),
+            f"{row['nodes']:,}",
+            f"{row['batch_per_worker']:,.6g}",
+            write_number(row["step_time_s"], "s"),
+            *([write_number(row["epoch_time_s"], "s")] if epochs else []),
+            f"{write_number(row['low'], 's')} – {write_number(row['high'], 's')}",
+            write_plain(row["samples_per_s"]) if row["samples_per_s"] else "–",
+        ]
+        if asked:
+            values += _objective(row)
+        shown.add_row(*values, row["kind"], ", ".join(row["outside"]))
+    return shown
+
+
+def _objective(row: Row) -> list[str]:
+    """Return the value of an objective and its interval in words."""
+    if row["value"] is None:
+        return ["not told", ""]
+    ends = f"{write_plain(row['value_low'])} – {write_plain(row['value_high'])}"
+    return [f"{write_plain(row['value'])} {row['unit']}".rstrip(), ends]
+
+
+def told(file: FitFile) -> Iterator[str]:
+    """Yield the notes of a file, each once, with the curves that it is about."""
+    yield from file.notes
+    about: dict[str, list[str]] = {}
+    for curve in file.curves:
+        for note in curve.notes:
+            about.setdefault(note, []).append(curve.name)
+    for note, names in about.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        yield f"{', '.join(names[:_NAMED])}{more}: {note}"
+
+
+def _table(first: str, *titles: str) -> Table:
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+    shown.add_column(first)
+    for title in titles:
+        words = title in ("Kind", "Outside", "Formula")
+        shown.add_column(title, justify="left" if words else "right", no_wrap=True)
+    return shown
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    if len(numbers) <= _LISTED:
+        return ", ".join(f"{number:,}" for number in numbers)
+    return f"{numbers[0]:,} … {numbers[-1]:,} ({len(numbers)})"

@@ -1,0 +1,451 @@
+"""What follows from a calibration: is the cluster what it claims to be, and what are its α and β?
+
+Times in the tables here are the node's own (wall time × share) unless their name says wall.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from nodewise.core.intervals import median_error, pooled_factors
+from nodewise.predict.fit import Fit, Points, fit
+from nodewise.predict.judge import relative_error
+from nodewise.predict.law import LINK, At, Floats, Law, Parameter, RingAllReduce, Value, Values
+from nodewise.results.calibration import AllReduce, Calibration, Collective
+from nodewise.results.tables import typed
+
+SHARE_WITHIN = 0.03
+BYTES_WITHIN = 0.01
+PREDICTED_WITHIN = 0.05
+# Below this, what frames a message (some hundred bytes) is a noticeable part of it.
+BYTES_JUDGED_FROM = 512_000
+
+NOT_JUDGED = "not judged"
+OWN_TIME, WALL_TIME = "the node's own", "wall"
+
+_ITERATIONS = 10
+
+SHARES = {
+    "nodes": "int64",
+    "launches": "int64",
+    "quota": "float64",
+    "share": "float64",
+    "lowest": "float64",
+    "highest": "float64",
+    "error": "float64",
+    "verdict": "str",
+}
+LINKS = {
+    "launch": "int64",
+    "configured_bit_s": "float64",
+    "payload_share": "float64",
+    "expected_bit_s": "float64",
+    "achieved_bit_s": "float64",
+    "error": "float64",
+}
+TRAFFIC = {
+    "nodes": "int64",
+    "payload_bytes": "int64",
+    "launches": "int64",
+    "law_bytes": "float64",
+    "sent_bytes": "float64",
+    "excess": "float64",
+    "worst": "float64",
+    "verdict": "str",
+}
+TIMES = {
+    "role": "str",
+    "nodes": "int64",
+    "payload_bytes": "int64",
+    "launches": "Int64",
+    "seconds": "float64",
+    "low": "float64",
+    "high": "float64",
+    "wall_s": "float64",
+}
+COEFFICIENTS = {
+    "clock": "str",
+    **{
+        f"{name}{end}": "float64"
+        for name in ("software_s", "latency_s", "bandwidth_bytes_per_s")
+        for end in ("", "_low", "_high")
+    },
+}
+PREDICTIONS = {
+    "nodes": "int64",
+    "payload_bytes": "int64",
+    "observed_s": "float64",
+    "observed_wall_s": "float64",
+    "predicted_s": "float64",
+    "low": "float64",
+    "high": "float64",
+    "error": "float64",
+    "verdict": "str",
+}
+
+
+_LATENCY, _SECONDS_PER_BYTE = LINK
+
+
+@dataclass(frozen=True)
+class Messages(Law):
+    """T = s + 2(n−1)·α: what an all-reduce takes of the software, if the link is no limit.
+
+    The 2(n−1) messages of `RingAllReduce`, as many as where each node sends to each other one
+    twice, and a call of the software, however many nodes there are.
+    """
+
+    name: ClassVar[str] = "messages"
+    title: ClassVar[str] = "Messages"
+    source: ClassVar[str] = RingAllReduce.source
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter("software_s", "s", "link", "s: a call of the software"),
+        _LATENCY,
+    )
+
+    def step_s(self, p: Values, at: At) -> Value:
+        """Return s + 2(n−1)·α."""
+        return p["software_s"] + 2 * (at.nodes - 1) * p["latency_s"]
+
+
+@dataclass(frozen=True)
+class Wire(Law):
+    """T = 2(n−1)/n·S·β: what the bytes of an all-reduce take of a link."""
+
+    name: ClassVar[str] = "wire"
+    title: ClassVar[str] = "Wire"
+    source: ClassVar[str] = RingAllReduce.source
+    parameters: ClassVar[tuple[Parameter, ...]] = (_SECONDS_PER_BYTE,)
+
+    def step_s(self, p: Values, at: At) -> Value:
+        """Return 2(n−1)/n·S·β."""
+        return 2 * (at.nodes - 1) / at.nodes * at.payload * p["seconds_per_byte"]
+
+
+@dataclass(frozen=True)
+class Overlapped:
+    """T = max(s + 2(n−1)·α, 2(n−1)/n·S·β): `messages` and `wire`, fitted each to its own points.
+
+    All-reduces that follow one another are cut into pieces, and one piece is worked on while
+    another is on the link: the longer of the two is what shows. (Their sum overestimates by a
+    seventh where both are of one size.)
+    """
+
+    messages: Fit
+    wire: Fit
+
+    def evaluate(self, nodes: Floats, payload: Floats) -> Floats:
+        """Return times in wall seconds."""
+        at = At.of(nodes, 0, payload)
+        longer: Floats = np.maximum(self.messages.evaluate(at), self.wire.evaluate(at))
+        return longer
+
+    def evaluate_interval(self, nodes: Floats, payload: Floats) -> tuple[Floats, Floats]:
+        """Return both ends of the interval of the longer of the two."""
+        at = At.of(nodes, 0, payload)
+        both = (self.messages.evaluate_interval(at), self.wire.evaluate_interval(at))
+        low, high = (np.maximum(*ends) for ends in zip(*both, strict=True))
+        return low, high
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The law fitted to few node counts, `fitted_to`, to be asked about more, `predicted_for`."""
+
+    fitted: Overlapped
+    fitted_to: tuple[int, ...]
+    predicted_for: int
+
+
+@dataclass(frozen=True)
+class AllReduces:
+    """What follows from the all-reduces of one collective.
+
+    Without three node counts there is no trial, and there are no predictions.
+    """
+
+    traffic: pd.DataFrame
+    times: pd.DataFrame
+    coefficients: pd.DataFrame
+    predictions: pd.DataFrame
+    trial: Trial | None
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What follows from a calibration, as tables; their columns are declared above.
+
+    `all_reduces` has those collectives that were measured: none without two nodes.
+    """
+
+    shares: pd.DataFrame
+    links: pd.DataFrame
+    all_reduces: dict[Collective, AllReduces]
+
+
+_Blocks = list[tuple[int, AllReduce]]  # with the number of nodes of each
+
+
+def examine(calibration: Calibration) -> Findings:
+    """Return what follows from a calibration whose status is ok; the same one gives the same."""
+    measured: dict[Collective, _Blocks] = {}
+    for launch in calibration.launches:
+        for block in launch.all_reduces:
+            measured.setdefault(block.collective, []).append((launch.nodes, block))
+    share = calibration.cluster.share
+    return Findings(
+        shares=_shares(calibration),
+        links=_links(calibration),
+        all_reduces={name: _all_reduces(blocks, share) for name, blocks in measured.items()},
+    )
+
+
+def _all_reduces(blocks: _Blocks, share: float) -> AllReduces:
+    times = _observed(blocks)
+    everything, trial = fit_overlapped(times), _try(times)
+    return AllReduces(
+        traffic=_traffic(blocks),
+        times=_roles(times, everything, trial, share),
+        coefficients=_coefficients(everything, share),
+        predictions=_predictions(times, trial, share),
+        trial=trial,
+    )
+
+
+def _verdict(error: float, within: float) -> str:
+    return "holds" if abs(error) <= within else "missed"
+
+
+def _shares(calibration: Calibration) -> pd.DataFrame:
+    """One row per node count: the share of a core that busy workers had, over all launches."""
+    quota = calibration.cluster.share
+    seen: dict[int, list[list[float]]] = {}
+    for launch in calibration.launches:
+        seen.setdefault(launch.nodes, []).append([busy.share for busy in launch.busy])
+    rows = []
+    for nodes, launches in sorted(seen.items()):
+        shares = np.concatenate([np.array(launch) for launch in launches])
+        error = max(shares / quota - 1, key=abs)
+        rows.append(
+            {
+                "nodes": nodes,
+                "launches": len(launches),
+                "quota": quota,
+                "share": np.median(shares),
+                "lowest": shares.min(),
+                "highest": shares.max(),
+                "error": error,
+                "verdict": _verdict(error, SHARE_WITHIN),
+            }
+        )
+    return typed(rows, SHARES)
+
+
+def _links(calibration: Calibration) -> pd.DataFrame:
+    """One row per stream: its rate beside the configured one, and what headers leave of that."""
+    configured = calibration.cluster.link.rate_mbit * 1e6
+    rows = [
+        {
+            "launch": number,
+            "configured_bit_s": configured,
+            "payload_share": launch.transfer.payload_share,
+            "expected_bit_s": configured * launch.transfer.payload_share,
+            "achieved_bit_s": launch.transfer.bits_per_s,
+            "error": launch.transfer.bits_per_s / (configured * launch.transfer.payload_share) - 1,
+        }
+        for number, launch in enumerate(calibration.launches, 1)
+        if launch.transfer is not None
+    ]
+    return typed(rows, LINKS)
+
+
+def _traffic(blocks: _Blocks) -> pd.DataFrame:
+    """One row per nodes and payload: bytes really sent by a worker beside 2(n−1)/n·S."""
+    seen: dict[tuple[int, int], list[Floats]] = {}
+    for nodes, block in blocks:
+        sent = np.array(block.bytes_sent) / block.repeats
+        seen.setdefault((nodes, block.payload_bytes), []).append(sent)
+    rows = []
+    for (nodes, payload), launches in sorted(seen.items()):
+        law = 2 * (nodes - 1) / nodes * payload
+        sent = np.concatenate(launches)
+        worst = max(sent / law - 1, key=abs)
+        judged = payload >= BYTES_JUDGED_FROM
+        rows.append(
+            {
+                "nodes": nodes,
+                "payload_bytes": payload,
+                "launches": len(launches),
+                "law_bytes": law,
+                "sent_bytes": sent.mean(),
+                "excess": sent.mean() / law - 1,
+                "worst": worst,
+                "verdict": _verdict(worst, BYTES_WITHIN) if judged else NOT_JUDGED,
+            }
+        )
+    return typed(rows, TRAFFIC)
+
+
+def _observed(blocks: _Blocks) -> pd.DataFrame:
+    """One row per nodes and payload: `wall` has the wall seconds of its launches."""
+    rows = [
+        {"nodes": nodes, "payload_bytes": block.payload_bytes, "wall": block.seconds_each}
+        for nodes, block in blocks
+    ]
+    points = pd.DataFrame(rows)
+    return points.groupby(["nodes", "payload_bytes"])["wall"].apply(np.array).reset_index()
+
+
+def _points(times: pd.DataFrame) -> Points:
+    walls = [np.asarray(wall) for wall in times["wall"]]
+    spread = [
+        np.std(np.log(w), ddof=1) * median_error(len(w)) if len(w) > 1 else np.nan for w in walls
+    ]
+    return Points.of(
+        times["nodes"], 0, times["payload_bytes"], [np.median(w) for w in walls], noise=spread
+    )
+
+
+def fit_overlapped(times: pd.DataFrame) -> Overlapped:
+    """Fit both laws, each to the points at which it says the longer time.
+
+    Begins with the smallest payload for the messages and the largest for the wire, which stay
+    there, and goes on until no point changes sides.
+
+    Args:
+        times: `nodes`, `payload_bytes` and the wall seconds of the launches, `wall`, of each point;
+            one point or more.
+    """
+    points = _points(times)
+    smallest = points.payload == points.payload.min()
+    largest = points.payload == points.payload.max()
+    to_messages, to_wire = smallest, largest
+    for _ in range(_ITERATIONS):
+        messages = fit(Messages(), points.where(to_messages), draws=0)
+        wire = fit(Wire(), points.where(to_wire), draws=0)
+        longer = messages.evaluate(points.at) > wire.evaluate(points.at)
+        before, to_messages = to_messages, smallest | (longer & ~largest)
+        to_wire = largest | ~to_messages
+        if (to_messages == before).all():
+            break
+    return Overlapped(
+        fit(Messages(), points.where(to_messages)), fit(Wire(), points.where(to_wire))
+    )
+
+
+def _try(times: pd.DataFrame) -> Trial | None:
+    """Fit without the most nodes; None if there are less than three node counts.
+
+    The most nodes are predicted from those up to half as many (eight from four), or if that is one
+    count only, from all the others.
+    """
+    counts = sorted(int(nodes) for nodes in times["nodes"].unique())
+    if len(counts) < 3:
+        return None
+    low = [nodes for nodes in counts if 2 * nodes <= counts[-1]]
+    fitted_to = low if len(low) > 1 else counts[:-1]
+    fitted = fit_overlapped(times[times["nodes"].isin(fitted_to)])
+    return Trial(fitted, tuple(fitted_to), counts[-1])
+
+
+def _predictions(times: pd.DataFrame, trial: Trial | None, share: float) -> pd.DataFrame:
+    """One row per payload: what the law, fitted to fewer nodes, says of the most."""
+    if trial is None:
+        return typed((), PREDICTIONS)
+    fitted, most = trial.fitted, trial.predicted_for
+    points = _points(times[times["nodes"] == most])
+    predicted = fitted.evaluate(points.nodes, points.payload)
+    low, high = fitted.evaluate_interval(points.nodes, points.payload)
+    errors = relative_error(predicted, points.step_s)
+    return typed(
+        pd.DataFrame(
+            {
+                "nodes": most,
+                "payload_bytes": points.payload,
+                "observed_s": points.step_s * share,
+                "observed_wall_s": points.step_s,
+                "predicted_s": predicted * share,
+                "low": low * share,
+                "high": high * share,
+                "error": errors,
+                "verdict": [_verdict(error, PREDICTED_WITHIN) for error in errors],
+            }
+        ),
+        PREDICTIONS,
+    )
+
+
+def _coefficients(fitted: Overlapped, share: float) -> pd.DataFrame:
+    """Two rows, the node's own time and wall time: s, α and 1/β, with their intervals."""
+    triples = {
+        name: np.array([part.value(name, label), *part.interval(name, label)])
+        for part in (fitted.messages, fitted.wire)
+        for name, label in part.coefficients
+    }
+    rows = []
+    for clock, factor in ((OWN_TIME, share), (WALL_TIME, 1.0)):
+        ends = {name: factor * triple for name, triple in triples.items()}
+        beta, least, most = ends.pop("seconds_per_byte")
+        ends["bandwidth_bytes_per_s"] = np.array([_inverse(x) for x in (beta, most, least)])
+        row: dict[str, Any] = {"clock": clock}
+        for name, triple in ends.items():
+            row |= dict(zip((name, f"{name}_low", f"{name}_high"), triple, strict=True))
+        rows.append(row)
+    return typed(rows, COEFFICIENTS)
+
+
+def _inverse(seconds_per_byte: float) -> float:
+    return 1 / seconds_per_byte if seconds_per_byte > 0 else np.nan
+
+
+def _roles(
+    times: pd.DataFrame, everything: Overlapped, trial: Trial | None, share: float
+) -> pd.DataFrame:
+    """Return the rows of the figure: observed points, fitted and predicted lines, held-out points.
+
+    A predicted line begins at the most nodes that it was fitted to.
+    """
+    payloads = np.unique(times["payload_bytes"].to_numpy(float))
+    counts = np.unique(times["nodes"].to_numpy(float))
+    parts = [_observed_rows(times, share)]
+    parts.append(_law_rows("fitted", everything, counts, payloads, share))
+    if trial is not None:
+        line = counts[counts >= trial.fitted_to[-1]]
+        parts.append(_law_rows("predicted", trial.fitted, line, payloads, share))
+        most = times[times["nodes"] == trial.predicted_for]
+        held = most["payload_bytes"].to_numpy(float)
+        parts.append(_law_rows("held out", trial.fitted, counts[-1:], held, share))
+    return typed(pd.concat(parts), TIMES)
+
+
+def _observed_rows(times: pd.DataFrame, share: float) -> pd.DataFrame:
+    rows = times.assign(role="observed", launches=[len(wall) for wall in times["wall"]])
+    rows["wall_s"] = [float(np.median(wall)) for wall in times["wall"]]
+    rows["seconds"] = rows["wall_s"] * share
+    factors = pooled_factors([*times["wall"]])
+    return rows.assign(low=rows["seconds"] / factors, high=rows["seconds"] * factors)[[*TIMES]]
+
+
+def _law_rows(
+    role: str, fitted: Overlapped, counts: Floats, payloads: Floats, share: float
+) -> pd.DataFrame:
+    """Return what the law gives at every count of nodes and every payload."""
+    nodes, payload = (axis.ravel() for axis in np.meshgrid(counts, payloads))
+    wall, (low, high) = (
+        fitted.evaluate(nodes, payload),
+        fitted.evaluate_interval(nodes, payload),
+    )
+    return pd.DataFrame(
+        {
+            "role": role,
+            "nodes": nodes,
+            "payload_bytes": payload,
+            "launches": None,
+            "seconds": wall * share,
+            "low": low * share,
+            "high": high * share,
+            "wall_s": wall,
+        }
+    )

@@ -1,0 +1,360 @@
+"""Tables -> what findings rest on: which point is compared with which. Frames in, frames out.
+
+Ratios are against one node with the same batch per worker. Points with a caution (`flags`) stay in
+the frames; what is concluded rests on `fair` points alone.
+"""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from nodewise.predict.queries import GROUP, Tables, remembered, scaling_lines, ways, with_labels
+from nodewise.results.tables import AXES, CURVE_KEY, PARTS, SINGLE
+
+WHOLE_GRADIENTS = ("ring", "star")  # of all nodes, summed in every step
+DATA_PARALLEL = (*WHOLE_GRADIENTS, "all-gather")  # in step, and every step
+OVERHEADS = ("input", *(part for part in PARTS if part != "compute"))
+SERVER = "server"  # exchange of updates that nobody waits for
+DEVICES = "devices"  # exchange between the devices of one machine: these are not several nodes
+
+OVER_BATCHES = ["experiment", "model", "cluster", "line", "label", "nodes"]
+"""What points have in common that differ in their batch."""
+SPLIT_LONGER = 0.25
+SHORT_S = 0.01
+_SECONDS = [f"{part}_s" for part in ("compute", *OVERHEADS)]
+NEARLY = 0.05  # launches of the same lie further apart
+
+_AT = [*GROUP, "cluster", "machine", "label", "whole_epochs", "batch_per_worker"]
+_LAUNCH = [*AXES, "kind", "data_origin", "whole_epochs"]
+
+
+def fair(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows without a caution."""
+    return rows[rows["flags"] == ""]
+
+
+def most_ways(groups: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the comparison of most ways among those launched again; of several, on most nodes."""
+    return max(
+        groups,
+        key=lambda one: (
+            (one["repeats"] > 1).mean() > 0.5,
+            one["strategy"].nunique(),
+            one["nodes"].iloc[0],
+        ),
+    )
+
+
+def launched_again(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of several launches, or all if there are none.
+
+    The best of many that were launched once is the luckiest.
+    """
+    repeated = rows[rows["repeats"] > 1]
+    return rows if repeated.empty else repeated
+
+
+def with_rate_intervals(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the interval of their throughput, by that of their step time."""
+    times = rows["step_time_s"] * rows["examples_per_s"]
+    return rows.assign(
+        examples_per_s_low=times / rows["step_time_high_s"],
+        examples_per_s_high=times / rows["step_time_low_s"],
+    )
+
+
+def not_slower(group: pd.DataFrame) -> tuple[list[str], list[str]]:
+    """Return which strategies of a comparison may be as fast as its fastest.
+
+    First those whose interval overlaps with that of the fastest; then, where one of the two was
+    launched once and has none, those within `NEARLY` of it.
+    """
+    ranked = with_rate_intervals(group).sort_values(
+        "examples_per_s", ascending=False, kind="stable"
+    )
+    best, others = ranked.iloc[0], ranked.iloc[1:]
+    known = others["examples_per_s_high"].notna() & pd.notna(best["examples_per_s_low"])
+    overlap = known & (others["examples_per_s_high"] >= best["examples_per_s_low"])
+    near = ~known & (others["examples_per_s"] >= (1 - NEARLY) * best["examples_per_s"])
+    return others.loc[overlap, "strategy"].tolist(), others.loc[near, "strategy"].tolist()
+
+
+def launches_of(cells: pd.DataFrame, cell_id: str) -> "pd.Series[float]":
+    """Return the step times of all launches of the point that a cell is a launch of."""
+    of = cells.loc[cells["cell_id"] == cell_id, CURVE_KEY]
+    return cells[cells["status"] == "ok"].merge(of, "inner", CURVE_KEY)["step_time_s"]
+
+
+@remembered
+def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of `views.scaling_lines` on several nodes that one node stands beside.
+
+    `speedup` is against `single` with the same batch per worker, or else the way's own one node: a
+    way may be slow on one node, and gains nothing by that. `cell_id_one` is a cell of that point.
+    `speedup_low` and `speedup_high` are what the intervals of both step times leave possible, NaN
+    where one was launched once. A caution about that one node is one about the point, too.
+    """
+    rows = with_labels(scaling_lines(curves))
+    one = rows[rows["nodes"] == 1].sort_values("line", kind="stable")
+    times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
+    names = ["examples_per_s", "cell_id", "flags", *times]
+    alone = curves[(curves["strategy"] == SINGLE) & (curves["nodes"] == 1)]
+    of_single = with_labels(alone)[[*_AT, *names]].drop_duplicates(_AT)
+    of_own = one[[*_AT, "line", *names]].drop_duplicates([*_AT, "line"])
+    several = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
+    several = several.merge(of_single, "left", _AT, suffixes=("", "_single"))
+    several = several.merge(of_own, "left", [*_AT, "line"], suffixes=("", "_one"))
+    by_single = several["cell_id_single"].notna()
+    for name in names:
+        several[f"{name}_one"] = several[f"{name}_single"].where(by_single, several[f"{name}_one"])
+    speedup = several["examples_per_s"] / several["examples_per_s_one"]
+    ends = {
+        end: speedup
+        * (several[f"step_time_{end}_s_one"] / several["step_time_s_one"])
+        * (several["step_time_s"] / several[f"step_time_{other}_s"])
+        for end, other in (("low", "high"), ("high", "low"))
+    }
+    several = several.assign(
+        flags=_with_flags_of_one(several),
+        speedup=speedup,
+        speedup_low=ends["low"],
+        speedup_high=ends["high"],
+        efficiency=speedup / several["nodes"],
+    )
+    return several.dropna(subset="speedup").reset_index(drop=True)
+
+
+def shares_of_a_core(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return one node's step times by its share of a core, where one machine trained on several.
+
+    One row per machine, model, batch and share, median over the points, in the node's own time;
+    `against` is the ratio to the largest share. Slow motion that costs nothing has a ratio of one.
+    """
+    one = with_labels(curves[(curves["strategy"] == SINGLE) & (curves["nodes"] == 1)])
+    one = one[~one["whole_epochs"]]
+    share = one["cluster"].str.extract(r"^([\d.]+) core", expand=False)
+    one = one.assign(
+        share=share.fillna("1").add(" core"),
+        part=share.astype("float64").fillna(1.0),
+    )
+    at = ["machine", "model", "dataset", "batch_per_worker"]
+    one = one[one.groupby(at)["part"].transform("nunique") > 1]
+    rows = one.groupby([*at, "part", "share"], as_index=False).agg(
+        step_time_s=("step_time_s", "median"), launches=("repeats", "sum"), label=("label", "first")
+    )
+    rows = rows.sort_values([*at, "part"], ascending=[*(True for _ in at), False])
+    largest = rows.groupby(at)["step_time_s"].transform("first")
+    return rows.assign(against=rows["step_time_s"] / largest).reset_index(drop=True)
+
+
+def _with_flags_of_one(rows: pd.DataFrame) -> list[str]:
+    """Return the cautions of points, those of the one node beside them included."""
+    both = zip(rows["flags"], rows["flags_one"].fillna(""), strict=True)
+    return [_together(own, one and f"on one node: {one}") for own, one in both]
+
+
+def _of_launches(flags: "pd.Series[str]") -> str:
+    """Return the cautions of a point's launches, if half of them have one, as in the curves."""
+    told = [caution for of in flags if of for caution in of.split("; ")]
+    return _together(*told) if 2 * (flags != "").sum() >= len(flags) else ""
+
+
+def _together(*cautions: str) -> str:
+    return "; ".join(filter(None, dict.fromkeys(cautions)))
+
+
+def in_two_runs(curves: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of `on_several_nodes` that two runs measured, as their `single` was.
+
+    `speedup_old` and `speedup_new` are against `single` of the same run. `changes` is the table of
+    that name.
+    """
+    several = on_several_nodes(curves)[CURVE_KEY]
+    at = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
+    single = changes.loc[changes["strategy"] == SINGLE, [*at, "old_s", "new_s"]]
+    rows = changes.merge(several, "inner", CURVE_KEY).merge(
+        single, "inner", at, suffixes=("", "_one")
+    )
+    rows = rows.assign(
+        speedup_old=rows["nodes"] * rows["old_s_one"] / rows["old_s"],
+        speedup_new=rows["nodes"] * rows["new_s_one"] / rows["new_s"],
+    )
+    return rows.dropna(subset=["speedup_old", "speedup_new"]).reset_index(drop=True)
+
+
+def compared_ways(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of experiments that compare several ways, on several nodes.
+
+    `against_one` is the throughput against `single` with the same batch per worker, whatever the
+    way itself does on one node; `node_s` are the seconds of nodes that a thousand examples take.
+    What is known of that one node has the ending `_one`.
+    """
+    rows = ways(curves).rename(columns={"kind": "label"})
+    times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
+    one = rows.loc[rows["strategy"] == SINGLE, [*_AT, "examples_per_s", "flags", *times]]
+    one = one.drop_duplicates(_AT)
+    rows = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
+    rows = rows.merge(one, "left", _AT, suffixes=("", "_one"))
+    return rows.assign(
+        flags=_with_flags_of_one(rows),
+        against_one=rows["examples_per_s"] / rows["examples_per_s_one"],
+        node_s=1000 * rows["nodes"] / rows["examples_per_s"],
+    )
+
+
+def parts(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the points on several nodes that were split, with the share of each part of a step.
+
+    The columns are `…_share`; `largest` is the overhead (anything but computing) with the largest
+    one, `largest_share`, and `ratio` the time of communicating over that of computing. Their
+    cautions are those of `split`.
+    """
+    rows = split(on_several_nodes(curves)).reset_index(drop=True)
+    seconds = rows[_SECONDS]
+    shares = seconds.div(seconds.sum(axis=1), axis=0).set_axis(
+        [f"{part}_share" for part in ("compute", *OVERHEADS)], axis=1
+    )
+    others = shares[[f"{part}_share" for part in OVERHEADS]]
+    return rows.join(shares).assign(
+        largest=others.idxmax(axis=1).astype("str").str.removesuffix("_share")
+        if len(others)
+        else "",
+        largest_share=others.max(axis=1),
+        ratio=rows["communicate_s"] / rows["compute_s"],
+    )
+
+
+def split(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the points that were split, with a caution where parts say little about the step.
+
+    That is where they, one after the other, take longer than it by more than `SPLIT_LONGER`; and of
+    emulated steps below `SHORT_S`, as a part may fall into a node's turn on the core or between
+    two. Communicating is not known of ways that send, but time none of it apart.
+    """
+    rows = points.dropna(subset="compute_s")
+    untold = (rows["communicate_s"] == 0) & (rows["bytes_sent_per_step"] > 0)
+    rows = rows.assign(communicate_s=rows["communicate_s"].mask(untold))
+    longer = rows[_SECONDS].sum(axis=1) / rows["step_time_s"] > 1 + SPLIT_LONGER
+    told = zip(rows["flags"], longer, too_short_for_parts(rows), strict=True)
+    return rows.assign(
+        flags=[
+            _together(
+                flags,
+                "its parts take far longer than the step" * is_longer,
+                "its steps are too short for parts of them" * is_short,
+            )
+            for flags, is_longer, is_short in told
+        ]
+    )
+
+
+def too_short_for_parts(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which are emulated steps below `SHORT_S`."""
+    return rows["kind"].str.startswith("emulated") & (rows["step_time_s"] < SHORT_S)
+
+
+def accuracies(tables: Tables) -> pd.DataFrame:
+    """Return trainings on several nodes beside the one on one node, ours and published.
+
+    Ours trained whole epochs, as many on one node, with the same batch per worker. `accuracy` is of
+    the test examples where both have it, else of training; `accuracy_one` that on one node and
+    `change` the difference. `label` says the kind; `cell_id` is empty of what is published. What
+    makes a time doubtful leaves an accuracy as it is, unless updates come when they come.
+    """
+    found = [_our_accuracies(tables), _published_points(tables), _published_runs(tables)]
+    known = [rows.dropna(axis=1, how="all") for rows in found if len(rows)]
+    columns = [*_SCORED, "test_accuracy_one", "train_accuracy_one"]
+    rows = (pd.concat(known) if known else pd.DataFrame()).reindex(columns=columns)
+    tested = rows["test_accuracy"].notna() & rows["test_accuracy_one"].notna()
+    accuracy = rows["test_accuracy"].where(tested, rows["train_accuracy"])
+    one = rows["test_accuracy_one"].where(tested, rows["train_accuracy_one"])
+    scored = rows.assign(
+        accuracy=accuracy,
+        accuracy_one=one,
+        change=accuracy - one,
+        train_change=rows["train_accuracy"] - rows["train_accuracy_one"],
+        batch_per_worker=rows["batch_per_worker"].astype("Int64"),
+        of=tested.map({True: "test", False: "training"}),
+        cell_id=rows["cell_id"].astype("str").fillna(""),
+        flags=rows["flags"].astype("str").fillna(""),
+    )
+    return scored.dropna(subset="change").reset_index(drop=True)
+
+
+_SCORED = [
+    *("study", "experiment", "model", "dataset", "strategy", "batch_per_worker", "nodes", "epochs"),
+    *("train_accuracy", "test_accuracy", "label", "flags", "cell_id"),
+]
+
+
+def _our_accuracies(tables: Tables) -> pd.DataFrame:
+    done = tables["cells"].loc[tables["cells"]["whole_epochs"], ["cell_id", "epochs"]]
+    rows = tables["curves"][tables["curves"]["whole_epochs"]].merge(done, "inner", "cell_id")
+    rows = with_labels(rows[rows["exchange"] != DEVICES])
+    rows = rows.assign(
+        label=rows["accuracy_label"], flags=rows["flags"].where(rows["exchange"] == SERVER, "")
+    )
+    at = [*GROUP, "cluster", "kind", "data_origin", "batch_per_worker", "epochs"]
+    return _beside_one(rows, at)
+
+
+def _published_points(tables: Tables) -> pd.DataFrame:
+    rows = tables["published"].rename(columns={"training_accuracy": "train_accuracy"})
+    rows = rows.assign(strategy="published", label=rows["kind"])
+    return _beside_one(rows, ["study", "model", "dataset", "batch_per_worker", "epochs"])
+
+
+def _published_runs(tables: Tables) -> pd.DataFrame:
+    rows = tables["published_runs"].rename(columns={"training_accuracy": "train_accuracy"})
+    return _beside_one(rows.assign(label=rows["kind"]), ["study", "model", "dataset", "epochs"])
+
+
+def _beside_one(rows: pd.DataFrame, at: list[str]) -> pd.DataFrame:
+    """Return the rows of several nodes, with the accuracies on one node under the same `at`.
+
+    That is `single`, or else the same strategy's own.
+    """
+    scores = ["train_accuracy", "test_accuracy"]
+    rows = rows.reindex(columns=list(dict.fromkeys([*rows.columns, *scores])))
+    one = rows[rows["nodes"] == 1]
+    single = one[one["strategy"] == SINGLE].drop_duplicates(at)
+    own = one.drop_duplicates([*at, "strategy"])
+    several = rows[rows["nodes"] > 1]
+    several = several.merge(single[[*at, *scores]], "left", at, suffixes=("", "_one"))
+    several = several.merge(
+        own[[*at, "strategy", *scores]], "left", [*at, "strategy"], suffixes=("", "_own")
+    )
+    for score in scores:
+        several[f"{score}_one"] = several[f"{score}_one"].fillna(several.pop(f"{score}_own"))
+    return several
+
+
+def energies(tables: Tables) -> pd.DataFrame:
+    """Return the energy of a thousand examples on several nodes beside that on one node.
+
+    One row per point, medians over its launches, with `energy_j`, `energy_one_j`, `ratio`, and
+    `label`: the kind of both, estimated unless both were metered.
+    """
+    cells = tables["cells"]
+    cells = cells[(cells["status"] == "ok") & cells["energy_j"].notna() & (cells["steps"] > 0)]
+    examples = (cells["steps"] * cells["global_batch"]).astype("float64")
+    cells = cells.assign(energy_j=1000 * cells["energy_j"] / examples)
+    points = cells.groupby(_LAUNCH, as_index=False).agg(
+        energy_j=("energy_j", "median"),
+        label=("energy_kind", "min"),  # estimated, if any is
+        flags=("flags", _of_launches),
+        exchange=("exchange", "first"),
+        cell_id=("cell_id", "first"),
+    )
+    one = points[points["strategy"] == SINGLE]
+    one = one.drop(columns=["strategy", "nodes", "exchange", "cell_id"])
+    several = points[(points["nodes"] > 1) & (points["exchange"] != DEVICES)]
+    at = [name for name in _LAUNCH if name not in ("strategy", "nodes")]
+    rows = several.merge(one, "inner", at, suffixes=("", "_one"))
+    label = rows["label"].where(rows["label"] == rows["label_one"], "estimated")
+    return rows.assign(
+        label=label,
+        flags=_with_flags_of_one(rows),
+        energy_one_j=rows["energy_j_one"],
+        ratio=rows["energy_j"] / rows["energy_j_one"],
+    )

@@ -1,0 +1,296 @@
+"""fit.json: curves of one's own with the laws fitted to them, as a file that people can read.
+
+It holds all that predictions need: what was measured, the coefficients, and the equally likely
+values of each, from which intervals come. Draws have five digits.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from nodewise import __version__
+from nodewise.core.cell import Frozen
+from nodewise.core.errors import UserError
+from nodewise.core.files import write_text
+from nodewise.core.schema import MOST_JSON_BYTES, first_misfit, read_bytes
+from nodewise.predict import bayes
+from nodewise.predict.choose_law import Choice, choose
+from nodewise.predict.curves import LAW_OF, points_of
+from nodewise.predict.fit import DRAWS, Fit, fit
+from nodewise.predict.law import Floats, Parameter
+from nodewise.results.curves import POSSIBLE, Collective, Curve, Measurements, Text
+from nodewise.results.record import Count, Finite
+
+VERSION: Literal[1] = 1
+Method = Literal["quick", "bayes"]
+_DIGITS = 5
+_COMPUTE = ("compute_fixed_s", "compute_per_example_s", "compute_deviation_s")
+
+
+class Coefficient(Frozen):
+    """A coefficient: `value`, the ends of its 90 % interval, and equally likely values.
+
+    `of` is the curve, the cluster or the batch of a curve that it belongs to; `told` says whether
+    the measurements tell it. `step_share` is the share of a step that a value of 1 takes.
+    """
+
+    name: str
+    of: str
+    unit: str
+    meaning: str
+    value: Finite
+    low: Finite
+    high: Finite
+    told: bool
+    step_share: Finite
+    draws: tuple[Finite, ...] = Field(min_length=1)
+
+
+class FittedCurves(Frozen):
+    """Curves that were fitted together. `noise` is relative, of a step around the law.
+
+    Of a Bayesian fit `r_hat` is the largest of all coefficients; `divergences` are those of the
+    sampler.
+    """
+
+    curves: tuple[Text, ...] = Field(min_length=1)
+    collective: Collective
+    law: str
+    noise: Finite
+    coefficients: tuple[Coefficient, ...]
+    r_hat: Finite | None = None
+    divergences: int | None = None
+
+
+class FitFile(Frozen):
+    """The content of a fit.json."""
+
+    version: Literal[1] = VERSION
+    made_by: str
+    kind: Literal["fitted"] = "fitted"
+    method: Method = "quick"
+    source: str
+    source_sha256: str
+    notes: tuple[str, ...]
+    curves: tuple[Curve, ...] = Field(min_length=1)
+    fits: tuple[FittedCurves, ...]
+
+    def fit_of(self, curve: Curve) -> Fit:
+        """Return the fit that a curve of the file belongs to."""
+        return self._fits[curve.name]
+
+    @cached_property
+    def _fits(self) -> dict[str, Fit]:
+        curves = {curve.name: curve for curve in self.curves}
+        return {
+            name: fitted
+            for group in self.fits
+            for fitted in [_restored(group, [curves[name] for name in group.curves])]
+            for name in group.curves
+        }
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        names = [curve.name for curve in self.curves]
+        of_fits = [name for group in self.fits for name in group.curves]
+        if len(set(names)) < len(names) or sorted(of_fits) != sorted(names):
+            raise ValueError("each curve must be there once, and in one of the fits")
+        if len({len(c.draws) for group in self.fits for c in group.coefficients}) != 1:
+            raise ValueError("all coefficients must have as many draws")
+        for fitted in self._fits.values():
+            if sorted(fitted.coefficients) != _expected(fitted):
+                raise ValueError(f"the coefficients are not those of {fitted.law.name}")
+        return self
+
+
+def fit_measurements(
+    measured: Measurements,
+    draws: int = DRAWS,
+    progress: Callable[[int], None] = lambda curves: None,
+    method: Method = "quick",
+) -> FitFile:
+    """Fit to each curve the law of its collective; curves of one cluster together.
+
+    Where nobody said which it was, it is the one that best tells node counts that were left out.
+
+    Args:
+        measured: the curves.
+        draws: equally likely coefficients, from which intervals come; 1 or more.
+        progress: is called with the number of curves that were just fitted.
+        method: `quick` is least squares, `bayes` draws from the posterior (see `bayes`).
+
+    Raises:
+        UserError: what `bayes` needs is not installed.
+    """
+    way = bayes.fit if method == "bayes" else fit
+    groups: list[FittedCurves] = []
+    told: dict[str, Curve] = {}
+    for together in measured.groups():
+        curves = _with_collective(together)
+        law = LAW_OF[curves[0].collective]
+        fitted = way(law, points_of(curves), draws=draws)
+        groups.append(_group(fitted, curves))
+        told |= {curve.name: _with_untold(curve, fitted) for curve in curves}
+        progress(len(curves))
+    return FitFile(
+        made_by=f"nodewise {__version__}",
+        source=measured.source,
+        source_sha256=measured.sha256,
+        method=method,
+        notes=measured.notes,
+        curves=tuple(told[curve.name] for curve in measured.curves),
+        fits=tuple(groups),
+    )
+
+
+def write_fit(path: Path, content: FitFile) -> None:
+    """Write a fit.json in one atomic step: indented, with each list of numbers on one line."""
+    text = json.dumps(
+        content.model_dump(mode="json", exclude_none=True), indent=1, ensure_ascii=False
+    )
+    numbers = re.compile(r"\[\n[-+.\deE,\s]+\]")  # a string of JSON holds no line break
+    write_text(path, numbers.sub(lambda found: " ".join(found[0].split()), text) + "\n")
+
+
+def read_fit(path: Path) -> FitFile:
+    """Read and check a fit.json.
+
+    Raises:
+        UserError: the file is missing, too large, is not one, is damaged, or is of another version.
+    """
+    content = read_bytes(path, MOST_JSON_BYTES)
+    try:
+        version = _Versioned.model_validate_json(content).version
+    except ValidationError:
+        raise UserError(f"{path}: is not what `nodewise fit` writes") from None
+    if version != VERSION:
+        raise UserError(f"{path}: is of version {version}; this program reads {VERSION}: fit again")
+    try:
+        return FitFile.model_validate_json(content)
+    except ValidationError as error:
+        raise UserError(f"{path}: {first_misfit(error)}") from error
+
+
+class _Versioned(BaseModel):
+    version: Count
+    made_by: str
+
+
+def _with_collective(curves: list[Curve]) -> list[Curve]:
+    """Return the curves of one link, those of which nobody said it with a collective and a note.
+
+    If nobody said it of any of them, it is the one that is least wrong.
+    """
+    given = [curve.collective for curve in curves if not curve.assumed]
+    names = given[:1] or POSSIBLE
+    choice = choose([LAW_OF[name] for name in names], points_of(curves))
+    collective = names[choice.laws.index(choice.law)]
+    return [
+        curve.model_copy(
+            update={
+                "collective": collective,
+                "notes": (*curve.notes, *_about_collective(collective, choice, curve)),
+            }
+        )
+        if curve.assumed
+        else curve
+        for curve in curves
+    ]
+
+
+def _about_collective(collective: Collective, choice: Choice, curve: Curve) -> tuple[str, ...]:
+    if max(curve.nodes) == 1:
+        return ()
+    note = f"no collective given: a {collective} is assumed"
+    if choice.errors:
+        note += f", by errors about node counts that were left out: {choice}"
+    return (note,)
+
+
+def _group(fitted: Fit, curves: list[Curve]) -> FittedCurves:
+    parameters = {p.name: p for p in fitted.law.parameters}
+    of_draws = _rounded(fitted.draws)
+    sampled = fitted if isinstance(fitted, bayes.BayesFit) else None
+    return FittedCurves(
+        curves=tuple(curve.name for curve in curves),
+        collective=curves[0].collective,
+        law=fitted.law.title,
+        noise=fitted.noise,
+        coefficients=tuple(
+            Coefficient(
+                name=name,
+                of=label,
+                unit=_unit(parameters[name], curves[0]),
+                meaning=parameters[name].meaning,
+                value=float(fitted.values[i]),
+                low=fitted.interval(name, label)[0],
+                high=fitted.interval(name, label)[1],
+                told=fitted.identified(name, label),
+                step_share=float(fitted.sizes[i]),
+                draws=of_draws[i],
+            )
+            for i, (name, label) in enumerate(fitted.coefficients)
+        ),
+        r_hat=float(np.max(sampled.r_hat)) if sampled else None,
+        divergences=sampled.divergences if sampled else None,
+    )
+
+
+def _rounded(draws: Floats) -> list[tuple[float, ...]]:
+    """Return the draws of each coefficient, with few digits."""
+    return [tuple(float(f"{x:.{_DIGITS}g}") for x in column) for column in draws.T.tolist()]
+
+
+def _unit(parameter: Parameter, curve: Curve) -> str:
+    """Return the unit that a coefficient has where seconds or bytes are not known."""
+    unit = parameter.unit
+    if curve.payload_bytes is None:
+        unit = unit.replace("s/B", "s per gradient")
+    return unit if curve.in_seconds else unit.replace("s", "s of an epoch of one example", 1)
+
+
+def _with_untold(curve: Curve, fitted: Fit) -> Curve:
+    """Return the curve with notes on what its points do not tell, and on how it was sampled."""
+    labels = {"model": curve.name, "link": curve.link}
+    untold = [
+        parameter.name
+        for parameter in fitted.law.parameters
+        if parameter.scope in labels
+        and not fitted.identified(parameter.name, labels[parameter.scope])
+    ]
+    notes = []
+    if len(curve.batches) == 1:
+        notes.append("one batch per worker: how computing grows with the batch is not told")
+        untold = [name for name in untold if name not in _COMPUTE]
+    if untold:
+        notes.append(f"not told by the points, so intervals are wider: {', '.join(untold)}")
+    if isinstance(fitted, bayes.BayesFit):
+        notes.append(fitted.note)
+    return curve.model_copy(update={"notes": (*curve.notes, *notes)})
+
+
+def _expected(fitted: Fit) -> list[tuple[str, str]]:
+    points = fitted.points
+    labels = {"model": points.model, "link": points.link, "line": points.lines}
+    return sorted(
+        (p.name, label) for p in fitted.law.parameters for label in set(labels[p.scope].tolist())
+    )
+
+
+def _restored(group: FittedCurves, curves: list[Curve]) -> Fit:
+    found = group.coefficients
+    return Fit(
+        law=LAW_OF[group.collective],
+        coefficients=tuple((c.name, c.of) for c in found),
+        values=np.array([c.value for c in found]),
+        draws=np.array([c.draws for c in found]).T,
+        noise=group.noise,
+        sizes=np.array([c.step_share for c in found]),
+        points=points_of(curves),
+    )

@@ -1,0 +1,183 @@
+"""How wrong the laws are where they were not fitted: node counts, left out.
+
+Points are left out by node count, never by repeat: repeats of a point that was fitted tell little
+about a law.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from nodewise.predict.choose_law import alternatives, choose
+from nodewise.predict.curve_groups import ABOUT, Pool
+from nodewise.predict.fit import Fit, Priors, fit
+from nodewise.predict.law import Floats
+from nodewise.predict.laws.baselines import BASELINES, LAWS
+from nodewise.results.tables import typed
+
+LARGEST = "largest node count left out"
+LARGEST_TOTALS = "largest node count left out, whole steps only"
+EACH = "each node count left out in turn"
+
+TRIALS = {
+    "source": "str",
+    **dict.fromkeys(ABOUT, "str"),
+    "batch_per_worker": "int64",
+    "nodes": "int64",
+    "scenario": "str",
+    "trained": "str",
+    "law": "str",
+    "own": "bool",
+    "observed_s": "float64",
+    "predicted_s": "float64",
+    "low_s": "float64",
+    "high_s": "float64",
+    "error": "float64",
+}
+JUDGEMENT = {
+    "source": "str",
+    "scenario": "str",
+    "trained": "str",
+    "law": "str",
+    "own": "bool",
+    "curves": "int64",
+    "points": "int64",
+    "median_error": "float64",
+    "mean_error": "float64",
+    "worst_error": "float64",
+    "covered": "float64",
+}
+OWN = "the strategy's own formula"
+
+_LEAST_NODE_COUNTS = 3  # the fewest that leave two to fit, and one to be right or wrong about
+
+
+def relative_error(fitted_s: ArrayLike, observed_s: ArrayLike) -> Floats:
+    """Return |fitted/observed − 1|, NaN where either is."""
+    errors: Floats = np.abs(np.asarray(fitted_s) / np.asarray(observed_s) - 1)
+    return errors
+
+
+def try_held_out(pool: Pool, priors: Priors, draws: int) -> list[dict[str, Any]]:
+    """Return rows of `TRIALS`: the pool's law, and the baselines, asked about what was left out.
+
+    Lines (one batch of one curve) with three node counts or more take part. The pool's law is
+    chosen by, and fitted to, all that is left of the pool at once; once more to whole steps alone,
+    if parts were measured. A baseline is a law of one line and of whole steps.
+    """
+    pool = pool.fitted
+    rows: list[dict[str, Any]] = []
+    for scenario, left_out in _left_out(pool.rows):
+        rest, asked = pool.where(~left_out), pool.where(left_out)
+        rows += _ask(rest, asked, scenario, priors=priors, draws=draws)
+        if scenario == LARGEST and pool.rows["compute_s"].notna().any():
+            rows += _ask(rest, asked, LARGEST_TOTALS, priors={}, draws=draws, parts=False)
+        rows += _ask_baselines(rest, asked, scenario)
+    return rows
+
+
+def trial_rows(
+    rows: pd.DataFrame, predicted_s: Floats, told: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Return rows of `TRIALS`.
+
+    Args:
+        rows: points of a pool.
+        predicted_s: seconds, shape (points,).
+        told: the other columns.
+    """
+    columns = {name: rows[name].tolist() for name in (*ABOUT, "batch_per_worker", "nodes")} | {
+        "source": rows["kind"].tolist(),
+        "observed_s": rows["step_time_s"].tolist(),
+        "predicted_s": predicted_s.tolist(),
+        "error": relative_error(predicted_s, rows["step_time_s"]).tolist(),
+    }
+    for name, value in told.items():
+        columns[name] = np.broadcast_to(np.asarray(value), len(rows)).tolist()
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def judge(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the table `judgement`: per source and scenario, and per law, the errors over points.
+
+    A curve is one batch of one curve; `covered` is the share of points in the 90 % intervals.
+    """
+    inside = trials["observed_s"].between(trials["low_s"], trials["high_s"])
+    known = trials["low_s"].notna()
+    rows = trials.assign(
+        line=trials["curve"] + "|" + trials["batch_per_worker"].astype(str),
+        covered=inside.astype(float).where(known),
+        law=trials["law"].where(~trials["own"], OWN),
+    )
+    groups = rows.groupby(["source", "scenario", "trained", "law", "own"], sort=False)
+    summary = groups.agg(
+        curves=("line", "nunique"),
+        points=("error", "size"),
+        median_error=("error", "median"),
+        mean_error=("error", "mean"),
+        worst_error=("error", "max"),
+        covered=("covered", "mean"),
+    )
+    return typed(summary.reset_index(), JUDGEMENT)
+
+
+def _left_out(rows: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[bool]"]]:
+    """Yield scenarios, and the rows that are left out in each."""
+    counts = rows.groupby(["curve", "batch_per_worker"])["nodes"]
+    enough = counts.transform("nunique") >= _LEAST_NODE_COUNTS
+    largest = enough & (rows["nodes"] == counts.transform("max"))
+    if largest.any():
+        yield LARGEST, largest
+    for n in sorted(rows.loc[enough, "nodes"].unique()):
+        yield EACH, enough & (rows["nodes"] == n)
+
+
+def _ask(
+    rest: Pool, asked: Pool, scenario: str, *, priors: Priors, draws: int, parts: bool = True
+) -> list[dict[str, Any]]:
+    points = rest.points(parts=parts)
+    law = choose(alternatives(rest.law), points, priors).law
+    fitted = fit(law, points, priors=priors, draws=draws)
+    return _rows(fitted, asked, scenario, own=True)
+
+
+def _ask_baselines(rest: Pool, asked: Pool, scenario: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    at = ["curve", "batch_per_worker"]
+    groups = dict(iter(rest.rows.groupby(at)))
+    for line, held in asked.rows.groupby(at):
+        alone = Pool(rest.law, rest.link, groups[line]).points(parts=False)
+        for name in BASELINES:
+            fitted = fit(LAWS[name](), alone, draws=0)
+            rows += _rows(fitted, Pool(rest.law, rest.link, held), scenario, own=False)
+    return rows
+
+
+def _rows(fitted: Fit, asked: Pool, scenario: str, *, own: bool) -> list[dict[str, Any]]:
+    points = asked.points(parts=False)
+    predicted = fitted.evaluate(points.at, points.model, points.link)
+    low = high = np.full_like(predicted, np.nan)
+    if len(fitted.draws):
+        low, high = fitted.observed_interval(points.at, points.model, points.link)
+    told = {
+        "scenario": scenario,
+        "trained": _trained(fitted, asked) if scenario != EACH else "",
+        "law": fitted.law.name,
+        "own": own,
+        "low_s": low,
+        "high_s": high,
+    }
+    return trial_rows(asked.rows, predicted, told)
+
+
+def _trained(fitted: Fit, asked: Pool) -> list[str]:
+    """Return in words the node counts that each line was fitted to, and those it is asked about."""
+    lines, counts = fitted.points.lines, fitted.points.nodes
+    points = asked.points(parts=False)
+    return [
+        f"{', '.join(f'{n:g}' for n in np.unique(counts[lines == line]))} → {n:g}"
+        for line, n in zip(points.lines, points.nodes, strict=True)
+    ]

@@ -1,0 +1,158 @@
+"""Steps over links of other rates: the inverse bandwidth is scaled, everything else stays.
+
+What a link carries is a share of its rate, whatever the rate: that share is in the fitted
+bandwidth. Latency is left as it was. Rates are the node's own: a link of 100 Mbit/s is one of
+500 Mbit/s to a node whose time passes 5 times slower.
+"""
+
+import re
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from nodewise.predict.curve_groups import ABOUT, Pool
+from nodewise.predict.fit import TAILS, Fit
+from nodewise.predict.law import At
+
+RATES = {
+    "source": "str",
+    "data_origin": "str",
+    **dict.fromkeys(ABOUT, "str"),
+    "batch_per_worker": "int64",
+    "law": "str",
+    "rate_bit_s": "float64",
+    "nodes": "int64",
+    "observed_s": "float64",
+    "fitted_s": "float64",
+    "low_s": "float64",
+    "high_s": "float64",
+    "observed_efficiency": "float64",
+    "efficiency": "float64",
+    "efficiency_low": "float64",
+    "efficiency_high": "float64",
+    "kind": "str",
+    "beyond": "bool",
+    "cell_id": "str",
+}
+ASKED = np.geomspace(10e6, 10e9, 13)
+"""Bit per second: four rates for each factor of ten."""
+NODES = (2, 4, 8, 16)
+
+_PAYLOAD_SHARE = 1448 / 1514  # of a full Ethernet frame, beside headers of Ethernet, IP and TCP
+_LABEL = re.compile(r"(?P<share>[\d.]+) core, (?P<rate>[\d.]+) Mbit/s(?P<rest>.*)")
+_SAME = [
+    *("machine", "model", "dataset", "strategy", "kind", "data_origin", "whole_epochs"),
+    *("batch_per_worker", "pipeline"),
+]
+
+
+class Wire(NamedTuple):
+    """The link of an emulated cluster whose nodes are alike; `others` is all else of its label."""
+
+    rate_bit_s: float
+    others: str
+
+    @property
+    def seconds_per_byte(self) -> float:
+        """Seconds that a byte of payload takes: frames are full, headers pass with it."""
+        return 8 / (self.rate_bit_s * _PAYLOAD_SHARE)
+
+
+def wire_of(cluster: str) -> Wire | None:
+    """Return the link of a cluster by its label, its rate in the node's own time.
+
+    Example:
+        >>> wire_of("0.2 core, 100 Mbit/s")
+        Wire(rate_bit_s=500000000.0, others='0.2')
+    """
+    found = _LABEL.fullmatch(cluster)
+    if found is None:
+        return None
+    rate = 1e6 * float(found["rate"]) / float(found["share"])
+    return Wire(rate, found["share"] + found["rest"])
+
+
+def rate_rows(pool: Pool, fitted: Fit, measured: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows of `RATES` for the curves of a pool, if their link has a rate.
+
+    Args:
+        pool: curves over one link, as `questions.tellable` returns them.
+        fitted: the fit that they are part of.
+        measured: the rows of all pools, for what other links gave.
+    """
+    wire = wire_of(pool.rows.iloc[0]["cluster"]) if len(pool.rows) else None
+    if wire is None:
+        return []
+    rows: list[dict[str, Any]] = []
+    for (_, batch), line in pool.rows.groupby(["curve", "batch_per_worker"]):
+        seen = _seen(line, wire, measured)
+        about = pool.about(line.iloc[0]) | {"batch_per_worker": batch}
+        table = _asked(pool, fitted, line, wire, np.union1d(ASKED, seen["rate_bit_s"]))
+        table = table.merge(seen, "left", ["rate_bit_s", "nodes"]).fillna({"cell_id": ""})
+        known = (table["rate_bit_s"] == wire.rate_bit_s) & (table["nodes"] <= line["nodes"].max())
+        inside = table["rate_bit_s"].between(seen["rate_bit_s"].min(), seen["rate_bit_s"].max())
+        table["kind"] = np.where(known, "fitted", "predicted")
+        table["beyond"] = ~inside | (table["nodes"] > seen["nodes"].max())
+        told = table.to_dict("records")
+        rows += [about | {str(name): value for name, value in row.items()} for row in told]
+    return rows
+
+
+def _seen(line: pd.DataFrame, wire: Wire, measured: pd.DataFrame) -> pd.DataFrame:
+    """Return what was measured of a line over its own link, and by lines like it over others."""
+    same = (measured[_SAME] == line.iloc[0][_SAME]).all(axis=1) & measured["fitted"]
+    alike = measured[same]
+    wires = [wire_of(str(cluster)) for cluster in alike["cluster"]]
+    others = [
+        known is not None and known.others == wire.others and known.rate_bit_s != wire.rate_bit_s
+        for known in wires
+    ]
+    points = pd.concat([line, alike[others]])
+    one = points[points["nodes"] == 1].groupby("curve")["step_time_s"].first()
+    return pd.DataFrame(
+        {
+            "rate_bit_s": [_rate_bit_s(str(cluster)) for cluster in points["cluster"]],
+            "nodes": points["nodes"],
+            "observed_s": points["step_time_s"],
+            "observed_efficiency": points["curve"].map(one) / points["step_time_s"],
+            "cell_id": points["cell_id"],
+        }
+    ).drop_duplicates(["rate_bit_s", "nodes"])
+
+
+def _rate_bit_s(cluster: str) -> float:
+    wire = wire_of(cluster)
+    return np.nan if wire is None else wire.rate_bit_s
+
+
+def _asked(
+    pool: Pool, fitted: Fit, line: pd.DataFrame, wire: Wire, rates: "np.ndarray[Any, Any]"
+) -> pd.DataFrame:
+    """Return what the law says of a line at `rates`: seconds and efficiency, with intervals."""
+    at = At.of([1, *NODES], line["batch_per_worker"].iloc[0], line["payload_bytes"].median())
+    curve = str(line["curve"].iloc[0])
+    column = fitted.coefficients.index(("seconds_per_byte", pool.link))
+    tables = []
+    for rate in rates:
+        factor = np.ones(len(fitted.values))
+        factor[column] = wire.rate_bit_s / rate
+        scaled = replace(fitted, values=fitted.values * factor, draws=fitted.draws * factor)
+        step_s = scaled.evaluate(at, curve, pool.link)
+        drawn = scaled.draw(at, curve, pool.link)
+        # where a slow link alone explains a step, a quick one would take its whole time away
+        drawn = np.where((drawn > 0).all(axis=1, keepdims=True), drawn, np.nan)
+        low_s, high_s = np.nanquantile(drawn, TAILS, axis=0)
+        low, high = np.nanquantile(drawn[:, :1] / drawn, TAILS, axis=0)
+        told = {
+            "nodes": at.nodes.astype(int),
+            "fitted_s": step_s,
+            "low_s": low_s,
+            "high_s": high_s,
+            "efficiency": step_s[0] / step_s,
+            "efficiency_low": low,
+            "efficiency_high": high,
+        }
+        tables.append(pd.DataFrame(told).assign(rate_bit_s=rate).iloc[1:])
+    return pd.concat(tables, ignore_index=True)

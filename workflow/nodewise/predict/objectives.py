@@ -1,0 +1,129 @@
+"""What is asked of every fitted curve: the best number of nodes, for each objective.
+
+Which objectives there are depends on what was measured: an epoch needs its number of examples, a
+target accuracy the steps to it. Costs are in node-hours: the price of one is then the only factor.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nodewise.predict.curve_groups import ABOUT, Pool
+from nodewise.predict.fit import Fit
+from nodewise.predict.law import At
+from nodewise.predict.optimum import Optimum, Question, answer, find_times
+from nodewise.predict.steps_to_accuracy import SYNCHRONOUS, Key, StepsToAccuracy
+from nodewise.predict.wording import optimum_rows
+
+OPTIMA = {
+    "source": "str",
+    "data_origin": "str",
+    **dict.fromkeys(ABOUT, "str"),
+    "law": "str",
+    "objective": "str",
+    "held": "str",
+    "batch_per_worker": "float64",
+    "global_batch": "float64",
+    "nodes": "int64",
+    "value": "float64",
+    "low": "float64",
+    "high": "float64",
+    "unit": "str",
+    "probability": "float64",
+    "beats_one": "float64",
+    "sure": "float64",
+    "best": "bool",
+    "near": "bool",
+    "break_even": "bool",
+    "interior": "bool",
+    "kind": "str",
+    "answer": "str",
+}
+MOST_NODES = 64
+_PROBABLE = 0.01
+
+Steps = Mapping[Key, StepsToAccuracy]
+
+
+def tellable(pool: Pool, fitted: Fit) -> Pool:
+    """Return the pool of the curves whose points say something of other numbers of nodes.
+
+    They were fitted on several, and in none of the draws a step on one node takes no time at all.
+    """
+    pool = pool.fitted
+    if not len(fitted.draws):
+        return pool.where(pool.rows["fitted"] & False)
+    points = pool.points(parts=False)
+    alone = fitted.draw(At.of(1, points.batch, points.payload), points.model, points.link)
+    timed = np.asarray((alone > 0).all(axis=0))
+    of_curve = pool.rows.assign(timed=timed).groupby("curve")
+    several = of_curve["nodes"].transform("nunique") > 1
+    return pool.where(several & of_curve["timed"].transform("all"))
+
+
+def optima_rows(
+    pool: Pool, fitted: Fit, steps: Steps, listed: tuple[int, ...]
+) -> list[dict[str, Any]]:
+    """Return rows of `OPTIMA` for the curves of a pool.
+
+    One to 64 nodes are compared. Told are those of `listed`, and all that matter to the answer:
+    the best, those within 5 % of it, the break-even, and whatever else may be the best.
+
+    Args:
+        pool: curves, as `tellable` returns them.
+        fitted: the fit that they are part of.
+        steps: what is known of steps to an accuracy.
+        listed: numbers of nodes.
+    """
+    rows: list[dict[str, Any]] = []
+    for curve, of in pool.rows.groupby("curve"):
+        about = pool.about(of.iloc[0])
+        for _, questions in groupby(_questions(of, steps), lambda q: (q.batch, q.global_batch)):
+            first, *others = questions
+            try:
+                times = find_times(
+                    fitted,
+                    first,
+                    range(1, MOST_NODES + 1),
+                    payload=float(of["payload_bytes"].median()),
+                    model=str(curve),
+                    link=pool.link,
+                )
+            except ValueError:  # the points say nothing of such batches
+                continue
+            for question in (first, *others):
+                rows += _told(answer(question, times), about, listed)
+    return rows
+
+
+def _questions(rows: pd.DataFrame, steps: Steps) -> Iterator[Question]:
+    """Yield what can be asked of a curve, given by its points."""
+    global_batches = rows["batch_per_worker"] * rows["nodes"]
+    examples = (rows["steps_per_epoch"] * global_batches).max()
+    first = rows.iloc[0]
+    key = (first["model"], first["dataset"], first["data_origin"])
+    law = steps.get(key) if rows["exchange"].isin(SYNCHRONOUS).all() else None
+    if pd.notna(examples):
+        yield Question("epoch_time", global_batch=float(global_batches.max()), examples=examples)
+    for batch in sorted(rows["batch_per_worker"].unique()):
+        if pd.notna(examples):
+            yield Question("epoch_time", batch=float(batch), examples=examples)
+            yield Question("epoch_cost", batch=float(batch), examples=examples)
+        yield Question("efficiency", batch=float(batch))
+        if law is not None:
+            yield Question("target_time", batch=float(batch), steps=law)
+
+
+def _told(
+    optimum: Optimum, about: dict[str, Any], listed: tuple[int, ...]
+) -> Iterator[dict[str, object]]:
+    for row in optimum_rows(optimum, **about):
+        chosen = row["best"] or row["near"] or row["break_even"] or row["nodes"] in listed
+        if chosen or float(str(row["probability"])) >= _PROBABLE:
+            yield row | {
+                "global_batch": optimum.question.global_batch or row["global_batch"],
+                "answer": row["answer"] if row["best"] else "",
+            }

@@ -1,0 +1,359 @@
+"""The best number of nodes for an objective: not one number, but how sure each number is.
+
+Whatever law was fitted is asked at every number of nodes, with its coefficients and with all of its
+draws. Minima are flat and points few: the answer is the probability that k nodes are best, and the
+set that is within 5 % of the best. Where a law says that there is no best number, so does this.
+
+Numbers of steps are not rounded: an epoch of D examples takes D/(n·b) steps. Nor are batches: at a
+fixed global batch G every node has G/n examples.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodewise.predict.fit import TAILS, Fit
+from nodewise.predict.law import At, Floats
+from nodewise.predict.steps_to_accuracy import StepsToAccuracy
+
+Counts = NDArray[np.int64]
+Objective = Literal["epoch_time", "target_time", "epoch_cost", "target_cost", "efficiency"]
+OBJECTIVES: tuple[str, ...] = get_args(Objective)
+
+NEAR = 0.05
+LEAST_EFFICIENCY = 0.5
+FARTHEST = 4096
+"""How many nodes a law is asked about when it says whether there is a best number at all."""
+_FAR_POINTS = 300
+_ALIKE = 1e-9  # values that differ by less are equal: the rest is rounding
+_TIMED = 0.5  # of the draws, at least, must have a step on every number of nodes
+_HOUR_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be best, and what stays the same on any number of nodes.
+
+    Either `batch`, examples per node and step, or `global_batch`, examples per step, is given.
+
+    - `epoch_time`, `epoch_cost`: of one pass over `examples`, which they need.
+    - `target_time`, `target_cost`: of the steps to an accuracy, by `steps`, which they need. That
+      law is one of synchronous training: it knows no staleness. If steps are known up to a factor
+      only, so are these: they are told relative to one node.
+    - `efficiency`: seconds on one node over n times those on n nodes, for the same examples. The
+      best is the most nodes with 0.5 or more.
+
+    A cost is nodes × hours × `price`, of one node for an hour; without a price it is in node-hours.
+
+    Raises:
+        ValueError: something is missing, too much, or not above 0.
+    """
+
+    objective: Objective
+    batch: float | None = None
+    global_batch: float | None = None
+    examples: float | None = None
+    steps: StepsToAccuracy | None = None
+    price: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"objective: must be one of {', '.join(OBJECTIVES)}")
+        if (self.batch is None) == (self.global_batch is None):
+            raise ValueError("give either a batch per worker or a global batch")
+        if self.objective.startswith("epoch") and self.examples is None:
+            raise ValueError(f"{self.objective} needs the examples of an epoch")
+        if self.to_target and self.steps is None:
+            raise ValueError(f"{self.objective} needs the steps to an accuracy")
+        for name in ("batch", "global_batch", "examples", "price"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < np.inf:
+                raise ValueError(f"{name}: must be a number above 0, not {value!r}")
+
+    @property
+    def to_target(self) -> bool:
+        """Whether it is about a target accuracy."""
+        return self.objective.startswith("target")
+
+    @property
+    def unit(self) -> str:
+        """What values are in: `s`, `node-hours`, `price`, or `1` for what has no unit."""
+        if self.objective == "efficiency" or self._relative:
+            return "1"
+        if not self.objective.endswith("cost"):
+            return "s"
+        return "node-hours" if self.price is None else "price"
+
+    @property
+    def _relative(self) -> bool:
+        return self.to_target and self.steps is not None and self.steps.target is None
+
+    def batches(self, nodes: Counts) -> Floats:
+        """Return the examples per node and step on `nodes`."""
+        if self.global_batch is not None:
+            return self.global_batch / nodes.astype(np.float64)
+        return np.full(nodes.shape, self.batch, dtype=np.float64)
+
+    def most(self, nodes: int) -> int:
+        """Return `nodes`, or as many as can have an example each at this global batch."""
+        return nodes if self.global_batch is None else min(nodes, int(self.global_batch))
+
+    def farthest(self, compared: int) -> int:
+        """Return how many nodes are looked at, where up to `compared` are compared."""
+        return self.most(max(FARTHEST, compared))
+
+    def values(self, nodes: Counts, step_s: Floats, steps: Floats) -> Floats:
+        """Return what is asked for, (…, points), of which the first is on one node.
+
+        Args:
+            nodes: (points,), the first being 1.
+            step_s: seconds of a step, (…, points).
+            steps: how many there are, (…, points).
+        """
+        seconds = step_s * steps
+        if self.objective == "efficiency":
+            return seconds[..., :1] / (nodes * seconds)
+        if self.objective.endswith("cost"):
+            seconds = seconds * nodes * (self.price or 1.0) / _HOUR_S
+        return seconds / seconds[..., :1] if self._relative else seconds
+
+    def best(self, values: Floats) -> NDArray[np.intp]:
+        """Return the index of the best point of `values`, (…, points): shape (…)."""
+        if self.objective == "efficiency":
+            enough = values >= LEAST_EFFICIENCY  # one node always is
+            return np.asarray(values.shape[-1] - 1 - np.argmax(enough[..., ::-1], axis=-1))
+        least = values.min(axis=-1, keepdims=True)
+        return np.asarray(np.argmax(values <= (1 + _ALIKE) * least, axis=-1))  # the fewest nodes
+
+    def beats_one(self, nodes: Counts, values: Floats) -> NDArray[np.bool_]:
+        """Return where nodes do better than one: of efficiency, do as much in less time."""
+        if self.objective == "efficiency":
+            return np.asarray(values * nodes > 1 + _ALIKE)
+        return np.asarray(values < (1 - _ALIKE) * values[..., :1])
+
+    def near(self, values: Floats) -> NDArray[np.bool_]:
+        """Return which of `values`, (points,), are within 5 % of the best: of efficiency, of 0.5.
+
+        The best is always among them.
+        """
+        best = self.best(values)
+        if self.objective == "efficiency":
+            close = np.abs(values / LEAST_EFFICIENCY - 1) <= NEAR
+        else:
+            close = values <= (1 + NEAR) * values[best]
+        return np.asarray(close | (np.arange(len(values)) == best))
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The answer to a question. Arrays have shape (points,), one point per number of nodes.
+
+    Attributes:
+        question: what was asked.
+        nodes: compared numbers of nodes, from 1 up.
+        value: by the fit, in `question.unit`; `low` and `high` are the ends of its 90 % interval.
+        probability: that so many nodes are the best of those compared, by the draws.
+        beats_one: the probability that so many nodes do better than one.
+        best: the best number of nodes by the fit.
+        near: numbers of nodes within 5 % of the best; of efficiency, within 5 % of 0.5.
+        break_even: the fewest nodes above one that beat it, by the fit; None if none do.
+        measured: whether the fit has points of this model and link around so many nodes, and
+            around the batch that they would have.
+        anywhere: the best number by the fit up to 4096 nodes, or where a node has one example left;
+            from a coarse search where it is none of those compared. None: there is no best
+            number, the last of all is the best.
+    """
+
+    question: Question
+    nodes: Counts
+    value: Floats
+    low: Floats
+    high: Floats
+    probability: Floats
+    beats_one: Floats
+    best: int
+    near: tuple[int, ...]
+    break_even: int | None
+    measured: NDArray[np.bool_]
+    anywhere: int | None
+
+    @property
+    def interior(self) -> bool:
+        """Whether both fewer and more nodes than the best are worse."""
+        return self.best > 1 and self.anywhere == self.best
+
+    @property
+    def predicted(self) -> bool:
+        """Whether the best number lies outside of what was measured."""
+        return not self.measured[self.at(self.best)]
+
+    def at(self, nodes: int) -> int:
+        """Return the index of a number of nodes."""
+        return int(np.searchsorted(self.nodes, nodes))
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """What a law says of steps on numbers of nodes: enough to answer all questions of a batch.
+
+    Attributes:
+        at: the compared numbers of nodes, from 1 up; (points,).
+        step_s: seconds of a step there by the fit, (points,).
+        drawn_s: the same by its draws, (draws, points), all above 0.
+        drawn: which of the draws of the fit these are, (draws of the fit,).
+        far, far_s: the same numbers and others further on, and the fit's seconds there.
+        measured: see `Optimum`.
+    """
+
+    at: At
+    step_s: Floats
+    drawn_s: Floats
+    drawn: NDArray[np.bool_]
+    far: At
+    far_s: Floats
+    measured: NDArray[np.bool_]
+
+
+def find_optimum(
+    fitted: Fit,
+    question: Question,
+    nodes: Iterable[int],
+    *,
+    payload: float,
+    model: str = "",
+    link: str = "",
+) -> Optimum:
+    """Return the best of some numbers of nodes, and how sure that is.
+
+    Args:
+        fitted: a fit with draws.
+        question: what is to be best.
+        nodes: the numbers to compare; one node is always compared. Those for which there is not an
+            example each at a fixed global batch are left out.
+        payload: the bytes of one gradient.
+        model: the label of the model in the fit.
+        link: the label of the link in the fit.
+
+    Raises:
+        ValueError: the fit has no draws, or no such model or link; its points say too little of
+            one node or of the batches; or a number of nodes is below 1.
+
+    Example:
+        >>> from nodewise.predict.fit import Points, fit
+        >>> from nodewise.predict.law import RingAllReduce
+        >>> points = Points.of([1, 2, 3, 4], 64, 5e6, [0.10, 0.15, 0.17, 0.18])
+        >>> question = Question("epoch_time", batch=64, examples=60_000)
+        >>> found = find_optimum(fit(RingAllReduce(), points), question, [2, 3, 4], payload=5e6)
+        >>> found.best, found.interior
+        (4, False)
+    """
+    times = find_times(fitted, question, nodes, payload=payload, model=model, link=link)
+    return answer(question, times)
+
+
+def find_times(
+    fitted: Fit,
+    question: Question,
+    nodes: Iterable[int],
+    *,
+    payload: float,
+    model: str = "",
+    link: str = "",
+) -> StepTimes:
+    """Return what answers a question, and any other of the same batch; see `find_optimum`.
+
+    Raises:
+        ValueError: as `find_optimum`.
+    """
+    counts = _compared(question, nodes)
+    _check(fitted, model, link)
+    at, far = (
+        At.of(where, question.batches(where), payload)
+        for where in (counts, _everywhere(question, counts))
+    )
+    step_s = fitted.evaluate(at, model, link)
+    if not (step_s > 0).all():
+        raise ValueError(f"{fitted.law.name}: says nothing of one node, or of such batches")
+    drawn_s = fitted.draw(at, model, link)
+    timed = np.all(drawn_s > 0, axis=1)  # in the others a step takes no time at all somewhere
+    if timed.mean() < _TIMED:
+        raise ValueError("the points say too little of one node, or of such batches, to compare")
+    far_s = fitted.evaluate(far, model, link)
+    measured = _measured(fitted, at, model, link)
+    return StepTimes(at, step_s, drawn_s[timed], timed, far, far_s, measured)
+
+
+def answer(question: Question, times: StepTimes) -> Optimum:
+    """Return the answer to a question, of the batch that the times are of."""
+    at, far = times.at, times.far
+    counts, everywhere = at.nodes.astype(np.int64), far.nodes.astype(np.int64)
+    value = question.values(counts, times.step_s, _steps(question, at))
+    steps = np.broadcast_to(_steps(question, at, len(times.drawn)), (len(times.drawn), len(counts)))
+    drawn = question.values(counts, times.drawn_s, steps[times.drawn])
+    low, high = np.quantile(drawn, TAILS, axis=0)
+    last = int(question.best(question.values(everywhere, times.far_s, _steps(question, far))))
+    beats = question.beats_one(counts, value)
+    return Optimum(
+        question=question,
+        nodes=counts,
+        value=value,
+        low=low,
+        high=high,
+        probability=np.bincount(question.best(drawn), minlength=len(counts)) / len(drawn),
+        beats_one=question.beats_one(counts, drawn).mean(axis=0),
+        best=int(counts[question.best(value)]),
+        near=tuple(counts[question.near(value)].tolist()),
+        break_even=int(counts[np.argmax(beats)]) if beats.any() else None,
+        measured=times.measured,
+        anywhere=None if 0 < last == len(everywhere) - 1 else int(everywhere[last]),
+    )
+
+
+def _compared(question: Question, nodes: Iterable[int]) -> Counts:
+    counts = np.unique(np.array([1, *nodes], dtype=np.int64))
+    if counts[0] < 1:
+        raise ValueError(f"nodes: must be 1 or more, not {counts[0]}")
+    return counts[counts <= question.most(int(counts[-1]))]
+
+
+def _check(fitted: Fit, model: str, link: str) -> None:
+    if not len(fitted.draws):
+        raise ValueError("an optimum with its probability needs a fit with draws")
+    for what, label, known in (
+        ("model", model, fitted.points.model),
+        ("link", link, fitted.points.link),
+    ):
+        if label not in known:
+            raise ValueError(f"the fit has no {what} {label!r}")
+
+
+def _steps(question: Question, at: At, draws: int | None = None) -> Floats:
+    """Return the steps at points, (points,) or (draws, points)."""
+    global_batch = at.nodes * at.batch
+    if not question.to_target or question.steps is None:
+        steps: Floats = (question.examples or 1.0) / global_batch
+        return steps
+    if draws is None:
+        return question.steps.evaluate(global_batch)
+    return question.steps.draw(global_batch, draws)
+
+
+def _everywhere(question: Question, counts: Counts) -> Counts:
+    """Return the compared numbers of nodes, those between, and further ones, ever further apart."""
+    last = int(counts[-1])
+    end = question.farthest(last)
+    between = np.geomspace(1, last, _FAR_POINTS)
+    far = np.geomspace(last + 1, end, _FAR_POINTS if last < end else 0)
+    return np.unique(np.concatenate([counts, between, far]).round().astype(np.int64))
+
+
+def _measured(fitted: Fit, at: At, model: str, link: str) -> NDArray[np.bool_]:
+    """Return where there are measured points of the model and link around, (points,)."""
+    points = fitted.points.where((fitted.points.model == model) & (fitted.points.link == link))
+    inside = np.full(len(at.nodes), len(points) > 0)
+    for asked, known in ((at.nodes, points.nodes), (at.batch, points.batch)):
+        inside &= (asked >= known.min(initial=np.inf)) & (asked <= known.max(initial=-np.inf))
+    return inside

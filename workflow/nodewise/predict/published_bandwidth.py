@@ -1,0 +1,121 @@
+"""One bandwidth for a whole published table, of which only the one-node column is known.
+
+t(n) = t(1) + 2(n−1)/n·S/B, with the observed t(1) of each curve and one B for all models and
+batches: they ran on the same machines. One number then gives every time on several nodes.
+
+B minimises the mean absolute error of log t over the points on several nodes. Unlike squares, it
+lets curves that obey another law (a bound input, say) stand aside instead of pulling B their way.
+It is searched in steps of 0.1 %, since the sum of absolute errors may have several minima.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nodewise.predict import judge
+from nodewise.predict.curve_groups import Pool
+from nodewise.predict.fit import TAILS
+from nodewise.predict.law import Floats
+
+ONE_BANDWIDTH = "one bandwidth for the whole table, fitted to these points"
+OTHER_MODELS = "one bandwidth, from the other models' points"
+LAW = "bandwidth"
+
+_TRIED = np.exp(np.arange(np.log(1e6), np.log(1e11), 1e-3))  # bytes per second
+_SEED = 30917
+
+
+def spread(pool: Pool) -> pd.DataFrame:
+    """Return the fitted rows on several nodes, of lines that have one on one node.
+
+    `base_s` is the observed step time on one node of the same batch, `sent` the bytes that a ring
+    sends per node and step.
+    """
+    rows = pool.rows[pool.rows["fitted"]]
+    at = ["curve", "batch_per_worker"]
+    base = rows.loc[rows["nodes"] == 1, [*at, "step_time_s"]]
+    base = base.rename(columns={"step_time_s": "base_s"})
+    several = rows[rows["nodes"] > 1].merge(base, "inner", at)
+    payload = several["payload_bytes"].astype(float)
+    return several.assign(sent=2 * (several["nodes"] - 1) / several["nodes"] * payload)
+
+
+def fit_bandwidth(rows: pd.DataFrame) -> float:
+    """Return the bandwidth in bytes per second for rows of `spread`, one or more."""
+    return float(_TRIED[_errors(rows).sum(axis=1).argmin()])
+
+
+def fit_rows(pool: Pool, draws: int) -> list[dict[str, Any]]:
+    """Return the row of the table `fits` for one bandwidth of all curves; none without points.
+
+    The interval is over curves (one batch of one model) drawn anew.
+    """
+    rows = spread(pool)
+    if rows.empty:
+        return []
+    lines = rows.groupby(["curve", "batch_per_worker"]).ngroup().to_numpy()
+    errors = _errors(rows)
+    of_line = np.stack([errors[:, lines == i].sum(axis=1) for i in range(lines.max() + 1)], axis=1)
+    low = high = np.nan
+    if draws:
+        chance = np.random.default_rng(_SEED)
+        counts = chance.multinomial(
+            of_line.shape[1], np.full(of_line.shape[1], 1 / of_line.shape[1]), size=draws
+        )
+        drawn = _TRIED[(of_line @ counts.T).argmin(axis=0)]
+        low, high = np.quantile(drawn, TAILS)
+    first = pool.rows.iloc[0]
+    return [
+        {
+            "source": first["kind"],
+            "data_origin": "",
+            "study": first["study"],
+            "experiment": "",
+            "link": pool.link,
+            "curve": "",
+            "model": "",
+            "strategy": first["strategy"],
+            "batch_per_worker": None,
+            "law": LAW,
+            "settings": "{}",
+            "parameter": "bandwidth",
+            "meaning": "one bandwidth for the whole table (least mean absolute log error)",
+            "unit": "B/s",
+            "value": fit_bandwidth(rows),
+            "low": low,
+            "high": high,
+            "points": len(rows),
+            "noise": np.nan,
+            "note": "compute is the observed one-node step; latency is 0",
+        }
+    ]
+
+
+def trial_rows(pool: Pool) -> list[dict[str, Any]]:
+    """Return rows of the table `trials`: by one bandwidth, and by that of the other models."""
+    rows = spread(pool)
+    if rows.empty:
+        return []
+    told = _told(rows, ONE_BANDWIDTH, fit_bandwidth(rows))
+    for model in rows["model"].unique():
+        others = rows[rows["model"] != model]
+        if len(others):
+            own = rows[rows["model"] == model]
+            told += _told(own, OTHER_MODELS, fit_bandwidth(others))
+    return told
+
+
+def _errors(rows: pd.DataFrame) -> Floats:
+    """Return absolute log errors, shape (bandwidths tried, rows)."""
+    base, sent, observed = (
+        rows[name].to_numpy(float) for name in ("base_s", "sent", "step_time_s")
+    )
+    errors: Floats = np.abs(np.log((base + sent / _TRIED[:, None]) / observed))
+    return errors
+
+
+def _told(rows: pd.DataFrame, scenario: str, bandwidth: float) -> list[dict[str, Any]]:
+    predicted = (rows["base_s"] + rows["sent"] / bandwidth).to_numpy(float)
+    told = {"scenario": scenario, "trained": "", "law": LAW, "own": True}
+    return judge.trial_rows(rows, predicted, told | {"low_s": np.nan, "high_s": np.nan})

@@ -1,0 +1,92 @@
+"""How much of the training time more nodes save: the mean over the models of a published study.
+
+The share is 1 − t(n)/(n·t(1)) at a fixed batch per worker. As the study does, each model counts
+with the batch at which it saved most on its largest number of nodes, and all models the same.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nodewise.predict.curve_groups import Pool
+from nodewise.predict.fit import TAILS, Fit
+from nodewise.predict.law import At, Floats
+
+SAVINGS = {
+    "source": "str",
+    "study": "str",
+    "model": "str",
+    "batch_per_worker": "Int64",
+    "nodes": "int64",
+    "observed": "float64",
+    "saved": "float64",
+    "low": "float64",
+    "high": "float64",
+    "kind": "str",
+}
+NODES = tuple(range(1, 11))
+
+
+def saving_rows(pool: Pool, fitted: Fit) -> list[dict[str, Any]]:
+    """Return rows of `SAVINGS`: of each model, and of their mean, whose `model` is empty.
+
+    None for what is not a published study.
+    """
+    lines = _best_lines(pool.fitted.rows)
+    if pool.rows.iloc[0]["kind"] != "published" or not lines or not len(fitted.draws):
+        return []
+    about = {"source": lines[0].iloc[0]["kind"], "study": lines[0].iloc[0]["study"]}
+    saved, drawn, observed = zip(*(_saved(pool, fitted, line) for line in lines), strict=True)
+    rows: list[dict[str, Any]] = []
+    for line, *told in zip(lines, saved, drawn, observed, strict=True):
+        first = line.iloc[0]
+        of = {"model": first["model"], "batch_per_worker": int(first["batch_per_worker"])}
+        rows += [about | of | row for row in _rows(*told)]
+    mean = _rows(*(np.mean(values, axis=0) for values in (saved, drawn, observed)))
+    return rows + [about | {"model": "", "batch_per_worker": None} | row for row in mean]
+
+
+def _best_lines(rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """Return the points of each model at the batch that saved most on its most nodes."""
+    best = []
+    for _, of in rows.groupby("curve"):
+        lines = [line.set_index("nodes", drop=False) for _, line in of.groupby("batch_per_worker")]
+        known = [line for line in lines if 1 in line.index and len(line) > 1]
+        if known:
+            best.append(max(known, key=lambda line: _observed(line).iloc[-1]))
+    return best
+
+
+def _observed(line: pd.DataFrame) -> "pd.Series[float]":
+    """Return the share saved by nodes, of a line whose index they are."""
+    seconds = line["step_time_s"].sort_index().astype(float)
+    saved: pd.Series[float] = 1 - seconds / (seconds.index.to_numpy(float) * seconds.loc[1])
+    return saved
+
+
+def _saved(pool: Pool, fitted: Fit, line: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
+    """Return the share saved on `NODES`: by the law, by its draws, observed (else NaN)."""
+    first = line.iloc[0]
+    at = At.of(NODES, first["batch_per_worker"], float(line["payload_bytes"].median()))
+    curve = str(first["curve"])
+    step_s = fitted.evaluate(at, curve, pool.link)
+    drawn = fitted.draw(at, curve, pool.link)
+    observed = np.asarray(_observed(line).reindex(NODES), np.float64)
+    saved: Floats = 1 - step_s / (at.nodes * step_s[0])
+    return saved, 1 - drawn / (at.nodes * drawn[:, :1]), observed
+
+
+def _rows(saved: Floats, drawn: Floats, observed: Floats) -> list[dict[str, Any]]:
+    low, high = np.quantile(drawn, TAILS, axis=0)
+    return [
+        {
+            "nodes": nodes,
+            "observed": observed[i],
+            "saved": saved[i],
+            "low": low[i],
+            "high": high[i],
+            "kind": "fitted" if np.isfinite(observed[i]) else "predicted",
+        }
+        for i, nodes in enumerate(NODES)
+    ]

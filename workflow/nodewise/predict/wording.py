@@ -1,0 +1,211 @@
+"""An optimum in words, and as rows of a table."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nodewise.predict.optimum import LEAST_EFFICIENCY, NEAR, Counts, Optimum
+
+
+class _Words(NamedTuple):
+    """What an objective is called: where it is best, why more nodes would be better."""
+
+    goal: str
+    further: str
+    better: str
+
+
+_LISTED = 4
+_SETTLED = 0.5  # a best number that is less probable is not settled by the points
+_NEAR = f"{100 * NEAR:g} %"
+_SURE = 0.995  # what is more probable is not written as certain
+_ONE = "one node of the same strategy"
+_WORDS = {
+    "epoch_time": _Words(
+        "an epoch is shortest on", "an epoch gets ever shorter with more nodes", "faster"
+    ),
+    "target_time": _Words(
+        "the target accuracy is reached soonest on",
+        "training gets ever shorter with more nodes",
+        "faster",
+    ),
+    "epoch_cost": _Words(
+        "an epoch is cheapest on", "an epoch gets ever cheaper with more nodes", "cheaper"
+    ),
+    "target_cost": _Words(
+        "the target accuracy is cheapest on",
+        "training gets ever cheaper with more nodes",
+        "cheaper",
+    ),
+    "efficiency": _Words(
+        f"efficiency is {LEAST_EFFICIENCY:g} or more on up to",
+        f"efficiency stays at {LEAST_EFFICIENCY:g} or more",
+        "faster",
+    ),
+}
+
+
+def in_words(optimum: Optimum) -> str:
+    """Return the answer in a few sentences, with its probability and what it rests on.
+
+    Numbers of nodes are compared with one node of the same strategy: with servers, or where it
+    encodes gradients, that is slower than plain training in one process.
+    """
+    words = _WORDS[optimum.question.objective]
+    said = [
+        f"{_compared(optimum)} {_goal(optimum, words)} {_best(optimum)}",
+        _break_even(optimum, words),
+        _limits(optimum, words),
+        "This is a prediction: so many nodes, or the batch per worker that they then have, lie "
+        "outside of what was measured."
+        if optimum.predicted
+        else "",
+    ]
+    return " ".join(filter(None, said))
+
+
+def optimum_rows(optimum: Optimum, **about: object) -> list[dict[str, object]]:
+    """Return an optimum as rows of a table, one per number of nodes, each beginning with `about`.
+
+    `kind` is `fitted` where the fit has points around, else `predicted`. `batch_per_worker` need
+    not be whole at a fixed global batch. `answer` is the same text in each row.
+    """
+    question = optimum.question
+    answer = in_words(optimum)
+    rows = []
+    for i, (nodes, batch) in enumerate(
+        zip(optimum.nodes.tolist(), question.batches(optimum.nodes).tolist(), strict=True)
+    ):
+        row: dict[str, object] = {
+            "objective": question.objective,
+            "held": "global_batch" if question.batch is None else "batch_per_worker",
+            "batch_per_worker": batch,
+            "global_batch": batch * nodes,
+            "nodes": nodes,
+            "value": float(optimum.value[i]),
+            "low": float(optimum.low[i]),
+            "high": float(optimum.high[i]),
+            "unit": question.unit,
+            "probability": float(optimum.probability[i]),
+            "beats_one": float(optimum.beats_one[i]),
+            "sure": _probability(optimum) if nodes == optimum.best else np.nan,
+            "best": nodes == optimum.best,
+            "near": nodes in optimum.near,
+            "break_even": nodes == optimum.break_even,
+            "interior": optimum.interior,
+            "kind": "fitted" if optimum.measured[i] else "predicted",
+            "answer": answer,
+        }
+        rows.append(about | row)
+    return rows
+
+
+def ranges(nodes: Counts, mask: NDArray[np.bool_]) -> str:
+    """Return the numbers at which `mask` is true, neighbours joined, such as `2–4, 8`."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(int), [0]])))
+    runs = [(nodes[first], nodes[after - 1]) for first, after in edges.reshape(-1, 2)]
+    return ", ".join(f"{a:,}" if a == b else f"{a:,}–{b:,}" for a, b in runs)
+
+
+def _goal(optimum: Optimum, words: _Words) -> str:
+    """Return the goal in words; of a target accuracy, which one and what its steps rest on."""
+    steps = optimum.question.steps
+    if steps is None or not optimum.question.to_target:
+        return words.goal
+    if steps.target is None:
+        target = "an accuracy (steps by the gradient noise scale)"
+    else:
+        target = f"a training accuracy of {steps.target:.3g}"
+    return words.goal.replace("the target accuracy", target)
+
+
+def _compared(optimum: Optimum) -> str:
+    question, last = optimum.question, int(optimum.nodes[-1])
+    these = f"up to {_nodes(last)}"
+    if len(optimum.nodes) < last:  # not all of them were asked about
+        some = ", ".join(f"{n:,}" for n in optimum.nodes[:_LISTED])
+        these = f"{some}{', …' * (len(optimum.nodes) > _LISTED)} nodes up to {last:,}"
+    if question.batch is not None:
+        return f"Of {these} with {question.batch:,.0f} examples each,"
+    return f"Of {these} that share {question.global_batch:,.0f} examples per step,"
+
+
+def _best(optimum: Optimum) -> str:
+    """Name the best number of nodes, how sure it is, and which others are nearly as good."""
+    best, sure = _nodes(optimum.best), _sure(_probability(optimum))
+    near = [n for n in optimum.near if _is_near(optimum, n)]
+    close = ranges(optimum.nodes, np.isin(optimum.nodes, near))
+    others = near not in ([], [optimum.best])
+    if optimum.question.objective == "efficiency":
+        told = f" On {close} nodes it is within {_NEAR} of {LEAST_EFFICIENCY:g}."
+    elif _probability(optimum) >= _SETTLED:
+        told = f" On {close} nodes it is within {_NEAR} of the best."
+    else:
+        told = f" ({close} nodes are within {_NEAR} of it)"
+        return f"{best} by the formula{told if others else ''}. {_unsettled(optimum)}"
+    return f"{best} ({sure}).{told if others else ''}"
+
+
+def _is_near(optimum: Optimum, nodes: int) -> bool:
+    """Tell whether nodes are near by their value: of efficiency, the best need not be."""
+    if optimum.question.objective != "efficiency":
+        return True
+    return bool(abs(optimum.value[optimum.at(nodes)] / LEAST_EFFICIENCY - 1) <= NEAR)
+
+
+def _unsettled(optimum: Optimum) -> str:
+    """Say how probable the best number of nodes is, and which one is most probable."""
+    sure = f"{_sure(_probability(optimum))} for {_nodes(optimum.best)}"
+    mode = int(np.argmax(optimum.probability))
+    if optimum.probability[mode] > _probability(optimum):
+        likely = f"{optimum.probability[mode]:.2f} for {_nodes(int(optimum.nodes[mode]))}"
+        return f"The points do not settle it: {sure}, {likely}."
+    return f"The points do not settle it: {sure}, and no other is more probable."
+
+
+def _sure(probability: float) -> str:
+    """Return a probability in words: what was only drawn some hundred times is never certain."""
+    if probability >= _SURE:
+        return "probability > 0.99"
+    return f"probability {'< 0.01' if probability < 1 - _SURE else f'{probability:.2f}'}"
+
+
+def _probability(optimum: Optimum) -> float:
+    """Return how probable the best number is; of efficiency, that it or more nodes reach 0.5."""
+    at = optimum.at(optimum.best)
+    if optimum.question.objective == "efficiency":
+        return float(optimum.probability[at:].sum())
+    return float(optimum.probability[at])
+
+
+def _break_even(optimum: Optimum, words: _Words) -> str:
+    if len(optimum.nodes) == 1:
+        return ""
+    if optimum.break_even is None:
+        if optimum.anywhere == 1 and optimum.question.objective != "efficiency":
+            return f"No larger number of nodes is {words.better} than {_ONE}."
+        return f"None of the larger numbers compared is {words.better} than {_ONE}."
+    sure = _sure(float(optimum.beats_one[optimum.at(optimum.break_even)]))
+    nodes = _nodes(optimum.break_even)
+    return f"The fewest that are {words.better} than {_ONE} are {nodes} ({sure})."
+
+
+def _limits(optimum: Optimum, words: _Words) -> str:
+    """Say why there are not worse numbers on both sides of the best one, if that is so."""
+    if optimum.interior or optimum.anywhere == 1:
+        return ""
+    if optimum.anywhere is None:
+        last = optimum.question.farthest(int(optimum.nodes[-1]))
+        end = f"at least up to {last:,} nodes"
+        if optimum.question.most(last + 1) == last:
+            end = "down to one example on each"
+        return f"The formula has no interior optimum: {words.further}, {end}."
+    further = _nodes(optimum.anywhere)
+    if optimum.question.objective == "efficiency":
+        return f"By the formula this holds further out, up to about {further}."
+    return f"By the formula the optimum lies further out, at about {further}."
+
+
+def _nodes(count: int) -> str:
+    return "one node" if count == 1 else f"{count:,} nodes"

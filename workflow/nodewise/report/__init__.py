@@ -1,0 +1,1 @@
+"""What readers see: figures, pages, the site."""

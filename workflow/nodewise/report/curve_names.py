@@ -1,0 +1,97 @@
+"""What readers call a fitted curve: its key is a path, for tables and addresses."""
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from nodewise.predict.curve_groups import curve_keys
+from nodewise.predict.queries import CURVE, with_labels
+from nodewise.report.study import Study
+from nodewise.results.tables import CURVE_KEY, SINGLE
+from nodewise.strategies import STRATEGIES
+
+_POINT = [name for name in CURVE_KEY if name != "strategy"]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The fitted curves of a study, by key."""
+
+    study: Study
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """What each curve is called: its model, strategy and nodes; its experiment if need be.
+
+        No two have the same label.
+        """
+        rows = self._keyed.to_dict("index")
+        known = {str(curve): self._label(row) for curve, row in rows.items()}
+        known = _apart(known, {key: self.experiment(key) for key in known})
+        known = _apart(known, {str(key): row["experiment"] for key, row in rows.items()})
+        return _apart(known, {key: key for key in known})
+
+    def experiment(self, curve: str) -> str:
+        """Return the title of a curve's experiment, or its name if it has none; empty without."""
+        name = str(self._keyed.loc[curve, "experiment"])
+        return self.study.experiment_titles.get(name, name)
+
+    def points(self, curve: str) -> pd.DataFrame:
+        """Return our own points of a curve, with labels: rows of the table `curves`."""
+        return self._points[self._points["curve"] == curve]
+
+    def against_plain(self, curve: str) -> "pd.Series[float]":
+        """Return the speed-ups of a curve's points on several nodes over plain training.
+
+        That is one process at the same batch, where it was measured beside the curve.
+        """
+        single = self._points[(self._points["strategy"] == SINGLE) & (self._points["nodes"] == 1)]
+        at = [name for name in _POINT if name != "nodes"]
+        mine = self.points(curve).merge(single[at].drop_duplicates(), "inner", at)
+        return mine.loc[(mine["nodes"] > 1) & ~mine["oversubscribed"], "speedup"].dropna()
+
+    @cached_property
+    def _keyed(self) -> pd.DataFrame:
+        """What the tables say of each curve, and its `cluster`: one row per key."""
+        told = self.study.overhead["predictions"][CURVE].drop_duplicates("curve")
+        clusters = self._points.drop_duplicates("curve")[["curve", "cluster"]]
+        return told.merge(clusters, "left", "curve").fillna({"cluster": ""}).set_index("curve")
+
+    @cached_property
+    def _points(self) -> pd.DataFrame:
+        curves = with_labels(self.study.tables["curves"])
+        return curves.assign(curve=pd.Series(curve_keys(curves), curves.index, "str"))
+
+    def _label(self, row: dict[Any, Any]) -> str:
+        """Return model, strategy and nodes in one line."""
+        nodes = f"nodes of {row['cluster']}" if row["cluster"] else row["source"]
+        where = {
+            "published": "published",
+            "measured": "processes of one machine",
+            "emulated soft": f"{nodes}, shares held softly",
+        }
+        told = (self.study.model_title(row["model"]), self._strategy(row["strategy"]))
+        return " · ".join(filter(None, [*told, where.get(row["source"], nodes)]))
+
+    def _strategy(self, name: str) -> str:
+        """Return what a strategy is called; of a study's own variant, its name, too."""
+        if name in STRATEGIES:
+            return STRATEGIES[name].short_title
+        cells = self.study.tables["cells"]
+        of = cells.loc[cells["strategy"] == name, "cell_id"]
+        if of.empty:
+            return name
+        trained = self.study.records[of.iloc[0]].cell.strategy
+        return f"{STRATEGIES[trained].short_title} ({name})"
+
+
+def _apart(labels: dict[str, str], more: dict[str, str]) -> dict[str, str]:
+    """Return the labels; those that several share with `more` behind them."""
+    shared = Counter(labels.values())
+    return {
+        key: f"{label} · {more[key]}" if shared[label] > 1 and more[key] else label
+        for key, label in labels.items()
+    }

@@ -1,0 +1,144 @@
+"""The figure that compares models by what they compute and what they communicate."""
+
+import math
+from collections.abc import Mapping
+
+import altair as alt
+import pandas as pd
+
+from nodewise.core.units import write_number
+from nodewise.models.registry import registry
+from nodewise.report import theme
+from nodewise.report.figure import HALF, Figure, inline, shapes_of, tooltip
+from nodewise.results.model_description import Architecture
+
+KIND = "counted"
+_ROOM = 4  # around the points, as a factor; twice that on the right, for the lines' labels
+_TOLD = ["model", "kind", "payload_bytes", "training_flops", "flops_per_byte"]
+
+
+def figures(architectures: Mapping[str, Architecture]) -> list[Figure]:
+    """Return the figure of these models; none if there are no models."""
+    return [compute_to_communication(architectures)] if architectures else []
+
+
+def compute_to_communication(architectures: Mapping[str, Architecture]) -> Figure:
+    """Draw training operations per example over payload, both on log scales."""
+    data = pd.DataFrame(
+        {
+            "model": registry()[name].title,
+            "kind": KIND,
+            "payload_bytes": one.payload_bytes,
+            "training_flops": one.training_flops_per_example,
+            "flops_per_byte": one.flops_per_payload_byte,
+        }
+        for name, one in architectures.items()
+    )
+    words = "; ".join(
+        f"{model}: {write_number(flops, 'FLOP')} for {write_number(payload, 'B')}, "
+        f"{write_number(ratio, 'FLOP/B')}"
+        for model, _, payload, flops, ratio in data.to_numpy()
+    )
+    return Figure(
+        figure="compute-to-communication",
+        of={"of": "models"},
+        layers=_layers(data),
+        data=data,
+        title="What a model computes, and what it communicates",
+        kinds=[KIND],
+        alt=f"Operations of training one example against the bytes of a gradient. {words}.",
+        caption=(
+            "Both axes are logarithmic. Along a dashed line the operations per byte are the same, "
+            "at a batch of one; a batch of b examples raises every model by the factor b. The "
+            "higher a model lies, at the same payload, the less communication weighs."
+        ),
+    )
+
+
+def _layers(data: pd.DataFrame) -> list[alt.Chart]:
+    """Return lines of equal ratio with their labels, and a named point per model."""
+    ratios = _powers_of_ten(data["flops_per_byte"])
+    left, right = data["payload_bytes"].min() / _ROOM, data["payload_bytes"].max() * _ROOM**2
+    # so high that every line leaves the frame on its right, where its label is
+    bottom, top = data["training_flops"].min() / _ROOM, 1.5 * ratios[-1] * right
+    x = alt.X("payload_bytes:Q", title="Payload (bytes, log scale)")
+    x = x.scale(type="log", domain=[left, right], nice=False)
+    x = x.axis(format="~s", tickCount=4)
+    y = alt.Y("training_flops:Q", title="Training one example (FLOP, log scale)")
+    y = y.scale(type="log", domain=[bottom, top], nice=False)
+    y = y.axis(format="~s", tickCount=6, grid=False)
+    equal = [
+        {
+            "ratio": f"{ratio:,g} FLOP/B",
+            "payload_bytes": payload,
+            "training_flops": payload * ratio,
+        }
+        for ratio in ratios
+        for payload in (max(left, bottom / ratio), right)
+    ]
+    return [*_equal_ratios(pd.DataFrame(equal), x, y), *_named_points(inline(data), x, y)]
+
+
+def _equal_ratios(equal: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
+    """Return lines of equal ratio, each named at its right end."""
+    right = equal["payload_bytes"].max()
+    lines = (
+        alt.Chart(equal)
+        .mark_line(strokeDash=[4, 4], strokeWidth=1, color=theme.NEUTRAL, opacity=0.7)
+        .encode(x=x, y=y, detail=alt.Detail("ratio:N"))
+    )
+    names = (
+        alt.Chart(equal[equal["payload_bytes"] == right])
+        .mark_text(align="right", baseline="bottom", dx=-4, fontSize=12)
+        .encode(x=x, y=y, text=alt.Text("ratio:N"))
+    )
+    return [lines, names]
+
+
+def _named_points(shown: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
+    """Return the models' names, and a point for each."""
+    points = (
+        alt.Chart(shown)
+        .mark_point(size=90, strokeWidth=2.5, opacity=1)
+        .encode(
+            x=x,
+            y=y,
+            color=alt.Color("kind:N", legend=None).scale(
+                domain=[KIND], range=theme.kind_colours([KIND])
+            ),
+            shape=alt.Shape("kind:N", legend=None, scale=shapes_of([KIND])),
+            tooltip=tooltip(shown, _TOLD),
+        )
+    )
+    middle = math.sqrt(shown["payload_bytes"].min() * shown["payload_bytes"].max())
+    named = shown.assign(lift=_lifts(shown, middle))
+    labels = [
+        alt.Chart(rows)
+        .mark_text(
+            align="left" if before else "right",
+            dx=9 if before else -9,
+            dy=alt.ExprRef(f"{HALF} ? datum.lift : 0"),
+            fontSize=12,
+        )
+        .encode(x=x, y=y, text=alt.Text("model:N"))
+        for before in (True, False)
+        if len(rows := named[(named["payload_bytes"] <= middle) == before])
+    ]
+    return [*labels, points]
+
+
+def _lifts(data: pd.DataFrame, middle: float) -> list[int]:
+    """Return how far each name moves where there is little room: neighbours apart.
+
+    From the uppermost point on, names of one side go up and down in turn, those of the other down
+    and up.
+    """
+    before = data["payload_bytes"] <= middle
+    ranks = data.groupby(before)["training_flops"].rank(method="first", ascending=False)
+    return [9 if (rank % 2 == 1) == left else -9 for rank, left in zip(ranks, before, strict=True)]
+
+
+def _powers_of_ten(values: pd.Series) -> list[float]:
+    """Return the powers of ten from the one below the least of `values` to that above the most."""
+    lowest, highest = math.floor(math.log10(values.min())), math.ceil(math.log10(values.max()))
+    return [10.0**exponent for exponent in range(lowest, highest + 1)]

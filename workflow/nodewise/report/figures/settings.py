@@ -1,0 +1,83 @@
+"""The figure that sets one node count side by side under several links, nodes and inputs."""
+
+from textwrap import wrap
+
+import altair as alt
+import pandas as pd
+
+from nodewise.core.units import write_number
+from nodewise.predict.queries import LAUNCHES
+from nodewise.report.figure import Figure, called, inline, kinds_of
+from nodewise.report.figures.stacks import PALE, stacked
+
+_AT = ["line", "setting"]
+_ROW = [*_AT, "batch_per_worker"]
+_LETTERS = 24  # of a line of names
+_BAR, _LINE = 18, 15  # pixels of a bar, and of a line of names
+
+
+def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
+    """Draw the parts of a step, stacked, by strategy, setting and batch (`views.settings`)."""
+    names = ["kind", *_ROW, "nodes", "part", "seconds"]
+    data = rows[[*names, *LAUNCHES]].reset_index(drop=True)
+    total = data.groupby(_ROW)["seconds"].sum().rename("step").reset_index()
+    strategies = total.groupby("line")["step"].max().sort_values(ascending=False).index.tolist()
+    labels = {
+        at: _label(*at, several=len(strategies) > 1) for at in total[_AT].value_counts().index
+    }
+    ranked = total.groupby(_AT)["step"].max().sort_values(ascending=False).index
+    order = [labels[at] for at in sorted(ranked, key=lambda at: strategies.index(at[0]))]
+    y = alt.Y("row:N", title=None, sort=order).axis(
+        labelExpr="split(datum.label, '|')",
+        labelLineHeight=13,
+        labelOffset=-7 * max(map(_breaks, order)),  # Vega centres the first line
+        labelLimit=180,
+        labelPadding=6,
+        ticks=False,
+    )
+    offset = alt.YOffset("batch_per_worker:O").scale(paddingInner=0.15)
+    drawn = data.assign(row=[labels[at] for at in data[_AT].itertuples(index=False, name=None)])
+    bars = stacked(drawn, [*names, "repeats", "flags"], y=y, yOffset=offset)
+    flagged = drawn.groupby([*_ROW, "row"])["flags"].max().rename("flags").reset_index()
+    ends = total.merge(flagged)
+    said = ends["batch_per_worker"].astype(str) + ends["flags"].ne("").map({True: " !", False: ""})
+    batches = (
+        alt.Chart(inline(ends.assign(said=said)))
+        .mark_text(align="left", dx=4, fontSize=12)
+        .encode(y=y, yOffset=offset, x=alt.X("step:Q"), text=alt.Text("said:N"))
+    )
+    words = "; ".join(
+        f"{called(line)}, {setting}, batch {batch}: {write_number(float(step), 's')}"
+        for line, setting, batch, step in total.to_numpy()
+    )
+    nodes = int(data["nodes"].iloc[0])
+    whose = f"{called(strategies[0])}, one" if len(strategies) == 1 else "One"
+    row = max(_BAR * data["batch_per_worker"].nunique(), _LINE * (2 + max(map(_breaks, order))))
+    return Figure(
+        figure="settings",
+        of=of,
+        layers=[bars, batches],
+        data=data,
+        title=f"{whose} step on {nodes} nodes under several settings",
+        kinds=kinds_of(data),
+        alt=f"Total time of a step on {nodes} nodes. {words}.",
+        caption=(
+            "Input is the wait for examples in the timed steps; the other parts come from separate "
+            "split steps; medians over launches. A setting is the share of a core, the link, and "
+            "where the examples come from, if not from each node's own shard. Times of emulated "
+            "nodes are the node's own, as if it had a whole core. The number beside a bar is the "
+            f"batch per worker. {PALE}"
+        ),
+        axis="x",
+        height=row * len(order),
+    )
+
+
+def _label(strategy: str, setting: str, *, several: bool) -> str:
+    """Return the name of a row, `|` between its lines; of one strategy, the title has its name."""
+    lines = [*([called(strategy)] if several else []), *wrap(setting, _LETTERS)]
+    return "|".join(lines)
+
+
+def _breaks(label: str) -> int:
+    return label.count("|")

@@ -1,0 +1,169 @@
+"""Figures of many strategies side by side: throughput, and where the time of a step goes."""
+
+import altair as alt
+import pandas as pd
+
+from nodewise.core.units import write_number
+from nodewise.predict.comparisons import DEVICES
+from nodewise.predict.queries import LAUNCHES
+from nodewise.report import theme
+from nodewise.report.figure import (
+    LOG,
+    PHONE,
+    Figure,
+    View,
+    called,
+    calling,
+    few,
+    hollow,
+    inline,
+    kind_shape,
+    kinds_of,
+    tooltip,
+)
+from nodewise.report.figures.scaling import HOLLOW
+from nodewise.report.figures.stacks import PALE, cautions, stacked
+
+_ROW = 28  # pixels of a strategy
+_VIEWS = (
+    View(
+        "absolute",
+        "Examples per second by strategy",
+        "examples_per_s",
+        "Examples per second",
+        "log",
+    ),
+    View("speedup", "Speed-up by strategy", "speedup", "Speed-up against one node"),
+)
+_THROUGHPUT = [
+    *("kind", "strategy", "nodes"),
+    *("examples_per_s", "low", "high", "speedup", "efficiency", "step_time_s"),
+]
+
+
+def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
+    """Draw examples per second by strategy and nodes (`views.ways`)."""
+    examples = rows["examples_per_s"] * rows["step_time_s"]
+    data = rows.assign(
+        low=examples / rows["step_time_high_s"],
+        high=examples / rows["step_time_low_s"],
+        ideal=rows["examples_per_s"] / rows["efficiency"],
+    )[[*_THROUGHPUT, *LAUNCHES, "ideal"]]
+    shared = _shared_nodes(data)
+    at_shared = data[data["nodes"] == shared]
+    return Figure(
+        figure="ways",
+        of=of,
+        layers=_throughput_layers(data),
+        data=data,
+        title=_VIEWS[0].heading,
+        kinds=kinds_of(data),
+        alt=f"Examples per second on {shared} nodes: {_ranked(at_shared, 'examples_per_s', '/s')}.",
+        caption=(
+            "The batch per worker is the same everywhere: more nodes make larger steps. Ticks: "
+            "ideal scaling, n nodes as fast as n times one node. Bars: 90 % interval of the "
+            f"median over launches, where there are several. {_devices(rows)}{HOLLOW}"
+        ),
+        views=_VIEWS,
+        axis="x",
+        height=_ROW * data["strategy"].nunique(),
+    )
+
+
+def _shared_nodes(data: pd.DataFrame) -> int:
+    """Return the number of nodes, of several if there are any, that most strategies have."""
+    several = data[data["nodes"] > 1]
+    rows = several if len(several) else data
+    counts = rows.groupby("nodes")["strategy"].nunique()
+    return int(counts[counts == counts.max()].index.max())
+
+
+def _throughput_layers(data: pd.DataFrame) -> list[alt.Chart]:
+    """Return lines along each strategy, ticks of theoretical scaling, intervals, and points."""
+    nodes = sorted(map(int, data["nodes"].unique()))
+    scale = alt.Scale(domain=nodes, range=theme.node_colours(nodes))
+    legend = alt.Legend(symbolOpacity=1, columns=few(4, 6, 8))
+    rank = _strategies(data, "examples_per_s", "max")
+    base = alt.Chart(inline(data)).encode(
+        x=alt.X("examples_per_s:Q", title=_VIEWS[0].axis_title)
+        .scale(**LOG)
+        .axis(tickCount=5, format="~s", labelSeparation=8),
+        y=rank,
+    )
+    reach = base.mark_line(strokeWidth=1, color=theme.NEUTRAL).encode(
+        detail=alt.Detail("strategy:N")
+    )
+    several = data[data["nodes"] > 1].dropna(subset="ideal")[["strategy", "nodes", "ideal"]]
+    several = several.rename(columns={"ideal": "examples_per_s"}).assign(speedup=several["nodes"])
+    ideal = (
+        alt.Chart(inline(several))
+        .mark_tick(thickness=2, size=12, color=theme.NEUTRAL)
+        .encode(
+            x=alt.X("examples_per_s:Q"), y=rank, tooltip=tooltip(several, [str(n) for n in several])
+        )
+    )
+    colour = alt.Color("nodes:O", title="Nodes", scale=scale, legend=legend)
+    interval = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2)
+    points = base.mark_point(size=70, strokeWidth=2, opacity=1).encode(
+        color=colour,
+        fill=alt.Fill("nodes:O", title="Nodes", scale=scale, legend=legend),
+        shape=kind_shape(data),
+        fillOpacity=hollow(),
+        tooltip=tooltip(data, [*_THROUGHPUT, "repeats", "flags"]),
+    )
+    layers = [reach, *([ideal] if len(several) else []), points]
+    if data["low"].notna().any():
+        layers.insert(-1, interval.encode(x=alt.X("low:Q"), x2=alt.X2("high"), color=colour))
+    return layers
+
+
+def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
+    """Draw the parts of a step by strategy, stacked, on one number of nodes (`views.way_parts`)."""
+    names = ["kind", "strategy", "nodes", "part", "seconds"]
+    data = rows[[*names, *LAUNCHES]]
+    rank = _strategies(data, "seconds", "sum", order="ascending")
+    bars = stacked(data, [*names, "repeats", "flags"], y=rank)
+    whole = data.groupby(["strategy", "nodes"])["seconds"].sum().reset_index()
+    count = int(data["nodes"].max())
+    return Figure(
+        figure="ways-parts",
+        of=of,
+        layers=[bars, *cautions(data, ["strategy", "nodes"], y=rank)],
+        data=data,
+        title=f"Where the time of a step goes on {count} nodes",
+        kinds=kinds_of(data),
+        alt=f"The parts of a step, stacked. In total: {_ranked(whole, 'seconds', 's')}.",
+        caption=(
+            "Input is the wait for examples in the timed steps; the other parts come from separate "
+            "split steps. What cannot be timed apart counts as compute; the page of each strategy "
+            f"says what its parts are. {PALE}"
+        ),
+        height=_ROW * data["strategy"].nunique(),
+    )
+
+
+def _devices(rows: pd.DataFrame) -> str:
+    """Say which strategies use devices of one process instead of nodes, if any."""
+    names = sorted(rows.loc[rows["exchange"] == DEVICES, "strategy"].unique())
+    who = " and ".join(map(called, names))
+    return f"{who}: devices of one process, with no network between them. " if names else ""
+
+
+def _strategies(data: pd.DataFrame, by: str, how: str, order: str = "descending") -> alt.Y:
+    """Return the strategies as rows, the best one uppermost."""
+    values = data.groupby("strategy")[by].agg(how)
+    ranked = list(values.sort_values(ascending=order == "ascending").index)
+    axis = alt.Axis(
+        labelExpr=calling(ranked),
+        labelLimit=alt.ExprRef(f"{PHONE} ? 150 : 200"),
+        ticks=False,
+        grid=True,
+    )
+    return alt.Y("strategy:N", title=None, sort=ranked, axis=axis)
+
+
+def _ranked(data: pd.DataFrame, value: str, unit: str) -> str:
+    """Say the strategies' values on the most nodes, the largest first."""
+    last = data[data["nodes"] == data["nodes"].max()].sort_values(value, ascending=False)
+    pairs = zip(last["strategy"], last[value], strict=True)
+    return ", ".join(f"{called(name)} {write_number(number, unit)}" for name, number in pairs)

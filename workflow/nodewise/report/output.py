@@ -1,0 +1,67 @@
+"""Write a generated folder aside, then put it in the place of the old one."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from errno import EEXIST
+from os import strerror
+from pathlib import Path, PurePosixPath
+
+from nodewise.core.errors import UserError
+
+_MARK = ".nodewise"  # a file in each generated folder: no other folder is ever replaced
+
+
+@contextmanager
+def replaced(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `folder`; put it in its place if the block succeeds.
+
+    A killed run leaves the old folder or the new one. The next run removes what it left aside.
+
+    Raises:
+        UserError: `folder` holds something else than generated files.
+        OSError: the folder cannot be written; the error names a path in `folder`.
+    """
+    _check_replaceable(folder)
+    new, old = (folder.with_name(f".{folder.name}.{age}") for age in ("new", "old"))
+    try:
+        if old.is_dir() and not folder.exists():
+            old.rename(folder)  # a run was killed between the two renames below
+        for leftover in (new, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+        new.mkdir(parents=True)
+        (new / _MARK).touch()
+        yield new
+        if folder.exists():
+            folder.rename(old)
+        new.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        # a full disk names no file, and a copy names its source first
+        where = str(error.filename2 or error.filename or f"{folder}/")
+        named = where.replace(str(new), str(folder))
+        raise OSError(error.errno, error.strerror, named) from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write `files` (relative path -> content) into `folder`.
+
+    Raises:
+        ValueError: a path would leave the folder.
+    """
+    for name, content in files.items():
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or str(path) != name:
+            raise ValueError(f"{name!r} is not a plain path inside the folder")
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        data = content.encode("utf-8") if isinstance(content, str) else content
+        (folder / name).write_bytes(data)
+
+
+def _check_replaceable(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise FileExistsError(EEXIST, strerror(EEXIST), str(folder))
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / _MARK).is_file():
+        raise UserError(f"{folder}: holds files that nodewise did not write; name another folder")

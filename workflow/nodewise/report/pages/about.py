@@ -1,0 +1,167 @@
+"""What the site is made of: how it was measured, and where the data are."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from nodewise import __version__
+from nodewise.core.intervals import INTERVAL
+from nodewise.core.units import GENERATED, KINDS, PROJECTED, base_kind, write_number
+from nodewise.predict import comparisons, queries
+from nodewise.report.html import Column, Table, number, table
+from nodewise.report.study import CHANGES, Page, Study, slug
+from nodewise.results import quiet_thresholds
+from nodewise.results.importers import peers
+from nodewise.results.model_description import Architecture
+from nodewise.results.tables import CURVE_KEY
+
+_MEMORY_KEPT = pd.Timestamp("2026-11-22T16:00Z")  # by workers, since then: `runner._KEEP_MEMORY`
+
+# and convolutions are oneDNN's since then: before, where TensorFlow takes them by itself only
+_ONEDNN = pd.Timestamp("2026-11-22T23:00Z")
+_WITHOUT_ONEDNN = "AMD EPYC"
+
+_MACHINES = [
+    Column("cpu", "Processor"),
+    Column("cores", "Cores"),
+    Column("memory", "Memory"),
+    Column("kernel", "Kernel"),
+    Column("cells", "Cells"),
+    Column("experiment", "Experiments", wide=True),
+]
+_SHARES = [
+    Column("machine", "Machine"),
+    Column("model", "Model"),
+    Column("batch_per_worker", "Batch per worker"),
+    Column("share", "Node"),
+    Column("launches", "Launches"),
+    Column("step_time_s", "Step time, node's own", "s", kind_from="label"),
+    Column("against", "Step time ÷ that of the largest share", "×", kind_from="label"),
+    Column("label", "Kind"),
+]
+
+
+def pages(study: Study) -> Iterator[Page]:
+    """Yield the page that leads to the pages about the site, the method and the data page."""
+    method = {
+        "interval": round(100 * INTERVAL),
+        "kinds": list(KINDS.items()),
+        "projected": f"measured {PROJECTED}",
+        "generated": f"measured, {GENERATED}",
+        "machines": table(_machines(study), _MACHINES),
+        "slow_motion": _slow_motion(study),
+        "cell_kinds": {base_kind(kind).removesuffix(" soft") for kind in study.cells["kind"]},
+        "gates": quiet_thresholds.IN_WORDS,
+        "blocks": quiet_thresholds.MAX_BLOCKS,
+        "flagged": int((study.cells["flags"] != "").sum()),
+        "cells": len(study.cells),
+        "spread": _spread_of_launches(study),
+        "oversubscribed": int(study.cells["oversubscribed"].sum()),
+        "not_keeping": int((study.cells["started_at"] < _MEMORY_KEPT).sum()),
+        "without_onednn": _without_onednn(study),
+    }
+    compared = {"peers": peers.FILE.is_file()}
+    yield Page("about.html", "about.md.j2", "About", compared, contents=False)
+    yield Page("method.html", "method.md.j2", "How this was measured", method)
+    yield Page("run.html", "run.md.j2", "Run it yourself", {})
+    cells = study.tables["cells"]
+    data = {
+        "tables": _tables(study),
+        "datasets": [
+            study.datasets[name] for name in sorted(set(cells["dataset"]) & set(study.datasets))
+        ],
+        "others": [
+            {"file": name, "what": what}
+            for name, (there, what) in {
+                CHANGES: (not study.changes.empty, "what moved between two runs"),
+                peers.FILE.name: (peers.FILE.is_file(), "launches against Horovod and PyTorch"),
+                peers.EXCHANGES_FILE.name: (
+                    peers.EXCHANGES_FILE.is_file(),
+                    "all-reduces by themselves",
+                ),
+            }.items()
+            if there
+        ],
+        "version": __version__,
+        "commits": sorted(set(cells["commit"]) - {""}),
+    }
+    yield Page("data.html", "data.md.j2", "Data", data)
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _without_onednn(study: Study) -> int:
+    """Return how many cells with convolutions were measured without oneDNN's."""
+    early = study.cells[study.cells["started_at"] < _ONEDNN]
+    dense = [name for name, of in study.architectures.items() if not _convolves(of)]
+    asked = early.loc[~early["model"].isin(dense), "cell_id"]
+    return sum(study.records[cell].provenance.cpu == _WITHOUT_ONEDNN for cell in asked)
+
+
+def _convolves(architecture: Architecture) -> bool:
+    return any("Conv" in layer.kind for layer in architecture.layers)
+
+
+def _spread_of_launches(study: Study) -> dict[str, Any] | None:
+    """Return how much longer the slowest launch of a point took than its quickest."""
+    cells = study.cells[study.cells["step_time_s"] > 0]
+    times = cells.groupby(CURVE_KEY)["step_time_s"]
+    ratios = (times.max() / times.min())[times.size() > 1]
+    if ratios.empty:
+        return None
+    kind = str(cells["kind"].mode().iloc[0])
+    return {
+        "points": len(ratios),
+        "median": number(ratios.median(), "×", kind),
+        "most": number(ratios.max(), "×", kind),
+    }
+
+
+def _machines(study: Study) -> pd.DataFrame:
+    """Return each machine that measured a cell, and what it measured."""
+    made = [
+        {
+            "cpu": record.provenance.cpu,
+            "cores": record.provenance.cores,
+            "memory": write_number(record.provenance.memory_bytes, "B"),
+            "kernel": record.provenance.kernel,
+            "experiment": record.cell.experiment,
+        }
+        for record in study.records.values()
+    ]
+    columns = ["cpu", "cores", "memory", "kernel", "experiment"]
+    found = pd.DataFrame(made, columns=columns).groupby(["cpu", "cores"], as_index=False)
+    return found.agg(
+        **{name: (name, _each) for name in ("memory", "kernel", "experiment")},
+        cells=("experiment", "size"),
+    )
+
+
+def _each(values: "pd.Series[str]") -> str:
+    return ", ".join(sorted(set(values)))
+
+
+def _slow_motion(study: Study) -> Table | None:
+    """Return one node's step times in its own time, where nodes of several shares trained alike."""
+    rows = comparisons.shares_of_a_core(study.tables["curves"])
+    if rows.empty:
+        return None
+    return table(rows.assign(model=rows["model"].map(study.model_title)), _SHARES)
+
+
+def _tables(study: Study) -> list[dict[str, Any]]:
+    tables: queries.Tables = study.tables | study.overhead
+    return [
+        {
+            "name": name,
+            "anchor": slug(name),
+            "row": _sentence(study.columns[name]["row"]),
+            "rows": f"{len(table):,}",
+            "files": [f"{name}.csv", *([f"{name}.parquet"] if name in study.tables else [])],
+            "columns": [(column, study.columns[name]["columns"][column]) for column in table],
+        }
+        for name, table in tables.items()
+    ]

@@ -1,0 +1,250 @@
+"""Calibration: how faithful the emulated cluster and the split form of a step are."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nodewise.core.units import counted, write_number, write_percent
+from nodewise.predict.calibration import (
+    BYTES_JUDGED_FROM,
+    BYTES_WITHIN,
+    NOT_JUDGED,
+    PREDICTED_WITHIN,
+    SHARE_WITHIN,
+    AllReduces,
+    Findings,
+    examine,
+)
+from nodewise.predict.comparisons import SHORT_S, too_short_for_parts
+from nodewise.predict.curve_groups import PARTS_AGREE
+from nodewise.report.html import Column, number, table
+from nodewise.report.pages.strategies import in_words
+from nodewise.report.study import Page, Study, slug
+from nodewise.results.calibration import COLLECTIVES, Calibration
+
+PARTS_WITHIN = 0.05
+_PATH = "calibration.html"
+SHOWN = 40  # cells whose split step is furthest from their fused one
+
+_LAWS = {
+    "bytes_from": write_number(BYTES_JUDGED_FROM, "B"),
+    "bytes_within": write_percent(BYTES_WITHIN),
+    "predicted_within": write_percent(PREDICTED_WITHIN),
+}
+_TITLES = {
+    "software_s": ("Software overhead per call: s", "s"),
+    "latency_s": ("Latency per message: α", "s"),
+    "bandwidth_bytes_per_s": ("Bandwidth: 1/β", "B/s"),
+}
+_COEFFICIENTS = [
+    Column("clock", "Time"),
+    *(
+        Column(name, title, unit, "fitted", low=f"{name}_low", high=f"{name}_high")
+        for name, (title, unit) in _TITLES.items()
+    ),
+]
+_SPLIT = [
+    Column("experiment", "Experiment", wide=True),
+    Column("strategy", "Strategy"),
+    Column("batch_per_worker", "Batch per worker"),
+    Column("nodes", "Nodes"),
+    Column("repeat", "Launch"),
+    Column("label", "Kind"),
+    Column("step_time_s", "Fused step", "s", kind_from="label"),
+    Column("split_step_s", "Split step", "s", kind_from="label"),
+    Column("against_fused", "Split ÷ fused", "×", kind_from="label"),
+]
+_TIMED = Column("split_timed", "Its parts ÷ split step", "share", kind_from="label")
+
+
+def pages(study: Study) -> Iterator[Page]:
+    """Yield the calibration page, also for a study that has nothing to calibrate."""
+    shown = [
+        {
+            "about": _about(one),
+            "found": _found(study, one, examine(one)) if one.status == "ok" else None,
+        }
+        for one in study.calibrations
+    ]
+    emulated = study.cells[study.cells["kind"].str.startswith("emulated")]
+    known = {(c.cluster.label, c.provenance.cpu) for c in study.calibrations if c.status == "ok"}
+    nodes = zip(emulated["cluster"], emulated["machine"], strict=True)
+    context = {
+        "calibrations": shown,
+        "laws": _LAWS if any(one["found"] and one["found"]["all_reduces"] for one in shown) else {},
+        "split": _split(study),
+        "emulated": len(emulated),
+        "like_these": sum(one in known for one in nodes),
+    }
+    yield Page(_PATH, "calibration.md.j2", "Calibration", context, figures=True)
+
+
+def file_of(calibration: Calibration) -> str:
+    """Return where the site has a calibration, as it was written."""
+    return f"calibration/{slug(calibration.study)}-{slug(calibration.provenance.cpu)}.json"
+
+
+def _about(calibration: Calibration) -> dict[str, Any]:
+    cluster, made = calibration.cluster, calibration.provenance
+    outside = [
+        {"launch": place, "nodes": launch.nodes, "reasons": launch.conditions.outside}
+        for place, launch in enumerate(calibration.launches, 1)
+        if launch.conditions.outside
+    ]
+    facts = [
+        ("Name of the study", calibration.study),
+        ("A node", cluster.label),
+        ("Wall seconds per second of a node", f"{1 / cluster.share:g}"),
+        ("CPU limit", made.cpu_limit),
+        ("Network", made.network),
+        ("Launches", len(calibration.launches)),
+        ("Order of node counts", ", ".join(str(launch.nodes) for launch in calibration.launches)),
+        ("Took", _took(calibration)),
+        ("Started", f"{calibration.started_at:%Y-%m-%d %H:%M:%S %Z}"),
+        ("Processor", f"{made.cpu}, {made.cores} cores"),
+        ("Kernel", made.kernel),
+        ("Commit", made.commit or "unknown"),
+    ]
+    return {
+        "cluster": cluster.label,
+        "machine": made.cpu,
+        "status": calibration.status,
+        "failure": calibration.failure,
+        "facts": facts,
+        "outside": outside,
+        "command": made.command,
+        "file": file_of(calibration),
+    }
+
+
+def _took(calibration: Calibration) -> object:
+    seconds = (calibration.finished_at - calibration.started_at).total_seconds()
+    return number(seconds, "s", "measured")
+
+
+def _found(study: Study, calibration: Calibration, found: Findings) -> dict[str, Any]:
+    kind = calibration.kind
+    of = {"study": calibration.study, "machine": calibration.provenance.cpu}
+    return {
+        "share": write_percent(calibration.cluster.share),
+        "shares": table(found.shares, _shares(kind)),
+        "share_within": write_percent(SHARE_WITHIN),
+        "shares_missed": int((found.shares["verdict"] == "missed").sum()),
+        "links": table(found.links.round({"error": 4}), _links(kind)) if len(found.links) else None,
+        "payload_share": write_number(found.links["payload_share"].median(), "share"),
+        "all_reduces": [
+            {"collective": collective, "whose": COLLECTIVES[collective]}
+            | _all_reduces(all_reduces, kind)
+            | {"figures": study.pick("all-reduce", collective=collective, **of)}
+            for collective, all_reduces in found.all_reduces.items()
+        ],
+    }
+
+
+def _all_reduces(found: AllReduces, kind: str) -> dict[str, Any]:
+    errors, judged = found.predictions["error"], found.traffic["verdict"] != NOT_JUDGED
+    return {
+        "traffic": table(_labelled(found.traffic), _traffic(kind)),
+        "bytes_missed": int((found.traffic["verdict"] == "missed").sum()),
+        "bytes_judged": int(judged.sum()),
+        "coefficients": table(found.coefficients, _COEFFICIENTS),
+        "predictions": table(_labelled(found.predictions), _predictions(kind))
+        if len(errors)
+        else None,
+        "aim_missed": int((found.predictions["verdict"] == "missed").sum()),
+        "fitted_to": ", ".join(str(nodes) for nodes in found.trial.fitted_to)
+        if found.trial
+        else "",
+        "predicted_for": found.trial.predicted_for if found.trial else None,
+        "median_error": _median(errors, "share", "predicted"),
+        "worst_error": number(errors.max(), "share", "predicted") if len(errors) else None,
+    }
+
+
+def _labelled(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the payload, which is an axis, as a label."""
+    payload = [write_number(size, "B") for size in rows["payload_bytes"]]
+    return rows.assign(payload=payload, verdict=rows["verdict"].replace(NOT_JUDGED, "–"))
+
+
+def _median(values: pd.Series, unit: str, kind: str) -> object:
+    return number(values.median(), unit, kind) if len(values) else None
+
+
+def _split(study: Study) -> dict[str, Any] | None:
+    """Return each cell's split step beside its fused one, and how well its parts add up to it."""
+    cells = study.cells.dropna(subset="split_step_s")
+    if cells.empty:
+        return None
+    rows = cells.assign(against_fused=cells["split_step_s"] / cells["step_time_s"])
+    off = np.log(rows["against_fused"]).abs().sort_values(ascending=False, kind="stable")
+    timed = rows["split_timed"].dropna()
+    agree = (rows["against_fused"] - 1).abs() <= PARTS_AGREE
+    shown = rows.loc[off.index[:SHOWN]]
+    ratios = rows.groupby(["label", "nodes"])["against_fused"].median().reset_index()
+    columns = [*_SPLIT, *([_TIMED] if shown["split_timed"].notna().any() else [])]
+    return {
+        "table": table(in_words(study, shown, _PATH), columns),
+        "shown": len(shown),
+        "cells": len(rows),
+        "timed": len(timed),
+        "missed": int(((timed - 1).abs() > PARTS_WITHIN).sum()),
+        "apart": int((~agree).sum()),
+        "apart_by": write_percent(PARTS_AGREE),
+        "short": int((~agree & too_short_for_parts(rows)).sum()),
+        "short_below": write_number(SHORT_S, "s"),
+        "within": write_percent(PARTS_WITHIN),
+        "ratios": [
+            (counted(int(nodes), "node"), number(ratio, "×", str(label)))
+            for label, nodes, ratio in ratios.to_numpy()
+        ],
+    }
+
+
+def _shares(kind: str) -> list[Column]:
+    return [
+        Column("nodes", "Nodes"),
+        Column("launches", "Launches"),
+        Column("share", "Share of a core, median", "share", kind),
+        Column("lowest", "Lowest", "share", kind),
+        Column("highest", "Highest", "share", kind),
+        Column("error", "Largest deviation", "share", kind),
+        Column("verdict", f"Within {write_percent(SHARE_WITHIN)}"),
+    ]
+
+
+def _links(kind: str) -> list[Column]:
+    return [
+        Column("launch", "Launch"),
+        Column("configured_bit_s", "Configured (whole frames)", "bit/s", kind),
+        Column("expected_bit_s", "Expected for payload", "bit/s", kind),
+        Column("achieved_bit_s", "Payload received", "bit/s", kind),
+        Column("error", "Deviation", "share", kind),
+    ]
+
+
+def _traffic(kind: str) -> list[Column]:
+    return [
+        Column("nodes", "Nodes"),
+        Column("payload", "Payload S"),
+        Column("launches", "Launches"),
+        Column("law_bytes", "2(n−1)/n·S", "B", "predicted"),
+        Column("sent_bytes", "Sent by a worker", "B", kind),
+        Column("excess", "More than the formula", "share", kind),
+        Column("worst", "Largest deviation", "share", kind),
+        Column("verdict", f"Within {write_percent(BYTES_WITHIN)}"),
+    ]
+
+
+def _predictions(kind: str) -> list[Column]:
+    return [
+        Column("nodes", "Nodes"),
+        Column("payload", "Payload S"),
+        Column("observed_s", "All-reduce", "s", kind),
+        Column("observed_wall_s", "Wall time", "s", kind),
+        Column("predicted_s", "By the formula", "s", "predicted", low="low", high="high"),
+        Column("error", "Error", "share", "predicted"),
+        Column("verdict", f"Within {write_percent(PREDICTED_WITHIN)}"),
+    ]

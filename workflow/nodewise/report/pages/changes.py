@@ -1,0 +1,65 @@
+"""Changes: what moved beyond noise between two runs, if two were compared."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+from markupsafe import Markup
+
+from nodewise.predict.queries import with_labels
+from nodewise.report.html import Column, data, number, table
+from nodewise.report.study import Page, Study
+from nodewise.results.compare_runs import LEVEL, NO_CHANGE, UNKNOWN
+
+_COLUMNS = [
+    Column("experiment", "Experiment"),
+    Column("model", "Model"),
+    Column("strategy", "Strategy"),
+    Column("cluster", "Node", wide=True),
+    Column("batch_per_worker", "Batch per worker"),
+    Column("nodes", "Nodes"),
+    Column("verdict", "Verdict"),
+    Column("old_s", "Old step time", "s", kind_from="label"),
+    Column("new_s", "New step time", "s", kind_from="label"),
+    Column("ratio", "New ÷ old", "×", kind_from="label", low="low", high="high"),
+    Column("old_launches", "Old launches"),
+    Column("new_launches", "New launches"),
+    Column("label", "Kind"),
+]
+
+
+def pages(study: Study) -> Iterator[Page]:
+    """Yield the page; it says how to compare two runs if none were."""
+    # step times: what training began with is no matter
+    named = study.changes.assign(weights="", model=study.changes["model"].map(study.model_title))
+    rows = with_labels(named)
+    moved = rows[rows["verdict"] != NO_CHANGE]
+    # that the noise is unknown everywhere is said above the table
+    untold = set(moved["verdict"]) == {UNKNOWN}
+    columns = [column for column in _COLUMNS if column.name != "verdict" or not untold]
+    in_both = rows[rows["ratio"].notna()]
+    context = {
+        "runs": study.config.changes,
+        "middle_half": [data(value, "×") for value in in_both["ratio"].quantile([0.25, 0.75])],
+        "median": data(in_both["ratio"].median(), "×"),
+        "machine": _machine(in_both),
+        "kinds": sorted(in_both["label"].unique()),
+        "counts": rows["verdict"].value_counts().to_dict(),
+        "noise_known": bool(in_both["low"].notna().any()),
+        "level": f"{100 * LEVEL:g}",
+        "moved": table(moved, columns) if len(moved) else None,
+    }
+    yield Page("changes.html", "changes.md.j2", "Changes between runs", context, contents=False)
+
+
+def _machine(rows: pd.DataFrame) -> dict[str, Markup | bool]:
+    """Return the reference step of both runs and what the new one is of the old; {} of no point."""
+    old, new = rows["old_reference_s"].median(), rows["new_reference_s"].median()
+    if pd.isna(old) or pd.isna(new):
+        return {}
+    kind = "measured"
+    return {
+        "old": number(old, "s", kind),
+        "new": number(new, "s", kind),
+        "ratio": number(new / old, "×", kind),
+        "slower": bool(new > old),
+    }

@@ -1,0 +1,317 @@
+"""Choosing: which strategy and how many nodes, by what matters to the reader."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from nodewise.core.units import counted
+from nodewise.predict import comparisons
+from nodewise.report.html import (
+    CAUTION,
+    POINT,
+    Column,
+    Table,
+    between,
+    interval,
+    number,
+    table,
+    text,
+)
+from nodewise.report.pages.findings import fastest, named
+from nodewise.report.pages.strategies import in_words
+from nodewise.report.study import Page, Study
+
+_WHERE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
+_SPEEDS = [
+    *POINT,
+    Column("repeats", "Launches"),
+    Column(
+        *("examples_per_s", "Examples/s", "/s"),
+        kind_from="label",
+        low="examples_per_s_low",
+        high="examples_per_s_high",
+    ),
+    Column("against_one", "Against one node", "×", kind_from="label"),
+    Column("node_s", "Node time of 1,000 examples", "s", kind_from="label"),
+    *CAUTION,
+]
+_TRAININGS = [
+    *POINT,
+    Column("epochs", "Epochs"),
+    Column("train_time_s", "Training time", "s", kind_from="label"),
+    Column("in_time", "In the shortest time", "accuracy", kind_from="label"),
+    Column("in_epochs", "In as many epochs", "accuracy", kind_from="label"),
+    Column("test_accuracy", "Test, at the end", "accuracy", kind_from="label"),
+    *CAUTION,
+]
+_ALIKE = 0.005  # accuracies that are nearer than that, of one seed each, are not told apart
+_BINS = {  # each from its key on, to the next
+    0.0: "0 to 0.25",
+    0.25: "0.25 to 0.5",
+    0.5: "0.5 to 1",
+    1.0: "1 to 2",
+    2.0: "2 to 4",
+    4.0: "4 and more",
+}
+_RATIOS = [
+    Column("ratio", "Communicating ÷ computing"),
+    Column("points", "Points"),
+    Column("pay", "Faster than one node"),
+    Column("clear", "Of these, 90\u00a0% interval above 1"),
+    Column("once", "Of these, launched once"),
+    Column("speedup", "Median speed-up", "×", kind_from="label"),
+    Column("efficiency", "Median efficiency", "share", kind_from="label"),
+    Column("label", "Kind"),
+]
+
+
+def pages(study: Study) -> Iterator[Page]:
+    """Yield the guide."""
+    speeds = comparisons.with_rate_intervals(comparisons.compared_ways(study.tables["curves"]))
+    trained = trainings(study)
+    context = {
+        "answers": [*_by_speed(study, comparisons.fair(speeds)), *_by_accuracy(study, trained)],
+        "rule": ratio_rule(study),
+        "ratios": _ratios(study),
+        "speeds": table(_titled(study, speeds), _SPEEDS) if len(speeds) else None,
+        "trainings": table(_titled(study, trained), _TRAININGS) if len(trained) else None,
+    }
+    yield Page("choosing.html", "choosing.md.j2", "Choosing", context)
+
+
+def _by_speed(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
+    """Yield what is fastest and cheapest where most strategies were measured beside each other."""
+    groups = [group for _, group in rows.groupby(_WHERE) if group["strategy"].nunique() > 1]
+    if not groups:
+        return
+    group = comparisons.most_ways(groups)
+    best = group.sort_values("examples_per_s", kind="stable").iloc[-1]
+    yield {
+        "criterion": Markup("Fastest"),
+        "answer": Markup("Of {} strategies, {}").format(
+            group["strategy"].nunique(), fastest(study, group)
+        ),
+        "where": _point(study, best),
+        "cell": best["cell_id"],
+    }
+    cheapest = group.sort_values("node_s", kind="stable").iloc[0]
+    yield {
+        "criterion": Markup("Cheapest, by node time"),
+        "answer": _cheapest(study, cheapest),
+        "where": _point(study, cheapest),
+        "cell": cheapest["cell_id"],
+    }
+
+
+def _cheapest(study: Study, cheapest: "pd.Series[Any]") -> Markup:
+    """Return what takes least node time: the cheapest of several nodes, or one node."""
+    alone = cheapest["examples_per_s_one"]
+    one_s = 1000 / alone if alone > 0 else float("nan")
+    said = [
+        Markup("{}: {}{}").format(*told)
+        for told in (
+            (
+                text(study.strategy_title(cheapest["strategy"])),
+                number(cheapest["node_s"], "s", cheapest["label"]),
+                _node_time_between(cheapest, cheapest["node_s"], ""),
+            ),
+            (
+                "one node",
+                number(one_s, "s", cheapest["label"]),
+                _node_time_between(cheapest, one_s, "_one"),
+            ),
+        )
+    ]
+    if pd.isna(one_s):
+        return said[0] + Markup(" of node time per 1,000 examples")
+    if one_s <= cheapest["node_s"]:
+        said = said[::-1]
+    told = Markup("{} of node time per 1,000 examples; {}").format(*said)
+    return (
+        told + Markup("; the intervals overlap") if _node_times_overlap(cheapest, one_s) else told
+    )
+
+
+def _node_times_overlap(several: "pd.Series[Any]", one_s: float) -> bool:
+    """Return whether the intervals of the node times of a point and of one node overlap."""
+    times = {"": several["node_s"], "_one": one_s}
+    ends = {
+        (of, end): node_s * several[f"step_time_{end}_s{of}"] / several[f"step_time_s{of}"]
+        for of, node_s in times.items()
+        for end in ("low", "high")
+    }
+    return bool(ends["", "low"] <= ends["_one", "high"] and ends["_one", "low"] <= ends["", "high"])
+
+
+def _node_time_between(point: "pd.Series[Any]", node_s: float, of: str) -> Markup:
+    """Return the interval of a node time, by that of the step time; of one launch there is none."""
+    low, high = (point[f"step_time_{end}_s{of}"] for end in ("low", "high"))
+    if pd.isna(low):
+        return Markup(", launched once")
+    step_s = point[f"step_time_s{of}"]
+    return interval(node_s * low / step_s, node_s * high / step_s, "s")
+
+
+def _by_accuracy(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
+    """Yield what is most accurate where most whole trainings can be compared."""
+    # a caution about time makes no accuracy doubtful, unless updates depend on timing
+    told = rows[(rows["flags"] == "") | (rows["exchange"] != comparisons.SERVER)]
+    groups = [of for _, of in told.groupby(_TRAINED) if len(of) > 1]
+    if not groups:
+        return
+    group = max(groups, key=len)
+    every = len(rows.merge(group[_TRAINED].drop_duplicates(), "inner", _TRAINED))
+    for name, criterion, examples in (
+        ("test_accuracy", "Most accurate", "test"),
+        ("in_time", "Most accurate in a given time", "training"),
+        ("in_epochs", "Most accurate in given epochs", "training"),
+    ):
+        known = (comparisons.fair(group) if name == "in_time" else group).dropna(subset=name)
+        if known.empty:
+            continue
+        best = known.sort_values(name, kind="stable").iloc[-1]
+        alike = known.loc[known[name] >= best[name] - _ALIKE, "strategy"].drop(best.name)
+        told_of = Markup("{}: {} {} accuracy; {} among {}, one seed each{}")
+        several = sorted(set(known["nodes"]))
+        yield {
+            "criterion": Markup(criterion),  # noqa: S704 (of this module)
+            "answer": told_of.format(
+                text(study.strategy_title(best["strategy"])),
+                *(number(best[name], "accuracy", best["label"]), examples),
+                between(known[name].min(), known[name].max(), "accuracy", best["label"]),
+                text(_trusted(len(known), every)),
+                text(_not_apart(study, alike.tolist())),
+            ),
+            "where": _point(study, best, several),
+            "cell": best["cell_id"],
+        }
+
+
+def _trusted(known: int, every: int) -> str:
+    if known == every:
+        return f"{every} trainings"
+    return f"{known} of {every} trainings (the others have a caution, or no such value)"
+
+
+def _not_apart(study: Study, strategies: list[str]) -> str:
+    return f"; not distinguishable from {named(study, strategies)}" if strategies else ""
+
+
+_TRAINED = ["experiment", "model", "dataset", "cluster", "label", "batch_per_worker"]
+
+
+def trainings(study: Study) -> pd.DataFrame:
+    """Return the cells that trained whole epochs, with accuracies at the same time and epoch.
+
+    `in_time` is the training accuracy of the last epoch that ended within the time in which the
+    quickest training of the same experiment, model and batch ended; `in_epochs` that after as many
+    epochs as all of these went through. `train_time_s` is of training alone.
+    """
+    cells = study.cells[(study.cells["status"] == "ok") & study.cells["whole_epochs"]]
+    cells = cells.assign(label=cells["accuracy_label"])
+    epochs = study.tables["epochs"].sort_values(["cell_id", "epoch"])
+    epochs = epochs.assign(ended_s=epochs.groupby("cell_id")["seconds"].cumsum())
+    # by the same sums as the epochs: the quickest training ends in its own time
+    ended_s = cells["cell_id"].map(epochs.groupby("cell_id")["ended_s"].last())
+    cells = cells.assign(ended_s=ended_s.astype("float64"))
+    at_end = cells.groupby(_TRAINED)[["ended_s", "epochs"]].transform("min")
+    ends = cells[["cell_id"]].assign(
+        budget_s=at_end["ended_s"], shared=at_end["epochs"].astype("int64")
+    )
+    epochs = epochs.merge(ends, "inner", "cell_id")
+    of_time = epochs[epochs["ended_s"] <= epochs["budget_s"]]
+    of_epochs = epochs[epochs["epoch"] <= epochs["shared"]]
+    last = {
+        name: rows.groupby("cell_id")["accuracy"].last()
+        for name, rows in (("in_time", of_time), ("in_epochs", of_epochs))
+    }
+    return cells.assign(**{name: cells["cell_id"].map(values) for name, values in last.items()})
+
+
+def _split(study: Study) -> pd.DataFrame:
+    """Return the data-parallel points without a caution whose communicating was told apart."""
+    rows = comparisons.fair(comparisons.parts(study.tables["curves"]))
+    return rows[rows["exchange"].isin(comparisons.DATA_PARALLEL) & (rows["ratio"] > 0)]
+
+
+def ratio_rule(study: Study) -> Markup | None:
+    """Return the rule by the transfer-to-compute ratio, and how often the points followed it.
+
+    A step of n nodes takes (1 + ratio) times what one node takes and trains n times the examples.
+    """
+    rows = _split(study)
+    if rows.empty:
+        return None
+    follows = (rows["speedup"] > 1) == (rows["nodes"] > 1 + rows["ratio"])
+    followed = int(follows.sum())
+    rule = Markup(
+        "n nodes are faster than one if n is larger than 1 + ratio: {} of {} followed this rule{}."
+    ).format(followed, text(counted(len(rows), "point")), text(_surely(rows, follows)))
+    clear = rows[rows["speedup_low"] > 1]
+    if clear.empty:
+        return rule + Markup(
+            " At none of them does the 90\u00a0% interval of the speed-up lie above 1."
+        )
+    last = clear.sort_values("ratio").iloc[-1]
+    said = Markup(
+        " The largest ratio at which several nodes were clearly faster (90\u00a0% interval above "
+        "1) was {}, on {} nodes{}."
+    )
+    exception = last["nodes"] <= 1 + last["ratio"]
+    return rule + said.format(
+        number(last["ratio"], "mean", last["label"]),
+        last["nodes"],
+        ", against the rule" if exception else "",
+    )
+
+
+def _surely(rows: pd.DataFrame, follows: "pd.Series[bool]") -> str:
+    """Say how many of the points did whose interval lies on one side of one; nothing if none is."""
+    sure = (rows["speedup_low"] > 1) | (rows["speedup_high"] < 1)
+    if not sure.any():
+        return ""
+    of = int(sure.sum())
+    agree = int(follows[sure].sum())
+    all_of = "all" if agree == of else f"{agree} of the"
+    return f", among them {all_of} {of} whose 90\u00a0% interval excludes 1"
+
+
+def _ratios(study: Study) -> Table | None:
+    """Return speed-ups and efficiencies by ranges of the ratio."""
+    rows = _split(study)
+    if rows.empty:
+        return None
+    ranges = pd.cut(rows["ratio"], [*_BINS, float("inf")], labels=[*_BINS.values()], right=False)
+    shown = [
+        {
+            "ratio": name,
+            "points": len(part),
+            "pay": int((part["speedup"] > 1).sum()),
+            "clear": int((part["speedup_low"] > 1).sum()),
+            "once": int(((part["speedup"] > 1) & part["speedup_low"].isna()).sum()),
+            "speedup": part["speedup"].median(),
+            "efficiency": part["efficiency"].median(),
+            "label": kind,
+        }
+        for (name, kind), part in rows.groupby([ranges, "label"], observed=True)
+    ]
+    return table(shown, _RATIOS)
+
+
+def _titled(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    return in_words(study, rows, "choosing.html")
+
+
+def _point(study: Study, row: "pd.Series[Any]", nodes: Sequence[int] = ()) -> Markup:
+    """Return in words where a point was measured, or those of a comparison over several `nodes`."""
+    *first, last = nodes or [row["nodes"]]
+    on = f"{', '.join(map(str, first))} and {last} nodes" if first else counted(last, "node")
+    said = Markup("{}, {}, {} per worker and step, in {}")
+    return said.format(
+        text(study.model_title(row["model"])),
+        text(on),
+        text(counted(row["batch_per_worker"], "example")),
+        text(row["experiment"]),
+    )

@@ -1,0 +1,425 @@
+"""How many nodes? The answers, then what they rest on: the formulas, the points, the errors.
+
+One page has the answers and the judgement of all formulas. Behind it is a page for each source of
+points (emulated, measured, published) with the answers and errors of all its curves, and behind
+that one for each curve, with its coefficients and what bounds its points.
+"""
+
+from collections.abc import Iterator, Sequence
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+from nodewise.core.units import kind_label
+from nodewise.predict.choose_law import BY, LEAST_NODE_COUNTS
+from nodewise.predict.judge import EACH, LARGEST, LARGEST_TOTALS
+from nodewise.predict.law import CompressedAllGather, GPipe
+from nodewise.predict.laws.baselines import BASELINES, LAWS
+from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
+from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
+from nodewise.predict.queries import CURVE, coefficients_of
+from nodewise.predict.steps_to_accuracy import BY_EPOCHS, BY_NOISE
+from nodewise.predict.steps_to_accuracy import SOURCE as CRITICAL_BATCH
+from nodewise.predict.study import ALL_POINTS, CROWDED, UNTIMED
+from nodewise.report.curve_names import Curves
+from nodewise.report.html import Column, Row, Table, badge, data, number, table, text
+from nodewise.report.study import Page, Study, slug
+
+_TITLES = {
+    "emulated": "Emulated clusters",
+    "emulated soft": "Emulated clusters, shares held softly",
+    "measured": "Processes of one machine",
+    "published": "Published results",
+}
+# Formulas whose one node is not plain training -> what it does besides
+_ALONE = {
+    **dict.fromkeys([ParameterServer.name, ParameterServerBound.name], "with its servers"),
+    CompressedAllGather.name: "encoding its gradient",
+    GPipe.name: "training one micro-batch after the other",
+}
+_OWN, _WHOLE = "own", "whole"
+_ALIKE = 2.0  # the noise scale tells a batch up to some factor
+_LINE = [*CURVE, "batch_per_worker"]
+_CURVE = Column("link", "Curve", wide=True)
+_BATCH = Column("batch_per_worker", "Batch per worker")
+_NODES = {
+    "pays": "Faster than the same strategy on one node from",
+    "efficiency": "Efficiency of 0.5 or more up to",
+    "epoch_time": "Shortest epoch on",
+    "epoch_cost": "Cheapest epoch on",
+    "target_time": "Target accuracy soonest on",
+}
+_FITS = [
+    Column("law", "Formula"),
+    Column("meaning", "Coefficient", wide=True),
+    Column("batch_per_worker", "Batch per worker"),
+    Column("written", "Value"),
+    Column("note", "Notes", wide=True),
+]
+_SHARED = [Column("link", "Shared by", wide=True), *(c for c in _FITS if c.name != _BATCH.name)]
+_CHOICES = [
+    Column("link", "Link", wide=True),
+    Column("title", "Formula"),
+    Column("error", "Mean error", "share", "predicted"),
+    Column("chosen", "Chosen"),
+]
+_DIAGNOSIS = [
+    _BATCH,
+    Column("nodes", "Nodes"),
+    Column("bound", "The step is"),
+    Column("overhead", "Its overhead is"),
+    Column("evidence", "Where the time goes", wide=True),
+]
+_TRIALS = [
+    Column(name, title, "share", "predicted")
+    for name, title in (
+        (_OWN, "Its own formula"),
+        (_WHOLE, "Its own formula, whole steps only"),
+        *((name, LAWS[name].title) for name in BASELINES),
+    )
+]
+_LIKELY, _FEW = 0.5, 2
+_SURE = 0.995  # what is more probable is not written as certain
+_ENOUGH = 3  # numbers of nodes, from which to go far beyond
+_JUDGEMENT = [
+    Column("source", "Points"),
+    Column("scenario", "What was left out", wide=True),
+    Column("trained", "Nodes"),
+    Column("law", "Formula"),
+    Column("curves", "Lines"),
+    Column("points", "Points predicted"),
+    Column("median_error", "Median error", "share", "predicted"),
+    Column("mean_error", "Mean error", "share", "predicted"),
+    Column("worst_error", "Worst error", "share", "predicted"),
+    Column("covered", "Inside the 90 % interval", "share", "predicted"),
+]
+
+
+_STEPS = [
+    Column("model", "Model"),
+    Column("basis", "Estimated from"),
+    Column("target", "Training accuracy", "share", "fitted"),
+    Column("minimum_steps", "Minimum steps", "", "fitted"),
+    Column("critical", "Critical batch size"),
+    Column("missing", "Missing data", wide=True),
+]
+
+
+def pages(study: Study) -> Iterator[Page]:
+    """Yield the page of the answers, then one for each source of points and for each curve."""
+    predictions = study.overhead["predictions"]
+    sources = [name for name in _TITLES if (predictions["source"] == name).any()]
+    curves = Curves(study)
+    rates = study.pick("rates")
+    context = {
+        "sources": [_overview(curves, name) for name in sources],
+        "rates": rates,
+        "rated": [curves.labels[shown.of["curve"]] for shown in rates],
+        "steps": _steps(_named(study, study.overhead["steps_to_accuracy"])),
+        "apart": _apart(_named(study, study.overhead["steps_to_accuracy"])),
+        "critical_source": CRITICAL_BATCH,
+        "baselines": [LAWS[name] for name in BASELINES],
+        "verdict": list(_verdict(study.overhead["judgement"])),
+        "beaten": _beaten(study.overhead["judgement"]),
+        "judgement": table(_judgement(study.overhead["judgement"]), _JUDGEMENT),
+    }
+    yield Page("fit.html", "fit.md.j2", "How many nodes?", context, figures=True)
+    for name in sources:
+        of_source = _source(curves, name)
+        yield Page(_path(name), "fit/source.md.j2", _TITLES[name], of_source)
+        for curve in of_source["curves"]:
+            up = [("fit.html", "How many nodes?"), (_path(name), _TITLES[name])]
+            told = {"one": curve, "up": up, **_evidence(study, curve["key"])}
+            yield Page(curve["page"], "fit/curve.md.j2", curve["label"], told, figures=True)
+
+
+def _path(name: str) -> str:
+    return f"fit/{slug(name)}.html"
+
+
+def _overview(curves: Curves, source: str) -> dict[str, Any]:
+    """Return what is said first of a source: the answers for the curve with the most points."""
+    predictions = curves.study.overhead["predictions"]
+    mine = predictions[predictions["source"] == source]
+    points = mine["observed_s"].notna().groupby(mine["curve"]).sum()
+    return {
+        "title": _TITLES[source],
+        "anchor": slug(source),
+        "page": _path(source),
+        "curve": _curve(curves, str(points.idxmax()), "outlook", "reach"),
+    }
+
+
+def _source(curves: Curves, source: str) -> dict[str, Any]:
+    of_source = {
+        name: rows[rows["source"] == source]
+        for name, rows in curves.study.overhead.items()
+        if name in ("predictions", "optima", "trials", "fits", "choices")
+    }
+    trials = _linked(curves, of_source["trials"])
+    fits = of_source["fits"]
+    return {
+        "heading": _TITLES[source],
+        "curves": [
+            _curve(curves, str(curve), "outlook", "reach", "fit")
+            for curve in of_source["predictions"]["curve"].unique()
+        ],
+        "answers": _answers(_linked(curves, of_source["optima"])),
+        "shared": _coefficients(fits[fits["curve"] == ""], _SHARED),
+        "choice": {"least": LEAST_NODE_COUNTS, "by": f"{100 * BY:.0f} percentage points"},
+        "choices": table(of_source["choices"], _CHOICES) if len(of_source["choices"]) else None,
+        "largest": _trials(trials, LARGEST, LARGEST_TOTALS),
+        "each": _trials(trials, EACH),
+    }
+
+
+def _evidence(study: Study, curve: str) -> dict[str, Any]:
+    """Return the coefficients of a curve, those of its link among them, and what bounds it."""
+    diagnosis, fits = study.overhead["diagnosis"], coefficients_of(study.overhead["fits"], curve)
+    return {
+        "fits": _coefficients(fits, _FITS),
+        "left_out": sorted({part for note in fits["note"] for part in _of_points(note)}),
+        "diagnosis": table(diagnosis[diagnosis["curve"] == curve], _DIAGNOSIS),
+    }
+
+
+def _named(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(model=rows["model"].map(study.model_title))
+
+
+def _linked(curves: Curves, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with a `link` to the page of their curve, for a page beside it."""
+    link = Markup('<a href="{}.html">{}</a>')
+    links = {key: link.format(slug(key), text(label)) for key, label in curves.labels.items()}
+    return rows.assign(link=rows["curve"].map(links).astype(object))
+
+
+def _curve(curves: Curves, curve: str, *figures: str) -> dict[str, Any]:
+    """Return the figures of a curve, and the answers in words: for its largest batches."""
+    study = curves.study
+    optima, predictions = study.overhead["optima"], study.overhead["predictions"]
+    best = optima[(optima["curve"] == curve) & optima["best"]]
+    of_batch = best["held"] == "batch_per_worker"
+    largest = best["batch_per_worker"] == best.loc[of_batch, "batch_per_worker"].max()
+    mine = predictions[predictions["curve"] == curve]
+    fitted = mine[mine["observed_s"].notna() & (mine["scenario"] == ALL_POINTS)]
+    return {
+        "label": curves.labels[curve],
+        "key": curve,
+        "experiment": curves.experiment(curve),
+        "page": _path(curve),
+        "answers": [
+            {"kind": badge(row["kind"]), "text": row["answer"]}
+            for row in best[~of_batch | largest].to_dict("records")
+        ],
+        "figures": study.pick(*figures, curve=curve),
+        "fitted": [int(n) for n in sorted(set(fitted["nodes"]))],
+        "off": [
+            number(error, "share", "fitted")
+            for error in fitted["error"].abs().agg(["median", "max"])
+        ],
+        "enough": _ENOUGH,
+        "one_machine": mine["source"].iloc[0] == "measured",
+        "alone": _alone(curves, curve, mine.iloc[0]),
+    }
+
+
+def _alone(curves: Curves, curve: str, first: "pd.Series[Any]") -> dict[str, Any] | None:
+    """Return what one node does besides plain training, and how the points compare with that."""
+    if first["law"] not in _ALONE:
+        return None
+    kind = kind_label(first["source"], first["data_origin"])
+    ratios = curves.against_plain(curve)
+    ends = dict.fromkeys(ratios.agg(["min", "max"])) if len(ratios) else {}
+    return {
+        "does": _ALONE[first["law"]],
+        "ends": [number(end, "×", kind) for end in ends],
+        "faster": int((ratios > 1).sum()),
+        "points": len(ratios),
+    }
+
+
+def _answers(optima: pd.DataFrame) -> Table | None:
+    """Return one row per curve and batch, with the numbers of nodes that answer each question."""
+    held = optima[optima["held"] == "batch_per_worker"]
+    if held.empty:
+        return None
+    rows = []
+    for _, line in held.groupby(_LINE, sort=False):
+        asked: dict[str, list[Row]] = {}
+        for told in line.to_dict("records"):
+            asked.setdefault(told["objective"], []).append(told)
+        row = {"link": told["link"], "batch_per_worker": int(told["batch_per_worker"])}
+        row |= {objective: _best(told) for objective, told in asked.items()}
+        rows.append(row | {"pays": _pays(asked.get("efficiency", []))})
+    known = [name for name in _NODES if any(name in row for row in rows)]
+    columns = [_CURVE, _BATCH, *(Column(name, _NODES[name]) for name in known)]
+    return table([dict.fromkeys(known) | row for row in rows], columns)
+
+
+def _best(asked: list[Row]) -> Markup:
+    """Return the best number of nodes and its probability; `or more` if that is the last one.
+
+    Where that one is hardly likelier than others, it is the numbers that are nearly as good.
+    """
+    best = next(row for row in asked if row["best"])
+    if best["objective"] == "efficiency":
+        return _nodes(best, best["sure"])
+    more = " or more" if best["nodes"] > 1 and not best["interior"] else ""
+    near = [row["nodes"] for row in asked if row["near"]]
+    if best["probability"] >= _LIKELY or len(near) < _FEW:
+        return _nodes(best, best["probability"], more)
+    said = Markup(
+        '{} to {}{}<span class="nw-range">within 5 % of the best; no single one is likely</span>'
+    )
+    ends = (number(end, "", best["kind"]) for end in (min(near), max(near)))
+    return said.format(*ends, more)
+
+
+def _pays(asked: list[Row]) -> Markup:
+    """Return the break-even number of nodes, with the probability that it beats one."""
+    found = [row for row in asked if row["break_even"]]
+    if not found:
+        return Markup("no number compared")
+    return _nodes(found[0], found[0]["beats_one"])
+
+
+def _nodes(row: Row, sure: float, more: str = "") -> Markup:
+    said = Markup('{}{}<span class="nw-range">probability {}</span>')
+    written = Markup("&gt; 99\u00a0%") if sure >= _SURE else data(sure, "share")
+    return said.format(number(row["nodes"], "", row["kind"]), more, written)
+
+
+def _coefficients(fits: pd.DataFrame, columns: Sequence[Column]) -> Table:
+    rows = fits.to_dict("records")
+    for row in rows:
+        law = row["law"]
+        row |= {
+            "law": LAWS[law].title if law != BANDWIDTH else "One bandwidth",
+            "written": _written(row),
+            "note": "; ".join(
+                p for p in row["note"].split("; ") if p not in _of_points(row["note"])
+            ),
+        }
+    return table(rows, columns)
+
+
+def _of_points(note: str) -> list[str]:
+    """Return the parts of a note on a coefficient that are of its points, as of all others'."""
+    return [part for part in note.split("; ") if part.startswith((UNTIMED, CROWDED))]
+
+
+def _written(row: dict[Any, Any]) -> Markup:
+    """Return a coefficient and its interval, in its unit."""
+    factor, unit, per = _UNITS[row["unit"]]
+    value, low, high = (data(factor * row[end], unit) for end in ("value", "low", "high"))
+    said = Markup('{}{} {}<span class="nw-range">{} to {}</span>')
+    return said.format(value, per, badge("fitted"), low, high)
+
+
+# unit of a coefficient -> factor, unit that numbers are written in, and what they are per
+_UNITS = {
+    "s": (1, "s", ""),
+    "s/B": (1e6, "s", " per MB"),
+    "1": (1, "share", ""),
+    "B/s": (1, "B/s", ""),
+}
+
+
+def _trials(trials: pd.DataFrame, *scenarios: str) -> Table | None:
+    """Return the errors of every formula for every line, the median of several points."""
+    rows = trials[trials["scenario"].isin(scenarios)]
+    if rows.empty:
+        return None
+    whole = rows["scenario"] == LARGEST_TOTALS
+    law = rows["law"].where(~rows["own"], _OWN).where(~whole, _WHOLE)
+    errors = rows.assign(law=law).pivot_table("error", _LINE, "law", "median", sort=False)
+    known = [column for column in _TRIALS if column.name in errors]
+    links = rows.drop_duplicates("curve")[["curve", "link"]]
+    return table(errors.reset_index().merge(links), [_CURVE, _BATCH, *known])
+
+
+def _steps(steps: pd.DataFrame) -> Table | None:
+    """Return what is known of the steps to an accuracy by batch, and what is missing to tell."""
+    rows = steps.to_dict("records")
+    for row in rows:
+        row["critical"] = _critical(row)
+    return table(rows, _STEPS) if rows else None
+
+
+def _apart(steps: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the models whose critical batch is another one by runs than by the noise scale."""
+    known = steps[np.isfinite(steps["critical_batch"])]
+    batches = known.pivot_table(
+        "critical_batch", ["model", "dataset", "data_origin"], "basis", sort=False
+    )
+    if not {BY_NOISE, BY_EPOCHS} <= set(batches):
+        return []
+    ratios = batches[BY_EPOCHS] / batches[BY_NOISE]
+    apart = ratios[np.abs(np.log(ratios)) > np.log(_ALIKE)]
+    return [{"model": of[0], "ratio": number(ratio, "×", "fitted")} for of, ratio in apart.items()]
+
+
+def _critical(row: dict[Any, Any]) -> Markup:
+    if row["missing"]:
+        return Markup("–")
+    ends = [row[f"critical_batch{end}"] for end in ("", "_low", "_high")]
+    value, low, high = (data(end, "") if isfinite(end) else Markup("any number") for end in ends)
+    said = Markup('{} {}<span class="nw-range">{} to {}</span>')
+    return said.format(value, badge(row["kind"]), low, high)
+
+
+def _verdict(judgement: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield, by source, how wrong the formulas were about node counts left out in turn."""
+    each = judgement[judgement["scenario"] == EACH]
+    for source, rows in each.groupby("source", sort=False):
+        own = rows[rows["own"]]
+        if own.empty:
+            continue
+        first, others = own.iloc[0], rows[~rows["own"]]
+        yield {
+            "source": _TITLES[str(source)],
+            "points": first["points"],
+            "off": number(first["median_error"], "share", "predicted"),
+            "baseline": _best_baseline(others) if len(others) else None,
+            "covered": number(first["covered"], "share", "predicted"),
+        }
+
+
+def _best_baseline(rows: pd.DataFrame) -> dict[str, Any]:
+    best = rows.sort_values("median_error", kind="stable").iloc[0]
+    return {
+        "title": LAWS[best["law"]].title,
+        "off": number(best["median_error"], "share", "predicted"),
+    }
+
+
+def _beaten(judgement: pd.DataFrame) -> dict[str, Any]:
+    """Return the groups of points of which a baseline was less wrong than the own formula."""
+    groups, found = 0, []
+    for (source, scenario, trained), rows in judgement.groupby(
+        ["source", "scenario", "trained"], sort=False
+    ):
+        own, others = rows[rows["own"]], rows[~rows["own"]]
+        if own.empty or others.empty:
+            continue
+        groups += 1
+        mine = own.iloc[0]
+        if others["median_error"].min() < mine["median_error"]:
+            found.append(
+                {
+                    "where": f"{source}, {f'{trained} nodes' if trained else scenario}",
+                    "points": mine["points"],
+                    "baseline": _best_baseline(others),
+                    "off": number(mine["median_error"], "share", "predicted"),
+                }
+            )
+    return {"groups": groups, "found": found}
+
+
+def _judgement(judgement: pd.DataFrame) -> pd.DataFrame:
+    titles = {name: LAWS[name].title for name in LAWS}
+    return judgement.assign(law=judgement["law"].replace(titles))

@@ -1,0 +1,164 @@
+"""Models: what each model of the study is, and how much it computes for what it communicates."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from nodewise.models.registry import registry
+from nodewise.predict.queries import with_labels
+from nodewise.report.drawing import draw, input_in_words
+from nodewise.report.html import STEP_TIME, Column, number, table
+from nodewise.report.pages.results import path_of
+from nodewise.report.pages.strategies import in_words
+from nodewise.report.study import Page, Study, slug
+from nodewise.results.model_description import Architecture
+
+COUNTED = "counted"
+LITTLE_BACKWARD = 1.5  # training ÷ forward pass; 2 to 3 where all layers are trained
+USUAL_BATCHES = (32, 64, 128, 256, 512)  # of a model that the study does not train
+
+_SIZES = [
+    Column("trainable", "Trainable parameters", "", COUNTED),
+    Column("total", "All parameters", "", COUNTED),
+    Column("payload_bytes", "Payload", "B", COUNTED),
+    Column("flops_per_example", "Forward, per example", "FLOP", COUNTED),
+    Column("training_flops_per_example", "Training, per example", "FLOP", COUNTED),
+    Column("flops_per_payload_byte", "Training, per byte at batch 1", "FLOP/B", COUNTED),
+]
+_LAYERS = [
+    Column("name", "Layer"),
+    Column("kind", "Kind"),
+    Column("detail", "Settings"),
+    Column("shape", "Output"),
+    Column("parameters", "Parameters", "", COUNTED),
+    Column("state", "Trained or frozen"),
+    Column("flops", "Forward, per example", "FLOP", COUNTED),
+    Column("training_flops", "Training, per example", "FLOP", COUNTED),
+    Column("inputs", "Inputs"),
+]
+_RATIOS = [
+    Column("batch", "Batch per worker"),
+    Column("flops", "Training step of a worker", "FLOP", COUNTED),
+    Column("payload", "Payload", "B", COUNTED),
+    Column("ratio", "Operations per byte", "FLOP/B", COUNTED),
+]
+_MEASURED = [
+    Column("experiment", "Experiment", wide=True),
+    Column("strategy", "Strategy"),
+    Column("batch_per_worker", "Batch per worker"),
+    Column("nodes", "Nodes"),
+    Column("cluster", "Node"),
+    Column("machine", "Machine"),
+    Column("label", "Kind"),
+    Column("repeats", "Launches"),
+    STEP_TIME,
+    Column("examples_per_s", "Examples/s", "/s", kind_from="label"),
+    Column("flags", "Caution", wide=True),
+]
+
+
+def pages(study: Study) -> Iterator[Page]:
+    """Yield a page per model that was described, and the page that compares them."""
+    paths = {name: f"models/{slug(name)}.html" for name in study.architectures}
+    for name, architecture in study.architectures.items():
+        context = _model(study, name, architecture, paths[name])
+        yield Page(paths[name], "models/model.md.j2", study.model_title(name), context)
+    doors = [
+        {"page": paths[name], "title": study.model_title(name), "about": architecture.about[0]}
+        for name, architecture in study.architectures.items()
+    ]
+    context = {
+        "doors": doors,
+        "table": table(_compared(study), _COMPARED) if doors else None,
+        "figures": study.pick("compute-to-communication"),
+    }
+    yield Page(
+        *("models/index.html", "models/index.md.j2", "Models", context),
+        figures=True,
+        contents=False,
+    )
+
+
+_COMPARED = [
+    Column("title", "Model"),
+    Column("dataset", "Dataset"),
+    Column("input", "Input"),
+    *_SIZES,
+]
+
+
+def _compared(study: Study) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "title": registry()[name].title,
+            "dataset": study.dataset_title(registry()[name].dataset),
+            "input": input_in_words(one),
+            **{column.name: getattr(one, column.name) for column in _SIZES},
+        }
+        for name, one in study.architectures.items()
+    )
+
+
+def _model(study: Study, name: str, architecture: Architecture, page: str) -> dict[str, Any]:
+    dataset, frozen = registry()[name].dataset, architecture.total - architecture.trainable
+    curves = study.tables["curves"]
+    curves = with_labels(curves[curves["model"] == name])
+    cells = study.tables["cells"].query("model == @name")
+    trained = cells["batch_per_worker"]
+    batches = sorted({1, *(trained if len(trained) else USUAL_BATCHES)})
+    return {
+        "name": name,
+        "about": architecture.about,
+        "dataset": study.dataset_title(dataset),
+        "results": path_of(name, dataset) if dataset in set(cells["dataset"]) else None,
+        "input": input_in_words(architecture),
+        "sizes": _facts(architecture),
+        "net": draw(architecture),
+        "ratio": number(architecture.flops_per_payload_byte, "FLOP/B", COUNTED),
+        "backward": number(_training_to_forward(architecture), "×", COUNTED),
+        "ratios": table(_ratios(architecture, batches), _RATIOS),
+        "payload": number(architecture.payload_bytes, "B", COUNTED),
+        "frozen": number(frozen, "", COUNTED) if frozen else None,
+        "little_backward": _training_to_forward(architecture) < LITTLE_BACKWARD,
+        "measured": table(in_words(study, curves, page), _MEASURED) if len(curves) else None,
+        "layers": table(_layers(architecture), _LAYERS),
+        "file": f"models/{name}.json",
+    }
+
+
+def _training_to_forward(architecture: Architecture) -> float:
+    return architecture.training_flops_per_example / architecture.flops_per_example
+
+
+def _facts(architecture: Architecture) -> list[tuple[str, object]]:
+    return [
+        (column.title, number(getattr(architecture, column.name), str(column.unit), COUNTED))
+        for column in _SIZES
+    ]
+
+
+def _ratios(architecture: Architecture, batches: Sequence[int]) -> pd.DataFrame:
+    """Return what a worker computes in a step, and the bytes that it then exchanges, by batch."""
+    rows = pd.DataFrame({"batch": batches})
+    return rows.assign(
+        flops=rows["batch"] * architecture.training_flops_per_example,
+        payload=architecture.payload_bytes,
+        ratio=rows["batch"] * architecture.flops_per_payload_byte,
+    )
+
+
+def _layers(architecture: Architecture) -> pd.DataFrame:
+    return pd.DataFrame(
+        layer.model_dump()
+        | {
+            "shape": _shape(layer.output_shape),
+            "state": layer.state,
+            "inputs": ", ".join(layer.inputs),
+        }
+        for layer in architecture.layers
+    )
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape))

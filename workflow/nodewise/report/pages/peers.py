@@ -1,0 +1,229 @@
+"""Against Horovod and PyTorch: the same work on the same nodes, as `bench/peers` found it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nodewise.core.intervals import INTERVAL
+from nodewise.core.schema import read_json
+from nodewise.core.units import kind_label, write_number
+from nodewise.report.html import Column, number, table
+from nodewise.report.study import Page, Study
+from nodewise.results.calibration import COLLECTIVES
+from nodewise.results.importers.peers import (
+    EXCHANGES_FILE,
+    FILE,
+    PEERS,
+    Exchanges,
+    Interval,
+    Results,
+)
+
+PATH = "peers.html"
+NAMES = {"horovod": "Horovod", "ddp": "PyTorch DistributedDataParallel"}
+
+_PLACE = [Column("model", "Model"), Column("nodes", "Nodes")]
+_KIND = Column("kind", "Kind")
+
+
+_FIT_NAMES = {
+    "fit": "Keras fit",
+    "fit, no XLA": "Keras fit without XLA",
+    "fit, memory kept": "Keras fit, memory kept",
+}
+
+
+def _ends(name: str, title: str, unit: str) -> Column:
+    """Return the column of an `Interval` that `_spread` has written."""
+    return Column(name, title, unit, kind_from="kind", low=f"{name}_low", high=f"{name}_high")
+
+
+_FASTEST = [
+    *_PLACE,
+    Column("way", "Our fastest strategy"),
+    Column("peer", "Against"),
+    _ends("ratio", "Our step ÷ theirs", "×"),
+    Column("rounds", "Rounds"),
+    Column("reached", "Target met"),
+    _KIND,
+]
+_STEPS = [
+    *_PLACE,
+    Column("way", "Strategy"),
+    _ends("step", "Wall time of a step", "s"),
+    *(_ends(peer, f"÷ {NAMES[peer]}", "×") for peer in PEERS),
+    _KIND,
+]
+_ALL_REDUCES = [
+    Column("way", "Strategy"),
+    Column("nodes", "Nodes"),
+    Column("payload", "Payload", "B", kind_from="kind"),
+    Column("wire_s", "On the wire", "s", "predicted"),
+    _ends("ratio", "All-reduce ÷ wire", "×"),
+    Column("reached", "Target met"),
+    _KIND,
+]
+_EXCHANGES = [
+    Column("way", "All-reduce"),
+    Column("nodes", "Nodes"),
+    Column("payload", "Payload", "B", kind_from="kind"),
+    Column("wire_s", "On the wire", "s", "predicted"),
+    _ends("ratio", "All-reduce ÷ wire", "×"),
+    Column("sent", "Bytes sent ÷ ring's", "×", kind_from="kind"),
+    Column("reached", "Target met"),
+    _KIND,
+]
+_FITS = [
+    Column("model", "Model"),
+    Column("way", "Against"),
+    _ends("ratio", "Our loop's examples/s ÷ theirs", "×"),
+    _KIND,
+]
+
+
+def pages(study: Study, file: Path = FILE, exchanges: Path = EXCHANGES_FILE) -> Iterator[Page]:
+    """Yield the page, if there is a comparison to show; all-reduces by themselves if there are."""
+    if not file.is_file():
+        return
+    found = read_json(Results, file)
+    context = {
+        "file": file.as_posix(),
+        "fastest": table(_fastest(study, found), _FASTEST),
+        "steps": table(_steps(study, found), _STEPS),
+        "all_reduces": table(_all_reduces(study, found), _ALL_REDUCES),
+        "exchanges": _exchanges(exchanges) if exchanges.is_file() else None,
+        "fits": table(_fits(study, found), _FITS) if found.fits else None,
+        "interval": f"{100 * INTERVAL:g}\u00a0%",
+        "levels": {name: write_number(level, "×") for name, level in found.levels.items()},
+        "off": number(
+            max((work.off for work in found.same_work), default=None), "share", "measured"
+        ),
+        "cluster": found.cluster.label,
+        "batch": found.batch,
+        "restless": sum(bool(run.outside) for run in found.runs),
+        "launches": len(found.runs),
+        "facts": [
+            ("Measured", f"{found.started_at:%Y-%m-%d}"),
+            ("Processor", found.provenance.cpu),
+            ("Commit", (found.provenance.commit or "unknown")[:12]),
+            *found.provenance.versions.items(),
+        ],
+    }
+    yield Page(PATH, "peers.md.j2", "Against Horovod and PyTorch", context)
+
+
+def _spread(name: str, interval: Interval) -> dict[str, float | None]:
+    return {name: interval.median, f"{name}_low": interval.low, f"{name}_high": interval.high}
+
+
+def _reached(ratio: Interval, level: float) -> str:
+    """Return whether the median is at most `level`; "uncertain" if the interval includes it."""
+    met = "yes" if ratio.median <= level else "no"
+    if ratio.low is None or ratio.high is None:
+        return met
+    return f"{met}, uncertain" if ratio.low <= level <= ratio.high else met
+
+
+def _fastest(study: Study, found: Results) -> list[dict[str, Any]]:
+    """Return the ratios of the fastest of our ways in each place."""
+    rows = []
+    for place, steps in _places(found).items():
+        ours = [step for step in steps if step.way not in PEERS]
+        best = min(ours, key=lambda step: step.step_s.median, default=None)
+        for one in found.ratios:
+            if best is not None and (one.model, one.nodes, one.way) == (*place, best.way):
+                rows.append(
+                    {
+                        "model": study.model_title(one.model),
+                        "nodes": one.nodes,
+                        "way": study.named_strategy(one.way),
+                        "peer": NAMES[one.peer],
+                        **_spread("ratio", one.ratio),
+                        "rounds": one.ratio.rounds,
+                        "reached": _reached(one.ratio, found.levels["step"]),
+                        "kind": kind_label(one.kind),
+                    }
+                )
+    return rows
+
+
+def _steps(study: Study, found: Results) -> list[dict[str, Any]]:
+    """Return every way in every place, the fastest first."""
+    against = {(one.model, one.nodes, one.way, one.peer): one.ratio for one in found.ratios}
+    nothing = Interval(median=float("nan"), low=None, high=None, rounds=0)
+    rows = []
+    for place, steps in _places(found).items():
+        for step in sorted(steps, key=lambda step: step.step_s.median):
+            row = {
+                "model": study.model_title(step.model),
+                "nodes": step.nodes,
+                "way": NAMES.get(step.way) or study.named_strategy(step.way),
+                **_spread("step", step.step_s),
+                "kind": kind_label(step.kind),
+            }
+            for peer in PEERS:
+                row |= _spread(peer, against.get((*place, step.way, peer), nothing))
+            rows.append(row)
+    return rows
+
+
+def _places(found: Results) -> Mapping[tuple[str, int], Sequence[Any]]:
+    places: dict[tuple[str, int], list[Any]] = {}
+    for step in found.step_times:
+        places.setdefault((step.model, step.nodes), []).append(step)
+    return places
+
+
+def _all_reduces(study: Study, found: Results) -> list[dict[str, Any]]:
+    return [
+        {
+            "way": NAMES.get(one.way) or study.named_strategy(one.way),
+            "nodes": one.nodes,
+            "payload": one.payload_bytes,
+            "wire_s": one.wire_s,
+            **_spread("ratio", one.ratio),
+            "reached": _reached(one.ratio, found.levels["all_reduce"]),
+            "kind": kind_label(one.kind),
+        }
+        for one in sorted(found.all_reduces, key=lambda one: (one.payload_bytes, one.nodes))
+    ]
+
+
+def _exchanges(file: Path) -> dict[str, Any]:
+    found = read_json(Exchanges, file)
+    rows = [
+        {
+            "way": COLLECTIVES[one.collective],
+            "nodes": one.nodes,
+            "payload": one.payload_bytes,
+            "wire_s": one.wire_s,
+            **_spread("ratio", one.ratio),
+            "sent": one.sent,
+            "reached": _reached(one.ratio, found.level),
+            "kind": kind_label(found.kind),
+        }
+        for one in found.found
+    ]
+    return {
+        "file": file.as_posix(),
+        "url": f"tables/{file.name}",
+        "table": table(rows, _EXCHANGES),
+        "cluster": found.cluster.label,
+        "rounds": found.found[0].ratio.rounds,
+        "measured": f"{found.started_at:%Y-%m-%d}",
+        "cpu": found.provenance.cpu,
+        "commit": (found.provenance.commit or "unknown")[:12],
+    }
+
+
+def _fits(study: Study, found: Results) -> list[dict[str, Any]]:
+    return [
+        {
+            "model": study.model_title(one.model),
+            "way": _FIT_NAMES.get(name, name),
+            **_spread("ratio", ratio),
+            "kind": one.kind,
+        }
+        for one in found.fits
+        for name, ratio in one.ratios.items()
+    ]

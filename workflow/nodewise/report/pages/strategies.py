@@ -1,0 +1,251 @@
+"""Strategies: one page for each, and the page that sets them side by side."""
+
+import json
+import posixpath
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from nodewise.core.cell import Cell, node_in_words
+from nodewise.predict import comparisons
+from nodewise.predict.queries import with_labels
+from nodewise.report.diagrams import draw
+from nodewise.report.html import Column, Table, table, text
+from nodewise.report.pages.sent_bytes import Trained
+from nodewise.report.pages.ways import WAYS
+from nodewise.report.study import Page, Shown, Study, slug
+from nodewise.results.tables import PARTS
+from nodewise.strategies import STRATEGIES
+
+COUNTED = "counted"
+_NOTED = {
+    "bubble_share": "Idle or communicating share of a step (includes the bubble)",
+    "staleness": "Staleness: updates between reading the weights and applying their gradient",
+    "lead": "Lead: steps that a worker is ahead of the slowest",
+    "held_s": "Held: how long a worker that was ahead had to wait",
+    "mean_step_s": "Step time, averaged over the ranks (MPI reduce)",
+    "bytes_counted": "Size of the compressed gradients",
+}
+
+# what tells a point of a curve from the others of a study
+_AT = [
+    *("experiment", "model", "strategy", "cluster", "batch_per_worker", "nodes"),
+    "whole_epochs",
+]
+_POINT = [
+    Column("experiment", "Experiment", wide=True),
+    Column("model", "Model"),
+    Column("strategy", "Name in this study"),
+    Column("chosen", "Options"),
+    Column("cluster", "Node"),
+    Column("batch_per_worker", "Batch per worker"),
+    Column("nodes", "Nodes"),
+    Column("label", "Kind"),
+]
+_SPLIT = [
+    *_POINT,
+    Column("step_time_s", "Step time", "s", kind_from="label"),
+    *(Column(f"{part}_s", part.capitalize(), "s", kind_from="label") for part in PARTS),
+    Column("flags", "Caution", wide=True),
+]
+_BYTES = [
+    *_POINT,
+    Column("payload_bytes", "Payload", "B", COUNTED),
+    Column("bytes_sent_per_step", "Sent per step", "B", kind_from="label"),
+    Column("formula_bytes", "By the formula", "B", COUNTED),
+    Column("ratio", "Sent ÷ formula", "×", kind_from="label"),
+]
+
+
+def pages(study: Study) -> Iterator[Page]:
+    """Yield a page per strategy, and the page that compares them."""
+    listed = []
+    of_strategy = _cells(study)
+    for name, entry in STRATEGIES.items():
+        cells = of_strategy[of_strategy["way"] == name]
+        called = cells.groupby("strategy").size()
+        links = [{"called": str(one), "cells": int(count)} for one, count in called.items()]
+        path, facts = page_of(name), {"way": WAYS[name], "links": links}
+        listed.append(facts | {"name": name, "page": path, "title": entry.title})
+        context = facts | _strategy(study, name, cells)
+        figures = bool(context["figures"])
+        template = f"strategies/{name}.md.j2"
+        yield Page(path, template, entry.title, context, figures, contents=False)
+    yield Page(
+        *("strategies/index.html", "strategies/index.md.j2", "Strategies", {"listed": listed}),
+        contents=False,
+    )
+
+
+def page_of(strategy: str) -> str:
+    """Return the path of a strategy's page."""
+    return f"strategies/{slug(strategy)}.html"
+
+
+def in_words(study: Study, rows: pd.DataFrame, page: str) -> pd.DataFrame:
+    """Return `rows` as the tables of `page` (a path) show them: names for people, not keys.
+
+    Models and nodes are told in words. A strategy has its title, the study's own name below, and in
+    the first row of it a link to its page; an experiment has its title in its first row.
+    """
+    rows = rows.assign(model=rows["model"].map(study.model_title))
+    if "cluster" in rows:
+        rows = rows.assign(cluster=rows["cluster"].map(node_in_words))
+    called = _called(study, rows, posixpath.dirname(page) or ".")
+    return rows.assign(strategy=called, experiment=_entitled(study, rows["experiment"]))
+
+
+def _entitled(study: Study, experiments: Iterable[str]) -> list[str]:
+    """Return the name of each experiment, where it comes first with its title, if it has one."""
+    titles = dict(study.experiment_titles)
+    named = Markup('{}<span class="nw-range">{}</span>')
+    return [
+        named.format(text(titles.pop(one)), text(one)) if one in titles else one
+        for one in experiments
+    ]
+
+
+def _called(study: Study, rows: pd.DataFrame, folder: str) -> list[str]:
+    """Return what the strategy of each row is called; `folder` is the page's."""
+    ways = _ways(study)
+    said: dict[str, Markup] = {}
+    called: list[str] = []
+    for at in zip(rows["experiment"], rows["strategy"], strict=True):
+        way = ways.get(at, at[1])
+        if way in STRATEGIES:
+            title, key = text(STRATEGIES[way].short_title), text(at[1])
+            named = Markup('{}<span class="nw-range">{}</span>').format(title, key)
+            link = Markup('<a href="{}">{}</a><span class="nw-range">{}</span>')
+            address = posixpath.relpath(page_of(way), folder)
+            called.append(said.get(at[1]) or link.format(address, title, key))
+            said[at[1]] = named
+        else:
+            called.append(at[1])
+    return called
+
+
+def _cells(study: Study) -> pd.DataFrame:
+    """Return the cells, each with the `way` it trains in: `strategy` may be the study's name."""
+    ways = _ways(study)
+    at = zip(study.cells["experiment"], study.cells["strategy"], strict=True)
+    return study.cells.assign(way=[ways[one] for one in at])
+
+
+def _ways(study: Study) -> dict[tuple[str, str], str]:
+    """Return the strategy behind what each experiment calls one."""
+    at = ["experiment", "strategy"]
+    firsts = study.cells.drop_duplicates(at)[[*at, "cell_id"]].to_numpy()
+    return {(one, name): study.records[cell].cell.strategy for one, name, cell in firsts}
+
+
+def _strategy(study: Study, name: str, cells: pd.DataFrame) -> dict[str, Any]:
+    curves = _curves(study, cells)
+    split = comparisons.split(curves)
+    several = _with_formula(study, name, cells, curves[curves["nodes"] > 1])
+    return {
+        "name": name,
+        "cells": len(cells),
+        "drawings": [draw(picture) for picture in WAYS[name].pictures],
+        "nodes": STRATEGIES[name].nodes,
+        "options": [
+            (option, str(field.default).lower())  # as a configuration has it
+            for option, field in STRATEGIES[name].options.model_fields.items()
+        ],
+        "figures": _figures(study, cells),
+        "split": table(_titled(study, split), _SPLIT) if len(split) else None,
+        "bytes": table(_titled(study, several), _bytes_columns(several)) if len(several) else None,
+        "bytes_known": bool(several["formula_bytes"].notna().any()),
+        "observations": list(_observations(study, cells)),
+    }
+
+
+def _curves(study: Study, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of the curves that these cells are on."""
+    at = ["experiment", "strategy"]
+    return with_labels(study.tables["curves"]).merge(cells[at].drop_duplicates(), "inner", at)
+
+
+def _titled(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(
+        model=rows["model"].map(study.model_title),
+        cluster=rows["cluster"].map(node_in_words),
+        chosen=rows["options"].map(_chosen),
+        experiment=_entitled(study, rows["experiment"]),
+    )
+
+
+def _bytes_columns(rows: pd.DataFrame) -> list[Column]:
+    """Return the columns of `rows`: those of the formula only where it can be told of any."""
+    return _BYTES if rows["formula_bytes"].notna().any() else _BYTES[:-2]
+
+
+def _chosen(options: str) -> str:
+    """Return the options of a cell in words, those that are not set left out."""
+    told = json.loads(options or "{}").items()
+    set_ones = ((name, value) for name, value in told if value not in (None, False))
+    return ", ".join(f"{name} {str(value).lower()}" for name, value in set_ones)
+
+
+def _with_formula(
+    study: Study, name: str, cells: pd.DataFrame, curves: pd.DataFrame
+) -> pd.DataFrame:
+    """Return the points with what the formula says that a node sends, NaN where it cannot."""
+    done = cells[cells["status"] == "ok"].drop_duplicates(_AT)
+    values = done[["cell_id", "payload_bytes", "steps_per_epoch"]].to_numpy()
+    sent = [
+        WAYS[name].sent(_trained(study, study.records[cell_id].cell, int(payload), int(steps)))
+        for cell_id, payload, steps in values
+    ]
+    formula = done[_AT].assign(formula_bytes=pd.Series(sent, index=done.index, dtype="float64"))
+    rows = curves.merge(formula, "left", _AT)
+    something = rows["formula_bytes"].where(rows["formula_bytes"] > 0)
+    return rows.assign(ratio=rows["bytes_sent_per_step"] / something)
+
+
+def _trained(study: Study, cell: Cell, payload_bytes: int, steps_per_epoch: int) -> Trained:
+    described = study.architectures.get(cell.model)
+    return Trained(cell, payload_bytes, steps_per_epoch, described.layers if described else ())
+
+
+def _figures(study: Study, cells: pd.DataFrame) -> list[Shown]:
+    """Return the split of every line of these cells; lines are called as the study calls them."""
+    ours = set(cells[["experiment", "strategy"]].itertuples(index=False, name=None))
+    shown = study.pick("split")
+    return [one for one in shown if (one.of.get("experiment"), one.of.get("line")) in ours]
+
+
+def _observations(study: Study, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield a table for each thing that the strategy noted; its unit follows from its name."""
+    noted = study.tables["observations"].merge(cells, "inner", "cell_id")
+    for name, rows in noted.groupby("observation"):
+        shown = _observed(_titled(study, rows), _unit(str(name)))
+        yield {"title": _in_words(str(name)), "table": shown}
+
+
+def _observed(rows: pd.DataFrame, unit: str) -> Table:
+    columns = [
+        *_POINT,
+        Column("repeat", "Launch"),
+        Column("values", "Values"),
+        Column("mean", "Mean", unit, kind_from="label"),
+        Column("median", "Median", unit, kind_from="label"),
+        Column("p90", "90th percentile", unit, kind_from="label"),
+        Column("largest", "Largest", unit, kind_from="label"),
+    ]
+    return table(rows, columns)
+
+
+def _in_words(observation: str) -> str:
+    """Return what was noted under a name: `_NOTED`, or the name without the `_s` of seconds."""
+    return _NOTED.get(observation) or observation.removesuffix("_s").replace("_", " ").capitalize()
+
+
+def _unit(observation: str) -> str:
+    """Return the unit of what is noted under a name: seconds, bytes, a share, else a count."""
+    if observation.endswith("_s"):
+        return "s"
+    if observation.endswith("_share"):
+        return "share"
+    return "B" if observation.startswith("bytes_") else "mean"

@@ -1,0 +1,122 @@
+"""The survey: it prints no measurements; what it says stands beside ours of the same trade-offs."""
+
+import json
+from typing import Any
+
+import pandas as pd
+
+from nodewise.predict import comparisons
+from nodewise.predict.queries import with_labels
+from nodewise.report.html import CAUTION, POINT, Column, Table, table
+from nodewise.report.pages.findings import claims_table, wide_intervals
+from nodewise.report.pages.strategies import in_words
+from nodewise.report.study import Study, setting
+from nodewise.results.tables import CURVE_KEY
+
+NAME = "survey"
+_PAGE = "studies/survey.html"
+TITLE = "Survey of averaging, staleness and compression"
+
+_WAY = [*POINT, Column("setting", "Setting", wide=True)]
+_SPEED = [
+    Column("examples_per_s", "Examples/s", "/s", kind_from="label"),
+    Column(
+        *("speedup", "Against one node", "×"),
+        kind_from="label",
+        low="speedup_low",
+        high="speedup_high",
+    ),
+]
+_SENT = [
+    Column("bytes_sent_per_step", "Sent by a worker in a step", "B", kind_from="label"),
+    Column("less", "Ring's bytes ÷ sent", "×", kind_from="label"),
+]
+_EXCHANGED = [*_WAY, *_SPEED, *_SENT, *CAUTION]
+_STALENESS = [
+    *_WAY,
+    Column("mean", "Mean staleness", "mean", kind_from="label"),
+    Column("largest", "Largest", "", kind_from="label"),
+    *_SPEED,
+    *CAUTION,
+]
+_LEARNT = [
+    *POINT,
+    Column("train_accuracy", "Training accuracy", "accuracy", kind_from="accuracy_label"),
+    Column("test_accuracy", "Test accuracy", "accuracy", kind_from="accuracy_label"),
+    Column("accuracy_label", "Kind of accuracy"),
+    *_SPEED,
+    *CAUTION,
+]
+_RING = "custom_loop"  # sums every gradient in every step, the fewest bytes that this takes
+
+
+def context(study: Study) -> dict[str, Any] | None:
+    """Return what the page of the survey shows; None if nothing of it was measured."""
+    rows = _points(study)
+    if rows.empty:
+        return None
+    return {
+        "claims": claims_table(study, TITLE),
+        "averaging": _told(study, rows, rows["exchange"] == "averaging", _EXCHANGED),
+        "staleness": _told(study, rows, rows["mean"].notna(), _STALENESS),
+        "compression": _told(study, rows, rows["exchange"] == "all-gather", _EXCHANGED),
+        "accuracy": _accuracy(study),
+        "wide": wide_intervals(study, _beside_one_node(study, rows), up="../"),
+    }
+
+
+def _accuracy(study: Study) -> Table | None:
+    """Return what each way learnt in whole epochs, as a table; None if none trained any."""
+    curves = study.tables["curves"]
+    rows = curves[(curves["study"] == NAME) & curves["whole_epochs"]]
+    if rows.empty:
+        return None
+    rows = _between_launches(study, rows)
+    rows = with_labels(rows).sort_values(["model", "nodes", "strategy"], kind="stable")
+    return table(in_words(study, rows, _PAGE), _LEARNT)
+
+
+def _points(study: Study) -> pd.DataFrame:
+    """Return the study's points on several nodes, with the staleness of a cell of theirs.
+
+    `less` is how many times as many bytes a ring sends in a step, on the same nodes.
+    """
+    curves = study.tables["curves"]
+    rows = curves[(curves["study"] == NAME) & (curves["nodes"] > 1)]
+    rows = with_labels(_between_launches(study, rows))
+    at = ["model", "dataset", "cluster", "label", "batch_per_worker", "nodes"]
+    ring = rows.loc[rows["strategy"] == _RING, [*at, "bytes_sent_per_step"]].drop_duplicates(at)
+    rows = rows.merge(ring, "left", at, suffixes=("", "_ring"))
+    noted = study.tables["observations"]
+    stale = noted.loc[noted["observation"] == "staleness", ["cell_id", "mean", "largest"]]
+    sent = rows["bytes_sent_per_step"].where(rows["bytes_sent_per_step"] > 0)
+    return rows.assign(less=rows["bytes_sent_per_step_ring"] / sent).merge(stale, "left", "cell_id")
+
+
+def _between_launches(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return curves with what their launches, and those of their one node, leave possible."""
+    several = _beside_one_node(study, rows)
+    return rows.merge(several[[*CURVE_KEY, "speedup_low", "speedup_high"]], "left", CURVE_KEY)
+
+
+def _beside_one_node(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return those of the points that one node stands beside, with the interval against it."""
+    several = comparisons.on_several_nodes(study.tables["curves"]).drop_duplicates(CURVE_KEY)
+    return several.merge(rows[CURVE_KEY].drop_duplicates(), "inner", CURVE_KEY)
+
+
+def _told(
+    study: Study,
+    rows: pd.DataFrame,
+    which: "pd.Series[bool]",
+    columns: list[Column],
+) -> Table | None:
+    """Return the points of one trade-off as a table, with the setting that it is about."""
+    told = rows[which].sort_values(["cluster", "nodes", "strategy"], kind="stable")
+    if told.empty:
+        return None
+    said = [
+        setting(exchange, json.loads(options or "{}")) or "plain"
+        for exchange, options in told[["exchange", "options"]].to_numpy()
+    ]
+    return table(in_words(study, told.assign(setting=said), _PAGE), columns)

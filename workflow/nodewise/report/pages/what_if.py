@@ -1,0 +1,76 @@
+"""What if: the formulas in the reader's browser, beginning with what was fitted to a curve."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from nodewise.predict.laws.baselines import BASELINES, LAWS
+from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
+from nodewise.predict.queries import coefficients_of, full_fit, with_trials
+from nodewise.report.curve_names import Curves
+from nodewise.report.html import Column, table
+from nodewise.report.study import Page, Study
+
+_STILL = 4  # curves of the table below the calculator
+_SHOWN_NODES = (1, 2, 4, 8, 16, 32, 64)
+_COLUMNS = [
+    Column("curve", "Curve", wide=True),
+    Column("batch_per_worker", "Batch per worker"),
+    Column("nodes", "Nodes"),
+    Column("fitted_s", "Step time", "s", kind_from="told", low="low_s", high="high_s"),
+    Column("told", "Kind"),
+]
+
+
+def pages(study: Study) -> Iterator[Page]:
+    """Yield the page; without a fit it begins with made-up values, and says so."""
+    labels = Curves(study).labels
+    offered = presets(study.overhead["fits"], study.overhead["predictions"], labels)
+    rows = full_fit(with_trials(study.overhead))
+    rows = rows[rows["curve"].isin([one["curve"] for one in offered[:_STILL]])]
+    rows = rows[rows["nodes"].isin(_SHOWN_NODES)].dropna(subset="fitted_s")
+    told = rows["beyond"].map({True: "predicted", False: "fitted"})
+    context = {
+        "presets": offered,
+        "laws": [(name, law.title) for name, law in LAWS.items() if name not in BASELINES],
+        "still": table(rows.assign(told=told, curve=rows["curve"].map(labels)), _COLUMNS),
+    }
+    yield Page("what-if.html", "what_if.md.j2", "What if?", context)
+
+
+def presets(
+    fits: pd.DataFrame, predictions: pd.DataFrame, labels: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return one preset per curve, of most nodes and batches first, ready to be JSON.
+
+    `curve` is its key, which addresses keep, `title` what readers call it. `deviations` has, by
+    batch, how far computing it is off the straight line.
+    """
+    known = fits[~fits["law"].isin([*BASELINES, BANDWIDTH])]
+    found = []
+    for curve, rows in predictions[predictions["observed_s"].notna()].groupby("curve"):
+        mine = coefficients_of(known, str(curve))
+        if mine.empty:
+            continue
+        lines = mine[mine["batch_per_worker"].notna()]
+        values = mine[mine["batch_per_worker"].isna()]
+        first = mine.iloc[0]
+        found.append(
+            {
+                "curve": curve,
+                "title": labels[str(curve)],
+                "law": first["law"],
+                "settings": json.loads(first["settings"]),
+                "values": dict(zip(values["parameter"], values["value"], strict=True)),
+                "deviations": {
+                    str(batch): value
+                    for batch, value in zip(lines["batch_per_worker"], lines["value"], strict=True)
+                },
+                "payload": float(rows["payload_bytes"].median()),
+                "batches": sorted(int(batch) for batch in rows["batch_per_worker"].unique()),
+                "nodes": sorted(int(n) for n in rows["nodes"].unique()),
+            }
+        )
+    return sorted(found, key=lambda one: -len(one["nodes"]) * len(one["batches"]))

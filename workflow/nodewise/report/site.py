@@ -1,0 +1,27 @@
+"""Pages -> the site, by MkDocs."""
+
+import logging
+from pathlib import Path
+
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+from mkdocs.exceptions import MkDocsException
+
+from nodewise.core.errors import UserError
+from nodewise.report.output import replaced
+
+
+def build_site(pages: Path, out: Path) -> None:
+    """Build the site of the Markdown pages in `pages`, as mkdocs.yml says, in strict mode.
+
+    Raises:
+        UserError: MkDocs has a complaint, which has been logged.
+        OSError: the site cannot be written.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    with replaced(out) as folder:
+        folders = {"docs_dir": str(pages.resolve()), "site_dir": str(folder.resolve())}
+        try:
+            build(load_config("mkdocs.yml", **folders))
+        except MkDocsException as error:
+            raise UserError(f"{pages}: {error}") from error

@@ -1,0 +1,1 @@
+"""What was measured or published: records, calibrations, and the tables made of them."""

@@ -1,0 +1,142 @@
+"""Changes between two runs: what moved beyond the noise of launches, and what is in one only.
+
+Launches of the same point scatter. Their scatter, pooled over all points of both runs, gives each
+ratio of step times its interval (Student's t on the means of logarithms). The level is high, since
+many points are compared at once: of a hundred that did not change, one is called changed.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+from scipy.special import stdtrit
+
+from nodewise.core.errors import UserError
+from nodewise.core.intervals import squares
+from nodewise.core.units import write_number
+from nodewise.results.tables import CELLS, CURVE_KEY, build_tables, read_csv, read_parquet, typed
+
+LEVEL = 0.99
+CHANGES = {
+    **{name: CELLS[name] for name in CURVE_KEY},
+    "old_launches": "int64",
+    "new_launches": "int64",
+    "old_s": "float64",
+    "new_s": "float64",
+    "old_reference_s": "float64",
+    "new_reference_s": "float64",
+    "ratio": "float64",
+    "low": "float64",
+    "high": "float64",
+    "verdict": "str",
+    "cell_id": "str",
+}
+FASTER, SLOWER, NO_CHANGE = "faster", "slower", "no change beyond noise"
+UNKNOWN = "noise unknown"
+ONLY_OLD, ONLY_NEW = "only in the old", "only in the new"
+
+
+def read_cells(folder: Path) -> pd.DataFrame:
+    """Return the table `cells` of a folder of tables, or of the records below a folder.
+
+    Raises:
+        UserError: there is neither, or a file is misfit.
+    """
+    path = folder / "cells.parquet"
+    if path.is_file():
+        return read_parquet(path, CELLS)
+    records = sorted(folder.rglob("repeat~*.json"))
+    if not records:
+        raise UserError(f"{folder}: holds neither tables (cells.parquet) nor records")
+    return build_tables(records, None)["cells"]
+
+
+def compare(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+    """Return the changes of the step time, one row per point that is in either table `cells`.
+
+    `old_s` and `new_s` are geometric means over the launches, in seconds; `ratio` is new over old,
+    with its interval `low` to `high`. Where no point was launched twice the noise is unknown.
+    `old_reference_s` and `new_reference_s` are medians of the reference step, the same work in both
+    runs: they tell how far the machine itself changed.
+    """
+    sides = {"old": _points(old), "new": _points(new)}
+    noise, freedom = _noise(list(sides.values()))
+    rows = sides["old"].merge(sides["new"], "outer", CURVE_KEY, suffixes=("_old", "_new"))
+    change = rows["mean_new"] - rows["mean_old"]
+    spread = noise * np.sqrt(1 / rows["launches_old"] + 1 / rows["launches_new"])
+    wide = float(stdtrit(freedom, (1 + LEVEL) / 2)) * spread if freedom else spread * np.nan
+    rows = rows.assign(
+        old_launches=rows["launches_old"].fillna(0),
+        new_launches=rows["launches_new"].fillna(0),
+        old_s=np.exp(rows["mean_old"]),
+        new_s=np.exp(rows["mean_new"]),
+        old_reference_s=rows["reference_old"],
+        new_reference_s=rows["reference_new"],
+        ratio=np.exp(change),
+        low=np.exp(change - wide),
+        high=np.exp(change + wide),
+        cell_id=rows["cell_id_new"].fillna(rows["cell_id_old"]),
+    )
+    rows["verdict"] = [_verdict(*row) for row in rows[["old_s", "new_s", "low", "high"]].to_numpy()]
+    return typed(rows, CHANGES)
+
+
+def changes_table(changes: pd.DataFrame) -> Table:
+    """Return the changes for a terminal."""
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for title in ("Experiment", "Model", "Strategy", "Node"):
+        shown.add_column(title, no_wrap=True)
+    for title in ("Batch", "Nodes", "Old", "New", "New ÷ old", "Low", "High"):
+        shown.add_column(title, justify="right", no_wrap=True)
+    shown.add_column("Verdict", no_wrap=True)
+    for row in changes.to_dict("records"):
+        shown.add_row(
+            *(escape(row[name]) for name in ("experiment", "model", "strategy", "cluster")),
+            *(str(row[name]) for name in ("batch_per_worker", "nodes")),
+            *(write_number(row[name], "s") for name in ("old_s", "new_s")),
+            *(write_number(row[name], "×") for name in ("ratio", "low", "high")),
+            row["verdict"],
+        )
+    return shown
+
+
+def read_changes(path: Path) -> pd.DataFrame:
+    """Read what `nodewise compare` wrote; an empty table if there is no such file.
+
+    Raises:
+        UserError: the file is not such a table.
+    """
+    return read_csv(path, CHANGES) if path.is_file() else typed((), CHANGES)
+
+
+def _points(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per point: the launches that ended well, and the logarithm of their time."""
+    done = cells[(cells["status"] == "ok") & (cells["step_time_s"] > 0)]
+    done = done.assign(log_s=np.log(done["step_time_s"]))
+    return done.groupby(CURVE_KEY, as_index=False).agg(
+        mean=("log_s", "mean"),
+        squares=("log_s", squares),
+        launches=("log_s", "size"),
+        reference=("reference_s", "median"),
+        cell_id=("cell_id", "first"),
+    )
+
+
+def _noise(sides: list[pd.DataFrame]) -> tuple[float, int]:
+    """Return the standard deviation of one launch, pooled, and its degrees of freedom."""
+    freedom = sum(int((side["launches"] - 1).sum()) for side in sides)
+    squares = sum(float(side["squares"].sum()) for side in sides)
+    return (float(np.sqrt(squares / freedom)), freedom) if freedom else (float("nan"), 0)
+
+
+def _verdict(old_s: float, new_s: float, low: float, high: float) -> str:
+    if np.isnan(new_s):
+        return ONLY_OLD
+    if np.isnan(old_s):
+        return ONLY_NEW
+    if np.isnan(low):
+        return UNKNOWN
+    return FASTER if high < 1 else SLOWER if low > 1 else NO_CHANGE

@@ -1,0 +1,1 @@
+"""Curves from other sources than records: published studies, users' tables, other tools."""

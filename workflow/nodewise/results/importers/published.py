@@ -1,0 +1,270 @@
+"""The numbers of the studies being reproduced: read from data/published, and checked."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+import pandas as pd
+from pydantic import Field, StringConstraints, ValidationError, model_validator
+
+from nodewise.core.cell import Frozen, Name
+from nodewise.core.errors import UserError
+from nodewise.core.schema import first_misfit
+from nodewise.results.record import Seconds, Share
+from nodewise.results.tables import PUBLISHED, PUBLISHED_RUNS, SINGLE, typed
+
+FOLDER = Path(__file__).parents[4] / "data" / "published"
+BYTES_PER_WEIGHT = 4  # float32
+TRAINING_EXAMPLES = 60_000  # of MNIST as of Fashion-MNIST
+
+Whole = Annotated[int, Field(ge=1)]
+Duration = Annotated[Seconds, Field(gt=0)]
+Text = Annotated[str, StringConstraints(min_length=1)]
+Row = TypeVar("Row", bound=Frozen)
+
+
+class NtuaModel(Frozen):
+    """A row of Table I: one model with its data set."""
+
+    model: Name
+    dataset: Name
+    epochs: Whole
+    initial_batch_sizes: str = Field(pattern=r"^[1-9]\d*(;[1-9]\d*)*$")
+    trainable_weights: Whole
+    total_weights: Whole
+    training_examples: Whole
+    input_shape: Text
+
+    @property
+    def batches(self) -> list[str]:
+        """The batches per worker that the model was trained with."""
+        return self.initial_batch_sizes.split(";")
+
+    @model_validator(mode="after")
+    def _trainable_are_some_of_all(self) -> Self:
+        if self.trainable_weights > self.total_weights:
+            raise ValueError("trainable_weights must not exceed total_weights")
+        return self
+
+
+class NtuaRun(Frozen):
+    """A row of Table II: one training, with the labels printed beside it."""
+
+    model: Name
+    dataset: Name
+    batch_per_worker: Whole
+    nodes: Whole
+    training_time_s: Duration
+    training_accuracy: Share
+    printed_dataset: Text
+    printed_batch: Whole
+
+
+class NtuaClaim(Frozen):
+    """What Figure 28 foresees on so many nodes, `time_saved` as a share of the time on one."""
+
+    claim: Literal["compromise", "saturation"]
+    nodes: Whole
+    time_saved: Share | None = None
+
+
+class MirroredRun(Frozen):
+    """A training on one or two GPUs of one machine."""
+
+    strategy: Name
+    devices: Whole
+    batch_per_worker: Whole
+    epochs: Whole
+    steps_per_epoch: Whole
+    step_time_ms: Duration
+    total_time_s: Duration
+    final_training_accuracy: Share
+
+
+class StrategyRun(Frozen):
+    """A training of the same network in one of four ways."""
+
+    strategy: Name
+    printed_name: Text
+    batch_per_worker: Whole | None = None
+    training_time_s: Duration
+    epochs: Whole
+    training_accuracy: Share | None = None
+    test_accuracy: Share | None = None
+
+
+class HorovodRun(Frozen):
+    """A training on one, two or four GPUs."""
+
+    strategy: Name
+    gpus: Whole
+    batch_per_worker: Whole
+    epoch_time_s: Duration
+    step_time_ms: Duration
+    accuracy: Share
+    epochs: Whole
+
+
+TABLES: dict[str, type[Frozen]] = {
+    "ntua_table1": NtuaModel,
+    "ntua_table2": NtuaRun,
+    "ntua_figure28": NtuaClaim,
+    "asu_mirrored_mnist": MirroredRun,
+    "fashion_mlp_strategies": StrategyRun,
+    "horovod_mnist_gpus": HorovodRun,
+}
+
+
+def read(name: str, folder: Path = FOLDER) -> pd.DataFrame:
+    """Return one of `TABLES` as printed, one row per line, columns as in its row class.
+
+    Raises:
+        UserError: there is no such table, or a line of it does not fit (first misfit named).
+    """
+    if name not in TABLES:
+        raise UserError(f"{name!r} is not a published table; there are: {', '.join(TABLES)}")
+    return pd.DataFrame([row.model_dump() for row in _read_rows(folder, name, TABLES[name])])
+
+
+def ntua(folder: Path = FOLDER) -> pd.DataFrame:
+    """Return the table `published`: Table II of the NTUA study, joined with its Table I.
+
+    `steps` is whole steps per epoch, floor(examples / (nodes × batch)), times epochs; `step_time_s`
+    is training time over steps; `payload_bytes` is 4 bytes per trainable weight, the gradient.
+
+    Raises:
+        UserError: a line does not fit, a training is there twice, or Table I does not know its
+            model or batch.
+    """
+    models: dict[tuple[str, str], NtuaModel] = {}
+    for model in _read_rows(folder, "ntua_table1", NtuaModel):
+        if models.setdefault((model.model, model.dataset), model) is not model:
+            raise UserError(f"{folder / 'ntua_table1.csv'}: {model.model} is there twice")
+    rows: dict[tuple[str, int, int], dict[str, Any]] = {}
+    for run in _read_rows(folder, "ntua_table2", NtuaRun):
+        label = f"{run.model} at batch {run.batch_per_worker} on {run.nodes} nodes"
+        where = f"{folder / 'ntua_table2.csv'}: {label}"
+        trained = models.get((run.model, run.dataset))
+        if trained is None or str(run.batch_per_worker) not in trained.batches:
+            raise UserError(f"{where}: ntua_table1.csv has no such model, data set and batch")
+        if (run.model, run.batch_per_worker, run.nodes) in rows:
+            raise UserError(f"{where}: is there twice")
+        rows[run.model, run.batch_per_worker, run.nodes] = _published_row(run, trained, where)
+    return typed(rows.values(), PUBLISHED)
+
+
+def runs(folder: Path = FOLDER) -> pd.DataFrame:
+    """Return the table `published_runs`: the trainings of the ASU, strategies and Horovod studies.
+
+    `examples_per_s` is training examples × epochs over training time, which is epoch time × epochs
+    where a study prints the epoch's. `speedup` is against the study's own training on one node or
+    device. Of Horovod's both are by its step times, as its epochs are whole seconds. The strategies
+    study does not print how many took part: `nodes` is what it takes at least.
+
+    Raises:
+        UserError: a line does not fit.
+    """
+    rows = [*_asu(folder), *_strategies(folder), *_horovod(folder)]
+    ones = {row["study"]: row["training_time_s"] for row in rows if row["nodes"] == 1}
+    return typed(
+        (
+            {
+                "examples_per_s": TRAINING_EXAMPLES * row["epochs"] / row["training_time_s"],
+                "speedup": ones[row["study"]] / row["training_time_s"],
+                "kind": "published",
+            }
+            | row
+            for row in rows
+        ),
+        PUBLISHED_RUNS,
+    )
+
+
+def _asu(folder: Path) -> Iterator[dict[str, Any]]:
+    for run in _read_rows(folder, "asu_mirrored_mnist", MirroredRun):
+        yield _MNIST | {
+            "study": "asu",
+            "strategy": run.strategy,
+            "printed_name": f"{run.devices} GPU{'s' if run.devices > 1 else ''}",
+            "nodes": run.devices,
+            "batch_per_worker": run.batch_per_worker,
+            "step_time_s": run.step_time_ms / 1000,
+            "epochs": run.epochs,
+            "training_time_s": run.total_time_s,
+            "training_accuracy": run.final_training_accuracy,
+        }
+
+
+def _strategies(folder: Path) -> Iterator[dict[str, Any]]:
+    for run in _read_rows(folder, "fashion_mlp_strategies", StrategyRun):
+        yield run.model_dump() | {
+            "study": "strategies",
+            "model": "fashion_mlp",
+            "dataset": "fashion_mnist",
+            "nodes": 1 if run.strategy == SINGLE else 2,
+        }
+
+
+def _horovod(folder: Path) -> Iterator[dict[str, Any]]:
+    trained = _read_rows(folder, "horovod_mnist_gpus", HorovodRun)
+    step_ms = {run.gpus: run.step_time_ms for run in trained}
+    for run in trained:
+        yield _MNIST | {
+            "study": "horovod",
+            "strategy": run.strategy,
+            "printed_name": f"{run.gpus} GPU{'s' if run.gpus > 1 else ''}",
+            "nodes": run.gpus,
+            "batch_per_worker": run.batch_per_worker,
+            "step_time_s": run.step_time_ms / 1000,
+            "epochs": run.epochs,
+            "training_time_s": run.epoch_time_s * run.epochs,
+            "examples_per_s": 1000 * run.gpus * run.batch_per_worker / run.step_time_ms,
+            "speedup": run.gpus * step_ms[1] / run.step_time_ms,
+            "training_accuracy": run.accuracy,
+        }
+
+
+_MNIST = {"model": "mnist_cnn", "dataset": "mnist"}
+
+
+def _published_row(run: NtuaRun, trained: NtuaModel, where: str) -> dict[str, Any]:
+    global_batch = run.nodes * run.batch_per_worker
+    steps = trained.training_examples // global_batch * trained.epochs
+    if steps == 0:
+        raise UserError(f"{where}: {trained.training_examples} examples are not one whole step")
+    return run.model_dump() | {
+        "study": "ntua",
+        "epochs": trained.epochs,
+        "steps": steps,
+        "step_time_s": run.training_time_s / steps,
+        "payload_bytes": BYTES_PER_WEIGHT * trained.trainable_weights,
+        "kind": "published",
+    }
+
+
+def _read_rows(folder: Path, name: str, row_type: type[Row]) -> list[Row]:
+    """Return the checked rows of a table; an empty value counts as missing."""
+    path = folder / f"{name}.csv"
+    rows = []
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            lines = csv.DictReader(file, restkey="a surplus column", restval="")
+            for values in lines:
+                # str: surplus values are a list
+                given = {column: str(value) for column, value in values.items() if value}
+                rows.append(_check(row_type, given, f"{path}:{lines.line_num}"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: is not UTF-8 text") from error
+    if not rows:
+        raise UserError(f"{path}: has no rows")
+    return rows
+
+
+def _check(row_type: type[Row], values: dict[str, Any], where: str) -> Row:
+    try:
+        return row_type.model_validate_strings(values)
+    except ValidationError as error:
+        raise UserError(f"{where}: {first_misfit(error)}") from error

@@ -1,0 +1,133 @@
+"""What a model is: its layers, their parameters and operations; what `describe-model` writes.
+
+One JSON file per model, checked against the one schema below, so that pages and charts know every
+layer without building the model. All numbers are counted from the layers' shapes: none is timed.
+"""
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from nodewise.core.cell import Frozen, Name
+from nodewise.core.errors import UserError
+from nodewise.core.schema import read_json
+from nodewise.results.record import Count
+
+
+FLOAT32_BYTES = 4
+
+
+class Layer(Frozen):
+    """One layer, or one use of it, in an order in which they can be computed.
+
+    Attributes:
+        name: unique in the model; a layer of a model inside has that one's name before a slash.
+        kind: its class.
+        detail: its main settings in words, such as `3×3, 64 filters`; may be empty.
+        inputs: the names of the layers whose outputs it computes on; masks are left out.
+        output_shape: of one example.
+        parameters: all of them, of which `trainable` are trained.
+        flops: of the forward pass of one example.
+        training_flops: of forward and backward pass of one example, as far as training needs them.
+    """
+
+    name: str = Field(min_length=1)
+    kind: str = Field(min_length=1)
+    detail: str
+    inputs: list[str]
+    output_shape: list[Count]
+    parameters: Count
+    trainable: Count
+    flops: Count
+    training_flops: Count
+
+    @property
+    def state(self) -> str:
+        """Whether its parameters are `trained` or `frozen`; empty if it has none."""
+        return "trained" if self.trainable else "frozen" if self.parameters else ""
+
+
+class Architecture(Frozen):
+    """A model. Totals are those of its layers; `about` are the paragraphs of its file's text."""
+
+    schema_version: Literal[1] = 1
+    model: Name
+    about: list[str] = Field(min_length=1)
+    input_shape: list[Count] = Field(min_length=1)
+    layers: list[Layer] = Field(min_length=1)
+    trainable: Count
+    total: Count
+    payload_bytes: Count
+    flops_per_example: int = Field(ge=1)
+    training_flops_per_example: int = Field(ge=1)
+
+    @property
+    def flops_per_payload_byte(self) -> float:
+        """Operations of training one example, for each byte that a worker then exchanges.
+
+        A batch of *b* examples has *b* times as many operations for the same bytes.
+        """
+        return self.training_flops_per_example / self.payload_bytes
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Self:
+        sums = {
+            "trainable": sum(layer.trainable for layer in self.layers),
+            "total": sum(layer.parameters for layer in self.layers),
+            "flops_per_example": sum(layer.flops for layer in self.layers),
+            "training_flops_per_example": sum(layer.training_flops for layer in self.layers),
+            "payload_bytes": FLOAT32_BYTES * self.trainable,
+        }
+        for name, expected in sums.items():
+            if getattr(self, name) != expected:
+                raise ValueError(f"{name} is not what the layers add up to, {expected}")
+        if not self.trainable:
+            raise ValueError("no layer is trained")
+        return self
+
+    @model_validator(mode="after")
+    def _is_in_order(self) -> Self:
+        known: set[str] = set()
+        for layer in self.layers:
+            if layer.name in known:
+                raise ValueError(f"two layers are called {layer.name}")
+            if not known.issuperset(layer.inputs):
+                raise ValueError(f"{layer.name} comes before what it computes on")
+            known.add(layer.name)
+        return self
+
+
+def read_architecture(path: Path) -> Architecture:
+    """Read and check what `nodewise describe-model` wrote.
+
+    Raises:
+        UserError: the file is missing, is not JSON, or does not fit the schema.
+    """
+    return read_json(Architecture, path)
+
+
+def read_architectures(
+    folder: Path, models: Iterable[str], trained: Collection[str]
+) -> dict[str, Architecture]:
+    """Read `folder/<model>.json` of each of the `models` that was trained or described.
+
+    Raises:
+        UserError: a file of a model of `trained` is missing; or one is misfit, or describes another
+            model.
+    """
+    found = {}
+    for model in models:
+        if model not in trained and not (folder / f"{model}.json").is_file():
+            continue
+        path = folder / f"{model}.json"
+        found[model] = read_architecture(path)
+        if found[model].model != model:
+            raise UserError(f"{path}: describes {found[model].model}, not {model}")
+    return found
+
+
+def architecture_json(architecture: Architecture) -> str:
+    """Return the text of a description."""
+    return architecture.model_dump_json(indent=1) + "\n"

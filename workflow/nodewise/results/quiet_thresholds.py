@@ -1,0 +1,56 @@
+"""The gates: what a machine at rest looks like, and what to say of a block that saw another.
+
+A block outside the gates says more about the machine than about the cell: it is repeated, and
+flagged if it stays so.
+"""
+
+from collections.abc import Sequence
+
+from nodewise.core.units import write_percent
+from nodewise.results.record import Conditions
+
+MAX_BLOCKS = 3  # then the last one is kept, and flagged
+
+REFERENCE_MOVED = 0.10
+STOLEN = 0.02
+FOREIGN = 0.10
+OVER_SHARE = 0.05
+
+IN_WORDS = (
+    f"the reference step changed by more than {write_percent(REFERENCE_MOVED)} during the block",
+    f"the hypervisor took more than {write_percent(STOLEN)} of the cores' time (steal time)",
+    f"other processes used more than {write_percent(FOREIGN)} of the cores' time",
+    f"a node exceeded its share of a core by more than {write_percent(OVER_SHARE)}",
+)
+
+
+def failed(
+    seen: Conditions, shares: Sequence[float], *, cores: float, host_cores: int
+) -> list[str]:
+    """Return in words each gate that a block failed.
+
+    Args:
+        seen: what the block ran under.
+        shares: the share of a core that each node may use; empty if the nodes are not limited.
+        cores: how many cores this process has, in a container for instance.
+        host_cores: all cores of the machine, for which alone its host says what it took.
+    """
+    said = []
+    moved = seen.reference_after_us / seen.reference_before_us - 1
+    if abs(moved) > REFERENCE_MOVED:
+        than = "more" if moved > 0 else "less"
+        by = write_percent(abs(moved))
+        said.append(f"the reference step took {by} {than} after the block than before")
+    whole = seen.window_s * host_cores
+    if seen.stolen_s > STOLEN * whole:
+        stolen = write_percent(seen.stolen_s / whole)
+        said.append(f"the hypervisor took {stolen} of the cores' time (steal time)")
+    whole = seen.window_s * cores
+    if seen.foreign_cpu_s > FOREIGN * whole:
+        foreign = write_percent(seen.foreign_cpu_s / whole)
+        said.append(f"other processes used {foreign} of the cores' time")
+    for rank, (node, share) in enumerate(zip(seen.nodes, shares, strict=True)):
+        if node.cpu_s > (1 + OVER_SHARE) * share * seen.window_s:
+            used = node.cpu_s / seen.window_s
+            said.append(f"node {rank} used {used:.3f} of a core instead of {share:g}")
+    return said

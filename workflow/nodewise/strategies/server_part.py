@@ -1,0 +1,84 @@
+"""The part of a model's parameters that one server holds, and the optimizer that updates it.
+
+Imports TensorFlow.
+"""
+
+import io
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from nodewise.strategies import api
+
+
+class Part:
+    """Part `number` of `parts`: what `np.array_split` of the flat parameters gives.
+
+    The optimizer sees the model's own variables where they are whole in this part, else a piece of
+    one. Optimizers that treat each parameter for itself, such as SGD and Adam, do not notice.
+
+    Raises:
+        RefusedError: the optimizer would notice, or a constraint would.
+    """
+
+    def __init__(self, job: api.Job, number: int, parts: int) -> None:
+        keras.utils.set_random_seed(job.seed)
+        self._variables = _pieces(job.build().trainable_variables, number, parts)
+        self._optimizer = api.optimizer_of_parts(job) if parts > 1 else job.optimizer()
+        # the same rate, or schedule of rates, times a factor that each update has of its own
+        self._rates, self._factor = job.optimizer(), tf.Variable(1.0)
+        self._optimizer.learning_rate = lambda: self._rates.learning_rate * self._factor
+        self._optimizer.build(self._variables)
+        self._update = tf.function(self._apply, autograph=False)
+        self.weights: NDArray[np.float32] = self._flat().numpy()
+
+    def apply(self, gradient: NDArray[np.float32], factor: float) -> None:
+        """Update `weights`, (parameters of this part,), with the learning rate times `factor`."""
+        # a number of Python would have each of its values traced
+        self.weights = self._update(gradient, tf.constant(factor, tf.float32)).numpy()
+
+    def _apply(self, gradient: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
+        self._factor.assign(factor)
+        self._rates.iterations.assign(self._optimizer.iterations)
+        self._optimizer.apply(api.unflat(gradient, self._variables), self._variables)
+        return self._flat()
+
+    def _flat(self) -> tf.Tensor:
+        return api.flat(self._variables)
+
+    def saved(self) -> bytes:
+        """Return the parameters and the optimizer's variables, as `restore` takes them."""
+        file = io.BytesIO()
+        np.savez(file, *(np.asarray(variable.numpy()) for variable in self._changing()))
+        return file.getvalue()
+
+    def restore(self, saved: bytes | bytearray) -> None:
+        """Set parameters and optimizer to what `saved` returned."""
+        with np.load(io.BytesIO(saved), allow_pickle=False) as arrays:
+            for variable, name in zip(self._changing(), arrays.files, strict=True):
+                variable.assign(arrays[name])
+        self.weights = self._flat().numpy()
+
+    def _changing(self) -> list[keras.Variable]:
+        return [*self._variables, *self._optimizer.variables]
+
+
+def _pieces(variables: list[keras.Variable], number: int, parts: int) -> list[keras.Variable]:
+    """Return what of `variables` is in one part: whole ones as they are, others as flat pieces."""
+    flat = np.concatenate([variable.numpy().ravel() for variable in variables])
+    ends = np.cumsum([len(part) for part in np.array_split(flat, parts)])
+    stop = int(ends[number])
+    start = int(ends[number - 1]) if number else 0
+    pieces, offset = [], 0
+    for variable in variables:
+        size = int(np.prod(variable.shape))
+        low, high = max(start, offset), min(stop, offset + size)
+        if high - low == size:
+            pieces.append(variable)
+        elif low < high:
+            api.refuse_constraints([variable])
+            pieces.append(keras.Variable(flat[low:high]))
+        offset += size
+    return pieces

@@ -1,0 +1,1 @@
+"""Which cells a study consists of, how long they take, which have no result."""

@@ -1,0 +1,61 @@
+"""Find the cells of a study that failed or were refused, and remove their records on request."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from nodewise.core.errors import UserError
+from nodewise.core.units import counted
+from nodewise.results.calibration import Calibration, read_calibration
+from nodewise.results.record import recorded
+from nodewise.strategies import horovod_build
+from nodewise.study.config import Config
+
+CALIBRATION = Path("calibration", "calibration.json")
+HOROVOD = horovod_build.FOLDER / "manifest.json"
+
+Gaps = dict[str, list[Path]]
+"""The files of failed and refused measurements, by reason."""
+
+
+def gaps(study: Config, records: Path) -> Gaps:
+    """Return failed and refused measurements; `records` is the folder of the study's records."""
+    found: Gaps = {}
+    for cell in study.cells():
+        record = recorded(cell, records)
+        if record and record.failure:
+            reason = f"{record.status}: {record.failure.reason}"
+            found.setdefault(reason, []).append(records / f"{cell.id}.json")
+    file = records.parent / CALIBRATION
+    calibration = _calibrated(file)
+    if calibration and calibration.failure:
+        found[f"calibration {calibration.status}: {calibration.failure.reason}"] = [file]
+    if any(cell.strategy == "horovod" for cell in study.cells()) and HOROVOD.is_file():
+        missing = horovod_build.missing()
+        if missing:
+            found[f"Horovod was not built: {missing}"] = [HOROVOD]
+    return found
+
+
+def _calibrated(file: Path) -> Calibration | None:
+    """Return a calibration; None if it is missing or of another version and will be made anew."""
+    try:
+        return read_calibration(file) if file.is_file() else None
+    except UserError:
+        return None
+
+
+def lines(found: Gaps) -> Iterator[str]:
+    """Yield one line per reason."""
+    for reason, files in found.items():
+        where = str(files[0])
+        if len(files) > 1:
+            where = f"{counted(len(files), 'cell')}, such as {where}"
+        yield f"without a result: {where}: {reason}"
+
+
+def forget(found: Gaps) -> Iterator[Path]:
+    """Remove the files in `found`; yield each."""
+    for files in found.values():
+        for file in files:
+            file.unlink(missing_ok=True)
+            yield file
