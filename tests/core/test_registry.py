@@ -1,0 +1,67 @@
+"""A registry has what a folder and other packages register, and says what it does not have."""
+
+import sys
+
+import pytest
+
+from nodewise.core.errors import UserError
+from nodewise.core.registry import Registry
+
+MODULE = "from {package} import THINGS\n\nTHINGS.add({name!r}, {value})\n"
+GROUP = "toys.things"
+
+
+@pytest.fixture
+def things(tmp_path, monkeypatch):
+    """Return the registry of a package `toys` in `tmp_path`, with modules that register."""
+    folder = tmp_path / "toys"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        "from nodewise.core.registry import Registry\n"
+        f"THINGS = Registry('thing', 'toys', {GROUP!r})\n"
+    )
+    (folder / "b.py").write_text(MODULE.format(package="toys", name="b", value=2))
+    (folder / "a.py").write_text(MODULE.format(package="toys", name="a", value=1))
+    monkeypatch.syspath_prepend(tmp_path)
+    import toys
+
+    yield toys.THINGS
+    for name in [one for one in sys.modules if one.partition(".")[0] in ("toys", "plugin")]:
+        del sys.modules[name]
+
+
+def install(tmp_path, module, text):
+    """Install a package that registers `module` as a plug-in."""
+    (tmp_path / f"{module}.py").write_text(text)
+    info = tmp_path / f"{module}-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{module} = {module}\n")
+
+
+def test_it_has_what_the_modules_of_its_folder_register(things):
+    assert dict(things) == {"a": 1, "b": 2}
+    assert list(things) == ["a", "b"]
+
+
+def test_it_has_what_another_package_registers(things, tmp_path):
+    install(tmp_path, "plugin", MODULE.format(package="toys", name="c", value=3))
+    assert list(things) == ["a", "b", "c"]
+
+
+def test_a_plugin_that_fails_is_named_in_one_line(things, tmp_path):
+    install(tmp_path, "plugin", "1 / 0\n")
+    with pytest.raises(UserError, match=r"^thing plug-in plugin: cannot be imported .*division by"):
+        dict(things)
+
+
+def test_a_name_that_is_there_twice_is_an_error(things, tmp_path):
+    install(tmp_path, "plugin", MODULE.format(package="toys", name="a", value=3))
+    with pytest.raises(UserError, match=r"^thing a: is there twice"):
+        dict(things)
+
+
+def test_an_unknown_name_is_answered_by_those_that_are_known(things):
+    with pytest.raises(UserError, match=r"^thing c: unknown; allowed: a, b$"):
+        things.find("c")
+    assert things.find("a") == 1
