@@ -5,7 +5,6 @@ import sys
 import pytest
 
 from nodewise.core.errors import UserError
-from nodewise.core.registry import Registry
 
 MODULE = "from {package} import THINGS\n\nTHINGS.add({name!r}, {value})\n"
 GROUP = "toys.things"
