@@ -434,6 +434,45 @@ def test_workers_and_what_they_started_end_with_their_launcher(tmp_path, launche
     assert not list(tmp_path.glob("pymp-*"))
 
 
+KILLED_BY_THE_KERNEL = """
+import os, signal, sys, time
+from functools import partial
+from pathlib import Path
+from nodewise.cluster import memory, process
+
+VMSTAT, SAID = Path(sys.argv[1], "vmstat"), Path(sys.argv[1], "said")
+
+
+def work(rank, channel, launcher):
+    time.sleep(2.5)  # in which the guard looks
+    VMSTAT.write_text("oom_kill 8")
+    os.kill(launcher, signal.SIGKILL)
+    time.sleep(60)
+
+
+if __name__ == "__main__":
+    memory._VMSTAT = VMSTAT
+    VMSTAT.write_text("oom_kill 7")
+    process.run(
+        1,
+        partial(work, launcher=os.getpid()),
+        logs=Path(sys.argv[1]),
+        time_limit_s=60,
+        on_out_of_memory=lambda used: SAID.write_text(str(used)),
+    )
+"""
+
+
+def test_the_guard_tells_that_the_kernel_killed_the_launcher_and_what_it_had_used(tmp_path):
+    script = tmp_path / "launcher.py"
+    script.write_text(KILLED_BY_THE_KERNEL)
+    done = subprocess.run([sys.executable, script, tmp_path], check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    said = tmp_path / "said"
+    wait_until(lambda: said.exists() and said.read_text(), 10)
+    assert 10_000_000 < int(said.read_text()) < 1_000_000_000
+
+
 def test_an_impatient_user_leaves_nothing_behind(tmp_path, launcher):
     with subprocess.Popen(launcher(), stderr=subprocess.DEVNULL) as process:
         family = everything_of(process.pid, tmp_path)
@@ -455,8 +494,8 @@ def test_the_launcher_ends_with_its_parent(tmp_path, launcher):
 
 
 def test_a_launcher_that_hangs_is_killed_and_its_workers_with_it(tmp_path, launcher):
-    quick = "processes.START_WITHIN_S = 5\n    processes.run("
-    launcher()[1].write_text(LAUNCHER.replace("processes.run(", quick))
+    quick = "process.START_WITHIN_S = 5\n    process.run("
+    launcher()[1].write_text(LAUNCHER.replace("process.run(", quick))
     with subprocess.Popen(launcher(limit_s=1), stderr=subprocess.DEVNULL) as process:
         family = everything_of(process.pid, tmp_path)
         process.send_signal(signal.SIGSTOP)

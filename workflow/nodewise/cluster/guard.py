@@ -17,15 +17,21 @@ from typing import NoReturn
 
 import psutil
 
+from nodewise.cluster import memory
+
+OnKilled = Callable[[int], None]
+
 _GONE_WITHIN_S = 10.0
+_LOOK_EVERY_S = 1.0  # at the launcher's memory
 _LONGEST_PATH = 107 - len("/pymp-12345678/listener-12345678")
 
 
 @contextmanager
-def guarded(limit_s: float) -> Iterator[Callable[[int], None]]:
+def guarded(limit_s: float, on_out_of_memory: OnKilled) -> Iterator[Callable[[int], None]]:
     """Yield a function that takes the pid of a worker, which then ends with this process.
 
-    This process is killed if the block takes longer than `limit_s`.
+    This process is killed if the block takes longer than `limit_s`. If the kernel kills it because
+    memory ran out, the guard calls `on_out_of_memory` with the bytes that it had used.
     """
     folder = _temporary_folder()
     launcher = os.getpid()
@@ -33,7 +39,7 @@ def guarded(limit_s: float) -> Iterator[Callable[[int], None]]:
     guard = os.fork()
     if guard == 0:
         os.close(tell)
-        _be_guard(launcher, told, limit_s, folder)
+        _be_guard(launcher, told, limit_s, folder, on_out_of_memory)
     os.close(told)
 
     def guard_too(pid: int) -> None:
@@ -57,15 +63,23 @@ def _temporary_folder() -> Path:
     return Path(get_temp_dir())
 
 
-def _be_guard(launcher: int, told: int, limit_s: float, folder: Path) -> NoReturn:
+def _be_guard(
+    launcher: int, told: int, limit_s: float, folder: Path, on_out_of_memory: OnKilled
+) -> NoReturn:
     """Wait for the launcher's end, then kill its workers and remove its temporary folder."""
     try:
         os.setsid()  # a signal to the launcher's group is not for the guard
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         deadline, pids = time.monotonic() + limit_s, b""
-        while select.select([told], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        kills, used = memory.kills(), 0
+        while (left := deadline - time.monotonic()) > 0:
+            used = max(used, memory.peak_bytes(launcher))
+            if not select.select([told], [], [], min(_LOOK_EVERY_S, left))[0]:
+                continue
             chunk = os.read(told, 1 << 16)
             if not chunk:  # nobody is left to write
+                if memory.kills() > kills:
+                    on_out_of_memory(used)
                 break
             pids += chunk
         if os.getppid() == launcher:

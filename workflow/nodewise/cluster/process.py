@@ -102,6 +102,7 @@ def run(
     on_message: Callable[[int, Message], None] = lambda rank, message: None,
     on_meeting: Callable[[str, list[int]], bool | None] = lambda name, pids: False,
     on_poll: Callable[[], None] = lambda: None,
+    on_out_of_memory: Callable[[int], None] = lambda used: None,
 ) -> list[Message]:
     """Start `size` workers that call `work(rank, channel)`; return what each returned, by rank.
 
@@ -120,6 +121,8 @@ def run(
         on_meeting: gets a meeting's name and the workers' pids when all have come to it; what it
             returns is what `Channel.meet` returns to each of them.
         on_poll: is called several times a second, and may raise.
+        on_out_of_memory: is called, in another process, with the bytes that this process had used
+            if the kernel killed it because memory ran out.
 
     Raises:
         WorkerError: a worker raised, was killed or ended early, or `time_limit_s` was over. The
@@ -130,7 +133,7 @@ def run(
     multiprocessing.set_forkserver_preload([__name__, *preload])
     workers: list[_Worker] = []
     job = _Job(workers, time_limit_s, on_message, on_meeting, on_poll)
-    with guarded(START_WITHIN_S + time_limit_s) as guard:
+    with guarded(START_WITHIN_S + time_limit_s, on_out_of_memory) as guard:
         try:
             for rank in range(size):
                 workers.append(_start(rank, work, logs / f"rank~{rank}.log"))

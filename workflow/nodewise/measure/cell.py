@@ -123,39 +123,42 @@ def measure(
         command=command,
         packages=STRATEGIES[cell.strategy].packages,
     )
-    result: Measurement | None = None
-    failure: Failure | None = None
-    status = "ok"
     cluster = cluster_of(cell)
+
+    def write(status: str, result: Measurement | None, failure: Failure | None) -> Record:
+        nodes = {"network": cluster.network, "cpu_limit": cluster.cpu_limit}
+        record = Record.model_validate(
+            {
+                "cell": cell,
+                "kind": cluster.kind,
+                "status": status,
+                "started_at": period.started_at,
+                "finished_at": period.finished_at(),
+                "data": data_source(source),
+                "weights": pretrained.source if pretrained else None,
+                "provenance": made if status == "refused" else made.model_copy(update=nodes),
+                "result": result,
+                "failure": failure,
+            }
+        )
+        write_text(output, record_json(record))
+        return record
+
+    def write_killed(used: int) -> None:
+        reason = memory.out_of_memory("the launcher was killed", used)
+        write("failed", None, Failure(reason=reason, rank=None, log_tail=[]))
+
     try:
         with lock.to_itself(on_wait) as waited_s:
             began, period = command_began() + waited_s, Period()
             check_available(cell.strategy)
             with cluster.open():
-                result = _train(
-                    cell, manifest, pretrained, cluster, logs=logs, progress=progress, began=began
-                )
+                launch = _Launch(cell, cluster, progress, write_killed)
+                result = _train(launch, manifest, pretrained, logs=logs, began=began)
     except NO_RESULT as error:
         status, failure = failure_of(error)
-    if status != "refused":
-        nodes = {"network": cluster.network, "cpu_limit": cluster.cpu_limit}
-        made = made.model_copy(update=nodes)
-    record = Record.model_validate(
-        {
-            "cell": cell,
-            "kind": cluster.kind,
-            "status": status,
-            "started_at": period.started_at,
-            "finished_at": period.finished_at(),
-            "data": data_source(source),
-            "weights": pretrained.source if pretrained else None,
-            "provenance": made,
-            "result": result,
-            "failure": failure,
-        }
-    )
-    write_text(output, record_json(record))
-    return record
+        return write(status, None, failure)
+    return write("ok", result, None)
 
 
 def failure_of(error: BaseException) -> tuple[str, Failure]:
@@ -173,16 +176,14 @@ def failure_of(error: BaseException) -> tuple[str, Failure]:
 
 
 def _train(
-    cell: Cell,
+    launch: "_Launch",
     manifest: Path,
     pretrained: "Pretrained | None",
-    cluster: api.Cluster,
     *,
     logs: Path,
-    progress: Progress,
     began: float,
 ) -> Measurement:
-    launch = _Launch(cell, cluster, progress)
+    cell, cluster = launch.cell, launch.cluster
     weights = pretrained.file if pretrained else None
     parts = process.run(
         cell.places,
@@ -193,6 +194,7 @@ def _train(
         on_message=launch.heard,
         on_meeting=launch.met,
         on_poll=cluster.check,
+        on_out_of_memory=launch.on_out_of_memory,
     )
     start_up = StartUp(
         imported_s=launch.reached["imported"] - began,
@@ -228,11 +230,18 @@ def _work(
 class _Launch:
     """What the launcher hears from its workers, and does when they meet."""
 
-    def __init__(self, cell: Cell, cluster: api.Cluster, progress: Progress) -> None:
+    def __init__(
+        self,
+        cell: Cell,
+        cluster: api.Cluster,
+        progress: Progress,
+        on_out_of_memory: Callable[[int], None],
+    ) -> None:
         from nodewise.measure import quiet_machine  # imports NumPy
 
         # whole epochs are long, and their accuracy needs no quiet machine
         limit = MAX_BLOCKS if cell.extent.epochs is None else 1
+        self.cell, self.cluster, self.on_out_of_memory = cell, cluster, on_out_of_memory
         self.blocks = quiet_machine.Blocks(cluster, limit=limit, time_limit_s=cell.time_limit_s)
         self.reached: dict[str, float] = {}  # event -> when the last worker had reached it
         self._replicas: set[str] = set()

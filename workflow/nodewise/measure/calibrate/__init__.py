@@ -25,7 +25,7 @@ from nodewise.results.calibration import Calibration, Launch, calibration_json
 from nodewise.results.record import Conditions, Failure
 from nodewise.study.config import Config, read_config
 
-MOST_NODES = 8
+NODES = (1, 2, 4, 8)
 REPEATS = 2
 MOST_TRIES = 2  # of a launch that sees a restless machine; then the last one is kept, and flagged
 _LOG_LINES = 20
@@ -50,9 +50,10 @@ def calibrate(
 ) -> Calibration:
     """Measure the emulated cluster of a study and write the result to `output`.
 
-    Node counts are those from 1 to 8 that the study reaches and that this machine has cores for;
-    each is launched `repeats` times, interleaved in an order that is random by the study's seed. A
-    cluster that this machine does not permit, or a launch that fails, gives a result that says so.
+    Node counts are 1, 2, 4 and 8, and the study's largest, as far as the study reaches them and
+    this machine has cores for them; each is launched `repeats` times, interleaved in an order that
+    is random by the study's seed. A cluster that this machine does not permit, or a launch that
+    fails, gives a result that says so.
 
     Raises:
         UserError: the configuration cannot be read, or none of its cells is emulated.
@@ -99,7 +100,8 @@ def calibrate(
 def _plans(cluster: Emulated, most: int, repeats: int, study: Config) -> list[Plan]:
     """Return the launches in their order: every node count once before any is repeated."""
     cores = cgroup.cores()
-    counts = [n for n in range(1, min(most, MOST_NODES) + 1) if cluster.cores(n) <= cores]
+    reached = {n for n in (*NODES, most) if n <= min(most, NODES[-1])}
+    counts = sorted(n for n in reached if cluster.cores(n) <= cores)
     chance = random.Random(study.seed)  # noqa: S311 (an order, not a secret)
     return [
         plan_launch(cluster, nodes, repeat, study.cell_time_limit_s)
