@@ -23,9 +23,9 @@ from nodewise.cluster.local import Local
 from nodewise.measure import join
 from nodewise.models import registry
 from nodewise.strategies.api import Job, Replica, score
-from nodewise.strategies.compressed_sgd import codec_of
-from nodewise.strategies.compression import Update
-from nodewise.strategies.options import CompressedSgd
+from nodewise.strategies.compressed_sgd import CompressedSgd
+from nodewise.strategies.compressed_sgd.compression import Update
+from nodewise.strategies.compressed_sgd.worker import codec_of
 
 MANIFEST = Path("results/datasets/fashion_mnist/manifest.json")
 WORKERS, BATCH, STEPS = 2, 64, 200

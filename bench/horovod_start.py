@@ -21,7 +21,7 @@ import cell_start
 import yaml
 
 from nodewise.cluster import lock
-from nodewise.strategies import horovod_build
+from nodewise.strategies.horovod import build as horovod_build
 from nodewise.study.config import read_config
 
 NODES, BATCH, STEPS = 3, 32, 5

@@ -20,7 +20,7 @@ import tensorflow as tf
 from nodewise.measure.join import compute_with_one_thread
 from nodewise.models import registry
 from nodewise.strategies.api import Job
-from nodewise.strategies.single import Strategy
+from nodewise.strategies.single.worker import Strategy
 
 BATCH = 32
 STEPS = 2  # the first one traces

@@ -56,17 +56,17 @@ def train(rank: int, channel: Channel, *, cell: Cell, with_data: bool) -> Messag
     import tensorflow as tf
 
     from nodewise import data as datasets
-    from nodewise import strategies
     from nodewise.data import pipeline
     from nodewise.measure import join
     from nodewise.models import training
+    from nodewise.strategies import STRATEGIES
     from nodewise.strategies.api import Job
 
     join.compute_with_one_thread()
     data = datasets.load(DATASET / "manifest.json")
     recipe = training.recipe_of(cell, data)
     job = Job(0, 1, BATCH, 1, recipe.build, recipe.optimizer)
-    strategy = strategies.load("single").Strategy(job)
+    strategy = STRATEGIES["single"].worker().Strategy(job)
     nothing = tf.zeros([BATCH, *data.x_train.shape[1:]], tf.uint8), tf.zeros([BATCH])
     stream = itertools.repeat(nothing)
     if with_data:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from nodewise.strategies.peers import Peers
+from nodewise.strategies.transport import Peers
 
 
 def addresses(count: int) -> list[str]:

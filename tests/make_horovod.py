@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from nodewise.strategies import horovod_build
+from nodewise.strategies.horovod import build as horovod_build
 
 
 def why_not() -> str | None:

@@ -31,7 +31,8 @@ from nodewise.core.files import check_writable, write_text
 from nodewise.measure.provenance import provenance
 from nodewise.results.importers.peers import Fit
 from nodewise.results.record import Provenance
-from nodewise.strategies import STRATEGIES, horovod_build
+from nodewise.strategies import STRATEGIES
+from nodewise.strategies.horovod import build as horovod_build
 
 STEPS_ALONE = "fashion_mlp"  # of which a step costs little beside what surrounds it
 MODELS = ["fashion_cnn", "mnist_cnn"]  # of which ddp_worker.py has the same

@@ -109,7 +109,7 @@ def run(job: Job) -> dict:
 
 def become_worker(rank: int, channel: Channel, *, job: Job, cluster: api.Cluster) -> None:
     """Move into the node, then be PyTorch; returns only if that fails."""
-    from nodewise.strategies.peers import interface
+    from nodewise.strategies.transport import interface
 
     cluster.enter_node(rank)
     channel.meet("placed")

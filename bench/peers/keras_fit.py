@@ -98,11 +98,11 @@ def _keep_memory() -> None:
 
 def our_loop(module, data, model: str, addresses: list[str]):
     """Return what trains some steps as a cell does, pipeline and all, and returns their seconds."""
-    from nodewise import strategies
     from nodewise.core.cell import Cell, Extent
     from nodewise.core.cell import Local as OneCore
     from nodewise.data import pipeline
     from nodewise.models.training import Recipe
+    from nodewise.strategies import STRATEGIES
     from nodewise.strategies.api import Job
 
     cell = Cell(
@@ -119,8 +119,12 @@ def our_loop(module, data, model: str, addresses: list[str]):
         seed=SEED,
         time_limit_s=TIME_LIMIT_S,
     )
-    strategy = strategies.load(OURS).Strategy(
-        Job(0, 1, FIT_BATCH, SEED, module.build, module.optimizer, addresses=tuple(addresses))
+    strategy = (
+        STRATEGIES[OURS]
+        .worker()
+        .Strategy(
+            Job(0, 1, FIT_BATCH, SEED, module.build, module.optimizer, addresses=tuple(addresses))
+        )
     )
     recipe = Recipe(module.build, module.optimizer)
     stream = pipeline.batches(cell, data, recipe, 0, warm_up=0)

@@ -12,12 +12,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from nodewise import strategies
 from nodewise.cluster import lock, process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
 from nodewise.measure.cell import settle_environment
 from nodewise.models.registry import registry
+from nodewise.strategies import STRATEGIES
 
 STEPS, SEED, TIME_LIMIT_S = 10, 3, 180
 
@@ -61,7 +61,7 @@ def train(
     from nodewise.strategies.api import Job
 
     nodes, module = len(cluster.addresses()), models.load(model)
-    entry = strategies.STRATEGIES[strategy]
+    entry = STRATEGIES[strategy]
     data = datasets.load(manifest_of(model))
     rows = np.random.default_rng(SEED).permutation(len(data.y_train))[: STEPS * nodes * batch]
     steps = rows.reshape(STEPS, nodes * batch)
@@ -75,16 +75,20 @@ def train(
         return built
 
     join.join(cluster, rank, channel, nodes)
-    trained = strategies.load(strategy).Strategy(
-        Job(
-            rank,
-            nodes,
-            nodes * batch,
-            SEED,
-            build,
-            module.optimizer,
-            options=entry.checked({}, nodes),
-            addresses=tuple(cluster.addresses()),
+    trained = (
+        STRATEGIES[strategy]
+        .worker()
+        .Strategy(
+            Job(
+                rank,
+                nodes,
+                nodes * batch,
+                SEED,
+                build,
+                module.optimizer,
+                options=entry.checked({}, nodes),
+                addresses=tuple(cluster.addresses()),
+            )
         )
     )
     if rank == 0 and not (out / "weights.npz").exists():

@@ -1,5 +1,6 @@
 """A registry has what a folder and other packages register, and says what it does not have."""
 
+import importlib
 import sys
 
 import pytest
@@ -41,6 +42,18 @@ def install(tmp_path, module, text):
 def test_it_has_what_the_modules_of_its_folder_register(things):
     assert dict(things) == {"a": 1, "b": 2}
     assert list(things) == ["a", "b"]
+
+
+def test_of_a_folder_of_packages_it_imports_no_other_modules(things, tmp_path):
+    (tmp_path / "toys" / "c").mkdir()
+    text = MODULE.format(package="toys", name="c", value=3)
+    (tmp_path / "toys" / "c" / "__init__.py").write_text(text)
+    init = tmp_path / "toys" / "__init__.py"
+    init.write_text(init.read_text().replace(f"{GROUP!r}", f"{GROUP!r}, packages_only=True"))
+    importlib.reload(sys.modules["toys"])
+    from toys import THINGS
+
+    assert list(THINGS) == ["c"]
 
 
 def test_it_has_what_another_package_registers(things, tmp_path):

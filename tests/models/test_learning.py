@@ -47,7 +47,7 @@ def test_a_model_learns_from_a_few_thousand_examples(name, tmp_path):
     import tensorflow as tf
 
     from nodewise.strategies.api import Job
-    from nodewise.strategies.single import Strategy
+    from nodewise.strategies.single.worker import Strategy
 
     steps, floor, _ = EXPECTED[name]
     module = registry.load(name)

@@ -58,9 +58,9 @@ def main(out: Path, jobs: list[Asked]) -> None:
 
 
 def run(cluster: Local, asked: Asked, out: Path, number: int) -> Any:
-    from nodewise import strategies
+    from nodewise.strategies import STRATEGIES
 
-    options = strategies.STRATEGIES[asked.strategy].options.model_validate(asked.options)
+    options = STRATEGIES[asked.strategy].options.model_validate(asked.options)
     started = time.monotonic()
 
     def met(name: str, pids: list[int]) -> bool:
@@ -88,8 +88,8 @@ def run(cluster: Local, asked: Asked, out: Path, number: int) -> Any:
 def place(
     rank: int, channel: Channel, *, cluster: Local, asked: Asked, options: Any, out: Path
 ) -> Message:
-    from nodewise import strategies
     from nodewise.measure import join
+    from nodewise.strategies import STRATEGIES
     from nodewise.strategies.api import Job
 
     join.join(cluster, rank, channel, asked.nodes)
@@ -106,7 +106,7 @@ def place(
         tuple(cluster.addresses()[: asked.nodes + options.server_nodes]),
         patience_s=asked.timeout_s,
     )
-    module = strategies.load(asked.strategy)
+    module = STRATEGIES[asked.strategy].worker()
     if rank >= asked.nodes:
         module.Server(job)
         channel.meet("go")

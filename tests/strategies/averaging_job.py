@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from nodewise import strategies
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
+from nodewise.strategies import STRATEGIES
 
 NODES, STEPS, STEPS_PER_EPOCH, EXAMPLES, INPUTS = 3, 10, 5, 50, 20
 WARM_UP = 3
@@ -96,11 +96,12 @@ def flat(variables):
 
 def trained(rank, optimizer, options):
     from nodewise.measure.traffic import traffic
-    from nodewise.strategies import api, parameter_averaging
+    from nodewise.strategies import api
+    from nodewise.strategies.parameter_averaging import worker as parameter_averaging
 
     job = api.Job(
         rank, NODES, EXAMPLES, 3, build, make_optimizer(optimizer),
-        options=strategies.STRATEGIES["parameter_averaging"].checked(options, NODES),
+        options=STRATEGIES["parameter_averaging"].checked(options, NODES),
         steps_per_epoch=STEPS_PER_EPOCH,
     )  # fmt: skip
     strategy = parameter_averaging.Strategy(job)
@@ -134,7 +135,8 @@ def trained(rank, optimizer, options):
 
 
 def one_process():
-    from nodewise.strategies import api, single
+    from nodewise.strategies import api
+    from nodewise.strategies.single import worker as single
 
     job = api.Job(0, 1, EXAMPLES, 3, build, make_optimizer("sgd"))
     strategy = single.Strategy(job)

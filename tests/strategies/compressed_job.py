@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from nodewise import strategies
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
+from nodewise.strategies import STRATEGIES
 
 NODES, STEPS = 3, 20
 EXAMPLES = (5, 4, 3)  # of each worker in a step, where they differ
@@ -50,7 +50,7 @@ def train(
 
     join.join(cluster, rank, channel, NODES)
     for label, chosen in options.items():
-        checked = strategies.STRATEGIES["compressed_sgd"].checked(chosen, NODES)
+        checked = STRATEGIES["compressed_sgd"].checked(chosen, NODES)
         saved = WORK[what](rank, checked, tuple(cluster.addresses()), out)
         np.savez(out / f"{label}~{rank}.npz", **saved)
     return {}
@@ -66,7 +66,8 @@ def linear(rank, options, addresses, out, given=None, killed=False):
     import tensorflow as tf
     from keras import layers
 
-    from nodewise.strategies import api, compressed_sgd
+    from nodewise.strategies import api
+    from nodewise.strategies.compressed_sgd import worker as compressed_sgd
 
     def build():
         return keras.Sequential([keras.Input((INPUTS,)), layers.Dense(1, use_bias=False)])
@@ -105,7 +106,8 @@ def pictures(rank, options, addresses, out):
 
     from nodewise.measure.traffic import traffic
     from nodewise.models import registry
-    from nodewise.strategies import api, compressed_sgd
+    from nodewise.strategies import api
+    from nodewise.strategies.compressed_sgd import worker as compressed_sgd
 
     module = registry.load("fashion_mlp")
     with np.load(out / "pictures.npz") as data:
@@ -138,7 +140,8 @@ def statistics(rank, options, addresses, out):
     import tensorflow as tf
     from keras import layers
 
-    from nodewise.strategies import api, compressed_sgd
+    from nodewise.strategies import api
+    from nodewise.strategies.compressed_sgd import worker as compressed_sgd
 
     def build():
         return keras.Sequential(

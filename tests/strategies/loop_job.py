@@ -42,9 +42,8 @@ def train(rank: int, channel: Channel, *, cluster: Local, out: Path) -> Message:
     import tensorflow as tf
     from keras import layers
 
-    from nodewise import strategies
     from nodewise.measure import join
-    from nodewise.strategies import api
+    from nodewise.strategies import STRATEGIES, api
 
     def build() -> keras.Model:
         return keras.Sequential(
@@ -78,8 +77,10 @@ def train(rank: int, channel: Channel, *, cluster: Local, out: Path) -> Message:
 
     join.join(cluster, rank, channel, NODES)
     make = keras.optimizers.Adam
-    strategy = strategies.load("custom_loop").Strategy(
-        api.Job(rank, NODES, NODES * BATCH, 3, build, make)
+    strategy = (
+        STRATEGIES["custom_loop"]
+        .worker()
+        .Strategy(api.Job(rank, NODES, NODES * BATCH, 3, build, make))
     )
     initial = strategy.state()
     stream = pipeline(rank, 0)

@@ -41,9 +41,8 @@ def train(rank: int, channel: Channel, *, cluster: Local, strategy: str, out: Pa
     import tensorflow as tf
     from keras import layers
 
-    from nodewise import strategies
     from nodewise.measure import join
-    from nodewise.strategies import api
+    from nodewise.strategies import STRATEGIES, api
 
     def build() -> keras.Model:
         return keras.Sequential(
@@ -54,7 +53,7 @@ def train(rank: int, channel: Channel, *, cluster: Local, strategy: str, out: Pa
         )
 
     join.join(cluster, rank, channel, NODES)
-    options = strategies.STRATEGIES[strategy].checked({}, NODES)
+    options = STRATEGIES[strategy].checked({}, NODES)
     job = api.Job(
         rank,
         NODES,
@@ -65,7 +64,7 @@ def train(rank: int, channel: Channel, *, cluster: Local, strategy: str, out: Pa
         options=options,
         addresses=tuple(cluster.addresses()),
     )
-    trained = strategies.load(strategy).Strategy(job)
+    trained = STRATEGIES[strategy].worker().Strategy(job)
     initial = trained.state()
     dropout = trained.model.layers[2]
     masks = [dropout(tf.ones([1, MASK]), training=True).numpy() for _ in range(2)]

@@ -39,7 +39,8 @@ def train(rank: int, channel: Channel, *, cluster: Local) -> Message:
     from keras import layers
 
     from nodewise.measure import join
-    from nodewise.strategies import api, mpi
+    from nodewise.strategies import api
+    from nodewise.strategies.mpi import worker as mpi
 
     def build() -> keras.Model:
         return keras.Sequential([keras.Input((4,)), layers.Dense(1000), layers.Dense(2)])

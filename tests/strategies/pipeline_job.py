@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from nodewise import strategies
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
 from nodewise.core.errors import RefusedError
+from nodewise.strategies import STRATEGIES
 
 STEPS, GLOBAL_BATCH = 6, 24
 NAP_S = 0.004  # of an example, in the model that is slow
@@ -126,10 +126,10 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
         3,
         {build.__name__: build for build in builds}[case.model],
         lambda: keras.optimizers.SGD(0.05, momentum=0.9),
-        options=strategies.STRATEGIES[case.strategy].checked(case.options, case.nodes),
+        options=STRATEGIES[case.strategy].checked(case.options, case.nodes),
         addresses=tuple(cluster.addresses()[: case.nodes]),
     )
-    trained = strategies.load(case.strategy).Strategy(job)
+    trained = STRATEGIES[case.strategy].worker().Strategy(job)
     batches = [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
     trained.step(*batches[0])  # traces
     trained.barrier()

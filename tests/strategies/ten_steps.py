@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nodewise import strategies
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
 from nodewise.core.errors import RefusedError
+from nodewise.strategies import STRATEGIES
 
 STEPS = 10
 GLOBAL_BATCH = 50
@@ -41,7 +41,7 @@ def main(out: Path, cases: dict[str, Case]) -> None:
             (out / name).mkdir()
             try:
                 process.run(
-                    1 if strategies.STRATEGIES[case.strategy].one_process else case.nodes,
+                    1 if STRATEGIES[case.strategy].one_process else case.nodes,
                     partial(train_on, cluster=cluster, case=case, out=out / name),
                     logs=out / name,
                     time_limit_s=120,
@@ -75,7 +75,7 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
             return keras.optimizers.SGD(10 * rate, global_clipnorm=CLIPPED_AT)
         return keras.optimizers.SGD(rate, momentum=0.9)
 
-    entry = strategies.STRATEGIES[strategy]
+    entry = STRATEGIES[strategy]
     options = entry.checked(given, nodes)
     workers = 1 if entry.one_process else nodes
 
@@ -96,7 +96,7 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
         options=options,
         addresses=tuple(cluster.addresses()[:workers]),
     )
-    trained = strategies.load(strategy).Strategy(job)
+    trained = STRATEGIES[strategy].worker().Strategy(job)
     initial = trained.state()
     rows = np.arange(GLOBAL_BATCH)
     if not entry.whole_batches:

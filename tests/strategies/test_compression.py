@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nodewise.strategies.compression import (
+from nodewise.strategies.compressed_sgd.compression import (
     Half,
     Threshold,
     TopK,

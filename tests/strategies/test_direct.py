@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everywhere import everywhere
-from nodewise.strategies.direct import Direct
+from nodewise.strategies.transport import Direct
 
 
 def collectively(workers, work):

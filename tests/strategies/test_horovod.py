@@ -4,7 +4,7 @@ import pipeline_job
 import pytest
 
 from make_horovod import make_horovod
-from nodewise.strategies import horovod_build
+from nodewise.strategies.horovod import build as horovod_build
 from rank_cells import (
     assert_a_killed_worker_is_named,
     assert_sent_as_in_a_ring,

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from nodewise.strategies import horovod_build
+from nodewise.strategies.horovod import build as horovod_build
 
 
 def built(folder):

@@ -13,7 +13,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 from keras import layers
-from nodewise.strategies import api, mirrored
+from nodewise.strategies import api
+from nodewise.strategies.mirrored import worker as mirrored
 
 def build():
     return keras.Sequential([keras.Input((4,)), layers.Dropout(0.5), layers.Dense(2)])

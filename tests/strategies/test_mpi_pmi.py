@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from everywhere import everywhere
-from nodewise.strategies import mpi_pmi
-from nodewise.strategies.peers import Peers
+from nodewise.strategies.mpi import pmi
+from nodewise.strategies.transport import Peers
 
 WORDS = st.text(st.characters(codec="ascii", exclude_categories=("Z", "C")), min_size=1)
 
@@ -38,7 +38,7 @@ def get(space, key):
 
 def test_what_every_rank_put_all_can_get_after_the_barrier():
     def work(peers):
-        space = mpi_pmi.Space(peers)
+        space = pmi.Space(peers)
         for turn in ("first", "second"):
             put(space, f"{turn}{peers.rank}", f"at-{peers.rank}")
             others = [rank for rank in range(peers.size) if rank != peers.rank]
@@ -51,7 +51,7 @@ def test_what_every_rank_put_all_can_get_after_the_barrier():
 
 @given(WORDS.filter(lambda word: "=" not in word), WORDS)
 def test_any_word_is_a_value(key, value):
-    space = mpi_pmi.Space(Nobody())
+    space = pmi.Space(Nobody())
     put(space, key, value)
     space.answer("cmd=barrier_in")
     assert get(space, key) == value
@@ -61,7 +61,7 @@ def test_every_rank_is_on_a_node_of_its_own():
     """Else MPICH would use memory that its ranks share instead of the network."""
 
     def work(peers):
-        return get(mpi_pmi.Space(peers), "PMI_process_mapping")
+        return get(pmi.Space(peers), "PMI_process_mapping")
 
     assert everywhere(3, work) == ["(vector,(0,3,1))"] * 3
 
@@ -70,7 +70,7 @@ def test_all_ranks_of_a_launch_give_it_one_name_and_no_other_launch_has_it():
     """MPICH names the memory that it shares by it, in a folder of the whole machine."""
 
     def work(peers):
-        return [mpi_pmi.Space(peers).answer("cmd=get_my_kvsname") for _ in range(2)]
+        return [pmi.Space(peers).answer("cmd=get_my_kvsname") for _ in range(2)]
 
     first, *others = everywhere(3, work)
     assert others == [first] * 2
@@ -79,7 +79,7 @@ def test_all_ranks_of_a_launch_give_it_one_name_and_no_other_launch_has_it():
 
 def test_a_barrier_without_a_peer_is_an_error():
     def work(peers):
-        space = mpi_pmi.Space(peers)
+        space = pmi.Space(peers)
         if peers.rank == 1:  # came, and is gone
             return None
         with pytest.raises(ConnectionError):
@@ -92,13 +92,13 @@ def test_a_barrier_without_a_peer_is_an_error():
 @pytest.mark.parametrize("line", ["", "cmd", "cmd=spawn nprocs=2", "cmd=get"])
 def test_a_line_that_is_not_known_is_an_error(line):
     with pytest.raises(ValueError, match="not known"):
-        mpi_pmi.Space(Nobody()).answer(line)
+        pmi.Space(Nobody()).answer(line)
 
 
 def test_the_library_is_answered_over_the_descriptor_it_inherits(monkeypatch):
     for name in ("PMI_FD", "PMI_RANK", "PMI_SIZE"):
         monkeypatch.setenv(name, "")
-    mpi_pmi.manage(Peers(0, ["127.0.0.1:0"], timeout_s=5))
+    pmi.manage(Peers(0, ["127.0.0.1:0"], timeout_s=5))
     assert (os.environ["PMI_RANK"], os.environ["PMI_SIZE"]) == ("0", "1")
     with socket.socket(fileno=int(os.environ["PMI_FD"])) as library:
         library.settimeout(5)
@@ -121,7 +121,7 @@ def test_the_line_of_the_library_is_cut_where_it_cannot_be_answered(monkeypatch)
     monkeypatch.setattr(threading, "excepthook", lambda failed: told.put(failed.exc_type))
     for name in ("PMI_FD", "PMI_RANK", "PMI_SIZE"):
         monkeypatch.setenv(name, "")
-    mpi_pmi.manage(Peers(0, ["127.0.0.1:0"], timeout_s=5))
+    pmi.manage(Peers(0, ["127.0.0.1:0"], timeout_s=5))
     with socket.socket(fileno=int(os.environ["PMI_FD"])) as library:
         library.settimeout(5)
         library.sendall(b"cmd=spawn\n")

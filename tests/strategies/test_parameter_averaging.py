@@ -10,7 +10,7 @@ import pytest
 from averaging_job import NODES, STEPS, STEPS_PER_EPOCH
 
 from nodewise.core.errors import RefusedError
-from nodewise.strategies.parameter_averaging import resettable
+from nodewise.strategies.parameter_averaging.worker import resettable
 
 pytestmark = pytest.mark.slow
 

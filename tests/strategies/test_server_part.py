@@ -10,7 +10,7 @@ from keras import layers
 from nodewise.core.errors import RefusedError
 from nodewise.strategies import api
 from nodewise.strategies.api import Job
-from nodewise.strategies.server_part import Part
+from nodewise.strategies.async_sgd.server_part import Part
 
 
 def job(**dense) -> Job:

@@ -12,8 +12,8 @@ import pytest
 from keras import layers
 from pipeline_job import Case
 
-from nodewise.strategies import split_dense
 from nodewise.strategies.api import Job
+from nodewise.strategies.split_dense import worker as split_dense
 
 pytestmark = pytest.mark.slow
 

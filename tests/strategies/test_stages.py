@@ -9,8 +9,8 @@ from keras import layers
 from nodewise.core.errors import RefusedError
 from nodewise.models import registry
 from nodewise.models.describe import layers_of
-from nodewise.strategies.dense_pairs import pairs
-from nodewise.strategies.stages import cut
+from nodewise.strategies.model_parallel.stages import cut
+from nodewise.strategies.tensor_parallel.dense_pairs import pairs
 
 
 def chain(stages, x, **how):

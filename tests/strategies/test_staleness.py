@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.strategies.staleness import Gathering, Ledger
+from nodewise.strategies.async_sgd.staleness import Gathering, Ledger
 
 NOTHING = np.zeros(0, np.float32)
 

@@ -167,7 +167,7 @@ def test_nothing_changed_nothing_runs(project):
 
 def test_times_alone_change_nothing(project):
     """A fresh checkout of another branch and back leaves newer files with the same content."""
-    for path in ("models/fashion_cnn.py", "workflow/nodewise/strategies/single.py"):
+    for path in ("models/fashion_cnn.py", "workflow/nodewise/strategies/single/worker.py"):
         (project / path).touch()
     assert would_run(project) == (set(), set())
 
@@ -188,7 +188,7 @@ def test_what_decides_nothing_of_a_cell_measures_none(project):
     """Nor does it prepare data, or measure noise scales, anew."""
     told = {"title": "Another title", "cell_time_limit_s": 500, "data": {"source": "official"}}
     write_study(project, STUDY | told | {"watts_per_core": 7.0})
-    edit(project / "workflow/nodewise/strategies/options.py")
+    edit(project / "workflow/nodewise/strategies/declaration.py")
     edit(project / "workflow/nodewise/cluster/doctor.py")
     edit(
         project / "workflow/nodewise/measure/worker.py"
@@ -229,7 +229,7 @@ def test_an_edited_model_measures_only_its_cells(project):
 
 
 def test_an_edited_strategy_measures_only_its_cells(project):
-    edit(project / "workflow/nodewise/strategies/multi_worker_mirrored.py")
+    edit(project / "workflow/nodewise/strategies/multi_worker_mirrored/worker.py")
     cells, rules = would_run(project)
     assert cells == {cell for cell in STEPS_CELLS if "/multi_worker_mirrored/" in cell}
     assert rules == FOLLOWING

@@ -16,7 +16,7 @@ rule measure_cell:
         weights=lambda w: weights_manifest(cell_of(w).model),
         library=library,
         model=model_file,
-        strategy=lambda w: package(f"strategies/{cell_of(w).strategy}.py"),
+        strategy=strategy_files,
     output:
         f"{RESULTS}/records/{{cell}}.json",
     log:

@@ -13,7 +13,8 @@ from pathlib import Path
 import yaml
 
 from nodewise.cli import interrupts
-from nodewise.strategies import horovod_build
+from nodewise.strategies import STRATEGIES
+from nodewise.strategies.horovod import build as horovod_build
 from nodewise.study.config import DEFAULT, read_config
 from nodewise.study.declared import check_declared
 from nodewise.core.errors import UserError
@@ -65,6 +66,16 @@ def model_file(wildcards):
     """Return the files that build a cell's model."""
     cell = cell_of(wildcards)
     return source_files(cell.build) if cell.build else f"models/{cell.model}.py"
+
+
+def strategy_files(wildcards):
+    """Return all files of the strategy that a cell trains with."""
+    folder = STRATEGIES[cell_of(wildcards).strategy].folder
+    return [
+        os.path.relpath(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
 
 
 def weights_manifest(model):

@@ -9,7 +9,7 @@ steps: build_horovod
 
 rule build_horovod:
     input:
-        package("horovod_build.py"),
+        package("strategies/horovod/build.py"),
     output:
         "results/horovod/manifest.json",
     log:

@@ -196,7 +196,7 @@ def build_horovod(out: Out) -> None:
 
     Example: nodewise build-horovod --out results/horovod
     """
-    from nodewise.strategies import horovod_build
+    from nodewise.strategies.horovod import build as horovod_build
 
     reason = horovod_build.build(out)
     typer.echo(reason or f"{out}: Horovod {horovod_build.VERSION}")

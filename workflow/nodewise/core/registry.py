@@ -22,12 +22,16 @@ class Registry(Mapping[str, T], Generic[T]):
         kind: what is registered, for messages: `strategy`.
         folder: the package whose modules are imported.
         group: the entry points whose modules are imported, too; none if there is no such group.
+        packages_only: import only the packages of `folder`. Its other modules are helpers.
     """
 
-    def __init__(self, kind: str, folder: str, group: str | None = None) -> None:
+    def __init__(
+        self, kind: str, folder: str, group: str | None = None, *, packages_only: bool = False
+    ) -> None:
         self.kind = kind
         self._folder = folder
         self._group = group
+        self._packages_only = packages_only
         self._found: dict[str, T] = {}
         self._complete = False
 
@@ -65,7 +69,8 @@ class Registry(Mapping[str, T], Generic[T]):
             self._complete = True  # what is imported below may read the registry
             package = importlib.import_module(self._folder)
             for module in pkgutil.iter_modules(package.__path__, f"{self._folder}."):
-                importlib.import_module(module.name)
+                if module.ispkg or not self._packages_only:
+                    importlib.import_module(module.name)
             for point in entry_points(group=self._group) if self._group else ():
                 _import_plugin(self.kind, point.value)
         return self._found

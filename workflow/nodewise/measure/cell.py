@@ -34,7 +34,7 @@ from nodewise.results.record import (
     WorkerResult,
     record_json,
 )
-from nodewise.strategies import STRATEGIES, check_available
+from nodewise.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     from nodewise.models.weights import Pretrained
@@ -151,7 +151,7 @@ def measure(
     try:
         with lock.to_itself(on_wait) as waited_s:
             began, period = command_began() + waited_s, Period()
-            check_available(cell.strategy)
+            STRATEGIES[cell.strategy].check_available()
             with cluster.open():
                 launch = _Launch(cell, cluster, progress, write_killed)
                 result = _train(launch, manifest, pretrained, logs=logs, began=began)

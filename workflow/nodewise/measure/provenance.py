@@ -16,7 +16,7 @@ import psutil
 from nodewise.cluster import cgroup
 from nodewise.core.files import file_sha256
 from nodewise.results.record import DataSource, Provenance
-from nodewise.strategies import horovod_build
+from nodewise.strategies.horovod import build as horovod_build
 
 if TYPE_CHECKING:  # else NumPy, and its threads, would be there before the environment is settled
     from nodewise.data.prepared import Manifest

@@ -16,7 +16,6 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise import data as datasets
-from nodewise import strategies
 from nodewise.cluster.api import Cluster
 from nodewise.cluster.channel import Channel, Message
 from nodewise.core.cell import Cell
@@ -26,6 +25,7 @@ from nodewise.measure import data_service, energy
 from nodewise.measure.join import attend, join
 from nodewise.measure.traffic import Traffic, traffic
 from nodewise.models.training import Recipe, recipe_of
+from nodewise.strategies import STRATEGIES
 from nodewise.strategies.api import PATIENCE_S, Job, Strategy, score
 
 EVALUATION_BATCH = 256
@@ -60,7 +60,7 @@ def train_cell(
     recipe = recipe_of(cell, data)
     job = _job(cell, cluster, data, recipe, rank, weights=weights)
     steps = job.steps_per_epoch
-    strategy: Strategy = strategies.load(cell.strategy).Strategy(job)
+    strategy: Strategy = STRATEGIES[cell.strategy].worker().Strategy(job)
     channel.send({"event": "ready", "at": time.monotonic()})
 
     service = data_service.address(cell, cluster)
@@ -118,7 +118,7 @@ def serve_parameters(
     join(cluster, rank, channel, cell.workers)
     data = datasets.load(manifest)
     job = _job(cell, cluster, data, recipe_of(cell, data), rank, weights=weights)
-    strategies.load(cell.strategy).Server(job)
+    STRATEGIES[cell.strategy].worker().Server(job)
     channel.send({"event": "ready", "at": time.monotonic()})
     cluster.limit_link(rank)
     return {"cpu_s": attend(channel)}
@@ -136,7 +136,7 @@ def _job(
         build=partial(recipe.built, weights),
         optimizer=recipe.optimizer,
         loss=recipe.loss,
-        options=strategies.STRATEGIES[cell.strategy].options.model_validate(cell.options),
+        options=STRATEGIES[cell.strategy].options.model_validate(cell.options),
         addresses=tuple(cluster.addresses()[: cell.workers + cell.servers]),
         steps_per_epoch=steps_per_epoch(cell, len(data.y_train)),
         # who is dead is noticed by its connection; no step of a cell that ends in time is longer

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
 from nodewise.models.training import Loss, cross_entropy
-from nodewise.strategies.options import NO_OPTIONS, Options
+from nodewise.strategies.declaration import NO_OPTIONS, Options
 
 _OF_EACH_WEIGHT = (
     *(keras.optimizers.SGD, keras.optimizers.RMSprop, keras.optimizers.Lion, keras.optimizers.Ftrl),
@@ -82,8 +82,8 @@ class Strategy(ABC):
     `replicas_agree`, all workers have the same weights after every step, which the training loop
     checks.
 
-    The file of a strategy with servers also has a class `Server`, which answers the workers from
-    its creation on.
+    The worker module of a strategy names its class `Strategy`. With servers it also has a class
+    `Server`, which answers the workers from its creation on.
     """
 
     replicas_agree: bool = True

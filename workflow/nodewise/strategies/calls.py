@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import tensorflow as tf
 
-from nodewise.strategies.direct import Floats
+from nodewise.strategies.transport import Floats
 
 
 class Calls:

@@ -7,7 +7,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.units import counted
 from nodewise.results.calibration import Calibration, read_calibration
 from nodewise.results.record import recorded
-from nodewise.strategies import horovod_build
+from nodewise.strategies.horovod import build as horovod_build
 from nodewise.study.config import Config
 
 CALIBRATION = Path("calibration", "calibration.json")

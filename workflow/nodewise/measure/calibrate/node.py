@@ -12,9 +12,8 @@ from nodewise.cluster.channel import Channel, Message
 from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.measure.join import join
 from nodewise.measure.traffic import traffic
-from nodewise.strategies.direct import Direct
-from nodewise.strategies.multi_worker_mirrored import Ring
-from nodewise.strategies.peers import Peers
+from nodewise.strategies.multi_worker_mirrored.worker import Ring
+from nodewise.strategies.transport import Direct, Peers
 
 _PORT = 2999  # beside those of the workers' servers
 _CHUNK = 1 << 18

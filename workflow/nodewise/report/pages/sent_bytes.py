@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from nodewise.core.cell import Cell
 from nodewise.results.model_description import FLOAT32_BYTES, Layer
-from nodewise.strategies.balance import fewer_bytes
+from nodewise.strategies.split_dense import fewer_bytes
 
 _BETWEEN_PAIRS = {"Dropout", "BatchNormalization", "ReLU", "LeakyReLU"}
 

@@ -1,6 +1,6 @@
 """What is told of each strategy apart from its text: who waits and holds what, bytes, pictures.
 
-One entry for each of `nodewise.strategies.STRATEGIES`; its text is the template of its name in
+One entry for each of `nodewise.STRATEGIES`; its text is the template of its name in
 `site/templates/strategies`.
 """
 

@@ -1,0 +1,39 @@
+"""Asynchronous SGD: each worker's gradient is applied when it arrives at a server."""
+
+from pydantic import Field
+
+from nodewise.strategies.declaration import STRATEGIES, Declaration
+from nodewise.strategies.parameter_server import Served
+
+
+class AsyncSgd(Served):
+    """Of asynchronous training: how staleness is handled.
+
+    With `scale_by_staleness` a gradient's learning rate is divided by its staleness, if above 1.
+    With `updates` the servers gather so many gradients and apply their mean, once. With `bound` a
+    worker that is more than so many steps ahead of the slowest waits.
+    """
+
+    scale_by_staleness: bool = False
+    updates: int | None = None
+    bound: int | None = Field(default=None, ge=0)
+
+    def check(self, nodes: int) -> None:
+        super().check(nodes)
+        if self.updates is None or 1 < self.updates < nodes:
+            return
+        if nodes < 3:
+            raise ValueError(f"options.updates: only with 3 or more nodes, not {nodes}")
+        raise ValueError(f"options.updates: allowed: 2 to {nodes - 1}, not {self.updates}")
+
+
+STRATEGIES.add(
+    "async_sgd",
+    Declaration(
+        module=__name__,
+        title="Asynchronous SGD, parameter server",
+        max_nodes=64,
+        exchange="server",
+        options=AsyncSgd,
+    ),
+)

@@ -1,0 +1,293 @@
+"""Asynchronous SGD with parameter servers: every worker trains at its own pace.
+
+A worker computes a gradient on the weights it has, pushes it to the servers and gets the weights
+back as they are by then; it waits for no other worker, unless staleness is bounded. Servers are
+nodes of their own; with several, each has a part of the flat parameters and updates it for itself.
+Each counts the workers' steps, and holds back who is too far ahead: a worker trains on when all let
+it. Meetings are held by all, values are brought to the first.
+
+A request is two messages, what is asked and a payload; so is its answer, a note and a payload. An
+empty note means: not yet, but others make progress.
+"""
+
+import os
+import queue
+import select
+import struct
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from enum import Enum
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+from typing_extensions import Buffer
+
+from nodewise.strategies import api
+from nodewise.strategies.async_sgd import AsyncSgd
+from nodewise.strategies.async_sgd.server_part import Part
+from nodewise.strategies.async_sgd.staleness import Flat, Gathering, Ledger
+from nodewise.strategies.transport import Peers
+
+_SIGNS = 4  # who waits is told that others make progress, so often before it loses its patience
+
+_NOT_YET = b""
+_NOTE = struct.Struct(">IId")
+
+
+class Request(Enum):
+    """What a worker asks of a server."""
+
+    PUSH = b"push"  # a gradient; gets the weights
+    PULL = b"pull"  # gets the weights
+    MEET = b"meet"  # values; gets the mean of all workers' values when all have come
+    SAVE = b"save"  # gets the server's state
+    RESTORE = b"restore"  # a state
+
+
+class Note(NamedTuple):
+    """What a server says of a gradient: its staleness, its worker's lead, how long it was held."""
+
+    staleness: int = 0
+    lead: int = 0
+    held_s: float = 0.0
+
+
+class Strategy(api.Strategy):
+    """Train as one of `job.size` workers; the addresses of the servers come after theirs."""
+
+    replicas_agree = False
+
+    def __init__(self, job: api.Job) -> None:
+        keras.utils.set_random_seed(job.seed)
+        self.model = job.build()
+        api.own_masks(self.model, job.rank)
+        self.optimizer = job.optimizer()  # never applied: the servers have their own
+        self._job = job
+        self._bounded = _options(job).bound is not None
+        self._gradient = tf.function(self._flat_gradient, autograph=False)
+        self._load = tf.function(
+            lambda weights: api.assign(self.model.trainable_variables, weights), autograph=False
+        )
+        self._noted: dict[str, list[float]] = {}
+        self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
+        self._servers = range(job.size, len(job.addresses))
+
+    def _flat_gradient(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        grads, scores = api.gradients(self.model, self._job, x, y)
+        # a part of the global batch's mean gradient; an update of its own takes a whole one
+        return api.flat(grads) * self._job.size, scores
+
+    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        gradient, scores = self._gradient(x, y)
+        weights, _ = self._push(gradient.numpy())
+        self._load(weights)
+        return scores
+
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
+        """Train one step in parts, of which waiting is what the servers held the worker back."""
+        marks = [time.perf_counter()]
+        gradient = self._gradient(x, y)[0].numpy()
+        marks.append(time.perf_counter())
+        weights, held_s = self._push(gradient)
+        marks.append(time.perf_counter())
+        self._load(weights)
+        marks.append(time.perf_counter())
+        compute, exchange, apply = np.diff(marks).tolist()
+        return api.StepTimes(compute, held_s, exchange - held_s, apply)
+
+    def _push(self, gradient: Flat) -> tuple[Flat, float]:
+        """Send each server its part; return the new weights, and how long they were held back."""
+        parts = [part.data for part in np.array_split(gradient, len(self._servers))]
+        answers = self._ask(Request.PUSH, dict(zip(self._servers, parts, strict=True)))
+        # of each the most: who is held back by one server waits for all
+        note = Note(*map(max, zip(*(note for note, _ in answers), strict=True)))
+        self._note("staleness", note.staleness)
+        if self._bounded:
+            self._note("lead", note.lead)
+        if note.held_s:
+            self._note("held_s", note.held_s)
+        return _joined(part for _, part in answers), note.held_s
+
+    def _note(self, name: str, value: float) -> None:
+        self._noted.setdefault(name, []).append(value)
+
+    def _pull(self) -> None:
+        answers = self._ask(Request.PULL, dict.fromkeys(self._servers, b""))
+        self._load(_joined(part for _, part in answers))
+
+    def _meet(self, values: Flat) -> Flat:
+        """Return, when every worker has come, the mean of their values."""
+        nothing = dict.fromkeys(self._servers, b"")
+        answers = self._ask(Request.MEET, nothing | {self._servers[0]: values.tobytes()})
+        return np.frombuffer(answers[0][1], np.float32)
+
+    def _ask(
+        self, request: Request, payloads: Mapping[int, Buffer]
+    ) -> list[tuple[Note, bytearray]]:
+        """Send each server its payload; return their answers."""
+        for server, payload in payloads.items():
+            self._peers.send(server, request.value)
+            self._peers.send(server, payload)
+        answers = [self._answer(server) for server in payloads]
+        self._peers.flush()  # who has answered has got the request
+        return answers
+
+    def _answer(self, server: int) -> tuple[Note, bytearray]:
+        while (note := self._peers.receive(server)) == _NOT_YET:
+            pass
+        return Note(*_NOTE.unpack(note)), self._peers.receive(server)
+
+    def barrier(self) -> None:
+        self._meet(np.zeros(0, np.float32))
+
+    def agree(self) -> None:
+        """Take the servers' weights and the mean of the workers' moving statistics."""
+        statistics = api.moving_statistics(self.model)
+        api.assign(statistics, self._meet(api.flat(statistics).numpy()))
+        self._pull()
+        self.barrier()
+
+    def observations(self) -> dict[str, list[float]]:
+        """Return the staleness of each gradient; if the lead is bounded, leads and waits, too.
+
+        `lead` is how many steps the worker was ahead of the slowest whenever it was free to begin
+        the next step; `held_s`, how long it had to wait for that, if it had to.
+        """
+        noted, self._noted = self._noted, {}
+        return noted
+
+    def state(self) -> list[np.ndarray]:
+        """Return this worker's variables and, on the first worker, what each server has.
+
+        Collective: no worker trains on before the servers' state is read.
+        """
+        state = super().state()
+        if self._job.rank == 0:
+            answers = self._ask(Request.SAVE, dict.fromkeys(self._servers, b""))
+            state += [np.frombuffer(saved, np.uint8) for _, saved in answers]
+        self.barrier()
+        return state
+
+    def restore(self, state: list[np.ndarray]) -> None:
+        """Set this worker to `state`; the first worker sets the servers, too. Collective.
+
+        All workers then have the servers' weights. Gradients that wait for others to make an update
+        with are forgotten.
+        """
+        own = len(self._variables())
+        self.barrier()  # no gradient comes after it
+        super().restore(state[:own])
+        if self._job.rank == 0:
+            saved = [part.tobytes() for part in state[own:]]
+            self._ask(Request.RESTORE, dict(zip(self._servers, saved, strict=True)))
+        self.barrier()
+        self._pull()
+
+
+class Server:
+    """Answers the workers from threads of its own, until its process is ended."""
+
+    def __init__(self, job: api.Job) -> None:
+        options, number = _options(job), job.rank - job.size
+        self._patience_s = job.patience_s
+        self._part = Part(job, number, options.servers)
+        self._ledger = Ledger(job.size, options.bound)
+        self._gathering = Gathering(options.updates or 1, scaled=options.scale_by_staleness)
+        self._held: dict[int, tuple[int, float]] = {}  # worker: its gradient's staleness, since
+        self._last_sign: dict[int, float] = {}  # worker: when it asked, or was told to wait on
+        self._inbox: queue.SimpleQueue[tuple[int, Request, bytearray]] = queue.SimpleQueue()
+        self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
+        for worker in range(job.size):
+            threading.Thread(target=self._hear, args=(worker,), daemon=True).start()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _hear(self, worker: int) -> None:
+        """Receive what one worker asks, as slowly as its link is; others are served meanwhile."""
+        arrival = select.poll()
+        arrival.register(self._peers.fileno(worker), select.POLLIN)
+        with suppress(OSError):  # it is gone or stuck, which its launcher sees
+            while True:
+                arrival.poll()  # between two requests a worker may take any time
+                request = Request(bytes(self._peers.receive(worker)))
+                self._inbox.put((worker, request, self._peers.receive(worker)))
+
+    def _serve(self) -> None:
+        """Act on one request after the other, in the order in which they were complete."""
+        try:
+            while True:
+                worker, request, payload = self._inbox.get()
+                self._last_sign[worker] = time.monotonic()
+                self._act(worker, request, payload)
+                self._release()
+                self._comfort()
+        except Exception:
+            traceback.print_exc()
+            os._exit(1)  # nobody waits for this thread; the launcher sees that the process is gone
+
+    def _act(self, worker: int, request: Request, payload: bytearray) -> None:
+        match request:
+            case Request.PUSH:
+                self._take(worker, np.frombuffer(payload, np.float32))
+            case Request.PULL:
+                self._give_weights(worker, Note())
+            case Request.MEET:
+                mean = self._ledger.came(worker, np.frombuffer(payload, np.float32))
+                if mean is not None:
+                    for one in range(self._ledger.workers):
+                        self._answer(one, Note(), mean.tobytes())
+            case Request.SAVE:
+                self._answer(worker, Note(), self._part.saved())
+            case Request.RESTORE:
+                self._part.restore(payload)
+                self._gathering.reset()
+                self._answer(worker, Note(), b"")
+
+    def _take(self, worker: int, gradient: Flat) -> None:
+        staleness = self._ledger.pushed(worker)
+        update = self._gathering.add(gradient, staleness)
+        if update is not None:
+            self._part.apply(update.gradient, update.factor)
+            self._ledger.updated()
+        if self._ledger.must_wait(worker):
+            self._held[worker] = staleness, time.monotonic()
+        else:
+            self._give_weights(worker, Note(staleness, self._ledger.lead(worker)))
+
+    def _release(self) -> None:
+        """Give the weights to those who are no longer too far ahead."""
+        for worker, (staleness, since) in list(self._held.items()):
+            if not self._ledger.must_wait(worker):
+                del self._held[worker]
+                held_s = time.monotonic() - since
+                self._give_weights(worker, Note(staleness, self._ledger.lead(worker), held_s))
+
+    def _comfort(self) -> None:
+        """Tell those who have waited for long that others make progress."""
+        now = time.monotonic()
+        for worker in (*self._held, *self._ledger.waiting()):
+            if now - self._last_sign[worker] > self._patience_s / _SIGNS:
+                self._last_sign[worker] = now
+                self._peers.send(worker, _NOT_YET)
+
+    def _give_weights(self, worker: int, note: Note) -> None:
+        self._ledger.pulled(worker)
+        self._answer(worker, note, self._part.weights.data)
+
+    def _answer(self, worker: int, note: Note, payload: Buffer) -> None:
+        self._peers.send(worker, _NOTE.pack(*note))
+        self._peers.send(worker, payload)
+
+
+def _options(job: api.Job) -> AsyncSgd:
+    if not isinstance(job.options, AsyncSgd):
+        raise TypeError("the options must be those of async_sgd")
+    return job.options
+
+
+def _joined(parts: Iterable[bytearray]) -> Flat:
+    return np.concatenate([np.frombuffer(part, np.float32) for part in parts])

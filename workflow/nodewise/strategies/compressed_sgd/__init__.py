@@ -1,0 +1,54 @@
+"""Compressed gradients: each worker sends the others a small message in place of its gradient."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from nodewise.core.cell import MAX_NODES, Extent
+from nodewise.strategies.declaration import STRATEGIES, Declaration, Options
+
+
+class CompressedSgd(Options):
+    """What a worker sends of its gradient, and how many do in the first steps.
+
+    With method threshold: the sign of entries of at least ±`threshold`, in units of the worker's
+    own mean gradient. With top_k: the `share` of entries that are largest, as `values`. With
+    float16: all. In the first `warmup_steps` steps only `warmup_nodes` workers' updates count.
+    """
+
+    method: Literal["threshold", "top_k", "float16"] = "threshold"
+    threshold: float = Field(default=0.01, ge=1e-9, le=1e9)
+    share: float = Field(default=0.01, gt=0, le=1)
+    values: Literal["float16", "float32"] = "float16"
+    warmup_steps: int = Field(default=0, ge=0, le=1_000_000)
+    warmup_nodes: int = Field(default=1, ge=1, le=MAX_NODES)
+
+    def check(self, nodes: int) -> None:
+        for name, method in {"threshold": "threshold", "share": "top_k", "values": "top_k"}.items():
+            if name in self.model_fields_set and self.method != method:
+                raise ValueError(f"options.{name}: only with method {method}, not {self.method}")
+        if "warmup_nodes" in self.model_fields_set and self.warmup_steps == 0:
+            raise ValueError("options.warmup_nodes: only with warmup_steps of 1 or more")
+        if self.warmup_nodes > nodes:
+            raise ValueError(
+                f"options.warmup_nodes: at most {nodes}, the nodes; not {self.warmup_nodes}"
+            )
+
+    def check_extent(self, extent: Extent) -> None:
+        if extent.steps is not None and self.warmup_steps >= extent.steps:
+            raise ValueError(
+                f"options.warmup_steps: less than {extent.steps}, the timed steps; "
+                f"not {self.warmup_steps}"
+            )
+
+
+STRATEGIES.add(
+    "compressed_sgd",
+    Declaration(
+        module=__name__,
+        title="Compressed gradients, all-gather",
+        max_nodes=64,
+        exchange="all-gather",
+        options=CompressedSgd,
+    ),
+)

@@ -1,0 +1,16 @@
+"""Horovod: its all-reduce sums the gradients of all workers."""
+
+from nodewise.strategies.declaration import STRATEGIES, Declaration
+from nodewise.strategies.horovod import build
+
+STRATEGIES.add(
+    "horovod",
+    Declaration(
+        module=__name__,
+        title="Horovod, ring all-reduce (Gloo)",
+        max_nodes=64,
+        exchange="ring",
+        packages=("horovod",),
+        why_missing=build.why_missing,
+    ),
+)

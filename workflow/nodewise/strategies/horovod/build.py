@@ -1,0 +1,238 @@
+"""Build Horovod 0.28.1, its last release, for the TensorFlow that is installed.
+
+There is no wheel of it, and its source needs changes; its version is then 0.28.1+nodewise. pip
+downloads, checks and compiles it into a folder of its own, which Horovod's cells add to their path;
+the project's environment stays as it is. Horovod is under the Apache License 2.0, like the project.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from filelock import FileLock
+
+from nodewise.core.errors import UserError
+from nodewise.core.files import check_writable, write_json
+
+VERSION = "0.28.1"
+SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
+FOLDER = Path("results/horovod")
+_LABEL = "nodewise"  # ends the version, so that records tell that this is not the release as it was
+# file -> a text in it, how often it is there, and what the last one of them becomes
+_CHANGES = {
+    # the same code without what debuggers read
+    "setup.py": ("'RelWithDebInfo'", 1, "'Release'"),
+    # TensorFlow needs a copy of it for C++17 only
+    "CMakeLists.txt": (
+        "add_subdirectory(third_party/gloo)",
+        1,
+        "add_subdirectory(third_party/gloo EXCLUDE_FROM_ALL)",
+    ),
+    # kernels for GPUs only, whose includes TensorFlow does not ship
+    "horovod/tensorflow/CMakeLists.txt": (
+        'list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/xla_mpi_ops.cc")',
+        1,
+        "",
+    ),
+    # the context that carries the collectives forgets the interface, and takes that of the host's
+    # name: workers on different nodes do not find each other
+    "horovod/common/gloo/gloo_context.cc": (
+        "device_attr.iface = gloo_iface_;",
+        3,
+        "device_attr.iface = global_context.gloo_iface_;",
+    ),
+}
+_TOOLS = ("setuptools==80.9.0", "wheel==0.48.0", "cmake==3.31.10", "packaging==25.0")
+_ROOM_MB = 500  # while it is built; 6 in the end
+_NEEDED = ("cloudpickle==3.1.2",)  # what Horovod imports and the environment has not
+_SETTINGS = {
+    "HOROVOD_LOCAL_VERSION": _LABEL,
+    "HOROVOD_WITH_TENSORFLOW": "1",
+    "HOROVOD_WITHOUT_PYTORCH": "1",
+    "HOROVOD_WITHOUT_MXNET": "1",
+    "HOROVOD_WITH_GLOO": "1",
+    "HOROVOD_WITHOUT_MPI": "1",
+    "HOROVOD_CPU_OPERATIONS": "GLOO",
+    "MAKEFLAGS": "-j2",
+    "LDFLAGS": "-s",
+}
+
+
+def build(out: Path) -> str | None:
+    """Build Horovod into `out/site`; do nothing if it is there already.
+
+    `out/manifest.json` is written last and says what it was built from and for, or why it could not
+    be built: then its cells are refused, and all others measured.
+
+    Returns:
+        None, or in one line why there is no Horovod; `out/build.log` tells more.
+
+    Raises:
+        OSError: `out` cannot be written.
+    """
+    manifest = out / "manifest.json"
+    if missing(out) is None:
+        return None
+    check_writable(manifest)
+    with FileLock(out / ".lock"):  # wait for another run that builds it
+        if missing(out) is None:
+            return None
+        manifest.unlink(missing_ok=True)  # from here until it is back, there is no Horovod
+        try:
+            with (out / "build.log").open("w", encoding="utf-8") as log:
+                _build(out, _Steps(log.fileno(), Path(log.name)))
+        except UserError as error:
+            write_json(manifest, {"missing": str(error)})
+            return str(error)
+        write_json(manifest, wanted())
+    return None
+
+
+def why_missing() -> str | None:
+    """Return why cells cannot train with Horovod, and the command that builds it, in one line."""
+    reason = missing()
+    return reason and f"{reason}; what would permit it: nodewise build-horovod --out {FOLDER}"
+
+
+def missing(out: Path = FOLDER) -> str | None:
+    """Return None if `out/site` is Horovod for what is installed, or in one line why not."""
+    try:
+        manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return "Horovod is not built"
+    if manifest == wanted() and (out / "site" / "horovod").is_dir():
+        return None
+    reason = manifest.get("missing") if isinstance(manifest, dict) else None
+    return str(reason or "Horovod was built for another TensorFlow or Python")
+
+
+def _build(out: Path, steps: "_Steps") -> None:
+    for program in ("g++", "make"):
+        if shutil.which(program) is None:
+            raise UserError(f"building Horovod needs {program}, which is not on the PATH")
+    if shutil.disk_usage(out).free < _ROOM_MB * 10**6:
+        raise UserError(f"building Horovod needs {_ROOM_MB} MB of room in {out}")
+    folder = out.resolve() / ".build"
+    shutil.rmtree(folder, ignore_errors=True)  # of a build that was killed
+    folder.mkdir()
+    try:
+        built = _built(folder, steps)
+        shutil.rmtree(out / "site", ignore_errors=True)
+        built.rename(out / "site")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wanted() -> dict[str, object]:
+    """Return what a build is made from and for: with anything else it is another one."""
+    return {
+        "horovod": f"{VERSION}+{_LABEL}",
+        "sha256": SHA256,
+        "changed": [after for _, _, after in _CHANGES.values()],
+        "tensorflow": version("tensorflow"),  # the wheel fits this one only
+        "python": sysconfig.get_python_version(),
+    }
+
+
+class _Steps:
+    """Runs pip, step by step; all that it says goes to a log."""
+
+    def __init__(self, log: int, path: Path) -> None:
+        self._log, self._path = log, path
+        self.environment = dict(os.environ)
+
+    def pip(self, what: str, *arguments: str) -> None:
+        """Run `pip` with `arguments`.
+
+        Raises:
+            UserError: it failed; the text says at what.
+        """
+        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
+        with (
+            subprocess.Popen(
+                command,
+                env=self.environment,
+                stdout=self._log,
+                stderr=self._log,
+                start_new_session=True,
+            ) as running,
+            _ended_with_us(running.pid),
+        ):
+            code = running.wait()
+        if code:
+            raise UserError(f"Horovod: {what} failed; see {self._path}")
+
+
+@contextmanager
+def _ended_with_us(group: int) -> Iterator[None]:
+    """Kill a group of processes if the block raises, or if this process ends, however."""
+    # a pipe of ours that nobody writes to ends when we do
+    with subprocess.Popen(
+        ["sh", "-c", 'read -r _; kill -KILL "-$1"', "sh", str(group)],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as guard:
+        try:
+            yield
+        except BaseException:  # the compilers, too
+            os.killpg(group, signal.SIGKILL)
+            raise
+        finally:
+            guard.kill()
+
+
+def _built(folder: Path, steps: _Steps) -> Path:
+    """Do all of it in `folder`; return the folder to import Horovod from."""
+    tools, site = folder / "tools", folder / "site"
+    steps.environment["TMPDIR"] = str(folder)
+    steps.pip("fetching the build tools", "install", "--target", str(tools), *_TOOLS, *_NEEDED)
+    steps.environment |= {
+        "PYTHONPATH": str(tools),
+        "PATH": f"{tools / 'cmake' / 'data' / 'bin'}{os.pathsep}{os.environ['PATH']}",
+    }
+    source = _patched(_fetched(folder, steps), folder / "source")
+    steps.environment |= _SETTINGS
+    # no cache: pip would take the wheel of another source that was in the same folder
+    options = ["--no-deps", "--no-build-isolation", "--no-cache-dir"]
+    steps.pip("compiling", "wheel", *options, "--wheel-dir", str(folder), str(source))
+    (wheel,) = folder.glob("horovod-*.whl")
+    place = ["install", "--no-deps", "--target", str(site)]
+    steps.pip("installing the wheel", *place, str(wheel), *_NEEDED)
+    return site
+
+
+def _fetched(folder: Path, steps: _Steps) -> Path:
+    """Fetch the source; pip sees to it that its content is the one that is known."""
+    requirement = folder / "horovod.txt"
+    requirement.write_text(f"horovod=={VERSION} --hash=sha256:{SHA256}\n", encoding="utf-8")
+    options = ["--no-deps", "--no-build-isolation", "--no-binary", "horovod", "--require-hashes"]
+    arguments = ["download", *options, "--dest", str(folder), "--requirement", str(requirement)]
+    steps.pip("fetching the source", *arguments)
+    return folder / f"horovod-{VERSION}.tar.gz"
+
+
+def _patched(archive: Path, folder: Path) -> Path:
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    source = folder / f"horovod-{VERSION}"
+    _change(source)
+    return source
+
+
+def _change(source: Path) -> None:
+    for name, (before, times, after) in _CHANGES.items():
+        text = (source / name).read_text(encoding="utf-8")
+        if text.count(before) != times:
+            raise UserError(f"Horovod: {name} has not {before!r} as often as expected")
+        head, _, tail = text.rpartition(before)
+        (source / name).write_text(head + after + tail, encoding="utf-8")

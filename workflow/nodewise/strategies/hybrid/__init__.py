@@ -1,0 +1,37 @@
+"""Hybrid parallelism: groups of nodes are pipelines and share the global batch."""
+
+from pydantic import Field
+
+from nodewise.core.cell import MAX_NODES
+from nodewise.strategies.declaration import STRATEGIES, Declaration
+from nodewise.strategies.model_parallel import ModelParallel
+
+
+class Hybrid(ModelParallel):
+    """Of several pipelines: how many, `groups`, into whose stages the nodes are divided."""
+
+    groups: int = Field(default=2, ge=1, le=MAX_NODES)
+
+    @property
+    def pipelines(self) -> int:
+        return self.groups
+
+    def check(self, nodes: int) -> None:
+        if nodes % self.groups:
+            allowed = ", ".join(str(n) for n in range(1, nodes + 1) if nodes % n == 0)
+            raise ValueError(
+                f"options.groups: must divide {nodes}, the nodes: {allowed}; not {self.groups}"
+            )
+
+
+STRATEGIES.add(
+    "hybrid",
+    Declaration(
+        module=__name__,
+        title="Hybrid parallelism, pipelines in data parallel",
+        max_nodes=64,
+        exchange="activations",
+        options=Hybrid,
+        whole_batches=True,
+    ),
+)

@@ -1,0 +1,35 @@
+"""Hybrid parallelism: groups of nodes are pipelines, and share the global batch among themselves.
+
+Model parallelism within a group, data parallelism between the groups: after its backward passes
+every stage sums its gradients with the same stage of the other groups, so that a step is still the
+one that a single process would do with the global batch.
+"""
+
+import tensorflow as tf
+
+from nodewise.strategies import api
+from nodewise.strategies.model_parallel import worker as model_parallel
+from nodewise.strategies.transport import Direct
+
+
+class Strategy(model_parallel.Strategy):
+    """Train one stage of one group's pipeline; every batch is the global one."""
+
+    def __init__(self, job: api.Job) -> None:
+        super().__init__(job)
+        alike = range(self._place, job.size, len(self._stages))
+        self._of_all = Direct(self._peers, alike)
+        self._flat = tf.function(api.flat, autograph=False)
+        self._unflat = tf.function(lambda total: api.unflat(total, self._trained), autograph=False)
+
+    def _whole_gradients(
+        self, gradients: list[tf.Tensor], laps: model_parallel.Laps
+    ) -> list[tf.Tensor]:
+        if not self._trained:
+            return gradients
+        own = self._flat(gradients).numpy()
+        laps.end("compute")
+        total = self._of_all.all_reduce(own)
+        laps.end("communicate")
+        whole: list[tf.Tensor] = self._unflat(tf.constant(total))
+        return whole

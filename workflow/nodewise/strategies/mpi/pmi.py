@@ -1,0 +1,97 @@
+"""How MPICH's ranks find each other where its own launcher, mpiexec, has not started them.
+
+The library asks a process manager over a descriptor that it inherits, in lines such as
+`cmd=get kvsname=job key=address0` (PMI-1, the process management interface of MPICH). Here a thread
+of the rank's own process is that manager, and exchanges what the ranks have put with its peers.
+"""
+
+import json
+import os
+import secrets
+import socket
+import threading
+
+from nodewise.strategies.transport import Peers
+
+_ANSWERS = {
+    "init": "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+    # the longest names, keys and values; the library cuts what is longer into several
+    "get_maxes": "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 rc=0",
+    "get_appnum": "cmd=appnum appnum=0 rc=0",
+    "put": "cmd=put_result rc=0 msg=success",
+    "barrier_in": "cmd=barrier_out rc=0",
+    "finalize": "cmd=finalize_ack rc=0",
+}
+
+
+class Space:
+    """The keys and values of a job, as one rank knows them.
+
+    Collective: the job's name, from which MPICH makes names that are the whole machine's, is one
+    that no other launch has.
+
+    Raises:
+        OSError: a peer is gone or stuck.
+    """
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+        self._name = f"job~{peers.exchange(secrets.token_hex(8).encode())[0].decode()}"
+        # in PMI's notation: from node 0 on, `size` nodes of one process each
+        self._known = {"PMI_process_mapping": f"(vector,(0,{peers.size},1))"}
+        self._put: dict[str, str] = {}
+
+    def answer(self, line: str) -> str:
+        """Return the answer to one line of the library, without the end of the line.
+
+        A barrier is answered when all ranks have come to it; what they have put is known then.
+
+        Raises:
+            ValueError: the line says nothing that a library which only starts up would say.
+            OSError: a peer is gone or stuck.
+        """
+        said = dict(word.partition("=")[::2] for word in line.split())
+        match said:
+            case {"cmd": "get", "key": key}:
+                if key in self._known:
+                    return f"cmd=get_result rc=0 msg=success value={self._known[key]}"
+                return "cmd=get_result rc=-1 msg=key_not_found"
+            case {"cmd": "get_my_kvsname"}:
+                return f"cmd=my_kvsname kvsname={self._name} rc=0"
+            case {"cmd": "put", "key": key, "value": value}:
+                self._put[key] = value
+            case {"cmd": "barrier_in"}:
+                self._exchange()
+        if said.get("cmd") not in _ANSWERS:
+            raise ValueError(f"not known of PMI-1: {line!r}")
+        return _ANSWERS[said["cmd"]]
+
+    def _exchange(self) -> None:
+        for put in self._peers.exchange(json.dumps(self._put).encode()):
+            self._known |= json.loads(put)
+        self._put = {}
+
+
+def manage(peers: Peers) -> None:
+    """Answer the MPI library that this process is about to initialise, on a thread of its own.
+
+    Collective. `peers` belongs to that thread from now on. If it fails the library's line is cut.
+
+    Raises:
+        OSError: a peer is gone or stuck.
+    """
+    space = Space(peers)
+    library, manager = socket.socketpair()
+    os.environ |= {
+        "PMI_FD": str(library.detach()),
+        "PMI_RANK": str(peers.rank),
+        "PMI_SIZE": str(peers.size),
+    }
+    threading.Thread(target=_answer_all, args=(manager, space), daemon=True).start()
+
+
+def _answer_all(manager: socket.socket, space: Space) -> None:
+    with manager, manager.makefile("rw", encoding="ascii", newline="\n") as stream:
+        for line in stream:
+            stream.write(space.answer(line) + "\n")
+            stream.flush()

@@ -1,0 +1,27 @@
+"""TensorFlow's MultiWorkerMirroredStrategy: an all-reduce sums the gradients of all workers."""
+
+from typing import Literal
+
+from nodewise.strategies.declaration import STRATEGIES, Declaration, Options
+
+
+class MultiWorkerMirrored(Options):
+    """Of MultiWorkerMirroredStrategy: how the gradients of n workers, S bytes each, are summed.
+
+    In a ring every worker sends 2(n-1)/n·S. In a star worker 0 is the driver and sends (n-1)·S, the
+    others S.
+    """
+
+    collective: Literal["ring", "star"] = "ring"
+
+
+STRATEGIES.add(
+    "multi_worker_mirrored",
+    Declaration(
+        module=__name__,
+        title="MultiWorkerMirroredStrategy",
+        max_nodes=64,
+        exchange="ring",
+        options=MultiWorkerMirrored,
+    ),
+)

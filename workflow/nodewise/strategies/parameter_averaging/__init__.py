@@ -1,0 +1,52 @@
+"""Parameter averaging: workers train alone and average their weights now and then."""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from nodewise.core.cell import Extent
+from nodewise.strategies.declaration import STRATEGIES, Declaration, Options
+
+_MAX_PERIOD = 1_000_000
+
+
+def _is_a_period(value: object) -> object:
+    if value == "epoch" or (type(value) is int and 1 <= value <= _MAX_PERIOD):
+        return value
+    raise ValueError(f"must be epoch, or steps: 1 to {_MAX_PERIOD:,}; not {value!r:.80}")
+
+
+class ParameterAveraging(Options):
+    """Of parameter averaging: after how many steps weights are averaged, and what then happens.
+
+    What an optimizer remembers of gradients, such as momentum, is `kept` by each worker, `averaged`
+    like the weights, or, with the count of its steps, `reset` to its beginning.
+    """
+
+    period: Annotated[
+        Annotated[int, Field(ge=1, le=_MAX_PERIOD)] | Literal["epoch"],
+        BeforeValidator(_is_a_period),
+    ] = 10
+    optimizer_state: Literal["kept", "averaged", "reset"] = "kept"
+
+    def check_extent(self, extent: Extent) -> None:
+        if extent.steps is None:
+            return
+        if self.period == "epoch":
+            raise ValueError("options.period: epoch only where epochs are timed, not steps")
+        if self.period > extent.steps:
+            raise ValueError(
+                f"options.period: at most {extent.steps}, the timed steps; not {self.period}"
+            )
+
+
+STRATEGIES.add(
+    "parameter_averaging",
+    Declaration(
+        module=__name__,
+        title="Parameter averaging, ring all-reduce",
+        max_nodes=64,
+        exchange="averaging",
+        options=ParameterAveraging,
+    ),
+)

@@ -1,0 +1,141 @@
+"""Parameter averaging: workers train on their own, and average their weights once in a while.
+
+Also known as local SGD (Stich, arXiv:1805.09767). Let g be the global batch's mean gradient, the
+sum over the n workers of their parts g_k as everywhere here. A worker steps along n·g_k, for parts
+of equal size the mean gradient of its own examples. The mean of w - η·n·g_k over the workers is
+w - η·g: averaged after every step, plain SGD is synchronous SGD, whatever the sizes of the parts.
+Averaged after every τ steps, a ring all-reduce of S bytes of weights sends 2(n-1)/n·S/τ a step, but
+the replicas move apart in between, and an optimizer with memory remembers another path on each.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import cast
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from nodewise.core.errors import RefusedError
+from nodewise.strategies import api
+from nodewise.strategies.multi_worker_mirrored.worker import Ring
+from nodewise.strategies.parameter_averaging import ParameterAveraging
+
+
+class Strategy(api.Strategy):
+    """Train on `job.size` workers that find each other through TF_CONFIG."""
+
+    def __init__(self, job: api.Job) -> None:
+        chosen = cast(ParameterAveraging, job.options)
+        self._job = job
+        self._period = job.steps_per_epoch if chosen.period == "epoch" else chosen.period
+        self.replicas_agree = self._period == 1
+        self._since = 0  # steps since the weights were averaged
+        self._ring = Ring()
+        self._replica = api.Replica(job)
+        self.model = self._replica.model
+        self.optimizer = self._replica.optimizer
+        self._averaged = list(self.model.trainable_variables)
+        if chosen.optimizer_state == "averaged":
+            self._averaged += memory(self.optimizer)
+        self._reset = resettable(self.optimizer) if chosen.optimizer_state == "reset" else []
+        self._fresh = [tf.convert_to_tensor(variable.numpy()) for variable in self._reset]
+        self._step = tf.function(self._fused, autograph=False)
+        self._average = tf.function(self._average_fused, autograph=False)
+        self._flat = tf.function(self._averaged_flat, autograph=False)
+        self._load = tf.function(self._load_mean, autograph=False)
+        initial = self.state()
+        self._average()  # trace and connect: when the first one is due, the clock is running
+        self._load(self._ring.sum(self._flat()))
+        self.restore(initial)
+
+    def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        grads, scores = api.gradients(self.model, self._job, x, y)
+        grads = [gradient * self._job.size for gradient in grads]
+        self.optimizer.apply(grads, self.model.trainable_variables)
+        return scores
+
+    def _averaged_flat(self) -> tf.Tensor:
+        return api.flat([variable.value for variable in self._averaged])
+
+    def _load_mean(self, total: tf.Tensor) -> None:
+        api.assign(self._averaged, total / self._job.size)
+        for variable, fresh in zip(self._reset, self._fresh, strict=True):
+            variable.assign(fresh)
+
+    def _average_fused(self) -> None:
+        self._load_mean(self._ring.all_reduce(self._averaged_flat()))
+
+    def _due(self) -> bool:
+        """Count a step; tell whether the weights are to be averaged after it."""
+        self._since = (self._since + 1) % self._period
+        return self._since == 0
+
+    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        scores = self._step(x, y)
+        if self._due():
+            self._average()
+        return scores
+
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
+        """Train one step in parts; it waits and communicates only if averaging is due.
+
+        The weights' way into the buffer and back belongs to the update.
+        """
+        marks = [time.perf_counter()]
+        gradient = self._replica.gradient(x, y) * self._job.size
+        marks.append(time.perf_counter())
+        self._replica.apply(gradient)
+        marks.append(time.perf_counter())
+        if not self._due():
+            compute, apply = np.diff(marks).tolist()
+            return api.StepTimes(compute, 0.0, 0.0, apply)
+        own = self._flat()
+        marks.append(time.perf_counter())
+        self.barrier()
+        marks.append(time.perf_counter())
+        total = self._ring.sum(own)
+        marks.append(time.perf_counter())
+        self._load(total)
+        marks.append(time.perf_counter())
+        compute, apply, copy, wait, communicate, load = np.diff(marks).tolist()
+        return api.StepTimes(compute, wait, communicate, apply + copy + load)
+
+    def barrier(self) -> None:
+        self._ring.barrier()
+
+    def agree(self) -> None:
+        self._ring.average([*self._averaged, *api.moving_statistics(self.model)])
+
+    def state(self) -> list[np.ndarray]:
+        return [*super().state(), np.array(self._since)]
+
+    def restore(self, state: list[np.ndarray]) -> None:
+        *variables, since = state
+        super().restore(variables)
+        self._since = int(since)
+
+
+def memory(optimizer: keras.optimizers.Optimizer) -> Sequence[keras.Variable]:
+    """Return what an optimizer remembers of gradients: all but step count and learning rate."""
+    others = {id(optimizer.iterations), id(optimizer.learning_rate)}
+    return [variable for variable in optimizer.variables if id(variable) not in others]
+
+
+def resettable(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
+    """Return what an optimizer remembers and counts, which it can do without from time to time.
+
+    Raises:
+        RefusedError: it cannot.
+    """
+    if not isinstance(optimizer.learning_rate, keras.Variable):  # computed from the step count
+        raise RefusedError(
+            "the optimizer's learning rate follows a schedule, which optimizer_state reset would "
+            "begin anew in every period; use kept or averaged"
+        )
+    if isinstance(optimizer, keras.optimizers.ScheduleFreeAdamW):
+        raise RefusedError(
+            "the optimizer remembers weights, which optimizer_state reset would set to those of "
+            "the beginning; use kept or averaged"
+        )
+    return list(optimizer.variables)

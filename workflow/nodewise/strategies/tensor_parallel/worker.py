@@ -1,0 +1,216 @@
+"""Tensor parallelism by DTensor: two dense layers in a row are split over the nodes.
+
+Of the first layer every node has some of the units, of the second one the weights of these units'
+outputs (Shoeybi et al., arXiv:1909.08053). DTensor is told only where weights are; it finds out
+what each node has to compute and puts the collectives in: in such a pair one sum of the second
+layer's outputs and one of the gradient of the first one's inputs. All other layers, and so
+convolutions, are computed by every node for the whole global batch.
+
+Keras cannot keep its variables in DTensors. Each node has plain ones of its own parts, which are
+put together as DTensors for a step; the optimizer sees the parts.
+"""
+
+import faulthandler
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+from tensorflow.experimental import dtensor
+
+from nodewise.strategies import api
+from nodewise.strategies.tensor_parallel.dense_pairs import padded, pairs, widened
+
+_NODES = "nodes"  # the mesh's only dimension
+
+
+class Strategy(api.Strategy):
+    """Train parts of the weights; every batch is the global one.
+
+    `model` has all weights, but what was trained only after `agree`.
+    """
+
+    replicas_agree = False
+
+    def __init__(self, job: api.Job) -> None:
+        self._job = job
+        self._mesh = _mesh(job)
+        keras.utils.set_random_seed(job.seed)
+        self.model = job.build()
+        api.refuse_constraints(self.model.trainable_variables)
+        self._split = widened(self.model, job.size)  # the model whose parts are equally large
+        self._widened = self._split is not self.model
+        for own, wide in zip(_all(self.model), _all(self._split), strict=True):
+            wide.assign(padded(own.numpy(), wide.shape))
+        self._layouts = self._laid_out()
+        self._parts = [
+            keras.Variable(self._part(variable.numpy(), layout))
+            for variable, layout in zip(self._split.trainable_variables, self._layouts, strict=True)
+        ]
+        self.optimizer = api.optimizer_of_parts(job)
+        self.optimizer.build(self._parts)
+        self._others = self._split.non_trainable_variables
+        moving = {id(variable) for variable in api.changing(self._split, self.optimizer)}
+        self._moving = [n for n, other in enumerate(self._others) if id(other) in moving]
+        self._real = self._where_weights_are()
+        self._compute = tf.function(self._computed, autograph=False)
+        self._apply = tf.function(self._applied, autograph=False)
+        self._score = tf.function(self._scored, autograph=False)
+        self._gather = tf.function(self._gathered, autograph=False)
+        self._sum = tf.function(tf.reduce_sum, autograph=False)
+
+    def _laid_out(self) -> list[dtensor.Layout]:
+        """Return where the trainable weights are: those of dense pairs split, others everywhere."""
+        split: dict[int, list[str]] = {}
+        for first, second in pairs(self._split):
+            split[id(first.kernel)] = [dtensor.UNSHARDED, _NODES]
+            split[id(second.kernel)] = [_NODES, dtensor.UNSHARDED]
+            if first.use_bias:
+                split[id(first.bias)] = [_NODES]
+        return [
+            dtensor.Layout(split[id(variable)], self._mesh)
+            if id(variable) in split
+            else self._replicated(len(variable.shape))
+            for variable in self._split.trainable_variables
+        ]
+
+    def _replicated(self, rank: int) -> dtensor.Layout:
+        return dtensor.Layout.replicated(self._mesh, rank)
+
+    def _part(self, values: NDArray[np.generic], layout: dtensor.Layout) -> NDArray[np.generic]:
+        """Return this node's part of `values`."""
+        for axis, dimension in enumerate(layout.sharding_specs):
+            if dimension == _NODES:
+                values = np.split(values, self._job.size, axis)[self._job.rank]
+        return values
+
+    def _where_weights_are(self) -> list[tf.Tensor]:
+        """Return this node's parts of 1 where there is a weight, 0 where the model is widened."""
+        ones = [np.ones(variable.shape, np.float32) for variable in self.model.trainable_variables]
+        return [
+            tf.constant(self._part(padded(own, wide.shape), layout))
+            for own, wide, layout in zip(
+                ones, self._split.trainable_variables, self._layouts, strict=True
+            )
+        ]
+
+    def _computed(
+        self, weights: list[tf.Tensor], others: list[tf.Tensor], x: tf.Tensor, y: tf.Tensor
+    ) -> tuple[list[tf.Tensor], list[tf.Tensor], tf.Tensor]:
+        """On DTensors: return gradients, what else a step changes, and logits."""
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(weights)
+            logits, after = self._split.stateless_call(weights, others, x, training=True)
+            loss = tf.reduce_sum(self._job.loss(y, logits)) / self._job.global_batch
+        gradients = [
+            dtensor.relayout(tf.convert_to_tensor(gradient), layout)
+            for gradient, layout in zip(tape.gradient(loss, weights), self._layouts, strict=True)
+        ]
+        moved = self._gathered([after[number] for number in self._moving])
+        return gradients, moved, self._gathered([logits])[0]
+
+    def _applied(self, gradients: list[tf.Tensor], moved: list[tf.Tensor]) -> None:
+        if self._widened:  # what was added stays 0, whatever the activation makes of 0
+            gradients = [one * real for one, real in zip(gradients, self._real, strict=True)]
+        self.optimizer.apply(gradients, self._parts)
+        for number, value in zip(self._moving, moved, strict=True):
+            self._others[number].assign(value)
+
+    def _scored(self, logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        return api.score(tf.reduce_sum(self._job.loss(y, logits)), logits, y)
+
+    def _gathered(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+        """Return DTensors of which every node has all."""
+        return [dtensor.relayout(one, self._replicated(one.shape.rank)) for one in tensors]
+
+    def _local_step(
+        self, x: tf.Tensor, y: tf.Tensor
+    ) -> tuple[list[tf.Tensor], list[tf.Tensor], tf.Tensor]:
+        """Return this node's gradients, what else changed, and the logits of all examples."""
+        same = [*(tf.convert_to_tensor(other.value) for other in self._others), x, y]
+        *others, x, y = (dtensor.pack([one], self._replicated(one.shape.rank)) for one in same)
+        gradients, moved, logits = self._compute(self._packed(), others, x, y)
+        return _local(gradients), _local(moved), _local([logits])[0]
+
+    def _packed(self) -> list[tf.Tensor]:
+        return [
+            dtensor.pack([tf.convert_to_tensor(part.value)], layout)
+            for part, layout in zip(self._parts, self._layouts, strict=True)
+        ]
+
+    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        """Train one step; the scores of all examples are those of the first worker."""
+        with _in_time(self._job.patience_s):
+            gradients, moved, logits = self._local_step(x, y)
+        self._apply(gradients, moved)
+        return self._score(logits, y) if self._job.rank == 0 else tf.zeros(2)
+
+    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
+        """Train one step in parts, of which communicating is 0.
+
+        It cannot be told from computing, which it is in between, nor can waiting within the step:
+        to wait is the barrier before it.
+        """
+        marks = [time.perf_counter()]
+        self.barrier()
+        marks.append(time.perf_counter())
+        with _in_time(self._job.patience_s):
+            gradients, moved, _ = self._local_step(x, y)
+        marks.append(time.perf_counter())
+        self._apply(gradients, moved)
+        marks.append(time.perf_counter())
+        wait, compute, apply = np.diff(marks).tolist()
+        return api.StepTimes(compute, wait, 0.0, apply)
+
+    def barrier(self) -> None:
+        own = dtensor.pack([tf.ones([1])], dtensor.Layout([_NODES], self._mesh))
+        with _in_time(self._job.patience_s):
+            _local([self._sum(own)])[0].numpy()
+
+    def agree(self) -> None:
+        """Give every worker all weights."""
+        with _in_time(self._job.patience_s):
+            whole = [*_local(self._gather(self._packed())), *self._others]
+        for variable, value in zip(_all(self.model), whole, strict=True):
+            variable.assign(value.numpy()[tuple(slice(length) for length in variable.shape)])
+
+    def _variables(self) -> list[keras.Variable]:
+        moving = [self._others[number] for number in self._moving]
+        return [*self._parts, *moving, *self.optimizer.variables]
+
+
+def _all(model: keras.Model) -> list[keras.Variable]:
+    return [*model.trainable_variables, *model.non_trainable_variables]
+
+
+@contextmanager
+def _in_time(patience_s: float) -> Iterator[None]:
+    """End this process if what is done inside takes too long.
+
+    A collective would wait for a stuck node without end, and keep all of Python waiting with it.
+    """
+    faulthandler.dump_traceback_later(patience_s, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _local(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Return this node's parts of DTensors."""
+    return [dtensor.unpack(tensor)[0] for tensor in tensors]
+
+
+def _mesh(job: api.Job) -> dtensor.Mesh:
+    """Connect the workers; return the mesh of their processors, one of each."""
+    os.environ |= {
+        "DTENSOR_JOB_NAME": "worker",
+        "DTENSOR_JOBS": ",".join(job.addresses[: job.size]),
+        "DTENSOR_CLIENT_ID": str(job.rank),
+    }
+    dtensor.initialize_accelerator_system("CPU", enable_coordination_service=False)
+    return dtensor.create_distributed_mesh([(_NODES, job.size)], device_type="CPU")
