@@ -20,20 +20,20 @@ from nodewise.report import diagrams
 from nodewise.report.diagrams import Diagram, Lane, Row, draw
 from nodewise.report.html import text as text_of
 from nodewise.report.pages import ways
-from nodewise.report.pages.sent_bytes import Trained
 from nodewise.report.pages.strategies import in_words, page_of
 from nodewise.results.model_description import Layer
 from nodewise.results.record import Record
 from nodewise.results.tables import build_tables
 from nodewise.strategies import STRATEGIES
+from nodewise.strategies.bytes_sent import Trained
 from rendering import draw_all
 
 TEMPLATES = Path("site/templates/strategies")
 LETTER, SMALL_LETTER = 6.8, 5.9  # units of the drawing: what a letter takes on average, at most
 PICTURES = [
     pytest.param(picture, id=f"{name}-{number}")
-    for name, way in ways.WAYS.items()
-    for number, picture in enumerate(way.pictures)
+    for name, pictures in ways.PICTURES.items()
+    for number, picture in enumerate(pictures)
 ]
 
 
@@ -83,7 +83,7 @@ def section(text, title):
 
 
 def test_every_strategy_has_its_facts_its_text_and_its_page(docs):
-    assert set(STRATEGIES) <= set(ways.WAYS)
+    assert set(STRATEGIES) <= set(ways.PICTURES)
     for name, entry in STRATEGIES.items():
         assert (TEMPLATES / f"{name}.md.j2").is_file()
         text = page(docs, name)
@@ -105,7 +105,7 @@ def test_the_index_has_a_row_for_every_strategy_and_is_in_the_navigation(docs):
 
 def test_every_text_belongs_to_a_strategy():
     texts = {path.name.removesuffix(".md.j2") for path in TEMPLATES.glob("[a-z]*.md.j2")}
-    assert texts - {"index", "strategy"} == set(ways.WAYS)
+    assert texts - {"index", "strategy"} == set(ways.PICTURES)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -236,7 +236,7 @@ def test_no_arrow_lies_on_another(arrows):
 )
 def test_bytes_by_the_formula(strategy, options, nodes, sent):
     cell = make.cell(n=nodes, strategy=strategy, options=options)
-    got = ways.WAYS[strategy].sent(Trained(cell, 1200, 100))
+    got = STRATEGIES[strategy].bytes_sent(Trained(cell, 1200, 100))
     assert got == (None if sent is None else pytest.approx(sent))
 
 
@@ -273,7 +273,7 @@ LAYERS = [
 )
 def test_bytes_of_split_layers_by_the_formula(strategy, nodes, batch, layers, sent):
     cell = make.cell(n=nodes, batch=batch, strategy=strategy)
-    got = ways.WAYS[strategy].sent(Trained(cell, 4 * 91_120, 100, layers))
+    got = STRATEGIES[strategy].bytes_sent(Trained(cell, 4 * 91_120, 100, layers))
     assert got == pytest.approx(sent)
 
 

@@ -17,6 +17,7 @@ from nodewise.cluster.api import NotPermittedError
 from nodewise.core.cell import Extent, Frozen, Input
 from nodewise.core.registry import Registry
 from nodewise.core.schema import first_misfit
+from nodewise.strategies.bytes_sent import BytesSent, unknown
 
 Exchange = Literal[
     "none",
@@ -68,6 +69,25 @@ class Options(Frozen):
 NO_OPTIONS = Options()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """A strategy in short, in words and symbols that its page explains.
+
+    Attributes:
+        synchronous: whether its workers wait for each other.
+        holds: who holds the parameters.
+        sends: the formula of the bytes that a node sends per step.
+        needs: what it takes.
+        unknown: which part of that formula a cell does not tell, in a sentence.
+    """
+
+    synchronous: str
+    holds: str
+    sends: str
+    needs: str
+    unknown: str = ""
+
+
 def _nothing_missing() -> None:
     return None
 
@@ -83,6 +103,8 @@ class Declaration:
         max_nodes: the most nodes that train.
         exchange: how what was computed is brought together; its law follows from that. An option
             `collective` says it instead, if the strategy has one.
+        facts: what its page and the comparison of strategies say of it.
+        bytes_sent: the formula of the bytes that a node sends per step.
         options: what can be chosen about it.
         whole_batches: whether every worker is given the whole global batch, not a part of its own.
         one_process: whether the nodes are devices of one process.
@@ -94,6 +116,8 @@ class Declaration:
     title: str
     max_nodes: int
     exchange: Exchange
+    facts: Facts
+    bytes_sent: BytesSent = unknown
     options: type[Options] = Options
     whole_batches: bool = False
     one_process: bool = False

@@ -19,6 +19,7 @@ from nodewise.data.registry import find
 from nodewise.models.registry import registry
 from nodewise.results.record import Record, recorded
 from nodewise.strategies import STRATEGIES
+from nodewise.strategies.bytes_sent import Trained, ring
 from nodewise.study.config import Config
 from nodewise.study.declared import DATASETS
 
@@ -122,31 +123,32 @@ class Exchange(NamedTuple):
     messages: float = 0.0
     turns: int = 1
 
-    def every(self, steps: int) -> "Exchange":
-        """Return what is sent on average if it is sent once in `steps` steps."""
-        return Exchange(self.bytes_sent / steps, self.messages / steps, self.turns)
-
 
 def exchange(cell: Cell, work: Work) -> Exchange:
     """Return what the busiest node of `cell` exchanges in a step.
 
-    How much cut models and compressed gradients send, registries do not tell: a ring's share.
+    If the strategy's formula needs what registries do not tell, such as the activations where a
+    model is cut, it is a ring's share.
     """
     nodes, gradient = cell.nodes, work.payload_bytes
-    ring = Exchange(2 * (nodes - 1) / nodes * gradient, 2 * (nodes - 1))
-    match STRATEGIES[cell.strategy].exchange_of(cell.options):
+    strategy = STRATEGIES[cell.strategy]
+    per_epoch = work.train_examples // cell.global_batch
+    trained = Trained(cell, gradient, per_epoch)
+    messages = 2 * (nodes - 1)
+    match strategy.exchange_of(cell.options):
         case "none" | "devices":
             return Exchange()
         case "server":
             return Exchange(nodes * gradient / cell.servers, 2, turns=2)
         case "star":
-            return Exchange((nodes - 1) * gradient, 2 * (nodes - 1), turns=2)
+            return Exchange((nodes - 1) * gradient, messages, turns=2)
         case "averaging":
             period = cell.options["period"]
-            per_epoch = work.train_examples // cell.global_batch
-            return ring.every(max(1, period if isinstance(period, int) else per_epoch))
+            steps = max(1, period if isinstance(period, int) else per_epoch)
+            return Exchange(ring(trained) / steps, messages / steps)
         case _:
-            return ring
+            sent = strategy.bytes_sent(trained)
+            return Exchange(ring(trained) if sent is None else sent, messages)
 
 
 class Planned(NamedTuple):

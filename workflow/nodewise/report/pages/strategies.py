@@ -13,11 +13,11 @@ from nodewise.predict import comparisons
 from nodewise.predict.queries import with_labels
 from nodewise.report.diagrams import draw
 from nodewise.report.html import Column, Table, table, text
-from nodewise.report.pages.sent_bytes import Trained
-from nodewise.report.pages.ways import WAYS
+from nodewise.report.pages.ways import PICTURES
 from nodewise.report.study import Page, Shown, Study, slug
 from nodewise.results.tables import PARTS
 from nodewise.strategies import STRATEGIES
+from nodewise.strategies.bytes_sent import Trained
 
 COUNTED = "counted"
 _NOTED = {
@@ -67,9 +67,9 @@ def pages(study: Study) -> Iterator[Page]:
         cells = of_strategy[of_strategy["way"] == name]
         called = cells.groupby("strategy").size()
         links = [{"called": str(one), "cells": int(count)} for one, count in called.items()]
-        path, facts = page_of(name), {"way": WAYS[name], "links": links}
-        listed.append(facts | {"name": name, "page": path, "title": entry.title})
-        context = facts | _strategy(study, name, cells)
+        path, shared = page_of(name), {"facts": entry.facts, "links": links}
+        listed.append(shared | {"name": name, "page": path, "title": entry.title})
+        context = shared | _strategy(study, name, cells)
         figures = bool(context["figures"])
         template = f"strategies/{name}.md.j2"
         yield Page(path, template, entry.title, context, figures, contents=False)
@@ -147,7 +147,7 @@ def _strategy(study: Study, name: str, cells: pd.DataFrame) -> dict[str, Any]:
     return {
         "name": name,
         "cells": len(cells),
-        "drawings": [draw(picture) for picture in WAYS[name].pictures],
+        "drawings": [draw(picture) for picture in PICTURES[name]],
         "nodes": STRATEGIES[name].nodes,
         "options": [
             (option, str(field.default).lower())  # as a configuration has it
@@ -195,7 +195,9 @@ def _with_formula(
     done = cells[cells["status"] == "ok"].drop_duplicates(_AT)
     values = done[["cell_id", "payload_bytes", "steps_per_epoch"]].to_numpy()
     sent = [
-        WAYS[name].sent(_trained(study, study.records[cell_id].cell, int(payload), int(steps)))
+        STRATEGIES[name].bytes_sent(
+            _trained(study, study.records[cell_id].cell, int(payload), int(steps))
+        )
         for cell_id, payload, steps in values
     ]
     formula = done[_AT].assign(formula_bytes=pd.Series(sent, index=done.index, dtype="float64"))

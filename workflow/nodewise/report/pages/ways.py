@@ -1,42 +1,7 @@
-"""What is told of each strategy apart from its text: who waits and holds what, bytes, pictures.
-
-One entry for each of `nodewise.STRATEGIES`; its text is the template of its name in
-`site/templates/strategies`.
-"""
-
-from dataclasses import dataclass
+"""The pictures of each strategy: what nodes do in a step."""
 
 from nodewise.report.diagrams import Diagram, Lane, Row
-from nodewise.report.pages import sent_bytes
 
-
-@dataclass(frozen=True)
-class Way:
-    """A strategy in short.
-
-    Attributes:
-        synchronous: whether its workers wait for each other.
-        holds: who holds the parameters.
-        sends: the formula of `sent` in writing.
-        needs: what it takes.
-        sent: bytes per node and step.
-        pictures: one for each form that it has.
-        unknown: what of its formula a cell does not tell.
-    """
-
-    synchronous: str
-    holds: str
-    sends: str
-    needs: str
-    sent: sent_bytes.Sent
-    pictures: tuple[Diagram, ...]
-    unknown: str = ""
-
-
-_UNKNOWN_CUTS = (
-    "The formula needs A, the size of the activations at the cuts, which records do not hold."
-)
-_RING_BYTES = "2(n − 1)/n · S"
 _WORKERS = tuple(Lane(f"Worker {rank}", "all weights") for rank in range(3))
 _ALL = (0, 1, 2)
 _AROUND = ((0, 1), (1, 2), (2, 0))
@@ -309,129 +274,39 @@ _PIPELINES = Diagram(
     groups=((0, 1, "group 0"), (2, 3, "group 1")),
 )
 
-WAYS = {
-    "async_sgd": Way(
-        "no, unless staleness is bounded",
-        "one or more servers",
-        "S; a server n · S/p",
-        "extra nodes as servers",
-        sent_bytes.gradient,
-        (_ASYNCHRONOUS,),
-    ),
-    "compressed_sgd": Way(
-        "yes",
-        "every worker",
-        "(n − 1) · M",
-        "a connection between any two nodes",
-        sent_bytes.compressed,
-        (_COMPRESSED,),
-        "The formula needs M, the size of a message. With a threshold or the largest entries it "
-        "depends on the gradients.",
-    ),
-    "custom_loop": Way(
-        "yes", "every worker", _RING_BYTES, "nothing else", sent_bytes.ring, (_ring_of("A step"),)
-    ),
-    "horovod": Way(
-        "yes",
-        "every worker",
-        _RING_BYTES,
-        "Horovod, built from its source",
-        sent_bytes.ring,
-        (
-            _ring_of(
-                "A step",
-                _OWN_GRADIENT,
-                Row(
-                    "Threads of Horovod ask worker 0 which gradients are ready on all workers.",
-                    waits=(0, 1),
-                    boxes={2: "gradient"},
-                    arrows=((0, 1), (1, 0), (0, 2), (2, 0)),
-                ),
+PICTURES = {
+    "async_sgd": (_ASYNCHRONOUS,),
+    "compressed_sgd": (_COMPRESSED,),
+    "custom_loop": (_ring_of("A step"),),
+    "horovod": (
+        _ring_of(
+            "A step",
+            _OWN_GRADIENT,
+            Row(
+                "Threads of Horovod ask worker 0 which gradients are ready on all workers.",
+                waits=(0, 1),
+                boxes={2: "gradient"},
+                arrows=((0, 1), (1, 0), (0, 2), (2, 0)),
             ),
         ),
     ),
-    "hybrid": Way(
-        "yes",
-        "one stage on each node; a whole model per group",
-        "2(p − 1)/p · A/g + 2(g − 1)/g · S/p",
-        "a model that can be cut; a node count divisible by the number of groups",
-        sent_bytes.unknown,
-        (_PIPELINES,),
-        _UNKNOWN_CUTS,
-    ),
-    "mirrored": Way(
-        "yes",
-        "every device",
-        "0: one process",
-        "one machine; GPUs, or its cores as devices",
-        sent_bytes.nothing,
-        (_MIRRORED,),
-    ),
-    "model_parallel": Way(
-        "yes",
-        "one stage on each node",
-        "2(n − 1)/n · A",
-        "a model that can be cut where a single tensor passes",
-        sent_bytes.unknown,
-        (_NAIVE, _PIPELINED),
-        _UNKNOWN_CUTS,
-    ),
-    "mpi": Way("yes", "every worker", _RING_BYTES, "MPICH", sent_bytes.ring, (_ring_of("A step"),)),
-    "multi_worker_mirrored": Way(
-        "yes",
-        "every worker",
-        _RING_BYTES,
-        "nothing else",
-        sent_bytes.ring,
-        (_ring_of("A step with a ring"), _STAR),
-    ),
-    "parameter_averaging": Way(
-        "once in τ steps",
-        "every worker",
-        "2(n − 1)/n · S/τ",
-        "nothing else",
-        sent_bytes.averaged,
-        (_AVERAGING,),
-    ),
-    "parameter_server": Way(
-        "no",
-        "one or more servers",
-        "S; a server n · S/p",
-        "extra nodes as servers",
-        sent_bytes.gradient,
-        (_COORDINATED,),
-    ),
-    "single": Way(
-        "one worker, which waits for nobody",
-        "the worker",
-        "0",
-        "nothing",
-        sent_bytes.nothing,
-        (
-            Diagram(
-                "A step",
-                (Lane("Worker", "all weights"),),
-                (
-                    Row("It computes the gradient of its batch.", {0: "gradient"}),
-                    Row("It updates the weights.", {0: "update"}, "apply"),
-                ),
+    "hybrid": (_PIPELINES,),
+    "mirrored": (_MIRRORED,),
+    "model_parallel": (_NAIVE, _PIPELINED),
+    "mpi": (_ring_of("A step"),),
+    "multi_worker_mirrored": (_ring_of("A step with a ring"), _STAR),
+    "parameter_averaging": (_AVERAGING,),
+    "parameter_server": (_COORDINATED,),
+    "single": (
+        Diagram(
+            "A step",
+            (Lane("Worker", "all weights"),),
+            (
+                Row("It computes the gradient of its batch.", {0: "gradient"}),
+                Row("It updates the weights.", {0: "update"}, "apply"),
             ),
         ),
     ),
-    "split_dense": Way(
-        "yes, at every split layer",
-        "its columns of split layers on each worker; the other layers on every worker",
-        "2(n − 1)/n · (a + S), S without split layers",
-        "a dense layer with more outputs than a worker has examples",
-        sent_bytes.split_dense,
-        (_SPLIT_DENSE,),
-    ),
-    "tensor_parallel": Way(
-        "yes, at every split pair",
-        "a part of split layers on each node; the other layers on every node",
-        "2(n − 1)/n · a, x times",
-        "dense layers, two in a row",
-        sent_bytes.tensor_parallel,
-        (_SPLIT_LAYERS,),
-    ),
+    "split_dense": (_SPLIT_DENSE,),
+    "tensor_parallel": (_SPLIT_LAYERS,),
 }

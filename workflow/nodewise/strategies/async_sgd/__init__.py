@@ -2,7 +2,8 @@
 
 from pydantic import Field
 
-from nodewise.strategies.declaration import STRATEGIES, Declaration
+from nodewise.strategies.bytes_sent import gradient
+from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts
 from nodewise.strategies.parameter_server import Served
 
 
@@ -34,6 +35,13 @@ STRATEGIES.add(
         title="Asynchronous SGD, parameter server",
         max_nodes=64,
         exchange="server",
+        facts=Facts(
+            synchronous="no, unless staleness is bounded",
+            holds="one or more servers",
+            sends="S; a server n · S/p",
+            needs="extra nodes as servers",
+        ),
+        bytes_sent=gradient,
         options=AsyncSgd,
     ),
 )

@@ -5,7 +5,8 @@ from typing import Literal
 from pydantic import Field
 
 from nodewise.core.cell import MAX_NODES, Extent
-from nodewise.strategies.declaration import STRATEGIES, Declaration, Options
+from nodewise.strategies.bytes_sent import Trained
+from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts, Options
 
 
 class CompressedSgd(Options):
@@ -42,6 +43,13 @@ class CompressedSgd(Options):
             )
 
 
+def _bytes_sent(trained: Trained) -> float | None:
+    """Return half a gradient for each of the others; None if the size depends on the gradient."""
+    if trained.cell.options.get("method") != "float16":
+        return None
+    return (trained.cell.nodes - 1) * trained.payload_bytes / 2
+
+
 STRATEGIES.add(
     "compressed_sgd",
     Declaration(
@@ -49,6 +57,15 @@ STRATEGIES.add(
         title="Compressed gradients, all-gather",
         max_nodes=64,
         exchange="all-gather",
+        facts=Facts(
+            synchronous="yes",
+            holds="every worker",
+            sends="(n − 1) · M",
+            needs="a connection between any two nodes",
+            unknown="The formula needs M, the size of a message. With a threshold or the largest "
+            "entries it depends on the gradients.",
+        ),
+        bytes_sent=_bytes_sent,
         options=CompressedSgd,
     ),
 )

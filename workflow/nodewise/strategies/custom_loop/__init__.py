@@ -1,6 +1,7 @@
 """A training loop in one graph: synchronous data parallelism with little overhead per step."""
 
-from nodewise.strategies.declaration import STRATEGIES, Declaration
+from nodewise.strategies.bytes_sent import ring
+from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts
 
 STRATEGIES.add(
     "custom_loop",
@@ -9,5 +10,12 @@ STRATEGIES.add(
         title="Custom training loop, ring all-reduce",
         max_nodes=64,
         exchange="ring",
+        facts=Facts(
+            synchronous="yes",
+            holds="every worker",
+            sends="2(n − 1)/n · S",
+            needs="nothing else",
+        ),
+        bytes_sent=ring,
     ),
 )

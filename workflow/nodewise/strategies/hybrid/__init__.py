@@ -3,8 +3,8 @@
 from pydantic import Field
 
 from nodewise.core.cell import MAX_NODES
-from nodewise.strategies.declaration import STRATEGIES, Declaration
-from nodewise.strategies.model_parallel import ModelParallel
+from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts
+from nodewise.strategies.model_parallel import UNKNOWN_CUTS, ModelParallel
 
 
 class Hybrid(ModelParallel):
@@ -31,6 +31,13 @@ STRATEGIES.add(
         title="Hybrid parallelism, pipelines in data parallel",
         max_nodes=64,
         exchange="activations",
+        facts=Facts(
+            synchronous="yes",
+            holds="one stage on each node; a whole model per group",
+            sends="2(p − 1)/p · A/g + 2(g − 1)/g · S/p",
+            needs="a model that can be cut; a node count divisible by the number of groups",
+            unknown=UNKNOWN_CUTS,
+        ),
         options=Hybrid,
         whole_batches=True,
     ),

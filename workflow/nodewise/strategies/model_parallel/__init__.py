@@ -4,7 +4,11 @@ from pydantic import Field
 
 from nodewise.core.cell import MAX_BATCH
 from nodewise.models.registry import registry
-from nodewise.strategies.declaration import STRATEGIES, Declaration, Options
+from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts, Options
+
+UNKNOWN_CUTS = (
+    "The formula needs A, the size of the activations at the cuts, which records do not hold."
+)
 
 
 class ModelParallel(Options):
@@ -42,6 +46,13 @@ STRATEGIES.add(
         title="Model parallelism",
         max_nodes=64,
         exchange="activations",
+        facts=Facts(
+            synchronous="yes",
+            holds="one stage on each node",
+            sends="2(n − 1)/n · A",
+            needs="a model that can be cut where a single tensor passes",
+            unknown=UNKNOWN_CUTS,
+        ),
         options=ModelParallel,
         whole_batches=True,
     ),

@@ -2,7 +2,8 @@
 
 from typing import Literal
 
-from nodewise.strategies.declaration import STRATEGIES, Declaration, Options
+from nodewise.strategies.bytes_sent import ring
+from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts, Options
 
 
 class MultiWorkerMirrored(Options):
@@ -22,6 +23,13 @@ STRATEGIES.add(
         title="MultiWorkerMirroredStrategy",
         max_nodes=64,
         exchange="ring",
+        facts=Facts(
+            synchronous="yes",
+            holds="every worker",
+            sends="2(n − 1)/n · S",
+            needs="nothing else",
+        ),
+        bytes_sent=ring,
         options=MultiWorkerMirrored,
     ),
 )

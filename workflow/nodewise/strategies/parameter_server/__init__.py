@@ -3,7 +3,8 @@
 from pydantic import Field
 
 from nodewise.core.cell import MAX_NODES
-from nodewise.strategies.declaration import STRATEGIES, Declaration, Options
+from nodewise.strategies.bytes_sent import gradient
+from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts, Options
 
 
 class Served(Options):
@@ -27,6 +28,13 @@ STRATEGIES.add(
         title="ParameterServerStrategy",
         max_nodes=64,
         exchange="server",
+        facts=Facts(
+            synchronous="no",
+            holds="one or more servers",
+            sends="S; a server n · S/p",
+            needs="extra nodes as servers",
+        ),
+        bytes_sent=gradient,
         options=Served,
     ),
 )

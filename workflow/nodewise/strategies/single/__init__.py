@@ -1,6 +1,7 @@
 """One process: the base of every speed-up."""
 
-from nodewise.strategies.declaration import STRATEGIES, Declaration
+from nodewise.strategies.bytes_sent import nothing
+from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts
 
 STRATEGIES.add(
     "single",
@@ -9,5 +10,12 @@ STRATEGIES.add(
         title="Single process, baseline",
         max_nodes=1,
         exchange="none",
+        facts=Facts(
+            synchronous="one worker, which waits for nobody",
+            holds="the worker",
+            sends="0",
+            needs="nothing",
+        ),
+        bytes_sent=nothing,
     ),
 )

@@ -1,7 +1,11 @@
 """Tensor parallelism by DTensor: two dense layers in a row are split over the nodes."""
 
 from nodewise.models.registry import registry
-from nodewise.strategies.declaration import STRATEGIES, Declaration, Options
+from nodewise.results.model_description import FLOAT32_BYTES
+from nodewise.strategies.bytes_sent import Trained, all_reduced, dense_layers
+from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts, Options
+
+_BETWEEN_PAIRS = {"Dropout", "BatchNormalization", "ReLU", "LeakyReLU"}
 
 
 class TensorParallel(Options):
@@ -15,6 +19,30 @@ class TensorParallel(Options):
             )
 
 
+def _bytes_sent(trained: Trained) -> float | None:
+    """Return sums of each pair's outputs, and of its inputs if anything before it is trained.
+
+    Both are of the global batch.
+    """
+    if not trained.layers:
+        return None
+    shapes = {
+        layer.name: (inputs, outputs) for layer, inputs, outputs in dense_layers(trained.layers)
+    }
+    sent, before, first = 0, False, None
+    for layer in trained.layers:
+        if layer.name in shapes and first is not None:
+            inputs, _ = shapes[first]
+            _, outputs = shapes[layer.name]
+            sent += outputs + before * inputs
+            first, before = None, True
+        elif layer.name in shapes:
+            first = layer.name
+        elif layer.kind not in _BETWEEN_PAIRS:
+            before, first = before or first is not None or layer.trainable > 0, None
+    return all_reduced(trained, FLOAT32_BYTES * trained.cell.global_batch * sent)
+
+
 STRATEGIES.add(
     "tensor_parallel",
     Declaration(
@@ -22,6 +50,13 @@ STRATEGIES.add(
         title="Tensor parallelism, DTensor",
         max_nodes=64,
         exchange="activations",
+        facts=Facts(
+            synchronous="yes, at every split pair",
+            holds="a part of split layers on each node; the other layers on every node",
+            sends="2(n − 1)/n · a, x times",
+            needs="dense layers, two in a row",
+        ),
+        bytes_sent=_bytes_sent,
         options=TensorParallel,
         whole_batches=True,
     ),
