@@ -10,7 +10,10 @@ from nodewise.core.units import KINDS
 from nodewise.report.pages.glossary import read_glossary
 from nodewise.report.study import slug
 
-TEMPLATES = Path("site/templates")
+TEMPLATES = [
+    *Path("site/templates").rglob("*.j2"),
+    *Path("workflow/nodewise/strategies").glob("*/page.md"),
+]
 
 
 def test_terms_are_in_alphabetical_order_with_an_anchor_of_their_own():
@@ -23,7 +26,7 @@ def test_every_term_that_a_template_links_is_there():
     terms = {slug(one.term) for one in read_glossary()}
     used = [
         name
-        for template in TEMPLATES.rglob("*.j2")
+        for template in TEMPLATES
         for name in re.findall(r'm\.term\(url, "([^"]+)"', template.read_text())
     ]
     assert len(used) >= 6 and {slug(name) for name in used} <= terms

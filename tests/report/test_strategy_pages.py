@@ -2,25 +2,21 @@
 
 import itertools
 import re
-import subprocess
-import sys
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
+from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from mkdocs.config import load_config
 from test_pages import Texts, render
 
 import make_records as make
-from nodewise.report import diagrams
-from nodewise.report.diagrams import Diagram, Lane, Row, draw
+from nodewise.core.errors import UserError
 from nodewise.report.html import text as text_of
-from nodewise.report.pages import ways
-from nodewise.report.pages.strategies import in_words, page_of
+from nodewise.report.pages.strategies import in_words, page_of, read_diagrams
 from nodewise.results.model_description import Layer
 from nodewise.results.record import Record
 from nodewise.results.tables import build_tables
@@ -28,13 +24,30 @@ from nodewise.strategies import STRATEGIES
 from nodewise.strategies.bytes_sent import Trained
 from rendering import draw_all
 
-TEMPLATES = Path("site/templates/strategies")
 LETTER, SMALL_LETTER = 6.8, 5.9  # units of the drawing: what a letter takes on average, at most
+WORDS = "nw-way__words"  # the class of the sentences
+STYLE_SHEET = Path("site/assets/style.css")
+SVG = "{http://www.w3.org/2000/svg}"
 PICTURES = [
-    pytest.param(picture, id=f"{name}-{number}")
-    for name, pictures in ways.PICTURES.items()
-    for number, picture in enumerate(pictures)
+    pytest.param(path, id=f"{name}-{path.stem}")
+    for name, strategy in STRATEGIES.items()
+    for path in sorted(strategy.folder.glob("diagram*.svg"))
 ]
+
+
+class Box(NamedTuple):
+    """A rectangle of a diagram."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+    style: str
+
+    @classmethod
+    def of(cls, element):
+        numbers = (int(element.get(name)) for name in ("x", "y", "width", "height"))
+        return cls(*numbers, element.get("class"))
 
 
 def noted(record, **observed):
@@ -82,15 +95,18 @@ def section(text, title):
 # --- complete ---
 
 
-def test_every_strategy_has_its_facts_its_text_and_its_page(docs):
-    assert set(STRATEGIES) <= set(ways.PICTURES)
-    for name, entry in STRATEGIES.items():
-        assert (TEMPLATES / f"{name}.md.j2").is_file()
-        text = page(docs, name)
-        assert Texts(text).text.count(f"# {entry.title}\n") == 1
-        for heading in ("What happens in a step", "What it costs", "When to choose it"):
-            assert len(Texts(section(text, heading)).text.split()) > 20, (name, heading)
-        assert re.search("^Sources?: ", section(text, "What it costs"), re.MULTILINE), name
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_has_a_page_with_its_text_and_its_diagrams(docs, name):
+    strategy, text = STRATEGIES[name], page(docs, name)
+    assert (strategy.folder / "page.md").is_file()
+    assert Texts(text).text.count(f"# {strategy.title}\n") == 1
+    for heading in ("What happens in a step", "What it costs", "When to choose it"):
+        assert len(Texts(section(text, heading)).text.split()) > 20, heading
+    assert re.search("^Sources?: ", section(text, "What it costs"), re.MULTILINE)
+    diagrams = read_diagrams(strategy.folder)
+    assert diagrams and all(str(one.svg) in text for one in diagrams)
+    ids = re.findall(r' id="([^"]+)"', section(text, "What happens in a step"))
+    assert len(ids) == len(set(ids))
 
 
 def test_the_index_has_a_row_for_every_strategy_and_is_in_the_navigation(docs):
@@ -101,11 +117,6 @@ def test_the_index_has_a_row_for_every_strategy_and_is_in_the_navigation(docs):
         assert f'<a href="{address}">' in index
     navigation = load_config("mkdocs.yml", docs_dir=str(docs)).nav
     assert {"Strategies": "strategies/index.md"} in navigation
-
-
-def test_every_text_belongs_to_a_strategy():
-    texts = {path.name.removesuffix(".md.j2") for path in TEMPLATES.glob("[a-z]*.md.j2")}
-    assert texts - {"index", "strategy"} == set(ways.PICTURES)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -125,88 +136,94 @@ def test_pages_ask_no_other_host(docs):
         assert "](http" not in path.read_text()
 
 
-def test_the_pages_need_no_tensorflow():
-    imported = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", "import nodewise.report.pages.strategies"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stderr
-    assert not re.search(r"\b(tensorflow|keras)\b", imported)
+# --- the diagrams ---
 
 
-# --- the picture ---
+def svg(picture):
+    return ElementTree.parse(picture).getroot()  # noqa: S314 (a file of the project)
 
 
-@pytest.mark.parametrize("picture", PICTURES)
-def test_a_picture_names_only_lanes_that_it_has_and_says_everything_in_words(picture):
-    lanes = range(len(picture.lanes))
-    for row in picture.rows:
-        busy = [*row.boxes, *row.waits]
-        assert len(busy) == len(set(busy))
-        assert {*busy, *itertools.chain(*row.arrows)} <= set(lanes)
-        assert all(start != end for start, end in row.arrows)
-        assert row.words in diagrams.in_words(picture)
-    for lane in picture.lanes:
-        assert f"{lane.name}: {lane.holds}" in diagrams.in_words(picture)
+def drawn(picture, kind):
+    """Return the elements of a kind, such as `rect`."""
+    return list(svg(picture).iter(f"{SVG}{kind}"))
+
+
+def styles(picture):
+    return {one.get("class") for one in svg(picture).iter() if one.get("class")}
 
 
 @pytest.mark.parametrize("picture", PICTURES)
-def test_words_fit_their_boxes_and_nothing_leaves_the_picture(picture):
-    drawing = draw(picture)
-    boxes = [one for one in drawing.rectangles if one.style != "nw-way__number"]
-    for one in drawing.rectangles:
-        assert one.x >= 0 and one.x + one.width <= drawing.width
-        assert one.y >= 0 and one.y + one.height <= drawing.height
-    for text in drawing.texts:
-        holders = [
-            b for b in boxes if b.y < text.y < b.y + b.height and b.x <= text.x <= b.x + b.width
-        ]
-        if text.style == "nw-way__words":
+def test_a_diagram_has_a_title_and_says_everything_in_words(picture):
+    root = svg(picture)
+    title, words = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
+    assert root.get("role") == "img"
+    assert root.get("aria-labelledby").split() == [title.get("id"), words.get("id")]
+    assert title.text
+    for text in drawn(picture, "text"):
+        if text.get("class") in ("nw-way__name", "nw-way__label"):
+            assert text.text in words.text
+    said = " ".join(one.text for one in drawn(picture, "text") if one.get("class") == WORDS)
+    for sentence in re.split(r"(?<=[.:]) (?=[A-Z])", said):
+        assert sentence in words.text
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+def test_a_diagram_takes_all_its_colours_from_the_style_sheet(picture):
+    known = set(re.findall(r"\.(nw-way__[a-z]+)", STYLE_SHEET.read_text()))
+    assert styles(picture) <= known
+    for one in svg(picture).iter():
+        assert not {"style", "fill", "stroke", "color", "href", "onload"} & set(one.keys())
+        assert one.tag.removeprefix(SVG) in {"svg", "title", "desc", "path", "rect", "text"}
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+def test_words_fit_their_boxes_and_nothing_leaves_the_diagram(picture):
+    width, height = map(int, svg(picture).get("viewBox").split()[2:])
+    assert width == 340  # as wide as a telephone
+    every = [Box.of(one) for one in drawn(picture, "rect")]
+    boxes = [one for one in every if one.style != "nw-way__number"]
+    for one in every:
+        assert one.x >= 0 and one.x + one.width <= width
+        assert one.y >= 0 and one.y + one.height <= height
+    for text in drawn(picture, "text"):
+        x, y = int(text.get("x")), int(text.get("y"))
+        holders = [b for b in boxes if b.y < y < b.y + b.height and b.x <= x <= b.x + b.width]
+        if text.get("class") == WORDS:
             assert holders == []
-            assert text.x + LETTER * len(text.words) <= drawing.width
+            assert x + LETTER * len(text.text) <= width
         elif holders:
-            assert SMALL_LETTER * len(text.words) <= holders[0].width
+            assert SMALL_LETTER * len(text.text) <= holders[0].width
     for one, other in itertools.combinations(boxes, 2):
         apart_x = one.x + one.width < other.x or other.x + other.width < one.x
         apart_y = one.y + one.height < other.y or other.y + other.height < one.y
         assert apart_x or apart_y
 
 
-def test_rows_are_numbered_in_order_and_there_and_back_is_one_arrow():
-    lanes = (Lane("Worker 0", "all"), Lane("Worker 1", "all"))
-    rows = (
-        Row("It works.", {0: "gradient"}, waits=(1,)),
-        Row("They talk.", arrows=((0, 1), (1, 0))),
-        Row("One answers.", arrows=((1, 0),)),
-    )
-    drawing = draw(Diagram("A step", lanes, rows))
-    numbers = [t.words for t in sorted(drawing.texts, key=lambda t: t.y) if t.words.isdigit()]
-    assert numbers == ["1", "2", "3"]
-    there_and_back, back = drawing.arrows
-    assert there_and_back.count("M") == 2 and back.count("M") == 1
-    assert re.fullmatch(r"M\d+ \d+H\d+m5 -3l-5 3l5 3", back)  # its head is on the left
-    styles = [str(one.style) for one in drawing.rectangles]
-    assert styles.count("nw-way__wait") == styles.count("nw-way__compute") == 1
-    assert "2. They talk. message from Worker 0 to Worker 1" in drawing.words
+@pytest.mark.parametrize("picture", PICTURES)
+def test_rows_are_numbered_in_order(picture):
+    texts = sorted(drawn(picture, "text"), key=lambda one: int(one.get("y")))
+    numbers = [int(one.text) for one in texts if one.text.isdigit()]
+    assert numbers == list(range(1, len(numbers) + 1)) and numbers
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 3), st.integers(0, 3)).filter(lambda pair: pair[0] != pair[1]),
-        unique=True,
-        max_size=12,
-    )
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("<svg", "is not SVG"),
+        ('<svg xmlns="http://www.w3.org/2000/svg"/>', "has no <title>"),
+    ],
 )
-def test_no_arrow_lies_on_another(arrows):
-    lanes = [Lane(f"Node {n}", "all") for n in range(4)]
-    drawing = draw(Diagram("A step", lanes, [Row("They talk.", arrows=arrows)]))
-    ends = [re.match(r"M(\d+) (\d+)H(\d+)", path).groups() for path in drawing.arrows]
-    spans = [(int(y), *sorted((int(a), int(b)))) for a, y, b in ends]
-    for (y, low, high), (other_y, other_low, other_high) in itertools.combinations(spans, 2):
-        assert y != other_y or high < other_low or other_high < low
-    assert all(y < drawing.height for y, *_ in spans)
-    assert len(arrows) == sum(path.count("M") for path in drawing.arrows)
+def test_a_misfit_diagram_is_named_in_one_line(tmp_path, source, said):
+    (tmp_path / "diagram.svg").write_text(source)
+    with pytest.raises(UserError, match=said) as raised:
+        read_diagrams(tmp_path)
+    assert "diagram.svg: " in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_what_stands_before_a_diagrams_element_is_left_out(tmp_path):
+    drawing = '<svg xmlns="http://www.w3.org/2000/svg"><title>A step</title></svg>'
+    (tmp_path / "diagram.svg").write_text(f'<?xml version="1.0"?>\n{drawing}\n')
+    assert read_diagrams(tmp_path) == [("A step", drawing)]
 
 
 # --- bytes ---

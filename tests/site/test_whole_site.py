@@ -14,7 +14,8 @@ from browsing import CELL, ODD_CELL, ODD_MODEL
 LEFT_OUT = {"404.html"}  # its addresses are those of a server's root
 CELLS = {"cells/index.html", CELL, ODD_CELL}  # one page stands for all of the same template
 ODD_TAG = "<script>alert(1)</script>"
-TEMPLATES = sorted(Path("site/templates").rglob("*.j2"))
+PAGES = sorted(Path("workflow/nodewise/strategies").glob("*/page.md"))
+TEMPLATES = [*sorted(Path("site/templates").rglob("*.j2")), *PAGES]
 JINJA = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
 
 
@@ -40,7 +41,7 @@ def test_what_gives_a_number_is_there(site, html):
     assert "cells" in named
 
 
-@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: str(path.name))
+@pytest.mark.parametrize("template", TEMPLATES, ids=str)
 def test_no_template_types_a_number_even_where_numbers_are_given(template):
     source = JINJA.sub("", template.read_text())
     source = re.sub(r"`[^`]*`|\{[:#][^}]*\}|^\d+\. |\*", "", source, flags=re.MULTILINE)

@@ -47,6 +47,7 @@ rule render_pages:
         registries=["models/registry.yaml", "data/datasets.yaml"],
         templates=["models/templates/own_model.py", "data/templates/own_data.py"],
         code=package("pages/*.py"),
+        strategies=package("strategies/*/page.md", "strategies/*/*.svg"),
     output:
         directory("build/docs"),
     log:

@@ -1,5 +1,7 @@
 """Tables, fits, charts and records -> Markdown pages, by the templates in `site/templates`.
 
+The page of a strategy has its template in the strategy's folder.
+
 A page is a template and a context. The contexts are made by one module per part of the site; all
 text and numbers in them pass through `markup`. MkDocs builds the site from the pages.
 """
@@ -39,6 +41,7 @@ from nodewise.results.importers.peers import EXCHANGES_FILE
 from nodewise.results.importers.peers import FILE as PEERS
 from nodewise.results.model_description import architecture_json
 from nodewise.results.record import record_json
+from nodewise.strategies import STRATEGIES
 
 _PARTS = (
     *(home, findings, choosing, results, studies, models, fit, what_if, strategies, cells),
@@ -126,7 +129,14 @@ def _copies(folder: Path, under: str, patterns: Sequence[str]) -> dict[str, byte
 
 def _environment(templates: Path) -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(templates),
+        loader=jinja2.ChoiceLoader(
+            [
+                jinja2.FileSystemLoader(templates),
+                jinja2.PrefixLoader(  # such as mpi/page.md
+                    {name: jinja2.FileSystemLoader(one.folder) for name, one in STRATEGIES.items()}
+                ),
+            ]
+        ),
         autoescape=True,
         finalize=html.text,  # stricter than autoescape: nothing means anything to Markdown either
         undefined=jinja2.StrictUndefined,

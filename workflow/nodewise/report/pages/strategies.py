@@ -3,23 +3,26 @@
 import json
 import posixpath
 from collections.abc import Iterable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.cell import Cell, node_in_words
+from nodewise.core.errors import UserError
 from nodewise.predict import comparisons
 from nodewise.predict.queries import with_labels
-from nodewise.report.diagrams import draw
 from nodewise.report.html import Column, Table, table, text
-from nodewise.report.pages.ways import PICTURES
 from nodewise.report.study import Page, Shown, Study, slug
 from nodewise.results.tables import PARTS
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.bytes_sent import Trained
 
+PAGE = "page.md"
 COUNTED = "counted"
+_SVG = "{http://www.w3.org/2000/svg}"
 _NOTED = {
     "bubble_share": "Idle or communicating share of a step (includes the bubble)",
     "staleness": "Staleness: updates between reading the weights and applying their gradient",
@@ -71,12 +74,43 @@ def pages(study: Study) -> Iterator[Page]:
         listed.append(shared | {"name": name, "page": path, "title": entry.title})
         context = shared | _strategy(study, name, cells)
         figures = bool(context["figures"])
-        template = f"strategies/{name}.md.j2"
+        described = (entry.folder / PAGE).is_file()
+        template = f"{name}/{PAGE}" if described else "strategies/strategy.md.j2"
         yield Page(path, template, entry.title, context, figures, contents=False)
     yield Page(
         *("strategies/index.html", "strategies/index.md.j2", "Strategies", {"listed": listed}),
         contents=False,
     )
+
+
+class Diagram(NamedTuple):
+    """A picture of what nodes do in a step: its title and its SVG element."""
+
+    title: str
+    svg: Markup
+
+
+def read_diagrams(folder: Path) -> list[Diagram]:
+    """Read the files `diagram*.svg` of a strategy's folder, in the order of their names.
+
+    They become part of a page, whose style sheet has the colours.
+
+    Raises:
+        UserError: a file is not SVG, or has no title.
+    """
+    found = []
+    for path in sorted(folder.glob("diagram*.svg")):
+        source = path.read_text(encoding="utf-8")
+        try:
+            # a file of the installed code, not of a user
+            title = ElementTree.fromstring(source).findtext(f"{_SVG}title")  # noqa: S314
+        except ElementTree.ParseError as error:
+            raise UserError(f"{path}: is not SVG: {error}") from error
+        if not title:
+            raise UserError(f"{path}: has no <title>, which is the caption of the diagram")
+        element = source[source.index("<svg") :].rstrip()
+        found.append(Diagram(title, Markup(element)))  # noqa: S704 (likewise)
+    return found
 
 
 def page_of(strategy: str) -> str:
@@ -147,7 +181,7 @@ def _strategy(study: Study, name: str, cells: pd.DataFrame) -> dict[str, Any]:
     return {
         "name": name,
         "cells": len(cells),
-        "drawings": [draw(picture) for picture in PICTURES[name]],
+        "diagrams": read_diagrams(STRATEGIES[name].folder),
         "nodes": STRATEGIES[name].nodes,
         "options": [
             (option, str(field.default).lower())  # as a configuration has it
