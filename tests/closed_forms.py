@@ -14,23 +14,20 @@ broadcast shape. A = c₀ + c₁·b; all other letters as in the laws.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nodewise.predict.law import (
-    AllReduce,
-    At,
-    BinomialTree,
-    CompressedAllGather,
-    Floats,
-    HalvingDoubling,
-    Law,
-    NoExchange,
-    ParameterAveraging,
-    PartsLaw,
-    RingAllReduce,
-    Star,
-    Values,
-)
-from nodewise.predict.laws.baselines import Amdahl, Ernest, Linear, PowerLaw, Usl
+from nodewise.predict.law import AllReduce, At, Floats, Law, PartsLaw, Values
+from nodewise.predict.laws.amdahl import Amdahl
+from nodewise.predict.laws.averaging import ParameterAveraging
+from nodewise.predict.laws.compressed import CompressedAllGather
+from nodewise.predict.laws.ernest import Ernest
+from nodewise.predict.laws.halving_doubling import HalvingDoubling
+from nodewise.predict.laws.linear import Linear
+from nodewise.predict.laws.none import NoExchange
 from nodewise.predict.laws.parameter_server import ParameterServerBound
+from nodewise.predict.laws.power import PowerLaw
+from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.star import Star
+from nodewise.predict.laws.tree import BinomialTree
+from nodewise.predict.laws.usl import Usl
 
 _LN2 = float(np.log(2))
 

@@ -10,19 +10,14 @@ from typing import Any
 import numpy as np
 
 from nodewise.predict.fit import Points, fit
-from nodewise.predict.law import (
-    At,
-    BinomialTree,
-    CompressedAllGather,
-    Floats,
-    HalvingDoubling,
-    Law,
-    ParameterAveraging,
-    PartsLaw,
-    RingAllReduce,
-    Star,
-)
+from nodewise.predict.law import At, Floats, Law, PartsLaw
+from nodewise.predict.laws.averaging import ParameterAveraging
+from nodewise.predict.laws.compressed import CompressedAllGather
+from nodewise.predict.laws.halving_doubling import HalvingDoubling
 from nodewise.predict.laws.parameter_server import ParameterServer
+from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.star import Star
+from nodewise.predict.laws.tree import BinomialTree
 
 LAWS: tuple[PartsLaw, ...] = (
     RingAllReduce(),

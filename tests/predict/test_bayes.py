@@ -11,7 +11,8 @@ import pytest
 from nodewise.core.errors import UserError
 from nodewise.predict import bayes
 from nodewise.predict.fit import Points, fit
-from nodewise.predict.law import At, RingAllReduce
+from nodewise.predict.law import At
+from nodewise.predict.laws.ring import RingAllReduce
 
 pytestmark = pytest.mark.slow
 

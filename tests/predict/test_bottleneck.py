@@ -6,8 +6,10 @@ import pytest
 
 from nodewise.predict.bottleneck import DIAGNOSIS, diagnose, law_parts
 from nodewise.predict.fit import Fit, Points
-from nodewise.predict.law import CompressedAllGather, GPipe, RingAllReduce
+from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.parameter_server import ParameterServer
+from nodewise.predict.laws.pipeline import GPipe
+from nodewise.predict.laws.ring import RingAllReduce
 
 PAYLOAD = 1e6
 VALUES = {

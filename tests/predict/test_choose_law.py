@@ -11,8 +11,10 @@ from nodewise.predict.curve_groups import Pool
 from nodewise.predict.curves import LAW_OF
 from nodewise.predict.fit import Points
 from nodewise.predict.judge import LARGEST, try_held_out
-from nodewise.predict.law import Law, RingAllReduce, Star
+from nodewise.predict.law import Law
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
+from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.star import Star
 from nodewise.results.curves import POSSIBLE
 
 RING, STAR = RingAllReduce(), Star()

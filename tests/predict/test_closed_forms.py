@@ -12,18 +12,21 @@ from closed_forms import (
     best_to_accuracy,
     break_even,
 )
-from nodewise.predict.law import (
-    BinomialTree,
-    CompressedAllGather,
-    GPipe,
-    HalvingDoubling,
-    NoExchange,
-    ParameterAveraging,
-    RingAllReduce,
-    Star,
-)
-from nodewise.predict.laws.baselines import Amdahl, Ernest, Linear, Pollux, PowerLaw, Usl
+from nodewise.predict.laws.amdahl import Amdahl
+from nodewise.predict.laws.averaging import ParameterAveraging
+from nodewise.predict.laws.compressed import CompressedAllGather
+from nodewise.predict.laws.ernest import Ernest
+from nodewise.predict.laws.halving_doubling import HalvingDoubling
+from nodewise.predict.laws.linear import Linear
+from nodewise.predict.laws.none import NoExchange
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
+from nodewise.predict.laws.pipeline import GPipe
+from nodewise.predict.laws.pollux import Pollux
+from nodewise.predict.laws.power import PowerLaw
+from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.star import Star
+from nodewise.predict.laws.tree import BinomialTree
+from nodewise.predict.laws.usl import Usl
 
 LAWS = [
     NoExchange(),

@@ -6,8 +6,9 @@ import pytest
 
 import synthetic_curves as synthetic
 from nodewise.predict.fit import Points, fit
-from nodewise.predict.law import At, RingAllReduce
-from nodewise.predict.laws.baselines import Ernest
+from nodewise.predict.law import At
+from nodewise.predict.laws.ernest import Ernest
+from nodewise.predict.laws.ring import RingAllReduce
 
 pytestmark = pytest.mark.slow
 

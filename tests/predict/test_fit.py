@@ -10,8 +10,10 @@ from scipy.optimize import lsq_linear
 
 from nodewise import predict
 from nodewise.predict.fit import Points, fit, least_squares
-from nodewise.predict.law import At, RingAllReduce, Star
-from nodewise.predict.laws.baselines import BASELINES, LAWS, PowerLaw
+from nodewise.predict.law import LAWS, At, baselines
+from nodewise.predict.laws.power import PowerLaw
+from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.star import Star
 
 TRUTH = {
     "compute_fixed_s": 0.005,
@@ -167,7 +169,7 @@ def test_the_same_points_give_the_same_fit():
     assert len(fit(RingAllReduce(), points(), draws=0).draws) == 0
 
 
-@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("name", baselines())
 def test_baselines_are_fitted_too(name):
     measured = points(nodes=(1, 2, 3, 4), batches=(64,))
     fitted = fit(LAWS[name](), measured, draws=0)

@@ -10,22 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.predict.law import (
+    LAWS,
     AllReduce,
     At,
-    BinomialTree,
-    CompressedAllGather,
-    GPipe,
-    HalvingDoubling,
-    NoExchange,
-    ParameterAveraging,
     PartsLaw,
-    RingAllReduce,
-    Star,
+    baselines,
     expected_maximum,
     overlapped,
 )
-from nodewise.predict.laws.baselines import BASELINES, LAWS
+from nodewise.predict.laws.averaging import ParameterAveraging
+from nodewise.predict.laws.compressed import CompressedAllGather
+from nodewise.predict.laws.halving_doubling import HalvingDoubling
+from nodewise.predict.laws.none import NoExchange
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
+from nodewise.predict.laws.pipeline import GPipe
+from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.star import Star
+from nodewise.predict.laws.tree import BinomialTree
 
 ALL_REDUCES = [RingAllReduce(), HalvingDoubling(), BinomialTree(), Star()]
 SERVED = [
@@ -42,7 +43,7 @@ PARTS = [
     GPipe(micro_batches=3, activation_bytes=1e4),
     *SERVED,
 ]
-EVERY_LAW = [*PARTS, RingAllReduce(overlap=2.5), *(LAWS[name]() for name in BASELINES)]
+EVERY_LAW = [*PARTS, RingAllReduce(overlap=2.5), *(LAWS[name]() for name in baselines())]
 UPPER = {"s": 10.0, "s/B": 1e-6, "1": 3.0}
 
 

@@ -8,7 +8,7 @@ from test_study import NO_CELLS, NO_CURVES, fit_all, launches, tables
 from closed_forms import best_at_global_batch
 from nodewise.core.cell import Emulated, Link, Node, SlowNode
 from nodewise.predict import link_rates
-from nodewise.predict.law import RingAllReduce
+from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.link_rates import wire_of
 from nodewise.predict.objectives import MOST_NODES
 from nodewise.predict.steps_to_accuracy import Known, StepsToAccuracy, find_steps, steps_row

@@ -10,7 +10,7 @@ import pytest
 
 from nodewise.predict.curve_groups import find_pools, published_curves
 from nodewise.predict.judge import LARGEST, OWN
-from nodewise.predict.law import RingAllReduce
+from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.published_bandwidth import ONE_BANDWIDTH, OTHER_MODELS, fit_rows, spread
 from nodewise.predict.study import ALL_POINTS, fit_study, judge_study
 from nodewise.results.importers.published import ntua, read

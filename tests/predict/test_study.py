@@ -13,8 +13,9 @@ from nodewise.core.errors import UserError
 from nodewise.predict.curve_groups import Pool, find_pools, law_of
 from nodewise.predict.fit import Points, fit
 from nodewise.predict.judge import EACH, LARGEST, OWN
-from nodewise.predict.law import GPipe, RingAllReduce
 from nodewise.predict.laws.parameter_server import ParameterServer
+from nodewise.predict.laws.pipeline import GPipe
+from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.queries import read_overhead
 from nodewise.predict.study import (
     ALL_POINTS,

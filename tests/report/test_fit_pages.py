@@ -12,7 +12,7 @@ import make_records as make
 from nodewise.core.units import write_number
 from nodewise.predict import queries
 from nodewise.predict.judge import EACH
-from nodewise.predict.laws.baselines import LAWS
+from nodewise.predict.law import LAWS
 from nodewise.report.pages.fit import _beaten
 from nodewise.results.importers import published
 from rendering import draw_all

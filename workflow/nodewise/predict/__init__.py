@@ -4,7 +4,8 @@ Nothing here needs TensorFlow. The workflow calls `study.fit_study` and `study.j
 notebook:
 
     >>> from nodewise.predict.fit import Points, fit
-    >>> from nodewise.predict.law import At, RingAllReduce
+    >>> from nodewise.predict.law import At
+    >>> from nodewise.predict.laws.ring import RingAllReduce
     >>> points = Points.of(nodes=[1, 2, 4], batch=64, payload=5e6, step_s=[0.020, 0.118, 0.159])
     >>> fitted = fit(RingAllReduce(), points)
     >>> fitted.evaluate(At.of(nodes=[8, 16], batch=64, payload=5e6)).round(2).tolist()

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from nodewise.core.units import write_number
 from nodewise.predict.curve_groups import ABOUT
 from nodewise.predict.fit import Fit
-from nodewise.predict.law import At, Floats, GPipe, Law, PartsLaw
+from nodewise.predict.law import At, Floats, Law, PartsLaw
+from nodewise.predict.laws.pipeline import GPipe
 
 BOUND = {
     "compute": "compute-bound",

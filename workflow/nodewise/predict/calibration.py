@@ -12,7 +12,8 @@ import pandas as pd
 from nodewise.core.intervals import median_error, pooled_factors
 from nodewise.predict.fit import Fit, Points, fit
 from nodewise.predict.judge import relative_error
-from nodewise.predict.law import LINK, At, Floats, Law, Parameter, RingAllReduce, Value, Values
+from nodewise.predict.law import LINK, At, Floats, Law, Parameter, Value, Values
+from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.results.calibration import AllReduce, Calibration, Collective
 from nodewise.results.tables import typed
 

@@ -15,15 +15,13 @@ import pandas as pd
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import median_error
 from nodewise.predict.fit import Points
-from nodewise.predict.law import (
-    CompressedAllGather,
-    GPipe,
-    Law,
-    ParameterAveraging,
-    RingAllReduce,
-    Star,
-)
+from nodewise.predict.law import Law
+from nodewise.predict.laws.averaging import ParameterAveraging
+from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.parameter_server import ParameterServer
+from nodewise.predict.laws.pipeline import GPipe
+from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.star import Star
 from nodewise.results.tables import AXES, CURVE_KEY, SINGLE
 
 ABOUT = ("curve", "study", "experiment", "model", "strategy")

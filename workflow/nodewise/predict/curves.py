@@ -5,8 +5,13 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from nodewise.predict.fit import Points
-from nodewise.predict.law import BinomialTree, HalvingDoubling, Law, NoExchange, RingAllReduce, Star
+from nodewise.predict.law import Law
+from nodewise.predict.laws.halving_doubling import HalvingDoubling
+from nodewise.predict.laws.none import NoExchange
 from nodewise.predict.laws.parameter_server import ParameterServer
+from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.star import Star
+from nodewise.predict.laws.tree import BinomialTree
 from nodewise.results.curves import Collective, Curve
 
 LAW_OF: Mapping[Collective, Law] = {

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 from nodewise.predict.choose_law import alternatives, choose
 from nodewise.predict.curve_groups import ABOUT, Pool
 from nodewise.predict.fit import Fit, Priors, fit
-from nodewise.predict.law import Floats
-from nodewise.predict.laws.baselines import BASELINES, LAWS
+from nodewise.predict.law import LAWS, Floats, baselines
 from nodewise.results.tables import typed
 
 LARGEST = "largest node count left out"
@@ -150,7 +149,7 @@ def _ask_baselines(rest: Pool, asked: Pool, scenario: str) -> list[dict[str, Any
     groups = dict(iter(rest.rows.groupby(at)))
     for line, held in asked.rows.groupby(at):
         alone = Pool(rest.law, rest.link, groups[line]).points(parts=False)
-        for name in BASELINES:
+        for name in baselines():
             fitted = fit(LAWS[name](), alone, draws=0)
             rows += _rows(fitted, Pool(rest.law, rest.link, held), scenario, own=False)
     return rows

@@ -1,30 +1,34 @@
-"""Laws: the time of one training step as a formula of nodes, batch and payload.
+"""The interface of laws: the time of one training step as a formula of nodes, batch and payload.
 
-A law names its coefficients (with units and what they are shared by) and says what a step takes.
-Adding a law is adding one such class. Nothing here knows how coefficients are found; that is
-`fit`. Workers that queue at servers are in `servers`; baselines, which know nothing of how nodes
-exchange anything, in `baselines`.
+A law names its coefficients, with their units and what shares them, and says how long a step takes.
+Each law is one file in `laws/`, or a module of another package that is an entry point of
+`nodewise.laws`. How coefficients are found is told in `fit`.
 
 n is the number of nodes, b the batch per worker, G = n·b the global batch, S the payload: the
 bytes of one gradient. "Step time" is always the time in which n·b examples are done, also where
 workers do not step together.
 
-Formulas use operators only (no numpy functions of coefficients), so that the same classes serve
-arrays and the tracers of a probabilistic program.
+Baselines are laws over nodes alone, from other fields or of other authors. They know neither
+payload nor what nodes exchange: their coefficients hold at one batch per worker. Laws that were
+made for a job of fixed size are put so: a job of steps of n·b examples each takes 1/n as many steps
+on n nodes, so that its time, and one over its speed, is proportional to t(n)/n.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
+from nodewise.core.registry import Registry
+
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+L = TypeVar("L", bound="Law")
 Scope = Literal["model", "link", "line"]
 
 TINY = 1e-30
@@ -102,6 +106,22 @@ class Law(ABC):
         return np.asarray(self.step_s(p, At.of(nodes, batch, payload)), dtype=np.float64)
 
 
+class _Laws(Registry[type[Law]]):
+    def register(self, law: type[L]) -> type[L]:
+        """Register a class by its `name`; use as a decorator."""
+        self.add(law.name, law)
+        return law
+
+
+LAWS = _Laws("law", "nodewise.predict.laws", "nodewise.laws")
+"""The laws by name. Some have fields to give, as `period` of parameter averaging."""
+
+
+def baselines() -> tuple[str, ...]:
+    """Return the names of the laws that know nothing of how nodes exchange anything."""
+    return tuple(name for name, law in LAWS.items() if not issubclass(law, PartsLaw))
+
+
 COMPUTE = (
     Parameter("compute_fixed_s", "s", "model", "c₀: computing per step"),
     Parameter("compute_per_example_s", "s", "model", "c₁: computing per example"),
@@ -137,6 +157,7 @@ LINK = (
     Parameter("latency_s", "s", "link", "α: latency per message"),
     Parameter("seconds_per_byte", "s/B", "link", "β: inverse bandwidth"),
 )
+ONE_NODE = Parameter("one_node_s", "s", "line", "a: the step on one node")
 
 
 class PartsLaw(Law):
@@ -175,19 +196,6 @@ class PartsLaw(Law):
 
 
 @dataclass(frozen=True)
-class NoExchange(PartsLaw):
-    """communicate = 0: one node, or nodes that do not talk."""
-
-    name: ClassVar[str] = "none"
-    title: ClassVar[str] = "No exchange"
-    source: ClassVar[str] = "no communication"
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return 0."""
-        return 0.0 * at.nodes
-
-
-@dataclass(frozen=True)
 class AllReduce(PartsLaw):
     """Gradients are summed over all nodes in every step: compute and communicate, maybe at once.
 
@@ -207,207 +215,6 @@ class AllReduce(PartsLaw):
         compute, communicate = self.compute_s(p, at), self.communicate_s(p, at)
         both = overlapped(compute, communicate, self.overlap)
         return both + self.wait_s(p, at) + self.input_s(p, at)
-
-
-@dataclass(frozen=True)
-class RingAllReduce(AllReduce):
-    """communicate = 2(n−1)·α + 2(n−1)/n·S·β: a ring all-reduce of the gradient.
-
-    The ring sends 2(n−1) messages of S/n bytes one after another: n−1 to sum, n−1 to spread.
-
-    Example:
-        >>> p = dict.fromkeys((c.name for c in RingAllReduce.parameters), 0.0)
-        >>> p |= {"compute_per_example_s": 2e-4, "seconds_per_byte": 1 / 58e6}
-        >>> RingAllReduce().evaluate(p, nodes=[1, 2, 3], batch=100, payload=5.8e6).round(3).tolist()
-        [0.02, 0.12, 0.153]
-    """
-
-    name: ClassVar[str] = "ring"
-    title: ClassVar[str] = "Ring all-reduce"
-    source: ClassVar[str] = (
-        "P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of "
-        "workstations, Journal of Parallel and Distributed Computing 69(2), 2009"
-    )
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return 2(n−1)·α + 2(n−1)/n·S·β."""
-        n = at.nodes
-        return 2 * (n - 1) * p["latency_s"] + 2 * (n - 1) / n * at.payload * p["seconds_per_byte"]
-
-
-@dataclass(frozen=True)
-class HalvingDoubling(AllReduce):
-    """communicate = 2·log₂n·α + 2(n−1)/n·S·β: recursive halving, then recursive doubling.
-
-    In log₂n rounds each node swaps half of what is left to sum with a partner, S/2, S/4, … bytes;
-    in as many the sums come back. Exact for powers of two, a smooth line between them, where
-    programs need further rounds.
-    """
-
-    name: ClassVar[str] = "halving_doubling"
-    title: ClassVar[str] = "Halving-doubling"
-    source: ClassVar[str] = (
-        "R. Thakur, R. Rabenseifner and W. Gropp, Optimization of collective communication "
-        "operations in MPICH, International Journal of High Performance Computing Applications "
-        "19(1), 2005"
-    )
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return 2·log₂n·α + 2(n−1)/n·S·β."""
-        sent = 2 * (at.nodes - 1) / at.nodes * at.payload
-        return 2 * np.log2(at.nodes) * p["latency_s"] + sent * p["seconds_per_byte"]
-
-
-@dataclass(frozen=True)
-class BinomialTree(AllReduce):
-    """communicate = 2·log₂n·(α + S·β): sums go up a binomial tree, and the result down again.
-
-    Every round passes whole gradients on. Exact for powers of two; between them a program takes the
-    rounds of the next one.
-    """
-
-    name: ClassVar[str] = "tree"
-    title: ClassVar[str] = "Binomial tree"
-    source: ClassVar[str] = HalvingDoubling.source
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return 2·log₂n·(α + S·β)."""
-        return 2 * np.log2(at.nodes) * (p["latency_s"] + at.payload * p["seconds_per_byte"])
-
-
-@dataclass(frozen=True)
-class Star(AllReduce):
-    """communicate = 2(n−1)·(α + S·β): one of the nodes, the driver, sums and sends the sum back.
-
-    The n−1 gradients all come over the driver's link, and when they are summed the n−1 sums leave
-    over it.
-    """
-
-    name: ClassVar[str] = "star"
-    title: ClassVar[str] = "Star, one driver"
-    source: ClassVar[str] = (
-        "P. Moritz, R. Nishihara, I. Stoica and M. I. Jordan, SparkNet: Training deep networks in "
-        "Spark, ICLR 2016, arXiv:1511.06051"
-    )
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return 2(n−1)·(α + S·β)."""
-        return 2 * (at.nodes - 1) * (p["latency_s"] + at.payload * p["seconds_per_byte"])
-
-
-@dataclass(frozen=True)
-class ParameterAveraging(PartsLaw):
-    """communicate = (2(n−1)·α + 2(n−1)/n·S·β)/τ: a ring all-reduce of the weights every τ steps.
-
-    Nodes wait for each other only then, `period` τ steps after the last time. If the steps of a
-    node are independent, such a spell spreads by √τ times what a step does: a step's share of the
-    wait is 1/√τ of the wait in every step. A node that is always slower is not covered by that.
-    """
-
-    period: float
-
-    name: ClassVar[str] = "averaging"
-    title: ClassVar[str] = "Parameter averaging"
-    source: ClassVar[str] = (
-        "J. Wang and G. Joshi, Adaptive communication strategies to achieve the best error-runtime "
-        "trade-off in local-update SGD, SysML 2019, arXiv:1810.08313"
-    )
-
-    def __post_init__(self) -> None:
-        require(self.period >= 1, "period", "1 or more", self.period)
-
-    def wait_s(self, p: Values, at: At) -> Value:
-        """Return the wait of a step that ends with an exchange, over √τ."""
-        return super().wait_s(p, at) / self.period**0.5
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return the ring's seconds, shared out over τ steps."""
-        return RingAllReduce().communicate_s(p, at) / self.period
-
-
-CODEC = Parameter(
-    "codec_seconds_per_byte",
-    "s/B",
-    "link",
-    "k: encoding a byte of the gradient, or decoding one of a message",
-    shrink=0.10,
-)
-
-
-@dataclass(frozen=True)
-class CompressedAllGather(PartsLaw):
-    """communicate = k·S·(1 + ρn) + (n−1)·(α + ρ·S·β): everybody sends a coded gradient to all.
-
-    `density` ρ is the size of a coded gradient as a share of S; bytes counted on the wire tell it.
-    A node encodes its own S bytes and decodes all n messages, its own as well, so that coding takes
-    time on one node, too. k, of processor and codec, is seen in communication on one node, and in
-    totals only as far as compute is known.
-    """
-
-    density: float
-
-    name: ClassVar[str] = "compressed"
-    title: ClassVar[str] = "Compressed all-gather"
-    source: ClassVar[str] = (
-        "N. Strom, Scalable distributed DNN training using commodity GPU cloud computing, "
-        "Interspeech 2015"
-    )
-    parameters: ClassVar[tuple[Parameter, ...]] = (*PartsLaw.parameters, CODEC)
-
-    def __post_init__(self) -> None:
-        require(self.density > 0, "density", "above 0", self.density)
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return k·S·(1 + ρn) + (n−1)·(α + ρ·S·β)."""
-        n, coded = at.nodes, self.density * at.payload
-        codec = p["codec_seconds_per_byte"] * (at.payload + n * coded)
-        return codec + (n - 1) * (p["latency_s"] + coded * p["seconds_per_byte"])
-
-
-@dataclass(frozen=True)
-class GPipe(PartsLaw):
-    """t = (m+n−1)·(c₀ + c₁·b/m) + 2(m+n−2)·(α + a·n·b/m·β): n stages, m micro-batches of n·b/m.
-
-    Stages are equal: each computes c₁/n of an example, and c₀ for a micro-batch. Between two stages
-    a micro-batch's activations go forward and its gradients back, `activation_bytes` a an example,
-    one after the other: the last of m has m−1 before it at the first cut, and n−1 cuts to pass. The
-    pipeline fills and empties for n−1 of the m+n−1 turns, its bubble, told as wait. On one node
-    nothing is sent. The payload does not matter.
-    """
-
-    micro_batches: int
-    activation_bytes: float
-
-    name: ClassVar[str] = "gpipe"
-    title: ClassVar[str] = "Pipeline (GPipe)"
-    source: ClassVar[str] = (
-        "Y. Huang et al., GPipe: Efficient training of giant neural networks using pipeline "
-        "parallelism, NeurIPS 2019, arXiv:1811.06965, section 2"
-    )
-    parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, EXCESS_INPUT, *LINK)
-
-    def __post_init__(self) -> None:
-        require(self.micro_batches >= 1, "micro_batches", "1 or more", self.micro_batches)
-        require(self.activation_bytes >= 0, "activation_bytes", "0 or more", self.activation_bytes)
-
-    def bubble(self, nodes: ArrayLike) -> Floats:
-        """Return the share of turns that a stage idles: (n−1)/(m+n−1)."""
-        idle = np.asarray(nodes, dtype=np.float64) - 1
-        return np.asarray(idle / (self.micro_batches + idle))
-
-    def compute_s(self, p: Values, at: At) -> Value:
-        """Return m·c₀ + c₁·b + d, the seconds that a stage computes."""
-        return super().compute_s(p, at) + (self.micro_batches - 1) * p["compute_fixed_s"]
-
-    def wait_s(self, p: Values, at: At) -> Value:
-        """Return the seconds of computing that a stage idles in the bubble."""
-        return (at.nodes - 1) / self.micro_batches * self.compute_s(p, at)
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return 2(m+n−2)·(α + a·n·b/m·β); 0 on one node."""
-        messages = 2 * (self.micro_batches + at.nodes - 2) * (at.nodes > 1)
-        sent = self.activation_bytes * at.nodes * at.batch / self.micro_batches
-        return messages * (p["latency_s"] + sent * p["seconds_per_byte"])
 
 
 def overlapped(a: Value, b: Value, gamma: Value) -> Value:

@@ -243,7 +243,7 @@ def find_optimum(
 
     Example:
         >>> from nodewise.predict.fit import Points, fit
-        >>> from nodewise.predict.law import RingAllReduce
+        >>> from nodewise.predict.laws.ring import RingAllReduce
         >>> points = Points.of([1, 2, 3, 4], 64, 5e6, [0.10, 0.15, 0.17, 0.18])
         >>> question = Question("epoch_time", batch=64, examples=60_000)
         >>> found = find_optimum(fit(RingAllReduce(), points), question, [2, 3, 4], payload=5e6)

@@ -11,6 +11,7 @@ import numpy as np
 from nodewise.predict.law import (
     COMPUTE,
     EXCESS_INPUT,
+    LAWS,
     LINK,
     TINY,
     At,
@@ -67,6 +68,7 @@ class _Served(PartsLaw):
         return _larger(link, service) / self.servers
 
 
+@LAWS.register
 @dataclass(frozen=True)
 class ParameterServerBound(_Served):
     """t = max(Z + D, n·d): nobody queues until the busiest server resource is never idle.
@@ -90,6 +92,7 @@ class ParameterServerBound(_Served):
         return 2 * p["latency_s"] + _larger(alone, busy - think)
 
 
+@LAWS.register
 @dataclass(frozen=True)
 class ParameterServer(_Served):
     """t = Z + R(n): workers queue at the servers, by exact mean-value analysis.

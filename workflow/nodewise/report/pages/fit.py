@@ -16,9 +16,10 @@ from markupsafe import Markup
 from nodewise.core.units import kind_label
 from nodewise.predict.choose_law import BY, LEAST_NODE_COUNTS
 from nodewise.predict.judge import EACH, LARGEST, LARGEST_TOTALS
-from nodewise.predict.law import CompressedAllGather, GPipe
-from nodewise.predict.laws.baselines import BASELINES, LAWS
+from nodewise.predict.law import LAWS, baselines
+from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
+from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
 from nodewise.predict.queries import CURVE, coefficients_of
 from nodewise.predict.steps_to_accuracy import BY_EPOCHS, BY_NOISE
@@ -73,14 +74,6 @@ _DIAGNOSIS = [
     Column("overhead", "Its overhead is"),
     Column("evidence", "Where the time goes", wide=True),
 ]
-_TRIALS = [
-    Column(name, title, "share", "predicted")
-    for name, title in (
-        (_OWN, "Its own formula"),
-        (_WHOLE, "Its own formula, whole steps only"),
-        *((name, LAWS[name].title) for name in BASELINES),
-    )
-]
 _LIKELY, _FEW = 0.5, 2
 _SURE = 0.995  # what is more probable is not written as certain
 _ENOUGH = 3  # numbers of nodes, from which to go far beyond
@@ -121,7 +114,7 @@ def pages(study: Study) -> Iterator[Page]:
         "steps": _steps(_named(study, study.overhead["steps_to_accuracy"])),
         "apart": _apart(_named(study, study.overhead["steps_to_accuracy"])),
         "critical_source": CRITICAL_BATCH,
-        "baselines": [LAWS[name] for name in BASELINES],
+        "baselines": [LAWS[name] for name in baselines()],
         "verdict": list(_verdict(study.overhead["judgement"])),
         "beaten": _beaten(study.overhead["judgement"]),
         "judgement": table(_judgement(study.overhead["judgement"]), _JUDGEMENT),
@@ -337,9 +330,15 @@ def _trials(trials: pd.DataFrame, *scenarios: str) -> Table | None:
     whole = rows["scenario"] == LARGEST_TOTALS
     law = rows["law"].where(~rows["own"], _OWN).where(~whole, _WHOLE)
     errors = rows.assign(law=law).pivot_table("error", _LINE, "law", "median", sort=False)
-    known = [column for column in _TRIALS if column.name in errors]
+    known = [column for column in _trial_columns() if column.name in errors]
     links = rows.drop_duplicates("curve")[["curve", "link"]]
     return table(errors.reset_index().merge(links), [_CURVE, _BATCH, *known])
+
+
+def _trial_columns() -> list[Column]:
+    titles = {_OWN: "Its own formula", _WHOLE: "Its own formula, whole steps only"}
+    titles |= {name: LAWS[name].title for name in baselines()}
+    return [Column(name, title, "share", "predicted") for name, title in titles.items()]
 
 
 def _steps(steps: pd.DataFrame) -> Table | None:

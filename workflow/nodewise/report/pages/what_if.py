@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from nodewise.predict.laws.baselines import BASELINES, LAWS
+from nodewise.predict.law import LAWS, baselines
 from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
 from nodewise.predict.queries import coefficients_of, full_fit, with_trials
 from nodewise.report.curve_names import Curves
@@ -34,7 +34,7 @@ def pages(study: Study) -> Iterator[Page]:
     told = rows["beyond"].map({True: "predicted", False: "fitted"})
     context = {
         "presets": offered,
-        "laws": [(name, law.title) for name, law in LAWS.items() if name not in BASELINES],
+        "laws": [(name, law.title) for name, law in LAWS.items() if name not in baselines()],
         "still": table(rows.assign(told=told, curve=rows["curve"].map(labels)), _COLUMNS),
     }
     yield Page("what-if.html", "what_if.md.j2", "What if?", context)
@@ -48,7 +48,7 @@ def presets(
     `curve` is its key, which addresses keep, `title` what readers call it. `deviations` has, by
     batch, how far computing it is off the straight line.
     """
-    known = fits[~fits["law"].isin([*BASELINES, BANDWIDTH])]
+    known = fits[~fits["law"].isin([*baselines(), BANDWIDTH])]
     found = []
     for curve, rows in predictions[predictions["observed_s"].notna()].groupby("curve"):
         mine = coefficients_of(known, str(curve))

@@ -1,0 +1,31 @@
+"""Amdahl's law."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nodewise.predict.law import LAWS, At, Law, Parameter, Value, Values
+
+
+@LAWS.register
+@dataclass(frozen=True)
+class Amdahl(Law):
+    """t = p + q·n: of one node's step, p is shared out among the nodes and q is not.
+
+    Of a job: T(n)/T(1) = f + (1 − f)/n, with the serial share f = q/(p + q). It cannot say that
+    nodes make a job longer.
+    """
+
+    name: ClassVar[str] = "amdahl"
+    title: ClassVar[str] = "Amdahl"
+    source: ClassVar[str] = (
+        "G. M. Amdahl, Validity of the single processor approach to achieving large scale "
+        "computing capabilities, AFIPS Spring Joint Computer Conference, 1967"
+    )
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter("parallel_s", "s", "line", "p: of one node's step, what further nodes share"),
+        Parameter("serial_s", "s", "line", "q: of one node's step, what stays serial"),
+    )
+
+    def step_s(self, p: Values, at: At) -> Value:
+        """Return p + q·n."""
+        return p["parallel_s"] + p["serial_s"] * at.nodes

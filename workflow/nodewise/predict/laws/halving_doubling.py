@@ -1,0 +1,32 @@
+"""The all-reduce by recursive halving and doubling."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from nodewise.predict.law import LAWS, AllReduce, At, Value, Values
+
+
+@LAWS.register
+@dataclass(frozen=True)
+class HalvingDoubling(AllReduce):
+    """communicate = 2·log₂n·α + 2(n−1)/n·S·β: recursive halving, then recursive doubling.
+
+    In log₂n rounds each node swaps half of what is left to sum with a partner, S/2, S/4, … bytes;
+    in as many the sums come back. Exact for powers of two, a smooth line between them, where
+    programs need further rounds.
+    """
+
+    name: ClassVar[str] = "halving_doubling"
+    title: ClassVar[str] = "Halving-doubling"
+    source: ClassVar[str] = (
+        "R. Thakur, R. Rabenseifner and W. Gropp, Optimization of collective communication "
+        "operations in MPICH, International Journal of High Performance Computing Applications "
+        "19(1), 2005"
+    )
+
+    def communicate_s(self, p: Values, at: At) -> Value:
+        """Return 2·log₂n·α + 2(n−1)/n·S·β."""
+        sent = 2 * (at.nodes - 1) / at.nodes * at.payload
+        return 2 * np.log2(at.nodes) * p["latency_s"] + sent * p["seconds_per_byte"]

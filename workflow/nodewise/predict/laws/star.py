@@ -1,0 +1,27 @@
+"""The all-reduce by one driver."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nodewise.predict.law import LAWS, AllReduce, At, Value, Values
+
+
+@LAWS.register
+@dataclass(frozen=True)
+class Star(AllReduce):
+    """communicate = 2(n−1)·(α + S·β): one of the nodes, the driver, sums and sends the sum back.
+
+    The n−1 gradients all come over the driver's link, and when they are summed the n−1 sums leave
+    over it.
+    """
+
+    name: ClassVar[str] = "star"
+    title: ClassVar[str] = "Star, one driver"
+    source: ClassVar[str] = (
+        "P. Moritz, R. Nishihara, I. Stoica and M. I. Jordan, SparkNet: Training deep networks in "
+        "Spark, ICLR 2016, arXiv:1511.06051"
+    )
+
+    def communicate_s(self, p: Values, at: At) -> Value:
+        """Return 2(n−1)·(α + S·β)."""
+        return 2 * (at.nodes - 1) * (p["latency_s"] + at.payload * p["seconds_per_byte"])
