@@ -222,8 +222,10 @@ def _line(
 
 def _served(law: ParameterServerBound, p: Values, payload: ArrayLike) -> tuple[Floats, Floats]:
     """Return D and d: the seconds that a worker is served, and the busiest resource's share."""
-    at = At.of(1, 1, payload)
-    return np.asarray(sum(law.demands_s(p, at))), np.asarray(law.bottleneck_s(p, at))
+    one_way = np.asarray(p["seconds_per_byte"] * np.asarray(payload, dtype=np.float64))
+    link = one_way if law.full_duplex else 2 * one_way
+    served = p["service_s"] + 2 * one_way
+    return served, np.maximum(link, p["service_s"]) / law.servers
 
 
 def _ratio(gain: Floats, cost: Floats) -> Floats:

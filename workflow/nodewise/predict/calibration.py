@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from sympy import Expr
 
 from nodewise.core.intervals import median_error, pooled_factors
 from nodewise.predict.fit import Fit, Points, fit
 from nodewise.predict.judge import relative_error
-from nodewise.predict.law import LINK, At, Floats, Law, Parameter, Value, Values
+from nodewise.predict.law import LINK, At, Floats, Law, Parameter, S, alpha, beta, n, positive
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.results.calibration import AllReduce, Calibration, Collective
 from nodewise.results.tables import typed
@@ -102,13 +103,10 @@ class Messages(Law):
     title: ClassVar[str] = "Messages"
     source: ClassVar[str] = RingAllReduce.source
     parameters: ClassVar[tuple[Parameter, ...]] = (
-        Parameter("software_s", "s", "link", "s: a call of the software"),
+        Parameter("s", "software_s", "s", "link", "a call of the software"),
         _LATENCY,
     )
-
-    def step_s(self, p: Values, at: At) -> Value:
-        """Return s + 2(n−1)·α."""
-        return p["software_s"] + 2 * (at.nodes - 1) * p["latency_s"]
+    step: ClassVar[Expr] = positive("s") + 2 * (n - 1) * alpha
 
 
 @dataclass(frozen=True)
@@ -119,10 +117,7 @@ class Wire(Law):
     title: ClassVar[str] = "Wire"
     source: ClassVar[str] = RingAllReduce.source
     parameters: ClassVar[tuple[Parameter, ...]] = (_SECONDS_PER_BYTE,)
-
-    def step_s(self, p: Values, at: At) -> Value:
-        """Return 2(n−1)/n·S·β."""
-        return 2 * (at.nodes - 1) / at.nodes * at.payload * p["seconds_per_byte"]
+    step: ClassVar[Expr] = 2 * S * beta * (n - 1) / n
 
 
 @dataclass(frozen=True)

@@ -360,7 +360,7 @@ class Problem:
         shape = next(iter(values.values())).shape
         found: Floats = xp.concatenate(
             [
-                xp.broadcast_to(getattr(self.law, name)(values, self.at), shape)[..., known]
+                xp.broadcast_to(getattr(self.law, name)(values, self.at, xp), shape)[..., known]
                 for name, known in self.asked
                 if known.any()
             ],

@@ -1,6 +1,7 @@
 """The interface of laws: the time of one training step as a formula of nodes, batch and payload.
 
-A law names its coefficients, with their units and what shares them, and says how long a step takes.
+A law names its coefficients, with their units and what shares them, and says how long a step takes:
+each part of it is a SymPy expression, from which NumPy, JAX, JavaScript and MathML are generated.
 Each law is one file in `laws/`, or a module of another package that is an entry point of
 `nodewise.laws`. How coefficients are found is told in `fit`.
 
@@ -14,27 +15,39 @@ made for a job of fixed size are put so: a job of steps of n·b examples each ta
 on n nodes, so that its time, and one over its speed, is proportional to t(n)/n.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
-from functools import lru_cache
+from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields
+from functools import cache
+from types import ModuleType
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
+import sympy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
+from sympy import Expr, Symbol
+from sympy.printing.numpy import JaxPrinter, NumPyPrinter
 
 from nodewise.core.registry import Registry
+from nodewise.predict.functions import FUNCTIONS, TINY, ExpectedMaximum
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 L = TypeVar("L", bound="Law")
 Scope = Literal["model", "link", "line"]
 
-TINY = 1e-30
-"""Seconds that keep 0/0 away where nothing takes any time."""
+n, b, S = sympy.symbols("n b S", nonnegative=True)
+"""Nodes; batch per worker, in examples; payload, in bytes."""
+AXES: Mapping[str, Symbol] = {"nodes": n, "batch": b, "payload": S}
+PARTS: Mapping[str, Symbol] = {
+    part: Symbol(f"t_{part}", nonnegative=True)
+    for part in ("compute", "input", "wait", "communicate")
+}
+"""The parts of a step, as symbols that expressions of later parts and of the step may use."""
 
-_HALF_LINE = np.linspace(0.0, 9.0, 361)
+
+def in_order(*terms: Expr) -> Expr:
+    """Return a sum that is written and added up in this order: fits depend on its rounding."""
+    return sympy.Add(*terms, evaluate=False)
 
 
 @dataclass(frozen=True)
@@ -44,15 +57,31 @@ class Parameter:
     `scope` says what shares one value: all curves of a `model` (trained one way), all curves over
     a `link` (one cluster), or nothing (`line`: one batch of one curve). `shrink` is how large the
     coefficient's term is expected to be, as a share of the one-node step: a weak prior at 0 of
-    what is seldom there. None: no prior.
+    what is seldom there. None: no prior. Formulas have it as `symbol`.
     """
 
+    letter: str
     name: str
     unit: str
     scope: Scope
-    meaning: str
+    description: str
     shrink: float | None = None
     signed: bool = False
+
+    @property
+    def symbol(self) -> Symbol:
+        """The coefficient in formulas."""
+        return Symbol(self.letter, real=True) if self.signed else positive(self.letter)
+
+    @property
+    def meaning(self) -> str:
+        """Its letter and what it is, for tables."""
+        return f"{sympy.pretty(self.symbol, use_unicode=True)}: {self.description}"
+
+
+def positive(letter: str) -> Symbol:
+    """Return the symbol of a number that is 0 or more."""
+    return Symbol(letter, nonnegative=True)
 
 
 @dataclass(frozen=True)
@@ -86,24 +115,97 @@ Values = Mapping[str, Value]
 """The value of each coefficient, by name."""
 
 
-class Law(ABC):
-    """The step time of a way of training. Structure that is known, not fitted, is a field.
+def setting(
+    letter: str, unit: str, description: str, *, least: float, default: object = MISSING
+) -> Any:  # noqa: ANN401 (as `dataclasses.field`)
+    """Return a field of a law: structure that is known, not fitted; `least` is allowed."""
+    about = {"letter": letter, "unit": unit, "description": description, "least": least}
+    return field(default=default, metadata=about)
 
-    `title` is what tables and charts call it.
+
+def symbol_of(known: "Field[Any]") -> Symbol:
+    """Return a setting in formulas."""
+    return positive(known.metadata["letter"])
+
+
+@dataclass(frozen=True)
+class Law:
+    """The step time of a way of training, in seconds. Structure that is known is a `setting`.
+
+    `title` is what tables and charts call it; `step` is its formula.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     source: ClassVar[str]
     parameters: ClassVar[tuple[Parameter, ...]]
+    step: ClassVar[Expr]
 
-    @abstractmethod
-    def step_s(self, p: Values, at: At) -> Value:
-        """Return step times in seconds, in the broadcast shape of `p` and `at`."""
+    def __post_init__(self) -> None:
+        for known in fields(self):
+            least, value = known.metadata["least"], getattr(self, known.name)
+            if not value >= least:
+                raise ValueError(f"{known.name}: must be {least:g} or more, not {value!r}")
+
+    @classmethod
+    def symbols(cls) -> dict[str, Symbol]:
+        """Return the symbols of its formulas: of axes, coefficients and settings, by name."""
+        coefficients = {p.name: p.symbol for p in cls.parameters}
+        return {**AXES, **coefficients, **{f.name: symbol_of(f) for f in fields(cls)}}
+
+    @classmethod
+    def steps_to(cls, formula: str) -> tuple[list[tuple[Symbol, Expr]], Expr]:
+        """Return the parts that a formula uses, each after those that it uses, and the formula."""
+        parts: list[tuple[Symbol, Expr]] = []
+        expression = sympy.sympify(getattr(cls, formula))
+        wanted = expression.free_symbols
+        for name, symbol in reversed(PARTS.items()):
+            if symbol in wanted:
+                part = sympy.sympify(getattr(cls, name))
+                parts.insert(0, (symbol, part))
+                wanted = wanted | part.free_symbols
+        return parts, expression
+
+    def step_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
+        """Return step times in seconds, in the broadcast shape of `p` and `at`.
+
+        `xp` is the library of the coefficients: NumPy, or `jax.numpy`.
+        """
+        return self._seconds("step", p, at, xp)
 
     def evaluate(self, p: Values, nodes: ArrayLike, batch: ArrayLike, payload: ArrayLike) -> Floats:
         """Return step times in seconds, in the broadcast shape of the arguments."""
         return np.asarray(self.step_s(p, At.of(nodes, batch, payload)), dtype=np.float64)
+
+    def _seconds(self, formula: str, p: Values, at: At, xp: ModuleType) -> Value:
+        names, function = _compiled(type(self), formula, "numpy" if xp is np else "jax")
+        known = {**vars(at), **vars(self)}
+        found = function(*(known[name] if name in known else p[name] for name in names))
+        return found if "nodes" in names else found + 0.0 * at.nodes
+
+
+@cache
+def _compiled(law: type[Law], formula: str, library: str) -> tuple[tuple[str, ...], Any]:
+    """Return a formula as a function of numbers or arrays, and the names of its arguments."""
+    parts, expression = law.steps_to(formula)
+    used = expression.free_symbols.union(*(part.free_symbols for _, part in parts))
+    names = tuple(name for name, symbol in law.symbols().items() if symbol in used)
+    arguments = [law.symbols()[name] for name in names]
+    settings = {
+        "order": "none",
+        "fully_qualified_modules": False,
+        "inline": True,
+        "allow_unknown_functions": True,
+        "user_functions": {name: name for name in FUNCTIONS},
+    }
+    printer = (NumPyPrinter if library == "numpy" else JaxPrinter)(settings)
+    return names, sympy.lambdify(
+        arguments,
+        expression,
+        [FUNCTIONS, library],
+        printer=printer,
+        cse=lambda expressions: (parts, expressions),
+    )
 
 
 class _Laws(Registry[type[Law]]):
@@ -123,43 +225,56 @@ def baselines() -> tuple[str, ...]:
 
 
 COMPUTE = (
-    Parameter("compute_fixed_s", "s", "model", "c₀: computing per step"),
-    Parameter("compute_per_example_s", "s", "model", "c₁: computing per example"),
+    Parameter("c_0", "compute_fixed_s", "s", "model", "computing per step"),
+    Parameter("c_1", "compute_per_example_s", "s", "model", "computing per example"),
     Parameter(
+        "d",
         "compute_deviation_s",
         "s",
         "line",
-        "d: deviation of computing this batch from c₀ + c₁b",
+        "deviation of computing this batch from c₀ + c₁b",
         shrink=0.10,
         signed=True,
     ),
 )
 JITTER = (
     Parameter(
-        "jitter_s", "s", "model", "σ: jitter (standard deviation) of a node's time", shrink=0.05
+        "sigma",
+        "jitter_s",
+        "s",
+        "model",
+        "jitter (standard deviation) of a node's time",
+        shrink=0.05,
     ),
     Parameter(
+        "v",
         "jitter_share",
         "1",
         "link",
-        "v: further jitter, relative to the computing time",
+        "further jitter, relative to the computing time",
         shrink=0.05,
     ),
 )
 EXCESS_INPUT = Parameter(
+    "e",
     "input_per_example_s",
     "s",
     "model",
-    "e: reading an example that another node trains on",
+    "reading an example that another node trains on",
     shrink=0.05,
 )
 LINK = (
-    Parameter("latency_s", "s", "link", "α: latency per message"),
-    Parameter("seconds_per_byte", "s/B", "link", "β: inverse bandwidth"),
+    Parameter("alpha", "latency_s", "s", "link", "latency per message"),
+    Parameter("beta", "seconds_per_byte", "s/B", "link", "inverse bandwidth"),
 )
-ONE_NODE = Parameter("one_node_s", "s", "line", "a: the step on one node")
+ONE_NODE = Parameter("a", "one_node_s", "s", "line", "the step on one node")
+
+c_0, c_1, d = (p.symbol for p in COMPUTE)
+sigma, v = (p.symbol for p in JITTER)
+alpha, beta = (p.symbol for p in LINK)
 
 
+@dataclass(frozen=True)
 class PartsLaw(Law):
     """t = compute + wait + input + communicate: what can be measured apart is told apart.
 
@@ -170,29 +285,38 @@ class PartsLaw(Law):
     """
 
     parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, *JITTER, EXCESS_INPUT, *LINK)
+    compute: ClassVar[Expr] = in_order(c_0, c_1 * b, d)
+    wait: ClassVar[Expr] = (sigma + v * PARTS["compute"]) * ExpectedMaximum(n)
+    input: ClassVar[Expr] = EXCESS_INPUT.symbol * b * (n - 1)
+    communicate: ClassVar[Expr]
+    step: ClassVar[Expr] = in_order(
+        PARTS["compute"], PARTS["wait"], PARTS["input"], PARTS["communicate"]
+    )
 
-    def compute_s(self, p: Values, at: At) -> Value:
+    def compute_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
         """Return the seconds that a node computes in a step."""
-        line = p["compute_fixed_s"] + p["compute_per_example_s"] * at.batch
-        return line + p["compute_deviation_s"]
+        return self._seconds("compute", p, at, xp)
 
-    def wait_s(self, p: Values, at: At) -> Value:
+    def wait_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
         """Return the seconds that a step waits for the slowest node."""
-        spread = p["jitter_s"] + p["jitter_share"] * self.compute_s(p, at)
-        return spread * expected_maximum(at.nodes)
+        return self._seconds("wait", p, at, xp)
 
-    def input_s(self, p: Values, at: At) -> Value:
+    def input_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
         """Return the seconds that a step spends on examples of other nodes."""
-        return p["input_per_example_s"] * at.batch * (at.nodes - 1)
+        return self._seconds("input", p, at, xp)
 
-    @abstractmethod
-    def communicate_s(self, p: Values, at: At) -> Value:
+    def communicate_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
         """Return the seconds that a step exchanges gradients or weights."""
+        return self._seconds("communicate", p, at, xp)
 
-    def step_s(self, p: Values, at: At) -> Value:
-        """Return the sum of the parts."""
-        parts = self.compute_s(p, at) + self.wait_s(p, at) + self.input_s(p, at)
-        return parts + self.communicate_s(p, at)
+
+def overlapped(one: Expr, other: Expr, gamma: Expr) -> Expr:
+    """Return (aᵞ + bᵞ)^(1/γ) of two times: a + b for γ = 1, near the larger for 10.
+
+    Taken of shares of their sum, as powers of milliseconds leave the range of floats.
+    """
+    both = one + other + TINY
+    return both * ((one / both) ** gamma + (other / both) ** gamma) ** (1 / gamma)
 
 
 @dataclass(frozen=True)
@@ -205,44 +329,12 @@ class AllReduce(PartsLaw):
     """
 
     _: KW_ONLY
-    overlap: float = 1.0
+    overlap: float = setting(
+        "gamma", "1", "overlap of computing and communicating; 1 is none", least=1, default=1.0
+    )
 
-    def __post_init__(self) -> None:
-        require(self.overlap >= 1, "overlap", "1 or more", self.overlap)
-
-    def step_s(self, p: Values, at: At) -> Value:
-        """Return the step time: computing and communicating, waiting, reading."""
-        compute, communicate = self.compute_s(p, at), self.communicate_s(p, at)
-        both = overlapped(compute, communicate, self.overlap)
-        return both + self.wait_s(p, at) + self.input_s(p, at)
-
-
-def overlapped(a: Value, b: Value, gamma: Value) -> Value:
-    """Return (aᵞ + bᵞ)^(1/γ) of two times, at least 0: a + b for γ = 1, near the larger for 10.
-
-    Taken of shares of their sum, as powers of milliseconds leave the range of floats.
-    """
-    both = a + b + TINY
-    return both * ((a / both) ** gamma + (b / both) ** gamma) ** (1 / gamma)
-
-
-def expected_maximum(nodes: ArrayLike) -> Floats:
-    """Return m_n, the mean of the largest of n standard normal values; 0 for n = 1.
-
-    m₂ = 0.564, m₃ = 0.846, m₁₀ = 1.539. √(2 ln n), often used, is far above it for few nodes. It is
-    ∫₀^∞ 1 − Φ(x)ⁿ − Φ(−x)ⁿ dx, for real n, too.
-    """
-    n = np.asarray(nodes, dtype=np.float64)
-    return np.array([_expected_maximum(x) for x in n.flat]).reshape(n.shape)
-
-
-@lru_cache(maxsize=4096)
-def _expected_maximum(n: float) -> float:
-    above, below = (ndtr(x) ** n for x in (_HALF_LINE, -_HALF_LINE))
-    return float(np.trapezoid(1 - above - below, _HALF_LINE))
-
-
-def require(allowed: bool, name: str, what: str, value: float) -> None:
-    """Raise a ValueError that tells what field `name` of a law must be, unless it is allowed."""
-    if not allowed:
-        raise ValueError(f"{name}: must be {what}, not {value!r}")
+    step: ClassVar[Expr] = in_order(
+        overlapped(PARTS["compute"], PARTS["communicate"], positive("gamma")),
+        PARTS["wait"],
+        PARTS["input"],
+    )

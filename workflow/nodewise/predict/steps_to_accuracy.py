@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sympy import Expr
 
 from nodewise.predict.fit import DRAWS, TAILS, Points, fit
-from nodewise.predict.law import At, Floats, Law, Parameter, Value, Values
+from nodewise.predict.law import Floats, Law, Parameter, b, positive
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,19 +109,21 @@ class _StepsByBatch(Law):
     source: ClassVar[str] = SOURCE
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
-            "minimum_steps", "1", "model", "S_min: minimum number of steps, with very large batches"
+            "S_min",
+            "minimum_steps",
+            "1",
+            "model",
+            "minimum number of steps, with very large batches",
         ),
         Parameter(
+            "E_min",
             "minimum_examples",
             "1",
             "model",
-            "E_min: minimum number of examples, with very small batches",
+            "minimum number of examples, with very small batches",
         ),
     )
-
-    def step_s(self, p: Values, at: At) -> Value:
-        """Return S_min + E_min/G, at.batch being the global batch."""
-        return p["minimum_steps"] + p["minimum_examples"] / at.batch
+    step: ClassVar[Expr] = positive("S_min") + positive("E_min") / b  # b is the global batch here
 
 
 def fit_steps(epochs: "pd.DataFrame", target: float | None = None) -> StepsToAccuracy:

@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nodewise.predict.law import LAWS, At, Law, Parameter, Value, Values
+from sympy import Expr
+
+from nodewise.predict.law import LAWS, Law, Parameter, n, positive
+
+p, q = positive("p"), positive("q")
 
 
 @LAWS.register
@@ -22,10 +26,7 @@ class Amdahl(Law):
         "computing capabilities, AFIPS Spring Joint Computer Conference, 1967"
     )
     parameters: ClassVar[tuple[Parameter, ...]] = (
-        Parameter("parallel_s", "s", "line", "p: of one node's step, what further nodes share"),
-        Parameter("serial_s", "s", "line", "q: of one node's step, what stays serial"),
+        Parameter("p", "parallel_s", "s", "line", "of one node's step, what further nodes share"),
+        Parameter("q", "serial_s", "s", "line", "of one node's step, what stays serial"),
     )
-
-    def step_s(self, p: Values, at: At) -> Value:
-        """Return p + q·n."""
-        return p["parallel_s"] + p["serial_s"] * at.nodes
+    step: ClassVar[Expr] = p + q * n

@@ -3,8 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nodewise.predict.law import LAWS, At, PartsLaw, Value, Values, require
+import sympy
+from sympy import Expr
+
+from nodewise.predict.law import LAWS, PartsLaw, positive, setting
 from nodewise.predict.laws.ring import RingAllReduce
+
+tau = positive("tau")
 
 
 @LAWS.register
@@ -17,7 +22,7 @@ class ParameterAveraging(PartsLaw):
     wait is 1/√τ of the wait in every step. A node that is always slower is not covered by that.
     """
 
-    period: float
+    period: float = setting("tau", "1", "steps from one averaging to the next", least=1)
 
     name: ClassVar[str] = "averaging"
     title: ClassVar[str] = "Parameter averaging"
@@ -25,14 +30,5 @@ class ParameterAveraging(PartsLaw):
         "J. Wang and G. Joshi, Adaptive communication strategies to achieve the best error-runtime "
         "trade-off in local-update SGD, SysML 2019, arXiv:1810.08313"
     )
-
-    def __post_init__(self) -> None:
-        require(self.period >= 1, "period", "1 or more", self.period)
-
-    def wait_s(self, p: Values, at: At) -> Value:
-        """Return the wait of a step that ends with an exchange, over √τ."""
-        return super().wait_s(p, at) / self.period**0.5
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return the ring's seconds, shared out over τ steps."""
-        return RingAllReduce().communicate_s(p, at) / self.period
+    wait: ClassVar[Expr] = PartsLaw.wait / sympy.sqrt(tau)
+    communicate: ClassVar[Expr] = RingAllReduce.communicate / tau

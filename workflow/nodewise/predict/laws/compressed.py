@@ -3,15 +3,19 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nodewise.predict.law import LAWS, At, Parameter, PartsLaw, Value, Values, require
+from sympy import Expr
+
+from nodewise.predict.law import LAWS, Parameter, PartsLaw, S, alpha, beta, n, positive, setting
 
 CODEC = Parameter(
+    "k",
     "codec_seconds_per_byte",
     "s/B",
     "link",
-    "k: encoding a byte of the gradient, or decoding one of a message",
+    "encoding a byte of the gradient, or decoding one of a message",
     shrink=0.10,
 )
+rho = positive("rho")
 
 
 @LAWS.register
@@ -25,7 +29,7 @@ class CompressedAllGather(PartsLaw):
     totals only as far as compute is known.
     """
 
-    density: float
+    density: float = setting("rho", "1", "size of a coded gradient, as a share of S", least=1e-9)
 
     name: ClassVar[str] = "compressed"
     title: ClassVar[str] = "Compressed all-gather"
@@ -34,12 +38,6 @@ class CompressedAllGather(PartsLaw):
         "Interspeech 2015"
     )
     parameters: ClassVar[tuple[Parameter, ...]] = (*PartsLaw.parameters, CODEC)
-
-    def __post_init__(self) -> None:
-        require(self.density > 0, "density", "above 0", self.density)
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return k·S·(1 + ρn) + (n−1)·(α + ρ·S·β)."""
-        n, coded = at.nodes, self.density * at.payload
-        codec = p["codec_seconds_per_byte"] * (at.payload + n * coded)
-        return codec + (n - 1) * (p["latency_s"] + coded * p["seconds_per_byte"])
+    communicate: ClassVar[Expr] = CODEC.symbol * S * (1 + rho * n) + (n - 1) * (
+        alpha + rho * S * beta
+    )

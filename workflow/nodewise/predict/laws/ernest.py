@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
+import sympy
+from sympy import Expr
 
-from nodewise.predict.law import LAWS, At, Law, Parameter, Value, Values
+from nodewise.predict.law import LAWS, Law, Parameter, n, positive
+
+theta_0, theta_1, theta_2 = (positive(f"theta_{i}") for i in range(3))
 
 
 @LAWS.register
@@ -24,11 +27,8 @@ class Ernest(Law):
         "analytics, NSDI 2016"
     )
     parameters: ClassVar[tuple[Parameter, ...]] = (
-        Parameter("constant_s", "s", "line", "θ₀: what does not depend on nodes"),
-        Parameter("log_s", "s", "line", "θ₁: a level of a tree, times log₂e"),
-        Parameter("per_node_s", "s", "line", "θ₂: what every node adds"),
+        Parameter("theta_0", "constant_s", "s", "line", "what does not depend on nodes"),
+        Parameter("theta_1", "log_s", "s", "line", "a level of a tree, times log₂e"),
+        Parameter("theta_2", "per_node_s", "s", "line", "what every node adds"),
     )
-
-    def step_s(self, p: Values, at: At) -> Value:
-        """Return θ₀ + θ₁·ln n + θ₂·n."""
-        return p["constant_s"] + p["log_s"] * np.log(at.nodes) + p["per_node_s"] * at.nodes
+    step: ClassVar[Expr] = theta_0 + theta_1 * sympy.log(n) + theta_2 * n

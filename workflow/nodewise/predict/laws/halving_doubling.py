@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
+import sympy
+from sympy import Expr
 
-from nodewise.predict.law import LAWS, AllReduce, At, Value, Values
+from nodewise.predict.law import LAWS, AllReduce, S, alpha, beta, n
 
 
 @LAWS.register
@@ -25,8 +26,6 @@ class HalvingDoubling(AllReduce):
         "operations in MPICH, International Journal of High Performance Computing Applications "
         "19(1), 2005"
     )
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return 2·log₂n·α + 2(n−1)/n·S·β."""
-        sent = 2 * (at.nodes - 1) / at.nodes * at.payload
-        return 2 * np.log2(at.nodes) * p["latency_s"] + sent * p["seconds_per_byte"]
+    communicate: ClassVar[Expr] = (
+        2 * alpha * sympy.log(n) / sympy.log(2) + 2 * S * beta * (n - 1) / n
+    )

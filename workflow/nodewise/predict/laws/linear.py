@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nodewise.predict.law import LAWS, ONE_NODE, At, Law, Parameter, Value, Values
+from sympy import Expr
+
+from nodewise.predict.law import LAWS, ONE_NODE, Law, Parameter, n, positive
+
+k = positive("k")
 
 
 @LAWS.register
@@ -20,9 +24,6 @@ class Linear(Law):
     source: ClassVar[str] = "a straight line over the nodes"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         ONE_NODE,
-        Parameter("per_node_s", "s", "line", "k: what each further node adds"),
+        Parameter("k", "per_node_s", "s", "line", "what each further node adds"),
     )
-
-    def step_s(self, p: Values, at: At) -> Value:
-        """Return a + k·(n−1)."""
-        return p["one_node_s"] + p["per_node_s"] * (at.nodes - 1)
+    step: ClassVar[Expr] = ONE_NODE.symbol + k * (n - 1)

@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nodewise.predict.law import LAWS, At, PartsLaw, Value, Values
+import sympy
+from sympy import Expr
+
+from nodewise.predict.law import LAWS, PartsLaw
 
 
 @LAWS.register
@@ -14,7 +17,4 @@ class NoExchange(PartsLaw):
     name: ClassVar[str] = "none"
     title: ClassVar[str] = "No exchange"
     source: ClassVar[str] = "no communication"
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return 0."""
-        return 0.0 * at.nodes
+    communicate: ClassVar[Expr] = sympy.S.Zero

@@ -6,28 +6,35 @@ The servers are resources of a closed queueing network whose customers are the w
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import numpy as np
+import sympy
+from sympy import Expr
 
+from nodewise.predict.functions import QueuedTime
 from nodewise.predict.law import (
     COMPUTE,
     EXCESS_INPUT,
     LAWS,
     LINK,
-    TINY,
-    At,
+    PARTS,
     Parameter,
     PartsLaw,
-    Value,
-    Values,
-    require,
+    S,
+    alpha,
+    beta,
+    n,
+    positive,
+    setting,
 )
 
 # Below the knee a few workers hardly tell what is computed from what is sent: bytes are expected to
 # be the smaller part, or a knee would be seen where there is none.
 _LINK = tuple(replace(p, shrink=0.3) if p.name == "seconds_per_byte" else p for p in LINK)
 SERVICE = Parameter(
-    "service_s", "s", "model", "s: serving one step of a worker, besides its bytes", shrink=0.10
+    "s", "service_s", "s", "model", "serving one step of a worker, besides its bytes", shrink=0.10
 )
+s, p, f = SERVICE.symbol, positive("p"), positive("f")
+think = PARTS["compute"] + PARTS["input"] + 2 * alpha
+link = (2 - f) * S * beta
 
 
 @dataclass(frozen=True)
@@ -40,32 +47,13 @@ class _Served(PartsLaw):
     weights that are about n−1 updates old.
     """
 
-    servers: int = 1
-    full_duplex: bool = True
+    servers: int = setting("p", "1", "parameter servers", least=1, default=1)
+    full_duplex: bool = setting(
+        "f", "1", "1 if bytes go both ways at once, else 0", least=0, default=True
+    )
 
     parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, EXCESS_INPUT, *_LINK, SERVICE)
-
-    def __post_init__(self) -> None:
-        require(self.servers >= 1, "servers", "1 or more", self.servers)
-
-    def wait_s(self, p: Values, at: At) -> Value:
-        """Return 0: no worker waits for the slowest."""
-        return 0.0 * at.nodes
-
-    def think_s(self, p: Values, at: At) -> Value:
-        """Return Z, the seconds of a worker's step that no server is needed for."""
-        return self.compute_s(p, at) + self.input_s(p, at) + 2 * p["latency_s"]
-
-    def demands_s(self, p: Values, at: At) -> list[Value]:
-        """Return the seconds that a step needs of each resource, over all servers together."""
-        one_way = at.payload * p["seconds_per_byte"]
-        link = [one_way, one_way] if self.full_duplex else [2 * one_way]
-        return [*link, p["service_s"]]
-
-    def bottleneck_s(self, p: Values, at: At) -> Value:
-        """Return d, the seconds between two steps of any workers when servers are never idle."""
-        link, *_, service = self.demands_s(p, at)
-        return _larger(link, service) / self.servers
+    wait: ClassVar[Expr] = sympy.S.Zero
 
 
 @LAWS.register
@@ -84,12 +72,9 @@ class ParameterServerBound(_Served):
         "E. D. Lazowska, J. Zahorjan, G. S. Graham and K. C. Sevcik, Quantitative System "
         "Performance, 1984, chapter 5"
     )
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return 2α and what the workers are served and queue, until n·b examples are done."""
-        think, alone = self.think_s(p, at), sum(self.demands_s(p, at))
-        busy = at.nodes * self.bottleneck_s(p, at)
-        return 2 * p["latency_s"] + _larger(alone, busy - think)
+    communicate: ClassVar[Expr] = 2 * alpha + sympy.Max(
+        s + 2 * S * beta, n * sympy.Max(link, s) / p - think
+    )
 
 
 @LAWS.register
@@ -116,20 +101,4 @@ class ParameterServer(_Served):
         "M. Reiser and S. S. Lavenberg, Mean-value analysis of closed multichain queuing "
         "networks, Journal of the ACM 27(2), 1980"
     )
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return 2α + R(n)."""
-        think, demands = self.think_s(p, at), self.demands_s(p, at)
-        queues = [0.0 * demand for demand in demands]
-        served = 0.0 * (think + sum(demands))
-        for n in range(1, int(np.ceil(at.nodes.max(initial=1))) + 1):
-            times = [d * (1 + q / self.servers) for d, q in zip(demands, queues, strict=True)]
-            steps_per_s = n / (think + sum(times) + TINY)
-            queues = [steps_per_s * time for time in times]
-            served = served + np.maximum(0.0, 1 - np.abs(at.nodes - n)) * sum(times)
-        return 2 * p["latency_s"] + served
-
-
-def _larger(a: Value, b: Value) -> Value:
-    """Return the larger of two numbers, by operators only."""
-    return a * (a >= b) + b * (a < b)
+    communicate: ClassVar[Expr] = 2 * alpha + QueuedTime(n, think, p, link, f * S * beta, s)

@@ -3,22 +3,28 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import ArrayLike
+import sympy
+from sympy import Expr
 
 from nodewise.predict.law import (
     COMPUTE,
     EXCESS_INPUT,
     LAWS,
     LINK,
-    At,
-    Floats,
+    PARTS,
     Parameter,
     PartsLaw,
-    Value,
-    Values,
-    require,
+    alpha,
+    b,
+    beta,
+    c_0,
+    in_order,
+    n,
+    positive,
+    setting,
 )
+
+m, a = positive("m"), positive("a")
 
 
 @LAWS.register
@@ -33,8 +39,10 @@ class GPipe(PartsLaw):
     nothing is sent. The payload does not matter.
     """
 
-    micro_batches: int
-    activation_bytes: float
+    micro_batches: int = setting("m", "1", "micro-batches of a step", least=1)
+    activation_bytes: float = setting(
+        "a", "B", "activations of an example between two stages", least=0
+    )
 
     name: ClassVar[str] = "gpipe"
     title: ClassVar[str] = "Pipeline (GPipe)"
@@ -43,26 +51,8 @@ class GPipe(PartsLaw):
         "parallelism, NeurIPS 2019, arXiv:1811.06965, section 2"
     )
     parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, EXCESS_INPUT, *LINK)
-
-    def __post_init__(self) -> None:
-        require(self.micro_batches >= 1, "micro_batches", "1 or more", self.micro_batches)
-        require(self.activation_bytes >= 0, "activation_bytes", "0 or more", self.activation_bytes)
-
-    def bubble(self, nodes: ArrayLike) -> Floats:
-        """Return the share of turns that a stage idles: (n−1)/(m+n−1)."""
-        idle = np.asarray(nodes, dtype=np.float64) - 1
-        return np.asarray(idle / (self.micro_batches + idle))
-
-    def compute_s(self, p: Values, at: At) -> Value:
-        """Return m·c₀ + c₁·b + d, the seconds that a stage computes."""
-        return super().compute_s(p, at) + (self.micro_batches - 1) * p["compute_fixed_s"]
-
-    def wait_s(self, p: Values, at: At) -> Value:
-        """Return the seconds of computing that a stage idles in the bubble."""
-        return (at.nodes - 1) / self.micro_batches * self.compute_s(p, at)
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return 2(m+n−2)·(α + a·n·b/m·β); 0 on one node."""
-        messages = 2 * (self.micro_batches + at.nodes - 2) * (at.nodes > 1)
-        sent = self.activation_bytes * at.nodes * at.batch / self.micro_batches
-        return messages * (p["latency_s"] + sent * p["seconds_per_byte"])
+    compute: ClassVar[Expr] = in_order(PartsLaw.compute, (m - 1) * c_0)
+    wait: ClassVar[Expr] = (n - 1) / m * PARTS["compute"]
+    communicate: ClassVar[Expr] = sympy.Piecewise(
+        (2 * (m + n - 2) * (alpha + a * n * b / m * beta), n > 1), (0, True)
+    )

@@ -3,9 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
+import sympy
+from sympy import Expr
 
-from nodewise.predict.law import LAWS, At, Law, Parameter, Value, Values, overlapped
+from nodewise.predict.law import LAWS, Law, Parameter, n, overlapped, positive
+
+g, s, r, x = (positive(letter) for letter in "gsrx")
+sync = sympy.Piecewise((s + r * sympy.Max(n - 2, 0), n > 1), (0, True))
+gamma = 1 + 9 * x / (1 + x)
 
 
 @LAWS.register
@@ -25,15 +30,9 @@ class Pollux(Law):
         "learning, OSDI 2021"
     )
     parameters: ClassVar[tuple[Parameter, ...]] = (
-        Parameter("gradient_s", "s", "line", "g: computing the gradient"),
-        Parameter("sync_s", "s", "line", "s: synchronising two nodes"),
-        Parameter("sync_per_node_s", "s", "line", "r: synchronising a node further"),
-        Parameter("overlap_excess", "1", "line", "x: overlap; 0 is none"),
+        Parameter("g", "gradient_s", "s", "line", "computing the gradient"),
+        Parameter("s", "sync_s", "s", "line", "synchronising two nodes"),
+        Parameter("r", "sync_per_node_s", "s", "line", "synchronising a node further"),
+        Parameter("x", "overlap_excess", "1", "line", "overlap; 0 is none"),
     )
-
-    def step_s(self, p: Values, at: At) -> Value:
-        """Return (gᵞ + (s + r(n−2))ᵞ)^(1/γ), or g on one node."""
-        further = np.maximum(at.nodes - 2, 0.0)
-        sync = (p["sync_s"] + p["sync_per_node_s"] * further) * (at.nodes > 1)
-        excess = p["overlap_excess"]
-        return overlapped(p["gradient_s"], sync, 1 + 9 * excess / (1 + excess))
+    step: ClassVar[Expr] = overlapped(g, sync, gamma)

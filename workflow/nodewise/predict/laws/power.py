@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nodewise.predict.law import LAWS, ONE_NODE, At, Law, Parameter, Value, Values
+from sympy import Expr
+
+from nodewise.predict.law import LAWS, ONE_NODE, Law, Parameter, n, positive
+
+k = positive("k")
 
 
 @LAWS.register
@@ -16,9 +20,8 @@ class PowerLaw(Law):
     source: ClassVar[str] = "a straight line of logarithms over the nodes"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         ONE_NODE,
-        Parameter("exponent", "1", "line", "k: 0 where nodes cost nothing, 1 where they gain none"),
+        Parameter(
+            "k", "exponent", "1", "line", "0 where nodes cost nothing, 1 where they gain none"
+        ),
     )
-
-    def step_s(self, p: Values, at: At) -> Value:
-        """Return a·nᵏ."""
-        return p["one_node_s"] * at.nodes ** p["exponent"]
+    step: ClassVar[Expr] = ONE_NODE.symbol * n**k

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nodewise.predict.law import LAWS, AllReduce, At, Value, Values
+from sympy import Expr
+
+from nodewise.predict.law import LAWS, AllReduce, S, alpha, beta, n
 
 
 @LAWS.register
@@ -26,8 +28,4 @@ class RingAllReduce(AllReduce):
         "P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of "
         "workstations, Journal of Parallel and Distributed Computing 69(2), 2009"
     )
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return 2(n−1)·α + 2(n−1)/n·S·β."""
-        n = at.nodes
-        return 2 * (n - 1) * p["latency_s"] + 2 * (n - 1) / n * at.payload * p["seconds_per_byte"]
+    communicate: ClassVar[Expr] = 2 * alpha * (n - 1) + 2 * S * beta * (n - 1) / n

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nodewise.predict.law import LAWS, AllReduce, At, Value, Values
+from sympy import Expr
+
+from nodewise.predict.law import LAWS, AllReduce, S, alpha, beta, n
 
 
 @LAWS.register
@@ -21,7 +23,4 @@ class Star(AllReduce):
         "P. Moritz, R. Nishihara, I. Stoica and M. I. Jordan, SparkNet: Training deep networks in "
         "Spark, ICLR 2016, arXiv:1511.06051"
     )
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return 2(n−1)·(α + S·β)."""
-        return 2 * (at.nodes - 1) * (p["latency_s"] + at.payload * p["seconds_per_byte"])
+    communicate: ClassVar[Expr] = 2 * (n - 1) * (alpha + S * beta)

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
+import sympy
+from sympy import Expr
 
-from nodewise.predict.law import LAWS, AllReduce, At, Value, Values
+from nodewise.predict.law import LAWS, AllReduce, S, alpha, beta, n
 from nodewise.predict.laws.halving_doubling import HalvingDoubling
 
 
@@ -21,7 +22,4 @@ class BinomialTree(AllReduce):
     name: ClassVar[str] = "tree"
     title: ClassVar[str] = "Binomial tree"
     source: ClassVar[str] = HalvingDoubling.source
-
-    def communicate_s(self, p: Values, at: At) -> Value:
-        """Return 2·log₂n·(α + S·β)."""
-        return 2 * np.log2(at.nodes) * (p["latency_s"] + at.payload * p["seconds_per_byte"])
+    communicate: ClassVar[Expr] = 2 * sympy.log(n) / sympy.log(2) * (alpha + S * beta)

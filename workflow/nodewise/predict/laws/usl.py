@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nodewise.predict.law import LAWS, ONE_NODE, At, Law, Parameter, Value, Values
+from sympy import Expr
+
+from nodewise.predict.law import LAWS, ONE_NODE, Law, Parameter, n, positive
+
+sigma, kappa = positive("sigma"), positive("kappa")
 
 
 @LAWS.register
@@ -24,12 +28,9 @@ class Usl(Law):
     )
     parameters: ClassVar[tuple[Parameter, ...]] = (
         ONE_NODE,
-        Parameter("contention", "1", "line", "σ: what is serial, as a share of one node's step"),
-        Parameter("coherency", "1", "line", "κ: what a pair of nodes costs, as such a share"),
+        Parameter(
+            "sigma", "contention", "1", "line", "what is serial, as a share of one node's step"
+        ),
+        Parameter("kappa", "coherency", "1", "line", "what a pair of nodes costs, as such a share"),
     )
-
-    def step_s(self, p: Values, at: At) -> Value:
-        """Return a·(1 + σ(n−1) + κn(n−1))."""
-        n = at.nodes
-        loss = p["contention"] * (n - 1) + p["coherency"] * (n * (n - 1))
-        return p["one_node_s"] * (1 + loss)
+    step: ClassVar[Expr] = ONE_NODE.symbol * (1 + sigma * (n - 1) + kappa * n * (n - 1))
