@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from nodewise.core.units import counted
 from nodewise.report import html
+from nodewise.report.laws_js import laws_script
 from nodewise.report.output import replaced, write_files
 from nodewise.report.pages import (
     about,
@@ -89,6 +90,7 @@ def render_pages(
     )
     files = _downloads(study, tables_dir, overhead_dir, charts_dir)
     files |= _copies(site_dir / "assets", "assets", ["*.*"])
+    files["assets/laws.js"] = laws_script()
     scripts = sorted(name for name in files if name.startswith("charts/") and name.endswith(".js"))
     files |= {f"charts/{shown.name}.js": shown.script for shown in study.figures}
     environment = _environment(site_dir / "templates")

@@ -1,0 +1,59 @@
+"""The laws in JavaScript, generated from their formulas, for the page "What if?"."""
+
+import json
+from dataclasses import MISSING, fields
+
+from sympy import Expr, jscode
+
+from nodewise.predict.functions import FUNCTIONS, ExpectedMaximum, QueuedTime
+from nodewise.predict.law import LAWS, PARTS, Law, PartsLaw
+
+_SCRIPT = """\
+/* Generated from the formulas in workflow/nodewise/predict/laws. Seconds, bytes, examples. */
+"use strict";
+(() => {{
+{functions}
+  const laws = {{
+{laws}
+  }};
+
+  /** Return the parts of a step and the step itself, in seconds, by a law with its `settings`. */
+  const step = (law, values, nodes, batch, payload, settings = {{}}) =>
+    laws[law]({{ ...settings, ...values, nodes, batch, payload }});
+
+  window.nodewiseLaws = {{ step }};
+}})();
+"""
+
+
+def laws_script() -> str:
+    """Return a script that sets `window.nodewiseLaws`, with the laws that tell parts."""
+    functions = (ExpectedMaximum, QueuedTime)
+    shown = [law for law in LAWS.values() if issubclass(law, PartsLaw)]
+    return _SCRIPT.format(
+        functions="\n".join(f"  const {one.__name__} = {one.javascript};" for one in functions),
+        laws="\n".join(f"    {json.dumps(law.name)}: {_function(law)}," for law in shown),
+    )
+
+
+def _function(law: type[PartsLaw]) -> str:
+    lines = [f"const {s.name} = {_known(law, name)};" for name, s in law.symbols().items()]
+    parts = {name: symbol.name for name, symbol in PARTS.items()}
+    lines += [f"const {parts[name]} = {_written(getattr(law, name))};" for name in PARTS]
+    told = ", ".join(f"{name}: {symbol}" for name, symbol in parts.items())
+    lines.append(f"return {{ {told}, step: {_written(law.step)} }};")
+    return "(known) => {\n      " + "\n      ".join(lines) + "\n    }"
+
+
+def _known(law: type[Law], name: str) -> str:
+    """Return the value of a symbol: coefficients that nobody gives are 0, settings as declared."""
+    defaults = {one.name: one.default for one in fields(law)}
+    if name in defaults:
+        default = "" if defaults[name] is MISSING else f" ?? {float(defaults[name]):g}"
+        return f"Number(known.{name}{default})"
+    return f"known.{name} ?? 0"
+
+
+def _written(expression: Expr) -> str:
+    written = jscode(expression, user_functions={name: name for name in FUNCTIONS}, order="none")
+    return " ".join(str(written).split())
