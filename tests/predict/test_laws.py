@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.predict.functions import expected_maximum
+from nodewise.predict.functions import expected_maximum, overlapped
 from nodewise.predict.law import (
     LAWS,
     AllReduce,
     At,
     PartsLaw,
     baselines,
-    overlapped,
 )
 from nodewise.predict.laws.averaging import ParameterAveraging
 from nodewise.predict.laws.compressed import CompressedAllGather

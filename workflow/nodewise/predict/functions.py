@@ -1,4 +1,4 @@
-"""Functions without a closed form that laws use: a SymPy function each, in NumPy and JavaScript.
+"""Functions that laws use, as no formula computes them: each in SymPy, NumPy and JavaScript.
 
 The body in NumPy uses operators only on what depends on coefficients, so that it also serves JAX. A
 test compares both bodies.
@@ -59,6 +59,25 @@ class ExpectedMaximum(sympy.Function):  # type: ignore[misc]
 })()"""
 
 
+class Overlapped(sympy.Function):  # type: ignore[misc]
+    """(aᵞ + bᵞ)^(1/γ) of two times: a + b for γ = 1, near the larger for 10.
+
+    It has a closed form. It is taken of shares of the sum, as powers of milliseconds leave the
+    range of floats.
+    """
+
+    javascript: ClassVar[str] = """\
+(one, other, gamma) => {
+  const both = one + other + 1e-30;
+  return both * ((one / both) ** gamma + (other / both) ** gamma) ** (1 / gamma);
+}"""
+
+    @staticmethod
+    def closed(one: sympy.Expr, other: sympy.Expr, gamma: sympy.Expr) -> sympy.Expr:
+        """Return the closed form, for readers."""
+        return (one**gamma + other**gamma) ** (1 / gamma)
+
+
 class QueuedTime(sympy.Function):  # type: ignore[misc]
     """R, the time that a worker is served and queues at resources, by exact mean-value analysis.
 
@@ -99,6 +118,12 @@ def _expected_maximum(n: float) -> float:
     return float(np.trapezoid(1 - above - below, _HALF_LINE))
 
 
+def overlapped(one: Any, other: Any, gamma: Any) -> Any:  # noqa: ANN401
+    """Return (aᵞ + bᵞ)^(1/γ) of two times in seconds, 0 or more."""
+    both = one + other + TINY
+    return both * ((one / both) ** gamma + (other / both) ** gamma) ** (1 / gamma)
+
+
 def queued_time(nodes: Floats, think: Any, servers: float, *demands: Any) -> Any:  # noqa: ANN401
     """Return R(n) in seconds; between whole numbers of workers it is interpolated.
 
@@ -118,6 +143,7 @@ def queued_time(nodes: Floats, think: Any, servers: float, *demands: Any) -> Any
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "ExpectedMaximum": expected_maximum,
+    "Overlapped": overlapped,
     "QueuedTime": queued_time,
 }
 """The body in NumPy of each function, by the name of its class."""

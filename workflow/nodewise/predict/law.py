@@ -28,7 +28,7 @@ from sympy import Expr, Symbol
 from sympy.printing.numpy import JaxPrinter, NumPyPrinter
 
 from nodewise.core.registry import Registry
-from nodewise.predict.functions import FUNCTIONS, TINY, ExpectedMaximum
+from nodewise.predict.functions import FUNCTIONS, ExpectedMaximum, Overlapped
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -310,15 +310,6 @@ class PartsLaw(Law):
         return self._seconds("communicate", p, at, xp)
 
 
-def overlapped(one: Expr, other: Expr, gamma: Expr) -> Expr:
-    """Return (aᵞ + bᵞ)^(1/γ) of two times: a + b for γ = 1, near the larger for 10.
-
-    Taken of shares of their sum, as powers of milliseconds leave the range of floats.
-    """
-    both = one + other + TINY
-    return both * ((one / both) ** gamma + (other / both) ** gamma) ** (1 / gamma)
-
-
 @dataclass(frozen=True)
 class AllReduce(PartsLaw):
     """Gradients are summed over all nodes in every step: compute and communicate, maybe at once.
@@ -334,7 +325,7 @@ class AllReduce(PartsLaw):
     )
 
     step: ClassVar[Expr] = in_order(
-        overlapped(PARTS["compute"], PARTS["communicate"], positive("gamma")),
+        Overlapped(PARTS["compute"], PARTS["communicate"], positive("gamma")),
         PARTS["wait"],
         PARTS["input"],
     )

@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields
 
 from sympy import Expr, jscode
 
-from nodewise.predict.functions import FUNCTIONS, ExpectedMaximum, QueuedTime
+from nodewise.predict.functions import FUNCTIONS, ExpectedMaximum, Overlapped, QueuedTime
 from nodewise.predict.law import LAWS, PARTS, Law, PartsLaw
 
 _SCRIPT = """\
@@ -28,7 +28,7 @@ _SCRIPT = """\
 
 def laws_script() -> str:
     """Return a script that sets `window.nodewiseLaws`, with the laws that tell parts."""
-    functions = (ExpectedMaximum, QueuedTime)
+    functions = (ExpectedMaximum, Overlapped, QueuedTime)
     shown = [law for law in LAWS.values() if issubclass(law, PartsLaw)]
     return _SCRIPT.format(
         functions="\n".join(f"  const {one.__name__} = {one.javascript};" for one in functions),

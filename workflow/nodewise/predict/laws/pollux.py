@@ -6,7 +6,8 @@ from typing import ClassVar
 import sympy
 from sympy import Expr
 
-from nodewise.predict.law import LAWS, Law, Parameter, n, overlapped, positive
+from nodewise.predict.functions import Overlapped
+from nodewise.predict.law import LAWS, Law, Parameter, n, positive
 
 g, s, r, x = (positive(letter) for letter in "gsrx")
 sync = sympy.Piecewise((s + r * sympy.Max(n - 2, 0), n > 1), (0, True))
@@ -35,4 +36,4 @@ class Pollux(Law):
         Parameter("r", "sync_per_node_s", "s", "line", "synchronising a node further"),
         Parameter("x", "overlap_excess", "1", "line", "overlap; 0 is none"),
     )
-    step: ClassVar[Expr] = overlapped(g, sync, gamma)
+    step: ClassVar[Expr] = Overlapped(g, sync, gamma)

@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from nodewise.core.units import counted
 from nodewise.report import html
+from nodewise.report.formulas import law_formula
 from nodewise.report.laws_js import laws_script
 from nodewise.report.output import replaced, write_files
 from nodewise.report.pages import (
@@ -151,6 +152,7 @@ def _environment(templates: Path) -> jinja2.Environment:
         number=html.number,
         script_json=html.script_json,
         slug=slug,
+        law_formula=law_formula,
         front_matter_text=html.front_matter_text,
     )
     return environment

@@ -1,0 +1,35 @@
+"""Another package's law is there, in Python and in JavaScript, without a change of nodewise."""
+
+import os
+import subprocess
+import sys
+
+TOY = """
+from dataclasses import dataclass
+from typing import ClassVar
+from nodewise.predict.law import LAWS, PartsLaw, S, beta, n
+
+
+@LAWS.register
+@dataclass(frozen=True)
+class Toy(PartsLaw):
+    name: ClassVar[str] = "toy"
+    title: ClassVar[str] = "Toy"
+    source: ClassVar[str] = "a test"
+    communicate = 7 * S * beta * (n - 1)
+"""
+ASK = (
+    "from nodewise.predict.law import LAWS; from nodewise.report.laws_js import laws_script; "
+    "assert LAWS['toy'].title == 'Toy'; assert '\"toy\": (known)' in laws_script()"
+)
+
+
+def test_a_law_of_another_package_is_registered_and_generated(tmp_path):
+    (tmp_path / "toylaw.py").write_text(TOY)
+    info = tmp_path / "toylaw-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toylaw\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[nodewise.laws]\ntoylaw = toylaw\n")
+    subprocess.run(
+        [sys.executable, "-c", ASK], check=True, env=os.environ | {"PYTHONPATH": str(tmp_path)}
+    )
