@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from nodewise import cli
+from nodewise.cli import app
+from nodewise.cli.options import Objective
 from nodewise.core.errors import UserError
 from nodewise.predict import fit
 from nodewise.predict.ask import (
@@ -743,7 +744,7 @@ def test_wrong_numbers_of_nodes(text):
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
-    done = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
     if isinstance(done.exception, UserError):
         return 2, done.stdout, str(done.exception)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
@@ -793,7 +794,7 @@ def test_options_that_do_not_fit_are_one_line_and_exit_code_2(
 
 
 def test_the_objectives_that_can_be_asked_for_are_all():
-    assert get_args(cli.Objective) == OBJECTIVES
+    assert get_args(Objective) == OBJECTIVES
 
 
 @pytest.mark.parametrize("command", ["predict", "optimum"])

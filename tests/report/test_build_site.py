@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import make_records as make
-from nodewise.cli.serve import server
+from nodewise.cli.report import site_server
 from nodewise.core.errors import UserError
 from nodewise.report.site import build_site
 from nodewise.report.study import trained_by
@@ -85,7 +85,7 @@ def test_the_room_of_a_picture_is_known_before_it_is_loaded(site):
 
 @pytest.fixture
 def port(site):
-    with server(site, 0) as serving:
+    with site_server(site, 0) as serving:
         threading.Thread(target=serving.serve_forever, daemon=True).start()
         yield serving.server_port
         serving.shutdown()
@@ -107,7 +107,7 @@ def test_a_page_is_served_and_nothing_outside_the_folder(site, port):
 
 
 def test_only_this_machine_is_served(site):
-    with server(site, 0) as serving:
+    with site_server(site, 0) as serving:
         assert serving.server_address[0] == "127.0.0.1"
 
 
@@ -115,9 +115,9 @@ def test_a_port_that_is_taken_is_said(site):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UserError, match=f"port {port}: .*; another: --port 0"):
-            server(site, port)
+            site_server(site, port)
 
 
 def test_without_a_site_there_is_nothing_to_serve(tmp_path):
     with pytest.raises(UserError, match="there is no site"):
-        server(tmp_path, 0)
+        site_server(tmp_path, 0)

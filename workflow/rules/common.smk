@@ -6,13 +6,14 @@ out:   what the rules share: CONFIG, STUDY, RESULTS, CELLS, RECORDS and function
 
 import os
 import shlex
+import signal
 import sys
+import threading
 from importlib.metadata import version
 from pathlib import Path
 
 import yaml
 
-from nodewise.cli import interrupts
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build as horovod_build
 from nodewise.study.config import DEFAULT, read_config
@@ -22,7 +23,22 @@ from nodewise.measure.version import MEASURES
 from nodewise.models.registry import registry, weights_of
 from nodewise.core.user_function import source_files
 
-interrupts.finish_running_jobs()
+
+def finish_running_jobs(number, frame):
+    """Handle a first SIGINT like SIGTERM: running jobs finish, no other job starts.
+
+    By default Snakemake also waits for running jobs on SIGINT, but it forgets that they finished
+    and runs them again. A second SIGINT ends it at once.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    terminate = signal.getsignal(signal.SIGTERM)
+    if not callable(terminate):  # no job has started yet
+        raise KeyboardInterrupt
+    # in a thread: it waits for a lock that this interrupted thread may hold
+    threading.Thread(target=terminate, args=(number, frame)).start()
+
+
+signal.signal(signal.SIGINT, finish_running_jobs)
 # Commands are those of this environment, whether it is activated or not.
 os.environ.update(PATH=f"{Path(sys.executable).parent}:{os.getenv('PATH', os.defpath)}")
 # The kernel sends each command SIGTERM when Snakemake ends, even if Snakemake was killed by SIGKILL.

@@ -1,0 +1,97 @@
+"""Commands that measure, and that check whether this machine can."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nodewise.core.progress import share_done
+
+app = typer.Typer()
+
+
+@app.command()
+def measure(
+    *,
+    strategy: Annotated[str, typer.Option(help="A strategy (see `nodewise strategies`).")],
+    model: Annotated[
+        str, typer.Option(help="A model (see `nodewise models`), or path/file.py:function.")
+    ],
+    nodes: Annotated[int, typer.Option(help="Number of nodes.")],
+    batch: Annotated[int, typer.Option(help="Examples per node and step.")],
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="For your own model: a dataset, or path/file.py:function."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps to time; default: 40.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs to time instead of steps.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="<name=value>", help="An option of the strategy; repeatable."),
+    ] = None,
+    cluster: Annotated[
+        Literal["local", "emulated"], typer.Option(help="Plain processes, or emulated nodes.")
+    ] = "local",
+    cpu: Annotated[
+        float | None, typer.Option(help="Share of a core of an emulated node; default: 0.2.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Mbit/s of an emulated link, 1 to 34000; default: 100.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The record file; default: below results/by_hand.")
+    ] = None,
+) -> None:
+    """Measure one cell without a study, print the result and write its record.
+
+    Exit code: 0 measured, 1 the cell failed or was refused, 2 an option or a
+    file is wrong.
+
+    Example: nodewise measure --strategy multi_worker_mirrored --model
+    fashion_cnn --nodes 2 --batch 64 --steps 40
+    """
+    from rich.console import Console
+
+    from nodewise.cli import single
+    from nodewise.core.units import counted
+
+    options = single.Options(
+        strategy,
+        model,
+        nodes,
+        batch,
+        dataset,
+        steps,
+        epochs,
+        tuple(option or ()),
+        cluster,
+        cpu,
+        rate,
+    )
+    with share_done(f"{model}, {counted(nodes, 'node')}") as progress:
+        record, path = single.measure_by_hand(
+            options,
+            out,
+            progress=progress,
+            on_wait=lambda: typer.echo("another cell is measured on this machine; waiting for it"),
+        )
+    if record.failure is not None:
+        typer.echo(f"{path}: {record.status}: {record.failure.reason}")
+        raise typer.Exit(1)
+    Console().print(single.table(path))
+
+
+@app.command()
+def doctor(
+    cpu: Annotated[
+        float, typer.Option(min=0.01, max=1, help="Share of a core of an emulated node.")
+    ] = 0.2,
+) -> None:
+    """Check which kinds of cluster this machine permits, and how to permit more.
+
+    Example: nodewise doctor
+    """
+    from nodewise.cluster import permits
+    from nodewise.cluster.doctor import report
+
+    typer.echo(report(permits.look(), cpu))

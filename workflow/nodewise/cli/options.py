@@ -1,0 +1,54 @@
+"""The options and helpers that several commands share."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from nodewise.study.config import Config
+
+Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
+Calibrated = Annotated[
+    list[Path] | None,
+    typer.Option("--calibration", help="A file from `nodewise calibrate`; repeatable."),
+]
+Records = Annotated[
+    Path | None, typer.Option(help="Folder of the records; default: results/STUDY/records.")
+]
+Described = Annotated[
+    Path | None, typer.Option("--models", help="Folder of files from `nodewise describe-model`.")
+]
+FitFile = Annotated[Path, typer.Argument(help="A file from `nodewise fit`.")]
+NodeNumbers = Annotated[str, typer.Option(help="Numbers of nodes, such as 64, 1-64 or 1,2,4,8-16.")]
+AskedBatch = Annotated[int | None, typer.Option(min=1, help="Examples per worker and step.")]
+AskedGlobalBatch = Annotated[
+    int | None, typer.Option(min=1, help="Examples per step over all workers.")
+]
+Objective = Literal["epoch_time", "target_time", "epoch_cost", "target_cost", "efficiency"]
+EpochExamples = Annotated[int | None, typer.Option(min=1, help="Examples per epoch.")]
+NodePrice = Annotated[
+    float | None, typer.Option(help="Price of one node for one hour; default: costs in node-hours.")
+]
+CriticalBatch = Annotated[
+    float | None,
+    typer.Option(help="Global batch that needs twice the minimum number of steps."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def records_of(study: "Config") -> Path:
+    """Return the folder in which the workflow puts the records of a study that it measures."""
+    return Path("results") / study.name / "records"
+
+
+def print_whole(table: "Table") -> None:
+    """Print a table; in a narrow terminal lines break, but nothing is cut off."""
+    from rich.console import Console
+
+    console = Console()
+    unlimited = console.options.update(max_width=10_000)
+    console.width = max(console.width, console.measure(table, options=unlimited).maximum)
+    console.print(table)

@@ -1,0 +1,164 @@
+"""Commands that fit cost models to measurements and predict other numbers of nodes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from nodewise.cli.options import (
+    AsJson,
+    AskedBatch,
+    AskedGlobalBatch,
+    CriticalBatch,
+    EpochExamples,
+    FitFile,
+    NodeNumbers,
+    NodePrice,
+    Objective,
+    print_whole,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nodewise.predict.ask import Row
+
+app = typer.Typer()
+
+
+@app.command("fit")
+def fit_measurements(
+    measurements: Annotated[Path, typer.Argument(help="Your measurements (CSV).")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="JSON file to write.")],
+    method: Annotated[
+        Literal["quick", "bayes"],
+        typer.Option(help="Least squares, or a Bayesian model (needs `make bayes`)."),
+    ] = "quick",
+) -> None:
+    """Fit cost models to your own step times, from any framework.
+
+    Columns of the CSV file: curve, nodes, batch_per_worker, and one of
+    step_time_s, samples_per_s (over all workers) and epoch_time_s (which needs
+    examples, the examples per epoch).
+
+    Optional columns improve the fit: payload_bytes (of one gradient); compute_s,
+    communicate_s and wait_s (parts of a step); collective (ring,
+    halving_doubling, tree, star, parameter_server or none; default: ring or
+    tree, whichever predicts left-out numbers of nodes better); cluster (curves
+    of the same cluster share latency and bandwidth). Rows with the same curve,
+    nodes and batch are repeats.
+
+    Exit code: 0 fitted, 2 the file is wrong. What the measurements leave open is
+    printed.
+
+    Example: nodewise fit measurements.csv -o fit.json
+    """
+    from nodewise.core.files import check_writable
+    from nodewise.core.progress import progress
+    from nodewise.core.units import counted
+    from nodewise.predict import ask, fit_file
+    from nodewise.results.importers.user_csv import read_measurements
+
+    read = read_measurements(measurements)
+    check_writable(out)
+    with progress(str(measurements), len(read.curves)) as advance:
+        fitted = fit_file.fit_measurements(read, progress=advance, method=method)
+    fit_file.write_fit(out, fitted)
+    print_whole(ask.curves_table(fitted))
+    for note in ask.told(fitted):
+        typer.echo(note)
+    typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
+
+
+@app.command("predict")
+def predict_nodes(
+    fit: FitFile,
+    *,
+    nodes: NodeNumbers = "1-64",
+    batch: AskedBatch = None,
+    global_batch: AskedGlobalBatch = None,
+    objective: Annotated[Objective | None, typer.Option(help="Also show this objective.")] = None,
+    examples: EpochExamples = None,
+    price: NodePrice = None,
+    critical_batch: CriticalBatch = None,
+    as_json: AsJson = False,
+) -> None:
+    """Predict step times on other numbers of nodes, with 90 % intervals.
+
+    The intervals are those of the cost model. A single measurement scatters
+    around it by the noise that `nodewise fit` prints.
+
+    JSON is a list of rows with curve, nodes, batch_per_worker, step_time_s,
+    samples_per_s, low and high (of step_time_s), kind (fitted or predicted) and
+    outside (what is beyond the measured range). What the measurements leave open
+    goes to stderr.
+
+    Exit code: 0 predicted, 2 the file or an option is wrong.
+
+    Examples: nodewise predict fit.json --nodes 1-64
+
+    nodewise predict fit.json --nodes 1,2,4,8 --batch 128 --objective efficiency --json
+    """
+    from nodewise.predict import ask
+    from nodewise.predict.fit_file import read_fit
+
+    fitted, counts = read_fit(fit), ask.parse_nodes(nodes)
+    asked = ask.Asked(batch, global_batch, examples, price, critical_batch)
+    rows = ask.prediction_rows(fitted, counts, asked, objective)
+    if not as_json:
+        print_whole(ask.predictions_table(rows))
+    _print_told(rows, ask.told(fitted), as_json=as_json)
+
+
+@app.command("optimum")
+def best_nodes(
+    fit: FitFile,
+    *,
+    nodes: NodeNumbers = "1-64",
+    batch: AskedBatch = None,
+    global_batch: AskedGlobalBatch = None,
+    objective: Annotated[
+        Objective | None, typer.Option(help="Default: all for which enough is known.")
+    ] = None,
+    examples: EpochExamples = None,
+    price: NodePrice = None,
+    critical_batch: CriticalBatch = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the best number of nodes, and how probable it is.
+
+    Without --batch and --global-batch, the measured batches per worker are used,
+    or the measured global batch if there is only one.
+
+    JSON is a list with best, probability, near (within 5 % of the best),
+    break_even, interior (true: both fewer and more nodes are worse), answer (in
+    words) and nodes.
+
+    Exit code: 0 answered, also if there is no best number; 2 the file or an
+    option is wrong.
+
+    Examples: nodewise optimum fit.json --global-batch 1024
+
+    nodewise optimum fit.json --objective epoch_cost --price 1.2
+    --examples 50000 --json
+    """
+    from nodewise.predict import ask
+    from nodewise.predict.fit_file import read_fit
+
+    fitted, counts = read_fit(fit), ask.parse_nodes(nodes)
+    asked = ask.Asked(batch, global_batch, examples, price, critical_batch)
+    rows = ask.optimum_rows(fitted, counts, asked, (objective,) if objective else ())
+    if not as_json:
+        for row in rows:
+            typer.echo(f"{row['curve']}, {row['objective']}: {row['answer']}")
+    _print_told(rows, ask.told(fitted), as_json=as_json)
+
+
+def _print_told(rows: "Sequence[Row]", notes: "Iterable[str]", *, as_json: bool) -> None:
+    """Print the rows if JSON is wanted; then the notes, beside the JSON."""
+    import json
+
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
+    for note in notes:
+        typer.echo(note, err=as_json)

@@ -1,0 +1,65 @@
+"""Commands that show results."""
+
+from contextlib import suppress
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nodewise.cli.options import print_whole
+from nodewise.core.errors import UserError
+
+app = typer.Typer()
+
+
+@app.command("compare")
+def compare_runs(
+    old: Annotated[
+        Path, typer.Argument(help="Folder with the records or tables of the earlier run.")
+    ],
+    new: Annotated[Path, typer.Argument(help="Folder with those of the later run.")],
+    out: Annotated[Path | None, typer.Option(help="CSV file to write, for the site.")] = None,
+) -> None:
+    """Compare two runs and show which points differ by more than noise.
+
+    Example: nodewise compare old/tables results/study/tables --out
+    results/study/changes.csv
+    """
+    from nodewise.results import compare_runs as compare
+    from nodewise.results.tables import write_csv
+
+    changes = compare.compare(compare.read_cells(old), compare.read_cells(new))
+    print_whole(compare.changes_table(changes))
+    if out is not None:
+        write_csv(changes, out)
+
+
+@app.command()
+def serve(
+    folder: Annotated[Path, typer.Argument(help="Folder of the site.")] = Path("build/site"),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8000,
+) -> None:
+    """Serve the site to this machine only, until Ctrl+C.
+
+    Example: nodewise serve --port 8080
+    """
+    with site_server(folder, port) as serving, suppress(KeyboardInterrupt):
+        typer.echo(f"http://127.0.0.1:{serving.server_port}/")
+        serving.serve_forever()
+
+
+def site_server(folder: Path, port: int) -> ThreadingHTTPServer:
+    """Return a server of the site in `folder` that only this machine can reach; 0: any free port.
+
+    Raises:
+        UserError: there is no site, or no such port is free.
+    """
+    if not (folder / "index.html").is_file():
+        raise UserError(f"{folder}: there is no site; make site builds that of our measurements")
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), handler)
+    except OSError as error:
+        raise UserError(f"port {port}: {error.strerror}; another: --port 0") from error

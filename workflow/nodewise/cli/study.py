@@ -1,0 +1,156 @@
+"""Commands about a study: check it, estimate it, and list what it can name."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nodewise.cli.options import Records, print_whole, records_of
+from nodewise.core.errors import UserError
+
+app = typer.Typer()
+
+
+@app.command()
+def check_config(
+    config: Annotated[Path, typer.Argument(help="Configuration, such as config/study.yaml.")],
+) -> None:
+    """Check the configuration of a study and count its cells.
+
+    Example: nodewise check-config config/study.yaml
+    """
+    from nodewise.core.units import counted
+    from nodewise.study.config import read_config
+    from nodewise.study.declared import check_declared
+
+    study = read_config(config)
+    check_declared(study)
+    if study.records:
+        files = study.record_files(Path())
+        typer.echo(f"{config}: {counted(len(files), 'cell')}, measured before")
+    else:
+        cells = counted(len(study.cells()), "cell")
+        typer.echo(f"{config}: {cells} in {counted(len(study.experiments), 'experiment')}")
+
+
+@app.command()
+def plan(
+    config: Annotated[Path, typer.Option(help="Configuration of the study.")] = Path(
+        "config/study.yaml"
+    ),
+    records: Records = None,
+) -> None:
+    """Estimate how long a study takes on this machine.
+
+    Cells that have a record count as done; their real times correct the
+    estimate.
+
+    Example: nodewise plan --config config/paper.yaml
+    """
+    from nodewise.measure.cell import settle_environment
+
+    settle_environment()  # before NumPy: the reference step is one of a single thread
+    from nodewise.study import estimate as planning
+    from nodewise.study.config import read_config
+    from nodewise.study.declared import check_declared
+
+    study = read_config(config)
+    if study.records:
+        raise UserError(f"{config}: nothing to measure: its records were measured before")
+    check_declared(study)
+    machine = planning.Machine.here()
+    folder = records or records_of(study)
+    typer.echo(planning.report(study, planning.plan(study, folder, machine), machine))
+
+
+@app.command()
+def gaps(
+    config: Annotated[Path, typer.Option(help="Configuration of the study.")] = Path(
+        "config/study.yaml"
+    ),
+    *,
+    records: Records = None,
+    forget: Annotated[
+        bool,
+        typer.Option("--forget", help="Remove their records, so that the next run tries again."),
+    ] = False,
+) -> None:
+    """List the failed and refused cells of a study, with the reasons.
+
+    A rerun does not repeat them. After mending the cause, for example by
+    installing a compiler, use --forget. It also removes a failed calibration
+    and a failed build of Horovod.
+
+    Example: nodewise gaps --forget
+    """
+    from nodewise.study import missing
+    from nodewise.study.config import read_config
+
+    study = read_config(config)
+    folder = records or records_of(study)
+    found = missing.gaps(study, folder)
+    for line in missing.lines(found):
+        typer.echo(line)
+    if forget:
+        for path in missing.forget(found):
+            typer.echo(f"{path}: removed")
+    elif found:
+        typer.echo(f"To try them again: nodewise gaps --config {config} --forget")
+
+
+@app.command()
+def check_record(
+    files: Annotated[list[Path], typer.Argument(help="Record files (JSON).")],
+) -> None:
+    """Check record files against the schema.
+
+    Example: nodewise check-record results/study/records/*/*/*/*/*/*.json
+    """
+    from nodewise.results.record import read_record
+
+    for file in files:
+        record = read_record(file)
+        typer.echo(f"{file}: {record.cell.id}: {record.status}")
+
+
+@app.command("models")
+def list_models(
+    batch: Annotated[
+        int, typer.Option(min=1, help="Batch per worker, for the FLOP per byte.")
+    ] = 64,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """List the models: parameters, payload and operations.
+
+    Example: nodewise models --batch 128
+    """
+    import json
+
+    from nodewise.cli import list_commands
+
+    rows = list_commands.rows(batch)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    print_whole(list_commands.table(rows))
+    typer.echo(list_commands.legend())
+
+
+@app.command("strategies")
+def list_strategies(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """List the strategies: numbers of nodes, options and defaults.
+
+    Example: nodewise strategies
+    """
+    import json
+
+    from nodewise.cli import list_commands
+
+    rows = list_commands.strategy_rows()
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+    else:
+        print_whole(list_commands.strategy_table(rows))
