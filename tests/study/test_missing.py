@@ -10,8 +10,7 @@ import make_records as make
 from nodewise.cli import app
 from nodewise.core.errors import UserError
 from nodewise.study import missing
-from nodewise.study.config import Config, read_config
-from nodewise.study.declared import check_declared
+from nodewise.study.config import Config, check_files_exist, read_config
 from nodewise.study.estimate import Machine, plan, report
 
 STUDY = {
@@ -142,13 +141,13 @@ def test_a_plan_counts_what_failed_and_what_was_declared_otherwise_apart(measure
     ],
 )
 def test_what_is_named_and_not_there_is_said_before_anything_runs(changes, said):
-    check_declared(study())
+    check_files_exist(study())
     with pytest.raises(UserError) as raised:
-        check_declared(study(**changes))
+        check_files_exist(study(**changes))
     assert str(raised.value).startswith("experiments.steps: ")
     assert said in str(raised.value)
 
 
 def test_every_study_of_the_project_declares_what_is_there():
     for config in Path("config").glob("*.yaml"):
-        check_declared(read_config(config))
+        check_files_exist(read_config(config))

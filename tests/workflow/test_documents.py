@@ -26,9 +26,9 @@ from nodewise.study.config import (
     OwnModel,
     Runs,
     StrategyAxes,
+    check_files_exist,
     read_config,
 )
-from nodewise.study.declared import check_declared
 
 README, CONFIG, RUN = (
     Path(path) for path in ("README.md", "config/README.md", "site/templates/run.md")
@@ -354,7 +354,7 @@ def read(tmp_path: Path, tree: object) -> Config:
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump(tree))
     config = read_config(path)
-    check_declared(config)
+    check_files_exist(config)
     return config
 
 

@@ -16,8 +16,7 @@ import yaml
 
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build as horovod_build
-from nodewise.study.config import DEFAULT, read_config
-from nodewise.study.declared import check_declared
+from nodewise.study.config import DEFAULT, check_files_exist, read_config
 from nodewise.core.errors import UserError
 from nodewise.measure.version import MEASURES
 from nodewise.models.registry import registry, weights_of
@@ -53,7 +52,7 @@ if len(workflow.configfiles) > 1 or workflow.config_settings.config:
 CONFIG = os.path.relpath(next(iter(workflow.configfiles), DEFAULT))
 try:
     STUDY = read_config(Path(CONFIG))
-    check_declared(STUDY)
+    check_files_exist(STUDY)
     RESULTS = f"results/{STUDY.name}"
     # One by one: a deleted record is measured again although the tables are newer.
     RECORDS = [str(path) for path in STUDY.record_files(Path(RESULTS, "records"))]

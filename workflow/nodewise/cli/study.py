@@ -20,11 +20,10 @@ def check_config(
     Example: nodewise check-config config/study.yaml
     """
     from nodewise.core.units import counted
-    from nodewise.study.config import read_config
-    from nodewise.study.declared import check_declared
+    from nodewise.study.config import check_files_exist, read_config
 
     study = read_config(config)
-    check_declared(study)
+    check_files_exist(study)
     if study.records:
         files = study.record_files(Path())
         typer.echo(f"{config}: {counted(len(files), 'cell')}, measured before")
@@ -51,13 +50,12 @@ def plan(
 
     settle_environment()  # before NumPy: the reference step is one of a single thread
     from nodewise.study import estimate as planning
-    from nodewise.study.config import read_config
-    from nodewise.study.declared import check_declared
+    from nodewise.study.config import check_files_exist, read_config
 
     study = read_config(config)
     if study.records:
         raise UserError(f"{config}: nothing to measure: its records were measured before")
-    check_declared(study)
+    check_files_exist(study)
     machine = planning.Machine.here()
     folder = records or records_of(study)
     typer.echo(planning.report(study, planning.plan(study, folder, machine), machine))

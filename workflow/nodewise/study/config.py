@@ -28,11 +28,12 @@ from nodewise.core.cell import (
 )
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_misfit, in_order, read_tree, where
-from nodewise.core.user_function import own_dataset_name
+from nodewise.core.user_function import own_dataset_name, parse_spec
 from nodewise.models.registry import registry
 from nodewise.strategies import STRATEGIES
 
 DEFAULT = "config/study.yaml"
+DATASETS = Path("data/datasets.yaml")
 MOST_CELLS = 20_000
 """Cells of a study: half a minute each makes a week."""
 
@@ -381,3 +382,37 @@ def _models(annotation: object) -> list[type[Frozen]]:
     if get_origin(annotation) not in (Union, UnionType, Annotated):
         return []
     return [model for part in get_args(annotation) for model in _models(part)]
+
+
+def check_files_exist(study: Config) -> None:
+    """Check that the functions and datasets of a study exist, and that a step has enough examples.
+
+    User code is not run, so the number of examples of user data is not checked.
+
+    Raises:
+        UserError: a function or a dataset is missing, or a step takes more examples than there
+            are; the message names the experiment.
+    """
+    for name, experiment in study.experiments.items():
+        try:
+            _check_files(experiment)
+        except UserError as error:
+            raise UserError(f"experiments.{name}: {error}") from error
+
+
+def _check_files(experiment: Experiment) -> None:
+    from nodewise.data.registry import find  # loads NumPy, which takes time
+
+    for trained in experiment.trained():
+        for spec in filter(None, (trained.build, trained.load)):
+            parse_spec(spec)
+        if trained.load:
+            continue
+        examples = find(DATASETS, trained.dataset).train_examples
+        nodes = max(max(axes.nodes) for axes in experiment.strategies.values())
+        batch = max(experiment.batches)
+        if batch * nodes > examples:
+            raise UserError(
+                f"batches: a step of {nodes} nodes takes {batch * nodes:,} examples; "
+                f"{trained.dataset} has {examples:,}"
+            )

@@ -20,8 +20,7 @@ from nodewise.models.registry import registry
 from nodewise.results.record import Record, recorded
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.bytes_sent import Trained, ring
-from nodewise.study.config import Config
-from nodewise.study.declared import DATASETS
+from nodewise.study.config import DATASETS, Config
 
 # Measured once, on two cores of a virtual machine whose reference step took 5.5 ms; times are of
 # that processor and are scaled by the reference step of this one. Models reach different parts of
