@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nodewise.cluster import cgroup as cgroups
-from nodewise.cluster import doctor, duty_cycle, namespace, permits
+from nodewise.cluster import cgroup, doctor, duty_cycle, namespace, permits
 from nodewise.cluster.api import NotPermittedError
 from nodewise.cluster.cgroup import Hierarchy, has_cpu, parse_hierarchies, quota_of
 from nodewise.cluster.permits import Machine, Permit
@@ -72,13 +71,13 @@ def test_no_cpu_controller_is_no_hierarchy():
 def test_only_what_a_launcher_of_this_pid_namespace_left_is_stale(tmp_path, monkeypatch):
     """A container may share the tree of groups, and its launchers have numbers of their own."""
     removed = []
-    monkeypatch.setattr(cgroups, "_remove", lambda folder: removed.append(folder.name))
-    own, here = cgroups._own_name(), cgroups._pid_namespace()
+    monkeypatch.setattr(cgroup, "_remove", lambda folder: removed.append(folder.name))
+    own, here = cgroup._own_name(), cgroup._pid_namespace()
     gone = f"nodewise-4194303-1-{here}"  # beyond the largest pid
     of_container = f"nodewise-1-1-{int(here) + 1}"
     for name in (own, gone, of_container, "nodewise-else"):
         (tmp_path / name).mkdir()
-    cgroups.remove_stale(tmp_path)
+    cgroup.remove_stale(tmp_path)
     assert removed == [gone]
 
 
@@ -304,7 +303,7 @@ def test_a_container_has_as_many_cores_as_the_tightest_quota_above_it(tmp_path, 
     own.mkdir(parents=True)
     (own / "cpu.max").write_text("max 100000\n")
     (own.parent / "cpu.max").write_text("40000 100000\n")
-    monkeypatch.setattr(cgroups, "hierarchies", lambda: [Hierarchy(2, tmp_path, own)])
-    assert cgroups.cores() == 0.4
+    monkeypatch.setattr(cgroup, "hierarchies", lambda: [Hierarchy(2, tmp_path, own)])
+    assert cgroup.cores() == 0.4
     (own.parent / "cpu.max").write_text("max 100000\n")
-    assert cgroups.cores() == len(os.sched_getaffinity(0))
+    assert cgroup.cores() == len(os.sched_getaffinity(0))

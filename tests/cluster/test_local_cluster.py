@@ -16,8 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nodewise.cluster import memory
-from nodewise.cluster import process as processes
+from nodewise.cluster import memory, process
 from nodewise.cluster.api import NotPermittedError
 from nodewise.core.errors import RefusedError
 
@@ -29,7 +28,7 @@ def ignore(*what):
 
 
 def run(work, tmp_path, size=3, time_limit_s=20.0, on_message=ignore, on_meeting=ignore):
-    return processes.run(
+    return process.run(
         size,
         work,
         logs=tmp_path / "logs",
@@ -82,7 +81,7 @@ def fail_on_rank_1(rank, channel):
 
 def test_an_exception_names_the_rank_and_shows_its_last_lines(tmp_path):
     started = time.monotonic()
-    with pytest.raises(processes.WorkerError) as raised:
+    with pytest.raises(process.WorkerError) as raised:
         run(fail_on_rank_1, tmp_path)
     assert time.monotonic() - started < 10
     assert raised.value.rank == 1
@@ -104,7 +103,7 @@ def be_killed_on_rank_2(rank, channel):
 
 
 def test_a_killed_worker_is_named_not_the_peers_that_miss_it(tmp_path):
-    with pytest.raises(processes.WorkerError) as raised:
+    with pytest.raises(process.WorkerError) as raised:
         run(be_killed_on_rank_2, tmp_path)
     assert raised.value.reason == "rank 2: killed by SIGKILL"
 
@@ -118,7 +117,7 @@ def notice_first(rank, channel, *, error):
 
 @pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError, TimeoutError])
 def test_the_rank_that_failed_of_itself_is_named_not_a_peer_that_noticed_first(tmp_path, error):
-    with pytest.raises(processes.WorkerError) as raised:
+    with pytest.raises(process.WorkerError) as raised:
         run(partial(notice_first, error=error), tmp_path)
     assert raised.value.reason == "rank 2: ValueError: no such layer"
 
@@ -131,7 +130,7 @@ def stop_on_rank_1(rank, channel):
 
 
 def test_a_worker_that_hangs_is_named_with_the_time_not_the_peers_that_missed_it(tmp_path):
-    with pytest.raises(processes.WorkerError) as raised:
+    with pytest.raises(process.WorkerError) as raised:
         run(stop_on_rank_1, tmp_path)
     assert raised.value.rank == 1
     told = r"worker 1 stopped answering for [3-9] s \(the others waited for it\)"
@@ -167,7 +166,7 @@ def fail_one_after_the_other(rank, channel):
 
 
 def test_of_two_that_fail_of_themselves_the_first_is_named(tmp_path):
-    with pytest.raises(processes.WorkerError) as raised:
+    with pytest.raises(process.WorkerError) as raised:
         run(fail_one_after_the_other, tmp_path, size=2)
     assert raised.value.rank == 1
 
@@ -182,7 +181,7 @@ def die_when_done_on_rank_1(rank, channel):
 
 def test_a_server_that_dies_when_it_is_done_fails_a_job_that_still_runs(tmp_path):
     """A parameter server hands in its result at once, and serves until the launcher ends it."""
-    with pytest.raises(processes.WorkerError, match=r"^rank 1: killed by SIGKILL$"):
+    with pytest.raises(process.WorkerError, match=r"^rank 1: killed by SIGKILL$"):
         run(die_when_done_on_rank_1, tmp_path, size=2)
 
 
@@ -207,7 +206,7 @@ def test_what_a_worker_starts_ends_with_it_and_holds_nothing_of_the_launcher(tmp
     work = partial(start_a_child, folder=tmp_path, ours=name, code=code)
     with ours, other:
         if code:
-            with pytest.raises(processes.WorkerError, match="ValueError: holds nothing"):
+            with pytest.raises(process.WorkerError, match="ValueError: holds nothing"):
                 run(work, tmp_path, size=1)
         else:
             assert run(work, tmp_path, size=1) == [{"told": "holds nothing"}]
@@ -224,7 +223,7 @@ def start_and_be_killed(rank, channel, *, folder):
 
 
 def test_what_a_killed_worker_started_ends_with_its_job(tmp_path):
-    with pytest.raises(processes.WorkerError, match="rank 1: killed by SIGKILL"):
+    with pytest.raises(process.WorkerError, match="rank 1: killed by SIGKILL"):
         run(partial(start_and_be_killed, folder=tmp_path), tmp_path, size=2)
     child = int((tmp_path / "child").read_text())
     wait_until(lambda: not psutil.pid_exists(child), 10)  # who adopted it has to see its end
@@ -237,7 +236,7 @@ def leave_on_rank_0(rank, channel):
 
 
 def test_a_worker_that_just_leaves_is_named(tmp_path):
-    with pytest.raises(processes.WorkerError, match="rank 0: ended with exit code 0 and no result"):
+    with pytest.raises(process.WorkerError, match="rank 0: ended with exit code 0 and no result"):
         run(leave_on_rank_0, tmp_path)
 
 
@@ -246,13 +245,13 @@ def stop(rank, channel):
 
 
 def test_a_job_has_a_time_limit_even_if_a_worker_is_stopped(tmp_path):
-    with pytest.raises(processes.WorkerError, match=r"not finished within 0\.5 s"):
+    with pytest.raises(process.WorkerError, match=r"not finished within 0\.5 s"):
         run(stop, tmp_path, time_limit_s=0.5)
 
 
 def test_a_job_that_is_out_of_time_names_a_worker_that_is_stopped(tmp_path):
     reason = r"^not finished within 5 s: worker [01] stopped answering for [2-5] s$"
-    with pytest.raises(processes.WorkerError, match=reason):
+    with pytest.raises(process.WorkerError, match=reason):
         run(stop, tmp_path, size=2, time_limit_s=5)
 
 
@@ -321,7 +320,7 @@ def use_much_memory(rank, channel, *, how):
     ("how", "said"), [("python", "MemoryError: "), ("c++", "killed by SIGABRT")]
 )
 def test_a_worker_that_gets_no_memory_says_so_and_what_it_had_used(tmp_path, how, said):
-    with pytest.raises(processes.WorkerError) as raised:
+    with pytest.raises(process.WorkerError) as raised:
         run(partial(use_much_memory, how=how), tmp_path, size=1)
     reason, _, used = raised.value.reason.partition("; it had used ")
     assert reason == f"rank 0: out of memory: {said}"
@@ -334,7 +333,7 @@ def fill_the_disk(rank, channel):
 
 
 def test_a_full_folder_of_temporary_files_is_named(tmp_path):
-    with pytest.raises(processes.WorkerError) as raised:
+    with pytest.raises(process.WorkerError) as raised:
         run(fill_the_disk, tmp_path, size=1)
     said = "OSError: [Errno 28] No space left on device; temporary files go to /full"
     assert raised.value.reason == f"rank 0: {said}"
@@ -358,7 +357,7 @@ def be_killed(rank, channel):
 def test_a_worker_that_the_kernel_killed_ran_out_of_memory(tmp_path, monkeypatch):
     counted = iter([7, 7])
     monkeypatch.setattr(memory, "kills", lambda: next(counted, 8))
-    with pytest.raises(processes.WorkerError) as raised:
+    with pytest.raises(process.WorkerError) as raised:
         run(be_killed, tmp_path, size=1)
     reason, _, used = raised.value.reason.partition("; it had used ")
     assert reason == "rank 0: out of memory: killed by SIGKILL"
@@ -372,7 +371,7 @@ def kill_its_forkserver(rank, channel):
 
 
 def test_a_killed_forkserver_takes_its_workers_along_and_the_next_job_has_another(tmp_path):
-    with pytest.raises(processes.WorkerError, match="workers are forked from was killed"):
+    with pytest.raises(process.WorkerError, match="workers are forked from was killed"):
         run(kill_its_forkserver, tmp_path)
     assert len(run(tell_much, tmp_path)) == 3
 
@@ -524,7 +523,7 @@ def test_a_worker_that_dies_while_it_waits_for_the_others_is_named(tmp_path, dyi
         os.kill(pids[dying], signal.SIGKILL)
         return False
 
-    with pytest.raises(processes.WorkerError, match="killed by SIGKILL") as raised:
+    with pytest.raises(process.WorkerError, match="killed by SIGKILL") as raised:
         run(meet_and_sleep, tmp_path, on_meeting=kill)
     assert raised.value.rank == dying
 
@@ -534,6 +533,6 @@ def test_what_a_meeting_needs_of_a_dead_worker_is_no_error_of_the_meeting(tmp_pa
         os.kill(pids[1], signal.SIGKILL)
         raise ProcessLookupError
 
-    with pytest.raises(processes.WorkerError, match="killed by SIGKILL") as raised:
+    with pytest.raises(process.WorkerError, match="killed by SIGKILL") as raised:
         run(meet_and_sleep, tmp_path, on_meeting=place)
     assert raised.value.rank == 1

@@ -227,9 +227,9 @@ def _manifests(cell: Cell) -> tuple[Path, Path | None]:
         UserError: the dataset has fewer examples than a step takes.
     """
     manifest = _data(cell)
-    from nodewise import data as datasets  # NumPy, which reads the settled environment
+    from nodewise.data import load  # NumPy, which reads the settled environment
 
-    examples = datasets.load(manifest).manifest.train_examples
+    examples = load(manifest).manifest.train_examples
     if cell.global_batch > examples:
         raise UserError(
             f"--batch {cell.batch}: a step of {cell.nodes} nodes takes {cell.global_batch} "

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from nodewise.cluster import api, cgroup, duty_cycle, namespace, process
-from nodewise.cluster import links as wires
+from nodewise.cluster import api, cgroup, duty_cycle, links, namespace, process
 from nodewise.core.cell import Emulated as Settings
 from nodewise.results.record import NodeUsage
 
@@ -75,7 +74,7 @@ class Emulated(api.Cluster):
 
     def addresses(self) -> list[str]:
         if self._has_links:
-            return [f"{wires.address(rank)}:{api.FIRST_PORT}" for rank in range(self._nodes)]
+            return [f"{links.address(rank)}:{api.FIRST_PORT}" for rank in range(self._nodes)]
         return [f"127.0.0.1:{port}" for port in self._ports]
 
     def enter_node(self, rank: int) -> None:
@@ -87,20 +86,20 @@ class Emulated(api.Cluster):
         for rank, pid in enumerate(pids):
             self._limiter.put(rank, pid)
         if self._has_links:
-            wires.lay(pids)
+            links.lay(pids)
 
     def join(self, rank: int) -> None:
         if self._has_links:
-            wires.plug_in(wires.address(rank))
+            links.plug_in(links.address(rank))
 
     def limit_link(self, rank: int) -> None:
         if self._has_links:
-            wires.limit_node(self._settings.link.rate_mbit)
+            links.limit_node(self._settings.link.rate_mbit)
 
     def throttle(self) -> None:
         if self._has_links and not self._links_limited:
             link = self._settings.link
-            wires.limit_ports(self._nodes, link.rate_mbit, link.latency_ms)
+            links.limit_ports(self._nodes, link.rate_mbit, link.latency_ms)
             self._links_limited = True
         for rank, share in enumerate(self.shares):
             self._limiter.limit(rank, share)
@@ -114,10 +113,10 @@ class Emulated(api.Cluster):
             self._limiter.limit(rank, None)
 
     def usage(self) -> list[NodeUsage]:
-        links = wires.counters(self._nodes) if self._has_links else [None] * self._nodes
-        return [self._usage(rank, link) for rank, link in enumerate(links)]
+        uses = links.counters(self._nodes) if self._has_links else [None] * self._nodes
+        return [self._usage(rank, link) for rank, link in enumerate(uses)]
 
-    def _usage(self, rank: int, link: wires.LinkUse | None) -> NodeUsage:
+    def _usage(self, rank: int, link: links.LinkUse | None) -> NodeUsage:
         held = self._limiter.throttled(rank)
         return NodeUsage(
             cpu_s=process.cpu_s(self._pids[rank]),

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nodewise.cluster import api
-from nodewise.cluster import namespace as network
+from nodewise.cluster import api, namespace
 
 
 class Local(api.Cluster):
@@ -25,9 +24,9 @@ class Local(api.Cluster):
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        if not network.enter_network():
-            self.network = network.NO_EMULATION
-        self._ports = network.free_ports(self._nodes)
+        if not namespace.enter_network():
+            self.network = namespace.NO_EMULATION
+        self._ports = namespace.free_ports(self._nodes)
         yield
 
     def addresses(self) -> list[str]:

@@ -181,11 +181,11 @@ def _latency() -> str:
 
 def _lay(latency_ms: float) -> None:
     """Lay one link within a fresh namespace."""
-    from nodewise.cluster import links as wires
+    from nodewise.cluster import links
 
     namespace.enter_private_network()
     rate_mbit = 100
-    wires.lay([os.getpid()])
-    wires.plug_in(wires.address(0))
-    wires.limit_ports(1, rate_mbit, latency_ms)
-    wires.limit_node(rate_mbit)
+    links.lay([os.getpid()])
+    links.plug_in(links.address(0))
+    links.limit_ports(1, rate_mbit, latency_ms)
+    links.limit_node(rate_mbit)

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from nodewise import data as datasets
 from nodewise.cluster.api import Cluster
 from nodewise.cluster.channel import Channel, Message
 from nodewise.core.cell import Cell
-from nodewise.data import Dataset
+from nodewise.data import Dataset, load
 from nodewise.data.pipeline import Batch, batches, rows_read, steps_per_epoch
 from nodewise.measure import data_service, energy
 from nodewise.measure.join import attend, join
@@ -56,7 +55,7 @@ def train_cell(
     about twice a second from rank 0, the share that is done.
     """
     join(cluster, rank, channel, cell.workers)
-    data = datasets.load(manifest)
+    data = load(manifest)
     recipe = recipe_of(cell, data)
     job = _job(cell, cluster, data, recipe, rank, weights=weights)
     steps = job.steps_per_epoch
@@ -116,7 +115,7 @@ def serve_parameters(
     Returns the CPU seconds that it spent between those meetings.
     """
     join(cluster, rank, channel, cell.workers)
-    data = datasets.load(manifest)
+    data = load(manifest)
     job = _job(cell, cluster, data, recipe_of(cell, data), rank, weights=weights)
     STRATEGIES[cell.strategy].worker().Server(job)
     channel.send({"event": "ready", "at": time.monotonic()})

@@ -13,11 +13,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise import data as datasets
 from nodewise.cluster.channel import Channel
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
-from nodewise.data import Dataset
+from nodewise.data import Dataset, load
 from nodewise.measure.noise_scale import BIG_BATCH, GROUPS, SMALL_BATCH, STEPS
 from nodewise.models.training import Recipe, recipe_of
 from nodewise.results.noise_scale import Point, group_squares
@@ -30,7 +29,7 @@ def measure_points(
     channel: Channel, cell: Cell, manifest: Path, weights: Path | None
 ) -> dict[str, Any]:
     """Return what was measured after each number of steps; tell the launcher the share done."""
-    points = _points(cell, datasets.load(manifest), weights, channel)
+    points = _points(cell, load(manifest), weights, channel)
     return {"points": [point.model_dump(mode="json") for point in points]}
 
 
