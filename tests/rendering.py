@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from nodewise.report.figures import draw_charts
+from nodewise.report.draw import draw_charts
 from nodewise.report.pages import render_pages
 
 CONFIG = Path("config/study.yaml")

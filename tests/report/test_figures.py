@@ -17,9 +17,9 @@ from nodewise.predict import queries
 from nodewise.predict.queries import OVERHEAD, read_overhead
 from nodewise.report import theme
 from nodewise.report.figure import TICKS, VEGA_LITE, whole
-from nodewise.report.figures import fitted_figures, measured_figures, settings
+from nodewise.report.figures import ALL_REDUCES, FIGURES, MODELS, draw_figures, sections, settings
 from nodewise.results.importers import published
-from nodewise.results.tables import build_tables, typed
+from nodewise.results.tables import COLUMNS, build_tables, typed
 from nodewise.study.config import read_config
 from rendering import draw_all
 
@@ -28,7 +28,7 @@ LIGHT_PAGE, LIGHT_CARD, DARK_PAGE, DARK_CARD = "#fbfaf8", "#ffffff", "#14181f", 
 
 
 def figures(tables, overhead):
-    return [*measured_figures(tables), *fitted_figures(tables, overhead)]
+    return list(draw_figures(tables | overhead))
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def published_specs():
     study = read_config(Path("config/published.yaml"))
     files = study.record_files(Path("nowhere"))
     tables = build_tables(files, published.ntua(), study.watts_per_core, published.runs())
-    return [figure.spec() for figure in measured_figures(tables)]
+    return [figure.spec() for figure in draw_figures(tables)]
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def crowded_specs(tmp_path_factory):
         for i, n, batch in itertools.product(range(12), (2, 4), (64, 128))
     ]
     paths = make.write([make.record(cell) for cell in cells], tmp_path_factory.mktemp("crowded"))
-    return [figure.spec() for figure in measured_figures(build_tables(paths, None))]
+    return [figure.spec() for figure in draw_figures(build_tables(paths, None))]
 
 
 def scales_of(encoding):
@@ -150,6 +150,33 @@ def test_every_figure_is_there_once(drawn):
     assert sources == ["measured", "measured", "published"]
     assert names.count("outlook") == names.count("reach") == len(sources)
     assert names.count("saved") == 1 and "rates" not in names  # nothing is emulated here
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_names_tables_that_there_are(name):
+    declared = FIGURES[name]
+    assert declared.tables
+    assert set(declared.tables) <= {*COLUMNS, *OVERHEAD, MODELS, ALL_REDUCES}
+    assert declared.axes
+
+
+def test_every_figure_that_is_drawn_is_registered_under_its_name(drawn):
+    assert {figure.figure for figure in drawn.values()} <= set(FIGURES)
+    for figure in drawn.values():
+        assert figure.title and figure.alt
+
+
+def test_figures_of_one_heading_stand_together_on_the_result_pages():
+    shown = sections()
+    assert next(iter(shown)) == "Training time"
+    assert shown["Speed-up and efficiency"] == ["speedup", "efficiency"]
+
+
+def test_a_figure_is_left_out_if_one_of_its_tables_is_not_there(study):
+    curves = {"curves": study[1]["curves"]}
+    assert {one.figure for one in draw_figures(curves)} <= {
+        name for name in FIGURES if set(FIGURES[name].tables) <= {"curves"}
+    }
 
 
 def test_every_figure_says_its_kinds_its_units_and_its_numbers(drawn):
@@ -278,7 +305,7 @@ def emulated(rate, nodes, experiment):
 
 def times_of(tables):
     """Return the chart of training times and its lines' encoding."""
-    (figure,) = [one for one in measured_figures(tables) if one.figure == "time"]
+    (figure,) = [one for one in draw_figures(tables) if one.figure == "time"]
     return figure, figure.spec()["layer"][0]["encoding"]
 
 
@@ -650,7 +677,7 @@ def test_strategies_share_the_chart_of_settings_of_a_number_of_nodes(tmp_path):
         for rate in (25, 100)
     ]
     tables = build_tables(make.write(map(make.record, cells), tmp_path), None)
-    (figure,) = [one for one in measured_figures(tables) if one.figure == "settings"]
+    (figure,) = [one for one in draw_figures(tables) if one.figure == "settings"]
     spec = figure.spec()
     order = spec["layer"][0]["encoding"]["y"]["sort"]
     names = [label.partition("|")[0] for label in order]

@@ -15,7 +15,7 @@ rule draw_charts:
         models=DESCRIPTIONS,
         foreseen="data/published/ntua_figure28.csv",
         registry="models/registry.yaml",
-        code=package("charts/*.py", "views.py"),
+        code=package("report/*.py", "report/figures/*.py", "predict/queries.py"),
     output:
         directory(f"{RESULTS}/charts"),
     log:

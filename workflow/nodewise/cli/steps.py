@@ -340,9 +340,9 @@ def draw_charts(
     Example: nodewise draw-charts --tables results/study/tables --overhead
     results/study/overhead --out results/study/charts
     """
-    from nodewise.report import figures
+    from nodewise.report import draw
 
-    figures.draw_charts(tables, overhead, out, calibrations or (), models)
+    draw.draw_charts(tables, overhead, out, calibrations or (), models)
 
 
 @app.command(rich_help_panel=PANEL)

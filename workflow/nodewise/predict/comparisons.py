@@ -87,7 +87,7 @@ def launches_of(cells: pd.DataFrame, cell_id: str) -> "pd.Series[float]":
 
 @remembered
 def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of `views.scaling_lines` on several nodes that one node stands beside.
+    """Return the points of `queries.scaling_lines` on several nodes that one node stands beside.
 
     `speedup` is against `single` with the same batch per worker, or else the way's own one node: a
     way may be slow on one node, and gains nothing by that. `cell_id_one` is a cell of that point.

@@ -1,5 +1,7 @@
 """The figure of a calibration: the time of an all-reduce by payload and nodes."""
 
+from collections.abc import Sequence
+
 import altair as alt
 import pandas as pd
 
@@ -7,8 +9,9 @@ from nodewise.core.units import counted, write_number
 from nodewise.predict.calibration import examine
 from nodewise.report import theme
 from nodewise.report.figure import Figure, View, few, inline, shapes_of, tooltip
+from nodewise.report.figures import ALL_REDUCES, figure
 from nodewise.report.figures.fits import HELD_OUT, line_dash, nodes_axis
-from nodewise.results.calibration import COLLECTIVES, Calibration, Collective
+from nodewise.results.calibration import COLLECTIVES, Calibration
 
 _VIEW = View(
     "absolute",
@@ -20,27 +23,44 @@ _VIEW = View(
 _TOLD = ["payload_bytes", "nodes", "seconds", "low", "high", "wall_s", "launches"]
 
 
-def figures(calibration: Calibration) -> list[Figure]:
-    """Return the figures of a calibration: one for each collective whose all-reduces it has."""
-    if calibration.status != "ok":
-        return []
-    of = {"study": calibration.study, "machine": calibration.provenance.cpu}
-    return [
-        all_reduce(found.times, of, collective, calibration.kind)
-        for collective, found in examine(calibration).all_reduces.items()
+_AXES = ("study", "machine", "collective")
+
+
+def all_reduce_times(calibrations: Sequence[Calibration]) -> pd.DataFrame:
+    """Return the all-reduces of calibrations, and what the formula gave for them.
+
+    Each row says what it is of (`study`, `machine`, `collective`) and its kind (`observed_kind`).
+    """
+    found = [
+        all_reduces.times.assign(
+            study=one.study,
+            machine=one.provenance.cpu,
+            collective=collective,
+            observed_kind=one.kind,
+        )
+        for one in calibrations
+        if one.status == "ok"
+        for collective, all_reduces in examine(one).all_reduces.items()
     ]
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 
-def all_reduce(rows: pd.DataFrame, of: dict[str, str], collective: Collective, kind: str) -> Figure:
+@figure(
+    "all-reduce",
+    tables=ALL_REDUCES,
+    rows=lambda tables: tables[ALL_REDUCES],
+    axes=_AXES,
+    order=100,
+)
+def all_reduce(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw the times of all-reduces, the formula fitted to them, and what it predicted.
 
     Args:
-        rows: `times` of `overhead.calibration.AllReduces`.
-        of: the study that was calibrated for, and the machine.
-        collective: whose all-reduces they are.
-        kind: the kind of the observed times.
+        rows: what `all_reduce_times` returns, of one collective.
+        of: the study that was calibrated for, the machine, and the collective.
     """
-    title = f"Time of an all-reduce {COLLECTIVES[collective]}"
+    kind = str(rows["observed_kind"].iloc[0])
+    title = f"Time of an all-reduce {COLLECTIVES[rows['collective'].iloc[0]]}"
     data = rows[["role", *_TOLD]]
     observed, held = data[data["role"] == "observed"], data[data["role"] == "held out"]
     kinds = [kind, "fitted", *(["predicted"] if len(held) else [])]
@@ -51,7 +71,7 @@ def all_reduce(rows: pd.DataFrame, of: dict[str, str], collective: Collective, k
     )
     return Figure(
         figure="all-reduce",
-        of=of | {"collective": collective},
+        of=of,
         layers=_layers(data, kind),
         data=data,
         title=title,

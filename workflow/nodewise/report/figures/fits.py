@@ -6,6 +6,7 @@ import altair as alt
 import pandas as pd
 
 from nodewise.core.units import write_number
+from nodewise.predict import queries
 from nodewise.predict.queries import LAUNCHES, POINT
 from nodewise.report import theme
 from nodewise.report.figure import (
@@ -21,7 +22,10 @@ from nodewise.report.figure import (
     tooltip,
     whole,
 )
+from nodewise.report.figures import _rows, figure
+from nodewise.report.figures._rows import CURVE
 from nodewise.report.figures.scaling import HOLLOW, batch_colour, batch_fill
+from nodewise.results.importers import published
 
 _ALONG = "Solid line: the fitted formula; dashed: its predictions."
 HELD_OUT = "predicted, held out"
@@ -57,14 +61,21 @@ _OWN = "Speed-up against the same strategy on one node"
 _ROOM = 1.4  # above and below the points; an interval may reach further out
 
 
-def overhead_fit(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
+@figure(
+    "fit",
+    tables="curves predictions trials",
+    rows=lambda tables: queries.fit_roles(queries.near(_rows.predictions(tables))),
+    axes=CURVE,
+    order=82,
+)
+def overhead_fit(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw fitted step times, the observed ones, and the held-out predictions.
 
     Args:
-        rows: one curve of `views.fit_roles`, with launches.
+        rows: one curve of `queries.fit_roles`, with launches.
         of: the axes that the rows share.
-        kind: the kind of the observed points.
     """
+    kind = rows["points_kind"].iloc[0]
     values = ["observed_s", "fitted_s", "low_s", "high_s", "error"]
     data = rows[["role", "scenario", *POINT, *values, *LAUNCHES]]
     drawn = data["observed_s"].where(data["role"] == "observed", data["fitted_s"])
@@ -91,14 +102,21 @@ def overhead_fit(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     )
 
 
-def outlook(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
+@figure(
+    "outlook",
+    tables="curves predictions trials",
+    rows=lambda tables: queries.speedup_roles(queries.near(_rows.predictions(tables))),
+    axes=CURVE,
+    order=80,
+)
+def outlook(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw the speed-up against one node, by the formula and of the points.
 
     Args:
-        rows: one curve of `views.speedup_roles`, with launches.
+        rows: one curve of `queries.speedup_roles`, with launches.
         of: the axes that the rows share.
-        kind: the kind of the observed points.
     """
+    kind = rows["points_kind"].iloc[0]
     data = rows[["role", *POINT, "speedup", "examples_per_s", *LAUNCHES]]
     view = _OUTLOOK[0]
     alone = data[(data["nodes"] == 1) & (data["role"] != "observed")]
@@ -122,14 +140,21 @@ def outlook(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     )
 
 
-def reach(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
+@figure(
+    "reach",
+    tables="curves predictions trials optima",
+    rows=lambda tables: queries.reach(_rows.predictions(tables), tables["optima"]),
+    axes=CURVE,
+    order=81,
+)
+def reach(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw the speed-up up to the most nodes that the formula was asked about, with intervals.
 
     Args:
-        rows: one curve of `views.reach`, with launches.
+        rows: one curve of `queries.reach`, with launches.
         of: the axes that the rows share.
-        kind: the kind of the observed points.
     """
+    kind = rows["points_kind"].iloc[0]
     data = rows[["role", *POINT, "speedup", "low", "high", *LAUNCHES]]
     shown = inline(data)
     lines = _joined(shown)
@@ -159,14 +184,21 @@ def reach(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
     )
 
 
-def link_rates(rows: pd.DataFrame, of: dict[str, str], kind: str) -> Figure:
+@figure(
+    "rates",
+    tables="curves predictions rates",
+    rows=_rows.link_rates,
+    axes=CURVE,
+    order=83,
+)
+def link_rates(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw efficiency by the rate of the link, one line per number of nodes.
 
     Args:
-        rows: what `views.link_rates` returns, of one line.
+        rows: what `queries.link_rates` returns, of one line.
         of: the axes that the rows share.
-        kind: the kind of the observed points.
     """
+    kind = rows["points_kind"].iloc[0]
     view = _RATES[0]
     values = ["efficiency", "efficiency_low", "efficiency_high", "fitted_s", "low_s", "high_s"]
     data = rows[["role", *POINT, "rate_bit_s", *values, "flags", "cell_id"]]
@@ -241,16 +273,23 @@ def _rate_layers(lines: pd.DataFrame, seen: pd.DataFrame, shaded: int) -> list[a
     ]
 
 
-def savings(rows: pd.DataFrame, of: dict[str, str], claims: pd.DataFrame) -> Figure:
+@figure(
+    "saved",
+    tables="savings",
+    rows=lambda tables: queries.mean_savings(tables["savings"]),
+    axes=["study"],
+    order=91,
+)
+def savings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw the share of the training time that more nodes save, beside what a study claimed.
 
     Args:
-        rows: one study of `views.mean_savings`.
+        rows: one study of `queries.mean_savings`.
         of: the axes that the rows share.
-        claims: `nodes` and `time_saved` as the study foresaw them.
     """
     law = rows.assign(role=rows["kind"])
     seen = rows.dropna(subset="observed").assign(role="observed", saved=rows["observed"])
+    claims = published.read("ntua_figure28")  # `nodes`, `time_saved`: as the study foresaw them
     said = claims.dropna(subset="time_saved").rename(columns={"time_saved": "saved"})
     points = pd.concat([seen, said.assign(role=_FORESEEN)])[["role", "nodes", "saved"]]
     data = pd.concat([law, points], ignore_index=True)

@@ -10,6 +10,7 @@ from nodewise.core.units import write_number
 from nodewise.models.registry import registry
 from nodewise.report import theme
 from nodewise.report.figure import HALF, Figure, inline, shapes_of, tooltip
+from nodewise.report.figures import MODELS, figure
 from nodewise.results.model_description import Architecture
 
 KIND = "counted"
@@ -17,14 +18,9 @@ _ROOM = 4  # around the points, as a factor; twice that on the right, for the li
 _TOLD = ["model", "kind", "payload_bytes", "training_flops", "flops_per_byte"]
 
 
-def figures(architectures: Mapping[str, Architecture]) -> list[Figure]:
-    """Return the figure of these models; none if there are no models."""
-    return [compute_to_communication(architectures)] if architectures else []
-
-
-def compute_to_communication(architectures: Mapping[str, Architecture]) -> Figure:
-    """Draw training operations per example over payload, both on log scales."""
-    data = pd.DataFrame(
+def sizes(architectures: Mapping[str, Architecture]) -> pd.DataFrame:
+    """Return what each model computes and communicates: one row per model."""
+    return pd.DataFrame(
         {
             "model": registry()[name].title,
             "kind": KIND,
@@ -34,6 +30,18 @@ def compute_to_communication(architectures: Mapping[str, Architecture]) -> Figur
         }
         for name, one in architectures.items()
     )
+
+
+@figure(
+    "compute-to-communication",
+    tables=MODELS,
+    rows=lambda tables: tables[MODELS].assign(of="models"),
+    axes=["of"],
+    order=110,
+)
+def compute_to_communication(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
+    """Draw training operations per example over payload (`sizes`), both on log scales."""
+    data = rows.drop(columns="of")
     words = "; ".join(
         f"{model}: {write_number(flops, 'FLOP')} for {write_number(payload, 'B')}, "
         f"{write_number(ratio, 'FLOP/B')}"
@@ -41,7 +49,7 @@ def compute_to_communication(architectures: Mapping[str, Architecture]) -> Figur
     )
     return Figure(
         figure="compute-to-communication",
-        of={"of": "models"},
+        of=of,
         layers=_layers(data),
         data=data,
         title="What a model computes, and what it communicates",

@@ -11,6 +11,7 @@ import pandas as pd
 from nodewise.core.cell import node_in_words
 from nodewise.core.units import PROJECTED, counted, write_number
 from nodewise.models.registry import title_of
+from nodewise.predict import queries
 from nodewise.predict.queries import LAUNCHES
 from nodewise.report import theme
 from nodewise.report.figure import (
@@ -30,6 +31,8 @@ from nodewise.report.figure import (
     tooltip,
     whole,
 )
+from nodewise.report.figures import _rows, figure
+from nodewise.report.figures._rows import LINE, MODEL
 from nodewise.report.figures.stacks import PALE, cautions, stacked
 
 HOLLOW = "Hollow points call for caution: more workers than cores, or a machine not at rest."
@@ -54,8 +57,16 @@ _TELLING = (
 )
 
 
+@figure(
+    "time",
+    tables="curves cells published",
+    rows=_rows.training_times,
+    axes=MODEL,
+    section="Training time",
+    order=10,
+)
 def training_time(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
-    """Draw training time by batch and nodes, ours beside the published (`views.training_times`)."""
+    """Draw training time by batch and nodes, ours beside the published."""
     data = rows.rename(columns={"low_seconds": "low", "high_seconds": "high"})
     values = ["epochs", "seconds", "low", "high", "speedup"]
     data = data[["kind", "experiment", "cluster", "machine", *_POINT, *values, *LAUNCHES]]
@@ -94,8 +105,16 @@ def training_time(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     )
 
 
+@figure(
+    "accuracy",
+    tables="curves cells published",
+    rows=_rows.accuracies,
+    axes=MODEL,
+    section="Training accuracy",
+    order=20,
+)
 def accuracy(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
-    """Draw training accuracy by batch and nodes, ours beside the published (`views.accuracies`)."""
+    """Draw training accuracy by batch and nodes, ours beside the published."""
     values = ["epochs", "accuracy", "test_accuracy"]
     data = rows[["kind", "experiment", "cluster", "machine", *_POINT, *values, *LAUNCHES]]
     epochs = _span(data["epochs"])
@@ -115,8 +134,15 @@ def accuracy(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     )
 
 
+@figure(
+    "improvement",
+    tables="curves cells published",
+    rows=queries.improvements,
+    axes=["study"],
+    order=90,
+)
 def improvement(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
-    """Draw the share of the training time that more nodes save (`views.improvements`)."""
+    """Draw the share of the training time that more nodes save (`queries.improvements`)."""
     values = ["kind", "title", "batch", "nodes", "saved", "experiment", *LAUNCHES]
     # not `model` and `batch_per_worker`: readers filter by those, and the mean is of none
     batch = rows["batch_per_worker"].astype("string").fillna("each its own")
@@ -174,8 +200,16 @@ def _improvement_layers(data: pd.DataFrame) -> list[alt.Chart]:
     return [apart, marks]
 
 
+@figure(
+    "split",
+    tables="curves cells",
+    rows=_rows.step_parts,
+    axes=LINE,
+    section="Where the time goes",
+    order=40,
+)
 def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
-    """Draw the parts of a step, stacked, by batch and nodes (`views.step_parts`)."""
+    """Draw the parts of a step, stacked, by batch and nodes (`queries.step_parts`)."""
     data = rows[["kind", *_POINT, "part", "seconds", *LAUNCHES]]
     told = ["kind", "part", *_POINT, "seconds", "repeats", "flags"]
     places: dict[str, alt.X | alt.XOffset] = {
@@ -208,8 +242,16 @@ def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     )
 
 
+@figure(
+    "speedup",
+    tables="curves cells",
+    rows=_rows.speedups,
+    axes=LINE,
+    section="Speed-up and efficiency",
+    order=60,
+)
 def speedup(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
-    """Draw throughput against one node (`views.speedups`)."""
+    """Draw throughput against one node (`queries.speedups`)."""
     data = rows[["kind", *_POINT, "speedup", "examples_per_s", *_TIME, *LAUNCHES]]
     return Figure(
         figure="speedup",
@@ -227,9 +269,12 @@ def speedup(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     )
 
 
-def speedup_by_batch(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
-    """Draw throughput against one node over the batches (`views.speedups`), a line per nodes."""
+@figure("batches", tables="curves cells", rows=_rows.speedups, axes=LINE, order=62)
+def speedup_by_batch(rows: pd.DataFrame, of: dict[str, str]) -> Figure | None:
+    """Draw throughput against one node over the batches, a line per number of nodes; not of one."""
     rows = rows[rows["nodes"] > 1].reset_index(drop=True)
+    if rows["batch_per_worker"].nunique() < 2:
+        return None
     data = rows[["kind", *_POINT, "speedup", "examples_per_s", *LAUNCHES]]
     counts = sorted(map(int, data["nodes"].unique()))
     batches = sorted(map(int, data["batch_per_worker"].unique()))
@@ -276,8 +321,16 @@ def _ideal_speedup(data: pd.DataFrame) -> pd.DataFrame:
     return lines.drop(columns="one")
 
 
+@figure(
+    "efficiency",
+    tables="curves cells",
+    rows=_rows.speedups,
+    axes=LINE,
+    section="Speed-up and efficiency",
+    order=61,
+)
 def efficiency(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
-    """Draw speed-up ÷ nodes (`views.speedups`)."""
+    """Draw speed-up ÷ nodes (`queries.speedups`)."""
     data = rows[["kind", *_POINT, "efficiency", *_TIME, *LAUNCHES]]
     ideal = pd.DataFrame({"nodes": [1, int(data["nodes"].max())], "efficiency": [1, 1]})
     y = alt.Y("efficiency:Q", title="Efficiency (speed-up ÷ nodes)").scale(zero=True)
@@ -293,8 +346,28 @@ def efficiency(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     )
 
 
+_EPOCHS: dict[str, Any] = {
+    "tables": "cells epochs",
+    "rows": queries.epochs,
+    "axes": ["experiment", "model", "dataset", "kind"],
+    "section": "Loss and accuracy by epoch",
+}
+
+
+@figure("loss-by-epoch", order=70, **_EPOCHS)
+def loss_by_epoch(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
+    """Draw the training loss over the epochs."""
+    return by_epoch(rows, of, "loss")
+
+
+@figure("accuracy-by-epoch", order=71, **_EPOCHS)
+def accuracy_by_epoch(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
+    """Draw the training accuracy over the epochs."""
+    return by_epoch(rows, of, "accuracy")
+
+
 def by_epoch(rows: pd.DataFrame, of: dict[str, str], value: str) -> Figure:
-    """Draw training `loss` or `accuracy` (`value`) over the epochs (`views.epochs`)."""
+    """Draw training `loss` or `accuracy` (`value`) over the epochs (`queries.epochs`)."""
     names = ["strategy", "batch_per_worker", "nodes", "repeat", "epoch"]
     data = rows[["kind", *names, value, "cell_id"]]
     heading, title = f"Training {value} by epoch", f"Training {value}"

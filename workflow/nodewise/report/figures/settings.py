@@ -6,8 +6,10 @@ import altair as alt
 import pandas as pd
 
 from nodewise.core.units import write_number
+from nodewise.predict import queries
 from nodewise.predict.queries import LAUNCHES
 from nodewise.report.figure import Figure, called, inline, kinds_of
+from nodewise.report.figures import figure
 from nodewise.report.figures.stacks import PALE, stacked
 
 _AT = ["line", "setting"]
@@ -16,8 +18,16 @@ _LETTERS = 24  # of a line of names
 _BAR, _LINE = 18, 15  # pixels of a bar, and of a line of names
 
 
+@figure(
+    "settings",
+    tables="curves cells",
+    rows=queries.settings,
+    axes=["model", "dataset", "nodes"],
+    section="Other nodes, links and inputs",
+    order=50,
+)
 def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
-    """Draw the parts of a step, stacked, by strategy, setting and batch (`views.settings`)."""
+    """Draw the parts of a step, stacked, by strategy, setting and batch (`queries.settings`)."""
     names = ["kind", *_ROW, "nodes", "part", "seconds"]
     data = rows[[*names, *LAUNCHES]].reset_index(drop=True)
     total = data.groupby(_ROW)["seconds"].sum().rename("step").reset_index()

@@ -6,19 +6,11 @@ from typing import Any
 import pandas as pd
 
 from nodewise.predict.queries import with_labels
+from nodewise.report import figures
 from nodewise.report.html import STEP_TIME, Column, table
 from nodewise.report.pages.strategies import in_words
 from nodewise.report.study import Page, Study, slug
 
-_SECTIONS = {
-    "Training time": ["time"],
-    "Training accuracy": ["accuracy"],
-    "Strategies compared": ["ways", "ways-parts"],
-    "Where the time goes": ["split"],
-    "Other nodes, links and inputs": ["settings"],
-    "Speed-up and efficiency": ["speedup", "efficiency"],
-    "Loss and accuracy by epoch": ["loss-by-epoch", "accuracy-by-epoch"],
-}
 _CURVES = [
     Column("experiment", "Experiment", wide=True),
     Column("strategy", "Strategy"),
@@ -69,10 +61,10 @@ def _results(study: Study, model: str, dataset: str, cells: pd.DataFrame) -> dic
     own = {"model": model, "dataset": dataset}
     compared = {one.of["experiment"] for one in study.pick("ways", **own)}
     sections = []
-    for title, figures in _SECTIONS.items():
+    for title, names in figures.sections().items():
         shown = [
             one
-            for one in study.pick(*figures, **own)
+            for one in study.pick(*names, **own)
             if one.kinds != ["published"]
             and not (one.figure == "split" and one.of["experiment"] in compared)
         ]

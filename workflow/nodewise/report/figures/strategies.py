@@ -5,7 +5,7 @@ import pandas as pd
 
 from nodewise.core.units import write_number
 from nodewise.predict.comparisons import DEVICES
-from nodewise.predict.queries import LAUNCHES
+from nodewise.predict.queries import LAUNCHES, way_parts, ways
 from nodewise.report import theme
 from nodewise.report.figure import (
     LOG,
@@ -21,10 +21,12 @@ from nodewise.report.figure import (
     kinds_of,
     tooltip,
 )
+from nodewise.report.figures import figure
 from nodewise.report.figures.scaling import HOLLOW
 from nodewise.report.figures.stacks import PALE, cautions, stacked
 
 _ROW = 28  # pixels of a strategy
+_AXES = ["experiment", "model", "dataset", "batch_per_worker", "kind"]
 _VIEWS = (
     View(
         "absolute",
@@ -41,8 +43,16 @@ _THROUGHPUT = [
 ]
 
 
+@figure(
+    "ways",
+    tables="curves",
+    rows=lambda tables: ways(tables["curves"]),
+    axes=_AXES,
+    section="Strategies compared",
+    order=30,
+)
 def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
-    """Draw examples per second by strategy and nodes (`views.ways`)."""
+    """Draw examples per second by strategy and nodes (`queries.ways`)."""
     examples = rows["examples_per_s"] * rows["step_time_s"]
     data = rows.assign(
         low=examples / rows["step_time_high_s"],
@@ -117,8 +127,16 @@ def _throughput_layers(data: pd.DataFrame) -> list[alt.Chart]:
     return layers
 
 
+@figure(
+    "ways-parts",
+    tables="curves",
+    rows=lambda tables: way_parts(tables["curves"]),
+    axes=_AXES,
+    section="Strategies compared",
+    order=31,
+)
 def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
-    """Draw the parts of a step by strategy, stacked, on one number of nodes (`views.way_parts`)."""
+    """Draw the parts of a step by strategy, stacked, on one number of nodes."""
     names = ["kind", "strategy", "nodes", "part", "seconds"]
     data = rows[[*names, *LAUNCHES]]
     rank = _strategies(data, "seconds", "sum", order="ascending")

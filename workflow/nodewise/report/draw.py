@@ -1,0 +1,64 @@
+"""Tables, calibrations and model descriptions -> the files of every figure."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from altair.utils.schemapi import debug_mode
+
+from nodewise.models.registry import registry
+from nodewise.predict import queries
+from nodewise.report import pictures, theme
+from nodewise.report.figure import VEGA_LITE, spec_json
+from nodewise.report.figures import ALL_REDUCES, MODELS, draw_figures
+from nodewise.report.figures.calibration import all_reduce_times
+from nodewise.report.figures.models import sizes
+from nodewise.report.output import replaced, write_files
+from nodewise.results.model_description import read_architectures
+from nodewise.results.tables import read_tables
+
+BUNDLE = f"vega-{VEGA_LITE}.js"
+THEMES = "themes.js"
+
+
+def draw_charts(
+    tables_dir: Path,
+    overhead_dir: Path,
+    out_dir: Path,
+    calibration_paths: Sequence[Path] = (),
+    models_dir: Path | None = None,
+) -> list[str]:
+    """Draw every figure into `out_dir`; return their names.
+
+    A figure is `NAME.vl.json` (the specification with its data, words and kinds), `NAME.csv` (its
+    data) and `NAME.svg` (a picture). Beside them stand the Vega bundle and the light and dark
+    settings that draw them in a page.
+
+    Raises:
+        UserError: a table is missing or misfit.
+        ValueError: two figures have the same name.
+    """
+    tables = read_tables(tables_dir) | queries.read_overhead(overhead_dir)
+    tables[ALL_REDUCES] = all_reduce_times(queries.read_calibrations(calibration_paths))
+    if models_dir is not None:
+        described = read_architectures(models_dir, registry(), set(tables["cells"]["model"]))
+        tables[MODELS] = sizes(described)
+    files: dict[str, str] = {}
+    names: list[str] = []
+    with debug_mode(False):  # see Figure.spec
+        for figure in draw_figures(tables):
+            name, spec = figure.name, figure.spec()
+            if name in names:
+                raise ValueError(f"two figures have the name {name}")
+            names.append(name)
+            files |= {f"{name}.vl.json": spec_json(spec), f"{name}.csv": figure.csv()}
+            files[f"{name}.svg"] = pictures.draw(spec)
+    files |= {BUNDLE: pictures.bundle(), THEMES: _themes()}
+    with replaced(out_dir) as folder:
+        write_files(folder, files)
+    return names
+
+
+def _themes() -> str:
+    themes = {name: theme.vega_config(dark=name == "dark") for name in ("light", "dark")}
+    return f"window.nodewiseThemes = {json.dumps(themes, ensure_ascii=False)};\n"

@@ -1,0 +1,88 @@
+"""The rows that several figures draw: which lines share a chart, and which have their own."""
+
+import pandas as pd
+
+from nodewise.core.units import kind_label
+from nodewise.predict import queries
+from nodewise.report.theme import MOST_TONES
+
+LINE = ("experiment", "model", "dataset", "line", "kind")
+MODEL = tuple(queries.MODEL)
+CURVE = tuple(queries.CURVE)
+
+_EXPERIMENT = ["experiment", "model", "dataset"]
+
+
+def training_times(tables: queries.Tables) -> pd.DataFrame:
+    """Return training times of no more lines than can be told apart, if others show the rest.
+
+    Where a model has more of a kind at one batch, those of experiments on two numbers of nodes are
+    left to the chart of settings, if any of ours remain.
+    """
+    times = without_compared(tables["curves"], queries.training_times(tables))
+    at = [*queries.MODEL, "kind", "batch_per_worker"]
+    lines = times.drop_duplicates([*at, "cluster", "line", "experiment"]).groupby(at).size()
+    many = lines[lines > MOST_TONES].reset_index()[queries.MODEL].drop_duplicates()
+    rest = _without(_short(tables), times)
+    ours = rest.loc[rest["experiment"] != "", queries.MODEL].drop_duplicates()
+    crowded = (
+        times[queries.MODEL].merge(many.merge(ours), "left", indicator=True)["_merge"] == "both"
+    )
+    shown: pd.DataFrame = times[~crowded.to_numpy() | times.index.isin(rest.index)]
+    return shown
+
+
+def accuracies(tables: queries.Tables) -> pd.DataFrame:
+    """Return training accuracies, without experiments that another chart compares."""
+    return without_compared(tables["curves"], queries.accuracies(tables))
+
+
+def speedups(tables: queries.Tables) -> pd.DataFrame:
+    """Return the speed-ups of experiments that no other chart compares."""
+    rows = without_compared(tables["curves"], queries.speedups(tables["curves"]))
+    return _without(_short(tables), rows)
+
+
+def step_parts(tables: queries.Tables) -> pd.DataFrame:
+    """Return the parts of steps, but for experiments that the chart of settings compares."""
+    return _without(_short(tables), queries.step_parts(tables["curves"]))
+
+
+def predictions(tables: queries.Tables) -> pd.DataFrame:
+    """Return predictions and trials with launches, and the label of the points as `points_kind`."""
+    rows = without_compared(tables["curves"], queries.with_trials(tables))
+    return _with_kind(queries.with_launches(rows, tables["curves"]), tables)
+
+
+def link_rates(tables: queries.Tables) -> pd.DataFrame:
+    """Return step times by the rate of the link, with cautions and `points_kind`."""
+    rates = queries.link_rates(without_compared(tables["curves"], tables["rates"]))
+    return _with_kind(queries.with_flags(rates, tables["curves"]), tables)
+
+
+def without_compared(curves: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return `rows` without experiments whose strategies are compared on a chart of their own."""
+    return _without(queries.ways(curves)[_EXPERIMENT].drop_duplicates(), rows)
+
+
+def _with_kind(rows: pd.DataFrame, tables: queries.Tables) -> pd.DataFrame:
+    of_curve = tables["predictions"].drop_duplicates("curve", keep="last").set_index("curve")
+    kinds = {
+        curve: kind_label(source, origin)
+        for curve, source, origin in of_curve[["source", "data_origin"]].itertuples()
+    }
+    return rows.assign(points_kind=rows["curve"].map(kinds))
+
+
+def _short(tables: queries.Tables) -> pd.DataFrame:
+    """Return the experiments on two numbers of nodes at most that the chart of settings has."""
+    counts = tables["curves"].groupby(_EXPERIMENT)["nodes"].nunique()
+    short = counts[counts <= 2].reset_index()[_EXPERIMENT]
+    return short.merge(queries.settings(tables)[_EXPERIMENT].drop_duplicates())
+
+
+def _without(compared: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return `rows` without those of the experiments and models in `compared`."""
+    at = ["experiment", "model"]
+    known = rows.merge(compared[at].drop_duplicates().assign(known=True), "left", at)["known"]
+    return rows[known.isna().to_numpy()]
