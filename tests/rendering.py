@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from nodewise.report.draw import draw_charts
-from nodewise.report.pages import render_pages
+from nodewise.report.render import render_pages
 
 CONFIG = Path("config/study.yaml")
 

@@ -1,9 +1,11 @@
 """Pages: nothing unescaped, no number without its kind."""
 
 import json
+import posixpath
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import jinja2
 import markdown
@@ -18,7 +20,9 @@ import make_records as make
 from nodewise.core.errors import UserError
 from nodewise.predict import queries
 from nodewise.report import html as markup
+from nodewise.report.pages import PAGES
 from nodewise.report.pages.cells import _plot
+from nodewise.report.study import read_study
 from nodewise.results.tables import COLUMNS
 from rendering import draw_all, render
 
@@ -128,6 +132,39 @@ def test_missing_numbers_are_dashes_and_intervals_stand_below():
 
 
 # --- pages ---
+
+
+@pytest.fixture(scope="module")
+def context(study):
+    return read_study(
+        CONFIG,
+        **{f"{name}_dir": study / name for name in ("tables", "overhead", "charts", "records")},
+        columns_path=SITE / "columns.yaml",
+    )
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_has_a_title_and_is_rendered(name, context, study):
+    for page in PAGES[name](context):
+        assert page.title
+        assert front_matter(study / "docs" / page.source)["title"]
+
+
+def test_every_page_is_linked_from_another_or_in_the_navigation(study):
+    """Follow the links from the home page, and from what the navigation names, to all others."""
+    docs = study / "docs"
+    known = set(re.findall(r": (\S+\.md)$", Path("mkdocs.yml").read_text(), re.MULTILINE))
+    ahead = [*known]
+    while ahead:
+        page = ahead.pop()
+        links = re.findall(r'(?:href="|\]\()([^")#?]+)', (docs / page).read_text())
+        for link in links:
+            found = posixpath.normpath(posixpath.join(posixpath.dirname(page), unquote(link)))
+            found = re.sub(r"\.html$", ".md", found)
+            if (docs / found).suffix == ".md" and (docs / found).is_file() and found not in known:
+                known.add(found)
+                ahead.append(found)
+    assert {str(path.relative_to(docs)) for path in docs.rglob("*.md")} - known == set()
 
 
 def test_every_cell_has_its_page_and_its_record(study):

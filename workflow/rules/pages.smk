@@ -14,7 +14,7 @@ if STUDY.changes:
     rule compare_runs:
         input:
             records=COMPARED,
-            code=package("compare.py"),
+            code=package("results/compare_runs.py"),
         output:
             CHANGES,
         log:
@@ -46,7 +46,7 @@ rule render_pages:
         changes=[CHANGES] if STUDY.changes or Path(CHANGES).is_file() else [],
         registries=["models/registry.yaml", "data/datasets.yaml"],
         templates=["models/templates/own_model.py", "data/templates/own_data.py"],
-        code=package("pages/*.py"),
+        code=package("report/*.py", "report/pages/*.py", "predict/queries.py"),
         strategies=package("strategies/*/page.md", "strategies/*/*.svg"),
     output:
         directory("build/docs"),
@@ -66,7 +66,7 @@ rule build_site:
         docs=rules.render_pages.output,
         mkdocs="mkdocs.yml",
         overrides=[path for path in SITE_SOURCES if path.startswith("site/overrides")],
-        code=package("site.py"),
+        code=package("report/site.py"),
     output:
         directory("build/site"),
     log:

@@ -358,9 +358,9 @@ def render_pages(
     Example: nodewise render-pages --config config/study.yaml --results
     results/study --out build/docs
     """
-    from nodewise.report import pages
+    from nodewise.report import render
 
-    pages.render_pages(
+    render.render_pages(
         config,
         tables_dir=results / "tables",
         overhead_dir=results / "overhead",

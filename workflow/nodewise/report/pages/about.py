@@ -10,6 +10,7 @@ from nodewise.core.intervals import INTERVAL
 from nodewise.core.units import GENERATED, KINDS, PROJECTED, base_kind, write_number
 from nodewise.predict import comparisons, queries
 from nodewise.report.html import Column, Table, number, table
+from nodewise.report.pages import page
 from nodewise.report.study import CHANGES, Page, Study, slug
 from nodewise.results import quiet_thresholds
 from nodewise.results.importers import peers
@@ -42,6 +43,7 @@ _SHARES = [
 ]
 
 
+@page("about")
 def pages(study: Study) -> Iterator[Page]:
     """Yield the page that leads to the pages about the site, the method and the data page."""
     method = {

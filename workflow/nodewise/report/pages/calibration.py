@@ -20,6 +20,7 @@ from nodewise.predict.calibration import (
 from nodewise.predict.comparisons import SHORT_S, too_short_for_parts
 from nodewise.predict.curve_groups import PARTS_AGREE
 from nodewise.report.html import Column, number, table
+from nodewise.report.pages import page
 from nodewise.report.pages.strategies import in_words
 from nodewise.report.study import Page, Study, slug
 from nodewise.results.calibration import COLLECTIVES, Calibration
@@ -59,6 +60,7 @@ _SPLIT = [
 _TIMED = Column("split_timed", "Its parts ÷ split step", "share", kind_from="label")
 
 
+@page("calibration")
 def pages(study: Study) -> Iterator[Page]:
     """Yield the calibration page, also for a study that has nothing to calibrate."""
     shown = [

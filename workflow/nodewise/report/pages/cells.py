@@ -12,6 +12,7 @@ from markupsafe import Markup
 from nodewise.core.cell import Cell, Emulated
 from nodewise.core.units import counted, kind_label, write_number
 from nodewise.report.html import Column, Row, Table, number, table
+from nodewise.report.pages import page
 from nodewise.report.pages.strategies import page_of
 from nodewise.report.study import Page, Study, trained_by
 from nodewise.results.record import Conditions, Measurement, Record
@@ -36,6 +37,7 @@ _OF_WORKERS = {
 _PLOT_LEFT, _PLOT_RIGHT, _PLOT_TOP, _PLOT_BOTTOM = 56.0, 712.0, 10.0, 120.0
 
 
+@page("cells")
 def pages(study: Study) -> Iterator[Page]:
     """Yield the list of cells, and the page of each."""
     listed = [

@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from nodewise.predict.queries import with_labels
 from nodewise.report.html import Column, data, number, table
+from nodewise.report.pages import page
 from nodewise.report.study import Page, Study
 from nodewise.results.compare_runs import LEVEL, NO_CHANGE, UNKNOWN
 
@@ -27,6 +28,7 @@ _COLUMNS = [
 ]
 
 
+@page("changes")
 def pages(study: Study) -> Iterator[Page]:
     """Yield the page; it says how to compare two runs if none were."""
     # step times: what training began with is no matter

@@ -19,6 +19,7 @@ from nodewise.report.html import (
     table,
     text,
 )
+from nodewise.report.pages import page
 from nodewise.report.pages.findings import fastest, named
 from nodewise.report.pages.strategies import in_words
 from nodewise.report.study import Page, Study
@@ -67,6 +68,7 @@ _RATIOS = [
 ]
 
 
+@page("choosing")
 def pages(study: Study) -> Iterator[Page]:
     """Yield the guide."""
     speeds = comparisons.with_rate_intervals(comparisons.compared_ways(study.tables["curves"]))

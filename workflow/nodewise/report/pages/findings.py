@@ -26,6 +26,7 @@ from nodewise.report.html import (
     table,
     text,
 )
+from nodewise.report.pages import page
 from nodewise.report.pages.strategies import in_words
 from nodewise.report.study import Page, Shown, Study, setting
 from nodewise.results.tables import CURVE_KEY
@@ -124,6 +125,7 @@ class Finding:
     limits: list[Markup] = field(default_factory=list)
 
 
+@page("findings")
 def pages(study: Study) -> Iterator[Page]:
     """Yield the page of the findings."""
     found = [

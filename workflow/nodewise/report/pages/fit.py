@@ -27,6 +27,7 @@ from nodewise.predict.steps_to_accuracy import SOURCE as CRITICAL_BATCH
 from nodewise.predict.study import ALL_POINTS, CROWDED, UNTIMED
 from nodewise.report.curve_names import Curves
 from nodewise.report.html import Column, Row, Table, badge, data, number, table, text
+from nodewise.report.pages import page
 from nodewise.report.study import Page, Study, slug
 
 _TITLES = {
@@ -101,6 +102,7 @@ _STEPS = [
 ]
 
 
+@page("fit")
 def pages(study: Study) -> Iterator[Page]:
     """Yield the page of the answers, then one for each source of points and for each curve."""
     predictions = study.overhead["predictions"]

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints, TypeAdapter
 from nodewise.core.cell import Frozen
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_yaml
+from nodewise.report.pages import page
 from nodewise.report.study import Page, Study, slug
 
 GLOSSARY = Path("site/glossary.yaml")
@@ -25,6 +26,7 @@ class Term(Frozen):
     see: list[Text] = Field(default_factory=list)
 
 
+@page("glossary")
 def pages(study: Study) -> Iterator[Page]:
     """Yield the glossary, in alphabetical order; the anchor of a term is its `slug`."""
     terms = [

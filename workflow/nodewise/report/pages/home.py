@@ -9,12 +9,14 @@ from markupsafe import Markup
 from nodewise.core.units import counted
 from nodewise.predict import comparisons, queries
 from nodewise.report.html import badge, between_launches, data, number, text
+from nodewise.report.pages import page
 from nodewise.report.study import Page, Study
 
 # whose answer comes first: that of machines of our own, if there are any
 _SOURCES = ("emulated", "emulated soft", "measured", "published")
 
 
+@page("home")
 def pages(study: Study) -> Iterator[Page]:
     """Yield the home page."""
     # of what was measured most

@@ -9,6 +9,7 @@ from nodewise.models.registry import registry
 from nodewise.predict.queries import with_labels
 from nodewise.report.drawing import draw, input_in_words
 from nodewise.report.html import STEP_TIME, Column, number, table
+from nodewise.report.pages import page
 from nodewise.report.pages.results import path_of
 from nodewise.report.pages.strategies import in_words
 from nodewise.report.study import Page, Study, slug
@@ -58,6 +59,7 @@ _MEASURED = [
 ]
 
 
+@page("models")
 def pages(study: Study) -> Iterator[Page]:
     """Yield a page per model that was described, and the page that compares them."""
     paths = {name: f"models/{slug(name)}.html" for name in study.architectures}

@@ -5,12 +5,14 @@ from pathlib import Path
 
 from nodewise.core.errors import UserError
 from nodewise.data.prepared import MOST_CLASSES, TYPES
+from nodewise.report.pages import page
 from nodewise.report.study import Page, Study
 
 MODEL = Path("models/templates/own_model.py")
 DATA = Path("data/templates/own_data.py")
 
 
+@page("own")
 def pages(study: Study) -> Iterator[Page]:
     """Yield the page; it says the same for every study.
 

@@ -8,6 +8,7 @@ from nodewise.core.intervals import INTERVAL
 from nodewise.core.schema import read_json
 from nodewise.core.units import kind_label, write_number
 from nodewise.report.html import Column, number, table
+from nodewise.report.pages import page
 from nodewise.report.study import Page, Study
 from nodewise.results.calibration import COLLECTIVES
 from nodewise.results.importers.peers import (
@@ -81,6 +82,7 @@ _FITS = [
 ]
 
 
+@page("peers")
 def pages(study: Study, file: Path = FILE, exchanges: Path = EXCHANGES_FILE) -> Iterator[Page]:
     """Yield the page, if there is a comparison to show; all-reduces by themselves if there are."""
     if not file.is_file():

@@ -8,6 +8,7 @@ import pandas as pd
 from nodewise.predict.queries import with_labels
 from nodewise.report import figures
 from nodewise.report.html import STEP_TIME, Column, table
+from nodewise.report.pages import page
 from nodewise.report.pages.strategies import in_words
 from nodewise.report.study import Page, Study, slug
 
@@ -35,6 +36,7 @@ def path_of(model: str, dataset: str) -> str:
     return f"results/{slug(dataset)}/{slug(model)}.html"
 
 
+@page("results")
 def pages(study: Study) -> Iterator[Page]:
     """Yield a page for each model on each dataset, and the page that lists them."""
     listed = []

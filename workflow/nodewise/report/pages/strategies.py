@@ -15,6 +15,7 @@ from nodewise.core.errors import UserError
 from nodewise.predict import comparisons
 from nodewise.predict.queries import with_labels
 from nodewise.report.html import Column, Table, table, text
+from nodewise.report.pages import page
 from nodewise.report.study import Page, Shown, Study, slug
 from nodewise.results.tables import PARTS
 from nodewise.strategies import STRATEGIES
@@ -62,6 +63,7 @@ _BYTES = [
 ]
 
 
+@page("strategies")
 def pages(study: Study) -> Iterator[Page]:
     """Yield a page per strategy, and the page that compares them."""
     listed = []

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from nodewise.core.units import counted, write_number
 from nodewise.predict.queries import beside_published, beside_runs, mean_savings, with_labels
 from nodewise.report.html import Column, data, interval, number, table
-from nodewise.report.pages import survey
+from nodewise.report.pages import page, survey
 from nodewise.report.study import Page, Shown, Study, slug
 from nodewise.results.importers import published
 from nodewise.results.tables import SINGLE
@@ -124,6 +124,7 @@ _ENERGY = [
 ]
 
 
+@page("studies")
 def pages(study: Study) -> Iterator[Page]:
     """Yield a page per published study, and the page that lists them."""
     listed = []

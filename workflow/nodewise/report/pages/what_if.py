@@ -11,6 +11,7 @@ from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
 from nodewise.predict.queries import coefficients_of, full_fit, with_trials
 from nodewise.report.curve_names import Curves
 from nodewise.report.html import Column, table
+from nodewise.report.pages import page
 from nodewise.report.study import Page, Study
 
 _STILL = 4  # curves of the table below the calculator
@@ -24,6 +25,7 @@ _COLUMNS = [
 ]
 
 
+@page("what_if")
 def pages(study: Study) -> Iterator[Page]:
     """Yield the page; without a fit it begins with made-up values, and says so."""
     labels = Curves(study).labels

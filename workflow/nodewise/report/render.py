@@ -1,0 +1,156 @@
+"""Tables, fits, charts and records -> Markdown pages, by the templates in `site/templates`.
+
+The page of a strategy has its template in the strategy's folder.
+
+A page is a template and a context. The contexts are made by the functions in `PAGES`; all text and
+numbers in them pass through `html`. MkDocs builds the site from the pages.
+"""
+
+import posixpath
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import jinja2
+from markupsafe import Markup
+
+from nodewise.core.units import counted
+from nodewise.report import html
+from nodewise.report.formulas import law_formula
+from nodewise.report.laws_js import laws_script
+from nodewise.report.output import replaced, write_files
+from nodewise.report.pages import PAGES, calibration
+from nodewise.report.study import CHANGES, Page, Study, read_study, slug
+from nodewise.results.calibration import calibration_json
+from nodewise.results.importers.peers import EXCHANGES_FILE
+from nodewise.results.importers.peers import FILE as PEERS
+from nodewise.results.model_description import architecture_json
+from nodewise.results.record import record_json
+from nodewise.strategies import STRATEGIES
+
+
+def render_pages(
+    config_path: Path,
+    *,
+    tables_dir: Path,
+    overhead_dir: Path,
+    charts_dir: Path,
+    records_dir: Path,
+    site_dir: Path,
+    out_dir: Path,
+    calibration_paths: Sequence[Path] = (),
+    models_dir: Path | None = None,
+) -> None:
+    """Render the pages of a study, with downloads and assets, into a new `out_dir`.
+
+    Args:
+        config_path: the study's configuration.
+        tables_dir: what `write_tables` wrote; beside it `changes.csv`, if two runs were compared.
+        overhead_dir: what `nodewise fit-overhead` wrote.
+        charts_dir: what `draw_charts` wrote.
+        records_dir: the record files of what the study measures.
+        site_dir: templates, assets and `columns.yaml`.
+        out_dir: the folder that MkDocs reads.
+        calibration_paths: what `nodewise calibrate` wrote; none if nothing is emulated.
+        models_dir: what `nodewise describe-model` wrote, None to leave models undescribed.
+
+    Raises:
+        UserError: an input is missing or misfit.
+    """
+    study = read_study(
+        config_path,
+        tables_dir=tables_dir,
+        overhead_dir=overhead_dir,
+        charts_dir=charts_dir,
+        records_dir=records_dir,
+        columns_path=site_dir / "columns.yaml",
+        calibration_paths=calibration_paths,
+        models_dir=models_dir,
+    )
+    files = _downloads(study, tables_dir, overhead_dir, charts_dir)
+    files |= _copies(site_dir / "assets", "assets", ["*.*"])
+    files["assets/laws.js"] = laws_script()
+    scripts = sorted(name for name in files if name.startswith("charts/") and name.endswith(".js"))
+    files |= {f"charts/{shown.name}.js": shown.script for shown in study.figures}
+    environment = _environment(site_dir / "templates")
+    files |= {
+        page.source: _render(environment, study, page, scripts)
+        for pages in PAGES.values()
+        for page in pages(study)
+    }
+    with replaced(out_dir) as folder:
+        write_files(folder, files)
+
+
+def _downloads(
+    study: Study, tables_dir: Path, overhead_dir: Path, charts_dir: Path
+) -> dict[str, str | bytes]:
+    """Return the files that readers may download: tables, charts, models, records, calibrations."""
+    return {
+        **_copies(tables_dir, "tables", [f"{name}.*" for name in study.tables]),
+        **_copies(overhead_dir, "tables", [f"{name}.csv" for name in study.overhead]),
+        **_copies(tables_dir.parent, "tables", [CHANGES]),
+        **_copies(PEERS.parent, "tables", [PEERS.name, EXCHANGES_FILE.name]),
+        **_copies(charts_dir, "charts", ["*.vl.json", "*.csv", "*.svg", "*.js"]),
+        **{
+            f"models/{name}.json": architecture_json(of) for name, of in study.architectures.items()
+        },
+        **{calibration.file_of(one): calibration_json(one) for one in study.calibrations},
+        **{f"cells/{cell_id}.json": record_json(one) for cell_id, one in study.records.items()},
+    }
+
+
+def _copies(folder: Path, under: str, patterns: Sequence[str]) -> dict[str, bytes]:
+    return {
+        f"{under}/{path.name}": path.read_bytes()
+        for pattern in patterns
+        for path in sorted(folder.glob(pattern))
+    }
+
+
+def _environment(templates: Path) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.ChoiceLoader(
+            [
+                jinja2.FileSystemLoader(templates),
+                jinja2.PrefixLoader(  # such as mpi/page.md
+                    {name: jinja2.FileSystemLoader(one.folder) for name, one in STRATEGIES.items()}
+                ),
+            ]
+        ),
+        autoescape=True,
+        finalize=html.text,  # stricter than autoescape: nothing means anything to Markdown either
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(
+        badge=html.badge,
+        counted=counted,
+        number=html.number,
+        script_json=html.script_json,
+        slug=slug,
+        law_formula=law_formula,
+        front_matter_text=html.front_matter_text,
+    )
+    return environment
+
+
+def _render(
+    environment: jinja2.Environment, study: Study, page: Page, scripts: Sequence[str]
+) -> str:
+    def url(target: str) -> Markup:
+        """Return the address of a file of the site, relative to this page."""
+        relative = posixpath.relpath(target, posixpath.dirname(page.path) or ".")
+        return Markup(quote(relative))  # noqa: S704 (quoted)
+
+    rendered = environment.get_template(page.template).render(
+        url=url,
+        title=page.title,
+        study_title=study.config.title,
+        stand_in=study.stand_in,
+        contents=page.contents,
+        scripts=[Markup(name) for name in scripts] if page.figures else [],  # noqa: S704 (ours)
+        **page.context,
+    )
+    return rendered.strip() + "\n"
