@@ -11,7 +11,8 @@ from nodewise.core.errors import UserError
 from nodewise.predict import comparisons
 from nodewise.predict.queries import read_overhead
 from nodewise.report import claims
-from nodewise.report.pages import choosing, findings
+from nodewise.report.answers import ANSWERS, batch, nodes
+from nodewise.report.pages import choosing
 from nodewise.report.study import setting
 from nodewise.results.tables import CURVE_KEY, CURVES, typed
 from rendering import draw_all, render
@@ -50,6 +51,15 @@ def study(tmp_path_factory):
     return tables, render(folder)
 
 
+def test_every_answer_has_a_question_of_its_own_and_a_place_on_the_page(study):
+    docs = study[1]
+    orders = [ANSWERS[name].order for name in ANSWERS]
+    assert len(set(orders)) == len(orders) == len(leads(docs / "findings.md"))
+    heads = re.findall(r"^## .* \{ #([a-z]+) \}$", (docs / "findings.md").read_text(), re.MULTILINE)
+    ranked = sorted(ANSWERS, key=lambda name: ANSWERS[name].order)
+    assert heads == [*ranked, "claims"]
+
+
 def test_the_best_speed_up_is_that_of_the_table(study):
     tables, docs = study
     curves = tables["curves"]
@@ -84,7 +94,7 @@ def speedups(values):
     ],
 )
 def test_of_the_faster_points_it_is_counted_how_many_are_clearly_so(gains, said):
-    told = Text(findings._how_sure(speedups(gains))).text
+    told = Text(nodes._how_sure(speedups(gains))).text
     assert told.startswith(said) if said else not told
 
 
@@ -111,8 +121,8 @@ def test_which_batch_compares_the_smallest_and_the_largest(study):
 def test_larger_batches_are_better_as_far_as_the_intervals_tell(points, how, pay):
     line = pd.DataFrame(points, columns=["speedup", "speedup_low", "speedup_high"], dtype="float64")
     line = line.assign(batch_per_worker=[32, 64])
-    assert f"Larger batches {how}" in findings._how_batch_matters(line)
-    assert pay in findings._batches_that_pay(line).replace("\u00a0", " ")
+    assert f"Larger batches {how}" in batch._how_batch_matters(line)
+    assert pay in batch._batches_that_pay(line).replace("\u00a0", " ")
 
 
 def test_a_speed_up_has_the_interval_that_its_launches_leave(study):

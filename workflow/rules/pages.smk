@@ -46,7 +46,10 @@ rule render_pages:
         changes=[CHANGES] if STUDY.changes or Path(CHANGES).is_file() else [],
         registries=["models/registry.yaml", "data/datasets.yaml"],
         templates=["models/templates/own_model.py", "data/templates/own_data.py"],
-        code=package("report/*.py", "report/pages/*.py", "predict/queries.py"),
+        code=package(
+            *("report/*.py", "report/pages/*.py", "report/answers/*.py"),
+            *("predict/queries.py", "predict/comparisons.py"),
+        ),
         strategies=package("strategies/*/page.md", "strategies/*/*.svg"),
     output:
         directory("build/docs"),

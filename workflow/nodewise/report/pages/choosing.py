@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from nodewise.core.units import counted
 from nodewise.predict import comparisons
+from nodewise.report.comparison_words import fastest, named
 from nodewise.report.html import (
     CAUTION,
     POINT,
@@ -20,7 +21,6 @@ from nodewise.report.html import (
     text,
 )
 from nodewise.report.pages import page
-from nodewise.report.pages.findings import fastest, named
 from nodewise.report.pages.strategies import in_words
 from nodewise.report.study import Page, Study
 

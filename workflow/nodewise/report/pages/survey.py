@@ -7,8 +7,9 @@ import pandas as pd
 
 from nodewise.predict import comparisons
 from nodewise.predict.queries import with_labels
+from nodewise.report.claims_table import claims_table
+from nodewise.report.comparison_words import wide_intervals
 from nodewise.report.html import CAUTION, POINT, Column, Table, table
-from nodewise.report.pages.findings import claims_table, wide_intervals
 from nodewise.report.pages.strategies import in_words
 from nodewise.report.study import Study, setting
 from nodewise.results.tables import CURVE_KEY

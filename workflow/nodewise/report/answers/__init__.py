@@ -1,0 +1,40 @@
+"""The answers of the findings page: each module here answers one question and registers itself.
+
+To add an answer, write such a module; the page shows it in the place that `order` says.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from nodewise.core.registry import Registry
+from nodewise.report.answers._finding import Finding
+from nodewise.report.study import Study
+
+Ask = Callable[[Study], Finding]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A registered answer: its place on the page, and the function that gives it."""
+
+    order: int
+    ask: Ask
+
+
+ANSWERS: Registry[Answer] = Registry("answer", "nodewise.report.answers")
+
+
+def answer(name: str, *, order: int) -> Callable[[Ask], Ask]:
+    """Register the decorated function: it takes a study and returns its `Finding`."""
+
+    def register(ask: Ask) -> Ask:
+        ANSWERS.add(name, Answer(order, ask))
+        return ask
+
+    return register
+
+
+def give_answers(study: Study) -> Iterator[Finding]:
+    """Yield every answer in its order."""
+    for one in sorted(ANSWERS.values(), key=lambda one: one.order):
+        yield one.ask(study)

@@ -1,0 +1,123 @@
+"""What an answer says, and the parts that several answers share."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from nodewise.core.units import counted
+from nodewise.predict import comparisons
+from nodewise.report.html import (
+    CAUTION,
+    POINT,
+    Column,
+    Table,
+    table,
+    text,
+)
+from nodewise.report.pages.strategies import in_words
+from nodewise.report.study import Shown, Study
+from nodewise.results.tables import CURVE_KEY
+
+PAYS = [
+    *POINT,
+    Column("repeats", "Launches"),
+    Column(
+        *("speedup", "Against one node", "×"),
+        kind_from="label",
+        low="speedup_low",
+        high="speedup_high",
+    ),
+    Column("efficiency", "Efficiency", "share", kind_from="label"),
+    *CAUTION,
+]
+DEVICES = Markup("Devices of one machine are not several nodes and are left out.")
+NOTHING = Markup("Nothing that was measured so far answers this.")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A question, its answer in one sentence, and what the answer rests on.
+
+    Attributes:
+        anchor: of its section.
+        tables: the tables that the answer is from, by name.
+        cells: the cells behind the answer; their pages are the evidence.
+        limits: what the answer does not say, one sentence each.
+    """
+
+    anchor: str
+    question: str
+    tables: str
+    answer: Markup = NOTHING
+    figures: list[Shown] = field(default_factory=list)
+    numbers: Table | None = None
+    cells: list[str] = field(default_factory=list)
+    limits: list[Markup] = field(default_factory=list)
+
+
+def with_numbers(
+    study: Study, asked: Finding, rows: pd.DataFrame, columns: list[Column]
+) -> Finding:
+    """Return the finding with its table; a limit says how many of its points have a caution."""
+    if rows.empty:
+        return asked
+    cautions = len(rows) - len(comparisons.fair(rows))
+    said = (
+        f"{cautions} of {counted(len(rows), 'point')} {'has' if cautions == 1 else 'have'} a "
+        "caution: in the table, not in the answer."
+    )
+    limits = [*asked.limits, *([text(said)] if cautions else [])]
+    cells = list(dict.fromkeys(cell for cell in asked.cells if cell))
+    numbers = table(_shown(study, rows), columns)
+    return replace(asked, numbers=numbers, cells=cells, limits=limits)
+
+
+def _shown(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    strategy = rows["line"] if "line" in rows else rows["strategy"]
+    return in_words(study, rows.assign(strategy=strategy), "findings.html")
+
+
+def figures_of(study: Study, row: "pd.Series[Any]", *names: str) -> list[Shown]:
+    """Return the figures of a point's experiment and model: of the first name that has any.
+
+    Of several lines or experiments it is the point's own.
+    """
+    line = row["line"] if "line" in row else row["strategy"]
+    point = {"study": row["study"], "experiment": row["experiment"], "line": line}
+    for name in names:
+        shown = study.pick(name, model=row["model"], dataset=row["dataset"])
+        own = [
+            one for one in shown if all(one.of.get(axis, at) == at for axis, at in point.items())
+        ]
+        if own:
+            return own[:1]
+    return []
+
+
+def listed(values: "pd.Series[int]") -> str:
+    *first, last = [f"{value:,}" for value in values]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def two_runs(study: Study, told: pd.DataFrame) -> list[Markup]:
+    """Return how many of the points pay in each of two runs, if two were compared."""
+    rows = comparisons.in_two_runs(study.tables["curves"], study.changes)
+    rows = rows.merge(told[CURVE_KEY], "inner", CURVE_KEY)
+    if rows.empty:
+        return []
+    said = Markup(
+        "{} of the points {} measured in two runs, each with its own one node: several nodes were "
+        "faster at {} of them in one run and at {} in the other. A speed-up is no more certain "
+        'than the one-node time it is against: <a href="changes.html">Changes between runs</a>.'
+    )
+    gains = [int((rows[f"speedup_{run}"] > 1).sum()) for run in ("old", "new")]
+    return [said.format(len(rows), "was" if len(rows) == 1 else "were", *gains)]
+
+
+def one_launch(rows: pd.DataFrame) -> list[Markup]:
+    single = int((rows["repeats"] < 2).sum())
+    said = Markup("{} of {} {} launched once; how far repeated launches would differ is unknown.")
+    verb = "was" if single == 1 else "were"
+    return [said.format(single, counted(len(rows), "point"), verb)] if single else []

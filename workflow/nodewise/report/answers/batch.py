@@ -1,0 +1,87 @@
+"""The answer to: Which batch?"""
+
+from dataclasses import replace
+
+import pandas as pd
+from markupsafe import Markup
+
+from nodewise.predict import comparisons
+from nodewise.report.answers import answer
+from nodewise.report.answers._finding import (
+    PAYS,
+    Finding,
+    figures_of,
+    listed,
+    one_launch,
+    two_runs,
+    with_numbers,
+)
+from nodewise.report.html import (
+    between_launches,
+    number,
+    text,
+)
+from nodewise.report.study import Study
+
+
+@answer("batch", order=2)
+def which_batch(study: Study) -> Finding:
+    """Answer by the line and number of nodes of which most batches were measured."""
+    asked = Finding("batch", "Which batch?", "curves")
+    rows = comparisons.on_several_nodes(study.tables["curves"])
+    told = comparisons.fair(rows)
+    at = comparisons.OVER_BATCHES
+    told = told[told.groupby(at)["batch_per_worker"].transform("nunique") > 1]
+    if told.empty:
+        several = rows.groupby(at)["batch_per_worker"].transform("nunique") > 1
+        return with_numbers(study, asked, rows[several], PAYS)
+    lines = [line.sort_values("batch_per_worker") for _, line in told.groupby(at)]
+    line = max(lines, key=lambda one: (len(one), one["nodes"].iloc[0]))
+    small, large = line.iloc[0], line.iloc[-1]
+    answer = Markup(
+        "{}: with {}, the speed-up is {}{} at {} and {}{} at {} examples per worker and step. {}"
+    ).format(
+        text(_how_batch_matters(line)),
+        study.point(large, batch=False),
+        *(number(small["speedup"], "×", small["label"]), between_launches(small)),
+        small["batch_per_worker"],
+        *(number(large["speedup"], "×", large["label"]), between_launches(large)),
+        large["batch_per_worker"],
+        text(_batches_that_pay(line)),
+    )
+    limits = [
+        text(
+            "This is about throughput alone: a larger batch means fewer updates of the weights in "
+            "an epoch."
+        ),
+        *one_launch(line),
+        *two_runs(study, line),
+    ]
+    figures = figures_of(study, large, "batches", "speedup", "time")
+    cells = [small["cell_id"], large["cell_id"]]
+    told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
+    return with_numbers(study, told_of, told, PAYS)
+
+
+def _how_batch_matters(line: pd.DataFrame) -> str:
+    """Say whether larger batches are better, as far as the intervals tell the ends apart."""
+    small, large = line.iloc[0], line.iloc[-1]
+    if not line["speedup"].is_monotonic_increasing:
+        return "Larger batches are not always better for throughput"
+    if large["speedup_low"] <= small["speedup_high"]:
+        return "Larger batches are not clearly better for throughput"
+    return "Larger batches are better for throughput"
+
+
+def _batches_that_pay(line: pd.DataFrame) -> str:
+    """Say at which of a line's batches several nodes are faster, and where that is not clear."""
+    pays = line[line["speedup"] > 1]
+    if pays.empty:
+        said = "none is faster than one node"
+    else:
+        which = "all" if len(pays) == len(line) else listed(pays["batch_per_worker"])
+        said = f"{which} {'is' if len(pays) == 1 else 'are'} faster than one node"
+    unclear = pays[pays["speedup_low"] <= 1]
+    if len(unclear):
+        said += f"; at {listed(unclear['batch_per_worker'])} the 90\u00a0% interval includes 1"
+    return f"Of the batches without a caution ({listed(line['batch_per_worker'])}), {said}."

@@ -1,0 +1,71 @@
+"""The answer to: What does it cost in energy?"""
+
+from dataclasses import replace
+
+from markupsafe import Markup
+
+from nodewise.core.units import counted
+from nodewise.predict import comparisons
+from nodewise.report.answers import answer
+from nodewise.report.answers._finding import Finding, with_numbers
+from nodewise.report.comparison_words import kind_of
+from nodewise.report.html import (
+    CAUTION,
+    POINT,
+    Column,
+    badge,
+    number,
+    text,
+)
+from nodewise.report.study import Study
+
+_ENERGY = [
+    *POINT,
+    Column("energy_one_j", "1,000 examples on one node", "J", kind_from="label"),
+    Column("energy_j", "1,000 examples", "J", kind_from="label"),
+    Column("ratio", "Against one node", "×", kind_from="label"),
+    *CAUTION,
+]
+
+
+@answer("energy", order=6)
+def energy_cost(study: Study) -> Finding:
+    """Answer by the energy of a thousand examples, against one node."""
+    asked = Finding("energy", "What does it cost in energy?", "cells")
+    rows = comparisons.energies(study.tables)
+    told = comparisons.fair(rows)
+    if told.empty:
+        return with_numbers(study, asked, rows, _ENERGY)
+    least, most = (
+        told.sort_values("ratio", kind="stable").iloc[0],
+        told.sort_values("ratio", kind="stable").iloc[-1],
+    )
+    more = int((told["ratio"] > 1).sum())
+    answer = Markup(
+        "In {} of {} an example took more energy on several nodes than on one: the median "
+        "ratio is {}; it goes from {} ({}) to {} ({})."
+    ).format(
+        more,
+        text(counted(len(told), "comparison")),
+        number(told["ratio"].median(), "×", kind_of(told)),
+        number(least["ratio"], "×", least["label"]),
+        study.point(least),
+        number(most["ratio"], "×", most["label"]),
+        study.point(most),
+    )
+    limits = [
+        text(
+            "This is about training steps alone: starting up and evaluating are left out. It is "
+            "the median over launches, without an interval."
+        )
+    ]
+    if (told["label"] == "estimated").any():
+        limits.append(
+            Markup(
+                "Without a meter it is {}: CPU time × {:g} W per busy core. What idle cores, "
+                "memory and network draw is not in it."
+            ).format(badge("estimated"), study.config.watts_per_core)
+        )
+    cells = [least["cell_id"], most["cell_id"]]
+    told_of = replace(asked, answer=answer, figures=[], cells=cells, limits=limits)
+    return with_numbers(study, told_of, rows, _ENERGY)

@@ -1,0 +1,85 @@
+"""The answer to: Does adding nodes pay?"""
+
+from dataclasses import replace
+
+import pandas as pd
+from markupsafe import Markup
+
+from nodewise.core.units import counted
+from nodewise.predict import comparisons
+from nodewise.report.answers import answer
+from nodewise.report.answers._finding import (
+    DEVICES,
+    PAYS,
+    Finding,
+    figures_of,
+    one_launch,
+    two_runs,
+    with_numbers,
+)
+from nodewise.report.comparison_words import wide_intervals
+from nodewise.report.html import (
+    between_launches,
+    number,
+    text,
+)
+from nodewise.report.study import Study
+
+
+@answer("nodes", order=1)
+def nodes_pay(study: Study) -> Finding:
+    """Answer by the points on several nodes, without a caution, against their own one node."""
+    asked = Finding("nodes", "Does adding nodes pay?", "curves")
+    rows = comparisons.on_several_nodes(study.tables["curves"])
+    told = comparisons.fair(rows)
+    if told.empty:
+        return with_numbers(study, asked, rows, PAYS)
+    again = comparisons.launched_again(told)
+    best = again.sort_values("speedup", kind="stable").iloc[-1]
+    among = " at a point launched more than once" * (len(again) < len(told))
+    gains = told[told["speedup"] > 1]
+    speed = number(best["speedup"], "×", best["label"]) + between_launches(best)
+    answer = Markup(
+        "On several nodes, training was faster than on one in {} of {}.{} The highest speed-up{} "
+        "was {}: {}."
+    ).format(
+        *(len(gains) or "none", text(counted(len(told), "comparison")), _how_sure(gains)),
+        *(text(among), speed, study.point(best)),
+    )
+    limits = [
+        text(
+            "The batch per worker is the same on any number of nodes: the global batch grows with "
+            "them, and an epoch has fewer steps. What that costs in accuracy is another question."
+        ),
+        DEVICES,
+        *wide_intervals(study, told),
+        *one_launch(told),
+        *two_runs(study, rows),
+    ]
+    shown = figures_of(study, best, "speedup", "ways", "time")
+    cells = [best["cell_id"], best["cell_id_one"]]
+    told_of = replace(asked, answer=answer, figures=shown, cells=cells, limits=limits)
+    return with_numbers(study, told_of, rows, PAYS)
+
+
+def _how_sure(gains: pd.DataFrame) -> Markup:
+    """Return at how many of the points that were faster the interval of the speed-up says so."""
+    if gains.empty:
+        return Markup("")
+    clear = int((gains["speedup_low"] > 1).sum())
+    unclear = int((gains["speedup_low"] <= 1).sum())
+    once = len(gains) - clear - unclear
+    if once == len(gains):
+        one = "It has no interval: it was launched once."
+        several = "None of these has an interval: they were launched once."
+        return text(f" {one if once == 1 else several}")
+    said = [
+        f"in {clear} of these the 90\u00a0% interval of the speed-up lies above 1"
+        if clear
+        else "in none of these does the 90\u00a0% interval of the speed-up lie above 1",
+        f"in {unclear} it includes 1" if unclear else "",
+        f"{once} {'was' if once == 1 else 'were'} launched once, without an interval"
+        if once
+        else "",
+    ]
+    return text(f" {'; '.join(filter(None, said)).capitalize()}.")

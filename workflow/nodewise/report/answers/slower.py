@@ -1,0 +1,97 @@
+"""The answer to: Why was it slower?"""
+
+from dataclasses import replace
+
+from markupsafe import Markup
+
+from nodewise.core.units import counted
+from nodewise.predict import comparisons
+from nodewise.report.answers import answer
+from nodewise.report.answers._finding import NOTHING, Finding, figures_of, with_numbers
+from nodewise.report.comparison_words import kind_of
+from nodewise.report.html import (
+    CAUTION,
+    POINT,
+    Column,
+    number,
+    text,
+)
+from nodewise.report.study import Study
+
+_PART = {
+    "input": "waiting for examples",
+    "wait": "waiting for other workers",
+    "communicate": "communication",
+    "apply": "updating the weights",
+}
+_PARTS = [
+    *POINT,
+    Column("compute_share", "Computing", "share", kind_from="label"),
+    *(
+        Column(f"{part}_share", words.capitalize(), "share", kind_from="label")
+        for part, words in _PART.items()
+    ),
+    *CAUTION,
+]
+
+
+@answer("slower", order=5)
+def why_slower(study: Study) -> Finding:
+    """Answer by the split steps of the points that trained no faster than one node.
+
+    Its figure is of the point in the middle of those that the answer is about.
+    """
+    asked = Finding("slower", "Why was it slower?", "curves")
+    rows = comparisons.parts(study.tables["curves"])
+    slow = rows[rows["speedup"] <= 1]
+    told = comparisons.fair(slow)
+    if told.empty:
+        answer = (
+            NOTHING
+            if comparisons.fair(rows).empty
+            else Markup(
+                "It was not: at every point whose parts can be trusted, several nodes trained "
+                "faster than one."
+            )
+        )
+        return with_numbers(study, replace(asked, answer=answer), slow, _PARTS)
+    counts = told["largest"].value_counts()
+    part = counts.index[0]
+    of_part = told[told["largest"] == part]
+    several = comparisons.fair(comparisons.on_several_nodes(study.tables["curves"]))
+    slower = int((several["speedup"] <= 1).sum())
+    answer = Markup(
+        "At {} several nodes were not faster than one; {} of them {} parts that can be trusted. "
+        "At {} of these the largest part besides computing was {}: it took {} of the step in the "
+        "median, computing {}."
+    ).format(
+        *(text(counted(slower, "point")), len(told), "has" if len(told) == 1 else "have"),
+        *(len(of_part), text(_PART[part])),
+        number(of_part["largest_share"].median(), "share", kind_of(of_part)),
+        number(of_part["compute_share"].median(), "share", kind_of(of_part)),
+    )
+    middle = of_part.sort_values("largest_share", kind="stable").iloc[len(of_part) // 2]
+    figures = figures_of(study, middle, "split", "ways-parts")
+    limits = [
+        text(
+            "Parts are not trusted where they add up to far more than the step, nor where steps "
+            "are as short as a node's turn on the core: the table says which."
+        ),
+        text(
+            "Split steps run their parts one after the other; a step that overlaps them is shorter "
+            "than their sum."
+        ),
+        text("Strategies that exchange within the computation itself show that time as computing."),
+        *(
+            [
+                Markup("The figure includes the point with the median share: {}.").format(
+                    study.point(middle)
+                )
+            ]
+            if figures
+            else []
+        ),
+    ]
+    cells = [middle["cell_id"], middle["cell_id_one"]]
+    told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
+    return with_numbers(study, told_of, slow, _PARTS)

@@ -1,0 +1,95 @@
+"""The answer to: Which strategy?"""
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from nodewise.predict import comparisons
+from nodewise.report.answers import answer
+from nodewise.report.answers._finding import DEVICES, Finding, figures_of, one_launch, with_numbers
+from nodewise.report.comparison_words import fastest, named
+from nodewise.report.html import (
+    CAUTION,
+    POINT,
+    Column,
+    text,
+)
+from nodewise.report.study import Study
+
+_WAYS = [
+    *POINT,
+    Column("repeats", "Launches"),
+    Column(
+        *("examples_per_s", "Examples/s", "/s"),
+        kind_from="label",
+        low="examples_per_s_low",
+        high="examples_per_s_high",
+    ),
+    Column("against_one", "Against one node", "×", kind_from="label"),
+    *CAUTION,
+]
+
+
+@answer("strategy", order=3)
+def which_strategy(study: Study) -> Finding:
+    """Answer by the experiment and number of nodes at which most strategies were measured."""
+    asked = Finding("strategy", "Which strategy?", "curves")
+    rows = comparisons.compared_ways(study.tables["curves"])
+    told = comparisons.fair(rows)
+    at = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
+    groups = [group for _, group in told.groupby(at) if group["strategy"].nunique() > 1]
+    if not groups:
+        return with_numbers(study, asked, rows, _WAYS)
+    group = comparisons.most_ways(groups)
+    group = group.sort_values("examples_per_s", ascending=False)
+    best, last = group.iloc[0], group.iloc[-1]
+    answer = Markup("Of {} strategies for {} on {} nodes, {}.{}").format(
+        *(group["strategy"].nunique(), text(study.model_title(best["model"])), best["nodes"]),
+        fastest(study, group),
+        _first_of_whole_gradients(study, group),
+    )
+    devices = _devices_beside(study, best)
+    limits = [
+        text(
+            "Throughput counts examples, not progress: asynchronous, averaging and compressing "
+            "strategies take other steps than one node with the global batch would."
+        ),
+        text(
+            "The order belongs to this model, batch and link; a larger model has more to exchange "
+            "and more to compute."
+        ),
+        devices or DEVICES,
+        *one_launch(group),
+    ]
+    figures = figures_of(study, best, "ways", "ways-parts")
+    cells = [best["cell_id"], last["cell_id"]]
+    told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
+    return with_numbers(study, told_of, comparisons.with_rate_intervals(group), _WAYS)
+
+
+def _first_of_whole_gradients(study: Study, group: pd.DataFrame) -> Markup:
+    """Return the fastest way that sums all gradients in every step, if the first does not."""
+    whole = group["exchange"].isin(comparisons.WHOLE_GRADIENTS)
+    if not whole.any() or whole.iloc[0]:
+        return Markup("")
+    said = Markup(" Of those that sum all gradients in every step, {}.")
+    return said.format(fastest(study, group[whole]))
+
+
+def _devices_beside(study: Study, point: "pd.Series[Any]") -> Markup | None:
+    """Return which strategies of a point's experiment train on devices and are not ranked."""
+    curves = study.tables["curves"]
+    devices = curves["exchange"] == comparisons.DEVICES
+    at = ["experiment", "model", "cluster", "batch_per_worker"]
+    beside = curves[devices & (curves[at] == point[at]).all(axis=1)]
+    if beside.empty:
+        return None
+    names = list(dict.fromkeys(beside["strategy"]))
+    verb = "trains" if len(names) == 1 else "train"
+    not_ranked = "it is" if len(names) == 1 else "they are"
+    return text(
+        f"{named(study, names)} {verb} on devices of one process, without a network: "
+        f"{not_ranked} in the figure, but not ranked."
+    )

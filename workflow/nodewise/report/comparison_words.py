@@ -1,0 +1,89 @@
+"""Sentences about comparisons that answers and other pages share."""
+
+import json
+
+import pandas as pd
+from markupsafe import Markup
+
+from nodewise.predict import comparisons
+from nodewise.report.html import (
+    between,
+    interval,
+    number,
+    text,
+)
+from nodewise.report.study import Study, setting
+from nodewise.strategies import STRATEGIES
+
+_WIDE = 2.0  # an interval whose ends lie further apart than this, as a ratio, needs a word
+
+
+def wide_intervals(study: Study, rows: pd.DataFrame, up: str = "") -> list[Markup]:
+    """Return what the widest interval of the points' speed-ups comes from, if it is a wide one.
+
+    `up` leads from the page to the root of the site.
+    """
+    known = rows[rows["speedup_low"].notna()]
+    if known.empty:
+        return []
+    wide = known.assign(wide=known["speedup_high"] / known["speedup_low"]).sort_values("wide")
+    widest = wide.iloc[-1]
+    if widest["wide"] <= _WIDE:
+        return []
+    one = comparisons.launches_of(study.tables["cells"], widest["cell_id_one"])
+    said = Markup(
+        "Ranges are 90\u00a0% intervals over launches. The widest, {}, is against a step on "
+        "one node that took {} in {}. Short steps differ most between launches: see "
+        '<a href="{}method.html">How this was measured</a>.'
+    )
+    return [
+        said.format(
+            between(widest["speedup_low"], widest["speedup_high"], "×", widest["label"]),
+            between(one.min(), one.max(), "s", widest["label"]),
+            *(text(f"{len(one)} launches"), up),
+        )
+    ]
+
+
+def fastest(study: Study, group: pd.DataFrame) -> Markup:
+    """Return which of the strategies of a comparison was the fastest, and which may be as fast."""
+    ranked = comparisons.with_rate_intervals(group).sort_values(
+        "examples_per_s", ascending=False, kind="stable"
+    )
+    best = ranked.iloc[0]
+    # what the study itself calls a strategy already says it
+    own = best["strategy"] in STRATEGIES
+    told = setting(best["exchange"], json.loads(best["options"] or "{}")) if own else ""
+    overlap, near = comparisons.not_slower(group)
+    once = pd.isna(best["examples_per_s_low"])
+    ends = best["examples_per_s_low"], best["examples_per_s_high"]
+    return Markup("{}{} {}: {} examples/s{}{}").format(
+        text(study.strategy_title(best["strategy"])),
+        text(f" ({told})" if told else ""),
+        "had the highest rate" if overlap or near else "was the fastest",
+        number(best["examples_per_s"], "/s", best["label"]),
+        Markup(", launched once") if once else interval(*ends, "/s"),
+        _as_fast(study, overlap, near),
+    )
+
+
+def _as_fast(study: Study, overlap: list[str], near: list[str]) -> Markup:
+    said = ""
+    if overlap:
+        of = "interval of {} overlaps" if len(overlap) == 1 else "intervals of {} overlap"
+        said += f"; the {of.format(named(study, overlap))} with it"
+    if near:
+        verb = "is" if len(near) == 1 else "are"
+        said += f"; {named(study, near)} {verb} less than {comparisons.NEARLY:.0%} below it"
+    return text(said.replace("%", "\u00a0%"))
+
+
+def named(study: Study, strategies: list[str]) -> str:
+    """Return the titles of strategies, as a sentence lists them."""
+    *first, last = map(study.strategy_title, dict.fromkeys(strategies))
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def kind_of(rows: pd.DataFrame) -> str:
+    """Return the kind of a median: that of most of its rows."""
+    return str(rows["label"].mode().iloc[0])
