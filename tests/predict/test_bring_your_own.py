@@ -26,7 +26,7 @@ from nodewise.predict.curves import LAW_OF, points_of
 from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit
 from nodewise.predict.optimum import OBJECTIVES
 from nodewise.results.curves import Measurements
-from nodewise.results.importers.user_csv import read_measurements
+from nodewise.results.importers import import_curves
 
 HEADER = "curve,nodes,batch_per_worker,step_time_s"
 TEMPLATE = Path("data/templates/measurements.csv")
@@ -50,7 +50,7 @@ def ring_rows(nodes=(1, 2, 3, 4), batches=(32, 64, 128), curve="mine") -> list[s
 def read(tmp_path: Path, text: str | bytes) -> Measurements:
     path = tmp_path / "measurements.csv"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return read_measurements(path)
+    return import_curves(path, "csv")
 
 
 def fitted(tmp_path: Path, text: str, draws: int = 60) -> FitFile:
@@ -179,7 +179,7 @@ def test_without_a_payload_nothing_is_shared(tmp_path):
 
 
 def test_the_template_is_read_whole():
-    found = read_measurements(TEMPLATE)
+    found = import_curves(TEMPLATE, "csv")
     assert [(curve.name, curve.cluster) for curve in found.curves] == [
         ("cifar10_cnn", "ntua"),
         ("fashion_cnn", "ntua"),
@@ -296,7 +296,7 @@ def test_what_is_no_table_of_measurements(tmp_path, content, said):
 def test_no_file_and_a_folder(tmp_path):
     for path in (tmp_path / "none.csv", tmp_path):
         with pytest.raises(UserError, match="cannot be read"):
-            read_measurements(path)
+            import_curves(path, "csv")
 
 
 CELLS = st.sampled_from(
@@ -618,7 +618,7 @@ def test_a_fit_can_be_read_by_people(tmp_path, ring):
 
 def test_the_same_measurements_give_the_same_file(tmp_path):
     for name in ("one.json", "two.json"):
-        write_fit(tmp_path / name, fit_measurements(read_measurements(TEMPLATE), draws=20))
+        write_fit(tmp_path / name, fit_measurements(import_curves(TEMPLATE, "csv"), draws=20))
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 
 

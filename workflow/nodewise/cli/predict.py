@@ -28,8 +28,12 @@ app = typer.Typer()
 
 @app.command("fit")
 def fit_measurements(
-    measurements: Annotated[Path, typer.Argument(help="Your measurements (CSV).")],
+    measurements: Annotated[Path, typer.Argument(help="Your measurements (CSV or other).")],
     out: Annotated[Path, typer.Option("--out", "-o", help="JSON file to write.")],
+    file_format: Annotated[
+        str | None,
+        typer.Option("--format", help="Format of the file (default: recognised)."),
+    ] = None,
     method: Annotated[
         Literal["quick", "bayes"],
         typer.Option(help="Least squares, or a Bayesian model (needs `make bayes`)."),
@@ -57,9 +61,9 @@ def fit_measurements(
     from nodewise.core.progress import progress
     from nodewise.core.units import counted
     from nodewise.predict import ask, fit_file
-    from nodewise.results.importers.user_csv import read_measurements
+    from nodewise.results.importers import import_curves
 
-    read = read_measurements(measurements)
+    read = import_curves(measurements, file_format)
     check_writable(out)
     with progress(str(measurements), len(read.curves)) as advance:
         fitted = fit_file.fit_measurements(read, progress=advance, method=method)

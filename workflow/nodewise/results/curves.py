@@ -18,6 +18,7 @@ from a ring's: step times cannot tell them apart.
 """
 
 Clock = Literal["step_time_s", "samples_per_s", "epoch_time_s"]
+CLOCKS: tuple[Clock, ...] = get_args(Clock)
 TEXT_LENGTH = 200
 MOST_NODES = 65_536
 

@@ -1,7 +1,7 @@
 """The numbers of the studies being reproduced: read from data/published, and checked."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -11,6 +11,7 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 from nodewise.core.cell import Frozen, Name
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_misfit
+from nodewise.results.importers import IMPORTERS
 from nodewise.results.record import Seconds, Share
 from nodewise.results.tables import PUBLISHED, PUBLISHED_RUNS, SINGLE, typed
 
@@ -268,3 +269,46 @@ def _check(row_type: type[Row], values: dict[str, Any], where: str) -> Row:
         return row_type.model_validate_strings(values)
     except ValidationError as error:
         raise UserError(f"{where}: {first_misfit(error)}") from error
+
+
+class PublishedTable:
+    """A table of `data/published` with times on several numbers of nodes."""
+
+    def sniff(self, path: Path) -> bool:
+        """Return whether the file has the name of such a table."""
+        return path.suffix == ".csv" and path.stem in _CURVES
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """Return the rows of its curves.
+
+        Raises:
+            UserError: a line does not fit, or the file is none of these tables.
+        """
+        if not self.sniff(path):
+            raise UserError(f"{path}: must be named one of {', '.join(_CURVES)}, with .csv")
+        return pd.DataFrame(list(_CURVES[path.stem](path.parent)))
+
+
+def _ntua_curves(folder: Path) -> Iterator[dict[str, Any]]:
+    for row in ntua(folder).to_dict("records"):
+        yield {
+            "curve": f"{row['model']} ({row['dataset']})",
+            "cluster": row["study"],
+            "collective": "ring",
+            **{name: row[name] for name in _TIMED},
+            "payload_bytes": row["payload_bytes"],
+        }
+
+
+def _run_curves(runs_of_study: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for row in runs_of_study:
+        yield {"curve": f"{row['model']} ({row['study']})"} | {name: row[name] for name in _TIMED}
+
+
+_TIMED = ("nodes", "batch_per_worker", "step_time_s")
+_CURVES: dict[str, Callable[[Path], Iterator[dict[str, Any]]]] = {
+    "ntua_table2": _ntua_curves,
+    "asu_mirrored_mnist": lambda folder: _run_curves(_asu(folder)),
+    "horovod_mnist_gpus": lambda folder: _run_curves(_horovod(folder)),
+}
+IMPORTERS.add("published", PublishedTable())

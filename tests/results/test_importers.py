@@ -1,0 +1,108 @@
+"""Files of every format are recognised and become the same curves; a plug-in adds a format."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from nodewise.core.errors import UserError
+from nodewise.predict.fit_file import read_fit
+from nodewise.results.curve_rows import CURVE_ROWS, measurements
+from nodewise.results.importers import IMPORTERS, import_curves
+
+EXAMPLES = {
+    "data/templates/measurements.csv": "csv",
+    "data/published/ntua_table2.csv": "published",
+    "data/published/asu_mirrored_mnist.csv": "published",
+    "data/published/horovod_mnist_gpus.csv": "published",
+}
+README = Path("workflow/README.md")
+
+
+@pytest.mark.parametrize(("path", "name"), EXAMPLES.items())
+def test_a_file_is_recognised_by_its_importer_alone(path, name):
+    assert [one for one in IMPORTERS if IMPORTERS[one].sniff(Path(path))] == [name]
+    rows = IMPORTERS[name].read(Path(path))
+    assert set(rows) <= set(CURVE_ROWS)
+    curves = import_curves(Path(path)).curves
+    assert {curve.name for curve in curves} == set(rows["curve"])
+    assert sum(point.repeats for curve in curves for point in curve.measured) == len(rows)
+
+
+def test_every_importer_has_an_example():
+    assert set(EXAMPLES.values()) == set(IMPORTERS)
+
+
+@pytest.mark.parametrize("name", IMPORTERS)
+@pytest.mark.parametrize("content", [b"", b"\0\xff" * 9, b"Dear Sir,\nwe measured\n", b"{}"])
+def test_no_importer_takes_any_file_for_its_own(tmp_path, name, content):
+    path = tmp_path / "file.csv"
+    path.write_bytes(content)
+    assert not IMPORTERS[name].sniff(path)
+    with pytest.raises(UserError, match=r"file\.csv: is of no format that is known.*--format"):
+        import_curves(path)
+    with pytest.raises(UserError, match=r"file\.csv"):
+        import_curves(path, name)
+
+
+def test_an_unknown_format_is_answered_by_those_that_are_known():
+    with pytest.raises(UserError, match=r"^format xml: unknown; allowed: .*csv"):
+        import_curves(Path("data/templates/measurements.csv"), "xml")
+
+
+def test_a_median_of_repeats_keeps_its_noise(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("")
+    row = {"curve": "a", "nodes": 2, "batch_per_worker": 8, "step_time_s": 0.5}
+    rows = pd.DataFrame([row | {"noise": 0.02, "repeats": 5}])
+    (point,) = measurements(rows, path).curves[0].measured
+    assert (point.step_time, point.noise, point.repeats) == (0.5, 0.02, 5)
+
+
+@pytest.mark.parametrize(
+    ("update", "message"),
+    [
+        ({"step_time_s": None}, "has no time: step_time_s, samples_per_s, epoch_time_s"),
+        ({"collective": "magic"}, "column collective: must be one of ring,"),
+        ({"compute_s": 9.0}, "column compute_s: 9 s is more than the whole step"),
+    ],
+)
+def test_rows_of_any_importer_are_checked_and_located(tmp_path, update, message):
+    path = tmp_path / "file"
+    path.write_text("")
+    row = {"curve": "a", "nodes": 2, "batch_per_worker": 8, "step_time_s": 0.5}
+    rows = pd.DataFrame([row | {"location": "log:7"} | update]).astype({"step_time_s": float})
+    with pytest.raises(UserError, match=rf"^log:7\b.*{message}"):
+        measurements(rows, path)
+
+
+def test_the_documented_plugin_adds_a_format_to_nodewise_fit(tmp_path):
+    plugins = tmp_path / "plugins"
+    info = plugins / "toy_format-1.dist-info"
+    info.mkdir(parents=True)
+    example = re.search(r"\n## An importer\n.*?```python\n(.*?)```", README.read_text(), re.DOTALL)
+    (plugins / "toy_format.py").write_text(example[1])
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy_format\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[nodewise.importers]\nmy_format = toy_format\n")
+    log = tmp_path / "run.log"
+    log.write_text("1 nodes x 64: 0.2 s\n2 nodes x 64: 0.3 s\n4 nodes x 64: 0.4 s\n")
+
+    def fit() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "nodewise", "fit", str(log), "-o", str(tmp_path / "fit.json")],
+            env=os.environ | {"PYTHONPATH": str(plugins)},
+            capture_output=True,
+            text=True,
+        )
+
+    done = fit()
+    assert done.returncode == 0, done.stderr
+    (curve,) = read_fit(tmp_path / "fit.json").curves
+    assert [point.step_time for point in curve.measured] == [0.2, 0.3, 0.4]
+    log.write_text("1 nodes x 64: 0.2 s\nnonsense\n")
+    assert (done := fit()).returncode == 2
+    assert f"{log}:2: must be like" in done.stdout + done.stderr

@@ -1,0 +1,267 @@
+"""One table for curves from any source: a row is one measurement, or the median of several.
+
+Importers return such rows. What is checked and computed here is the same for all of them: repeats
+become one point with their median and their spread, and notes say what is doubtful.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+
+from nodewise.core.errors import UserError
+from nodewise.core.files import file_sha256
+from nodewise.core.intervals import median_error
+from nodewise.results.curves import (
+    CLOCKS,
+    COLLECTIVES,
+    POSSIBLE,
+    Clock,
+    Collective,
+    Curve,
+    Measured,
+    Measurements,
+)
+from nodewise.results.tables import typed
+
+PARTS = ("compute_s", "wait_s", "communicate_s")
+NEEDED = ("curve", "nodes", "batch_per_worker")
+CURVE_ROWS = {
+    "curve": "str",
+    "nodes": "int64",
+    "batch_per_worker": "int64",
+    **dict.fromkeys(CLOCKS, "float64"),
+    "examples": "float64",
+    "payload_bytes": "float64",
+    **dict.fromkeys(PARTS, "float64"),
+    "collective": "str",
+    "cluster": "str",
+    "noise": "float64",
+    "repeats": "int64",
+    "location": "str",
+}
+"""The columns of the table, with their types.
+
+A row needs those of `NEEDED` and one of `CLOCKS`; of several clocks the first in that order counts.
+`samples_per_s` is that of all workers together. `examples` are those of an epoch. `collective` is
+one of `COLLECTIVES`. `noise` is the relative standard error of a row that is a median of `repeats`
+measurements. `location` says where the row stands, for messages: `curves.csv: row 7`. What is not
+known is NaN or an empty text, and a column of which nothing is known may be missing.
+"""
+MOST_POINTS = 20_000
+MOST_BATCHES = 500  # of the curves that are fitted together; takes up to a minute
+MOST_SERVED = 4096  # workers of a parameter server; the law goes through them one by one
+_SUPERLINEAR = 0.97
+_OVERLAP = 1.1  # parts that add up to more of the step than this are not one after another
+_LONGEST_PART = 1.05  # of the step; medians of parts and of steps need not be of the same step
+Value = TypeVar("Value")
+
+
+def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
+    """Return the curves that a file holds.
+
+    Args:
+        rows: what its importer read, with columns of `CURVE_ROWS`; `rows.attrs["notes"]` may hold
+            notes on the file as a whole.
+        path: the file.
+
+    Raises:
+        UserError: rows contradict each other, or there are too many; the text says where.
+    """
+    missing = [column for column in NEEDED if column not in rows]
+    if missing or not set(CLOCKS) & set(rows):
+        raise UserError(f"{path}: its rows lack {(missing or [' or '.join(CLOCKS)])[0]}")
+    by_curve: dict[str, list[_Row]] = defaultdict(list)
+    for row in _read_rows(rows, path):
+        _check_row(row)
+        by_curve[row.texts["curve"]].append(row)
+    curves = tuple(_curve(name, of_curve) for name, of_curve in by_curve.items())
+    if sum(len(curve.measured) for curve in curves) > MOST_POINTS:
+        raise UserError(f"{path}: has more than {MOST_POINTS:,} points; split it")
+    notes = tuple(rows.attrs.get("notes", ()))
+    found = Measurements(path.name, file_sha256(path), curves, notes)
+    for group in found.groups():
+        _check_batches(path, group)
+    return found
+
+
+def _read_rows(rows: pd.DataFrame, path: Path) -> Iterable["_Row"]:
+    texts = [name for name, dtype in CURVE_ROWS.items() if dtype == "str"]
+    unknown = {name: "" if name in texts else np.nan for name in CURVE_ROWS} | {"repeats": 1}
+    rows = rows.assign(**{name: value for name, value in unknown.items() if name not in rows})
+    table = typed(rows.fillna({**dict.fromkeys(texts, ""), "repeats": 1}), CURVE_ROWS)
+    for values in table.to_dict("records"):
+        known = {str(name): value for name, value in values.items() if _is_known(value)}
+        location = str(known.pop("location", path))
+        texts_of_row = {name: known.pop(name) for name in texts if name in known}
+        yield _Row(location, texts_of_row, known)
+
+
+def _is_known(value: str | float) -> bool:
+    return value != "" if isinstance(value, str) else not np.isnan(value)
+
+
+def _check_batches(path: Path, together: Sequence[Curve]) -> None:
+    batches = sum(len(curve.batches) for curve in together)
+    if batches > MOST_BATCHES:
+        others = ", with the others of its cluster," if len(together) > 1 else ""
+        raise UserError(
+            f"{path}: curve {together[0].name!r}{others} has {batches} batches per worker; "
+            f"at most {MOST_BATCHES} can be fitted together"
+        )
+
+
+@dataclass(frozen=True)
+class _Row:
+    where: str
+    texts: dict[str, str]
+    numbers: dict[str, float]
+
+    @property
+    def collective(self) -> Collective | None:
+        return next((one for one in COLLECTIVES if one == self.texts.get("collective")), None)
+
+    @property
+    def clock(self) -> Clock:
+        return next(clock for clock in CLOCKS if clock in self.numbers)
+
+    @property
+    def in_seconds(self) -> bool:
+        return self.clock != "epoch_time_s" or "examples" in self.numbers
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of a step; of an epoch of one example if nobody knows how many it has."""
+        examples = self.numbers["nodes"] * self.numbers["batch_per_worker"]
+        time = self.numbers[self.clock]
+        if self.clock == "step_time_s":
+            return time
+        if self.clock == "samples_per_s":
+            return examples / time
+        return time * examples / self.numbers.get("examples", 1.0)
+
+
+def _check_row(row: _Row) -> None:
+    if not set(CLOCKS) & set(row.numbers):
+        raise UserError(f"{row.where}: has no time: {', '.join(CLOCKS)}")
+    if row.collective is None and "collective" in row.texts:
+        raise UserError(
+            f"{row.where}, column collective: must be one of {', '.join(COLLECTIVES)}, "
+            f"not {row.texts['collective'][:40]!r}"
+        )
+    if row.collective == "parameter_server" and row.numbers["nodes"] > MOST_SERVED:
+        raise UserError(
+            f"{row.where}, column nodes: must be at most {MOST_SERVED} with parameter_server"
+        )
+    for name in PARTS:
+        if name in row.numbers and not row.in_seconds:
+            raise UserError(f"{row.where}, column {name}: needs examples beside epoch_time_s")
+        if row.numbers.get(name, 0) > _LONGEST_PART * row.step_s:
+            raise UserError(
+                f"{row.where}, column {name}: {row.numbers[name]:g} s is more than the whole step, "
+                f"{row.step_s:.4g} s"
+            )
+
+
+def _curve(name: str, rows: Sequence[_Row]) -> Curve:
+    given: Collective | None = _only("collective", [(row.where, row.collective) for row in rows])
+    cluster = _only("cluster", [(row.where, row.texts.get("cluster")) for row in rows])
+    payload, examples = (
+        _only(column, [(row.where, row.numbers.get(column)) for row in rows])
+        for column in ("payload_bytes", "examples")
+    )
+    relative = [row for row in rows if not row.in_seconds]
+    if relative and len(relative) < len(rows):
+        raise UserError(
+            f"{relative[0].where}, column examples: is needed beside epoch_time_s, as other rows "
+            f"of curve {name!r} tell seconds of a step"
+        )
+    measured, notes = _measured(rows)
+    if relative:
+        notes.append("no examples given: epochs can be told, but neither steps nor examples/s")
+    if cluster and (relative or payload is None):
+        missing = "examples" if relative else "payload_bytes"
+        notes.append(f"no {missing} given: shares nothing with other curves of its cluster")
+        cluster = None
+    return Curve(
+        name=name,
+        collective=given or POSSIBLE[0],
+        assumed=given is None,
+        cluster=cluster,
+        payload_bytes=payload,
+        examples=examples,
+        clock=rows[0].clock,
+        measured=measured,
+        notes=(*notes, *_about_nodes(measured)),
+    )
+
+
+def _only(column: str, values: Iterable[tuple[str, Value | None]]) -> Value | None:
+    """Return the one value that a column has in the rows of a curve in which it has any."""
+    only: Value | None = None
+    for where, value in values:
+        if only is not None and value is not None and value != only:
+            raise UserError(
+                f"{where}, column {column}: must be the same in all rows of a curve; it is "
+                f"{value}, and {only} before"
+            )
+        only = value if only is None else only
+    return only
+
+
+def _measured(rows: Sequence[_Row]) -> tuple[tuple[Measured, ...], list[str]]:
+    """Return the points of a curve, and notes on what was done to them."""
+    alike: dict[tuple[float, float], list[_Row]] = defaultdict(list)
+    for row in rows:
+        alike[row.numbers["batch_per_worker"], row.numbers["nodes"]].append(row)
+    points = tuple(_point(alike[key]) for key in sorted(alike))
+    sums = [(point.compute or 0) + (point.wait or 0) + (point.communicate or 0) for point in points]
+    if any(total > _OVERLAP * point.step_time for total, point in zip(sums, points, strict=True)):
+        bare = dict.fromkeys(("compute", "wait", "communicate"))
+        whole = tuple(point.model_copy(update=bare) for point in points)
+        return whole, ["parts add up to more than the step, so they overlap: not used"]
+    return points, []
+
+
+def _point(rows: Sequence[_Row]) -> Measured:
+    times = np.array([row.step_s for row in rows])
+    parts = {name: [row.numbers[name] for row in rows if name in row.numbers] for name in PARTS}
+    medians = {name.removesuffix("_s"): float(np.median(v)) for name, v in parts.items() if v}
+    error = rows[0].numbers.get("noise")
+    if len(rows) > 1:
+        error = np.std(np.log(times), ddof=1) * median_error(len(rows))
+    return Measured(
+        nodes=int(rows[0].numbers["nodes"]),
+        batch_per_worker=int(rows[0].numbers["batch_per_worker"]),
+        step_time=float(np.median(times)),
+        noise=error,
+        repeats=int(sum(row.numbers["repeats"] for row in rows)),
+        **medians,
+    )
+
+
+def _about_nodes(points: Sequence[Measured]) -> list[str]:
+    """Return what is to be said of the numbers of nodes."""
+    counts = {point.nodes for point in points}
+    notes = []
+    if len(counts) == 1:
+        notes.append("one number of nodes: computing and communication cannot be told apart")
+    elif 1 not in counts:
+        notes.append("not measured on one node: one node is an extrapolation of the formula")
+    alone = {point.batch_per_worker: point.step_time for point in points if point.nodes == 1}
+    gains = [
+        (1 - point.step_time / alone[point.batch_per_worker], point.nodes)
+        for point in points
+        if point.batch_per_worker in alone
+    ]
+    gain, nodes = max(gains, default=(0.0, 1))
+    if gain > 1 - _SUPERLINEAR:
+        notes.append(
+            f"a step takes {gain:.0%} less time on {nodes} nodes than on one: no formula explains "
+            "an efficiency over 100 %, and intervals are wider for it"
+        )
+    return notes
