@@ -12,6 +12,19 @@ import keras
 import tensorflow as tf
 from keras import layers
 
+METADATA = {
+    "title": "DenseNet121",
+    "dataset": "natural_images",
+    "input_shape": [128, 128, 3],
+    "trainable": 1_583_624,
+    "total": 8_622_152,
+    "flops_per_example": 1_869_654_024,
+    "training_flops_per_example": 1_876_038_168,
+    "stages": 87,
+    "dense_pairs": 1,
+    "weights": "densenet121_imagenet",
+}
+
 SHAPE = (128, 128, 3)
 TRAINED_LAYERS = 2
 # ImageNet's mean and deviation of red, green and blue, for pixels from 0 to 1

@@ -14,7 +14,7 @@ CALIBRATION_OPTIONS = options("calibration", CALIBRATIONS)
 
 rule calibrate:
     input:
-        package("strategies/multi_worker_mirrored.py"),
+        package("strategies/multi_worker_mirrored/*.py"),
     output:
         f"{RESULTS}/calibration/calibration.json",
     log:

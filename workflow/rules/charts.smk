@@ -14,7 +14,7 @@ rule draw_charts:
         calibrations=CALIBRATIONS,
         models=DESCRIPTIONS,
         foreseen="data/published/ntua_figure28.csv",
-        registry="models/registry.yaml",
+        registry=[f"models/{model}.py" for model in registry()],
         code=package("report/*.py", "report/figures/*.py", "predict/queries.py"),
     output:
         directory(f"{RESULTS}/charts"),

@@ -67,7 +67,9 @@ VERSIONS = [version(name) for name in ("tensorflow", "keras")] if CELLS else []
 def package(*patterns):
     """Return files of the package, as inputs of a rule that runs them."""
     root = Path("workflow/nodewise")
-    return [str(path) for pattern in patterns for path in sorted(root.glob(pattern))]
+    found = {pattern: sorted(root.glob(pattern)) for pattern in patterns}
+    assert all(found.values()), f"package{patterns}: a pattern matches no file"
+    return [str(path) for files in found.values() for path in files]
 
 
 def cell_of(wildcards):
@@ -84,13 +86,9 @@ def model_file(wildcards):
 
 
 def strategy_files(wildcards):
-    """Return all files of the strategy that a cell trains with."""
+    """Return the code of the strategy that a cell trains with."""
     folder = STRATEGIES[cell_of(wildcards).strategy].folder
-    return [
-        os.path.relpath(path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and "__pycache__" not in path.parts
-    ]
+    return [os.path.relpath(path) for path in sorted(folder.rglob("*.py"))]
 
 
 def weights_manifest(model):

@@ -17,7 +17,7 @@ rule fit_overhead:
     input:
         tables=TABLES,
         calibrations=CALIBRATIONS,
-        code=package("overhead/*.py", "views.py"),
+        code=package("predict/*.py", "predict/laws/*.py"),
     output:
         [f"{RESULTS}/overhead/{table}.csv" for table in FITTED],
     log:
@@ -35,7 +35,7 @@ rule judge_overhead:
     input:
         tables=TABLES,
         calibrations=CALIBRATIONS,
-        code=package("overhead/*.py", "views.py"),
+        code=package("predict/*.py", "predict/laws/*.py"),
     output:
         [f"{RESULTS}/overhead/{table}.csv" for table in ("trials", "judgement")],
     log:

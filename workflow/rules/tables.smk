@@ -14,7 +14,7 @@ rule build_tables:
         records=RECORDS,
         noise_scales=NOISE_SCALES,
         published=[str(path) for path in sorted(Path("data/published").glob("*.csv"))],
-        code=package("tables.py", "published.py"),
+        code=package("results/*.py", "results/importers/*.py"),
     output:
         # one output, not one for each table: for each, Snakemake notes all inputs
         directory(TABLES),

@@ -116,7 +116,7 @@ def build_horovod(out: Out) -> None:
 
 @app.command(rich_help_panel=PANEL)
 def describe_model(
-    name: Annotated[str, typer.Argument(help="A model of models/registry.yaml.")],
+    name: Annotated[str, typer.Argument(help="A model of the folder models/.")],
     out: Annotated[Path, typer.Option("--out", help="JSON file to write.")],
 ) -> None:
     """Describe a model layer by layer: parameters and operations. Nothing is trained.

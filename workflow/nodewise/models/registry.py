@@ -1,8 +1,8 @@
 """The models that can be trained: what each is called, what it trains on, how to build it.
 
-A model is one file, `models/<name>.py`, and one entry in `models/registry.yaml`. The registry is
-read without TensorFlow; the file only when it trains. The file has
+A model is one file, `models/<name>.py`. Its `METADATA` is read without running the file. It has
 
+- `METADATA = {...}`: a literal dictionary, the fields of `ModelEntry`;
 - `build() -> keras.Model`: uncompiled, from a batch of prepared examples to logits;
 - `optimizer() -> keras.optimizers.Optimizer`;
 - `preprocess(x) -> x`, if the dataset stores other than prepared examples: on a batch;
@@ -10,26 +10,28 @@ read without TensorFlow; the file only when it trains. The file has
 - `load_pretrained(model, file)`, if the model starts from pretrained weights: fills a built one.
 """
 
+import ast
 import importlib.util
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, ValidationError
 
 from nodewise.core.cell import Frozen, Name
 from nodewise.core.errors import UserError
-from nodewise.core.schema import read_yaml
+from nodewise.core.schema import first_misfit, read_bytes
 from nodewise.results.model_description import FLOAT32_BYTES
 
 MODELS_DIR = Path("models")
+MOST_MODEL_BYTES = 1_000_000
 SMALL_FLOPS = 100_000_000
 """Operations of training an example up to which the workflow measures a model's noise scale."""
 
 
 class ModelEntry(Frozen):
-    """One entry of the registry; `trainable` and `total` are numbers of parameters.
+    """The `METADATA` of a model file; `trainable` and `total` are numbers of parameters.
 
     `input_shape` is that of one prepared example. `flops_per_example` is of the forward pass,
     `training_flops_per_example` of that and the backward pass, a multiply-add being 2. The model
@@ -66,19 +68,43 @@ def is_small(model: ModelEntry) -> bool:
 
 @cache
 def registry() -> dict[str, ModelEntry]:
-    """Return every model by name.
+    """Return every model by name: the `METADATA` of each file of `models/`.
 
     Raises:
-        UserError: `models/registry.yaml` is missing or misfit; the line names the entry.
+        UserError: there is no such folder, or a file's `METADATA` is missing or wrong.
     """
-    path = MODELS_DIR / "registry.yaml"
-    if not path.is_file():
-        raise UserError(f"{path}: cannot be read; run this in the project's folder")
-    entries = read_yaml(TypeAdapter(dict[Name, ModelEntry]), path)
-    for name in entries:
-        if not (MODELS_DIR / f"{name}.py").is_file():
-            raise UserError(f"{path}: {name}: there is no {MODELS_DIR / name}.py")
-    return entries
+    if not MODELS_DIR.is_dir():
+        raise UserError(f"{MODELS_DIR}: cannot be read; run this in the project's folder")
+    return {path.stem: read_metadata(path) for path in sorted(MODELS_DIR.glob("*.py"))}
+
+
+def read_metadata(path: Path) -> ModelEntry:
+    """Read the literal `METADATA` of a model file without running it.
+
+    Raises:
+        UserError: the file cannot be parsed, or its `METADATA` is missing or wrong.
+    """
+    try:
+        TypeAdapter(Name).validate_python(path.stem)
+        found = _metadata(ast.parse(read_bytes(path, MOST_MODEL_BYTES), filename=str(path)))
+        return ModelEntry.model_validate(found)
+    except ValidationError as error:
+        raise UserError(f"{path}: METADATA: {first_misfit(error)}") from error
+    except SyntaxError as error:
+        raise UserError(f"{path}:{error.lineno}: is not Python ({error.msg})") from error
+    except ValueError as error:
+        raise UserError(f"{path}: METADATA must be a dictionary of plain values") from error
+
+
+def _metadata(tree: ast.Module) -> object:
+    """Return the value of the last `METADATA = ...` of a module; none if it has no such line."""
+    values = [
+        statement.value
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
+        and [ast.unparse(target) for target in statement.targets] == ["METADATA"]
+    ]
+    return ast.literal_eval(values[-1]) if values else {}
 
 
 def title_of(model: str) -> str:
