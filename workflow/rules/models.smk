@@ -14,7 +14,9 @@ DESCRIPTIONS = [f"{MODELS}/{model}.json" for model in registry()]
 rule describe_model:
     input:
         model="models/{model}.py",
-        code=package("results/model_description.py", "models/flops.py", "models/describe.py"),
+        code=package(
+            "results/model_description.py", "models/flops.py", "models/describe.py"
+        ),
     output:
         "results/models/{model}.json",
     log:

@@ -44,7 +44,10 @@ rule render_pages:
             if Path(path).is_file()
         ],
         changes=[CHANGES] if STUDY.changes or Path(CHANGES).is_file() else [],
-        registries=[*(f"models/{model}.py" for model in registry()), "data/datasets.yaml"],
+        registries=[
+            *(f"models/{model}.py" for model in registry()),
+            "data/datasets.yaml",
+        ],
         templates=["models/templates/own_model.py", "data/templates/own_data.py"],
         code=package(
             *("report/*.py", "report/pages/*.py", "report/answers/*.py"),

@@ -15,7 +15,7 @@ made for a job of fixed size are put so: a job of steps of n·b examples each ta
 on n nodes, so that its time, and one over its speed, is proportional to t(n)/n.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields
 from functools import cache
 from types import ModuleType
@@ -159,7 +159,7 @@ class Law:
         parts: list[tuple[Symbol, Expr]] = []
         expression = sympy.sympify(getattr(cls, formula))
         wanted = expression.free_symbols
-        for name, symbol in reversed(PARTS.items()):
+        for name, symbol in reversed(list(PARTS.items())):
             if symbol in wanted:
                 part = sympy.sympify(getattr(cls, name))
                 parts.insert(0, (symbol, part))
@@ -178,7 +178,8 @@ class Law:
         return np.asarray(self.step_s(p, At.of(nodes, batch, payload)), dtype=np.float64)
 
     def _seconds(self, formula: str, p: Values, at: At, xp: ModuleType) -> Value:
-        names, function = _compiled(type(self), formula, "numpy" if xp is np else "jax")
+        law: Hashable = type(self)  # a class is hashable, whatever its dataclass makes of objects
+        names, function = _compiled(law, formula, "numpy" if xp is np else "jax")
         known = {**vars(at), **vars(self)}
         found = function(*(known[name] if name in known else p[name] for name in names))
         return found if "nodes" in names else found + 0.0 * at.nodes

@@ -47,7 +47,7 @@ def _function(law: type[PartsLaw]) -> str:
 
 def _known(law: type[Law], name: str) -> str:
     """Return the value of a symbol: coefficients that nobody gives are 0, settings as declared."""
-    defaults = {one.name: one.default for one in fields(law)}
+    defaults: dict[str, Any] = {one.name: one.default for one in fields(law)}
     if name in defaults:
         default = "" if defaults[name] is MISSING else f" ?? {float(defaults[name]):g}"
         return f"Number(known.{name}{default})"
