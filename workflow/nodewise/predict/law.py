@@ -15,7 +15,7 @@ made for a job of fixed size are put so: a job of steps of n·b examples each ta
 on n nodes, so that its time, and one over its speed, is proportional to t(n)/n.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields
 from functools import cache
 from types import ModuleType
@@ -178,8 +178,9 @@ class Law:
         return np.asarray(self.step_s(p, At.of(nodes, batch, payload)), dtype=np.float64)
 
     def _seconds(self, formula: str, p: Values, at: At, xp: ModuleType) -> Value:
-        law: Hashable = type(self)  # a class is hashable, whatever its dataclass makes of objects
-        names, function = _compiled(law, formula, "numpy" if xp is np else "jax")
+        library = "numpy" if xp is np else "jax"
+        # mypy takes the class for one of its objects, which a dataclass may make unhashable
+        names, function = _compiled(type(self), formula, library)  # type: ignore[arg-type]
         known = {**vars(at), **vars(self)}
         found = function(*(known[name] if name in known else p[name] for name in names))
         return found if "nodes" in names else found + 0.0 * at.nodes

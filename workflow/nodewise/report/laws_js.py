@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import MISSING, fields
+from typing import Any
 
 from sympy import Expr, jscode
 
