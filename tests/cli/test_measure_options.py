@@ -59,7 +59,7 @@ def test_other_options_are_another_cell_and_the_same_ones_another_launch(tmp_pat
 WARM_UP = ("method=top_k", "share=0.001", "values=float32", "warmup_nodes=2")
 COMPRESSED = {"strategy": "compressed_sgd", "nodes": 2}
 OWN = [  # files of the same name, functions of the same file
-    "workflow/nodewise/report/figures/calibration.py:figures",
+    "workflow/nodewise/report/figures/calibration.py:all_reduce_times",
     "workflow/nodewise/report/figures/calibration.py:all_reduce",
     "workflow/nodewise/predict/calibration.py:examine",
 ]

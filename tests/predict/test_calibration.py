@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 import make_calibration as make
 from nodewise.core.errors import UserError
 from nodewise.predict.calibration import AllReduces, examine
-from nodewise.report.figures import calibration as charts
+from nodewise.report.figures import ALL_REDUCES, draw_figures
+from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.results.calibration import Calibration, Launch, calibration_json, read_calibration
 
 COEFFICIENTS = ("software_s", "latency_s", "bandwidth_bytes_per_s")
@@ -208,8 +209,12 @@ def test_a_file_that_is_no_calibration_gives_one_line(tmp_path):
 # --- the figure ---
 
 
+def drawn(calibration):
+    return [*draw_figures({ALL_REDUCES: all_reduce_times([calibration])})]
+
+
 def test_the_figure_draws_every_point_and_tells_the_ends_in_words():
-    (figure,) = charts.figures(make.calibration(noise=0.02))
+    (figure,) = drawn(make.calibration(noise=0.02))
     roles = figure.data["role"].value_counts()
     assert roles["observed"] == 7 * 6 and roles["held out"] == 6
     assert figure.kinds == ["emulated", "fitted", "predicted"]
@@ -219,13 +224,13 @@ def test_the_figure_draws_every_point_and_tells_the_ends_in_words():
 
 
 def test_each_collective_has_a_figure():
-    figures = charts.figures(make.calibration(collectives=("ring", "direct")))
-    assert [figure.of["collective"] for figure in figures] == ["ring", "direct"]
+    figures = drawn(make.calibration(collectives=("ring", "direct")))
+    assert [figure.of["collective"] for figure in figures] == ["direct", "ring"]
     assert len({figure.name for figure in figures} | {figure.title for figure in figures}) == 4
 
 
 def test_without_predictions_or_launches_there_is_less_to_draw():
-    (figure,) = charts.figures(make.calibration((1, 2)))
+    (figure,) = drawn(make.calibration((1, 2)))
     assert figure.kinds == ["emulated", "fitted"] and "Predicted" not in figure.alt
-    assert charts.figures(make.calibration((1,))) == []
-    assert charts.figures(make.without_launches("refused", "no cgroup")) == []
+    assert drawn(make.calibration((1,))) == []
+    assert drawn(make.without_launches("refused", "no cgroup")) == []

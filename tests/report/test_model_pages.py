@@ -20,7 +20,12 @@ from nodewise.core.errors import UserError
 from nodewise.models.registry import registry
 from nodewise.report.blocks import grouped
 from nodewise.report.drawing import draw
-from nodewise.report.figures.models import figures
+from nodewise.report.figures import MODELS, draw_figures
+from nodewise.report.figures.models import sizes
+
+
+def figures(architectures):
+    return [*draw_figures({MODELS: sizes(architectures)})]
 
 
 def weighted(name, kind="Dense", *inputs, trained=True, detail="8 units"):

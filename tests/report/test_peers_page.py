@@ -11,6 +11,7 @@ import pytest
 
 import make_calibration
 import make_records
+from nodewise.report.pages import PAGES
 from nodewise.report.pages.peers import pages
 from nodewise.results.importers import peers
 from rendering import render
@@ -156,7 +157,7 @@ def page(tmp_path_factory):
     files["file"].write_text(results.model_dump_json())
     files["exchanges"].write_text(exchanges.model_dump_json())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nodewise.report.pages.peers.pages", partial(pages, **files))
+        patch.setattr("nodewise.report.render.PAGES", {**PAGES, "peers": partial(pages, **files)})
         docs = render(folder)
     return html.unescape((docs / "peers.md").read_text())
 
