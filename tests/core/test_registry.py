@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+import plugins
 from nodewise.core.errors import UserError
 
 MODULE = "from {package} import THINGS\n\nTHINGS.add({name!r}, {value})\n"
@@ -33,10 +34,7 @@ def things(tmp_path, monkeypatch):
 def install(tmp_path, module, text):
     """Install a package that registers `module` as a plug-in."""
     (tmp_path / f"{module}.py").write_text(text)
-    info = tmp_path / f"{module}-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n")
-    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{module} = {module}\n")
+    plugins.declare(tmp_path, GROUP, module)
 
 
 def test_it_has_what_the_modules_of_its_folder_register(things):

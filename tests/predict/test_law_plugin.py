@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import plugins
+
 TOY = """
 from dataclasses import dataclass
 from typing import ClassVar
@@ -26,10 +28,7 @@ ASK = (
 
 def test_a_law_of_another_package_is_registered_and_generated(tmp_path):
     (tmp_path / "toylaw.py").write_text(TOY)
-    info = tmp_path / "toylaw-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toylaw\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[nodewise.laws]\ntoylaw = toylaw\n")
+    plugins.declare(tmp_path, "nodewise.laws", "toylaw")
     subprocess.run(
         [sys.executable, "-c", ASK], check=True, env=os.environ | {"PYTHONPATH": str(tmp_path)}
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import plugins
 from nodewise.core.errors import UserError
 from nodewise.predict.fit_file import read_fit
 from nodewise.results.curve_rows import CURVE_ROWS, measurements
@@ -40,13 +41,27 @@ def test_every_importer_has_an_example():
 @pytest.mark.parametrize("name", IMPORTERS)
 @pytest.mark.parametrize("content", [b"", b"\0\xff" * 9, b"Dear Sir,\nwe measured\n", b"{}"])
 def test_no_importer_takes_any_file_for_its_own(tmp_path, name, content):
-    path = tmp_path / "file.csv"
+    path = tmp_path / "file.log"
     path.write_bytes(content)
     assert not IMPORTERS[name].sniff(path)
-    with pytest.raises(UserError, match=r"file\.csv: is of no format that is known.*--format"):
+    with pytest.raises(UserError, match=r"file\.log: is of no format that is known.*--format"):
         import_curves(path)
-    with pytest.raises(UserError, match=r"file\.csv"):
+    with pytest.raises(UserError, match=r"file\.log"):
         import_curves(path, name)
+
+
+def test_a_csv_file_that_nobody_recognises_is_told_the_columns_that_it_needs(tmp_path):
+    path = tmp_path / "file.csv"
+    path.write_text("name,workers,time\na,1,0.5\n")
+    with pytest.raises(UserError, match=r"file\.csv: .*curve"):
+        import_curves(path)
+
+
+def test_a_folder_and_a_missing_file_are_told_apart(tmp_path):
+    with pytest.raises(UserError, match="it is no regular file"):
+        import_curves(tmp_path)
+    with pytest.raises(UserError, match="no such file"):
+        import_curves(tmp_path / "none.csv")
 
 
 def test_an_unknown_format_is_answered_by_those_that_are_known():
@@ -81,20 +96,17 @@ def test_rows_of_any_importer_are_checked_and_located(tmp_path, update, message)
 
 
 def test_the_documented_plugin_adds_a_format_to_nodewise_fit(tmp_path):
-    plugins = tmp_path / "plugins"
-    info = plugins / "toy_format-1.dist-info"
-    info.mkdir(parents=True)
+    folder = tmp_path / "plugins"
+    plugins.declare(folder, "nodewise.importers", "toy_format")
     example = re.search(r"\n## An importer\n.*?```python\n(.*?)```", README.read_text(), re.DOTALL)
-    (plugins / "toy_format.py").write_text(example[1])
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy_format\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[nodewise.importers]\nmy_format = toy_format\n")
+    (folder / "toy_format.py").write_text(example[1])
     log = tmp_path / "run.log"
     log.write_text("1 nodes x 64: 0.2 s\n2 nodes x 64: 0.3 s\n4 nodes x 64: 0.4 s\n")
 
     def fit() -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "nodewise", "fit", str(log), "-o", str(tmp_path / "fit.json")],
-            env=os.environ | {"PYTHONPATH": str(plugins)},
+            env=os.environ | {"PYTHONPATH": str(folder)},
             capture_output=True,
             text=True,
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import plugins
 import projects
 from nodewise.results.record import read_record
 
@@ -55,13 +56,11 @@ render(Path(sys.argv[1]), out_dir=Path(sys.argv[2]))"
 def plugin(tmp_path_factory):
     """Return a folder in which a package with the strategy `toy` is installed."""
     folder = tmp_path_factory.mktemp("plugin")
-    package, info = folder / "toy_strategy", folder / "toy_strategy-1.dist-info"
+    package = folder / "toy_strategy"
     package.mkdir()
-    info.mkdir()
     (package / "__init__.py").write_text(DECLARATION)
     (package / "worker.py").write_text(WORKER)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy_strategy\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[nodewise.strategies]\ntoy = toy_strategy\n")
+    plugins.declare(folder, "nodewise.strategies", "toy_strategy")
     return folder
 
 

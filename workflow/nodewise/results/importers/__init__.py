@@ -45,17 +45,21 @@ def import_curves(path: Path, name: str | None = None) -> Measurements:
         UserError: no format fits, or several do; or the file is wrong.
     """
     if not path.is_file():
-        raise UserError(f"{path}: cannot be read (no such file)")
+        reason = "it is no regular file" if path.exists() else "no such file"
+        raise UserError(f"{path}: cannot be read ({reason})")
     importer = IMPORTERS[_recognise(path)] if name is None else IMPORTERS.find(name)
     return measurements(importer.read(path), path)
 
 
 def _recognise(path: Path) -> str:
+    """Return the name of a file's format; that of any other `.csv` file is csv, which says more."""
     try:
         names = [name for name, importer in IMPORTERS.items() if importer.sniff(path)]
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from error
     if len(names) == 1:
         return names[0]
+    if not names and path.suffix == ".csv":
+        return "csv"
     found = f"may be {' or '.join(names)}" if names else "is of no format that is known"
     raise UserError(f"{path}: {found}; name it with --format: {', '.join(names or IMPORTERS)}")
