@@ -16,6 +16,7 @@ rule draw_charts:
         foreseen="data/published/ntua_figure28.csv",
         registry=[f"models/{model}.py" for model in registry()],
         code=package("report/*.py", "report/figures/*.py", "predict/queries.py"),
+        strategies=package("strategies/*/__init__.py"),  # their titles
     output:
         directory(f"{RESULTS}/charts"),
     log:

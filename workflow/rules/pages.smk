@@ -52,8 +52,11 @@ rule render_pages:
         code=package(
             *("report/*.py", "report/pages/*.py", "report/answers/*.py"),
             *("predict/queries.py", "predict/comparisons.py"),
+            *("predict/law.py", "predict/functions.py", "predict/laws/*.py"),
         ),
-        strategies=package("strategies/*/page.md", "strategies/*/*.svg"),
+        strategies=package(
+            "strategies/*/__init__.py", "strategies/*/page.md", "strategies/*/*.svg"
+        ),
     output:
         directory("build/docs"),
     log:
