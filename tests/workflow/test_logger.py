@@ -82,7 +82,10 @@ def test_steps_are_counted_and_named_when_they_start(capsys, cells):
 
 def test_a_failed_step_is_named_with_the_end_of_its_log(capsys, cells, tmp_path):
     file = tmp_path / "build_tables.log"
-    noise = "WARNING: All log messages before absl::InitializeLog()\nI0000 00:00:1 1 no GPU"
+    noise = (
+        "WARNING: All log messages before absl::InitializeLog()\n"
+        "I0000 00:00:1 1 no GPU\nTo enable the following instructions: AVX2 FMA"
+    )
     file.write_text("\n".join([*(f"line {number}" for number in range(1, 101)), noise]))
     handler = started()
     start_job(handler, 2, "build_tables")

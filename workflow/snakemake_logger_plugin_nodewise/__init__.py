@@ -33,7 +33,9 @@ BOILERPLATE = (
     "Shutting down",
 )
 # What TensorFlow writes when it starts, for instance that it found no GPU.
-TENSORFLOW = re.compile(r"[IW]\d{4} |WARNING: All log messages before absl")
+TENSORFLOW = re.compile(
+    r"[IW]\d{4} |WARNING: All log messages before absl|To enable the following instructions"
+)
 ENDINGS = ("Exiting because a job execution failed", "WorkflowError:\nAt least one job did not")
 
 
