@@ -193,6 +193,7 @@ def _compiled(law: type[Law], formula: str, library: str) -> tuple[tuple[str, ..
     used = expression.free_symbols.union(*(part.free_symbols for _, part in parts))
     names = tuple(name for name, symbol in law.symbols().items() if symbol in used)
     arguments = [law.symbols()[name] for name in names]
+    # `cse` is where lambdify takes intermediate results from: the parts, each computed once
     settings = {
         "order": "none",
         "fully_qualified_modules": False,
