@@ -17,7 +17,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nodewise.core.cell import Emulated, Link, Node
+from nodewise.cluster.kinds.emulated import Emulated, Link, Node
 from nodewise.core.files import check_writable, write_text
 from nodewise.measure.calibrate import NoResultError, launched
 from nodewise.measure.calibrate.plan import Block, Plan

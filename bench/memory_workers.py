@@ -18,7 +18,8 @@ import psutil
 
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
-from nodewise.core.cell import Cell, Extent, Local
+from nodewise.cluster.kinds.local import Local
+from nodewise.core.cell import Cell, Extent
 
 DATASET, MODEL, BATCH = Path("results/datasets/cifar10"), "cifar10_cnn", 64
 NODES = (1, 2, 8)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import make_records as make
-from nodewise.core.cell import Emulated, Link, Node
+from nodewise.cluster.kinds.emulated import Emulated, Link, Node
 from nodewise.measure.calibrate.plan import PAYLOADS
 from nodewise.predict.calibration import Messages, Wire
 from nodewise.results.calibration import Calibration

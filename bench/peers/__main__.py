@@ -26,7 +26,8 @@ from findings import Findings, fit_ratios, lines, results_of, run_line, work_lin
 from keras_fit import FIT_BATCH, OURS
 from same_work import manifest_of
 
-from nodewise.core.cell import Emulated, Extent, Link, Node
+from nodewise.cluster.kinds.emulated import Emulated, Link, Node
+from nodewise.core.cell import Extent
 from nodewise.core.files import check_writable, write_text
 from nodewise.measure.provenance import provenance
 from nodewise.results.importers.peers import Fit

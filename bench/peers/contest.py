@@ -12,7 +12,9 @@ from pathlib import Path
 import yaml
 from same_work import manifest_of
 
-from nodewise.core.cell import Cell, Emulated, Extent, Local
+from nodewise.cluster.kinds.emulated import Emulated
+from nodewise.cluster.kinds.local import Local
+from nodewise.core.cell import Cell, Extent
 from nodewise.results.importers.peers import Run, SameWork
 from nodewise.results.record import read_record
 from nodewise.strategies import STRATEGIES

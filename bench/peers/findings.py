@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from nodewise.core.cell import Emulated
+from nodewise.cluster.kinds.emulated import Emulated
 from nodewise.results.importers.peers import (
     LEVELS,
     PEERS,

@@ -98,8 +98,8 @@ def _keep_memory() -> None:
 
 def our_loop(module, data, model: str, addresses: list[str]):
     """Return what trains some steps as a cell does, pipeline and all, and returns their seconds."""
+    from nodewise.cluster.kinds.local import Local as OneCore
     from nodewise.core.cell import Cell, Extent
-    from nodewise.core.cell import Local as OneCore
     from nodewise.data import pipeline
     from nodewise.models.training import Recipe
     from nodewise.strategies import STRATEGIES

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from nodewise.cli import single
 from nodewise.cli.single import BY_HAND, Options, cell_of
-from nodewise.core.cell import Emulated, parse_id
+from nodewise.cluster.kinds.emulated import Emulated
+from nodewise.core.cell import parse_id
 from nodewise.core.errors import UserError
 from nodewise.core.user_function import own_dataset_name
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.emulated import Emulated as Cluster
-from nodewise.core.cell import Emulated, Link, Node, SlowNode
+from nodewise.cluster.kinds.emulated import Emulated, Link, Node, SlowNode
 
 NODES, MEGABYTES = 2, 5
 

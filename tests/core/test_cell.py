@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from nodewise.cluster import cluster_of
-from nodewise.core.cell import Cell, Extent, Link, parse_id
+from nodewise.cluster.kinds.emulated import Link
+from nodewise.core.cell import Cell, Extent, parse_id
 
 names = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)
 

@@ -8,7 +8,8 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.core.cell import Cell, Extent, Local
+from nodewise.cluster.kinds.local import Local
+from nodewise.core.cell import Cell, Extent
 from nodewise.data import pipeline
 from nodewise.data.prepared import Dataset
 from nodewise.models.training import Recipe

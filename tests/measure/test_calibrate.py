@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from nodewise.cluster import cgroup
-from nodewise.core.cell import Emulated, Link, Node
+from nodewise.cluster.kinds.emulated import Emulated, Link, Node
 from nodewise.measure.calibrate import _run
 from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.measure.cell import settle_environment

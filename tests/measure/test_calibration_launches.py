@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import make_calibration as make
-from nodewise.core.cell import Emulated, Link, Node
+from nodewise.cluster.kinds.emulated import Emulated, Link, Node
 from nodewise.core.errors import UserError
 from nodewise.measure import calibrate as measuring
 from nodewise.measure.calibrate import MOST_TRIES

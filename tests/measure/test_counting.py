@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nodewise.core.cell import Cell, Extent, Local
+from nodewise.cluster.kinds.local import Local
+from nodewise.core.cell import Cell, Extent
 from nodewise.measure import worker as train
 from nodewise.measure.traffic import Traffic
 from nodewise.strategies import api

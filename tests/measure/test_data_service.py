@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 import projects
-from nodewise.core.cell import Cell, Extent, Local
+from nodewise.cluster.kinds.local import Local
+from nodewise.core.cell import Cell, Extent
 from nodewise.data import pipeline
 from nodewise.data.prepared import Dataset
 from nodewise.models.training import Recipe

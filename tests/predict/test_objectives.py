@@ -6,7 +6,7 @@ import pytest
 from test_study import NO_CELLS, NO_CURVES, fit_all, launches, tables
 
 from closed_forms import best_at_global_batch
-from nodewise.core.cell import Emulated, Link, Node, SlowNode
+from nodewise.cluster.kinds.emulated import Emulated, Link, Node, SlowNode
 from nodewise.predict import link_rates
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.link_rates import wire_of

@@ -158,21 +158,25 @@ def test_repeats_interleave_over_nodes(tmp_path):
             {"source": "web"},
             "source: 'web' is not allowed, must be 'any' or 'official'",
         ),
-        ("cluster", {"kind": "moon"}, "cluster: kind must be 'local', 'emulated', not 'moon'"),
+        (
+            "cluster",
+            {"kind": "moon"},
+            "cluster.kind: 'moon' is not allowed, must be one of emulated, local",
+        ),
         (
             "cluster",
             {"kind": "emulated", "nodes": 1},
-            "cluster.emulated.nodes: unknown key; allowed",
+            "cluster.nodes: unknown key; allowed",
         ),
         (
             "cluster",
             {"kind": "emulated", "node": {"cpu": 2}},
-            "cluster.emulated.node.cpu: 2 is not",
+            "cluster.node.cpu: 2 is not",
         ),
         (
             "experiments.steps.cluster",
             {"kind": "emulated", "slow_node": {"cpu": 0.1, "rnk": 1}},
-            "steps.cluster.emulated.slow_node.rnk: unknown key; allowed here: cpu, rank",
+            "steps.cluster.slow_node.rnk: unknown key; allowed here: cpu, rank",
         ),
         (
             "experiments.steps.cluster",

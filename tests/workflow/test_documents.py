@@ -17,7 +17,9 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from nodewise import cli
-from nodewise.core.cell import Emulated, Extent, Frozen, Local
+from nodewise.cluster.kinds.emulated import Emulated
+from nodewise.cluster.kinds.local import Local
+from nodewise.core.cell import Extent, Frozen
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import (
     Config,

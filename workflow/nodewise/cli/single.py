@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from nodewise.core.cell import Cell, Emulated
+from nodewise.cluster.kinds.emulated import Emulated
+from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable
 from nodewise.core.schema import NOT_YAML, first_misfit, load_yaml

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
+from nodewise.core.cell import Cell, ClusterSettings
 from nodewise.results.record import Kind, NodeUsage
 
 FIRST_PORT = 2222
@@ -82,3 +83,14 @@ class Cluster(ABC):
     def usage(self) -> list[NodeUsage]:
         """In the launcher: return what each node has used so far; none if nothing counts it."""
         return []
+
+
+class Settings(ClusterSettings):
+    """Settings of a kind of cluster. A kind registers its class in CLUSTERS.
+
+    Its module imports nothing that takes time: all that reads records imports it.
+    """
+
+    @abstractmethod
+    def cluster(self, cell: Cell) -> Cluster:
+        """Return the nodes of `cell`, not yet opened."""

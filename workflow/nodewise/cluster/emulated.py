@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from nodewise.cluster import api, cgroup, duty_cycle, links, namespace, process
-from nodewise.core.cell import Emulated as Settings
+from nodewise.cluster.kinds.emulated import Emulated as Settings
 from nodewise.results.record import NodeUsage
 
 

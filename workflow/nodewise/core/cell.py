@@ -1,10 +1,11 @@
 """A cell: one model, trained one way, at one batch size, on one number of nodes, once.
 
-This module knows what identifies a cell and where its files are. It imports nothing else of ours.
+This module knows what identifies a cell and where its files are.
 """
 
 import math
 import re
+from collections.abc import Collection
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -13,9 +14,12 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializeAsAny,
     StringConstraints,
     model_validator,
 )
+
+from nodewise.core.registry import Registry
 
 NAME = r"^[a-z][a-z0-9_]*$"
 Name = Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
@@ -78,90 +82,76 @@ class Extent(Frozen):
         return self.warmup_steps + (self.split_steps + 1 if self.split_steps else 0)
 
 
-class Local(Frozen):
-    """Nodes are processes, one core each while there are enough."""
+class ClusterSettings(Frozen):
+    """What a study says about its nodes. Each kind of cluster has a class of its own: see CLUSTERS.
 
-    kind: Literal["local"] = "local"
+    The defaults describe nodes that are one whole core each, with links that nothing limits.
+    """
 
-    @property
-    def share(self) -> float:
-        """The part of one core of this machine that a node has."""
-        return 1.0
+    kind: Name
 
     @property
     def label(self) -> str:
         """The settings in words: equal for two cells if and only if their machines are."""
-        return "local"
+        return self.kind
+
+    @property
+    def share(self) -> float:
+        """The part of one core that a node has: time passes `1 / share` slower."""
+        return 1.0
+
+    @property
+    def link_bit_s(self) -> float:
+        """Rate of a node's link in each direction, in bits per second; infinite if unlimited."""
+        return math.inf
+
+    @property
+    def latency_s(self) -> float:
+        """Seconds that a packet takes one way, beside those of the real network."""
+        return 0.0
 
     def cores(self, nodes: int) -> float:
         """Return how many cores of this machine `nodes` nodes ask for."""
         return float(nodes)
 
-
-class Node(Frozen):
-    """An emulated node: its share of one core of this machine."""
-
-    cpu: float = Field(default=0.2, ge=0.01, le=1)
-
-
-class SlowNode(Frozen):
-    """One node that trains with a smaller share of a core than the others: a straggler."""
-
-    rank: int = Field(default=0, ge=0, lt=MAX_NODES)
-    cpu: float = Field(ge=0.01, le=1)
-
-
-class Link(Frozen):
-    """The link of an emulated node: its rate in each direction, its latency one way."""
-
-    # the kernel is told bytes per second, of which 32 bits are sent
-    rate_mbit: float = Field(default=100, ge=1, le=34_000)
-    latency_ms: float = Field(default=0, ge=0, le=10_000)
-
-
-class Emulated(Frozen):
-    """Nodes behave like machines: a CPU quota and a rate-limited link each."""
-
-    kind: Literal["emulated"] = "emulated"
-    node: Node = Node()
-    slow_node: SlowNode | None = None
-    link: Link = Link()
-
-    @model_validator(mode="after")
-    def _slow_is_slower(self) -> Self:
-        if self.slow_node is not None and self.slow_node.cpu >= self.node.cpu:
-            raise ValueError(f"slow_node.cpu: must be less than {self.node.cpu:g}, the others' cpu")
+    def for_nodes(self, nodes: int) -> Self:
+        """Return the settings that matter to a cell in which `nodes` nodes train."""
         return self
 
-    @property
-    def share(self) -> float:
-        """The part of one core of this machine that a node has: time passes `1 / share` slower."""
-        return self.node.cpu
+    def check_nodes(self, most: int, one_process: Collection[str]) -> None:
+        """Check that an experiment can be measured here.
 
-    @property
-    def label(self) -> str:
-        """The settings in words: equal for two cells if and only if their machines are."""
-        one = self.slow_node
-        slow = f" (node {one.rank}: {one.cpu:g} core)" if one else ""
-        latency = f", {self.link.latency_ms:g} ms" if self.link.latency_ms else ""
-        return f"{self.node.cpu:g} core{slow}, {self.link.rate_mbit:g} Mbit/s{latency}"
+        Args:
+            most: the most nodes that train.
+            one_process: strategies of the experiment whose nodes are devices of one process.
 
-    def cpu_of(self, rank: int) -> float:
-        """Return the share of a core that node `rank` has."""
-        slow = self.slow_node
-        return slow.cpu if slow is not None and slow.rank == rank else self.node.cpu
-
-    def cores(self, nodes: int) -> float:
-        """Return how many cores of this machine `nodes` nodes ask for."""
-        return sum(self.cpu_of(rank) for rank in range(nodes))
+        Raises:
+            ValueError: it cannot; the text starts with the key that is wrong.
+        """
 
 
-Cluster = Annotated[Local | Emulated, Field(discriminator="kind")]
+CLUSTERS: Registry[type[ClusterSettings]] = Registry(
+    "cluster kind", "nodewise.cluster.kinds", "nodewise.clusters"
+)
+
+
+def _settings_of_kind(value: object) -> object:
+    """Validate settings by the class of their kind."""
+    if not isinstance(value, dict) or "kind" not in value:
+        return value
+    kind = value["kind"]
+    if not isinstance(kind, str) or kind not in CLUSTERS:
+        allowed = ", ".join(CLUSTERS)
+        raise ValueError(f"kind: {kind!r:.80} is not allowed, must be one of {allowed}")
+    return CLUSTERS[kind].model_validate(value)
+
+
+Cluster = Annotated[SerializeAsAny[ClusterSettings], BeforeValidator(_settings_of_kind)]
 
 
 def node_in_words(label: str) -> str:
     """Return what readers are told that a node is, by the `label` of its cluster."""
-    return "unthrottled process" if label == Local().label else label
+    return "unthrottled process" if label == "local" else label
 
 
 # How examples reach a worker: from its own shard; by reading all and skipping the others' part; or
@@ -252,11 +242,8 @@ class Cell(Feeding):
 
     @property
     def machines(self) -> Cluster:
-        """The cluster as it is for this cell: without its slow node if that is none that trains."""
-        slow = self.cluster.slow_node if isinstance(self.cluster, Emulated) else None
-        if slow is None or slow.rank < self.nodes:
-            return self.cluster
-        return self.cluster.model_copy(update={"slow_node": None})
+        """The cluster as it is for this cell."""
+        return self.cluster.for_nodes(self.nodes)
 
     @property
     def cores(self) -> float:

@@ -241,7 +241,7 @@ def _shares(calibration: Calibration) -> pd.DataFrame:
 
 def _links(calibration: Calibration) -> pd.DataFrame:
     """One row per stream: its rate beside the configured one, and what headers leave of that."""
-    configured = calibration.cluster.link.rate_mbit * 1e6
+    configured = calibration.cluster.link_bit_s
     rows = [
         {
             "launch": number,

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from nodewise.core.cell import MAX_NODES, Emulated, Frozen
+from nodewise.core.cell import MAX_NODES, Cluster, Frozen
 from nodewise.core.schema import read_json
 from nodewise.results.record import (
     Conditions,
@@ -122,7 +122,7 @@ class Calibration(Frozen):
 
     schema_version: Literal[1] = 1
     study: str
-    cluster: Emulated
+    cluster: Cluster
     kind: Kind
     status: Literal["ok", "failed", "refused"]
     started_at: AwareDatetime

@@ -10,13 +10,15 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, Union, get_args, g
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
 
+from nodewise.cluster.kinds.emulated import Emulated
 from nodewise.core.cell import (
+    CLUSTERS,
     MAX_BATCH,
     MAX_NODES,
     WATTS_PER_CORE,
     Cell,
     Cluster,
-    Emulated,
+    ClusterSettings,
     Extent,
     Feeding,
     Frozen,
@@ -144,21 +146,22 @@ class Experiment(Feeding):
         _no_duplicates("batches", self.batches)
         return self
 
-    def check_slow_node(self, cluster: Cluster) -> None:
-        """Check that a node that trains is the slow one of `cluster`, on which this is measured.
+    def check_cluster(self, cluster: Cluster) -> None:
+        """Check that this can be measured on `cluster`.
 
         Raises:
-            ValueError: none has its rank, or nodes are devices of one process.
+            ValueError: it cannot; the text starts with the key that is wrong.
         """
-        slow = getattr(cluster, "slow_node", None)
-        if slow is None:
-            return
         most = max(max(axes.nodes) for axes in self.strategies.values())
-        if slow.rank >= most:
-            raise ValueError(f"cluster.slow_node.rank: must be less than {most}, the most nodes")
-        for variant, axes in self.strategies.items():
-            if STRATEGIES[axes.strategy or variant].one_process:
-                raise ValueError(f"cluster.slow_node: {variant} is one process, with equal devices")
+        in_one_process = [
+            variant
+            for variant, axes in self.strategies.items()
+            if STRATEGIES[axes.strategy or variant].one_process
+        ]
+        try:
+            cluster.check_nodes(most, in_one_process)
+        except ValueError as error:
+            raise ValueError(f"cluster.{error}") from error
 
     def trained(self) -> list["Trained"]:
         """Return what the models are and what they train on."""
@@ -242,10 +245,10 @@ class Config(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _slow_nodes_have_places(self) -> Self:
+    def _clusters_fit(self) -> Self:
         for name, experiment in self.experiments.items():
             try:
-                experiment.check_slow_node(experiment.cluster or self.cluster)
+                experiment.check_cluster(experiment.cluster or self.cluster)
             except ValueError as error:
                 raise ValueError(f"experiments.{name}.{error}") from error
         return self
@@ -345,43 +348,42 @@ def read_config(path: Path) -> Config:
         UserError: one line that names the file, the key and what is allowed there.
     """
     try:
-        return Config.model_validate(read_tree(path))
+        tree = read_tree(path)
+        return Config.model_validate(tree)
     except ValidationError as error:
-        raise UserError(f"{path}: {_said(error)}") from error
+        raise UserError(f"{path}: {_said(error, tree)}") from error
 
 
-def _said(error: ValidationError) -> str:
+def _said(error: ValidationError, tree: object) -> str:
     """Return the first misfit; at an unknown key, which keys are known there."""
     first = in_order(error)[0]
     if first["type"] != "extra_forbidden":
         return first_misfit(error)
-    allowed = ", ".join(sorted(_fields_at(first["loc"][:-1])))
+    allowed = ", ".join(sorted(_fields_at(first["loc"][:-1], tree)))
     return f"{where(first)}: unknown key; allowed here: {allowed}"
 
 
-def _fields_at(location: tuple[int | str, ...]) -> dict[str, Any]:
-    """Return the fields of the model at `location` of a config."""
+def _fields_at(location: tuple[int | str, ...], tree: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the fields of the model at `location` of a config, which was read as `tree`."""
     at: Any = Config
     for part in location:
-        models = _models(at)
-        if not models:  # a dict or a list of something: step over the key or index
-            at = get_args(at)[-1]
-        elif len(models) > 1:  # told apart by their kind
-            at = next(m for m in models if part in get_args(m.model_fields["kind"].annotation))
-        else:
-            at = models[0].model_fields[str(part)].annotation
-    (model,) = _models(at)
-    fields: dict[str, Any] = model.model_fields
-    return fields
+        model = _model(at, tree)
+        # the annotation of a field, or of what a dict or a list holds
+        at = model.model_fields[str(part)].annotation if model else get_args(at)[-1]
+        tree = tree[part]
+    model = _model(at, tree)
+    assert model is not None  # noqa: S101 (only a model has keys that it does not know)
+    return dict(model.model_fields)
 
 
-def _models(annotation: object) -> list[type[Frozen]]:
-    """Return the models that an annotation allows, whatever else it says."""
-    if isinstance(annotation, type):
-        return [annotation] if issubclass(annotation, Frozen) else []
-    if get_origin(annotation) not in (Union, UnionType, Annotated):
-        return []
-    return [model for part in get_args(annotation) for model in _models(part)]
+def _model(annotation: object, value: Any) -> type[Frozen] | None:  # noqa: ANN401
+    """Return the model that an annotation asks of `value`, if it asks for one."""
+    if get_origin(annotation) in (Union, UnionType, Annotated):
+        found = (_model(part, value) for part in get_args(annotation))
+        return next(filter(None, found), None)
+    if not isinstance(annotation, type) or not issubclass(annotation, Frozen):
+        return None
+    return CLUSTERS[value["kind"]] if annotation is ClusterSettings else annotation
 
 
 def check_files_exist(study: Config) -> None:

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from nodewise.core.cell import Cell, Emulated
+from nodewise.core.cell import Cell
 from nodewise.core.units import counted
 from nodewise.data.registry import find
 from nodewise.models.registry import registry
@@ -95,10 +95,8 @@ def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
     sent = exchange(cell, work)
     processor_s = work.training_flops * cell.batch / FLOPS + sent.bytes_sent / BYTES + STEP_S
     step_s = held * processor_s
-    if isinstance(cell.cluster, Emulated):
-        link = cell.cluster.link
-        step_s += sent.turns * sent.bytes_sent * 8 / (link.rate_mbit * 1e6)
-        step_s += sent.messages * link.latency_ms / 1e3
+    step_s += sent.turns * sent.bytes_sent * 8 / cell.cluster.link_bit_s
+    step_s += sent.messages * cell.cluster.latency_s
     extent = cell.extent
     per_epoch = work.train_examples // cell.global_batch
     timed = extent.steps or (extent.epochs or 0) * per_epoch
@@ -289,7 +287,7 @@ def _beside(planned: Sequence[Planned]) -> Iterator[str]:
     if all(one.record for one in planned):
         return
     steps = ["data, models and noise scales"]
-    if any(isinstance(one.cell.cluster, Emulated) for one in planned):
+    if any(one.cell.cluster.kind == "emulated" for one in planned):
         steps.append("the calibration of the emulated nodes")
     if any(one.cell.strategy == "horovod" for one in planned):
         steps.append("Horovod's build")

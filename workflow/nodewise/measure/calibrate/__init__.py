@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nodewise.cluster import cgroup
-from nodewise.core.cell import Emulated
+from nodewise.cluster.kinds.emulated import Emulated
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable, write_text
 from nodewise.measure.calibrate import launch

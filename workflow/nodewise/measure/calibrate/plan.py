@@ -2,7 +2,8 @@
 
 from typing import get_args
 
-from nodewise.core.cell import Emulated, Frozen
+from nodewise.cluster.kinds.emulated import Emulated
+from nodewise.core.cell import Frozen
 from nodewise.results.calibration import Collective
 
 PAYLOADS = (4_000, 64_000, 512_000, 4_000_000, 16_000_000, 64_000_000)

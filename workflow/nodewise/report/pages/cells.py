@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.core.cell import Cell, Emulated
+from nodewise.core.cell import Cell
 from nodewise.core.units import counted, kind_label, write_number
 from nodewise.report.html import Column, Row, Table, number, table
 from nodewise.report.pages import page
@@ -271,7 +271,7 @@ def _origin(study: Study, record: Record) -> Facts:
     if record.weights is not None:
         facts.append(("Starts from", f"{record.weights.name}, {record.weights.origin}"))
     cluster = record.cell.cluster
-    if isinstance(cluster, Emulated):
+    if cluster.kind != "local":
         facts.append(("A node", cluster.label))
     dirty = " and changes that were not committed" if made.dirty else ""
     facts += [

@@ -16,7 +16,7 @@ import pandas as pd
 from pydantic import Field
 
 from nodewise.results.calibration import Collective
-from nodewise.core.cell import Emulated, Frozen
+from nodewise.core.cell import Cluster, Frozen
 from nodewise.core.intervals import median_interval, pooled_factors
 from nodewise.core.units import counted
 from nodewise.results.record import Kind, Provenance
@@ -123,7 +123,7 @@ class AllReduce(Frozen):
 
 
 class Results(Frozen):
-    """One comparison. All times are wall times; a node's own is `cluster.node.cpu` times as long.
+    """One comparison. All times are wall times; a node's own is `cluster.share` times as long.
 
     `levels` are the targets: `step` is the most that `ratios` may be for the fastest exact way,
     `all_reduce` the most that `all_reduces` may be.
@@ -132,7 +132,7 @@ class Results(Frozen):
     schema_version: Literal[1] = 1
     started_at: datetime
     finished_at: datetime
-    cluster: Emulated
+    cluster: Cluster
     batch: int
     levels: dict[str, float]
     provenance: Provenance
@@ -166,7 +166,7 @@ class Exchanges(Frozen):
     kind: Kind
     started_at: datetime
     finished_at: datetime
-    cluster: Emulated
+    cluster: Cluster
     level: float = LEVELS["all_reduce"]
     provenance: Provenance
     found: list[Exchange] = Field(min_length=1)

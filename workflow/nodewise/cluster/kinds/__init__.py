@@ -1,0 +1,1 @@
+"""The kinds of clusters: each module registers the settings of one in CLUSTERS."""

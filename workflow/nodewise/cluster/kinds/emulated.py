@@ -1,0 +1,98 @@
+"""Nodes that behave like machines, emulated on this one."""
+
+from collections.abc import Collection
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from nodewise.cluster import api
+from nodewise.core.cell import CLUSTERS, MAX_NODES, Cell, Frozen
+
+
+class Node(Frozen):
+    """An emulated node: its share of one core of this machine."""
+
+    cpu: float = Field(default=0.2, ge=0.01, le=1)
+
+
+class SlowNode(Frozen):
+    """One node that trains with a smaller share of a core than the others: a straggler."""
+
+    rank: int = Field(default=0, ge=0, lt=MAX_NODES)
+    cpu: float = Field(ge=0.01, le=1)
+
+
+class Link(Frozen):
+    """The link of an emulated node: its rate in each direction, its latency one way."""
+
+    # the kernel is told bytes per second, of which 32 bits are sent
+    rate_mbit: float = Field(default=100, ge=1, le=34_000)
+    latency_ms: float = Field(default=0, ge=0, le=10_000)
+
+
+class Emulated(api.Settings):
+    """Nodes behave like machines: a CPU quota and a rate-limited link each."""
+
+    kind: Literal["emulated"] = "emulated"
+    node: Node = Node()
+    slow_node: SlowNode | None = None
+    link: Link = Link()
+
+    @model_validator(mode="after")
+    def _slow_is_slower(self) -> Self:
+        if self.slow_node is not None and self.slow_node.cpu >= self.node.cpu:
+            raise ValueError(f"slow_node.cpu: must be less than {self.node.cpu:g}, the others' cpu")
+        return self
+
+    @property
+    def share(self) -> float:
+        return self.node.cpu
+
+    @property
+    def label(self) -> str:
+        one = self.slow_node
+        slow = f" (node {one.rank}: {one.cpu:g} core)" if one else ""
+        latency = f", {self.link.latency_ms:g} ms" if self.link.latency_ms else ""
+        return f"{self.node.cpu:g} core{slow}, {self.link.rate_mbit:g} Mbit/s{latency}"
+
+    @property
+    def link_bit_s(self) -> float:
+        return self.link.rate_mbit * 1e6
+
+    @property
+    def latency_s(self) -> float:
+        return self.link.latency_ms / 1e3
+
+    def cpu_of(self, rank: int) -> float:
+        """Return the share of a core that node `rank` has."""
+        slow = self.slow_node
+        return slow.cpu if slow is not None and slow.rank == rank else self.node.cpu
+
+    def cores(self, nodes: int) -> float:
+        return sum(self.cpu_of(rank) for rank in range(nodes))
+
+    def for_nodes(self, nodes: int) -> Self:
+        """Leave out the slow node if it is none of those that train."""
+        if self.slow_node is None or self.slow_node.rank < nodes:
+            return self
+        return self.model_copy(update={"slow_node": None})
+
+    def check_nodes(self, most: int, one_process: Collection[str]) -> None:
+        if self.slow_node is None:
+            return
+        if self.slow_node.rank >= most:
+            raise ValueError(f"slow_node.rank: must be less than {most}, the most nodes")
+        if one_process:
+            raise ValueError(f"slow_node: {min(one_process)} is one process, with equal devices")
+
+    def cluster(self, cell: Cell) -> api.Cluster:
+        from nodewise.cluster import emulated
+
+        settings = self.for_nodes(cell.nodes)
+        if cell.one_process:  # one machine as strong as its devices together
+            node = self.node.model_copy(update={"cpu": self.node.cpu * cell.nodes})
+            settings = settings.model_copy(update={"node": node})
+        return emulated.Emulated(cell.places, settings)
+
+
+CLUSTERS.add("emulated", Emulated)
