@@ -6,7 +6,7 @@ from pathlib import Path
 PACKAGE = Path("workflow/nodewise")
 MEASURING = [
     *("core/cell.py", "models/training.py", "models/user_model.py", "models/registry.py"),
-    *("data/**/*.py", "cluster/*.py", "strategies/**/*.py", "measure/**/*.py"),
+    *("data/**/*.py", "cluster/**/*.py", "strategies/**/*.py", "measure/**/*.py"),
     "results/quiet_thresholds.py",
 ]
 NOT_MEASURING = {"cluster/doctor.py", "cluster/permits.py"}  # for `nodewise doctor`

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.cli import single
-from nodewise.cli.single import BY_HAND, Options, cell_of
+from nodewise.cli.single import SINGLE
 from nodewise.cluster.kinds.emulated import Emulated
 from nodewise.core.cell import parse_id
 from nodewise.core.errors import UserError
 from nodewise.core.user_function import own_dataset_name
+from nodewise.study.single import Options, cell_of
 
 MODEL, DATA = "models/templates/own_model.py:build", "data/templates/own_data.py:load"
 
@@ -99,7 +100,7 @@ def test_data_is_fetched_through_the_user_s_proxy(monkeypatch):
     monkeypatch.setattr(single, "settle_environment", lambda: proxies.append("settled"))
     monkeypatch.setattr(single, "_manifests", lambda cell: sys.exit(3))
     with pytest.raises(SystemExit):
-        single.measure_by_hand(options(), None, print, print)
+        single.measure_single(options(), None, print, print)
     fetched, settled = proxies
     assert fetched["https_proxy"] == "http://127.0.0.1:9"
     assert settled == "settled"
@@ -134,10 +135,10 @@ def test_epochs_take_the_place_of_steps():
     [
         (
             {"strategy": "rings"},
-            "--strategy rings: unknown; allowed: ",
+            "strategy rings: unknown; allowed: ",
         ),
         ({"nodes": 2}, "--strategy single: nodes: allowed for this strategy: 1, not 2"),
-        ({"nodes": 0}, "--strategy single: nodes: allowed for this strategy: 1, not 0"),
+        ({"nodes": 0}, "--nodes: 0 is not allowed, must be at least 1"),
         (
             {"strategy": "model_parallel", "nodes": 7},
             "--strategy model_parallel: nodes: at most 6 for fashion_cnn, which can be cut into 6",
@@ -163,12 +164,15 @@ def test_epochs_take_the_place_of_steps():
         ({"steps": 1}, "--steps: 1 is not allowed, must be at least 2"),
         ({"epochs": 0}, "--epochs: 0 is not allowed, must be at least 1"),
         ({"batch": 0}, "--batch: 0 is not allowed, must be at least 1"),
+        ({"cluster": "moon"}, "cluster kind moon: unknown; allowed: emulated, local"),
+        ({"cluster": "{kind: emulated, node: {cpus: 1}}"}, "node.cpus: unknown key"),
+        ({"cluster": "{"}, "--cluster {: cannot be read as YAML"),
         ({"cpu": 0.5}, "--cpu and --rate: only with --cluster emulated"),
         ({"rate": 0.0}, "--cpu and --rate: only with --cluster emulated"),
         ({"cluster": "emulated", "cpu": 0.0}, "--cpu: 0.0 is not allowed, must be at least 0.01"),
         ({"cluster": "emulated", "rate": 0.5}, "--rate: 0.5 is not allowed, must be at least 1"),
         ({"cluster": "emulated", "cpu": 1.5}, "cpu"),
-        ({"model": "no_such"}, "--model no_such: unknown; allowed: "),
+        ({"model": "no_such"}, "--model: unknown name 'no_such'; allowed: "),
         ({"dataset": "mnist"}, "fashion_cnn trains on fashion_mnist"),
         ({"model": MODEL}, "--dataset: a model of your own needs one"),
         ({"model": "missing.py:build", "dataset": DATA}, "there is no file missing.py"),
@@ -220,12 +224,12 @@ def test_help_has_an_example():
 
 
 def test_a_mistake_is_one_line_and_exit_code_2_and_leaves_no_record():
-    before = sorted(BY_HAND.rglob("*.json"))
+    before = sorted(SINGLE.rglob("*.json"))
     done = command("--strategy", "single", "--model", "no_such", "--nodes", "1", "--batch", "8")
     assert done.returncode == 2
-    assert done.stderr.startswith("nodewise: --model no_such: unknown; allowed:")
+    assert done.stderr.startswith("nodewise: --model: unknown name 'no_such'; allowed:")
     assert done.stderr.count("\n") == 1
-    assert sorted(BY_HAND.rglob("*.json")) == before
+    assert sorted(SINGLE.rglob("*.json")) == before
 
 
 def test_numpy_and_its_threads_come_after_the_environment_is_settled():

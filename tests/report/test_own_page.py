@@ -7,9 +7,9 @@ from pathlib import Path
 import markdown
 import yaml
 
-from nodewise.cli.single import Options, cell_of
 from nodewise.core.user_function import parse_spec
 from nodewise.study.config import Experiment
+from nodewise.study.single import Options, cell_of
 
 
 def blocks(study: Path) -> list[str]:

@@ -295,7 +295,8 @@ def test_the_documented_default_is_that_of_the_code(section, strategy, key, cell
     if one.is_required() or key == "kind":
         assert said == "required"
     elif said.startswith("`"):
-        value = TypeAdapter(one.annotation).validate_python(yaml.safe_load(said.strip("`")))
+        kind = Annotated[one.annotation, *one.metadata] if one.metadata else one.annotation
+        value = TypeAdapter(kind).validate_python(yaml.safe_load(said.strip("`")))
         assert value == default
     else:
         assert default in (None, {}, []), said

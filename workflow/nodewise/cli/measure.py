@@ -1,7 +1,7 @@
 """Commands that measure, and that check whether this machine can."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -30,7 +30,12 @@ def measure(
         typer.Option(metavar="<name=value>", help="An option of the strategy; repeatable."),
     ] = None,
     cluster: Annotated[
-        Literal["local", "emulated"], typer.Option(help="Plain processes, or emulated nodes.")
+        str,
+        typer.Option(
+            metavar="<kind>",
+            help="local (plain processes), emulated, another kind, or settings such as "
+            "'{kind: emulated, link: {latency_ms: 5}}'.",
+        ),
     ] = "local",
     cpu: Annotated[
         float | None, typer.Option(help="Share of a core of an emulated node; default: 0.2.")
@@ -54,8 +59,9 @@ def measure(
 
     from nodewise.cli import single
     from nodewise.core.units import counted
+    from nodewise.study.single import Options
 
-    options = single.Options(
+    options = Options(
         strategy,
         model,
         nodes,
@@ -69,7 +75,7 @@ def measure(
         rate,
     )
     with share_done(f"{model}, {counted(nodes, 'node')}") as progress:
-        record, path = single.measure_by_hand(
+        record, path = single.measure_single(
             options,
             out,
             progress=progress,

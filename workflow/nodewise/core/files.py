@@ -78,3 +78,12 @@ def _temporary(target: Path) -> Iterator[Path]:
             text = os.strerror(error.errno) if error.errno else f"cannot be written ({error})"
             raise OSError(error.errno or errno.EIO, text, str(target)) from error
         raise
+
+
+def project_path(file: Path) -> str:
+    """Return a file's path within the project, the current folder; of one outside only the name.
+
+    Folders elsewhere may name a person.
+    """
+    path, here = Path(os.path.abspath(file)), Path.cwd()  # noqa: PTH100 (links are kept as typed)
+    return str(path.relative_to(here)) if path.is_relative_to(here) else path.name

@@ -246,9 +246,9 @@ def _line_of(error: BaseException, folder: str) -> str:
 def own_dataset_name(load: str) -> str:
     """Return the name under which a user's own data is prepared: one for each `load`."""
     plain = re.sub(r"[^a-z0-9]+", "_", load.lower()).strip("_")
-    return told_apart(f"own_{plain[-40:].strip('_')}", load)
+    return with_digest(f"own_{plain[-40:].strip('_')}", load)
 
 
-def told_apart(name: str, what: str) -> str:
-    """Return `name` with digits that tell `what` from anything else."""
-    return f"{name}_{hashlib.sha256(what.encode()).hexdigest()[:8]}"
+def with_digest(name: str, content: str) -> str:
+    """Return `name` with the first digits of the SHA-256 of `content`, so that it is unique."""
+    return f"{name}_{hashlib.sha256(content.encode()).hexdigest()[:8]}"

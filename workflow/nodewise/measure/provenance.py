@@ -1,7 +1,6 @@
 """What it takes to trust or repeat a measurement: code, configuration, versions, machine."""
 
 import itertools
-import os
 import platform
 import shlex
 import subprocess
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from nodewise.cluster import cgroup
-from nodewise.core.files import file_sha256
+from nodewise.core.files import file_sha256, project_path
 from nodewise.results.record import DataSource, Provenance
 from nodewise.strategies.horovod import build as horovod_build
 
@@ -59,17 +58,8 @@ def provenance(
 
 
 def command(*words: str | Path) -> str:
-    """Return the command that repeats a measurement, as a shell takes it; see `told`."""
-    return shlex.join(told(word) if isinstance(word, Path) else word for word in words)
-
-
-def told(file: Path) -> str:
-    """Return where a file lies in the project's folder, this one; outside of it only its name.
-
-    Folders elsewhere may name a person.
-    """
-    path, here = Path(os.path.abspath(file)), Path.cwd()  # noqa: PTH100 (links are kept as typed)
-    return str(path.relative_to(here)) if path.is_relative_to(here) else path.name
+    """Return the command that repeats a measurement, as a shell takes it; see `project_path`."""
+    return shlex.join(project_path(word) if isinstance(word, Path) else word for word in words)
 
 
 def data_source(manifest: "Manifest") -> DataSource:
