@@ -89,12 +89,14 @@ def cell_of(options: Options) -> Cell:
     try:
         cluster = _cluster(options)
         name = _experiment(options, cluster)
-        config = Config(
-            name="single_cell",
-            title="A single cell",
-            cluster=cluster,
-            cell_time_limit_s=_TIME_LIMIT_S,
-            experiments={name: experiment},
+        config = Config.model_validate(
+            {
+                "name": "single_cell",
+                "title": "A single cell",
+                "cluster": cluster,
+                "cell_time_limit_s": _TIME_LIMIT_S,
+                "experiments": {name: experiment},
+            }
         )
     except ValidationError as error:
         text = first_misfit(error).removeprefix(f"experiments.{name}.")

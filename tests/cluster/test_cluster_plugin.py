@@ -1,0 +1,121 @@
+"""A kind of cluster of another package: checked, measured, and shown on the site like any other."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import plugins
+import projects
+
+TOY = """
+from typing import Literal
+
+from pydantic import Field
+
+from nodewise.cluster import api
+from nodewise.core.cell import CLUSTERS, Cell
+
+
+class Toy(api.Settings):
+    kind: Literal["toy"] = "toy"
+    colour: str = Field(default="red", max_length=9)
+
+    @property
+    def label(self):
+        return f"{self.colour} toys"
+
+    def check_nodes(self, most, one_process):
+        if most > 2:
+            raise ValueError("colour: there are only 2 toys")
+
+    def cluster(self, cell: Cell) -> api.Cluster:
+        from nodewise.cluster.local import Local
+
+        return Local(cell.places)
+
+
+CLUSTERS.add("toy", Toy)
+"""
+RENDER = """
+import sys
+from pathlib import Path
+import make_records as make
+from rendering import draw_all, render
+from nodewise.core.cell import Cell
+folder = Path(sys.argv[1])
+cells = [
+    record.model_copy(update={"cell": Cell.model_validate(
+        record.cell.model_dump() | {"cluster": {"kind": "toy", "colour": "blue"}})})
+    for record in make.grid(batches=(64,), repeats=1)
+]
+make.write_study(folder, cells, make.published())
+draw_all(folder)
+render(folder)
+"""
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory):
+    """Return a folder in which a package with the kind `toy` is installed."""
+    folder = tmp_path_factory.mktemp("plugin")
+    (folder / "toy_cluster.py").write_text(TOY)
+    plugins.declare(folder, "nodewise.clusters", "toy_cluster")
+    return folder
+
+
+def run(plugin, *command) -> subprocess.CompletedProcess[str]:
+    """Run Python where the plug-in is installed."""
+    path = os.pathsep.join([str(plugin), "workflow", "tests"])
+    return subprocess.run(
+        [sys.executable, *map(str, command)],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("{kind: toy, colours: red}", "cluster.colours: unknown key; allowed here: colour, kind"),
+        (
+            "{kind: moon}",
+            "cluster.kind: 'moon' is not allowed, must be one of emulated, local, toy",
+        ),
+        ("{kind: toy}", "cluster.colour: there are only 2 toys"),
+    ],
+)
+def test_a_study_s_settings_are_checked_by_its_class(plugin, tmp_path, settings, said):
+    study, path = Path("config/smoke.yaml").read_text(), tmp_path / "study.yaml"
+    path.write_text(study.replace("{kind: local}", settings))
+    done = run(plugin, "-m", "nodewise", "check-config", path)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.slow
+def test_its_nodes_are_on_the_site(plugin, tmp_path):
+    done = run(plugin, "-c", RENDER, tmp_path)
+    assert done.returncode == 0, done.stderr
+    pages = [page for page in (tmp_path / "docs").rglob("*.md") if "blue toys" in page.read_text()]
+    assert {page.parent.name for page in pages} >= {"models", "docs"}
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_it_is_measured(plugin, tmp_path):
+    project = projects.copy(tmp_path / "project")
+    own = "--model models/templates/own_model.py:build --dataset data/templates/own_data.py:load"
+    how = "--strategy single --nodes 1 --batch 32 --steps 4 --cluster toy --out toy.json"
+    path = os.pathsep.join([str(plugin), str(project / "workflow")])
+    started = projects.start(
+        project, "nodewise", "measure", *f"{own} {how}".split(), PYTHONPATH=path
+    )
+    said = projects.finish(started)
+    assert started.returncode == 0, said
+    assert '"cluster": {"kind": "toy", "colour": "red"}' in " ".join(
+        (project / "toy.json").read_text().split()
+    ).replace('{ "', '{"').replace('" }', '"}')
