@@ -47,11 +47,11 @@ onstart:
 # A cell without a result is no failure of the workflow; it is named here.
 onsuccess:
     if CELLS:
-        shell("nodewise gaps --config {CONFIG:q}")
+        shell("nodewise missing --config {CONFIG:q}")
     if Path("build/site/index.html").is_file():
         logger.info("The site: build/site/index.html")
 
 
 onerror:
     if CELLS:
-        shell("nodewise gaps --config {CONFIG:q}")
+        shell("nodewise missing --config {CONFIG:q}")

@@ -121,3 +121,11 @@ def test_help_waits_for_no_library():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert HEAVY & set(done.stdout.split()) == set()
+
+
+def test_an_old_name_of_a_command_tells_the_new_one():
+    done = run("gaps", "--forget")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "nodewise: gaps: is now called nodewise missing\n",
+    )

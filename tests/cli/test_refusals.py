@@ -44,7 +44,7 @@ WRITING = {
     "compare": "{made}/tables {made}/tables --out {out}/changes.csv",
 }
 READING = {
-    *("check-config", "check-record", "doctor", "gaps", "models", "optimum", "plan", "predict"),
+    *("check-config", "check-record", "doctor", "missing", "models", "optimum", "plan", "predict"),
     *("serve", "strategies"),
 }
 MADE = {

@@ -74,33 +74,33 @@ def test_a_check_by_hand_says_what_is_wrong(tmp_path):
 
 
 def test_gaps_are_told_by_reason_and_stay_until_they_are_forgotten(measured):
-    told = CliRunner().invoke(app, ["gaps", "--config", "tiny.yaml"]).stdout
+    told = CliRunner().invoke(app, ["missing", "--config", "tiny.yaml"]).stdout
     assert "2 cells, such as results/tiny/records/steps" in told
     assert "refused: no room" in told
-    assert "nodewise gaps --config tiny.yaml --forget" in told
+    assert "nodewise missing --config tiny.yaml --forget" in told
     assert len(list(measured.rglob("*.json"))) == 3
-    CliRunner().invoke(app, ["gaps", "--config", "tiny.yaml", "--forget"])
+    CliRunner().invoke(app, ["missing", "--config", "tiny.yaml", "--forget"])
     assert len(list(measured.rglob("*.json"))) == 1
-    assert CliRunner().invoke(app, ["gaps", "--config", "tiny.yaml"]).stdout == ""
+    assert CliRunner().invoke(app, ["missing", "--config", "tiny.yaml"]).stdout == ""
 
 
 def test_a_build_of_horovod_that_was_in_vain_is_a_gap_of_studies_that_train_with_it(measured):
     missing.HOROVOD.parent.mkdir(parents=True)
     missing.HOROVOD.write_text('{"missing": "there is no compiler"}')
     with_it = study(strategies={"horovod": {"nodes": [2]}})
-    assert missing.gaps(with_it, measured) == {
+    assert missing.find_missing(with_it, measured) == {
         "Horovod was not built: there is no compiler": [missing.HOROVOD]
     }
-    assert not any("Horovod" in reason for reason in missing.gaps(study(), measured))
+    assert not any("Horovod" in reason for reason in missing.find_missing(study(), measured))
 
 
 def test_a_calibration_that_cannot_be_read_is_one_that_is_still_to_be_made(measured):
-    """As a record of another version is; the run that makes it ends by looking for gaps."""
-    before = missing.gaps(study(), measured)
+    """As a record of another version is; the run that makes it ends with `nodewise missing`."""
+    before = missing.find_missing(study(), measured)
     file = measured.parent / missing.CALIBRATION
     file.parent.mkdir()
     file.write_text('{"schema_version": 0}')
-    assert missing.gaps(study(), measured) == before
+    assert missing.find_missing(study(), measured) == before
 
 
 def test_a_plan_counts_what_failed_and_what_was_declared_otherwise_apart(measured, monkeypatch):
@@ -109,7 +109,7 @@ def test_a_plan_counts_what_failed_and_what_was_declared_otherwise_apart(measure
     planned = plan(study(), measured, machine)
     assert sum(one.done for one in planned) == 1
     said = report(study(), planned, machine)
-    assert "nodewise gaps --forget" in said
+    assert "nodewise missing --forget" in said
     assert " 3      1      2 " in said
     longer = study(extent={"steps": 800})
     assert not any(one.record for one in plan(longer, measured, machine))

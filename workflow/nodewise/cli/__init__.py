@@ -17,6 +17,8 @@ from nodewise.core.errors import UserError, one_line, what_to_mend
 
 _INTERRUPTED = 130  # exit code of shells after Ctrl-C
 
+_RENAMED = {"gaps": "missing"}
+
 app = typer.Typer(
     name="nodewise",
     no_args_is_help=True,
@@ -53,6 +55,8 @@ def main() -> None:
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
+        if sys.argv[1:] and (new := _RENAMED.get(sys.argv[1])):
+            raise UserError(f"{sys.argv[1]}: is now called nodewise {new}")
         app()
     except UserError as error:
         _complain(str(error))

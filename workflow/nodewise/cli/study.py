@@ -62,7 +62,7 @@ def plan(
 
 
 @app.command()
-def gaps(
+def missing(
     config: Annotated[Path, typer.Option(help="Configuration of the study.")] = Path(
         "config/study.yaml"
     ),
@@ -79,21 +79,21 @@ def gaps(
     installing a compiler, use --forget. It also removes a failed calibration
     and a failed build of Horovod.
 
-    Example: nodewise gaps --forget
+    Example: nodewise missing --forget
     """
-    from nodewise.study import missing
     from nodewise.study.config import read_config
+    from nodewise.study.missing import find_missing, lines, remove
 
     study = read_config(config)
     folder = records or records_of(study)
-    found = missing.gaps(study, folder)
-    for line in missing.lines(found):
+    found = find_missing(study, folder)
+    for line in lines(found):
         typer.echo(line)
     if forget:
-        for path in missing.forget(found):
+        for path in remove(found):
             typer.echo(f"{path}: removed")
     elif found:
-        typer.echo(f"To try them again: nodewise gaps --config {config} --forget")
+        typer.echo(f"To try them again: nodewise missing --config {config} --forget")
 
 
 @app.command()

@@ -266,7 +266,7 @@ def _remarks(study: Config, planned: Sequence[Planned]) -> Iterator[str]:
     yield ""
     yield from _beside(planned)
     if any(one.record and not one.done for one in planned):
-        yield "Failed and refused cells are not repeated. To try again: nodewise gaps --forget"
+        yield "Failed and refused cells are not repeated. To try again: nodewise missing --forget"
     limit = study.cell_time_limit_s
     late = [one.cell.id for one in planned if one.to_do_s > limit]
     if late:

@@ -13,13 +13,13 @@ from nodewise.study.config import Config
 CALIBRATION = Path("calibration", "calibration.json")
 HOROVOD = horovod_build.FOLDER / "manifest.json"
 
-Gaps = dict[str, list[Path]]
+Missing = dict[str, list[Path]]
 """The files of failed and refused measurements, by reason."""
 
 
-def gaps(study: Config, records: Path) -> Gaps:
+def find_missing(study: Config, records: Path) -> Missing:
     """Return failed and refused measurements; `records` is the folder of the study's records."""
-    found: Gaps = {}
+    found: Missing = {}
     for cell in study.cells():
         record = recorded(cell, records)
         if record and record.failure:
@@ -44,7 +44,7 @@ def _calibrated(file: Path) -> Calibration | None:
         return None
 
 
-def lines(found: Gaps) -> Iterator[str]:
+def lines(found: Missing) -> Iterator[str]:
     """Yield one line per reason."""
     for reason, files in found.items():
         where = str(files[0])
@@ -53,7 +53,7 @@ def lines(found: Gaps) -> Iterator[str]:
         yield f"without a result: {where}: {reason}"
 
 
-def forget(found: Gaps) -> Iterator[Path]:
+def remove(found: Missing) -> Iterator[Path]:
     """Remove the files in `found`; yield each."""
     for files in found.values():
         for file in files:
