@@ -97,7 +97,7 @@ def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
     rows = with_labels(scaling_lines(curves))
     one = rows[rows["nodes"] == 1].sort_values("line", kind="stable")
     times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
-    names = ["examples_per_s", "cell_id", "flags", *times]
+    names = ["examples_per_s", "cell_id", "flags", "repeats", *times]
     alone = curves[(curves["strategy"] == SINGLE) & (curves["nodes"] == 1)]
     of_single = with_labels(alone)[[*_AT, *names]].drop_duplicates(_AT)
     of_own = one[[*_AT, "line", *names]].drop_duplicates([*_AT, "line"])

@@ -3,7 +3,7 @@
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.report.claims import judged
+from nodewise.report.claims import Judged, judge_claims
 from nodewise.report.comparison_words import kind_of
 from nodewise.report.html import (
     Column,
@@ -21,31 +21,38 @@ _CLAIMS = [
     Column("rule", "What decides", wide=True),
     Column("value", "Ours, median and range", wide=True),
     Column("verdict", "Verdict"),
-    Column("counts", "Comparisons", wide=True),
+    Column("counts", "Evidence", wide=True),
 ]
 
 
 def claims_table(study: Study, of: str | None = None) -> Table:
-    """Return what the studies say, or one `of` them, and what our tables say of it."""
-    rows, repeats = [], study.tables["curves"].groupby("cell_id")["repeats"].first()
-    for one in judged(study.tables, study.overhead):
+    """Return what the studies say, or one `of` them, and what our tables say of it.
+
+    The values are those of the comparisons that count; of all, where none does.
+    """
+    rows = []
+    for one in judge_claims(study.tables, study.overhead):
         if of not in (None, one.claim.study):
             continue
-        found = one.comparisons
-        values = [_median(part, at, one.claim.unit) for at, part in found.groupby("at", sort=False)]
-        lone = " (one comparison)" * (len(found) == 1 and one.verdict in ("agrees", "disagrees"))
+        shown = one.counting if len(one.counting) else one.comparisons
+        values = [_median(part, at, one.claim.unit) for at, part in shown.groupby("at", sort=False)]
         rows.append(
             {
                 "study": one.claim.study,
                 "claim": Markup("{} ({})").format(text(one.claim.says), text(one.claim.where)),
                 "rule": one.claim.decided_by,
                 "value": Markup("<br>").join(values) or "–",
-                "verdict": one.verdict + lone,
-                "counts": "{} for, {} against, {} too near".format(*one.speaking)
-                + _launched_once(found["cell_id"].map(repeats)),
+                "verdict": one.verdict,
+                "counts": one.needs or _counts(one),
             }
         )
     return table(rows, _CLAIMS)
+
+
+def _counts(one: Judged) -> str:
+    said = "{} for, {} against, {} undecided".format(*one.speaking)
+    left_out = len(one.comparisons) - len(one.counting)
+    return f"{said}; {left_out} more do not count" if left_out else said
 
 
 def _median(rows: pd.DataFrame, at: object, unit: str) -> Markup:
@@ -59,8 +66,3 @@ def _median(rows: pd.DataFrame, at: object, unit: str) -> Markup:
             data(low, unit), data(high, unit)
         )
     return value
-
-
-def _launched_once(repeats: "pd.Series[float]") -> str:
-    once = int((repeats == 1).sum())
-    return f"; {once} launched once" if once else ""

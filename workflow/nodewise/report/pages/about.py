@@ -9,6 +9,7 @@ from nodewise import __version__
 from nodewise.core.intervals import INTERVAL
 from nodewise.core.units import GENERATED, KINDS, PROJECTED, base_kind, write_number
 from nodewise.predict import comparisons, queries
+from nodewise.report import evidence
 from nodewise.report.html import Column, Table, number, table
 from nodewise.report.pages import page
 from nodewise.report.study import CHANGES, Page, Study, slug
@@ -47,6 +48,7 @@ _SHARES = [
 def pages(study: Study) -> Iterator[Page]:
     """Yield the page that leads to the pages about the site, the method and the data page."""
     method = {
+        "evidence": evidence,
         "interval": round(100 * INTERVAL),
         "kinds": list(KINDS.items()),
         "projected": f"measured {PROJECTED}",

@@ -1,0 +1,176 @@
+"""Claims of the published studies: which comparisons count, and the verdict that follows."""
+
+import html
+import math
+import re
+
+import pandas as pd
+import pytest
+
+import make_records as make
+from nodewise.core.errors import UserError
+from nodewise.predict.queries import read_overhead
+from nodewise.report import claims, evidence
+from nodewise.report.claim_rules import CLAIM_RULES
+from nodewise.results.tables import build_tables
+
+SETTINGS = {"study": "ntua", "counts": [1, 2]}
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """Return the tables of a study with two nodes about 1.8 times as fast as one, thrice each."""
+    cells = [make.cell(n=nodes, repeat=repeat) for nodes in (1, 2) for repeat in range(3)]
+    return tables_of(tmp_path, map(make.record, cells), make.published())
+
+
+def tables_of(folder, records, published=None):
+    return build_tables(make.write(list(records), folder / "records"), published)
+
+
+def judge(comparisons):
+    claim = claims.Claim(study="s", says="a", where="b", decided_by="c", rule="faster")
+    columns = ["low", "high", "lacks"]
+    rows = pd.DataFrame(comparisons, columns=columns).assign(least=1.0, most=math.inf)
+    return claims.Judged(claim, rows)
+
+
+@pytest.mark.parametrize(
+    ("comparisons", "verdict", "needs"),
+    [
+        ([], "too little evidence", "Nothing comparable was measured"),
+        ([(1.2, 1.4, "")], "agrees", ""),
+        ([(0.6, 0.8, "")], "disagrees", ""),
+        ([(0.9, 1.1, "")], "too little evidence", "it takes more launches"),
+        ([(1.2, 1.4, ""), (0.9, 1.1, "")], "agrees", ""),
+        ([(1.2, 1.4, ""), (0.6, 0.8, "")], "disagrees", ""),
+        ([(1.2, 1.4, ""), (0.6, 0.8, "batch")], "agrees", ""),
+        ([(1.2, 1.4, "batch rest"), (1.2, 1.4, "rest")], "too little evidence", "a caution"),
+        ([(math.nan, math.nan, "launches")], "too little evidence", "three launches"),
+    ],
+)
+def test_a_verdict_follows_from_the_intervals_of_what_counts(comparisons, verdict, needs):
+    judged = judge(comparisons)
+    assert judged.verdict == verdict
+    assert needs in judged.needs and bool(needs) == bool(judged.needs)
+
+
+def lacks(tables, name="more_nodes", **settings):
+    return CLAIM_RULES[name](tables, {}, **(settings or SETTINGS))["lacks"].tolist()
+
+
+def test_three_launches_at_the_batch_of_the_study_count(tables):
+    assert lacks(tables) == [""]
+
+
+def test_two_launches_do_not_count(tables):
+    tables["curves"].loc[tables["curves"]["nodes"] == 1, "repeats"] = evidence.LAUNCHES - 1
+    assert lacks(tables) == ["launches"]
+
+
+def test_a_point_with_a_caution_does_not_count(tables):
+    tables["curves"].loc[tables["curves"]["nodes"] == 1, "flags"] = "another process ran"
+    assert lacks(tables) == ["rest"]
+
+
+def test_another_batch_than_the_study_s_does_not_count_but_any_if_it_printed_none(tables):
+    tables["published"] = tables["published"].assign(batch_per_worker=7)
+    assert lacks(tables) == ["batch"]
+    tables["published"] = tables["published"].iloc[:0]
+    assert lacks(tables) == [""]
+
+
+def test_points_of_two_machines_are_not_compared(tables):
+    tables["curves"].loc[tables["curves"]["nodes"] == 1, "machine"] = "another"
+    assert lacks(tables) == []
+
+
+ACCURATE = {"way": "mpi", "than": "multi_worker_mirrored", "loss": 0.01}
+
+
+def trainings(folder, gain):
+    """Return tables of two strategies on two nodes, launched thrice, which settle or do not."""
+    records = [
+        make.record(make.cell(n=2, strategy=name, repeat=repeat, extent=make.EPOCHS))
+        for name in ("mpi", "multi_worker_mirrored")
+        for repeat in range(3)
+    ]
+    tables = tables_of(folder, records)
+    tables["epochs"]["accuracy"] = 0.8 + gain * tables["epochs"]["epoch"]
+    return tables
+
+
+def test_accuracies_count_where_both_trainings_have_settled(tmp_path):
+    assert lacks(trainings(tmp_path, 0.001), "as_accurate", **ACCURATE) == [""]
+    assert lacks(trainings(tmp_path, 0.05), "as_accurate", **ACCURATE) == ["epochs"]
+
+
+def test_accuracies_count_after_the_epochs_of_the_study(tmp_path):
+    tables = trainings(tmp_path, 0.05)
+    tables["published"] = make.published().assign(epochs=make.EPOCHS.epochs, batch_per_worker=64)
+    assert lacks(tables, "as_accurate", **ACCURATE) == [""]
+
+
+def test_equal_launches_do_not_make_a_small_difference_certain(tmp_path):
+    rows = CLAIM_RULES["as_accurate"](trainings(tmp_path, 0.001), {}, **ACCURATE)
+    assert (rows["high"] - rows["low"] >= 2 * evidence.SEEDS).all()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [(0.63, 0.68, "agrees"), (0.3, 0.9, "too little evidence"), (0.73, 0.75, "disagrees")],
+)
+def test_a_saving_agrees_with_an_interval_that_says_something(low, high, verdict):
+    row = {"study": "s", "model": "", "nodes": 6, "saved": 0.66, "low": low, "high": high}
+    overhead = {"savings": pd.DataFrame([row | {"kind": "predicted"}])}
+    claim = claims.Claim(study="s", says="a", where="b", decided_by="c", rule="saves")
+    rows = CLAIM_RULES["saves"]({}, overhead, study="s", nodes=6, share=0.67).assign(lacks="")
+    assert claims.Judged(claim, rows).verdict == verdict
+
+
+def test_devices_that_share_their_cores_are_no_scaling(tmp_path):
+    records = [
+        make.record(make.cell(n=n, strategy=name)) for name, n in (("single", 1), ("mirrored", 2))
+    ]
+    tables = tables_of(tmp_path, records)
+    settings = {"study": "ntua", "strategy": "mirrored"}
+    assert len(lacks(tables, "below_linear", **settings)) == 1
+    tables["curves"] = tables["curves"].assign(kind="emulated")
+    assert lacks(tables, "below_linear", **settings) == []
+
+
+def test_every_claim_of_the_project_is_judged_and_shown_with_its_verdict(study):
+    tables = {path.stem: pd.read_parquet(path) for path in (study / "tables").glob("*.parquet")}
+    judged = claims.judge_claims(tables, read_overhead(study / "overhead"))
+    assert len(judged) == len(claims.read_claims())
+    assert {one.claim.rule for one in judged} == set(CLAIM_RULES)
+    shown = html.unescape(re.sub(r"<[^>]+>", "", (study / "docs/findings.md").read_text()))
+    for one in judged:
+        assert one.verdict in shown and one.needs in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("- {study: a}", "required"),
+        ("- [", "cannot be read as YAML"),
+        (
+            "- {study: a, says: b, where: c, decided_by: d, rule: guess}",
+            "unknown rule guess",
+        ),
+        (
+            "- {study: a, says: b, where: c, decided_by: d, rule: faster, settings: {wya: x}}",
+            "settings of rule faster: missing a required argument: 'way'",
+        ),
+        (
+            "- {study: a, says: b, where: c, decided_by: d, rule: faster,\n"
+            "   settings: {way: mpi, than: single, then: mpi}}",
+            "settings of rule faster: got an unexpected keyword argument 'then'",
+        ),
+    ],
+)
+def test_a_misfit_claim_is_one_clear_line(tmp_path, text, told):
+    path = tmp_path / "claims.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=told):
+        claims.read_claims(path)

@@ -1,0 +1,53 @@
+"""The rules that judge claims: each module here registers some.
+
+A rule takes the tables, those of the fits, and a claim's settings, and returns comparisons, one a
+row. A comparison speaks for the claim if its whole interval, from `low` to `high`, lies above
+`least` and below `most`. To add a rule, write it in such a module and name it in claims.yaml.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nodewise.core.registry import Registry
+from nodewise.predict.queries import GROUP
+
+Rule = Callable[..., pd.DataFrame]
+
+CLAIM_RULES: Registry[Rule] = Registry("claim rule", "nodewise.report.claim_rules")
+
+POINT = [*GROUP, "cluster", "machine", "label", "whole_epochs", "batch_per_worker"]
+"""What two points have in common that are compared."""
+
+_DEFAULTS: dict[str, Any] = {"least": -np.inf, "most": np.inf, "lacks": "", "at": ""}
+_COLUMNS = ["value", "low", "high", "least", "most", "lacks", "at", "label", "cell_id"]
+
+
+def claim_rule(name: str) -> Callable[[Rule], Rule]:
+    """Register the decorated function as the rule `name`."""
+
+    def register(rule: Rule) -> Rule:
+        CLAIM_RULES.add(name, rule)
+        return rule
+
+    return register
+
+
+def complete(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return comparisons with the columns that every rule returns: no limit, nothing lacks."""
+    missing = {name: value for name, value in _DEFAULTS.items() if name not in rows}
+    return rows.assign(**missing)[_COLUMNS].reset_index(drop=True)
+
+
+def join(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the comparisons of several frames in one, which may be empty."""
+    known = [complete(rows) for rows in found if len(rows)]
+    return pd.concat(known, ignore_index=True) if known else pd.DataFrame(columns=_COLUMNS)
+
+
+def beside(rows: pd.DataFrame, strategy: str, than: str) -> pd.DataFrame:
+    """Return the points of one strategy beside those of another (`…_other`), all else equal."""
+    one, other = (rows[rows["strategy"] == name] for name in (strategy, than))
+    return one.merge(other, "inner", [*POINT, "nodes"], suffixes=("", "_other"))

@@ -1,0 +1,45 @@
+"""Rules about what a strategy counts: bytes and updates."""
+
+import pandas as pd
+
+from nodewise.predict.queries import Tables, with_labels
+from nodewise.report import evidence
+from nodewise.report.claim_rules import beside, claim_rule
+from nodewise.results.tables import CURVE_KEY
+
+
+@claim_rule("staleness")
+def staleness(tables: Tables, _: Tables, *, strategy: str, tolerance: float) -> pd.DataFrame:
+    """The mean staleness over the number of other workers is one, within `tolerance`.
+
+    The interval is Student's t over the launches of a point.
+    """
+    noted = tables["observations"]
+    noted = noted.loc[noted["observation"] == "staleness", ["cell_id", "mean"]]
+    launches = noted.merge(tables["cells"], "inner", "cell_id")
+    launches = launches[(launches["strategy"] == strategy) & (launches["nodes"] > 1)]
+    ratio = launches["mean"] / (launches["nodes"] - 1)
+    launches = launches.assign(ratio=ratio)
+    found = launches.groupby(CURVE_KEY, as_index=False).agg(
+        value=("ratio", "mean"), error=("ratio", "sem"), noted=("ratio", "size")
+    )
+    rows = with_labels(tables["curves"]).merge(found, "inner", CURVE_KEY)
+    rows = evidence.of_launches(rows.assign(repeats=rows["noted"]), tables)
+    reach = evidence.students_t(rows["noted"] - 1) * rows["error"]
+    return rows.assign(
+        low=rows["value"] - reach,
+        high=rows["value"] + reach,
+        least=1 - tolerance,
+        most=1 + tolerance,
+    )
+
+
+@claim_rule("lowers_traffic")
+def lowers_traffic(tables: Tables, _: Tables, *, way: str, than: str, times: float) -> pd.DataFrame:
+    """Another strategy sends at least so many times as many bytes per step."""
+    curves = with_labels(tables["curves"])
+    pair = beside(curves[curves["nodes"] > 1], way, than)
+    pair = pair[pair["bytes_sent_per_step"] > 0]
+    ratio = pair["bytes_sent_per_step_other"] / pair["bytes_sent_per_step"]
+    rows = pair.assign(value=ratio, low=ratio, high=ratio, least=float(times))
+    return evidence.of_bytes(rows, tables)

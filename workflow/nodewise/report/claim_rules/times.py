@@ -1,0 +1,116 @@
+"""Rules about step times and throughput."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pandas as pd
+
+from nodewise.predict import comparisons
+from nodewise.predict.queries import GROUP, Tables, scaling_lines, with_labels
+from nodewise.report import evidence
+from nodewise.report.claim_rules import POINT, beside, claim_rule, join
+
+_NEAR_SHARE = 0.05  # of the time: a saved share as near to the claimed one is the same
+
+
+@claim_rule("batch_decides")
+def batch_decides(tables: Tables, _: Tables, *, study: str, models: Sequence[str]) -> pd.DataFrame:
+    """The speed-up at the largest batch of a line is above one; at its smallest, below one.
+
+    The ends are those of the batches that count, if there are two or more.
+    """
+    rows = comparisons.on_several_nodes(tables["curves"])
+    rows = rows[(rows["study"] == study) & rows["model"].isin(models)]
+    rows = evidence.of_times(rows, tables, other="_one")
+    found = []
+    for _key, line in rows.groupby([*GROUP, "cluster", "machine", "line", "label", "nodes"]):
+        known = line[line["lacks"] == ""]
+        points = known if known["batch_per_worker"].nunique() > 1 else line
+        if points["batch_per_worker"].nunique() > 1:
+            small, large = (points.sort_values("batch_per_worker").iloc[[end]] for end in (0, -1))
+            found.append(_speedups(small).assign(most=1.0, at="at the smallest batch"))
+            found.append(_speedups(large).assign(least=1.0, at="at the largest batch"))
+    return join(found)
+
+
+@claim_rule("more_nodes")
+def more_nodes(tables: Tables, _: Tables, *, study: str, counts: Sequence[int]) -> pd.DataFrame:
+    """The throughput on one count of nodes exceeds that on the count before it."""
+    rows = with_labels(scaling_lines(tables["curves"]))
+    rows = rows[rows["study"] == study]
+    found = []
+    for before, after in pairwise(counts):
+        pair = rows[rows["nodes"] == after].merge(
+            rows[rows["nodes"] == before], "inner", [*POINT, "line"], suffixes=("", "_other")
+        )
+        found.append(_throughputs(pair, tables))
+    return join(found)
+
+
+@claim_rule("saves")
+def saves(_: Tables, overhead: Tables, *, study: str, nodes: int, share: float) -> pd.DataFrame:
+    """The share of the time that the formula, fitted to the study's own table, says is saved."""
+    savings = overhead["savings"]
+    mean = savings[(savings["study"] == study) & (savings["model"] == "")]
+    there = mean[mean["nodes"] == nodes]
+    return there.assign(
+        value=there["saved"],
+        least=share - _NEAR_SHARE,
+        most=share + _NEAR_SHARE,
+        label=there["kind"],
+        cell_id="",
+    )
+
+
+@claim_rule("below_linear")
+def below_linear(tables: Tables, _: Tables, *, study: str, strategy: str) -> pd.DataFrame:
+    """The speed-up is both above one and below the number of devices.
+
+    Emulated devices have a quota each, which one process uses as it likes: only measured ones tell.
+    """
+    rows = with_labels(tables["curves"])
+    rows = rows[(rows["kind"] == "measured") & (rows["study"] == study)]
+    one = rows[(rows["strategy"] == comparisons.SINGLE) & (rows["nodes"] == 1)]
+    several = rows[(rows["strategy"] == strategy) & (rows["nodes"] > 1)]
+    pair = several.merge(one, "inner", POINT, suffixes=("", "_other"))
+    return _throughputs(pair, tables).assign(most=pair["nodes"].astype("float64"))
+
+
+@claim_rule("faster")
+def faster(
+    tables: Tables, _: Tables, *, way: str, than: str, study: str | None = None
+) -> pd.DataFrame:
+    """The throughput of a strategy exceeds that of another, on the same nodes and batch."""
+    rows = with_labels(tables["curves"])
+    rows = rows[(rows["nodes"] > 1) & (study is None or rows["study"] == study)]
+    return _throughputs(beside(rows, way, than), tables)
+
+
+@claim_rule("faster_than_one")
+def faster_than_one(tables: Tables, _: Tables, *, study: str, way: str) -> pd.DataFrame:
+    """The throughput of a strategy on several nodes exceeds that of one process."""
+    rows = with_labels(tables["curves"])
+    rows = rows[rows["study"] == study]
+    one = rows[(rows["strategy"] == comparisons.SINGLE) & (rows["nodes"] == 1)]
+    several = rows[(rows["strategy"] == way) & (rows["nodes"] > 1)]
+    return _throughputs(several.merge(one, "inner", POINT, suffixes=("", "_other")), tables)
+
+
+def _speedups(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(value=rows["speedup"], low=rows["speedup_low"], high=rows["speedup_high"])
+
+
+def _throughputs(pair: pd.DataFrame, tables: Tables) -> pd.DataFrame:
+    """Return the throughput of points over that of those beside them, which must exceed one.
+
+    The interval is what the intervals of both step times leave possible.
+    """
+    ratio = pair["examples_per_s"] / pair["examples_per_s_other"]
+    times, others = pair["step_time_s"], pair["step_time_s_other"]
+    rows = pair.assign(
+        value=ratio,
+        low=ratio * (times / pair["step_time_high_s"]) * (pair["step_time_low_s_other"] / others),
+        high=ratio * (times / pair["step_time_low_s"]) * (pair["step_time_high_s_other"] / others),
+        least=1.0,
+    )
+    return evidence.of_times(rows, tables, other="_other")

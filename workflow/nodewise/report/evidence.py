@@ -1,0 +1,178 @@
+"""The rule of evidence: which comparisons count for a verdict. The page Method states it.
+
+A comparison counts if each of its points has at least `LAUNCHES` launches and no caution, and has
+the batch of the study it is about. One of accuracies may have a caution, which is about time, but
+must have the study's epochs, or else both trainings must have settled. Bytes are counted, not
+timed: one launch tells them.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from nodewise.predict.queries import Tables
+from nodewise.results.tables import CURVE_KEY
+
+LAUNCHES = 3
+SETTLED = 0.01
+"""A training has settled if its training accuracy changed by less in its last third of epochs."""
+SEEDS = 0.005
+"""Half the interval of a difference of accuracies, at least: launches share the initial weights."""
+_SETTLED_EPOCHS = 3  # fewer have no last third
+
+NEEDS = {
+    "launches": "at least three launches of each point",
+    "rest": "points without a caution",
+    "batch": "the study's own batch",
+    "epochs": "the study's epochs, or trainings that have settled",
+}
+"""What a comparison may lack, and what it takes instead."""
+
+_STUDIED = ["study", "model"]
+
+
+def of_times(rows: pd.DataFrame, tables: Tables, *, other: str) -> pd.DataFrame:
+    """Return comparisons of two points' times with what they lack to count: `lacks`.
+
+    Args:
+        rows: `repeats` and `flags` of both points, among others.
+        tables: the published tables tell the batches of the studies.
+        other: the ending of the columns of the second point.
+    """
+    return _with_lacks(
+        rows,
+        launches=_few_launches(rows, other),
+        rest=(rows["flags"] != "") | (rows[f"flags{other}"].fillna("") != ""),
+        batch=_other_batch(rows, tables),
+    )
+
+
+def of_accuracies(rows: pd.DataFrame, tables: Tables, *, other: str) -> pd.DataFrame:
+    """Return comparisons of two trainings' accuracies with what they lack to count: `lacks`.
+
+    Args:
+        rows: `repeats` and `cell_id` of both points, and `epochs`, among others.
+        tables: the published tables tell the batches and the epochs of the studies.
+        other: the ending of the columns of the second point.
+    """
+    settled = _settled(tables["epochs"])
+    both = rows["cell_id"].isin(settled) & rows[f"cell_id{other}"].isin(settled)
+    return _with_lacks(
+        rows,
+        launches=_few_launches(rows, other),
+        batch=_other_batch(rows, tables),
+        epochs=~(both | _is_of_study(rows, tables, "epochs")),
+    )
+
+
+def of_bytes(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
+    """Return comparisons of the bytes of two points with what they lack to count: `lacks`."""
+    return _with_lacks(rows, batch=_other_batch(rows, tables))
+
+
+def of_launches(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
+    """Return points that are compared with a number, with what they lack to count: `lacks`."""
+    return _with_lacks(
+        rows,
+        launches=rows["repeats"] < LAUNCHES,
+        rest=rows["flags"] != "",
+        batch=_other_batch(rows, tables),
+    )
+
+
+def _with_lacks(rows: pd.DataFrame, **lacks: "pd.Series[bool]") -> pd.DataFrame:
+    each = zip(*lacks.values(), strict=True)
+    names = [" ".join(name for name, one in zip(lacks, of, strict=True) if one) for of in each]
+    return rows.assign(lacks=pd.Series(names, rows.index, dtype="str"))
+
+
+def _few_launches(rows: pd.DataFrame, other: str) -> "pd.Series[bool]":
+    return rows[["repeats", f"repeats{other}"]].min(axis=1) < LAUNCHES
+
+
+def _other_batch(rows: pd.DataFrame, tables: Tables) -> "pd.Series[bool]":
+    """Return which rows have another batch than the study printed for their model, if it did."""
+    printed = _printed(tables, "batch_per_worker")
+    known = pd.Series(
+        [key in printed for key in rows[_STUDIED].itertuples(index=False, name=None)], rows.index
+    )
+    return known & ~_is_of_study(rows, tables, "batch_per_worker")
+
+
+def _is_of_study(rows: pd.DataFrame, tables: Tables, axis: str) -> "pd.Series[bool]":
+    printed = _printed(tables, axis)
+    of = zip(rows["study"], rows["model"], rows[axis], strict=True)
+    return pd.Series(
+        [value in printed.get((study, model), ()) for study, model, value in of],
+        rows.index,
+        dtype="bool",
+    )
+
+
+def _printed(tables: Tables, axis: str) -> Mapping[tuple[str, str], Sequence[int]]:
+    """Return the values of `axis` that a study printed, by study and model."""
+    columns = [*_STUDIED, axis]
+    rows = pd.concat([tables[name][columns] for name in ("published", "published_runs")])
+    known = rows.dropna().drop_duplicates()
+    return {
+        (str(study), str(model)): [int(value) for value in of[axis]]
+        for (study, model), of in known.groupby(_STUDIED)
+    }
+
+
+def _settled(epochs: pd.DataFrame) -> set[str]:
+    """Return the cells whose training accuracy changed by less than `SETTLED` in the last third."""
+    found = set()
+    for cell_id, rows in epochs.groupby("cell_id"):
+        accuracy = rows.sort_values("epoch")["accuracy"].to_numpy()
+        third = len(accuracy) // _SETTLED_EPOCHS
+        if third and abs(accuracy[-1] - accuracy[-1 - third]) < SETTLED:
+            found.add(str(cell_id))
+    return found
+
+
+def with_accuracy_errors(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the curves with their `epochs` and the variance of their mean accuracies, by launches.
+
+    `train_error` and `test_error` are NaN where a point was launched once.
+    """
+    done = cells[(cells["status"] == "ok") & cells["whole_epochs"]]
+    spread = done.groupby(CURVE_KEY, as_index=False).agg(
+        epochs=("epochs", "first"),
+        train_error=("train_accuracy", _variance_of_mean),
+        test_error=("test_accuracy", _variance_of_mean),
+    )
+    return curves.merge(spread, "inner", CURVE_KEY)
+
+
+def _variance_of_mean(values: "pd.Series[float]") -> float:
+    return float(values.var() / len(values))
+
+
+def students_t(freedom: "pd.Series[int]") -> "pd.Series[float]":
+    """Return how many standard errors a 90 % interval of a mean reaches to each side."""
+    from scipy.special import stdtrit
+
+    return pd.Series(stdtrit(freedom.astype("float64"), 0.95), freedom.index)
+
+
+def with_difference(
+    rows: pd.DataFrame, name: str, other: str, *, loss: float = 0.0
+) -> pd.DataFrame:
+    """Return comparisons of the accuracy `name` with that of the point beside it, as a ratio.
+
+    `value` is the ratio, `low` and `high` its 90 % interval by Student's t over the launches, and
+    `least` what it must exceed for an accuracy that is at most `loss` below the other.
+    """
+    score, error = f"{name}_accuracy", f"{name}_error"
+    one = rows[f"{score}{other}"]
+    freedom = rows["repeats"] + rows[f"repeats{other}"] - 2
+    error_of_both = (rows[error] + rows[f"{error}{other}"]) ** 0.5
+    reach = (students_t(freedom) * error_of_both).clip(lower=SEEDS)
+    change = rows[score] - one
+    return rows.assign(
+        value=rows[score] / one,
+        low=1 + (change - reach) / one,
+        high=1 + (change + reach) / one,
+        least=1 - loss / one,
+    )
