@@ -14,15 +14,16 @@ from nodewise.study.single import Options, cell_of
 
 def blocks(study: Path) -> list[str]:
     """Return the texts of the page's code blocks, as a reader sees them."""
-    page = markdown.markdown((study / "docs/own.md").read_text(), extensions=["attr_list"])
-    found = re.findall(r"<pre><code>(.*?)</code></pre>", page, re.DOTALL)
-    return [html.unescape(block) for block in found]
+    extensions = ["fenced_code", "pymdownx.snippets"]
+    page = markdown.markdown((study / "docs/own.md").read_text(), extensions=extensions)
+    found = re.findall(r"<pre><code[^>]*>(.*?)</code></pre>", page, re.DOTALL)
+    return [html.unescape(block).rstrip() for block in found]
 
 
 def test_the_templates_are_shown_as_they_are(study):
     shown = blocks(study)
     for path in ("models/templates/own_model.py", "data/templates/own_data.py"):
-        assert Path(path).read_text() in shown
+        assert Path(path).read_text().rstrip() in shown
 
 
 def test_what_the_page_says_to_write_is_valid(study):

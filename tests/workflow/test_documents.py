@@ -33,7 +33,7 @@ from nodewise.study.config import (
 )
 
 README, CONFIG, RUN = (
-    Path(path) for path in ("README.md", "config/README.md", "site/templates/run.md")
+    Path(path) for path in ("README.md", "config/README.md", "site/pages/run.md")
 )
 DOCUMENTS = [
     *(README, CONFIG, RUN),
@@ -123,7 +123,8 @@ def test_the_readme_shows_what_nodewise_predicts(tmp_path):
 # --- files ---
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=str)
+# links between pages of the site are checked when it is built
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path.parent != RUN.parent], ids=str)
 def test_links_lead_to_files_and_headings(path):
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
         if "://" in target:

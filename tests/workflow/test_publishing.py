@@ -70,7 +70,7 @@ def test_only_the_deployment_may_write_and_only_pages():
 
 def test_the_cell_that_the_site_measures_again_is_one_of_the_default_study():
     cells = {cell.id for cell in read_config(Path("config/study.yaml")).cells()}
-    page = Path("site/templates/run.md").read_text()
+    page = Path("site/pages/run.md").read_text()
     (named,) = re.findall(r"results/study/records/(\S+)\.json", page)
     assert named in cells
     assert named in Path("workflow/nodewise/cli/steps.py").read_text()

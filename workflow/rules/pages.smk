@@ -48,9 +48,9 @@ rule render_pages:
             *(f"models/{model}.py" for model in registry()),
             "data/datasets.yaml",
         ],
-        templates=["models/templates/own_model.py", "data/templates/own_data.py"],
         code=package(
             *("report/*.py", "report/pages/*.py", "report/answers/*.py"),
+            "report/claim_rules/*.py",
             *("predict/queries.py", "predict/comparisons.py"),
             *("predict/law.py", "predict/functions.py", "predict/laws/*.py"),
         ),
@@ -74,6 +74,8 @@ rule build_site:
     input:
         docs=rules.render_pages.output,
         mkdocs="mkdocs.yml",
+        # which the page Bring your own shows
+        templates=["models/templates/own_model.py", "data/templates/own_data.py"],
         overrides=[path for path in SITE_SOURCES if path.startswith("site/overrides")],
         code=package("report/site.py"),
     output:

@@ -3,7 +3,8 @@
 The page of a strategy has its template in the strategy's folder.
 
 A page is a template and a context. The contexts are made by the functions in `PAGES`; all text and
-numbers in them pass through `html`. MkDocs builds the site from the pages.
+numbers in them pass through `html`. Pages without numbers of a study are plain Markdown in
+`site/pages`, which is copied. MkDocs builds the site from the pages.
 """
 
 import posixpath
@@ -49,7 +50,7 @@ def render_pages(
         overhead_dir: what `nodewise fit-overhead` wrote.
         charts_dir: what `draw_charts` wrote.
         records_dir: the record files of what the study measures.
-        site_dir: templates, assets and `columns.yaml`.
+        site_dir: templates, plain pages, assets and `columns.yaml`.
         out_dir: the folder that MkDocs reads.
         calibration_paths: what `nodewise calibrate` wrote; none if nothing is emulated.
         models_dir: what `nodewise describe-model` wrote, None to leave models undescribed.
@@ -69,6 +70,7 @@ def render_pages(
     )
     files = _downloads(study, tables_dir, overhead_dir, charts_dir)
     files |= _copies(site_dir / "assets", "assets", ["*.*"])
+    files |= {path.name: path.read_bytes() for path in sorted((site_dir / "pages").glob("*.md"))}
     files["assets/laws.js"] = laws_script()
     scripts = sorted(name for name in files if name.startswith("charts/") and name.endswith(".js"))
     files |= {f"charts/{shown.name}.js": shown.script for shown in study.figures}

@@ -1,6 +1,7 @@
 """The pages of the site: each module here makes one, or those of one kind, and registers it.
 
-To add a page, write such a module and its template, and name the page in mkdocs.yml.
+To add a page, write such a module and its template; or, if it has no numbers of a study, plain
+Markdown in site/pages. mkdocs.yml names only the pages that the head of the site shows.
 """
 
 from collections.abc import Callable, Iterable

@@ -68,7 +68,6 @@ def pages(study: Study) -> Iterator[Page]:
     compared = {"peers": peers.FILE.is_file()}
     yield Page("about.html", "about.md.j2", "About", compared, contents=False)
     yield Page("method.html", "method.md.j2", "How this was measured", method)
-    yield Page("run.html", "run.md.j2", "Run it yourself", {})
     cells = study.tables["cells"]
     data = {
         "tables": _tables(study),
