@@ -1,5 +1,6 @@
-"""Another package's plug-ins, as an installation leaves them."""
+"""Another package's plug-ins, as an installation leaves them, and the examples of them."""
 
+import re
 from pathlib import Path
 
 
@@ -9,3 +10,11 @@ def declare(folder: Path, group: str, module: str) -> None:
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n")
     (info / "entry_points.txt").write_text(f"[{group}]\n{module} = {module}\n")
+
+
+def example(name: str) -> str:
+    """Return the example of a file from the page "Add something" of the site."""
+    page = Path("site/pages/add.md").read_text(encoding="utf-8")
+    found = re.search(rf"\n`[\w/]*?{re.escape(name)}` [^`]*?:\n\n```\w+\n(.*?)```", page, re.DOTALL)
+    assert found, f"the page has no example of {name}"
+    return found[1]

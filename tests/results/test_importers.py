@@ -1,7 +1,6 @@
 """Files of every format are recognised and become the same curves; a plug-in adds a format."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +20,6 @@ EXAMPLES = {
     "data/published/asu_mirrored_mnist.csv": "published",
     "data/published/horovod_mnist_gpus.csv": "published",
 }
-README = Path("workflow/README.md")
 
 
 @pytest.mark.parametrize(("path", "name"), EXAMPLES.items())
@@ -98,8 +96,7 @@ def test_rows_of_any_importer_are_checked_and_located(tmp_path, update, message)
 def test_the_documented_plugin_adds_a_format_to_nodewise_fit(tmp_path):
     folder = tmp_path / "plugins"
     plugins.declare(folder, "nodewise.importers", "toy_format")
-    example = re.search(r"\n## An importer\n.*?```python\n(.*?)```", README.read_text(), re.DOTALL)
-    (folder / "toy_format.py").write_text(example[1])
+    (folder / "toy_format.py").write_text(plugins.example("my_format.py"))
     log = tmp_path / "run.log"
     log.write_text("1 nodes x 64: 0.2 s\n2 nodes x 64: 0.3 s\n4 nodes x 64: 0.4 s\n")
 

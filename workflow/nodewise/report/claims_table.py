@@ -18,10 +18,10 @@ from nodewise.report.study import Study
 _CLAIMS = [
     Column("study", "Study"),
     Column("claim", "What it says", wide=True),
-    Column("rule", "What decides", wide=True),
-    Column("value", "Ours, median and range", wide=True),
     Column("verdict", "Verdict"),
+    Column("value", "Ours, median and range", wide=True),
     Column("counts", "Evidence", wide=True),
+    Column("rule", "What decides", wide=True),
 ]
 
 
