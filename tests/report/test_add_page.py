@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import plugins
 
 SCRIPT = """
@@ -17,18 +19,20 @@ from pathlib import Path
 import my_answer, my_figure, my_page, my_rule
 import pandas as pd
 from nodewise.report.claim_rules import CLAIM_RULES, complete
-from nodewise.report.figures import draw_figures
+from nodewise.report.figures import FIGURES
 from rendering import render
 
 study, out = map(Path, sys.argv[1:])
 tables = {path.stem: pd.read_parquet(path) for path in (study / "tables").glob("*.parquet")}
-assert "my-figure" in {figure.spec()["usermeta"]["figure"] for figure in draw_figures(tables)}
+figure = FIGURES["my-figure"]
+assert "takes" in figure.draw(figure.rows(tables), {"model": "all"}).spec()["title"]["text"]
 rule = CLAIM_RULES["shorter_than"]
 assert (complete(rule(tables, {}, study="ntua", seconds=100.0))["most"] == 100).all()
 render(study, site_dir=out / "site", out_dir=out / "docs")
 """
 
 
+@pytest.mark.slow
 def test_the_examples_of_figures_pages_answers_and_rules_become_parts_of_the_site(study, tmp_path):
     for name in ("my_figure", "my_page", "my_answer", "my_rule"):
         (tmp_path / f"{name}.py").write_text(plugins.example(f"{name}.py"))

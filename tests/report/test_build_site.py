@@ -14,7 +14,7 @@ import make_records as make
 from nodewise.cli.report import site_server
 from nodewise.core.errors import UserError
 from nodewise.report.site import build_site
-from nodewise.report.study import trained_by
+from nodewise.report.strategy_words import trained_by
 from rendering import draw_all, render
 
 ODD = "<b>no</b> memory & “more”"

@@ -1,7 +1,7 @@
 """What the pages of cells call their strategies."""
 
 import make_records as make
-from nodewise.report.study import trained_by
+from nodewise.report.strategy_words import trained_by
 
 
 def test_a_variant_of_a_strategy_is_told_by_its_setting():

@@ -7,9 +7,9 @@ import pytest
 
 from nodewise.predict.curve_groups import curve_keys
 from nodewise.predict.queries import CURVE
+from nodewise.report.context import ReportContext
 from nodewise.report.curve_names import Curves
 from nodewise.report.pages import fit
-from nodewise.report.study import Study
 
 POINT = {
     "study": "survey",
@@ -95,7 +95,7 @@ def test_curves_alike_are_told_apart_by_experiment_then_by_its_name_then_by_thei
 
 def test_records_have_the_titles_of_the_configuration_that_their_folder_is_named_after():
     config = SimpleNamespace(records=["data/records/some/smoke", "data/records/x"], experiments={})
-    study = Study(config, {}, {}, {}, {}, [], {}, [], {}, pd.DataFrame())
+    study = ReportContext(config, {}, {}, {}, {}, [], {}, [], {}, pd.DataFrame())
     assert "Two epochs" in study.experiment_titles.values()
 
 

@@ -10,7 +10,7 @@ import make_records as make
 from nodewise.predict import comparisons
 from nodewise.report.answers import ANSWERS, batch, nodes
 from nodewise.report.pages import choosing
-from nodewise.report.study import setting
+from nodewise.report.strategy_words import setting
 from nodewise.results.tables import CURVE_KEY, CURVES, typed
 from rendering import draw_all, render
 

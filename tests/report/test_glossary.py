@@ -7,8 +7,8 @@ import pytest
 
 from nodewise.core.errors import UserError
 from nodewise.core.units import KINDS
+from nodewise.report.html import slug
 from nodewise.report.pages.glossary import read_glossary
-from nodewise.report.study import slug
 
 TEMPLATES = [
     *Path("site/templates").rglob("*.j2"),

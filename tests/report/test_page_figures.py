@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from nodewise.core.errors import UserError
-from nodewise.report.study import Shown, read_figure
+from nodewise.report.page import PageFigure, read_figure
 
 TIME = "ntua-fashion_cnn-fashion_mnist-time"
 
@@ -32,7 +32,7 @@ def test_a_script_hands_over_the_specification_without_what_the_page_has(shown):
 
 def test_a_script_cannot_end_the_element_that_loads_it():
     spec = {"title": "</script><script>alert(1)", "usermeta": {"axis": "y", "views": []}}
-    figure = Shown("odd", spec, "nodes\n1\n", 720, 320)
+    figure = PageFigure("odd", spec, "nodes\n1\n", 720, 320)
     assert "<" not in figure.script
     assert specification(figure)[1]["title"] == spec["title"]
 

@@ -20,9 +20,9 @@ import make_records as make
 from nodewise.core.errors import UserError
 from nodewise.predict import queries
 from nodewise.report import html as markup
+from nodewise.report.context import read_context
 from nodewise.report.pages import PAGES
 from nodewise.report.pages.cells import _plot
-from nodewise.report.study import read_study
 from nodewise.results.tables import COLUMNS
 from rendering import draw_all, render
 
@@ -136,7 +136,7 @@ def test_missing_numbers_are_dashes_and_intervals_stand_below():
 
 @pytest.fixture(scope="module")
 def context(study):
-    return read_study(
+    return read_context(
         CONFIG,
         **{f"{name}_dir": study / name for name in ("tables", "overhead", "charts", "records")},
         columns_path=SITE / "columns.yaml",

@@ -5,6 +5,7 @@ from markupsafe import Markup
 
 from nodewise.report.claims import Judged, judge_claims
 from nodewise.report.comparison_words import kind_of
+from nodewise.report.context import ReportContext
 from nodewise.report.html import (
     Column,
     Table,
@@ -13,7 +14,6 @@ from nodewise.report.html import (
     table,
     text,
 )
-from nodewise.report.study import Study
 
 _CLAIMS = [
     Column("study", "Study"),
@@ -25,7 +25,7 @@ _CLAIMS = [
 ]
 
 
-def claims_table(study: Study, of: str | None = None) -> Table:
+def claims_table(study: ReportContext, of: str | None = None) -> Table:
     """Return what the studies say, or one `of` them, and what our tables say of it.
 
     The values are those of the comparisons that count; of all, where none does.

@@ -6,19 +6,20 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.predict import comparisons
+from nodewise.report.context import ReportContext
 from nodewise.report.html import (
     between,
     interval,
     number,
     text,
 )
-from nodewise.report.study import Study, setting
+from nodewise.report.strategy_words import setting
 from nodewise.strategies import STRATEGIES
 
 _WIDE = 2.0  # an interval whose ends lie further apart than this, as a ratio, needs a word
 
 
-def wide_intervals(study: Study, rows: pd.DataFrame, up: str = "") -> list[Markup]:
+def wide_intervals(study: ReportContext, rows: pd.DataFrame, up: str = "") -> list[Markup]:
     """Return what the widest interval of the points' speed-ups comes from, if it is a wide one.
 
     `up` leads from the page to the root of the site.
@@ -45,7 +46,7 @@ def wide_intervals(study: Study, rows: pd.DataFrame, up: str = "") -> list[Marku
     ]
 
 
-def fastest(study: Study, group: pd.DataFrame) -> Markup:
+def fastest(study: ReportContext, group: pd.DataFrame) -> Markup:
     """Return which of the strategies of a comparison was the fastest, and which may be as fast."""
     ranked = comparisons.with_rate_intervals(group).sort_values(
         "examples_per_s", ascending=False, kind="stable"
@@ -67,7 +68,7 @@ def fastest(study: Study, group: pd.DataFrame) -> Markup:
     )
 
 
-def _as_fast(study: Study, overlap: list[str], near: list[str]) -> Markup:
+def _as_fast(study: ReportContext, overlap: list[str], near: list[str]) -> Markup:
     said = ""
     if overlap:
         of = "interval of {} overlaps" if len(overlap) == 1 else "intervals of {} overlap"
@@ -78,7 +79,7 @@ def _as_fast(study: Study, overlap: list[str], near: list[str]) -> Markup:
     return text(said.replace("%", "\u00a0%"))
 
 
-def named(study: Study, strategies: list[str]) -> str:
+def named(study: ReportContext, strategies: list[str]) -> str:
     """Return the titles of strategies, as a sentence lists them."""
     *first, last = map(study.strategy_title, dict.fromkeys(strategies))
     return f"{', '.join(first)} and {last}" if first else last

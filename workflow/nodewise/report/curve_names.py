@@ -9,7 +9,7 @@ import pandas as pd
 
 from nodewise.predict.curve_groups import curve_keys
 from nodewise.predict.queries import CURVE, with_labels
-from nodewise.report.study import Study
+from nodewise.report.context import ReportContext
 from nodewise.results.tables import CURVE_KEY, SINGLE
 from nodewise.strategies import STRATEGIES
 
@@ -20,7 +20,7 @@ _POINT = [name for name in CURVE_KEY if name != "strategy"]
 class Curves:
     """The fitted curves of a study, by key."""
 
-    study: Study
+    study: ReportContext
 
     @cached_property
     def labels(self) -> dict[str, str]:

@@ -215,3 +215,9 @@ def _cell(row: Row, column: Column, kinds: Collection[str]) -> Markup:
         return written
     low, high = data(row[column.low], column.unit), data(row[column.high], column.unit)
     return Markup('{}<span class="nw-range">{} to {}</span>').format(written, low, high)
+
+
+def slug(name: str) -> Markup:
+    """Return `name` as a part of an address or an anchor: small letters, digits and hyphens."""
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
+    return Markup(plain)  # noqa: S704 (no character of it means anything)

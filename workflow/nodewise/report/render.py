@@ -17,11 +17,13 @@ from markupsafe import Markup
 
 from nodewise.core.units import counted
 from nodewise.report import html
+from nodewise.report.context import CHANGES, ReportContext, read_context
 from nodewise.report.formulas import law_formula
+from nodewise.report.html import slug
 from nodewise.report.laws_js import laws_script
 from nodewise.report.output import replaced, write_files
+from nodewise.report.page import Page
 from nodewise.report.pages import PAGES, calibration
-from nodewise.report.study import CHANGES, Page, Study, read_study, slug
 from nodewise.results.calibration import calibration_json
 from nodewise.results.importers.peers import EXCHANGES_FILE
 from nodewise.results.importers.peers import FILE as PEERS
@@ -58,7 +60,7 @@ def render_pages(
     Raises:
         UserError: an input is missing or misfit.
     """
-    study = read_study(
+    study = read_context(
         config_path,
         tables_dir=tables_dir,
         overhead_dir=overhead_dir,
@@ -85,7 +87,7 @@ def render_pages(
 
 
 def _downloads(
-    study: Study, tables_dir: Path, overhead_dir: Path, charts_dir: Path
+    study: ReportContext, tables_dir: Path, overhead_dir: Path, charts_dir: Path
 ) -> dict[str, str | bytes]:
     """Return the files that readers may download: tables, charts, models, records, calibrations."""
     return {
@@ -139,7 +141,7 @@ def _environment(templates: Path) -> jinja2.Environment:
 
 
 def _render(
-    environment: jinja2.Environment, study: Study, page: Page, scripts: Sequence[str]
+    environment: jinja2.Environment, study: ReportContext, page: Page, scripts: Sequence[str]
 ) -> str:
     def url(target: str) -> Markup:
         """Return the address of a file of the site, relative to this page."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from nodewise.core.registry import Registry
 from nodewise.report.answers._finding import Finding
-from nodewise.report.study import Study
+from nodewise.report.context import ReportContext
 
-Ask = Callable[[Study], Finding]
+Ask = Callable[[ReportContext], Finding]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def answer(name: str, *, order: int) -> Callable[[Ask], Ask]:
     return register
 
 
-def give_answers(study: Study) -> Iterator[Finding]:
+def give_answers(study: ReportContext) -> Iterator[Finding]:
     """Yield every answer in its order."""
     for one in sorted(ANSWERS.values(), key=lambda one: one.order):
         yield one.ask(study)

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from nodewise.core.units import counted
 from nodewise.predict import comparisons
+from nodewise.report.context import ReportContext
 from nodewise.report.html import (
     CAUTION,
     POINT,
@@ -16,8 +17,8 @@ from nodewise.report.html import (
     table,
     text,
 )
+from nodewise.report.page import PageFigure
 from nodewise.report.pages.strategies import in_words
-from nodewise.report.study import Shown, Study
 from nodewise.results.tables import CURVE_KEY
 
 PAYS = [
@@ -51,14 +52,14 @@ class Finding:
     question: str
     tables: str
     answer: Markup = NOTHING
-    figures: list[Shown] = field(default_factory=list)
+    figures: list[PageFigure] = field(default_factory=list)
     numbers: Table | None = None
     cells: list[str] = field(default_factory=list)
     limits: list[Markup] = field(default_factory=list)
 
 
 def with_numbers(
-    study: Study, asked: Finding, rows: pd.DataFrame, columns: list[Column]
+    study: ReportContext, asked: Finding, rows: pd.DataFrame, columns: list[Column]
 ) -> Finding:
     """Return the finding with its table; a limit says how many of its points have a caution."""
     if rows.empty:
@@ -74,12 +75,12 @@ def with_numbers(
     return replace(asked, numbers=numbers, cells=cells, limits=limits)
 
 
-def _shown(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+def _shown(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
     strategy = rows["line"] if "line" in rows else rows["strategy"]
     return in_words(study, rows.assign(strategy=strategy), "findings.html")
 
 
-def figures_of(study: Study, row: "pd.Series[Any]", *names: str) -> list[Shown]:
+def figures_of(study: ReportContext, row: "pd.Series[Any]", *names: str) -> list[PageFigure]:
     """Return the figures of a point's experiment and model: of the first name that has any.
 
     Of several lines or experiments it is the point's own.
@@ -101,7 +102,7 @@ def listed(values: "pd.Series[int]") -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def two_runs(study: Study, told: pd.DataFrame) -> list[Markup]:
+def two_runs(study: ReportContext, told: pd.DataFrame) -> list[Markup]:
     """Return how many of the points pay in each of two runs, if two were compared."""
     rows = comparisons.in_two_runs(study.tables["curves"], study.changes)
     rows = rows.merge(told[CURVE_KEY], "inner", CURVE_KEY)

@@ -8,6 +8,7 @@ from markupsafe import Markup
 from nodewise.predict import comparisons
 from nodewise.report.answers import answer
 from nodewise.report.answers._finding import Finding, figures_of, with_numbers
+from nodewise.report.context import ReportContext
 from nodewise.report.html import (
     CAUTION,
     POINT,
@@ -15,7 +16,6 @@ from nodewise.report.html import (
     number,
     text,
 )
-from nodewise.report.study import Study
 
 _ACCURACY = [
     *POINT,
@@ -33,7 +33,7 @@ _TRAINING = [
 
 
 @answer("accuracy", order=4)
-def accuracy_cost(study: Study) -> Finding:
+def accuracy_cost(study: ReportContext) -> Finding:
     """Answer by whole trainings on several nodes, against the same epochs on one node."""
     asked = Finding(
         "accuracy", "What does it cost in accuracy?", "curves cells published published_runs"

@@ -16,16 +16,16 @@ from nodewise.report.answers._finding import (
     two_runs,
     with_numbers,
 )
+from nodewise.report.context import ReportContext
 from nodewise.report.html import (
     between_launches,
     number,
     text,
 )
-from nodewise.report.study import Study
 
 
 @answer("batch", order=2)
-def which_batch(study: Study) -> Finding:
+def which_batch(study: ReportContext) -> Finding:
     """Answer by the line and number of nodes of which most batches were measured."""
     asked = Finding("batch", "Which batch?", "curves")
     rows = comparisons.on_several_nodes(study.tables["curves"])

@@ -9,6 +9,7 @@ from nodewise.predict import comparisons
 from nodewise.report.answers import answer
 from nodewise.report.answers._finding import Finding, with_numbers
 from nodewise.report.comparison_words import kind_of
+from nodewise.report.context import ReportContext
 from nodewise.report.html import (
     CAUTION,
     POINT,
@@ -17,7 +18,6 @@ from nodewise.report.html import (
     number,
     text,
 )
-from nodewise.report.study import Study
 
 _ENERGY = [
     *POINT,
@@ -29,7 +29,7 @@ _ENERGY = [
 
 
 @answer("energy", order=6)
-def energy_cost(study: Study) -> Finding:
+def energy_cost(study: ReportContext) -> Finding:
     """Answer by the energy of a thousand examples, against one node."""
     asked = Finding("energy", "What does it cost in energy?", "cells")
     rows = comparisons.energies(study.tables)

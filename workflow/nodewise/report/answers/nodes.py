@@ -18,16 +18,16 @@ from nodewise.report.answers._finding import (
     with_numbers,
 )
 from nodewise.report.comparison_words import wide_intervals
+from nodewise.report.context import ReportContext
 from nodewise.report.html import (
     between_launches,
     number,
     text,
 )
-from nodewise.report.study import Study
 
 
 @answer("nodes", order=1)
-def nodes_pay(study: Study) -> Finding:
+def nodes_pay(study: ReportContext) -> Finding:
     """Answer by the points on several nodes, without a caution, against their own one node."""
     asked = Finding("nodes", "Does adding nodes pay?", "curves")
     rows = comparisons.on_several_nodes(study.tables["curves"])

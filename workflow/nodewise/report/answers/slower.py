@@ -9,6 +9,7 @@ from nodewise.predict import comparisons
 from nodewise.report.answers import answer
 from nodewise.report.answers._finding import NOTHING, Finding, figures_of, with_numbers
 from nodewise.report.comparison_words import kind_of
+from nodewise.report.context import ReportContext
 from nodewise.report.html import (
     CAUTION,
     POINT,
@@ -16,7 +17,6 @@ from nodewise.report.html import (
     number,
     text,
 )
-from nodewise.report.study import Study
 
 _PART = {
     "input": "waiting for examples",
@@ -36,7 +36,7 @@ _PARTS = [
 
 
 @answer("slower", order=5)
-def why_slower(study: Study) -> Finding:
+def why_slower(study: ReportContext) -> Finding:
     """Answer by the split steps of the points that trained no faster than one node.
 
     Its figure is of the point in the middle of those that the answer is about.

@@ -10,13 +10,13 @@ from nodewise.predict import comparisons
 from nodewise.report.answers import answer
 from nodewise.report.answers._finding import DEVICES, Finding, figures_of, one_launch, with_numbers
 from nodewise.report.comparison_words import fastest, named
+from nodewise.report.context import ReportContext
 from nodewise.report.html import (
     CAUTION,
     POINT,
     Column,
     text,
 )
-from nodewise.report.study import Study
 
 _WAYS = [
     *POINT,
@@ -33,7 +33,7 @@ _WAYS = [
 
 
 @answer("strategy", order=3)
-def which_strategy(study: Study) -> Finding:
+def which_strategy(study: ReportContext) -> Finding:
     """Answer by the experiment and number of nodes at which most strategies were measured."""
     asked = Finding("strategy", "Which strategy?", "curves")
     rows = comparisons.compared_ways(study.tables["curves"])
@@ -69,7 +69,7 @@ def which_strategy(study: Study) -> Finding:
     return with_numbers(study, told_of, comparisons.with_rate_intervals(group), _WAYS)
 
 
-def _first_of_whole_gradients(study: Study, group: pd.DataFrame) -> Markup:
+def _first_of_whole_gradients(study: ReportContext, group: pd.DataFrame) -> Markup:
     """Return the fastest way that sums all gradients in every step, if the first does not."""
     whole = group["exchange"].isin(comparisons.WHOLE_GRADIENTS)
     if not whole.any() or whole.iloc[0]:
@@ -78,7 +78,7 @@ def _first_of_whole_gradients(study: Study, group: pd.DataFrame) -> Markup:
     return said.format(fastest(study, group[whole]))
 
 
-def _devices_beside(study: Study, point: "pd.Series[Any]") -> Markup | None:
+def _devices_beside(study: ReportContext, point: "pd.Series[Any]") -> Markup | None:
     """Return which strategies of a point's experiment train on devices and are not ranked."""
     curves = study.tables["curves"]
     devices = curves["exchange"] == comparisons.DEVICES

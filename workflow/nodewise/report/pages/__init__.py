@@ -7,9 +7,10 @@ Markdown in site/pages. mkdocs.yml names only the pages that the head of the sit
 from collections.abc import Callable, Iterable
 
 from nodewise.core.registry import Registry
-from nodewise.report.study import Page, Study
+from nodewise.report.context import ReportContext
+from nodewise.report.page import Page
 
-Pages = Callable[[Study], Iterable[Page]]
+Pages = Callable[[ReportContext], Iterable[Page]]
 
 PAGES: Registry[Pages] = Registry("page", "nodewise.report.pages")
 

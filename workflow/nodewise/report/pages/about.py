@@ -10,9 +10,10 @@ from nodewise.core.intervals import INTERVAL
 from nodewise.core.units import GENERATED, KINDS, PROJECTED, base_kind, write_number
 from nodewise.predict import comparisons, queries
 from nodewise.report import evidence
-from nodewise.report.html import Column, Table, number, table
+from nodewise.report.context import CHANGES, ReportContext
+from nodewise.report.html import Column, Table, number, slug, table
+from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.study import CHANGES, Page, Study, slug
 from nodewise.results import quiet_thresholds
 from nodewise.results.importers import peers
 from nodewise.results.model_description import Architecture
@@ -45,7 +46,7 @@ _SHARES = [
 
 
 @page("about")
-def pages(study: Study) -> Iterator[Page]:
+def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page that leads to the pages about the site, the method and the data page."""
     method = {
         "evidence": evidence,
@@ -96,7 +97,7 @@ def _sentence(words: str) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
-def _without_onednn(study: Study) -> int:
+def _without_onednn(study: ReportContext) -> int:
     """Return how many cells with convolutions were measured without oneDNN's."""
     early = study.cells[study.cells["started_at"] < _ONEDNN]
     dense = [name for name, of in study.architectures.items() if not _convolves(of)]
@@ -108,7 +109,7 @@ def _convolves(architecture: Architecture) -> bool:
     return any("Conv" in layer.kind for layer in architecture.layers)
 
 
-def _spread_of_launches(study: Study) -> dict[str, Any] | None:
+def _spread_of_launches(study: ReportContext) -> dict[str, Any] | None:
     """Return how much longer the slowest launch of a point took than its quickest."""
     cells = study.cells[study.cells["step_time_s"] > 0]
     times = cells.groupby(CURVE_KEY)["step_time_s"]
@@ -123,7 +124,7 @@ def _spread_of_launches(study: Study) -> dict[str, Any] | None:
     }
 
 
-def _machines(study: Study) -> pd.DataFrame:
+def _machines(study: ReportContext) -> pd.DataFrame:
     """Return each machine that measured a cell, and what it measured."""
     made = [
         {
@@ -147,7 +148,7 @@ def _each(values: "pd.Series[str]") -> str:
     return ", ".join(sorted(set(values)))
 
 
-def _slow_motion(study: Study) -> Table | None:
+def _slow_motion(study: ReportContext) -> Table | None:
     """Return one node's step times in its own time, where nodes of several shares trained alike."""
     rows = comparisons.shares_of_a_core(study.tables["curves"])
     if rows.empty:
@@ -155,7 +156,7 @@ def _slow_motion(study: Study) -> Table | None:
     return table(rows.assign(model=rows["model"].map(study.model_title)), _SHARES)
 
 
-def _tables(study: Study) -> list[dict[str, Any]]:
+def _tables(study: ReportContext) -> list[dict[str, Any]]:
     tables: queries.Tables = study.tables | study.overhead
     return [
         {

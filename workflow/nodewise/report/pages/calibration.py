@@ -19,10 +19,11 @@ from nodewise.predict.calibration import (
 )
 from nodewise.predict.comparisons import SHORT_S, too_short_for_parts
 from nodewise.predict.curve_groups import PARTS_AGREE
-from nodewise.report.html import Column, number, table
+from nodewise.report.context import ReportContext
+from nodewise.report.html import Column, number, slug, table
+from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.pages.strategies import in_words
-from nodewise.report.study import Page, Study, slug
 from nodewise.results.calibration import COLLECTIVES, Calibration
 
 PARTS_WITHIN = 0.05
@@ -61,7 +62,7 @@ _TIMED = Column("split_timed", "Its parts ÷ split step", "share", kind_from="la
 
 
 @page("calibration")
-def pages(study: Study) -> Iterator[Page]:
+def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the calibration page, also for a study that has nothing to calibrate."""
     shown = [
         {
@@ -126,7 +127,7 @@ def _took(calibration: Calibration) -> object:
     return number(seconds, "s", "measured")
 
 
-def _found(study: Study, calibration: Calibration, found: Findings) -> dict[str, Any]:
+def _found(study: ReportContext, calibration: Calibration, found: Findings) -> dict[str, Any]:
     kind = calibration.kind
     of = {"study": calibration.study, "machine": calibration.provenance.cpu}
     return {
@@ -175,7 +176,7 @@ def _median(values: pd.Series, unit: str, kind: str) -> object:
     return number(values.median(), unit, kind) if len(values) else None
 
 
-def _split(study: Study) -> dict[str, Any] | None:
+def _split(study: ReportContext) -> dict[str, Any] | None:
     """Return each cell's split step beside its fused one, and how well its parts add up to it."""
     cells = study.cells.dropna(subset="split_step_s")
     if cells.empty:

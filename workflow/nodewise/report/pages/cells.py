@@ -11,10 +11,12 @@ from markupsafe import Markup
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted, kind_label, write_number
+from nodewise.report.context import ReportContext
 from nodewise.report.html import Column, Row, Table, number, table
+from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.pages.strategies import page_of
-from nodewise.report.study import Page, Study, trained_by
+from nodewise.report.strategy_words import trained_by
 from nodewise.results.record import Conditions, Measurement, Record
 from nodewise.results.tables import PARTS
 
@@ -38,7 +40,7 @@ _PLOT_LEFT, _PLOT_RIGHT, _PLOT_TOP, _PLOT_BOTTOM = 56.0, 712.0, 10.0, 120.0
 
 
 @page("cells")
-def pages(study: Study) -> Iterator[Page]:
+def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the list of cells, and the page of each."""
     listed = [
         row
@@ -52,7 +54,7 @@ def pages(study: Study) -> Iterator[Page]:
         yield _page(study, row, others)
 
 
-def _launches(study: Study) -> Iterator[tuple[Row, list[Row]]]:
+def _launches(study: ReportContext) -> Iterator[tuple[Row, list[Row]]]:
     """Yield the row of each cell, with those of the other launches of the same point."""
     cells = study.cells.to_dict("records")
     for _, of_point in groupby(sorted(cells, key=_LAUNCHES_OF), key=_LAUNCHES_OF):
@@ -61,7 +63,7 @@ def _launches(study: Study) -> Iterator[tuple[Row, list[Row]]]:
             yield row, [other for other in rows if other["cell_id"] != row["cell_id"]]
 
 
-def _page(study: Study, row: Row, others: list[Row]) -> Page:
+def _page(study: ReportContext, row: Row, others: list[Row]) -> Page:
     """Return the page of a cell, which names the other launches of the same point."""
     record = study.records[row["cell_id"]]
     plural = "s" if row["nodes"] > 1 else ""
@@ -87,7 +89,7 @@ def _page(study: Study, row: Row, others: list[Row]) -> Page:
     return Page(row["page"], "cells/cell.md.j2", title, context, contents=False)
 
 
-def _measured(study: Study, row: Row, result: Measurement) -> dict[str, Any]:
+def _measured(study: ReportContext, row: Row, result: Measurement) -> dict[str, Any]:
     """Return the results: in the node's own time, workers and start-up in that of the clock."""
     label, start = row["label"], result.start_up
     clock = kind_label("measured", row["data_origin"])
@@ -257,7 +259,7 @@ def _input(cell: Cell) -> str:
     return f"{cell.input}, {counted(cell.preprocessing_nodes, 'preprocessing node')}"
 
 
-def _origin(study: Study, record: Record) -> Facts:
+def _origin(study: ReportContext, record: Record) -> Facts:
     """Return where the measurement comes from: examples, machine, versions, commit."""
     made, data = record.provenance, record.data
     facts: Facts = []

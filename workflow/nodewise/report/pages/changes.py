@@ -6,9 +6,10 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.predict.queries import with_labels
+from nodewise.report.context import ReportContext
 from nodewise.report.html import Column, data, number, table
+from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.study import Page, Study
 from nodewise.results.compare_runs import LEVEL, NO_CHANGE, UNKNOWN
 
 _COLUMNS = [
@@ -29,7 +30,7 @@ _COLUMNS = [
 
 
 @page("changes")
-def pages(study: Study) -> Iterator[Page]:
+def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page; it says how to compare two runs if none were."""
     # step times: what training began with is no matter
     named = study.changes.assign(weights="", model=study.changes["model"].map(study.model_title))

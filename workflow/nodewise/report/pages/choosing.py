@@ -9,6 +9,7 @@ from markupsafe import Markup
 from nodewise.core.units import counted
 from nodewise.predict import comparisons
 from nodewise.report.comparison_words import fastest, named
+from nodewise.report.context import ReportContext
 from nodewise.report.html import (
     CAUTION,
     POINT,
@@ -20,9 +21,9 @@ from nodewise.report.html import (
     table,
     text,
 )
+from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.pages.strategies import in_words
-from nodewise.report.study import Page, Study
 
 _WHERE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
 _SPEEDS = [
@@ -69,7 +70,7 @@ _RATIOS = [
 
 
 @page("choosing")
-def pages(study: Study) -> Iterator[Page]:
+def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the guide."""
     speeds = comparisons.with_rate_intervals(comparisons.compared_ways(study.tables["curves"]))
     trained = trainings(study)
@@ -83,7 +84,7 @@ def pages(study: Study) -> Iterator[Page]:
     yield Page("choosing.html", "choosing.md.j2", "Choosing", context)
 
 
-def _by_speed(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
+def _by_speed(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
     """Yield what is fastest and cheapest where most strategies were measured beside each other."""
     groups = [group for _, group in rows.groupby(_WHERE) if group["strategy"].nunique() > 1]
     if not groups:
@@ -107,7 +108,7 @@ def _by_speed(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
     }
 
 
-def _cheapest(study: Study, cheapest: "pd.Series[Any]") -> Markup:
+def _cheapest(study: ReportContext, cheapest: "pd.Series[Any]") -> Markup:
     """Return what takes least node time: the cheapest of several nodes, or one node."""
     alone = cheapest["examples_per_s_one"]
     one_s = 1000 / alone if alone > 0 else float("nan")
@@ -156,7 +157,7 @@ def _node_time_between(point: "pd.Series[Any]", node_s: float, of: str) -> Marku
     return interval(node_s * low / step_s, node_s * high / step_s, "s")
 
 
-def _by_accuracy(study: Study, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
+def _by_accuracy(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
     """Yield what is most accurate where most whole trainings can be compared."""
     # a caution about time makes no accuracy doubtful, unless updates depend on timing
     told = rows[(rows["flags"] == "") | (rows["exchange"] != comparisons.SERVER)]
@@ -197,14 +198,14 @@ def _trusted(known: int, every: int) -> str:
     return f"{known} of {every} trainings (the others have a caution, or no such value)"
 
 
-def _not_apart(study: Study, strategies: list[str]) -> str:
+def _not_apart(study: ReportContext, strategies: list[str]) -> str:
     return f"; not distinguishable from {named(study, strategies)}" if strategies else ""
 
 
 _TRAINED = ["experiment", "model", "dataset", "cluster", "label", "batch_per_worker"]
 
 
-def trainings(study: Study) -> pd.DataFrame:
+def trainings(study: ReportContext) -> pd.DataFrame:
     """Return the cells that trained whole epochs, with accuracies at the same time and epoch.
 
     `in_time` is the training accuracy of the last epoch that ended within the time in which the
@@ -232,13 +233,13 @@ def trainings(study: Study) -> pd.DataFrame:
     return cells.assign(**{name: cells["cell_id"].map(values) for name, values in last.items()})
 
 
-def _split(study: Study) -> pd.DataFrame:
+def _split(study: ReportContext) -> pd.DataFrame:
     """Return the data-parallel points without a caution whose communicating was told apart."""
     rows = comparisons.fair(comparisons.parts(study.tables["curves"]))
     return rows[rows["exchange"].isin(comparisons.DATA_PARALLEL) & (rows["ratio"] > 0)]
 
 
-def ratio_rule(study: Study) -> Markup | None:
+def ratio_rule(study: ReportContext) -> Markup | None:
     """Return the rule by the transfer-to-compute ratio, and how often the points followed it.
 
     A step of n nodes takes (1 + ratio) times what one node takes and trains n times the examples.
@@ -280,7 +281,7 @@ def _surely(rows: pd.DataFrame, follows: "pd.Series[bool]") -> str:
     return f", among them {all_of} {of} whose 90\u00a0% interval excludes 1"
 
 
-def _ratios(study: Study) -> Table | None:
+def _ratios(study: ReportContext) -> Table | None:
     """Return speed-ups and efficiencies by ranges of the ratio."""
     rows = _split(study)
     if rows.empty:
@@ -302,11 +303,11 @@ def _ratios(study: Study) -> Table | None:
     return table(shown, _RATIOS)
 
 
-def _titled(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+def _titled(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
     return in_words(study, rows, "choosing.html")
 
 
-def _point(study: Study, row: "pd.Series[Any]", nodes: Sequence[int] = ()) -> Markup:
+def _point(study: ReportContext, row: "pd.Series[Any]", nodes: Sequence[int] = ()) -> Markup:
     """Return in words where a point was measured, or those of a comparison over several `nodes`."""
     *first, last = nodes or [row["nodes"]]
     on = f"{', '.join(map(str, first))} and {last} nodes" if first else counted(last, "node")

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from nodewise.core.intervals import INTERVAL
 from nodewise.report.answers import give_answers
 from nodewise.report.claims_table import claims_table
+from nodewise.report.context import ReportContext
+from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.study import Page, Study
 
 
 @page("findings")
-def pages(study: Study) -> Iterator[Page]:
+def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page of the findings."""
     context = {
         "findings": list(give_answers(study)),

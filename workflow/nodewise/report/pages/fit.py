@@ -25,10 +25,11 @@ from nodewise.predict.queries import CURVE, coefficients_of
 from nodewise.predict.steps_to_accuracy import BY_EPOCHS, BY_NOISE
 from nodewise.predict.steps_to_accuracy import SOURCE as CRITICAL_BATCH
 from nodewise.predict.study import ALL_POINTS, CROWDED, UNTIMED
+from nodewise.report.context import ReportContext
 from nodewise.report.curve_names import Curves
-from nodewise.report.html import Column, Row, Table, badge, data, number, table, text
+from nodewise.report.html import Column, Row, Table, badge, data, number, slug, table, text
+from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.study import Page, Study, slug
 
 _TITLES = {
     "emulated": "Emulated clusters",
@@ -103,7 +104,7 @@ _STEPS = [
 
 
 @page("fit")
-def pages(study: Study) -> Iterator[Page]:
+def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page of the answers, then one for each source of points and for each curve."""
     predictions = study.overhead["predictions"]
     sources = [name for name in _TITLES if (predictions["source"] == name).any()]
@@ -171,7 +172,7 @@ def _source(curves: Curves, source: str) -> dict[str, Any]:
     }
 
 
-def _evidence(study: Study, curve: str) -> dict[str, Any]:
+def _evidence(study: ReportContext, curve: str) -> dict[str, Any]:
     """Return the coefficients of a curve, those of its link among them, and what bounds it."""
     diagnosis, fits = study.overhead["diagnosis"], coefficients_of(study.overhead["fits"], curve)
     return {
@@ -181,7 +182,7 @@ def _evidence(study: Study, curve: str) -> dict[str, Any]:
     }
 
 
-def _named(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+def _named(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(model=rows["model"].map(study.model_title))
 
 

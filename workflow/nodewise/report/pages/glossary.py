@@ -9,8 +9,10 @@ from pydantic import Field, StringConstraints, TypeAdapter
 from nodewise.core.cell import Frozen
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_yaml
+from nodewise.report.context import ReportContext
+from nodewise.report.html import slug
+from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.study import Page, Study, slug
 
 GLOSSARY = Path("site/glossary.yaml")
 PATH = "glossary.html"
@@ -27,7 +29,7 @@ class Term(Frozen):
 
 
 @page("glossary")
-def pages(study: Study) -> Iterator[Page]:
+def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the glossary, in alphabetical order; the anchor of a term is its `slug`."""
     terms = [
         {

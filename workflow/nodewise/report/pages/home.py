@@ -8,16 +8,17 @@ from markupsafe import Markup
 
 from nodewise.core.units import counted
 from nodewise.predict import comparisons, queries
+from nodewise.report.context import ReportContext
 from nodewise.report.html import badge, between_launches, data, number, text
+from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.study import Page, Study
 
 # whose answer comes first: that of machines of our own, if there are any
 _SOURCES = ("emulated", "emulated soft", "measured", "published")
 
 
 @page("home")
-def pages(study: Study) -> Iterator[Page]:
+def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the home page."""
     # of what was measured most
     figures = sorted(study.pick("time"), key=lambda one: one.csv.count("\n"), reverse=True)[:1]
@@ -29,7 +30,7 @@ def pages(study: Study) -> Iterator[Page]:
     yield Page("index.html", "index.md.j2", "Home", context, bool(figures), contents=False)
 
 
-def _pays_from(study: Study) -> list[dict[str, Any]]:
+def _pays_from(study: ReportContext) -> list[dict[str, Any]]:
     """Return from how many nodes on it pays, batch by batch, of the curve with most points."""
     optima, predictions = study.overhead["optima"], study.overhead["predictions"]
     held = optima[(optima["objective"] == "efficiency") & (optima["held"] == "batch_per_worker")]
@@ -62,7 +63,7 @@ def _pays_from(study: Study) -> list[dict[str, Any]]:
     return [{"number": number_of, "text": said}]
 
 
-def _where(study: Study, point: "pd.Series[Any]") -> str:
+def _where(study: ReportContext, point: "pd.Series[Any]") -> str:
     """Return in words what the nodes of a curve are; of a published one, whose they are."""
     if point["source"] == "published":
         return f"the machines of the study {point['study']}"
@@ -73,7 +74,7 @@ def _where(study: Study, point: "pd.Series[Any]") -> str:
     return f"{nodes}; {of['machine']}"
 
 
-def _measured(study: Study) -> list[dict[str, Any]]:
+def _measured(study: ReportContext) -> list[dict[str, Any]]:
     """Return the best speed-up on several nodes without a caution.
 
     Only ways that sum the gradients of all nodes in every step: others count examples that help
@@ -90,7 +91,7 @@ def _measured(study: Study) -> list[dict[str, Any]]:
     return [{"number": number(best["speedup"], "×", best["label"]), "text": said}]
 
 
-def _predicted(study: Study) -> list[dict[str, Any]]:
+def _predicted(study: ReportContext) -> list[dict[str, Any]]:
     """Return the error of the predictions of held-out points: ours, or else the published."""
     held = queries.held_out(study.overhead["trials"])
     for source in _SOURCES:

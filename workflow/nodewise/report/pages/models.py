@@ -7,12 +7,13 @@ import pandas as pd
 
 from nodewise.models.registry import registry
 from nodewise.predict.queries import with_labels
+from nodewise.report.context import ReportContext
 from nodewise.report.drawing import draw, input_in_words
-from nodewise.report.html import STEP_TIME, Column, number, table
+from nodewise.report.html import STEP_TIME, Column, number, slug, table
+from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.pages.results import path_of
 from nodewise.report.pages.strategies import in_words
-from nodewise.report.study import Page, Study, slug
 from nodewise.results.model_description import Architecture
 
 COUNTED = "counted"
@@ -60,7 +61,7 @@ _MEASURED = [
 
 
 @page("models")
-def pages(study: Study) -> Iterator[Page]:
+def pages(study: ReportContext) -> Iterator[Page]:
     """Yield a page per model that was described, and the page that compares them."""
     paths = {name: f"models/{slug(name)}.html" for name in study.architectures}
     for name, architecture in study.architectures.items():
@@ -90,7 +91,7 @@ _COMPARED = [
 ]
 
 
-def _compared(study: Study) -> pd.DataFrame:
+def _compared(study: ReportContext) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "title": registry()[name].title,
@@ -102,7 +103,9 @@ def _compared(study: Study) -> pd.DataFrame:
     )
 
 
-def _model(study: Study, name: str, architecture: Architecture, page: str) -> dict[str, Any]:
+def _model(
+    study: ReportContext, name: str, architecture: Architecture, page: str
+) -> dict[str, Any]:
     dataset, frozen = registry()[name].dataset, architecture.total - architecture.trainable
     curves = study.tables["curves"]
     curves = with_labels(curves[curves["model"] == name])

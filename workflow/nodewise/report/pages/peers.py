@@ -7,9 +7,10 @@ from typing import Any
 from nodewise.core.intervals import INTERVAL
 from nodewise.core.schema import read_json
 from nodewise.core.units import kind_label, write_number
+from nodewise.report.context import ReportContext
 from nodewise.report.html import Column, number, table
+from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.study import Page, Study
 from nodewise.results.calibration import COLLECTIVES
 from nodewise.results.importers.peers import (
     EXCHANGES_FILE,
@@ -83,7 +84,9 @@ _FITS = [
 
 
 @page("peers")
-def pages(study: Study, file: Path = FILE, exchanges: Path = EXCHANGES_FILE) -> Iterator[Page]:
+def pages(
+    study: ReportContext, file: Path = FILE, exchanges: Path = EXCHANGES_FILE
+) -> Iterator[Page]:
     """Yield the page, if there is a comparison to show; all-reduces by themselves if there are."""
     if not file.is_file():
         return
@@ -126,7 +129,7 @@ def _reached(ratio: Interval, level: float) -> str:
     return f"{met}, uncertain" if ratio.low <= level <= ratio.high else met
 
 
-def _fastest(study: Study, found: Results) -> list[dict[str, Any]]:
+def _fastest(study: ReportContext, found: Results) -> list[dict[str, Any]]:
     """Return the ratios of the fastest of our ways in each place."""
     rows = []
     for place, steps in _places(found).items():
@@ -149,7 +152,7 @@ def _fastest(study: Study, found: Results) -> list[dict[str, Any]]:
     return rows
 
 
-def _steps(study: Study, found: Results) -> list[dict[str, Any]]:
+def _steps(study: ReportContext, found: Results) -> list[dict[str, Any]]:
     """Return every way in every place, the fastest first."""
     against = {(one.model, one.nodes, one.way, one.peer): one.ratio for one in found.ratios}
     nothing = Interval(median=float("nan"), low=None, high=None, rounds=0)
@@ -176,7 +179,7 @@ def _places(found: Results) -> Mapping[tuple[str, int], Sequence[Any]]:
     return places
 
 
-def _all_reduces(study: Study, found: Results) -> list[dict[str, Any]]:
+def _all_reduces(study: ReportContext, found: Results) -> list[dict[str, Any]]:
     return [
         {
             "way": NAMES.get(one.way) or study.named_strategy(one.way),
@@ -218,7 +221,7 @@ def _exchanges(file: Path) -> dict[str, Any]:
     }
 
 
-def _fits(study: Study, found: Results) -> list[dict[str, Any]]:
+def _fits(study: ReportContext, found: Results) -> list[dict[str, Any]]:
     return [
         {
             "model": study.model_title(one.model),

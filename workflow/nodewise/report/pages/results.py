@@ -7,10 +7,11 @@ import pandas as pd
 
 from nodewise.predict.queries import with_labels
 from nodewise.report import figures
-from nodewise.report.html import STEP_TIME, Column, table
+from nodewise.report.context import ReportContext
+from nodewise.report.html import STEP_TIME, Column, slug, table
+from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.pages.strategies import in_words
-from nodewise.report.study import Page, Study, slug
 
 _CURVES = [
     Column("experiment", "Experiment", wide=True),
@@ -37,7 +38,7 @@ def path_of(model: str, dataset: str) -> str:
 
 
 @page("results")
-def pages(study: Study) -> Iterator[Page]:
+def pages(study: ReportContext) -> Iterator[Page]:
     """Yield a page for each model on each dataset, and the page that lists them."""
     listed = []
     for key, cells in study.cells.groupby(["dataset", "model"]):
@@ -58,7 +59,7 @@ def pages(study: Study) -> Iterator[Page]:
     yield Page("results/index.html", "results/index.md.j2", "Results", context, contents=False)
 
 
-def _results(study: Study, model: str, dataset: str, cells: pd.DataFrame) -> dict[str, Any]:
+def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame) -> dict[str, Any]:
     done = cells[cells["status"] == "ok"]
     own = {"model": model, "dataset": dataset}
     compared = {one.of["experiment"] for one in study.pick("ways", **own)}

@@ -14,9 +14,10 @@ from nodewise.core.cell import Cell, node_in_words
 from nodewise.core.errors import UserError
 from nodewise.predict import comparisons
 from nodewise.predict.queries import with_labels
-from nodewise.report.html import Column, Table, table, text
+from nodewise.report.context import ReportContext
+from nodewise.report.html import Column, Table, slug, table, text
+from nodewise.report.page import Page, PageFigure
 from nodewise.report.pages import page
-from nodewise.report.study import Page, Shown, Study, slug
 from nodewise.results.tables import PARTS
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.bytes_sent import Trained
@@ -64,7 +65,7 @@ _BYTES = [
 
 
 @page("strategies")
-def pages(study: Study) -> Iterator[Page]:
+def pages(study: ReportContext) -> Iterator[Page]:
     """Yield a page per strategy, and the page that compares them."""
     listed = []
     of_strategy = _cells(study)
@@ -120,7 +121,7 @@ def page_of(strategy: str) -> str:
     return f"strategies/{slug(strategy)}.html"
 
 
-def in_words(study: Study, rows: pd.DataFrame, page: str) -> pd.DataFrame:
+def in_words(study: ReportContext, rows: pd.DataFrame, page: str) -> pd.DataFrame:
     """Return `rows` as the tables of `page` (a path) show them: names for people, not keys.
 
     Models and nodes are told in words. A strategy has its title, the study's own name below, and in
@@ -133,7 +134,7 @@ def in_words(study: Study, rows: pd.DataFrame, page: str) -> pd.DataFrame:
     return rows.assign(strategy=called, experiment=_entitled(study, rows["experiment"]))
 
 
-def _entitled(study: Study, experiments: Iterable[str]) -> list[str]:
+def _entitled(study: ReportContext, experiments: Iterable[str]) -> list[str]:
     """Return the name of each experiment, where it comes first with its title, if it has one."""
     titles = dict(study.experiment_titles)
     named = Markup('{}<span class="nw-range">{}</span>')
@@ -143,7 +144,7 @@ def _entitled(study: Study, experiments: Iterable[str]) -> list[str]:
     ]
 
 
-def _called(study: Study, rows: pd.DataFrame, folder: str) -> list[str]:
+def _called(study: ReportContext, rows: pd.DataFrame, folder: str) -> list[str]:
     """Return what the strategy of each row is called; `folder` is the page's."""
     ways = _ways(study)
     said: dict[str, Markup] = {}
@@ -162,21 +163,21 @@ def _called(study: Study, rows: pd.DataFrame, folder: str) -> list[str]:
     return called
 
 
-def _cells(study: Study) -> pd.DataFrame:
+def _cells(study: ReportContext) -> pd.DataFrame:
     """Return the cells, each with the `way` it trains in: `strategy` may be the study's name."""
     ways = _ways(study)
     at = zip(study.cells["experiment"], study.cells["strategy"], strict=True)
     return study.cells.assign(way=[ways[one] for one in at])
 
 
-def _ways(study: Study) -> dict[tuple[str, str], str]:
+def _ways(study: ReportContext) -> dict[tuple[str, str], str]:
     """Return the strategy behind what each experiment calls one."""
     at = ["experiment", "strategy"]
     firsts = study.cells.drop_duplicates(at)[[*at, "cell_id"]].to_numpy()
     return {(one, name): study.records[cell].cell.strategy for one, name, cell in firsts}
 
 
-def _strategy(study: Study, name: str, cells: pd.DataFrame) -> dict[str, Any]:
+def _strategy(study: ReportContext, name: str, cells: pd.DataFrame) -> dict[str, Any]:
     curves = _curves(study, cells)
     split = comparisons.split(curves)
     several = _with_formula(study, name, cells, curves[curves["nodes"] > 1])
@@ -197,13 +198,13 @@ def _strategy(study: Study, name: str, cells: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _curves(study: Study, cells: pd.DataFrame) -> pd.DataFrame:
+def _curves(study: ReportContext, cells: pd.DataFrame) -> pd.DataFrame:
     """Return the points of the curves that these cells are on."""
     at = ["experiment", "strategy"]
     return with_labels(study.tables["curves"]).merge(cells[at].drop_duplicates(), "inner", at)
 
 
-def _titled(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+def _titled(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(
         model=rows["model"].map(study.model_title),
         cluster=rows["cluster"].map(node_in_words),
@@ -225,7 +226,7 @@ def _chosen(options: str) -> str:
 
 
 def _with_formula(
-    study: Study, name: str, cells: pd.DataFrame, curves: pd.DataFrame
+    study: ReportContext, name: str, cells: pd.DataFrame, curves: pd.DataFrame
 ) -> pd.DataFrame:
     """Return the points with what the formula says that a node sends, NaN where it cannot."""
     done = cells[cells["status"] == "ok"].drop_duplicates(_AT)
@@ -242,19 +243,19 @@ def _with_formula(
     return rows.assign(ratio=rows["bytes_sent_per_step"] / something)
 
 
-def _trained(study: Study, cell: Cell, payload_bytes: int, steps_per_epoch: int) -> Trained:
+def _trained(study: ReportContext, cell: Cell, payload_bytes: int, steps_per_epoch: int) -> Trained:
     described = study.architectures.get(cell.model)
     return Trained(cell, payload_bytes, steps_per_epoch, described.layers if described else ())
 
 
-def _figures(study: Study, cells: pd.DataFrame) -> list[Shown]:
+def _figures(study: ReportContext, cells: pd.DataFrame) -> list[PageFigure]:
     """Return the split of every line of these cells; lines are called as the study calls them."""
     ours = set(cells[["experiment", "strategy"]].itertuples(index=False, name=None))
     shown = study.pick("split")
     return [one for one in shown if (one.of.get("experiment"), one.of.get("line")) in ours]
 
 
-def _observations(study: Study, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _observations(study: ReportContext, cells: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield a table for each thing that the strategy noted; its unit follows from its name."""
     noted = study.tables["observations"].merge(cells, "inner", "cell_id")
     for name, rows in noted.groupby("observation"):

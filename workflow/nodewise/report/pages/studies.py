@@ -9,9 +9,10 @@ from markupsafe import Markup
 
 from nodewise.core.units import counted, write_number
 from nodewise.predict.queries import beside_published, beside_runs, mean_savings, with_labels
-from nodewise.report.html import Column, data, interval, number, table
+from nodewise.report.context import ReportContext
+from nodewise.report.html import Column, data, interval, number, slug, table
+from nodewise.report.page import Page, PageFigure
 from nodewise.report.pages import page, survey
-from nodewise.report.study import Page, Shown, Study, slug
 from nodewise.results.importers import published
 from nodewise.results.tables import SINGLE
 
@@ -125,7 +126,7 @@ _ENERGY = [
 
 
 @page("studies")
-def pages(study: Study) -> Iterator[Page]:
+def pages(study: ReportContext) -> Iterator[Page]:
     """Yield a page per published study, and the page that lists them."""
     listed = []
     points = beside_published(study.tables)
@@ -154,7 +155,7 @@ def pages(study: Study) -> Iterator[Page]:
     yield Page("studies/index.html", "studies/index.md.j2", "Studies", context, contents=False)
 
 
-def _ntua(study: Study, points: pd.DataFrame) -> dict[str, Any]:
+def _ntua(study: ReportContext, points: pd.DataFrame) -> dict[str, Any]:
     printed, read = points["printed_dataset"].map(_letters), points["dataset"].map(_letters)
     titles = {model: study.model_title(model) for model in points["model"]}
     return {
@@ -171,7 +172,7 @@ def _ntua(study: Study, points: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _table_1(study: Study) -> pd.DataFrame:
+def _table_1(study: ReportContext) -> pd.DataFrame:
     """Return Table I as printed, with the parameters of our models where they were described."""
     rows = published.read("ntua_table1")
     described = study.architectures
@@ -187,7 +188,7 @@ def _table_1(study: Study) -> pd.DataFrame:
     )
 
 
-def _trainings(study: Study) -> list[dict[str, Any]]:
+def _trainings(study: ReportContext) -> list[dict[str, Any]]:
     """Return for each model the figures of its times and accuracies, under the study's numbers."""
     return [
         {"title": study.model_title(model), "numbers": numbers, "figures": figures}
@@ -196,7 +197,7 @@ def _trainings(study: Study) -> list[dict[str, Any]]:
     ]
 
 
-def _figure_28(study: Study) -> dict[str, Any] | None:
+def _figure_28(study: ReportContext) -> dict[str, Any] | None:
     """Return what more nodes save by the formulas beside what the study foresaw, and what holds."""
     savings = study.overhead["savings"]
     savings = savings[savings["study"] == "ntua"]
@@ -232,7 +233,7 @@ def _figure_28(study: Study) -> dict[str, Any] | None:
     }
 
 
-def _against(study: Study, rows: pd.DataFrame) -> "pd.Series[str]":
+def _against(study: ReportContext, rows: pd.DataFrame) -> "pd.Series[str]":
     """Return the way whose one node our speed-ups are against: `single`, where there is one."""
     curves = study.tables["curves"]
     alone = curves[(curves["strategy"] == SINGLE) & (curves["nodes"] == 1)]
@@ -240,7 +241,7 @@ def _against(study: Study, rows: pd.DataFrame) -> "pd.Series[str]":
     return rows["strategy"].mask(by_single, SINGLE).where(rows["speedup"].notna(), "")
 
 
-def _runs(study: Study, name: str, rows: pd.DataFrame) -> dict[str, Any]:
+def _runs(study: ReportContext, name: str, rows: pd.DataFrame) -> dict[str, Any]:
     rows = rows.assign(
         efficiency_published=rows["speedup_published"] / rows["nodes"],
     )
@@ -278,7 +279,7 @@ def _runs(study: Study, name: str, rows: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _fed(study: Study, name: str) -> dict[str, Any] | None:
+def _fed(study: ReportContext, name: str) -> dict[str, Any] | None:
     """Return the throughput of nodes fed by others beside that of nodes that feed themselves."""
     curves = study.tables["curves"]
     rows = with_labels(curves[(curves["study"] == name) & (curves["flags"] == "")])
@@ -298,7 +299,7 @@ def _fed(study: Study, name: str) -> dict[str, Any] | None:
     }
 
 
-def _machines(study: Study, rows: pd.DataFrame) -> list[str]:
+def _machines(study: ReportContext, rows: pd.DataFrame) -> list[str]:
     """Return the processor that each row was measured on; nothing of what was not measured."""
     return [
         study.records[cell].provenance.cpu if cell in study.records else ""
@@ -313,7 +314,7 @@ def _efficiency(rows: pd.DataFrame) -> Markup:
     return number(last, "share", "published")
 
 
-def _of_study(study: Study, name: str, *figures: str) -> list[Shown]:
+def _of_study(study: ReportContext, name: str, *figures: str) -> list[PageFigure]:
     experiments = {
         record.cell.experiment for record in study.records.values() if record.cell.study == name
     }

@@ -9,9 +9,10 @@ from nodewise.predict import comparisons
 from nodewise.predict.queries import with_labels
 from nodewise.report.claims_table import claims_table
 from nodewise.report.comparison_words import wide_intervals
+from nodewise.report.context import ReportContext
 from nodewise.report.html import CAUTION, POINT, Column, Table, table
 from nodewise.report.pages.strategies import in_words
-from nodewise.report.study import Study, setting
+from nodewise.report.strategy_words import setting
 from nodewise.results.tables import CURVE_KEY
 
 NAME = "survey"
@@ -51,7 +52,7 @@ _LEARNT = [
 _RING = "custom_loop"  # sums every gradient in every step, the fewest bytes that this takes
 
 
-def context(study: Study) -> dict[str, Any] | None:
+def context(study: ReportContext) -> dict[str, Any] | None:
     """Return what the page of the survey shows; None if nothing of it was measured."""
     rows = _points(study)
     if rows.empty:
@@ -66,7 +67,7 @@ def context(study: Study) -> dict[str, Any] | None:
     }
 
 
-def _accuracy(study: Study) -> Table | None:
+def _accuracy(study: ReportContext) -> Table | None:
     """Return what each way learnt in whole epochs, as a table; None if none trained any."""
     curves = study.tables["curves"]
     rows = curves[(curves["study"] == NAME) & curves["whole_epochs"]]
@@ -77,7 +78,7 @@ def _accuracy(study: Study) -> Table | None:
     return table(in_words(study, rows, _PAGE), _LEARNT)
 
 
-def _points(study: Study) -> pd.DataFrame:
+def _points(study: ReportContext) -> pd.DataFrame:
     """Return the study's points on several nodes, with the staleness of a cell of theirs.
 
     `less` is how many times as many bytes a ring sends in a step, on the same nodes.
@@ -94,20 +95,20 @@ def _points(study: Study) -> pd.DataFrame:
     return rows.assign(less=rows["bytes_sent_per_step_ring"] / sent).merge(stale, "left", "cell_id")
 
 
-def _between_launches(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+def _between_launches(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
     """Return curves with what their launches, and those of their one node, leave possible."""
     several = _beside_one_node(study, rows)
     return rows.merge(several[[*CURVE_KEY, "speedup_low", "speedup_high"]], "left", CURVE_KEY)
 
 
-def _beside_one_node(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+def _beside_one_node(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
     """Return those of the points that one node stands beside, with the interval against it."""
     several = comparisons.on_several_nodes(study.tables["curves"]).drop_duplicates(CURVE_KEY)
     return several.merge(rows[CURVE_KEY].drop_duplicates(), "inner", CURVE_KEY)
 
 
 def _told(
-    study: Study,
+    study: ReportContext,
     rows: pd.DataFrame,
     which: "pd.Series[bool]",
     columns: list[Column],

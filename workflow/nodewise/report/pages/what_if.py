@@ -9,10 +9,11 @@ import pandas as pd
 from nodewise.predict.law import LAWS, baselines
 from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
 from nodewise.predict.queries import coefficients_of, full_fit, with_trials
+from nodewise.report.context import ReportContext
 from nodewise.report.curve_names import Curves
 from nodewise.report.html import Column, table
+from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.study import Page, Study
 
 _STILL = 4  # curves of the table below the calculator
 _SHOWN_NODES = (1, 2, 4, 8, 16, 32, 64)
@@ -26,7 +27,7 @@ _COLUMNS = [
 
 
 @page("what_if")
-def pages(study: Study) -> Iterator[Page]:
+def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page; without a fit it begins with made-up values, and says so."""
     labels = Curves(study).labels
     offered = presets(study.overhead["fits"], study.overhead["predictions"], labels)

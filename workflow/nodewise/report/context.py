@@ -1,26 +1,23 @@
-"""What the pages of a study are made from, and what a page is."""
+"""What the pages of a study are made from."""
 
-import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from io import StringIO
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.core.cell import Cell, parse_id
+from nodewise.core.cell import parse_id
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_tree
-from nodewise.core.units import base_kind, counted
 from nodewise.data.registry import Entry, read_registry
 from nodewise.models.registry import registry, title_of
 from nodewise.predict import queries
-from nodewise.report.html import Row, Table, data_table, script_json, text
+from nodewise.report.html import Row, text
+from nodewise.report.page import PageFigure, read_figure
+from nodewise.report.strategy_words import trained_by
 from nodewise.results.calibration import Calibration
 from nodewise.results.compare_runs import read_changes
 from nodewise.results.model_description import Architecture, read_architectures
@@ -33,129 +30,9 @@ CONFIGS = Path("config")
 DATASETS = Path("data/datasets.yaml")
 CHANGES = "changes.csv"  # beside the folder of the tables
 
-# what readers filter a page's figures by: name -> the axes and columns that say it
-_FILTERS = {
-    "model": ("model",),
-    "strategy": ("strategy", "line"),
-    "batch": ("batch_per_worker",),
-    "nodes": ("nodes",),
-}
-# what the list of cells is filtered by -> the axis that says it; the kinds of what cells measured
-_CELLS = {
-    **{axis: axis for axis in ("experiment", "model", "strategy")},
-    "batch": "batch_per_worker",
-}
-_SIZE = re.compile(r'<svg [^>]*?width="(\d+)[\d.]*" height="(\d+)')
-_OURS = {"measured", "emulated", "emulated soft"}
-
 
 @dataclass(frozen=True)
-class Page:
-    """One page: its path in the site (`….html`), its template, its title, and what it says.
-
-    `figures` tells whether it needs the scripts of charts, `contents` whether it has a table of
-    contents.
-    """
-
-    path: str
-    template: str
-    title: str
-    context: Mapping[str, Any]
-    figures: bool = False
-    contents: bool = True
-
-    @property
-    def source(self) -> str:
-        """The Markdown file that is written for it."""
-        return f"{self.path.removesuffix('.html')}.md"
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A figure as a page shows it; its specification holds all its words.
-
-    `width` and `height` are those of its picture, in pixels.
-    """
-
-    name: str
-    spec: dict[str, Any]
-    csv: str
-    width: int
-    height: int
-
-    @property
-    def figure(self) -> str:
-        """Which figure it is, such as `time`."""
-        return str(self.spec["usermeta"]["figure"])
-
-    @property
-    def of(self) -> dict[str, str]:
-        """The axes that its data share."""
-        return dict(self.spec["usermeta"]["of"])
-
-    @property
-    def kinds(self) -> list[str]:
-        """The kinds of the numbers it shows."""
-        return list(self.spec["usermeta"]["kinds"])
-
-    @property
-    def caption(self) -> str:
-        """How to read it."""
-        return str(self.spec["usermeta"]["caption"])
-
-    @property
-    def alt(self) -> str:
-        """The picture in words."""
-        return str(self.spec["description"])
-
-    @property
-    def views(self) -> list[str]:
-        """The ways to look at its values, by name."""
-        return [view["name"] for view in self.spec["usermeta"]["views"]]
-
-    @property
-    def cells(self) -> str:
-        """The query of the list of cells that shows those it is of; empty if they are not ours."""
-        of = {name: self.of[axis] for name, axis in _CELLS.items() if axis in self.of}
-        return urlencode(of) if "model" in of and _OURS & {*map(base_kind, self.kinds)} else ""
-
-    @property
-    def script(self) -> str:
-        """A script that hands its specification to a page that has settings and words already."""
-        about = {key: self.spec["usermeta"][key] for key in ("axis", "views")}
-        spec = {key: self.spec[key] for key in self.spec if key not in ("config", "description")}
-        spec |= {"usermeta": about}
-        return f"(window.nodewiseCharts ??= {{}})[{script_json(self.name)}]={script_json(spec)};\n"
-
-    @cached_property
-    def data(self) -> pd.DataFrame:
-        """What it draws."""
-        return pd.read_csv(StringIO(self.csv))
-
-    @cached_property
-    def table(self) -> Table:
-        """Its data, as far as they say something: its words say what all rows share."""
-        shown = self.data.drop(columns="cell_id", errors="ignore").dropna(axis=1, how="all")
-        words = shown.select_dtypes(exclude="number")
-        same = [name for name in words if len(shown) > 1 and words[name].nunique(dropna=False) == 1]
-        return data_table(shown.drop(columns=same))
-
-    @cached_property
-    def filters(self) -> dict[str, str]:
-        """What it can be filtered by: name -> the values, separated by `|`."""
-        found = {name: self._values(axes) for name, axes in _FILTERS.items()}
-        return {name: "|".join(values) for name, values in found.items() if values}
-
-    def _values(self, axes: Iterable[str]) -> list[str]:
-        """Return the values of `axes`; what is published is compared with, whatever is chosen."""
-        shared = [self.of[axis] for axis in axes if axis in self.of]
-        rows = [self.data[axis].unique() for axis in axes if axis in self.data]
-        values = dict.fromkeys([*shared, *(str(value) for part in rows for value in part)])
-        return [value for value in values if value != "published"]
-
-
-@dataclass(frozen=True)
-class Study:
+class ReportContext:
     """A measured study: all that its pages are made from.
 
     Attributes:
@@ -170,7 +47,7 @@ class Study:
     records: Mapping[str, Record]
     datasets: dict[str, Entry]
     overhead: queries.Tables
-    figures: list[Shown]
+    figures: list[PageFigure]
     columns: dict[str, dict[str, Any]]
     calibrations: list[Calibration]
     architectures: dict[str, Architecture]
@@ -245,7 +122,7 @@ class Study:
         loads = [r.cell.load for r in self.records.values() if r.cell.dataset == dataset]
         return f"Own data, {loads[0]}" if loads and loads[0] else dataset
 
-    def pick(self, *figures: str, **of: str) -> list[Shown]:
+    def pick(self, *figures: str, **of: str) -> list[PageFigure]:
         """Return the figures of these names, in that order, whose axes are as given."""
         return [
             shown
@@ -271,7 +148,7 @@ class Study:
         return said + examples.format(row["batch_per_worker"])
 
 
-def read_study(
+def read_context(
     config_path: Path,
     *,
     tables_dir: Path,
@@ -281,7 +158,7 @@ def read_study(
     columns_path: Path,
     calibration_paths: Sequence[Path] = (),
     models_dir: Path | None = None,
-) -> Study:
+) -> ReportContext:
     """Read everything that pages are made from.
 
     Raises:
@@ -290,7 +167,7 @@ def read_study(
     config, tables = read_config(config_path), read_tables(tables_dir)
     folders = [Path(folder) for folder in config.records] or [records_dir]
     trained = set(tables["cells"]["model"])
-    return Study(
+    return ReportContext(
         config=config,
         tables=tables,
         records=_Records([*tables["cells"]["cell_id"]], folders),
@@ -302,69 +179,6 @@ def read_study(
         architectures=read_architectures(models_dir, registry(), trained) if models_dir else {},
         changes=read_changes(tables_dir.parent / CHANGES),
     )
-
-
-def read_figure(path: Path) -> Shown:
-    """Read a figure by its specification, which its data and its picture stand beside.
-
-    Raises:
-        UserError: the picture is none.
-    """
-    name = path.name.removesuffix(".vl.json")
-    csv = path.with_name(f"{name}.csv").read_text(encoding="utf-8")
-    picture = path.with_name(f"{name}.svg")
-    size = _SIZE.search(picture.read_text(encoding="utf-8") if picture.is_file() else "")
-    if not size:
-        raise UserError(f"{picture}: is no picture of a chart; draw it again")
-    spec = json.loads(path.read_text(encoding="utf-8"))
-    return Shown(name, spec, csv, int(size[1]), int(size[2]))
-
-
-def trained_by(cell: Cell) -> str:
-    """Return what a sentence calls the strategy of a cell; of a variant, its setting, too."""
-    strategy = STRATEGIES[cell.strategy]
-    if cell.strategy_name == cell.strategy:
-        return strategy.short_title
-    said = setting(strategy.exchange_of(cell.options), cell.options) or cell.strategy_name
-    return f"{strategy.short_title} ({said})"
-
-
-def setting(exchange: str, options: Mapping[str, Any]) -> str:
-    """Return in words what the options of a cell say about how it exchanges; empty if nothing."""
-    if exchange == "averaging":
-        period = options["period"]
-        return {1: "every step", "epoch": "every epoch"}.get(period, f"every {period} steps")
-    if exchange == "server":
-        return _staleness_control(options)
-    if exchange == "all-gather":
-        return _codec(options)
-    return str(options.get("collective", ""))
-
-
-def _staleness_control(options: Mapping[str, Any]) -> str:
-    bound, updates = options.get("bound"), options.get("updates")
-    said = [
-        f"at most {counted(bound, 'step')} ahead of the slowest worker"
-        if bound is not None
-        else "",
-        f"{counted(updates, 'gradient')} per update" if updates else "",
-        "stale gradients count less" if options.get("scale_by_staleness") else "",
-    ]
-    return ", ".join(filter(None, said))
-
-
-def _codec(options: Mapping[str, Any]) -> str:
-    if options["method"] == "threshold":
-        return f"entries beyond ±{options['threshold']:g}, sign only"
-    if options["method"] == "top_k":
-        return f"the largest {100 * options['share']:g}\u00a0% of the entries"
-    return "half precision" if options["method"] == "float16" else str(options["method"])
-
-
-def slug(name: str) -> Markup:
-    """Return `name` as a part of an address or an anchor: small letters, digits and hyphens."""
-    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
-    return Markup(plain)  # noqa: S704 (no character of it means anything)
 
 
 class _Records(Mapping[str, Record]):
