@@ -77,8 +77,8 @@ class Judged:
             return "Nothing comparable was measured: it takes both sides, three launches each."
         if len(self.counting):
             return "Every interval includes the limit: it takes more launches of each point."
-        lacking = self.comparisons["lacks"].str.split()
-        nearest = lacking.loc[lacking.str.len().idxmin()]
+        lacking = [str(lacks).split() for lacks in self.comparisons["lacks"]]
+        nearest = min(lacking, key=len)
         found = counted(len(lacking), "comparison")
         none = (
             f"None of {found} counts" if len(lacking) > 1 else "The only comparison does not count"

@@ -2,11 +2,10 @@
 
 import pandas as pd
 
-from nodewise.predict.comparisons import SINGLE
 from nodewise.predict.queries import Tables, with_labels
 from nodewise.report import evidence
 from nodewise.report.claim_rules import POINT, beside, claim_rule
-from nodewise.results.tables import OVERSUBSCRIBED
+from nodewise.results.tables import OVERSUBSCRIBED, SINGLE
 
 
 @claim_rule("keeps_accuracy")

@@ -9,6 +9,7 @@ from nodewise.predict import comparisons
 from nodewise.predict.queries import GROUP, Tables, scaling_lines, with_labels
 from nodewise.report import evidence
 from nodewise.report.claim_rules import POINT, beside, claim_rule, join
+from nodewise.results.tables import SINGLE
 
 _NEAR_SHARE = 0.05  # of the time: a saved share as near to the claimed one is the same
 
@@ -70,7 +71,7 @@ def below_linear(tables: Tables, _: Tables, *, study: str, strategy: str) -> pd.
     """
     rows = with_labels(tables["curves"])
     rows = rows[(rows["kind"] == "measured") & (rows["study"] == study)]
-    one = rows[(rows["strategy"] == comparisons.SINGLE) & (rows["nodes"] == 1)]
+    one = rows[(rows["strategy"] == SINGLE) & (rows["nodes"] == 1)]
     several = rows[(rows["strategy"] == strategy) & (rows["nodes"] > 1)]
     pair = several.merge(one, "inner", POINT, suffixes=("", "_other"))
     return _throughputs(pair, tables).assign(most=pair["nodes"].astype("float64"))
@@ -91,7 +92,7 @@ def faster_than_one(tables: Tables, _: Tables, *, study: str, way: str) -> pd.Da
     """The throughput of a strategy on several nodes exceeds that of one process."""
     rows = with_labels(tables["curves"])
     rows = rows[rows["study"] == study]
-    one = rows[(rows["strategy"] == comparisons.SINGLE) & (rows["nodes"] == 1)]
+    one = rows[(rows["strategy"] == SINGLE) & (rows["nodes"] == 1)]
     several = rows[(rows["strategy"] == way) & (rows["nodes"] > 1)]
     return _throughputs(several.merge(one, "inner", POINT, suffixes=("", "_other")), tables)
 
