@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from nodewise.predict import choose_law
-from nodewise.predict.curve_groups import Pool
+from nodewise.predict.curve_groups import CurveGroup
 from nodewise.predict.curves import LAW_OF
 from nodewise.predict.fit import Points
 from nodewise.predict.judge import LARGEST, try_held_out
@@ -104,8 +104,8 @@ def test_what_is_left_out_has_no_part_in_the_choice():
     foretold = []
     for factor in (1.0, 0.3, 3.0):
         at_eight = np.where(rows["nodes"] == 8, factor, 1.0)
-        pool = Pool(RING, "l", rows.assign(step_time_s=rows["step_time_s"] * at_eight))
-        (row,) = (r for r in try_held_out(pool, {}, 0) if r["own"] and r["scenario"] == LARGEST)
+        group = CurveGroup(RING, "l", rows.assign(step_time_s=rows["step_time_s"] * at_eight))
+        (row,) = (r for r in try_held_out(group, {}, 0) if r["own"] and r["scenario"] == LARGEST)
         foretold.append(row["predicted_s"])
     assert foretold[1:] == pytest.approx([foretold[0]] * 2)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nodewise.predict.curve_groups import find_pools, published_curves
+from nodewise.predict.curve_groups import find_groups, published_curves
 from nodewise.predict.judge import LARGEST, OWN
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.published_bandwidth import ONE_BANDWIDTH, OTHER_MODELS, fit_rows, spread
@@ -229,13 +229,13 @@ def synthetic(bandwidth, noise, seed):
     return typed(rows, PUBLISHED)
 
 
-def pool(table):
-    (only,) = find_pools(published_curves(table), typed((), CELLS))
+def group(table):
+    (only,) = find_groups(published_curves(table), typed((), CELLS))
     return only
 
 
 def shared(table, draws=100):
-    (row,) = fit_rows(pool(table), draws)
+    (row,) = fit_rows(group(table), draws)
     return row
 
 
@@ -263,5 +263,5 @@ def test_a_wild_curve_hardly_moves_the_bandwidth():
 def test_curves_without_one_node_take_no_part():
     table = synthetic(58e6, 0.0, 0)
     lacking = table[(table["model"] != "small") | (table["nodes"] > 1)]
-    assert (len(spread(pool(table))), len(spread(pool(lacking)))) == (18, 12)
-    assert fit_rows(pool(table[table["nodes"] > 1]), 10) == []
+    assert (len(spread(group(table))), len(spread(group(lacking)))) == (18, 12)
+    assert fit_rows(group(table[table["nodes"] > 1]), 10) == []

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.core.errors import UserError
-from nodewise.predict.curve_groups import Pool, find_pools, law_of
+from nodewise.predict.curve_groups import CurveGroup, find_groups, law_of
 from nodewise.predict.fit import Points, fit
 from nodewise.predict.judge import EACH, LARGEST, OWN
 from nodewise.predict.laws.parameter_server import ParameterServer
@@ -251,9 +251,11 @@ def test_a_server_is_not_left_alone():
     """With a server one node communicates already: `single` is not its one node."""
     alone = launches(nodes=(1,), strategy="single")
     server = launches(nodes=(2, 3), strategy="async_sgd").assign(exchange="server")
-    pools = {pool.rows["strategy"].iloc[0]: pool for pool in find_pools(*tables(alone, server))}
-    assert sorted(pools) == ["async_sgd", "single"]
-    assert set(pools["async_sgd"].rows["nodes"]) == {2, 3}
+    groups = {
+        group.rows["strategy"].iloc[0]: group for group in find_groups(*tables(alone, server))
+    }
+    assert sorted(groups) == ["async_sgd", "single"]
+    assert set(groups["async_sgd"].rows["nodes"]) == {2, 3}
 
 
 @pytest.mark.parametrize(("micro_batches", "nodes"), [(1, {1, 2, 3}), (4, {2, 3})])
@@ -263,8 +265,10 @@ def test_a_pipeline_in_micro_batches_is_not_left_alone(micro_batches, nodes):
     options = json.dumps({"micro_batches": micro_batches})
     stages = launches(nodes=(2, 3), strategy="model_parallel")
     stages = stages.assign(exchange="activations", options=options)
-    pools = {pool.rows["strategy"].iloc[0]: pool for pool in find_pools(*tables(alone, stages))}
-    assert set(pools["model_parallel"].rows["nodes"]) == nodes
+    groups = {
+        group.rows["strategy"].iloc[0]: group for group in find_groups(*tables(alone, stages))
+    }
+    assert set(groups["model_parallel"].rows["nodes"]) == nodes
 
 
 @pytest.mark.slow
@@ -300,8 +304,8 @@ def test_examples_of_other_nodes_cost_only_who_is_given_them():
 
 
 def test_a_pipeline_knows_the_rate_of_its_link():
-    pools = find_pools(*tables(stages("0.2 core, 100 Mbit/s"), stages("of an unknown rate")))
-    known, unknown = (known_priors(pool, {}) for pool in pools)
+    groups = find_groups(*tables(stages("0.2 core, 100 Mbit/s"), stages("of an unknown rate")))
+    known, unknown = (known_priors(group, {}) for group in groups)
     ((beta, spread),) = [at for (name, _), at in known.items() if name == "seconds_per_byte"]
     assert beta == pytest.approx(8 / 500e6, rel=0.06) and spread == beta / 10
     assert not any(name == "seconds_per_byte" for name, _ in unknown)
@@ -463,16 +467,16 @@ def test_fits_of_one_link_share_what_the_link_is():
     values |= {"compute_per_example_s": 1e-4, "latency_s": 2e-3, "seconds_per_byte": 1e-8}
     rich, poor = GPipe(1, 1e5), GPipe(1, 4e5)
 
-    def pool(law, nodes):
+    def group(law, nodes):
         batch = np.tile([64.0, 128.0, 256.0], len(nodes))
         n = np.repeat(np.array(nodes, float), 3)
         step_s = [law.evaluate(values, *at, 1.0) for at in zip(n, batch, strict=True)]
         points = Points.of(n, batch, 1.0, step_s, model="m", link="lan")
-        return points, Pool(law, "lan", pd.DataFrame())
+        return points, CurveGroup(law, "lan", pd.DataFrame())
 
-    points, of_rich = pool(rich, [1, 2, 3, 4])
+    points, of_rich = group(rich, [1, 2, 3, 4])
     learned = learned_priors(of_rich, fit(rich, points))
-    few, of_poor = pool(poor, [2])
+    few, of_poor = group(poor, [2])
     assert learned_priors(of_poor, fit(poor, few, draws=0)) == {}
     alone, shared = fit(poor, few), fit(poor, few, priors=learned)
     for name in ("latency_s", "seconds_per_byte"):

@@ -80,7 +80,7 @@ def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dic
     taken from there.
 
     Args:
-        rows: points with the columns of a pool.
+        rows: points with the columns of a group.
         parts: what `law_parts` gave for them, shape (points,).
         law: their law.
     """

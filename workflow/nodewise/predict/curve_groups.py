@@ -1,4 +1,4 @@
-"""The rows of the tables that are fitted together: a pool has one law and one link.
+"""The rows of the tables that are fitted together: a group has one law and one link.
 
 All curves over one link of one machine share latency and bandwidth, all batches of one curve the
 cost of an example. Rows keep what decides whether they may be fitted.
@@ -46,7 +46,7 @@ _NEEDED = [
 
 
 @dataclass(frozen=True)
-class Pool:
+class CurveGroup:
     """Curves with one law and one link; `rows` has one row per curve, batch and node count.
 
     Columns of `rows` beside those of `curves`: `curve` (its name), `timed` (it has a step time and
@@ -60,8 +60,8 @@ class Pool:
     rows: pd.DataFrame
 
     @property
-    def fitted(self) -> "Pool":
-        """The pool of the rows to fit."""
+    def fitted(self) -> "CurveGroup":
+        """The group of the rows to fit."""
         return self.where(self.rows["fitted"])
 
     def about(self, row: "pd.Series[Any]") -> dict[str, Any]:
@@ -72,8 +72,8 @@ class Pool:
             "law": self.law.name,
         }
 
-    def where(self, mask: "pd.Series[bool]") -> "Pool":
-        """Return the pool with the rows at which `mask` is true."""
+    def where(self, mask: "pd.Series[bool]") -> "CurveGroup":
+        """Return the group with the rows at which `mask` is true."""
         return replace(self, rows=self.rows[mask])
 
     def points(self, *, parts: bool = True) -> Points:
@@ -90,8 +90,8 @@ class Pool:
         )
 
 
-def find_pools(curves: pd.DataFrame, cells: pd.DataFrame) -> Iterator[Pool]:
-    """Yield the pools of the table `curves`, ordered by their links.
+def find_groups(curves: pd.DataFrame, cells: pd.DataFrame) -> Iterator[CurveGroup]:
+    """Yield the groups of the table `curves`, ordered by their links.
 
     A strategy that was not measured on one node borrows the `single` row of its batch. A `single`
     row that belongs to another strategy's curve makes no curve of its own. Ways without a law
@@ -112,8 +112,8 @@ def find_pools(curves: pd.DataFrame, cells: pd.DataFrame) -> Iterator[Pool]:
     for curve, law in laws.items():
         if law is not None:
             together.setdefault((links[curve], law), []).append(str(curve))
-    for (link, law), names in sorted(together.items(), key=lambda pool: (pool[0][0], pool[1])):
-        yield Pool(law, link, rows[rows["curve"].isin(names)].reset_index(drop=True))
+    for (link, law), names in sorted(together.items(), key=lambda group: (group[0][0], group[1])):
+        yield CurveGroup(law, link, rows[rows["curve"].isin(names)].reset_index(drop=True))
 
 
 def law_of(rows: pd.DataFrame) -> Law | None:
@@ -164,7 +164,7 @@ _LAWS: dict[str, Callable[[pd.DataFrame, dict[str, Any]], Law]] = {
 
 
 def published_curves(published: pd.DataFrame) -> pd.DataFrame:
-    """Return the table `published` in the columns of `curves` that `find_pools` reads.
+    """Return the table `published` in the columns of `curves` that `find_groups` reads.
 
     Raises:
         UserError: a column is missing.

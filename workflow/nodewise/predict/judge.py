@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from nodewise.predict.choose_law import alternatives, choose
-from nodewise.predict.curve_groups import ABOUT, Pool
+from nodewise.predict.curve_groups import ABOUT, CurveGroup
 from nodewise.predict.fit import Fit, Priors, fit
 from nodewise.predict.law import LAWS, Floats, baselines
 from nodewise.results.tables import typed
@@ -60,19 +60,19 @@ def relative_error(fitted_s: ArrayLike, observed_s: ArrayLike) -> Floats:
     return errors
 
 
-def try_held_out(pool: Pool, priors: Priors, draws: int) -> list[dict[str, Any]]:
-    """Return rows of `TRIALS`: the pool's law, and the baselines, asked about what was left out.
+def try_held_out(group: CurveGroup, priors: Priors, draws: int) -> list[dict[str, Any]]:
+    """Return rows of `TRIALS`: the group's law, and the baselines, asked about what was left out.
 
-    Lines (one batch of one curve) with three node counts or more take part. The pool's law is
-    chosen by, and fitted to, all that is left of the pool at once; once more to whole steps alone,
+    Lines (one batch of one curve) with three node counts or more take part. The group's law is
+    chosen by, and fitted to, all that is left of the group at once; once more to whole steps alone,
     if parts were measured. A baseline is a law of one line and of whole steps.
     """
-    pool = pool.fitted
+    group = group.fitted
     rows: list[dict[str, Any]] = []
-    for scenario, left_out in _left_out(pool.rows):
-        rest, asked = pool.where(~left_out), pool.where(left_out)
+    for scenario, left_out in _left_out(group.rows):
+        rest, asked = group.where(~left_out), group.where(left_out)
         rows += _ask(rest, asked, scenario, priors=priors, draws=draws)
-        if scenario == LARGEST and pool.rows["compute_s"].notna().any():
+        if scenario == LARGEST and group.rows["compute_s"].notna().any():
             rows += _ask(rest, asked, LARGEST_TOTALS, priors={}, draws=draws, parts=False)
         rows += _ask_baselines(rest, asked, scenario)
     return rows
@@ -84,7 +84,7 @@ def trial_rows(
     """Return rows of `TRIALS`.
 
     Args:
-        rows: points of a pool.
+        rows: points of a group.
         predicted_s: seconds, shape (points,).
         told: the other columns.
     """
@@ -135,7 +135,13 @@ def _left_out(rows: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[bool]"]]:
 
 
 def _ask(
-    rest: Pool, asked: Pool, scenario: str, *, priors: Priors, draws: int, parts: bool = True
+    rest: CurveGroup,
+    asked: CurveGroup,
+    scenario: str,
+    *,
+    priors: Priors,
+    draws: int,
+    parts: bool = True,
 ) -> list[dict[str, Any]]:
     points = rest.points(parts=parts)
     law = choose(alternatives(rest.law), points, priors).law
@@ -143,19 +149,19 @@ def _ask(
     return _rows(fitted, asked, scenario, own=True)
 
 
-def _ask_baselines(rest: Pool, asked: Pool, scenario: str) -> list[dict[str, Any]]:
+def _ask_baselines(rest: CurveGroup, asked: CurveGroup, scenario: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     at = ["curve", "batch_per_worker"]
     groups = dict(iter(rest.rows.groupby(at)))
     for line, held in asked.rows.groupby(at):
-        alone = Pool(rest.law, rest.link, groups[line]).points(parts=False)
+        alone = CurveGroup(rest.law, rest.link, groups[line]).points(parts=False)
         for name in baselines():
             fitted = fit(LAWS[name](), alone, draws=0)
-            rows += _rows(fitted, Pool(rest.law, rest.link, held), scenario, own=False)
+            rows += _rows(fitted, CurveGroup(rest.law, rest.link, held), scenario, own=False)
     return rows
 
 
-def _rows(fitted: Fit, asked: Pool, scenario: str, *, own: bool) -> list[dict[str, Any]]:
+def _rows(fitted: Fit, asked: CurveGroup, scenario: str, *, own: bool) -> list[dict[str, Any]]:
     points = asked.points(parts=False)
     predicted = fitted.evaluate(points.at, points.model, points.link)
     low = high = np.full_like(predicted, np.nan)
@@ -172,7 +178,7 @@ def _rows(fitted: Fit, asked: Pool, scenario: str, *, own: bool) -> list[dict[st
     return trial_rows(asked.rows, predicted, told)
 
 
-def _trained(fitted: Fit, asked: Pool) -> list[str]:
+def _trained(fitted: Fit, asked: CurveGroup) -> list[str]:
     """Return in words the node counts that each line was fitted to, and those it is asked about."""
     lines, counts = fitted.points.lines, fitted.points.nodes
     points = asked.points(parts=False)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.curve_groups import ABOUT, Pool
+from nodewise.predict.curve_groups import ABOUT, CurveGroup
 from nodewise.predict.fit import TAILS, Fit
 from nodewise.predict.law import At
 
@@ -74,22 +74,22 @@ def wire_of(cluster: str) -> Wire | None:
     return Wire(rate, found["share"] + found["rest"])
 
 
-def rate_rows(pool: Pool, fitted: Fit, measured: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return rows of `RATES` for the curves of a pool, if their link has a rate.
+def rate_rows(group: CurveGroup, fitted: Fit, measured: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows of `RATES` for the curves of a group, if their link has a rate.
 
     Args:
-        pool: curves over one link, as `questions.tellable` returns them.
+        group: curves over one link, as `questions.tellable` returns them.
         fitted: the fit that they are part of.
-        measured: the rows of all pools, for what other links gave.
+        measured: the rows of all groups, for what other links gave.
     """
-    wire = wire_of(pool.rows.iloc[0]["cluster"]) if len(pool.rows) else None
+    wire = wire_of(group.rows.iloc[0]["cluster"]) if len(group.rows) else None
     if wire is None:
         return []
     rows: list[dict[str, Any]] = []
-    for (_, batch), line in pool.rows.groupby(["curve", "batch_per_worker"]):
+    for (_, batch), line in group.rows.groupby(["curve", "batch_per_worker"]):
         seen = _seen(line, wire, measured)
-        about = pool.about(line.iloc[0]) | {"batch_per_worker": batch}
-        table = _asked(pool, fitted, line, wire, np.union1d(ASKED, seen["rate_bit_s"]))
+        about = group.about(line.iloc[0]) | {"batch_per_worker": batch}
+        table = _asked(group, fitted, line, wire, np.union1d(ASKED, seen["rate_bit_s"]))
         table = table.merge(seen, "left", ["rate_bit_s", "nodes"]).fillna({"cell_id": ""})
         known = (table["rate_bit_s"] == wire.rate_bit_s) & (table["nodes"] <= line["nodes"].max())
         inside = table["rate_bit_s"].between(seen["rate_bit_s"].min(), seen["rate_bit_s"].max())
@@ -128,19 +128,19 @@ def _rate_bit_s(cluster: str) -> float:
 
 
 def _asked(
-    pool: Pool, fitted: Fit, line: pd.DataFrame, wire: Wire, rates: "np.ndarray[Any, Any]"
+    group: CurveGroup, fitted: Fit, line: pd.DataFrame, wire: Wire, rates: "np.ndarray[Any, Any]"
 ) -> pd.DataFrame:
     """Return what the law says of a line at `rates`: seconds and efficiency, with intervals."""
     at = At.of([1, *NODES], line["batch_per_worker"].iloc[0], line["payload_bytes"].median())
     curve = str(line["curve"].iloc[0])
-    column = fitted.coefficients.index(("seconds_per_byte", pool.link))
+    column = fitted.coefficients.index(("seconds_per_byte", group.link))
     tables = []
     for rate in rates:
         factor = np.ones(len(fitted.values))
         factor[column] = wire.rate_bit_s / rate
         scaled = replace(fitted, values=fitted.values * factor, draws=fitted.draws * factor)
-        step_s = scaled.evaluate(at, curve, pool.link)
-        drawn = scaled.draw(at, curve, pool.link)
+        step_s = scaled.evaluate(at, curve, group.link)
+        drawn = scaled.draw(at, curve, group.link)
         # where a slow link alone explains a step, a quick one would take its whole time away
         drawn = np.where((drawn > 0).all(axis=1, keepdims=True), drawn, np.nan)
         low_s, high_s = np.nanquantile(drawn, TAILS, axis=0)

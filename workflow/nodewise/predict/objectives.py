@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.curve_groups import ABOUT, Pool
+from nodewise.predict.curve_groups import ABOUT, CurveGroup
 from nodewise.predict.fit import Fit
 from nodewise.predict.law import At
 from nodewise.predict.optimum import Optimum, Question, answer, find_times
@@ -48,39 +48,39 @@ _PROBABLE = 0.01
 Steps = Mapping[Key, StepsToAccuracy]
 
 
-def tellable(pool: Pool, fitted: Fit) -> Pool:
-    """Return the pool of the curves whose points say something of other numbers of nodes.
+def tellable(group: CurveGroup, fitted: Fit) -> CurveGroup:
+    """Return the group of the curves whose points say something of other numbers of nodes.
 
     They were fitted on several, and in none of the draws a step on one node takes no time at all.
     """
-    pool = pool.fitted
+    group = group.fitted
     if not len(fitted.draws):
-        return pool.where(pool.rows["fitted"] & False)
-    points = pool.points(parts=False)
+        return group.where(group.rows["fitted"] & False)
+    points = group.points(parts=False)
     alone = fitted.draw(At.of(1, points.batch, points.payload), points.model, points.link)
     timed = np.asarray((alone > 0).all(axis=0))
-    of_curve = pool.rows.assign(timed=timed).groupby("curve")
+    of_curve = group.rows.assign(timed=timed).groupby("curve")
     several = of_curve["nodes"].transform("nunique") > 1
-    return pool.where(several & of_curve["timed"].transform("all"))
+    return group.where(several & of_curve["timed"].transform("all"))
 
 
 def optima_rows(
-    pool: Pool, fitted: Fit, steps: Steps, listed: tuple[int, ...]
+    group: CurveGroup, fitted: Fit, steps: Steps, listed: tuple[int, ...]
 ) -> list[dict[str, Any]]:
-    """Return rows of `OPTIMA` for the curves of a pool.
+    """Return rows of `OPTIMA` for the curves of a group.
 
     One to 64 nodes are compared. Told are those of `listed`, and all that matter to the answer:
     the best, those within 5 % of it, the break-even, and whatever else may be the best.
 
     Args:
-        pool: curves, as `tellable` returns them.
+        group: curves, as `tellable` returns them.
         fitted: the fit that they are part of.
         steps: what is known of steps to an accuracy.
         listed: numbers of nodes.
     """
     rows: list[dict[str, Any]] = []
-    for curve, of in pool.rows.groupby("curve"):
-        about = pool.about(of.iloc[0])
+    for curve, of in group.rows.groupby("curve"):
+        about = group.about(of.iloc[0])
         for _, questions in groupby(_questions(of, steps), lambda q: (q.batch, q.global_batch)):
             first, *others = questions
             try:
@@ -90,7 +90,7 @@ def optima_rows(
                     range(1, MOST_NODES + 1),
                     payload=float(of["payload_bytes"].median()),
                     model=str(curve),
-                    link=pool.link,
+                    link=group.link,
                 )
             except ValueError:  # the points say nothing of such batches
                 continue

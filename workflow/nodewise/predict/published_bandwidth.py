@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.predict import judge
-from nodewise.predict.curve_groups import Pool
+from nodewise.predict.curve_groups import CurveGroup
 from nodewise.predict.fit import TAILS
 from nodewise.predict.law import Floats
 
@@ -26,13 +26,13 @@ _TRIED = np.exp(np.arange(np.log(1e6), np.log(1e11), 1e-3))  # bytes per second
 _SEED = 30917
 
 
-def spread(pool: Pool) -> pd.DataFrame:
+def spread(group: CurveGroup) -> pd.DataFrame:
     """Return the fitted rows on several nodes, of lines that have one on one node.
 
     `base_s` is the observed step time on one node of the same batch, `sent` the bytes that a ring
     sends per node and step.
     """
-    rows = pool.rows[pool.rows["fitted"]]
+    rows = group.rows[group.rows["fitted"]]
     at = ["curve", "batch_per_worker"]
     base = rows.loc[rows["nodes"] == 1, [*at, "step_time_s"]]
     base = base.rename(columns={"step_time_s": "base_s"})
@@ -46,12 +46,12 @@ def fit_bandwidth(rows: pd.DataFrame) -> float:
     return float(_TRIED[_errors(rows).sum(axis=1).argmin()])
 
 
-def fit_rows(pool: Pool, draws: int) -> list[dict[str, Any]]:
+def fit_rows(group: CurveGroup, draws: int) -> list[dict[str, Any]]:
     """Return the row of the table `fits` for one bandwidth of all curves; none without points.
 
     The interval is over curves (one batch of one model) drawn anew.
     """
-    rows = spread(pool)
+    rows = spread(group)
     if rows.empty:
         return []
     lines = rows.groupby(["curve", "batch_per_worker"]).ngroup().to_numpy()
@@ -65,14 +65,14 @@ def fit_rows(pool: Pool, draws: int) -> list[dict[str, Any]]:
         )
         drawn = _TRIED[(of_line @ counts.T).argmin(axis=0)]
         low, high = np.quantile(drawn, TAILS)
-    first = pool.rows.iloc[0]
+    first = group.rows.iloc[0]
     return [
         {
             "source": first["kind"],
             "data_origin": "",
             "study": first["study"],
             "experiment": "",
-            "link": pool.link,
+            "link": group.link,
             "curve": "",
             "model": "",
             "strategy": first["strategy"],
@@ -92,9 +92,9 @@ def fit_rows(pool: Pool, draws: int) -> list[dict[str, Any]]:
     ]
 
 
-def trial_rows(pool: Pool) -> list[dict[str, Any]]:
+def trial_rows(group: CurveGroup) -> list[dict[str, Any]]:
     """Return rows of the table `trials`: by one bandwidth, and by that of the other models."""
-    rows = spread(pool)
+    rows = spread(group)
     if rows.empty:
         return []
     told = _told(rows, ONE_BANDWIDTH, fit_bandwidth(rows))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.curve_groups import Pool
+from nodewise.predict.curve_groups import CurveGroup
 from nodewise.predict.fit import TAILS, Fit
 from nodewise.predict.law import At, Floats
 
@@ -28,16 +28,16 @@ SAVINGS = {
 NODES = tuple(range(1, 11))
 
 
-def saving_rows(pool: Pool, fitted: Fit) -> list[dict[str, Any]]:
+def saving_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
     """Return rows of `SAVINGS`: of each model, and of their mean, whose `model` is empty.
 
     None for what is not a published study.
     """
-    lines = _best_lines(pool.fitted.rows)
-    if pool.rows.iloc[0]["kind"] != "published" or not lines or not len(fitted.draws):
+    lines = _best_lines(group.fitted.rows)
+    if group.rows.iloc[0]["kind"] != "published" or not lines or not len(fitted.draws):
         return []
     about = {"source": lines[0].iloc[0]["kind"], "study": lines[0].iloc[0]["study"]}
-    saved, drawn, observed = zip(*(_saved(pool, fitted, line) for line in lines), strict=True)
+    saved, drawn, observed = zip(*(_saved(group, fitted, line) for line in lines), strict=True)
     rows: list[dict[str, Any]] = []
     for line, *told in zip(lines, saved, drawn, observed, strict=True):
         first = line.iloc[0]
@@ -65,13 +65,13 @@ def _observed(line: pd.DataFrame) -> "pd.Series[float]":
     return saved
 
 
-def _saved(pool: Pool, fitted: Fit, line: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
+def _saved(group: CurveGroup, fitted: Fit, line: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
     """Return the share saved on `NODES`: by the law, by its draws, observed (else NaN)."""
     first = line.iloc[0]
     at = At.of(NODES, first["batch_per_worker"], float(line["payload_bytes"].median()))
     curve = str(first["curve"])
-    step_s = fitted.evaluate(at, curve, pool.link)
-    drawn = fitted.draw(at, curve, pool.link)
+    step_s = fitted.evaluate(at, curve, group.link)
+    drawn = fitted.draw(at, curve, group.link)
     observed = np.asarray(_observed(line).reindex(NODES), np.float64)
     saved: Floats = 1 - step_s / (at.nodes * step_s[0])
     return saved, 1 - drawn / (at.nodes * drawn[:, :1]), observed

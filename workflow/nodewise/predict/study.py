@@ -1,6 +1,6 @@
-"""Tables in, tables out: the overhead of every way of training that was measured, or published.
+"""Tables in, tables out: the overhead of every strategy that was measured, or published.
 
-Curves over one link are fitted together; see `pools`. Laws are chosen by what ran, and where that
+Curves over one link are fitted together; see `curve_groups`. Laws are chosen by what ran, and where that
 leaves several, by what they foretell; see `choice`.
 """
 
@@ -24,7 +24,7 @@ from nodewise.predict import (
     steps_to_accuracy,
 )
 from nodewise.predict import calibration as of_calibration
-from nodewise.predict.curve_groups import ABOUT, Pool, find_pools, published_curves
+from nodewise.predict.curve_groups import ABOUT, CurveGroup, find_groups, published_curves
 from nodewise.predict.fit import DRAWS, Fit, Priors, fit
 from nodewise.predict.judge import TRIALS, relative_error
 from nodewise.predict.law import At, Law, PartsLaw
@@ -130,28 +130,28 @@ def fit_study(
         UserError: a table lacks a column.
     """
     laws = {known.key: known.law for known in steps if known.law is not None}
-    ours = list(find_pools(curves, cells))
-    theirs = list(find_pools(published_curves(published), cells))
-    measured = pd.concat([pool.rows for pool in ours]) if ours else pd.DataFrame()
+    ours = list(find_groups(curves, cells))
+    theirs = list(find_groups(published_curves(published), cells))
+    measured = pd.concat([group.rows for group in ours]) if ours else pd.DataFrame()
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in FITTED}
     learned: dict[tuple[str, str], Priors] = {}
     for ran, known in _with_priors(ours, theirs, calibrations):
         priors = learned.get((ran.link, ran.law.name), known)
         chosen = choose_law.choose(choose_law.alternatives(ran.law), ran.fitted.points(), priors)
         rows["choices"] += choice_rows(ran, chosen)
-        pool = replace(ran, law=chosen.law)
-        fitted = fit(pool.law, pool.fitted.points(), priors=priors, draws=draws)
-        learned.setdefault((ran.link, ran.law.name), learned_priors(pool, fitted))
-        rows["fits"] += fit_rows(pool, fitted)
-        rows["predictions"] += prediction_rows(pool, fitted)
-        rows["diagnosis"] += diagnosis_rows(pool, fitted)
-        told = objectives.tellable(pool, fitted)
+        group = replace(ran, law=chosen.law)
+        fitted = fit(group.law, group.fitted.points(), priors=priors, draws=draws)
+        learned.setdefault((ran.link, ran.law.name), learned_priors(group, fitted))
+        rows["fits"] += fit_rows(group, fitted)
+        rows["predictions"] += prediction_rows(group, fitted)
+        rows["diagnosis"] += diagnosis_rows(group, fitted)
+        told = objectives.tellable(group, fitted)
         rows["optima"] += objectives.optima_rows(told, fitted, laws, NODES)
         rows["rates"] += link_rates.rate_rows(told, fitted, measured)
-        rows["savings"] += savings.saving_rows(pool, fitted)
+        rows["savings"] += savings.saving_rows(group, fitted)
     rows["steps_to_accuracy"] = [steps_to_accuracy.steps_row(known) for known in steps]
-    for pool in theirs:
-        rows["fits"] += published_bandwidth.fit_rows(pool, draws)
+    for group in theirs:
+        rows["fits"] += published_bandwidth.fit_rows(group, draws)
     return {name: typed(rows[name], FITTED[name]) for name in FITTED}
 
 
@@ -165,32 +165,32 @@ def judge_study(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `JUDGED`: what the same fits say of points that are left out of them.
 
-    Arguments and errors are those of `fit_study`. No fit sees what another pool tells of its link.
+    Arguments and errors are those of `fit_study`. No fit sees what another group tells of its link.
     """
-    ours = list(find_pools(curves, cells))
-    theirs = list(find_pools(published_curves(published), cells))
+    ours = list(find_groups(curves, cells))
+    theirs = list(find_groups(published_curves(published), cells))
     rows: list[dict[str, Any]] = []
-    for pool, known in _with_priors(ours, theirs, calibrations):
-        rows += judge.try_held_out(pool, known, draws)
-    for pool in theirs:
-        rows += published_bandwidth.trial_rows(pool)
+    for group, known in _with_priors(ours, theirs, calibrations):
+        rows += judge.try_held_out(group, known, draws)
+    for group in theirs:
+        rows += published_bandwidth.trial_rows(group)
     trials = typed(rows, TRIALS)
     return {"trials": trials, "judgement": judge.judge(trials)}
 
 
 def _with_priors(
-    ours: Iterable[Pool], theirs: Iterable[Pool], calibrations: Iterable[Calibration]
-) -> Iterator[tuple[Pool, Priors]]:
-    """Yield the pools with points to fit, in the order of fitting, and what calibrations tell."""
+    ours: Iterable[CurveGroup], theirs: Iterable[CurveGroup], calibrations: Iterable[Calibration]
+) -> Iterator[tuple[CurveGroup, Priors]]:
+    """Yield the groups with points to fit, in the order of fitting, and what calibrations tell."""
     examined = (
         ((one.cluster.label, one.provenance.cpu), of_calibration.examine(one).all_reduces)
         for one in calibrations
         if one.status == "ok"
     )
     calibrated = {at: found["ring"].coefficients for at, found in examined if "ring" in found}
-    for pool in [*_richest_first(ours), *_richest_first(theirs)]:
-        if pool.rows["fitted"].any():
-            yield pool, known_priors(pool, calibrated)
+    for group in [*_richest_first(ours), *_richest_first(theirs)]:
+        if group.rows["fitted"].any():
+            yield group, known_priors(group, calibrated)
 
 
 def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
@@ -199,7 +199,7 @@ def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
         write_csv(table, out_dir / f"{name}.csv")
 
 
-def known_priors(pool: Pool, calibrated: Mapping[tuple[str, str], pd.DataFrame]) -> Priors:
+def known_priors(group: CurveGroup, calibrated: Mapping[tuple[str, str], pd.DataFrame]) -> Priors:
     """Return what is known beforehand of the link: of rings, servers, pipelines on emulated nodes.
 
     Rings borrow from what a calibration told of TensorFlow's. A step's all-reduce is not quite the
@@ -211,35 +211,35 @@ def known_priors(pool: Pool, calibrated: Mapping[tuple[str, str], pd.DataFrame])
     pipelines, of which a cut is crossed by one message at a time.
 
     Args:
-        pool: curves over one link.
+        group: curves over one link.
         calibrated: α and β (`calibration.COEFFICIENTS`) by the label of a cluster, and machine.
     """
-    priors = of_input(pool)
-    cluster, machine = pool.rows.iloc[0][["cluster", "machine"]]
-    if pool.law.name in ("server", "gpipe") and (wire := link_rates.wire_of(cluster)) is not None:
+    priors = of_input(group)
+    cluster, machine = group.rows.iloc[0][["cluster", "machine"]]
+    if group.law.name in ("server", "gpipe") and (wire := link_rates.wire_of(cluster)) is not None:
         beta = wire.seconds_per_byte
-        priors["seconds_per_byte", pool.link] = (beta, beta / 10)
-    if pool.law.name != "ring" or (cluster, machine) not in calibrated:
+        priors["seconds_per_byte", group.link] = (beta, beta / 10)
+    if group.law.name != "ring" or (cluster, machine) not in calibrated:
         return priors
     found = calibrated[cluster, machine]
     own = found[found["clock"] == of_calibration.OWN_TIME].iloc[0]
     if own["latency_s"] > 0:
-        priors["latency_s", pool.link] = (own["latency_s"] / 2, own["latency_s"] / 2)
+        priors["latency_s", group.link] = (own["latency_s"] / 2, own["latency_s"] / 2)
     if own["bandwidth_bytes_per_s"] > 0:
         beta = 1 / own["bandwidth_bytes_per_s"]
-        priors["seconds_per_byte", pool.link] = (beta, beta / 10)
+        priors["seconds_per_byte", group.link] = (beta, beta / 10)
     return priors
 
 
-def of_input(pool: Pool) -> dict[tuple[str, str], tuple[float, float]]:
+def of_input(group: CurveGroup) -> dict[tuple[str, str], tuple[float, float]]:
     """Return that a node spends nothing on examples of others: of curves whose input is sharded."""
-    sharded = pool.rows[pool.rows["pipeline"] == "sharded"]
+    sharded = group.rows[group.rows["pipeline"] == "sharded"]
     return {
         ("input_per_example_s", curve): (0.0, _NOTHING_S) for curve in sharded["curve"].unique()
     }
 
 
-def learned_priors(pool: Pool, fitted: Fit) -> Priors:
+def learned_priors(group: CurveGroup, fitted: Fit) -> Priors:
     """Return what a fit tells of its link, within a tenth at best, for other fits of that link.
 
     Curves of one link have fits of their own where their laws take different things for known, such
@@ -247,26 +247,28 @@ def learned_priors(pool: Pool, fitted: Fit) -> Priors:
     """
     found: dict[tuple[str, str], tuple[float, float]] = {}
     for name in ("latency_s", "seconds_per_byte"):
-        value, (low, high) = fitted.value(name, pool.link), fitted.interval(name, pool.link)
+        value, (low, high) = fitted.value(name, group.link), fitted.interval(name, group.link)
         spread = float(np.hypot((high - low) / _TAILS_APART, value / 10))
         if spread > 0:  # false of NaN: the law has none, or there are no draws
-            found[name, pool.link] = (value, spread)
+            found[name, group.link] = (value, spread)
     return found
 
 
-def _richest_first(pools: Iterable[Pool]) -> list[Pool]:
-    """Return pools by link and law, of each the one with the most points first."""
-    return sorted(pools, key=lambda pool: (pool.link, pool.law.name, -pool.rows["fitted"].sum()))
+def _richest_first(groups: Iterable[CurveGroup]) -> list[CurveGroup]:
+    """Return groups by link and law, of each the one with the most points first."""
+    return sorted(
+        groups, key=lambda group: (group.link, group.law.name, -group.rows["fitted"].sum())
+    )
 
 
-def choice_rows(pool: Pool, chosen: choose_law.Choice) -> list[dict[str, Any]]:
+def choice_rows(group: CurveGroup, chosen: choose_law.Choice) -> list[dict[str, Any]]:
     """Return rows of `CHOICES`: one for each law that may be, if its points tell them apart."""
-    first = pool.rows.iloc[0]
+    first = group.rows.iloc[0]
     return [
         {
             "source": first["kind"],
             "data_origin": first["data_origin"],
-            "link": pool.link,
+            "link": group.link,
             "strategy": first["strategy"],
             "law": law.name,
             "settings": law_settings(law),
@@ -278,11 +280,11 @@ def choice_rows(pool: Pool, chosen: choose_law.Choice) -> list[dict[str, Any]]:
     ]
 
 
-def fit_rows(pool: Pool, fitted: Fit) -> list[dict[str, Any]]:
+def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
     """Return rows of `FITS`: one for each coefficient."""
-    parameters = {p.name: p for p in pool.law.parameters}
-    named = pool.rows.drop_duplicates("curve").set_index("curve")
-    first = pool.rows.iloc[0]
+    parameters = {p.name: p for p in group.law.parameters}
+    named = group.rows.drop_duplicates("curve").set_index("curve")
+    first = group.rows.iloc[0]
     rows = []
     for name, label in fitted.coefficients:
         curve, *_, batch = label.split("|") if "|" in label else (label, "")
@@ -294,13 +296,13 @@ def fit_rows(pool: Pool, fitted: Fit) -> list[dict[str, Any]]:
                 "data_origin": first["data_origin"],
                 "study": first["study"] if of is None else of["study"],
                 "experiment": of["experiment"] if of is not None else "",
-                "link": pool.link,
+                "link": group.link,
                 "curve": curve if of is not None else "",
                 "model": of["model"] if of is not None else "",
                 "strategy": first["strategy"],
                 "batch_per_worker": int(batch) if batch else None,
-                "law": pool.law.name,
-                "settings": law_settings(pool.law),
+                "law": group.law.name,
+                "settings": law_settings(group.law),
                 "parameter": name,
                 "meaning": parameters[name].meaning,
                 "unit": parameters[name].unit,
@@ -309,7 +311,7 @@ def fit_rows(pool: Pool, fitted: Fit) -> list[dict[str, Any]]:
                 "high": high,
                 "points": len(fitted.points),
                 "noise": fitted.noise,
-                "note": _note(pool, fitted, name, label),
+                "note": _note(group, fitted, name, label),
             }
         )
     return rows
@@ -320,11 +322,11 @@ def law_settings(law: Law) -> str:
     return json.dumps(vars(law))
 
 
-def _note(pool: Pool, fitted: Fit, name: str, label: str) -> str:
+def _note(group: CurveGroup, fitted: Fit, name: str, label: str) -> str:
     """Return in words what the points do not tell, and what was left out."""
     notes = [] if fitted.identified(name, label) else [POORLY]
-    untimed = int((~pool.rows["timed"]).sum())
-    crowded = int((pool.rows["timed"] & ~pool.rows["fitted"]).sum())
+    untimed = int((~group.rows["timed"]).sum())
+    crowded = int((group.rows["timed"] & ~group.rows["fitted"]).sum())
     if untimed:
         notes.append(f"{UNTIMED}: {untimed}")
     if crowded:
@@ -332,10 +334,10 @@ def _note(pool: Pool, fitted: Fit, name: str, label: str) -> str:
     return "; ".join(notes)
 
 
-def prediction_rows(pool: Pool, fitted: Fit) -> list[dict[str, Any]]:
+def prediction_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
     """Return the rows of the fit itself, and those of the oversubscribed points beside it."""
     rows: list[dict[str, Any]] = []
-    lines = pool.rows[pool.rows["timed"]].groupby(["curve", "batch_per_worker"])
+    lines = group.rows[group.rows["timed"]].groupby(["curve", "batch_per_worker"])
     for _, line in lines:
         batch = int(line["batch_per_worker"].iloc[0])
         known = line[line["fitted"]].set_index("nodes")["step_time_s"]
@@ -343,8 +345,8 @@ def prediction_rows(pool: Pool, fitted: Fit) -> list[dict[str, Any]]:
         nodes = np.union1d(np.array(NODES, float), line["nodes"].to_numpy(float))
         payload = float(line["payload_bytes"].median())
         at = At.of(nodes, batch, payload)
-        about = pool.about(line.iloc[0]) | {"batch_per_worker": batch, "payload_bytes": payload}
-        table = _asked(pool, fitted, at, str(about["curve"]))
+        about = group.about(line.iloc[0]) | {"batch_per_worker": batch, "payload_bytes": payload}
+        table = _asked(group, fitted, at, str(about["curve"]))
         table["beyond"] = ~(table["nodes"] <= (known.index.max() if len(known) else 0))
         for scenario, observed in ((ALL_POINTS, known), (OVERSUBSCRIBED, crowded)):
             told = table.assign(observed_s=table["nodes"].map(observed), scenario=scenario)
@@ -357,28 +359,28 @@ def prediction_rows(pool: Pool, fitted: Fit) -> list[dict[str, Any]]:
     return rows
 
 
-def _asked(pool: Pool, fitted: Fit, at: At, curve: str) -> pd.DataFrame:
+def _asked(group: CurveGroup, fitted: Fit, at: At, curve: str) -> pd.DataFrame:
     low, high = np.full((2, *at.nodes.shape), np.nan)
     if len(fitted.draws):
-        low, high = fitted.evaluate_interval(at, curve, pool.link)
+        low, high = fitted.evaluate_interval(at, curve, group.link)
     times = {
         "nodes": at.nodes.astype(int),
-        "fitted_s": fitted.evaluate(at, curve, pool.link),
+        "fitted_s": fitted.evaluate(at, curve, group.link),
         "low_s": low,
         "high_s": high,
     }
-    parts = _parts(pool, fitted, at, curve)
+    parts = _parts(group, fitted, at, curve)
     return pd.DataFrame(times | {f"{name}_s": part for name, part in parts.items()})
 
 
-def _parts(pool: Pool, fitted: Fit, at: At, curve: str) -> dict[str, Any]:
-    if not isinstance(pool.law, PartsLaw):
+def _parts(group: CurveGroup, fitted: Fit, at: At, curve: str) -> dict[str, Any]:
+    if not isinstance(group.law, PartsLaw):
         return dict.fromkeys(bottleneck.BOUND, np.nan)
-    return dict(bottleneck.law_parts(fitted, at, curve, pool.link))
+    return dict(bottleneck.law_parts(fitted, at, curve, group.link))
 
 
-def diagnosis_rows(pool: Pool, fitted: Fit) -> list[dict[str, Any]]:
+def diagnosis_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
     """Return rows of `diagnose.DIAGNOSIS` for the points that were fitted."""
-    points = pool.fitted.points(parts=False)
+    points = group.fitted.points(parts=False)
     parts = bottleneck.law_parts(fitted, points.at, points.model, points.link)
-    return bottleneck.diagnose(pool.fitted.rows, parts, pool.law)
+    return bottleneck.diagnose(group.fitted.rows, parts, group.law)
