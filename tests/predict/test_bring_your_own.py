@@ -22,8 +22,9 @@ from nodewise.predict.ask import (
     prediction_rows,
     predictions_table,
 )
-from nodewise.predict.curves import LAW_OF, points_of
+from nodewise.predict.curves import points_of
 from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit
+from nodewise.predict.law import LAWS
 from nodewise.predict.optimum import OBJECTIVES
 from nodewise.results.curves import Measurements
 from nodewise.results.importers import import_curves
@@ -229,7 +230,6 @@ def test_a_wrong_value_is_told_with_its_row_and_column(tmp_path, row, said):
     [
         ("payload_bytes", ("0",), "row 2, column payload_bytes: must be a number from 1"),
         ("payload_bytes", ("5", "6"), "row 3, column payload_bytes: must be the same in all rows"),
-        ("collective", ("rings",), "row 2, column collective: must be one of ring, halving_doub"),
         ("collective", ("ring", "", "star"), "row 4, column collective: must be the same in all"),
         ("cluster", ("x", "y"), "row 3, column cluster: must be the same in all rows of a curve"),
         ("examples", ("1", "2"), "row 3, column examples: must be the same in all rows"),
@@ -345,8 +345,24 @@ def test_what_would_take_too_long_to_fit_is_refused(tmp_path):
         "at most 500 can be fitted together"
     )
     rows = ["a,1,8,1,parameter_server", "a,4097,8,1,parameter_server"]
-    said = refused(tmp_path, csv_of(*rows, header=f"{HEADER},collective"))
-    assert said == "row 3, column nodes: must be at most 4096 with parameter_server"
+    with pytest.raises(UserError, match="'a', column nodes: must be at most 4096 with parameter_s"):
+        fitted(tmp_path, csv_of(*rows, header=f"{HEADER},collective"))
+
+
+@pytest.mark.parametrize(
+    ("law", "said"),
+    [
+        (
+            "rings",
+            r"curve 'a', column collective: law rings: unknown; allowed: .*compressed, .*star",
+        ),
+        ("averaging", r"law averaging: must be written averaging\(period=…\)"),
+        ("averaging(period=0)", "period: must be 1 or more, not 0"),
+    ],
+)
+def test_a_law_that_there_is_not_is_answered_by_those_that_are_known(tmp_path, law, said):
+    with pytest.raises(UserError, match=said):
+        fitted(tmp_path, csv_of(f"a,1,64,0.5,{law}", header=f"{HEADER},collective"))
 
 
 @pytest.mark.parametrize("rows", [["a,4,64,1.0"], ["a,2,64,1", "a,4,64,10"], ["a,1,64,1"]])
@@ -441,7 +457,7 @@ def test_what_the_points_do_not_tell_is_said(tmp_path, rows, said):
 
 def tree_rows(curve: str, *more: str) -> list[str]:
     """Return a curve whose gradients go up a binomial tree, and the sums down again."""
-    law, nodes = LAW_OF["tree"], (1, 2, 3, 4, 8)
+    law, nodes = LAWS.make("tree"), (1, 2, 3, 4, 8)
     truth = dict.fromkeys((p.name for p in law.parameters), 0.0)
     truth |= {"compute_fixed_s": 0.064, "latency_s": LATENCY, "seconds_per_byte": BETA}
     steps = law.evaluate(truth, nodes, 64, PAYLOAD)
@@ -523,7 +539,12 @@ def test_a_shared_cluster_lends_strength(tmp_path):
     assert lent["high"] - lent["low"] < own["high"] - own["low"]
 
 
-@pytest.mark.parametrize("collective", LAW_OF)
+COLLECTIVES = ["ring", "halving_doubling", "tree", "star", "parameter_server", "none"]
+
+
+@pytest.mark.parametrize(
+    "collective", [*COLLECTIVES, "averaging(period=8)", "compressed(density=0.1)"]
+)
 def test_every_collective_is_fitted_stored_and_asked(tmp_path, collective):
     rows = [f"a,{n},64,{1 + 0.1 * np.log2(n)},5,{collective}" for n in (1, 2, 4, 8)]
     file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},payload_bytes,collective"))
@@ -577,7 +598,7 @@ EXTREME = st.lists(
     collective="parameter_server",
     cluster="x",
 )
-@given(rows=EXTREME, collective=st.sampled_from(list(LAW_OF)), cluster=st.sampled_from(["", "x"]))
+@given(rows=EXTREME, collective=st.sampled_from(COLLECTIVES), cluster=st.sampled_from(["", "x"]))
 def test_whatever_is_read_is_fitted(tmp_path_factory, rows, collective, cluster):
     if collective == "parameter_server":  # queues are counted one worker after another
         rows = [(curve, min(n, 16), b, t, c) for curve, n, b, t, c in rows]

@@ -8,17 +8,16 @@ import pytest
 
 from nodewise.predict import choose_law
 from nodewise.predict.curve_groups import CurveGroup
-from nodewise.predict.curves import LAW_OF
 from nodewise.predict.fit import Points
+from nodewise.predict.fit_file import POSSIBLE
 from nodewise.predict.judge import LARGEST, try_held_out
-from nodewise.predict.law import Law
+from nodewise.predict.law import LAWS, Law
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
-from nodewise.results.curves import POSSIBLE
 
 RING, STAR = RingAllReduce(), Star()
-LAWS = [LAW_OF[name] for name in POSSIBLE]
+CHOICE = [LAWS.make(name) for name in POSSIBLE]
 NODES = (1, 2, 3, 4, 8)
 PAYLOAD = 5e6
 
@@ -39,10 +38,10 @@ def points_of(law: Law, nodes=NODES, noise=0.0, seed=0) -> Points:
 
 
 def test_a_law_that_ran_is_found_from_whole_steps():
-    tree = LAW_OF["tree"]
-    found = choose_law.choose(LAWS, points_of(tree))
+    tree = LAWS.make("tree")
+    found = choose_law.choose(CHOICE, points_of(tree))
     assert found.law == tree
-    assert found.errors[LAWS.index(tree)] < 0.01
+    assert found.errors[CHOICE.index(tree)] < 0.01
     assert found.errors[0] > 0.05
 
 
@@ -55,9 +54,9 @@ def test_what_is_expected_is_not_given_up_for_noise(seed):
 @pytest.mark.parametrize("name", POSSIBLE)
 def test_a_law_is_only_given_up_for_one_that_is_clearly_less_wrong(name):
     """Noise hides a law that differs little from the expected one, and none that differs much."""
-    truth = LAW_OF[name]
-    found = choose_law.choose(LAWS, points_of(truth, noise=0.02))
-    expected, right = found.errors[0], found.errors[LAWS.index(truth)]
+    truth = LAWS.make(name)
+    found = choose_law.choose(CHOICE, points_of(truth, noise=0.02))
+    expected, right = found.errors[0], found.errors[CHOICE.index(truth)]
     if right < min(choose_law.CLEARLY * expected, expected - choose_law.BY):
         assert found.law != RING
     else:
@@ -65,7 +64,7 @@ def test_a_law_is_only_given_up_for_one_that_is_clearly_less_wrong(name):
 
 
 def test_three_node_counts_choose_nothing():
-    found = choose_law.choose(LAWS, points_of(STAR, nodes=(1, 2, 8)))
+    found = choose_law.choose(CHOICE, points_of(STAR, nodes=(1, 2, 8)))
     assert (found.law, found.errors, str(found)) == (RING, (), "")
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from nodewise.predict.law import LAWS
 from nodewise.report.formulas import law_formula
+from nodewise.strategies.declaration import STRATEGIES
 
-pytestmark = pytest.mark.parametrize("name", LAWS)
+every_law = pytest.mark.parametrize("name", LAWS)
 
 
 def made(name):
@@ -16,6 +17,7 @@ def made(name):
     return LAWS[name](**settings)
 
 
+@every_law
 def test_it_has_a_source_units_and_one_letter_for_each_symbol(name):
     law = LAWS[name]
     assert law.source and law.title
@@ -25,6 +27,7 @@ def test_it_has_a_source_units_and_one_letter_for_each_symbol(name):
     assert len(set(letters)) == len(letters)
 
 
+@every_law
 def test_its_formulas_use_only_what_it_declares(name):
     law = LAWS[name]
     parts, step = law.steps_to("step")
@@ -32,6 +35,7 @@ def test_its_formulas_use_only_what_it_declares(name):
     assert used <= {*law.symbols().values(), *(symbol for symbol, _ in parts)}
 
 
+@every_law
 def test_its_times_are_finite_and_positive(name):
     law = made(name)
     chance = np.random.default_rng(1)
@@ -41,5 +45,12 @@ def test_its_times_are_finite_and_positive(name):
         assert np.isfinite(times).all() and (times > 0).all()
 
 
+@every_law
 def test_its_formula_is_written_in_mathml(name):
     assert "<math><mrow><mi>t</mi><mo>=</mo>" in law_formula(name)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy_names_a_law(strategy):
+    exchange = STRATEGIES[strategy].exchange
+    assert exchange in ("none", "devices") or LAWS.of_exchange(exchange)

@@ -80,7 +80,6 @@ def test_a_median_of_repeats_keeps_its_noise(tmp_path):
     ("update", "message"),
     [
         ({"step_time_s": None}, "has no time: step_time_s, samples_per_s, epoch_time_s"),
-        ({"collective": "magic"}, "column collective: must be one of ring,"),
         ({"compute_s": 9.0}, "column compute_s: 9 s is more than the whole step"),
     ],
 )

@@ -5,7 +5,7 @@ cost of an example. Rows keep what decides whether they may be fitted.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,13 +15,8 @@ import pandas as pd
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import median_error
 from nodewise.predict.fit import Points
-from nodewise.predict.law import Law
-from nodewise.predict.laws.averaging import ParameterAveraging
-from nodewise.predict.laws.compressed import CompressedAllGather
-from nodewise.predict.laws.parameter_server import ParameterServer
-from nodewise.predict.laws.pipeline import GPipe
+from nodewise.predict.law import LAWS, Law
 from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.laws.star import Star
 from nodewise.results.tables import AXES, CURVE_KEY, SINGLE
 
 ABOUT = ("curve", "study", "experiment", "model", "strategy")
@@ -123,44 +118,10 @@ def law_of(rows: pd.DataFrame) -> Law | None:
         return RingAllReduce()
     first = own.iloc[0]
     options = json.loads(first["options"] or "{}")
-    make = _LAWS.get(first["exchange"])
-    pipeline = "micro_batches" in options and "groups" not in options
-    if first["exchange"] == "activations" and not pipeline:
-        return None  # tensors that are cut, pipelines side by side
-    if make is None or options.get("period") == "epoch":
+    law = LAWS.of_exchange(first["exchange"])
+    if law is None or options.get("period") == "epoch":
         return None
-    return make(own, options)
-
-
-def _density(rows: pd.DataFrame) -> float:
-    """Return the share of the gradient's bytes that a worker sends to each other one."""
-    several = rows[(rows["nodes"] > 1) & (rows["bytes_sent_per_step"] > 0)]
-    payload = (several["nodes"] - 1) * several["payload_bytes"].astype(float)
-    sent = (several["bytes_sent_per_step"] / payload).median()
-    return float(sent) if sent > 0 else 1.0
-
-
-def _activation_bytes(rows: pd.DataFrame) -> float:
-    """Return the bytes of an example's activations between two stages, by what was sent.
-
-    Nothing if that is not known.
-    """
-    n = rows["nodes"]
-    sent = rows["bytes_sent_per_step"] * n / (2 * (n - 1) * n * rows["batch_per_worker"])
-    median = sent[n > 1].median()
-    return float(median) if median > 0 else 0.0
-
-
-_LAWS: dict[str, Callable[[pd.DataFrame, dict[str, Any]], Law]] = {
-    "ring": lambda rows, options: RingAllReduce(),
-    "star": lambda rows, options: Star(),
-    "averaging": lambda rows, options: ParameterAveraging(options["period"]),
-    "server": lambda rows, options: ParameterServer(options.get("servers", 1)),
-    "all-gather": lambda rows, options: CompressedAllGather(_density(rows)),
-    "activations": lambda rows, options: GPipe(
-        options.get("micro_batches", 1), _activation_bytes(rows)
-    ),
-}
+    return law.of_curve(options, own)
 
 
 def published_curves(published: pd.DataFrame) -> pd.DataFrame:

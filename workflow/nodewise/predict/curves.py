@@ -1,28 +1,11 @@
-"""The laws and the points of curves that are not of a study's records."""
+"""The points of curves that are not of a study's records."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
 from nodewise.predict.fit import Points
-from nodewise.predict.law import Law
-from nodewise.predict.laws.halving_doubling import HalvingDoubling
-from nodewise.predict.laws.none import NoExchange
-from nodewise.predict.laws.parameter_server import ParameterServer
-from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.laws.star import Star
-from nodewise.predict.laws.tree import BinomialTree
-from nodewise.results.curves import Collective, Curve
-
-LAW_OF: Mapping[Collective, Law] = {
-    "ring": RingAllReduce(),
-    "halving_doubling": HalvingDoubling(),
-    "tree": BinomialTree(),
-    "star": Star(),
-    "parameter_server": ParameterServer(),
-    "none": NoExchange(),
-}
-"""The law of each value of the column `collective`."""
+from nodewise.results.curves import Curve
 
 
 def points_of(curves: Iterable[Curve]) -> Points:

@@ -21,14 +21,20 @@ from nodewise.core.files import write_text
 from nodewise.core.schema import MOST_JSON_BYTES, first_misfit, read_bytes
 from nodewise.predict import bayes
 from nodewise.predict.choose_law import Choice, choose
-from nodewise.predict.curves import LAW_OF, points_of
+from nodewise.predict.curves import points_of
 from nodewise.predict.fit import DRAWS, Fit, fit
-from nodewise.predict.law import Floats, Parameter
-from nodewise.results.curves import POSSIBLE, Collective, Curve, Measurements, Text
+from nodewise.predict.law import LAWS, Floats, Law, Parameter
+from nodewise.results.curves import USUAL, Curve, Measurements, Text
 from nodewise.results.record import Count, Finite
 
 VERSION: Literal[1] = 1
 Method = Literal["quick", "bayes"]
+POSSIBLE = (USUAL, "tree")
+"""The laws of curves of which nobody says what ran, likeliest first: workers that step together.
+
+Steps of a star grow like those of a ring with long messages, and halving-doubling's hardly differ
+from a ring's: step times cannot tell them apart.
+"""
 _DIGITS = 5
 _COMPUTE = ("compute_fixed_s", "compute_per_example_s", "compute_deviation_s")
 
@@ -60,7 +66,7 @@ class FittedCurves(Frozen):
     """
 
     curves: tuple[Text, ...] = Field(min_length=1)
-    collective: Collective
+    collective: Text
     law: str
     noise: Finite
     coefficients: tuple[Coefficient, ...]
@@ -126,14 +132,16 @@ def fit_measurements(
         method: `quick` is least squares, `bayes` draws from the posterior (see `bayes`).
 
     Raises:
-        UserError: what `bayes` needs is not installed.
+        UserError: a curve names a law that there is not, or what `bayes` needs is not installed.
     """
     way = bayes.fit if method == "bayes" else fit
+    for curve in measured.curves:
+        _check_law(curve, measured.source)
     groups: list[FittedCurves] = []
     told: dict[str, Curve] = {}
     for together in measured.groups():
         curves = _with_collective(together)
-        law = LAW_OF[curves[0].collective]
+        law = LAWS.make(curves[0].collective)
         fitted = way(law, points_of(curves), draws=draws)
         groups.append(_group(fitted, curves))
         told |= {curve.name: _with_untold(curve, fitted) for curve in curves}
@@ -182,6 +190,21 @@ class _Versioned(BaseModel):
     made_by: str
 
 
+def _check_law(curve: Curve, source: str) -> None:
+    """See that there is the law that a curve names, and that it can be asked about its nodes."""
+    where = f"{source}: curve {curve.name!r}"
+    if curve.assumed:
+        return
+    try:
+        law = LAWS.make(curve.collective)
+    except UserError as error:
+        raise UserError(f"{where}, column collective: {error}") from None
+    if law.most_nodes is not None and curve.nodes[-1] > law.most_nodes:
+        raise UserError(
+            f"{where}, column nodes: must be at most {law.most_nodes} with {curve.collective}"
+        )
+
+
 def _with_collective(curves: list[Curve]) -> list[Curve]:
     """Return the curves of one link, those of which nobody said it with a collective and a note.
 
@@ -189,7 +212,7 @@ def _with_collective(curves: list[Curve]) -> list[Curve]:
     """
     given = [curve.collective for curve in curves if not curve.assumed]
     names = given[:1] or POSSIBLE
-    choice = choose([LAW_OF[name] for name in names], points_of(curves))
+    choice = choose([LAWS.make(name) for name in names], points_of(curves))
     collective = names[choice.laws.index(choice.law)]
     return [
         curve.model_copy(
@@ -204,7 +227,7 @@ def _with_collective(curves: list[Curve]) -> list[Curve]:
     ]
 
 
-def _about_collective(collective: Collective, choice: Choice, curve: Curve) -> tuple[str, ...]:
+def _about_collective(collective: str, choice: Choice, curve: Curve) -> tuple[str, ...]:
     if max(curve.nodes) == 1:
         return ()
     note = f"no collective given: a {collective} is assumed"
@@ -286,7 +309,7 @@ def _expected(fitted: Fit) -> list[tuple[str, str]]:
 def _restored(group: FittedCurves, curves: list[Curve]) -> Fit:
     found = group.coefficients
     return Fit(
-        law=LAW_OF[group.collective],
+        law=_law(group.collective),
         coefficients=tuple((c.name, c.of) for c in found),
         values=np.array([c.value for c in found]),
         draws=np.array([c.draws for c in found]).T,
@@ -294,3 +317,10 @@ def _restored(group: FittedCurves, curves: list[Curve]) -> Fit:
         sizes=np.array([c.step_share for c in found]),
         points=points_of(curves),
     )
+
+
+def _law(text: str) -> Law:
+    try:
+        return LAWS.make(text)
+    except UserError as error:
+        raise ValueError(str(error)) from None

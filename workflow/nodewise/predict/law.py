@@ -15,11 +15,12 @@ made for a job of fixed size are put so: a job of steps of n·b examples each ta
 on n nodes, so that its time, and one over its speed, is proportional to t(n)/n.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields
 from functools import cache
 from types import ModuleType
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import sympy
@@ -27,11 +28,15 @@ from numpy.typing import ArrayLike, NDArray
 from sympy import Expr, Symbol
 from sympy.printing.numpy import JaxPrinter, NumPyPrinter
 
+from nodewise.core.errors import UserError
 from nodewise.core.registry import Registry
 from nodewise.predict.functions import FUNCTIONS, ExpectedMaximum, Overlapped
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+if TYPE_CHECKING:
+    import pandas as pd
+
 L = TypeVar("L", bound="Law")
 Scope = Literal["model", "link", "line"]
 
@@ -132,10 +137,14 @@ def symbol_of(known: "Field[Any]") -> Symbol:
 class Law:
     """The step time of a way of training, in seconds. Structure that is known is a `setting`.
 
-    `title` is what tables and charts call it; `step` is its formula.
+    `title` is what tables and charts call it; `step` is its formula. Curves name their law in the
+    column `exchange` or `collective`: by `name`, or by one of `aliases`. No more than `most_nodes`
+    can be evaluated in reasonable time.
     """
 
     name: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
+    most_nodes: ClassVar[int | None] = None
     title: ClassVar[str]
     source: ClassVar[str]
     parameters: ClassVar[tuple[Parameter, ...]]
@@ -146,6 +155,20 @@ class Law:
             least, value = known.metadata["least"], getattr(self, known.name)
             if not value >= least:
                 raise ValueError(f"{known.name}: must be {least:g} or more, not {value!r}")
+
+    @classmethod
+    def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Self | None:
+        """Return the law of a curve: options of the strategy with the names of settings are those.
+
+        Args:
+            options: those of the curve's strategy.
+            rows: the curve's rows of the table `curves`, for settings that were measured.
+
+        Returns:
+            The law; None if it does not hold with these options.
+        """
+        names = {known.name for known in fields(cls)}
+        return cls(**{name: value for name, value in options.items() if name in names})
 
     @classmethod
     def symbols(cls) -> dict[str, Symbol]:
@@ -211,11 +234,42 @@ def _compiled(law: type[Law], formula: str, library: str) -> tuple[tuple[str, ..
     )
 
 
+_SETTING = r"(\w+) *= *([-+.\deE]+)"
+_LAW_TEXT = re.compile(rf"([\w-]+)(?:\(((?:{_SETTING}[, ]*)*)\))?")
+
+
 class _Laws(Registry[type[Law]]):
     def register(self, law: type[L]) -> type[L]:
         """Register a class by its `name`; use as a decorator."""
         self.add(law.name, law)
         return law
+
+    def of_exchange(self, name: str) -> type[Law] | None:
+        """Return the law that has this name, or this alias; None if there is none."""
+        return self.get(name) or next((law for law in self.values() if name in law.aliases), None)
+
+    def make(self, text: str) -> Law:
+        """Return the law of a text such as `ring` or `averaging(period=8)`.
+
+        Raises:
+            UserError: there is no such law, or its settings are not allowed.
+        """
+        found = _LAW_TEXT.fullmatch(text)
+        name = found[1] if found else text
+        law = self.of_exchange(name)
+        if found is None or law is None:
+            names = sorted({*self, *(alias for each in self.values() for alias in each.aliases)})
+            raise UserError(f"law {text[:60]}: unknown; allowed: {', '.join(names)}")
+        settings = dict(re.findall(_SETTING, found[2] or ""))
+        types = {known.name: known for known in fields(law)}
+        needed = {name for name, known in types.items() if known.default is MISSING}
+        if not needed <= set(settings) <= set(types):
+            example = ", ".join(f"{name}=…" for name in types)
+            raise UserError(f"law {text[:60]}: must be written {law.name}({example})")
+        try:
+            return law(**{name: float(value) for name, value in settings.items()})
+        except ValueError as error:
+            raise UserError(f"law {text[:60]}: {error}") from None
 
 
 LAWS = _Laws("law", "nodewise.predict.laws", "nodewise.laws")

@@ -1,7 +1,7 @@
 """Tables in, tables out: the overhead of every strategy that was measured, or published.
 
-Curves over one link are fitted together; see `curve_groups`. Laws are chosen by what ran, and where that
-leaves several, by what they foretell; see `choice`.
+Curves over one link are fitted together; see `curve_groups`. Laws are chosen by what ran, and
+where that leaves several, by what they foretell; see `choose_law`.
 """
 
 import json

@@ -18,10 +18,8 @@ from nodewise.core.files import file_sha256
 from nodewise.core.intervals import median_error
 from nodewise.results.curves import (
     CLOCKS,
-    COLLECTIVES,
-    POSSIBLE,
+    USUAL,
     Clock,
-    Collective,
     Curve,
     Measured,
     Measurements,
@@ -47,14 +45,13 @@ CURVE_ROWS = {
 """The columns of the table, with their types.
 
 A row needs those of `NEEDED` and one of `CLOCKS`; of several clocks the first in that order counts.
-`samples_per_s` is that of all workers together. `examples` are those of an epoch. `collective` is
-one of `COLLECTIVES`. `noise` is the relative standard error of a row that is a median of `repeats`
+`samples_per_s` is that of all workers together. `examples` are those of an epoch. `collective` names
+a law of the step time, as `ring` or `averaging(period=8)`. `noise` is the relative standard error of a row that is a median of `repeats`
 measurements. `location` says where the row stands, for messages: `curves.csv: row 7`. What is not
 known is NaN or an empty text, and a column of which nothing is known may be missing.
 """
 MOST_POINTS = 20_000
 MOST_BATCHES = 500  # of the curves that are fitted together; takes up to a minute
-MOST_SERVED = 4096  # workers of a parameter server; the law goes through them one by one
 _SUPERLINEAR = 0.97
 _OVERLAP = 1.1  # parts that add up to more of the step than this are not one after another
 _LONGEST_PART = 1.05  # of the step; medians of parts and of steps need not be of the same step
@@ -122,10 +119,6 @@ class _Row:
     numbers: dict[str, float]
 
     @property
-    def collective(self) -> Collective | None:
-        return next((one for one in COLLECTIVES if one == self.texts.get("collective")), None)
-
-    @property
     def clock(self) -> Clock:
         return next(clock for clock in CLOCKS if clock in self.numbers)
 
@@ -148,15 +141,6 @@ class _Row:
 def _check_row(row: _Row) -> None:
     if not set(CLOCKS) & set(row.numbers):
         raise UserError(f"{row.where}: has no time: {', '.join(CLOCKS)}")
-    if row.collective is None and "collective" in row.texts:
-        raise UserError(
-            f"{row.where}, column collective: must be one of {', '.join(COLLECTIVES)}, "
-            f"not {row.texts['collective'][:40]!r}"
-        )
-    if row.collective == "parameter_server" and row.numbers["nodes"] > MOST_SERVED:
-        raise UserError(
-            f"{row.where}, column nodes: must be at most {MOST_SERVED} with parameter_server"
-        )
     for name in PARTS:
         if name in row.numbers and not row.in_seconds:
             raise UserError(f"{row.where}, column {name}: needs examples beside epoch_time_s")
@@ -168,8 +152,10 @@ def _check_row(row: _Row) -> None:
 
 
 def _curve(name: str, rows: Sequence[_Row]) -> Curve:
-    given: Collective | None = _only("collective", [(row.where, row.collective) for row in rows])
-    cluster = _only("cluster", [(row.where, row.texts.get("cluster")) for row in rows])
+    given, cluster = (
+        _only(column, [(row.where, row.texts.get(column)) for row in rows])
+        for column in ("collective", "cluster")
+    )
     payload, examples = (
         _only(column, [(row.where, row.numbers.get(column)) for row in rows])
         for column in ("payload_bytes", "examples")
@@ -189,7 +175,7 @@ def _curve(name: str, rows: Sequence[_Row]) -> Curve:
         cluster = None
     return Curve(
         name=name,
-        collective=given or POSSIBLE[0],
+        collective=given or USUAL,
         assumed=given is None,
         cluster=cluster,
         payload_bytes=payload,

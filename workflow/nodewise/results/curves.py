@@ -8,14 +8,8 @@ from pydantic import AfterValidator, Field
 
 from nodewise.core.cell import Frozen
 
-Collective = Literal["ring", "halving_doubling", "tree", "star", "parameter_server", "none"]
-COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
-POSSIBLE: tuple[Collective, ...] = ("ring", "tree")
-"""What may have run where nobody says, likeliest first: workers that step together.
-
-Steps of a star grow like those of a ring with long messages, and halving-doubling's hardly differ
-from a ring's: step times cannot tell them apart.
-"""
+USUAL = "ring"
+"""The collective of workers that step together, where nobody says what ran."""
 
 Clock = Literal["step_time_s", "samples_per_s", "epoch_time_s"]
 CLOCKS: tuple[Clock, ...] = get_args(Clock)
@@ -53,12 +47,12 @@ class Curve(Frozen):
 
     `clock` is the column that its times came from. Times are in seconds, but where only epochs were
     timed and nobody said how many `examples` one has: there they are for an epoch of one example.
-    `cluster` is what it shares latency and bandwidth with; None: with no other curve. If the
-    collective is `assumed`, nobody said which it was.
+    `cluster` is what it shares latency and bandwidth with; None: with no other curve. `collective` names the
+    law of its step times; if it is `assumed`, nobody said which it is.
     """
 
     name: Text
-    collective: Collective
+    collective: str = USUAL
     assumed: bool = False
     clock: Clock
     measured: tuple[Measured, ...] = Field(min_length=1)
@@ -113,7 +107,7 @@ class Measurements:
 
         Where nobody said a curve's collective, it is taken for that of its cluster, if it has one.
         """
-        said: dict[tuple[bool, str], set[Collective]] = defaultdict(set)
+        said: dict[tuple[bool, str], set[str]] = defaultdict(set)
         for curve in self.curves:
             if not curve.assumed:
                 said[curve.cluster is None, curve.link].add(curve.collective)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -18,17 +18,6 @@ from nodewise.core.cell import Extent, Frozen, Input
 from nodewise.core.registry import Registry
 from nodewise.core.schema import first_misfit
 from nodewise.strategies.bytes_sent import BytesSent, unknown
-
-Exchange = Literal[
-    "none",
-    "devices",  # of one process
-    "ring",  # or straight to each, with as many messages and bytes
-    "star",  # to one worker and back
-    "all-gather",
-    "server",
-    "averaging",  # a ring, now and then
-    "activations",  # of a model that is cut
-]
 
 
 class Options(Frozen):
@@ -101,8 +90,9 @@ class Declaration:
             class `Strategy`, and a class `Server` if the strategy has servers.
         title: what it is called. Tables and sentences leave out what follows a comma.
         max_nodes: the most nodes that train.
-        exchange: how what was computed is brought together; its law follows from that. An option
-            `collective` says it instead, if the strategy has one.
+        exchange: how what was computed is brought together: the name of a law of the step time, or
+            an alias of one; `none`, or `devices` of one process. An option `collective` says it
+            instead, if the strategy has one.
         facts: what its page and the comparison of strategies say of it.
         bytes_sent: the formula of the bytes that a node sends per step.
         options: what can be chosen about it.
@@ -115,7 +105,7 @@ class Declaration:
     module: str
     title: str
     max_nodes: int
-    exchange: Exchange
+    exchange: str
     facts: Facts
     bytes_sent: BytesSent = unknown
     options: type[Options] = Options

@@ -1,11 +1,15 @@
 """The all-gather of compressed gradients."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sympy import Expr
 
 from nodewise.predict.law import LAWS, Parameter, PartsLaw, S, alpha, beta, n, positive, setting
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CODEC = Parameter(
     "k",
@@ -32,6 +36,7 @@ class CompressedAllGather(PartsLaw):
     density: float = setting("rho", "1", "size of a coded gradient, as a share of S", least=1e-9)
 
     name: ClassVar[str] = "compressed"
+    aliases: ClassVar[tuple[str, ...]] = ("all-gather",)
     title: ClassVar[str] = "Compressed all-gather"
     source: ClassVar[str] = (
         "N. Strom, Scalable distributed DNN training using commodity GPU cloud computing, "
@@ -41,3 +46,11 @@ class CompressedAllGather(PartsLaw):
     communicate: ClassVar[Expr] = CODEC.symbol * S * (1 + rho * n) + (n - 1) * (
         alpha + rho * S * beta
     )
+
+    @classmethod
+    def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Self:
+        """Return the law with the share of the gradient's bytes that workers sent to each other."""
+        several = rows[(rows["nodes"] > 1) & (rows["bytes_sent_per_step"] > 0)]
+        payload = (several["nodes"] - 1) * several["payload_bytes"].astype(float)
+        sent = (several["bytes_sent_per_step"] / payload).median()
+        return cls(float(sent) if sent > 0 else 1.0)

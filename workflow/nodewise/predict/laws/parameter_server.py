@@ -96,6 +96,8 @@ class ParameterServer(_Served):
     """
 
     name: ClassVar[str] = "server"
+    aliases: ClassVar[tuple[str, ...]] = ("parameter_server",)
+    most_nodes: ClassVar[int | None] = 4096  # workers, which the law goes through one by one
     title: ClassVar[str] = "Parameter server, queue"
     source: ClassVar[str] = (
         "M. Reiser and S. S. Lavenberg, Mean-value analysis of closed multichain queuing "

@@ -1,7 +1,8 @@
 """The pipeline of micro-batches."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import sympy
 from sympy import Expr
@@ -24,6 +25,9 @@ from nodewise.predict.law import (
     setting,
 )
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 m, a = positive("m"), positive("a")
 
 
@@ -45,6 +49,7 @@ class GPipe(PartsLaw):
     )
 
     name: ClassVar[str] = "gpipe"
+    aliases: ClassVar[tuple[str, ...]] = ("activations",)
     title: ClassVar[str] = "Pipeline (GPipe)"
     source: ClassVar[str] = (
         "Y. Huang et al., GPipe: Efficient training of giant neural networks using pipeline "
@@ -56,3 +61,18 @@ class GPipe(PartsLaw):
     communicate: ClassVar[Expr] = sympy.Piecewise(
         (2 * (m + n - 2) * (alpha + a * n * b / m * beta), n > 1), (0, True)
     )
+
+    @classmethod
+    def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Self | None:
+        """Return the law with the bytes of an example's activations, by what was sent.
+
+        They are 0 if that is not known. Tensors that are cut, and pipelines side by side, are no
+        such pipeline.
+        """
+        if "micro_batches" not in options or "groups" in options:
+            return None
+        nodes = rows["nodes"]
+        sent = rows["bytes_sent_per_step"] * nodes
+        examples = 2 * (nodes - 1) * nodes * rows["batch_per_worker"]
+        median = (sent / examples)[nodes > 1].median()
+        return cls(options["micro_batches"], float(median) if median > 0 else 0.0)

@@ -19,7 +19,7 @@ import pandas as pd
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes
 from nodewise.results.curve_rows import NEEDED, PARTS
-from nodewise.results.curves import CLOCKS, COLLECTIVES, MOST_NODES, TEXT_LENGTH, Collective
+from nodewise.results.curves import CLOCKS, MOST_NODES, TEXT_LENGTH
 from nodewise.results.importers import IMPORTERS
 
 MOST_BYTES = 20_000_000
@@ -86,8 +86,8 @@ class UserCsv:
         step_time_s, or samples_per_s (of all workers together), or epoch_time_s: at least one value
             in each row; of several the first in this order counts.
         examples: of an epoch, which makes seconds of a step out of epoch_time_s.
-        payload_bytes: of one gradient. collective: one of `COLLECTIVES`; if not given, which of
-            `POSSIBLE` it was is left to the fit.
+        payload_bytes: of one gradient. collective: the law of its step times, as `ring` or
+            `averaging(period=8)`; if not given, which it was is left to the fit.
         cluster: curves with the same value share latency and bandwidth; without one, none do.
         compute_s, wait_s, communicate_s: parts of a step, where they were measured.
         repeat: anything; it is not needed to tell repeats.
@@ -200,16 +200,12 @@ def _read_row(where: str, header: Sequence[str], values: Sequence[str]) -> dict[
             except ValueError as error:
                 raise UserError(f"{where}, column {name}: {error}") from None
     if "collective" in texts:
-        texts["collective"] = _collective(where, texts["collective"])
+        texts["collective"] = _collective(texts["collective"])
     return {"location": where} | texts | numbers
 
 
-def _collective(where: str, text: str) -> Collective:
-    name = re.sub(r"\W+", "_", text.lower())
-    name = re.sub(r"_?all_?reduce$", "", name)
-    for known in COLLECTIVES:
-        if name == known:
-            return known
-    raise UserError(
-        f"{where}, column collective: must be one of {', '.join(COLLECTIVES)}, not {text[:40]!r}"
-    )
+def _collective(text: str) -> str:
+    """Return the name of a law for what people write: `Ring all-reduce`, `tree_allreduce`."""
+    name, bracket, settings = text.lower().partition("(")
+    name = re.sub(r"\W+", "_", name.strip())
+    return re.sub(r"_?all_?reduce$", "", name) + bracket + settings
