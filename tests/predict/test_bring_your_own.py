@@ -280,9 +280,9 @@ def test_epochs_of_unknown_length_beside_what_needs_seconds(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is empty; its first row must name columns: curve, nodes, batch_per_worker"),
+        (b"", "is empty; its first row must name columns"),
         (b"\n\n", "is empty"),
-        (HEADER.encode() + b"\n", "has no measurements below its header"),
+        (HEADER.encode() + b"\n", "has no rows below its header"),
         ("curve,nodes\n".encode("utf-16"), "is not UTF-8 text"),
         (b"caf\xe9,1\n", "is not UTF-8 text (byte 4)"),
         (csv_of("a,1,64,0.5").encode() + b"x" * 200_000, "is no CSV"),

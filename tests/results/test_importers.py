@@ -16,6 +16,7 @@ from nodewise.results.importers import IMPORTERS, import_curves
 
 EXAMPLES = {
     "data/templates/measurements.csv": "csv",
+    "tests/results/files/scaling_curves.csv": "scaling_curves",
     "data/published/ntua_table2.csv": "published",
     "data/published/asu_mirrored_mnist.csv": "published",
     "data/published/horovod_mnist_gpus.csv": "published",
@@ -79,7 +80,7 @@ def test_a_median_of_repeats_keeps_its_noise(tmp_path):
 @pytest.mark.parametrize(
     ("update", "message"),
     [
-        ({"step_time_s": None}, "has no time: step_time_s, samples_per_s, epoch_time_s"),
+        ({"step_time_s": None}, "has no time: step_time_s, samples_per_s, epoch_time_s, steps_per_s"),
         ({"compute_s": 9.0}, "column compute_s: 9 s is more than the whole step"),
     ],
 )

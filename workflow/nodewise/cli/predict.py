@@ -42,8 +42,11 @@ def fit_measurements(
     """Fit cost models to your own step times, from any framework.
 
     Columns of the CSV file: curve, nodes, batch_per_worker, and one of
-    step_time_s, samples_per_s (over all workers) and epoch_time_s (which needs
-    examples, the examples per epoch).
+    step_time_s, samples_per_s (over all workers), steps_per_s and epoch_time_s
+    (which needs examples, the examples per epoch). Or those of published curves:
+    curve, n_devices, quantity (throughput, step_time or run_time), value, unit, and
+    as far as known n_nodes, devices_per_node, scaling (weak or strong),
+    batch_per_device, global_batch and algorithm (ring, tree or ps).
 
     Optional columns improve the fit: payload_bytes (of one gradient); compute_s,
     communicate_s and wait_s (parts of a step); collective (ring,
@@ -85,6 +88,10 @@ def predict_nodes(
     examples: EpochExamples = None,
     price: NodePrice = None,
     critical_batch: CriticalBatch = None,
+    at: Annotated[
+        Path | None,
+        typer.Option(help="CSV file of points: curve, n_devices, batch_per_device, global_batch."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict step times on other numbers of nodes, with 90 % intervals.
@@ -97,21 +104,43 @@ def predict_nodes(
     outside (what is beyond the measured range). What the measurements leave open
     goes to stderr.
 
+    With --at the answer has a row per point of the file, in its order: its columns,
+    and value, low and high in the quantity and unit of the curve, or error. These
+    intervals are those of one more measurement.
+
     Exit code: 0 predicted, 2 the file or an option is wrong.
 
     Examples: nodewise predict fit.json --nodes 1-64
+
+    nodewise predict fit.json --at points.csv --json
 
     nodewise predict fit.json --nodes 1,2,4,8 --batch 128 --objective efficiency --json
     """
     from nodewise.predict import ask
     from nodewise.predict.fit_file import read_fit
 
+    if at is not None:
+        _predict_points(fit, at, as_json=as_json)
+        return
     fitted, counts = read_fit(fit), ask.parse_nodes(nodes)
     asked = ask.Asked(batch, global_batch, examples, price, critical_batch)
     rows = ask.prediction_rows(fitted, counts, asked, objective)
     if not as_json:
         print_whole(ask.predictions_table(rows))
     _print_told(rows, ask.told(fitted), as_json=as_json)
+
+
+def _predict_points(fit: Path, at: Path, *, as_json: bool) -> None:
+    from nodewise.predict import ask
+    from nodewise.predict.fit_file import read_fit
+    from nodewise.predict.points_file import predict_points, read_points
+
+    points = read_points(at)
+    rows = predict_points(read_fit(fit), points)
+    if as_json:
+        _print_told(rows, (), as_json=True)
+    else:
+        print_whole(ask.points_table(rows))
 
 
 @app.command("optimum")

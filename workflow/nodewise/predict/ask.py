@@ -34,8 +34,8 @@ class Asked:
     measured. `examples` of an epoch take the place of those of the measurements.
     """
 
-    batch: int | None = None
-    global_batch: int | None = None
+    batch: float | None = None
+    global_batch: float | None = None
     examples: int | None = None
     price: float | None = None
     critical_batch: float | None = None
@@ -57,7 +57,7 @@ class Asked:
             return [self._with(global_batch=curve.global_batch)]
         return [self._with(batch=batch) for batch in curve.batches]
 
-    def _with(self, batch: int | None = None, global_batch: int | None = None) -> "Asked":
+    def _with(self, batch: float | None = None, global_batch: float | None = None) -> "Asked":
         return Asked(batch, global_batch, self.examples, self.price, self.critical_batch)
 
     def nodes_of(self, nodes: Sequence[int]) -> list[int]:
@@ -199,8 +199,15 @@ def _number(value: float) -> float | int | None:
     return int(value) if value == int(value) and abs(value) < 1e15 else float(value)
 
 
+def _whole(value: float | None) -> float | int | None:
+    return None if value is None else _number(value)
+
+
 def _outside(curve: Curve, nodes: float, batch: float) -> list[str]:
-    asked = {"nodes": (nodes, curve.nodes), "batch": (batch, curve.batches)}
+    asked: dict[str, tuple[float, Sequence[float]]] = {
+        "nodes": (nodes, curve.nodes),
+        "batch": (batch, curve.batches),
+    }
     return [name for name, (value, known) in asked.items() if not known[0] <= value <= known[-1]]
 
 
@@ -243,8 +250,8 @@ def optimum_rows(
                     {
                         "curve": curve.name,
                         "objective": objective,
-                        "batch_per_worker": question.batch,
-                        "global_batch": question.global_batch,
+                        "batch_per_worker": _whole(question.batch),
+                        "global_batch": _whole(question.global_batch),
                         **_answer(found, each.unit(question, curve)),
                     }
                 )
@@ -328,6 +335,19 @@ def predictions_table(rows: Sequence[Row]) -> Table:
     return shown
 
 
+def points_table(rows: Sequence[Row]) -> Table:
+    """Return the rows of `points_file.predict_points` for a terminal."""
+    shown = _table("Curve", "Devices", "Value", "90 % interval")
+    for row in rows:
+        about = [escape(row["curve"] or ""), f"{row['n_devices']}"]
+        if "error" in row:
+            shown.add_row(*about, escape(row["error"]), "")
+            continue
+        value, low, high = (write_plain(row[name]) for name in ("value", "low", "high"))
+        shown.add_row(*about, f"{value} {escape(row['unit'])}".rstrip(), f"{low} – {high}")
+    return shown
+
+
 def _objective(row: Row) -> list[str]:
     """Return the value of an objective and its interval in words."""
     if row["value"] is None:
@@ -357,7 +377,7 @@ def _table(first: str, *titles: str) -> Table:
     return shown
 
 
-def _listed(numbers: Sequence[int]) -> str:
+def _listed(numbers: Sequence[float]) -> str:
     if len(numbers) <= _LISTED:
-        return ", ".join(f"{number:,}" for number in numbers)
-    return f"{numbers[0]:,} … {numbers[-1]:,} ({len(numbers)})"
+        return ", ".join(f"{number:,.6g}" for number in numbers)
+    return f"{numbers[0]:,.6g} … {numbers[-1]:,.6g} ({len(numbers)})"

@@ -18,21 +18,28 @@ from nodewise.core.files import file_sha256
 from nodewise.core.intervals import median_error
 from nodewise.results.curves import (
     CLOCKS,
+    SCALINGS,
     USUAL,
     Clock,
     Curve,
     Measured,
     Measurements,
+    Scaling,
 )
 from nodewise.results.tables import typed
 
 PARTS = ("compute_s", "wait_s", "communicate_s")
-NEEDED = ("curve", "nodes", "batch_per_worker")
+NEEDED = ("curve", "nodes")
 CURVE_ROWS = {
     "curve": "str",
     "nodes": "int64",
-    "batch_per_worker": "int64",
+    "batch_per_worker": "float64",
     **dict.fromkeys(CLOCKS, "float64"),
+    "hosts": "float64",
+    "devices_per_host": "float64",
+    "scaling": "str",
+    "unit": "str",
+    "unit_value": "float64",
     "examples": "float64",
     "payload_bytes": "float64",
     **dict.fromkeys(PARTS, "float64"),
@@ -45,7 +52,9 @@ CURVE_ROWS = {
 """The columns of the table, with their types.
 
 A row needs those of `NEEDED` and one of `CLOCKS`; of several clocks the first in that order counts.
-`samples_per_s` is that of all workers together. `examples` are those of an epoch. `collective` names
+`samples_per_s` is that of all workers together. A row without
+`batch_per_worker` has that of the other rows of its curve, as `scaling` (weak, strong or unknown)
+says. Clocks are in seconds; they were in `unit` in the file, which is `unit_value` of the clock's. `examples` are those of an epoch. `collective` names
 a law of the step time, as `ring` or `averaging(period=8)`. `noise` is the relative standard error of a row that is a median of `repeats`
 measurements. `location` says where the row stands, for messages: `curves.csv: row 7`. What is not
 known is NaN or an empty text, and a column of which nothing is known may be missing.
@@ -74,7 +83,6 @@ def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
         raise UserError(f"{path}: its rows lack {(missing or [' or '.join(CLOCKS)])[0]}")
     by_curve: dict[str, list[_Row]] = defaultdict(list)
     for row in _read_rows(rows, path):
-        _check_row(row)
         by_curve[row.texts["curve"]].append(row)
     curves = tuple(_curve(name, of_curve) for name, of_curve in by_curve.items())
     if sum(len(curve.measured) for curve in curves) > MOST_POINTS:
@@ -135,6 +143,8 @@ class _Row:
             return time
         if self.clock == "samples_per_s":
             return examples / time
+        if self.clock == "steps_per_s":
+            return 1 / time
         return time * examples / self.numbers.get("examples", 1.0)
 
 
@@ -151,15 +161,42 @@ def _check_row(row: _Row) -> None:
             )
 
 
+def _with_batches(rows: Sequence[_Row], scaling: Scaling) -> bool:
+    """Fill in the batches that rows lack; return whether the curve has any.
+
+    A batch of which nothing is known is one example on each node, or at strong scaling on the most.
+    """
+    known = [row.numbers for row in rows if "batch_per_worker" in row.numbers]
+    strong = scaling == "strong"
+    if strong:
+        batches = [n["batch_per_worker"] * n["nodes"] for n in known]
+        batches = batches or [max(row.numbers["nodes"] for row in rows)]
+    else:
+        batches = [n["batch_per_worker"] for n in known] or [1.0]
+    for row in rows:
+        nodes = row.numbers["nodes"] if strong else 1.0
+        row.numbers.setdefault("batch_per_worker", float(np.median(batches)) / nodes)
+    return bool(known)
+
+
 def _curve(name: str, rows: Sequence[_Row]) -> Curve:
+    said, unit = (
+        _only(column, [(row.where, row.texts.get(column)) for row in rows])
+        for column in ("scaling", "unit")
+    )
+    scaling: Scaling = next((one for one in SCALINGS if one == said), "unknown")
+    batch_known = _with_batches(rows, scaling)
+    for row in rows:
+        _check_row(row)
     given, cluster = (
         _only(column, [(row.where, row.texts.get(column)) for row in rows])
         for column in ("collective", "cluster")
     )
-    payload, examples = (
+    payload, examples, unit_value = (
         _only(column, [(row.where, row.numbers.get(column)) for row in rows])
-        for column in ("payload_bytes", "examples")
+        for column in ("payload_bytes", "examples", "unit_value")
     )
+    in_host = [row.numbers["devices_per_host"] for row in rows if "devices_per_host" in row.numbers]
     relative = [row for row in rows if not row.in_seconds]
     if relative and len(relative) < len(rows):
         raise UserError(
@@ -167,6 +204,8 @@ def _curve(name: str, rows: Sequence[_Row]) -> Curve:
             f"of curve {name!r} tell seconds of a step"
         )
     measured, notes = _measured(rows)
+    if not batch_known:
+        notes.append("no batch given: steps are those of one example on each node")
     if relative:
         notes.append("no examples given: epochs can be told, but neither steps nor examples/s")
     if cluster and (relative or payload is None):
@@ -178,6 +217,11 @@ def _curve(name: str, rows: Sequence[_Row]) -> Curve:
         collective=given or USUAL,
         assumed=given is None,
         cluster=cluster,
+        scaling=scaling,
+        batch_known=batch_known,
+        devices_per_host=float(np.median(in_host)) if in_host else None,
+        unit=unit or "",
+        unit_value=unit_value or 1.0,
         payload_bytes=payload,
         examples=examples,
         clock=rows[0].clock,
@@ -222,7 +266,8 @@ def _point(rows: Sequence[_Row]) -> Measured:
         error = np.std(np.log(times), ddof=1) * median_error(len(rows))
     return Measured(
         nodes=int(rows[0].numbers["nodes"]),
-        batch_per_worker=int(rows[0].numbers["batch_per_worker"]),
+        hosts=int(rows[0].numbers["hosts"]) if "hosts" in rows[0].numbers else None,
+        batch_per_worker=rows[0].numbers["batch_per_worker"],
         step_time=float(np.median(times)),
         noise=error,
         repeats=int(sum(row.numbers["repeats"] for row in rows)),

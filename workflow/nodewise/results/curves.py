@@ -4,6 +4,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from nodewise.core.cell import Frozen
@@ -11,11 +13,14 @@ from nodewise.core.cell import Frozen
 USUAL = "ring"
 """The collective of workers that step together, where nobody says what ran."""
 
-Clock = Literal["step_time_s", "samples_per_s", "epoch_time_s"]
+Clock = Literal["step_time_s", "samples_per_s", "epoch_time_s", "steps_per_s"]
 CLOCKS: tuple[Clock, ...] = get_args(Clock)
+Scaling = Literal["weak", "strong", "unknown"]
+SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 TEXT_LENGTH = 200
 MOST_NODES = 65_536
 
+Floats = NDArray[np.float64]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -30,10 +35,15 @@ Text = Annotated[str, Field(min_length=1, max_length=TEXT_LENGTH), AfterValidato
 
 
 class Measured(Frozen):
-    """The median of `repeats` rows alike. `noise` is its relative standard error, if they tell."""
+    """The median of `repeats` rows alike. `noise` is its relative standard error, if they tell.
+
+    A node is what trains a part of the batch; `hosts` are the machines that the nodes are in, where
+    a node is a device of a machine that has several.
+    """
 
     nodes: int = Field(ge=1, le=MOST_NODES)
-    batch_per_worker: int = Field(ge=1)
+    hosts: int | None = Field(default=None, ge=1)
+    batch_per_worker: Positive
     step_time: Positive
     compute: Seconds | None = None
     wait: Seconds | None = None
@@ -48,7 +58,12 @@ class Curve(Frozen):
     `clock` is the column that its times came from. Times are in seconds, but where only epochs were
     timed and nobody said how many `examples` one has: there they are for an epoch of one example.
     `cluster` is what it shares latency and bandwidth with; None: with no other curve. `collective` names the
-    law of its step times; if it is `assumed`, nobody said which it is.
+    law of its step times; if it is `assumed`, nobody said which it is. `scaling` says what stayed
+    the same: the batch of a node (weak) or that of all nodes (strong). Unless `batch_known`, nobody
+    said how large batches were: a node then has one example (weak), or all nodes as many as there
+    are nodes at most (strong).
+
+    Values of the file were in `unit`, which is `unit_value` of the clock's own: `img/s`, `h`.
     """
 
     name: Text
@@ -57,6 +72,11 @@ class Curve(Frozen):
     clock: Clock
     measured: tuple[Measured, ...] = Field(min_length=1)
     cluster: Text | None = None
+    unit: Annotated[str, AfterValidator(_one_line)] = ""
+    unit_value: Positive = 1.0
+    scaling: Scaling = "unknown"
+    batch_known: bool = True
+    devices_per_host: Positive | None = None
     payload_bytes: Positive | None = None
     examples: Positive | None = None
     notes: tuple[str, ...] = ()
@@ -82,15 +102,28 @@ class Curve(Frozen):
         return sorted({point.nodes for point in self.measured})
 
     @property
-    def batches(self) -> list[int]:
+    def batches(self) -> list[float]:
         """The batches per worker that were measured."""
         return sorted({point.batch_per_worker for point in self.measured})
 
     @property
-    def global_batch(self) -> int | None:
+    def global_batch(self) -> float | None:
         """The global batch, if it was the same on all of several numbers of nodes."""
-        batches = {point.nodes * point.batch_per_worker for point in self.measured}
-        return batches.pop() if len(batches) == 1 and len(self.measured) > 1 else None
+        batches = {round(point.nodes * point.batch_per_worker, 6) for point in self.measured}
+        return batches.pop() if len(batches) == 1 and len(self.nodes) > 1 else None
+
+    def own_value(self, step_time: Floats, nodes: Floats, batch: Floats) -> Floats:
+        """Return step times as the file has them: in its quantity, and in its unit."""
+        examples = nodes * batch
+        if self.clock == "samples_per_s":
+            value = examples / step_time
+        elif self.clock == "steps_per_s":
+            value = 1 / step_time
+        elif self.clock == "epoch_time_s":
+            value = step_time * (self.examples or 1.0) / examples
+        else:
+            value = step_time
+        return value / self.unit_value
 
 
 @dataclass(frozen=True)

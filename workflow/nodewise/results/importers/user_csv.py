@@ -18,10 +18,11 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes
-from nodewise.results.curve_rows import NEEDED, PARTS
+from nodewise.results.curve_rows import PARTS
 from nodewise.results.curves import CLOCKS, MOST_NODES, TEXT_LENGTH
 from nodewise.results.importers import IMPORTERS
 
+NEEDED = ("curve", "nodes", "batch_per_worker")
 MOST_BYTES = 20_000_000
 _CLOSE = 0.8  # names so alike are one name, misspelt
 _RECOGNISED = 3  # columns; who misspells one of the four that are needed is told which
@@ -30,7 +31,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 
 
 @dataclass(frozen=True)
-class _Number:
+class Number:
     """What a column of numbers may hold."""
 
     least: float
@@ -53,16 +54,17 @@ class _Number:
         return value
 
 
-_TIME = _Number(1e-9, 1e9)
+_TIME = Number(1e-9, 1e9)
 _NUMBERS = {
-    "nodes": _Number(1, MOST_NODES, whole=True),
-    "batch_per_worker": _Number(1, 1e9, whole=True),
+    "nodes": Number(1, MOST_NODES, whole=True),
+    "batch_per_worker": Number(1, 1e15, whole=True),
     "step_time_s": _TIME,
-    "samples_per_s": _Number(1e-9, 1e12),
+    "samples_per_s": Number(1e-9, 1e12),
     "epoch_time_s": _TIME,
-    "examples": _Number(1, 1e12, whole=True),
-    "payload_bytes": _Number(1, 1e15),
-    **dict.fromkeys(PARTS, _Number(0, 1e9)),
+    "steps_per_s": Number(1e-9, 1e9),
+    "examples": Number(1, 1e12, whole=True),
+    "payload_bytes": Number(1, 1e15),
+    **dict.fromkeys(PARTS, Number(0, 1e9)),
 }
 _TEXTS = ("curve", "collective", "cluster", "repeat")
 COLUMNS = (
@@ -97,10 +99,7 @@ class UserCsv:
 
     def sniff(self, path: Path) -> bool:
         """Return whether the first line names some of our columns."""
-        with path.open("rb") as file:
-            start = file.read(_HEADER_BYTES).decode("utf-8-sig", errors="replace")
-        header = re.split("[,;\t]", start.lstrip("\r\n").partition("\n")[0])
-        return len({name.strip(' "\r') for name in header} & set(COLUMNS)) >= _RECOGNISED
+        return len(read_header(path) & set(COLUMNS)) >= _RECOGNISED
 
     def read(self, path: Path) -> pd.DataFrame:
         """Return the rows, with columns of `CURVE_ROWS`.
@@ -109,15 +108,8 @@ class UserCsv:
             UserError: something is wrong; the text names the row, as an editor counts, and the
                 column.
         """
-        content = read_bytes(path, MOST_BYTES)
-        try:
-            text = content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise UserError(f"{path}: is not UTF-8 text (byte {error.start + 1})") from None
-        header, rows = _split(path, text)
+        header, rows = read_table(path)
         notes = _check_header(path, header)
-        if not rows:
-            raise UserError(f"{path}: has no measurements below its header")
         table = pd.DataFrame(
             [_read_row(f"{path}: row {number}", header, values) for number, values in rows]
         )
@@ -126,6 +118,45 @@ class UserCsv:
 
 
 IMPORTERS.add("csv", UserCsv())
+
+
+def read_header(path: Path) -> set[str]:
+    """Return the names in the first line of a file, if it is a CSV file."""
+    with path.open("rb") as file:
+        start = file.read(_HEADER_BYTES).decode("utf-8-sig", errors="replace")
+    header = re.split("[,;\t]", start.lstrip("\r\n").partition("\n")[0])
+    return {name.strip(' "\r') for name in header}
+
+
+def read_table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Return the names of the columns, and the rows' values with the line that each ends on.
+
+    Raises:
+        UserError: the file is no CSV file, or has no rows.
+    """
+    content = read_bytes(path, MOST_BYTES)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: is not UTF-8 text (byte {error.start + 1})") from None
+    header, rows = _split(path, text)
+    twice = [name for name in header if header.count(name) > 1]
+    if twice:
+        raise UserError(f"{path}: row 1: column {_shown(twice[0])} is there twice")
+    if not rows:
+        raise UserError(f"{path}: has no rows below its header")
+    return header, rows
+
+
+def read_text(where: str, text: str) -> str:
+    """Return a text of one short line.
+
+    Raises:
+        UserError: it is longer, or has characters that cannot be shown.
+    """
+    if len(text) > TEXT_LENGTH or not text.isprintable():
+        raise UserError(f"{where}: must be one short line of text")
+    return text
 
 
 def _split(path: Path, text: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
@@ -141,7 +172,7 @@ def _split(path: Path, text: str) -> tuple[list[str], list[tuple[int, list[str]]
     except csv.Error as error:
         raise UserError(f"{path}: row {lines.line_num}: is no CSV ({error})") from None
     if not rows:
-        raise UserError(f"{path}: is empty; its first row must name columns: {_expected()}")
+        raise UserError(f"{path}: is empty; its first row must name columns")
     (_, header), *rows = rows
     while header and not header[-1]:
         header.pop()  # as spreadsheets leave them
@@ -159,9 +190,6 @@ def _expected() -> str:
 
 def _check_header(path: Path, header: Sequence[str]) -> tuple[str, ...]:
     """Return what is to be said of columns that are not read."""
-    twice = [name for name in header if header.count(name) > 1]
-    if twice:
-        raise UserError(f"{path}: row 1: column {_shown(twice[0])} is there twice")
     unknown = [name for name in header if name not in COLUMNS]
     for name in unknown:
         close = difflib.get_close_matches(name.lower(), set(COLUMNS) - set(header), 1, _CLOSE)
@@ -190,8 +218,7 @@ def _read_row(where: str, header: Sequence[str], values: Sequence[str]) -> dict[
         raise UserError(f"{where}, column {there[0]}: is empty")
     texts: dict[str, str] = {name: given[name] for name in _TEXTS if name in given}
     for name, text in texts.items():
-        if len(text) > TEXT_LENGTH or not text.isprintable():
-            raise UserError(f"{where}, column {name}: must be one short line of text")
+        read_text(f"{where}, column {name}", text)
     numbers = {}
     for name, column in _NUMBERS.items():
         if name in given:
