@@ -12,11 +12,20 @@ import plugins
 from nodewise.core.errors import UserError
 from nodewise.predict.fit_file import read_fit
 from nodewise.results.curve_rows import CURVE_ROWS, measurements
-from nodewise.results.importers import IMPORTERS, import_curves
+from nodewise.results.importers import IMPORTERS, import_curves, read_rows
 
 EXAMPLES = {
     "data/templates/measurements.csv": "csv",
     "tests/results/files/scaling_curves.csv": "scaling_curves",
+    "tests/results/files/tf_cnn.txt": "tf_cnn_benchmarks",
+    "tests/results/files/horovod.txt": "horovod_benchmark",
+    "tests/results/files/keras.txt": "keras_console",
+    "tests/results/files/events.out.tfevents.1700000000.node": "tensorboard",
+    "tests/results/files/metrics.csv": "lightning_csv",
+    "tests/results/files/trainer_state.json": "trainer_state",
+    "tests/results/files/mlperf.txt": "mlperf_log",
+    "tests/results/files/timeline.json": "horovod_timeline",
+    "tests/results/files/step_times.json": "step_times",
     "data/published/ntua_table2.csv": "published",
     "data/published/asu_mirrored_mnist.csv": "published",
     "data/published/horovod_mnist_gpus.csv": "published",
@@ -28,7 +37,11 @@ def test_a_file_is_recognised_by_its_importer_alone(path, name):
     assert [one for one in IMPORTERS if IMPORTERS[one].sniff(Path(path))] == [name]
     rows = IMPORTERS[name].read(Path(path))
     assert set(rows) <= set(CURVE_ROWS)
-    curves = import_curves(Path(path)).curves
+
+
+@pytest.mark.parametrize("path", [path for path in EXAMPLES if "/files/" not in path])
+def test_a_table_has_all_that_curves_need(path):
+    rows, curves = read_rows(Path(path)), import_curves(Path(path)).curves
     assert {curve.name for curve in curves} == set(rows["curve"])
     assert sum(point.repeats for curve in curves for point in curve.measured) == len(rows)
 

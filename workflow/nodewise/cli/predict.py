@@ -77,6 +77,57 @@ def fit_measurements(
     typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
 
+@app.command("import")
+def import_files(
+    files: Annotated[list[Path], typer.Argument(help="Logs, each of one run.")],
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="CSV file to write.")],
+    file_format: Annotated[
+        str | None, typer.Option("--format", help="Format of the files (default: recognised).")
+    ] = None,
+    devices: Annotated[
+        int | None, typer.Option(min=1, help="Devices of all runs that do not say it.")
+    ] = None,
+    batch: Annotated[
+        float | None, typer.Option(help="Examples per device and step, where no run says it.")
+    ] = None,
+    global_batch: Annotated[
+        float | None, typer.Option(help="Examples per step of all devices, where no run says it.")
+    ] = None,
+    curve: Annotated[
+        str | None, typer.Option(help="Name of the curve (default: the model, or the folder).")
+    ] = None,
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            "--name", help="What file names say, as '{curve}_{devices}gpu_{batch}.log'; `*` is any."
+        ),
+    ] = None,
+) -> None:
+    """Convert logs of other tools to a table for `nodewise fit`.
+
+    Recognised are the output of tf_cnn_benchmarks, of Horovod's synthetic
+    benchmarks and of Keras, TensorBoard event files, metrics.csv of PyTorch
+    Lightning, trainer_state.json of Hugging Face, logs of MLPerf, timelines of
+    Horovod, and the files of the callback data/templates/step_times.py.
+
+    Exit code: 0 converted, 2 a file is wrong or does not say enough.
+
+    Examples: nodewise import run_*.log --name 'run_{devices}.log' --batch 64 -o mine.csv
+    """
+    from nodewise.core.files import check_writable, write_text
+    from nodewise.core.units import counted
+    from nodewise.results.convert import Given, convert
+
+    given = Given(curve, devices, batch, global_batch, pattern)
+    check_writable(out)
+    table = convert(files, given, file_format)
+    write_text(out, table.to_csv(index=False))
+    typer.echo(
+        f"{out}: {counted(len(table), 'row')} of {counted(table['curve'].nunique(), 'curve')}"
+    )
+
+
 @app.command("predict")
 def predict_nodes(
     fit: FitFile,

@@ -34,6 +34,7 @@ CURVE_ROWS = {
     "curve": "str",
     "nodes": "int64",
     "batch_per_worker": "float64",
+    "global_batch": "float64",
     **dict.fromkeys(CLOCKS, "float64"),
     "hosts": "float64",
     "devices_per_host": "float64",
@@ -53,7 +54,7 @@ CURVE_ROWS = {
 
 A row needs those of `NEEDED` and one of `CLOCKS`; of several clocks the first in that order counts.
 `samples_per_s` is that of all workers together. A row without
-`batch_per_worker` has that of the other rows of its curve, as `scaling` (weak, strong or unknown)
+`batch_per_worker` and `global_batch` has that of the other rows of its curve, as `scaling` (weak, strong or unknown)
 says. Clocks are in seconds; they were in `unit` in the file, which is `unit_value` of the clock's. `examples` are those of an epoch. `collective` names
 a law of the step time, as `ring` or `averaging(period=8)`. `noise` is the relative standard error of a row that is a median of `repeats`
 measurements. `location` says where the row stands, for messages: `curves.csv: row 7`. What is not
@@ -80,7 +81,8 @@ def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
     """
     missing = [column for column in NEEDED if column not in rows]
     if missing or not set(CLOCKS) & set(rows):
-        raise UserError(f"{path}: its rows lack {(missing or [' or '.join(CLOCKS)])[0]}")
+        lacking = (missing or [" or ".join(CLOCKS)])[0]
+        raise UserError(f"{path}: does not say {lacking}; `nodewise import` can add what is missing")
     by_curve: dict[str, list[_Row]] = defaultdict(list)
     for row in _read_rows(rows, path):
         by_curve[row.texts["curve"]].append(row)
@@ -102,6 +104,8 @@ def _read_rows(rows: pd.DataFrame, path: Path) -> Iterable["_Row"]:
     for values in table.to_dict("records"):
         known = {str(name): value for name, value in values.items() if _is_known(value)}
         location = str(known.pop("location", path))
+        if "global_batch" in known:
+            known.setdefault("batch_per_worker", known.pop("global_batch") / known["nodes"])
         texts_of_row = {name: known.pop(name) for name in texts if name in known}
         yield _Row(location, texts_of_row, known)
 

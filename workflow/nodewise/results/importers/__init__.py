@@ -4,6 +4,7 @@ A module here, or one that another package names as an entry point of `nodewise.
 registers its importer when it is imported: `IMPORTERS.add("my_format", MyFormat())`.
 """
 
+import re
 from pathlib import Path
 from typing import Protocol
 
@@ -11,6 +12,7 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.registry import Registry
+from nodewise.core.schema import read_bytes
 from nodewise.results.curve_rows import measurements
 from nodewise.results.curves import Measurements
 
@@ -24,6 +26,8 @@ class Importer(Protocol):
     def read(self, path: Path) -> pd.DataFrame:
         """Return one row per measurement, with columns of `curve_rows.CURVE_ROWS`.
 
+        What the file does not say (the curve's name, nodes, the batch) is left out of the rows.
+
         Raises:
             UserError: the file is wrong; the text names it, and the line.
         """
@@ -34,8 +38,27 @@ IMPORTERS: Registry[Importer] = Registry(
 )
 
 
-def import_curves(path: Path, name: str | None = None) -> Measurements:
-    """Read the curves of a file.
+_MOST_BYTES = 200_000_000
+_START_BYTES = 100_000
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a log, where characters that are none have become `�`.
+
+    Raises:
+        UserError: it cannot be read, or is too large.
+    """
+    return read_bytes(path, _MOST_BYTES).decode(errors="replace")
+
+
+def starts_with(path: Path, pattern: re.Pattern[str]) -> bool:
+    """Return whether a pattern is found near the start of a file."""
+    with path.open("rb") as file:
+        return pattern.search(file.read(_START_BYTES).decode(errors="replace")) is not None
+
+
+def read_rows(path: Path, name: str | None = None) -> pd.DataFrame:
+    """Return the rows of a file as its importer reads them.
 
     Args:
         path: the file.
@@ -48,7 +71,16 @@ def import_curves(path: Path, name: str | None = None) -> Measurements:
         reason = "it is no regular file" if path.exists() else "no such file"
         raise UserError(f"{path}: cannot be read ({reason})")
     importer = IMPORTERS[_recognise(path)] if name is None else IMPORTERS.find(name)
-    return measurements(importer.read(path), path)
+    return importer.read(path)
+
+
+def import_curves(path: Path, name: str | None = None) -> Measurements:
+    """Return the curves of a file; see `read_rows`.
+
+    Raises:
+        UserError: as `read_rows`; or the file does not say what curves need.
+    """
+    return measurements(read_rows(path, name), path)
 
 
 def _recognise(path: Path) -> str:

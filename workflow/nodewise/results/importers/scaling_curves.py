@@ -112,7 +112,7 @@ def _read_row(where: str, header: list[str], values: list[str]) -> dict[str, Any
     if "batch_per_device" in numbers:
         row["batch_per_worker"] = numbers["batch_per_device"]
     elif "global_batch" in numbers:
-        row["batch_per_worker"] = numbers["global_batch"] / numbers["n_devices"]
+        row["global_batch"] = numbers["global_batch"]
     collective = COLLECTIVES.get(given.get("algorithm", "").lower())
     return row | ({"collective": collective} if collective else {})
 

@@ -57,7 +57,7 @@ class Number:
 _TIME = Number(1e-9, 1e9)
 _NUMBERS = {
     "nodes": Number(1, MOST_NODES, whole=True),
-    "batch_per_worker": Number(1, 1e15, whole=True),
+    "batch_per_worker": Number(1e-9, 1e15),
     "step_time_s": _TIME,
     "samples_per_s": Number(1e-9, 1e12),
     "epoch_time_s": _TIME,

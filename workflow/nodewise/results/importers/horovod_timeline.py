@@ -1,0 +1,106 @@
+"""Timelines of Horovod: how long a step exchanges gradients, and waits for others before.
+
+Source: https://horovod.readthedocs.io/en/stable/timeline_include.html
+"""
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nodewise.core.errors import UserError
+from nodewise.core.schema import MOST_JSON_BYTES, read_bytes
+from nodewise.results.importers import IMPORTERS
+
+_WAIT, _SUM = "NEGOTIATE_ALLREDUCE", "ALLREDUCE"
+_START = 10_000  # bytes in which a timeline names its phases
+_MICRO = 1e-6
+Span = tuple[float, float]
+
+
+class HorovodTimeline:
+    """Each step sums every gradient once: a step is the time from one sum of a gradient to the next.
+
+    While gradients are negotiated, each rank says that it is ready, which tells how many there are.
+    """
+
+    def sniff(self, path: Path) -> bool:
+        """Return whether the start of the file names a negotiation."""
+        with path.open("rb") as file:
+            start = file.read(_START).decode(errors="replace")
+        return start.lstrip().startswith("[") and _WAIT in start
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """Return a row per step, without the first.
+
+        Raises:
+            UserError: the file is damaged, or has fewer than three steps.
+        """
+        spans, ranks = _spans(path, _events(path))
+        waits, sums = spans[_WAIT], spans[_SUM]
+        counts = Counter(tensor for tensor, _ in waits)
+        if not counts or max(counts.values()) < 3:
+            raise UserError(f"{path}: has fewer than three steps")
+        (first, _), = counts.most_common(1)
+        starts = sorted(span[0] for tensor, span in waits if tensor == first)[1:]
+        rows = []
+        for start, end in zip(starts, starts[1:], strict=False):
+            exchange = _union(sums, start, end)
+            either = _union(waits + sums, start, end)
+            rows.append(
+                {
+                    "nodes": len(ranks) or np.nan,
+                    "step_time_s": (end - start) * _MICRO,
+                    "communicate_s": exchange * _MICRO,
+                    "wait_s": (either - exchange) * _MICRO,
+                }
+            )
+        return pd.DataFrame(rows).dropna(axis="columns")
+
+
+IMPORTERS.add("horovod_timeline", HorovodTimeline())
+
+
+def _events(path: Path) -> list[dict[str, Any]]:
+    text = read_bytes(path, MOST_JSON_BYTES).decode(errors="replace").rstrip().rstrip(",")
+    try:  # a program that was killed leaves the list open
+        events = json.loads(text if text.endswith("]") else f"{text}]")
+    except ValueError as error:
+        raise UserError(f"{path}: is no JSON ({error})") from None
+    return [event for event in events if isinstance(event, dict)]
+
+
+def _spans(
+    path: Path, events: list[dict[str, Any]]
+) -> tuple[dict[str, list[tuple[Any, Span]]], set[str]]:
+    """Return the spans of each phase, with the tensor of each, and the ranks."""
+    found: dict[str, list[tuple[Any, Span]]] = defaultdict(list)
+    opened: dict[Any, list[tuple[str, float]]] = defaultdict(list)
+    ranks: set[str] = set()
+    for event in events:
+        tensor, phase, at = event.get("pid"), event.get("ph"), event.get("ts")
+        name = str(event.get("name", ""))
+        try:
+            if phase == "B":
+                opened[tensor].append((name, float(at)))  # type: ignore[arg-type]
+            elif phase == "E" and opened[tensor]:
+                begun, start = opened[tensor].pop()
+                found[begun].append((tensor, (start, float(at))))  # type: ignore[arg-type]
+            elif phase in ("X", "i") and name.isdigit():
+                ranks.add(name)
+        except TypeError:
+            raise UserError(f"{path}: an event {name[:40]!r} has no time") from None
+    return found, ranks
+
+
+def _union(spans: list[tuple[Any, Span]], start: float, end: float) -> float:
+    """Return how much of the time between `start` and `end` lies in one of the spans or more."""
+    total, until = 0.0, start
+    for begun, ended in sorted(span for _, span in spans):
+        low, high = max(begun, until), min(ended, end)
+        if high > low:
+            total, until = total + high - low, high
+    return total

@@ -1,0 +1,42 @@
+"""What Keras prints while it trains: `469/469 ━━━━━━━━━━ 15s 31ms/step - loss: 0.5`."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from nodewise.core.errors import UserError
+from nodewise.results.importers import IMPORTERS, starts_with, text_of
+
+_STEP = re.compile(r"(\d+)/(\d+) (?:\[[=>.]+\]|━+) ?-? ?\S+ (\d+)(us|ms|s|min)/(step|sample|epoch)\b")
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
+
+
+class KerasConsole:
+    """The last line of each epoch says the time of a step; epochs are repeats.
+
+    The first epoch is left out if there are several: its first step builds the graph.
+    """
+
+    def sniff(self, path: Path) -> bool:
+        """Return whether the file has such a line."""
+        return starts_with(path, _STEP)
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """Return a row per epoch.
+
+        Raises:
+            UserError: no epoch came to its end, or times are not those of steps.
+        """
+        found = _STEP.findall(re.sub(r"\x1b\[[\d;]*m|\x08", "", text_of(path)))
+        ended = [(int(time) * _SECONDS[unit], of) for at, all_, time, unit, of in found if at == all_]
+        if not ended:
+            raise UserError(f"{path}: no epoch came to its end")
+        if any(of != "step" for _, of in ended):
+            raise UserError(f"{path}: has times per {ended[0][1]}, which do not tell those of steps")
+        if not all(time for time, _ in ended):
+            raise UserError(f"{path}: a step took less than what Keras prints, 0 of its unit")
+        return pd.DataFrame({"step_time_s": [time for time, _ in ended[len(ended) > 1 :]]})
+
+
+IMPORTERS.add("keras_console", KerasConsole())

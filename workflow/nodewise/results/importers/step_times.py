@@ -1,0 +1,49 @@
+"""Files of the callback `data/templates/step_times.py`, which times the steps of a Keras model."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pandas as pd
+from pydantic import BaseModel, Field, ValidationError
+
+from nodewise.core.errors import UserError
+from nodewise.core.schema import MOST_JSON_BYTES, first_misfit, read_bytes
+from nodewise.results.curves import MOST_NODES
+from nodewise.results.importers import IMPORTERS
+
+_START = 200  # bytes in which the file says what it is
+
+
+class _Steps(BaseModel):
+    format: Literal["nodewise-step-times-1"]
+    model: str
+    devices: Annotated[int, Field(ge=1, le=MOST_NODES)]
+    batch_per_device: Annotated[float, Field(gt=0)] | None = None
+    step_s: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]
+
+
+class StepTimes:
+    """Each step is a repeat."""
+
+    def sniff(self, path: Path) -> bool:
+        """Return whether the file says that it is one of these."""
+        with path.open("rb") as file:
+            return b'"nodewise-step-times-' in file.read(_START)
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """Return a row per step.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        try:
+            steps = _Steps.model_validate_json(read_bytes(path, MOST_JSON_BYTES))
+        except ValidationError as error:
+            raise UserError(f"{path}: {first_misfit(error)}") from error
+        row = {"curve": steps.model, "nodes": steps.devices}
+        if steps.batch_per_device is not None:
+            row["batch_per_worker"] = steps.batch_per_device
+        return pd.DataFrame([row | {"step_time_s": time} for time in steps.step_s])
+
+
+IMPORTERS.add("step_times", StepTimes())

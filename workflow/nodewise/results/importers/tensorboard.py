@@ -1,0 +1,124 @@
+"""Event files of TensorBoard, as Keras, PyTorch and others write them.
+
+Format: https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/util/event.proto and
+https://www.tensorflow.org/tutorials/load_data/tfrecord.
+"""
+
+import re
+import struct
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+
+from nodewise.core.errors import UserError
+from nodewise.core.schema import read_bytes
+from nodewise.results.importers import IMPORTERS
+
+MOST_BYTES = 500_000_000
+_LENGTH = struct.Struct("<QI")  # and its checksum; another checksum follows the data
+_CHECKSUM_BYTES = 4
+_STEPS = re.compile(r"(^|[/_])(steps_per_sec(ond)?|global_step/sec|batches_per_sec(ond)?)$")
+_EXAMPLES = re.compile(r"(^|[/_])(examples|samples|images)(_per_|/)sec(ond)?$")
+_FLOAT, _DOUBLE = 1, 2
+
+
+class TensorBoard:
+    """Scalars whose tags say steps, or examples, per second: each value is a repeat."""
+
+    def sniff(self, path: Path) -> bool:
+        """Return whether the file is named as such files are."""
+        return ".tfevents." in path.name
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """Return a row per value.
+
+        Raises:
+            UserError: the file is damaged, or has no such scalar.
+        """
+        rows, tags = [], set()
+        for tag, value in _scalars(path):
+            tags.add(tag)
+            if value > 0 and _EXAMPLES.search(tag):
+                rows.append({"samples_per_s": value})
+            elif value > 0 and _STEPS.search(tag) and "evaluation" not in tag:
+                rows.append({"steps_per_s": value})
+        if not rows:
+            raise UserError(
+                f"{path}: no scalar is a rate of steps or examples, such as epoch_steps_per_second "
+                f"or samples_per_second; there are: {', '.join(sorted(tags)[:10]) or 'none'}"
+            )
+        table = pd.DataFrame(rows)
+        return table.dropna(subset="samples_per_s") if "samples_per_s" in table else table
+
+
+IMPORTERS.add("tensorboard", TensorBoard())
+
+
+def _scalars(path: Path) -> Iterator[tuple[str, float]]:
+    """Yield the tags and the values of all scalars."""
+    content, at = read_bytes(path, MOST_BYTES), 0
+    while at < len(content):
+        try:
+            length, _ = _LENGTH.unpack_from(content, at)
+            start = at + _LENGTH.size
+            if start + length > len(content):
+                return  # the program that writes it was killed, or still runs
+            event = _event().FromString(content[start : start + length])
+        except (struct.error, DecodeError) as error:
+            raise UserError(f"{path}: is no event file ({error})") from None
+        at = start + length + _CHECKSUM_BYTES
+        for value in event.summary.value:
+            number = _number(value)
+            if number is not None:
+                yield value.tag, number
+
+
+def _number(value: Any) -> float | None:  # noqa: ANN401 (a message made below)
+    if value.HasField("simple_value"):
+        return float(value.simple_value)
+    tensor = value.tensor
+    form = {_FLOAT: "<f", _DOUBLE: "<d"}.get(tensor.dtype)
+    if form and len(tensor.tensor_content) == struct.calcsize(form):
+        return float(struct.unpack(form, tensor.tensor_content)[0])
+    numbers = [*tensor.float_val, *tensor.double_val]
+    return float(numbers[0]) if len(numbers) == 1 else None
+
+
+@cache
+def _event() -> Any:  # noqa: ANN401 (a class that is made here)
+    """Return the message `Event`, with those of its fields that scalars need."""
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="nodewise_event.proto", package="nodewise_event")
+
+    def message(name: str, **fields: tuple[int, int, str]) -> None:
+        made = file.message_type.add(name=name)
+        for field, (number, kind, of) in fields.items():
+            made.field.add(name=field, number=number, type=kind, label=kinds.LABEL_OPTIONAL)
+            if of.startswith("*"):
+                made.field[-1].label = kinds.LABEL_REPEATED
+            if of.strip("*"):
+                made.field[-1].type_name = f".nodewise_event.{of.strip('*')}"
+
+    message(
+        "Tensor",
+        dtype=(1, kinds.TYPE_INT32, ""),
+        tensor_content=(4, kinds.TYPE_BYTES, ""),
+        float_val=(5, kinds.TYPE_FLOAT, "*"),
+        double_val=(6, kinds.TYPE_DOUBLE, "*"),
+    )
+    message(
+        "Value",
+        tag=(1, kinds.TYPE_STRING, ""),
+        simple_value=(2, kinds.TYPE_FLOAT, ""),
+        tensor=(8, kinds.TYPE_MESSAGE, "Tensor"),
+    )
+    message("Summary", value=(1, kinds.TYPE_MESSAGE, "*Value"))
+    message("Event", summary=(5, kinds.TYPE_MESSAGE, "Summary"))
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("nodewise_event.Event"))

@@ -1,0 +1,38 @@
+"""Logs of tf_cnn_benchmarks, https://github.com/tensorflow/benchmarks."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from nodewise.core.errors import UserError
+from nodewise.results.importers import IMPORTERS, starts_with, text_of
+
+_MODEL = re.compile(r"^Model:\s+(\S+)", re.MULTILINE)
+_BATCH = re.compile(r"^Batch size:\s+(\d+) global\s+(\d+)(?:\.0)? per device", re.MULTILINE)
+_TOTAL = re.compile(r"^total images/sec: ([\d.]+)", re.MULTILINE)
+
+
+class TfCnnBenchmarks:
+    """A log says the model, both batches (so the devices), and the images per second of all."""
+
+    def sniff(self, path: Path) -> bool:
+        """Return whether the log names both batches as this program does."""
+        return starts_with(path, _BATCH)
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """Return one row: of the whole run.
+
+        Raises:
+            UserError: the run did not come to its end.
+        """
+        text = text_of(path)
+        model, batch, total = (found.search(text) for found in (_MODEL, _BATCH, _TOTAL))
+        if batch is None or total is None:
+            raise UserError(f"{path}: has no line `total images/sec`, so the run did not end")
+        whole, each = int(batch[1]), int(batch[2])
+        row = {"nodes": whole // each, "batch_per_worker": each, "samples_per_s": float(total[1])}
+        return pd.DataFrame([row | ({"curve": model[1]} if model else {})])
+
+
+IMPORTERS.add("tf_cnn_benchmarks", TfCnnBenchmarks())

@@ -1,0 +1,48 @@
+"""`trainer_state.json` of Hugging Face's Trainer."""
+
+from pathlib import Path
+
+import pandas as pd
+from pydantic import BaseModel, ValidationError
+
+from nodewise.core.errors import UserError
+from nodewise.core.schema import MOST_JSON_BYTES, first_misfit, read_bytes
+from nodewise.results.importers import IMPORTERS
+
+
+class _Logged(BaseModel):
+    train_samples_per_second: float | None = None
+    train_steps_per_second: float | None = None
+
+
+class _State(BaseModel):
+    global_step: int
+    log_history: list[_Logged]
+
+
+class TrainerState:
+    """The end of a training says its examples and steps per second, over all devices."""
+
+    def sniff(self, path: Path) -> bool:
+        """Return whether the file has the name that the trainer gives it."""
+        return path.suffix == ".json" and "trainer_state" in path.stem
+
+    def read(self, path: Path) -> pd.DataFrame:
+        """Return one row. The examples of a step are those of all devices: `global_batch`.
+
+        Raises:
+            UserError: the file is none of these, or its training did not end.
+        """
+        try:
+            state = _State.model_validate_json(read_bytes(path, MOST_JSON_BYTES))
+        except ValidationError as error:
+            raise UserError(f"{path}: {first_misfit(error)}") from error
+        for logged in reversed(state.log_history):
+            samples, steps = logged.train_samples_per_second, logged.train_steps_per_second
+            if samples and steps:
+                row = {"steps_per_s": steps, "global_batch": float(round(samples / steps))}
+                return pd.DataFrame([row])
+        raise UserError(f"{path}: has no train_samples_per_second, so the training did not end")
+
+
+IMPORTERS.add("trainer_state", TrainerState())
