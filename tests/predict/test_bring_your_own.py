@@ -369,7 +369,7 @@ def test_a_law_that_there_is_not_is_answered_by_those_that_are_known(tmp_path, l
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_few_points_have_an_answer_or_are_said_to_have_none(tmp_path, rows, objective):
     fitted = fit_measurements(read(tmp_path, csv_of(*rows)), draws=100)
-    asked = Asked(critical_batch=1000.0)
+    asked = Asked(critical_batch=1000.0, deadline_s=60.0, watts=100.0)
     (answer,) = optimum_rows(fitted, [1, 2, 4, 8, 64], asked, [objective])
     json.dumps(answer, allow_nan=False)
     assert answer["best"] or answer["answer"].startswith("not told: ")
@@ -735,7 +735,9 @@ def test_without_objectives_there_are_those_that_can_be_told(ring):
 
 
 def test_an_objective_that_needs_more_says_so(ring):
-    with pytest.raises(UserError, match="--objective target_time: needs --critical-batch"):
+    with pytest.raises(
+        UserError, match="--objective target_time: needs --target or --critical-batch"
+    ):
         optimum_rows(ring, [1, 2], Asked(batch=64), ["target_time"])
 
 
@@ -786,7 +788,7 @@ def test_from_measurements_to_the_best_number_of_nodes(tmp_path):
     assert {"curve", "step_time_s", "samples_per_s", "low", "high"} <= set(rows[0])
     code, said, _ = run("predict", file, "--nodes", 8, "--batch", 64, "--objective", "efficiency")
     assert code == 0
-    assert said.count("predicted") == 2
+    assert said.count("extrapolated") == 2
     code, said, _ = run("optimum", file, "--global-batch", 512, "--json")
     assert code == 0
     assert {row["objective"] for row in json.loads(said)} == {"epoch_time", "efficiency"}
@@ -801,7 +803,10 @@ def test_from_measurements_to_the_best_number_of_nodes(tmp_path):
         (("--nodes", "4-1"), "--nodes 4-1: must be numbers"),
         (("--batch", 4, "--global-batch", 8), "--batch and --global-batch: give one of them"),
         (("--global-batch", 2, "--nodes", "3-5"), "--global-batch 2: is less than an example"),
-        (("--objective", "target_cost"), "--objective target_cost: needs --critical-batch"),
+        (
+            ("--objective", "target_cost"),
+            "--objective target_cost: needs --target or --critical-batch",
+        ),
     ],
 )
 @pytest.mark.parametrize("command", ["predict", "optimum"])
@@ -834,3 +839,23 @@ def test_help_has_examples_and_exit_codes():
         assert code == 0
         assert f"nodewise {command} " in text
         assert "Exit code: 0" in text
+
+
+def test_objectives_of_money_time_energy_and_counted_steps(tmp_path, ring):
+    write_fit(tmp_path / "fit.json", ring)
+    steps = tmp_path / "steps.csv"
+    steps.write_text("global_batch,steps\n64,4000\n256,1600\n1024,1000\n")
+    given = ("--price", 2, "--deadline", "2h", "--watts", 90, "--startup", "1min")
+    given += ("--examples", 60_000, "--batch", 64, "--target", steps)
+    code, said, _ = run("optimum", tmp_path / "fit.json", *given, "--json")
+    assert code == 0
+    units = {row["objective"]: row["unit"] for row in json.loads(said)}
+    costs = {"epoch_cost": "currency", "target_cost": "currency", "energy": "Wh"}
+    assert units == {
+        **{"epoch_time": "s", "target_time": "s", "deadline": "s", "efficiency": ""},
+        **costs,
+    }
+    code, said, _ = run("optimum", tmp_path / "fit.json", "--batch", 64)
+    assert "Times are per epoch" in said
+    for wrong in (("--deadline", "soon"), ("--efficiency", 2), ("--target", TEMPLATE)):
+        assert run("optimum", tmp_path / "fit.json", *wrong)[0] == 2

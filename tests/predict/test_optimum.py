@@ -428,8 +428,9 @@ def test_the_answer_in_words_has_its_probability_and_its_set():
     best = found.best
     assert text.startswith(
         "Of up to 64 nodes that share 1,024 examples per step, an epoch is shortest on "
-        f"{best} nodes (probability > 0.99)."
+        f"{best} nodes (probability 0.95)."
     )
+    assert "This is an extrapolation: the measurements end at less than half as many, 4" in text
     assert f"On {found.near[0]}–{found.near[-1]} nodes it is within 5 % of the best." in text
     assert "faster than one node of the same strategy are 2 nodes (probability > 0.99)." in text
 
@@ -454,7 +455,8 @@ def test_the_probability_of_an_efficiency_is_that_of_reaching_it():
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_every_objective_has_words_and_rows(objective):
-    found = ask(objective, steps=to_accuracy(100), nodes=[1, 2, 64])
+    more = {"deadline": {"deadline_s": 1e4}, "energy": {"watts": 90.0}}.get(objective, {})
+    found = ask(objective, steps=to_accuracy(100), nodes=[1, 2, 64], **more)
     rows = optimum_rows(found, curve="mine")
     assert [row["nodes"] for row in rows] == [1, 2, 64]
     assert [row["kind"] for row in rows] == ["fitted", "fitted", "predicted"]
@@ -468,3 +470,34 @@ def test_ranges_join_neighbours_among_those_compared():
     assert ranges(nodes, np.array([True, False, True, True, False])) == "1, 3–8"
     assert ranges(nodes, np.zeros(5, bool)) == ""
     assert ranges(nodes, np.ones(5, bool)) == "1–16"
+
+
+def test_a_deadline_is_met_by_the_cheapest_that_is_in_time():
+    one = ask(nodes=[2, 4, 8]).value
+    found = ask("deadline", nodes=[2, 4, 8], deadline_s=float(one[2]) * 1.01)
+    assert found.best == 4
+    late = ask("deadline", nodes=[2, 4, 8], deadline_s=float(one[3]) / 2)
+    assert late.best == 8
+
+
+def test_starting_up_takes_time_and_costs():
+    plain, slow = ask(nodes=[2, 4]), ask(nodes=[2, 4], startup_s=1000.0)
+    assert slow.value == pytest.approx(plain.value + 1000)
+    cheap = ask("epoch_cost", nodes=[2, 4], startup_s=1e9)
+    assert cheap.best == 1
+
+
+def test_the_least_efficiency_that_is_enough_can_be_given():
+    much, little = (ask("efficiency", least_efficiency=e, nodes=range(2, 65)) for e in (0.8, 0.2))
+    assert much.best < little.best
+    assert "efficiency is 0.8 or more on up to" in in_words(much)
+
+
+def test_no_number_beyond_what_was_measured_is_almost_certain():
+    found = ask(nodes=range(2, 65))
+    outside = ~found.measured
+    assert found.probability[outside].max() <= 0.95
+    assert found.beats_one[outside].max() <= 0.95
+    assert found.probability.sum() == pytest.approx(1)
+    first, last = found.range
+    assert first <= found.best <= last

@@ -27,7 +27,9 @@ AskedBatch = Annotated[int | None, typer.Option(min=1, help="Examples per worker
 AskedGlobalBatch = Annotated[
     int | None, typer.Option(min=1, help="Examples per step over all workers.")
 ]
-Objective = Literal["epoch_time", "target_time", "epoch_cost", "target_cost", "efficiency"]
+Objective = Literal[
+    "epoch_time", "target_time", "epoch_cost", "target_cost", "efficiency", "deadline", "energy"
+]
 EpochExamples = Annotated[int | None, typer.Option(min=1, help="Examples per epoch.")]
 NodePrice = Annotated[
     float | None, typer.Option(help="Price of one node for one hour; default: costs in node-hours.")
@@ -35,6 +37,13 @@ NodePrice = Annotated[
 CriticalBatch = Annotated[
     float | None,
     typer.Option(help="Global batch that needs twice the minimum number of steps."),
+]
+TargetSteps = Annotated[
+    Path | None,
+    typer.Option("--target", help="CSV file: global_batch, steps until the accuracy is reached."),
+]
+Deadline = Annotated[
+    str | None, typer.Option(help="Time for an epoch, or for --target: 90s, 30min, 2h, 1d.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 

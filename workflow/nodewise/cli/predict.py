@@ -10,11 +10,13 @@ from nodewise.cli.options import (
     AskedBatch,
     AskedGlobalBatch,
     CriticalBatch,
+    Deadline,
     EpochExamples,
     FitFile,
     NodeNumbers,
     NodePrice,
     Objective,
+    TargetSteps,
     print_whole,
 )
 
@@ -207,6 +209,15 @@ def best_nodes(
     examples: EpochExamples = None,
     price: NodePrice = None,
     critical_batch: CriticalBatch = None,
+    target: TargetSteps = None,
+    deadline: Deadline = None,
+    efficiency: Annotated[float, typer.Option(help="The least efficiency that is enough.")] = 0.5,
+    watts: Annotated[
+        float | None, typer.Option(help="Power of a node, for the least energy.")
+    ] = None,
+    startup: Annotated[
+        str | None, typer.Option(help="Time until nodes train, which is paid, too: 90s, 5min.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the best number of nodes, and how probable it is.
@@ -216,7 +227,8 @@ def best_nodes(
 
     JSON is a list with best, probability, near (within 5 % of the best),
     break_even, interior (true: both fewer and more nodes are worse), answer (in
-    words) and nodes.
+    words), range (90 % likely), extrapolated (more than twice as many nodes as
+    were measured) and nodes.
 
     Exit code: 0 answered, also if there is no best number; 2 the file or an
     option is wrong.
@@ -230,11 +242,24 @@ def best_nodes(
     from nodewise.predict.fit_file import read_fit
 
     fitted, counts = read_fit(fit), ask.parse_nodes(nodes)
-    asked = ask.Asked(batch, global_batch, examples, price, critical_batch)
+    asked = ask.Asked(
+        batch,
+        global_batch,
+        examples,
+        price,
+        critical_batch,
+        steps=None if target is None else ask.read_steps(target),
+        deadline_s=None if deadline is None else ask.parse_duration("deadline", deadline),
+        least_efficiency=efficiency,
+        watts=watts,
+        startup_s=0.0 if startup is None else ask.parse_duration("startup", startup),
+    )
     rows = ask.optimum_rows(fitted, counts, asked, (objective,) if objective else ())
     if not as_json:
         for row in rows:
             typer.echo(f"{row['curve']}, {row['objective']}: {row['answer']}")
+        if any(row["objective"] == "epoch_time" and row["batch_per_worker"] for row in rows):
+            typer.echo(ask.PER_EPOCH)
     _print_told(rows, ask.told(fitted), as_json=as_json)
 
 

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,18 @@ from nodewise.core.errors import UserError
 from nodewise.core.units import write_number, write_plain
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.law import At, Floats
-from nodewise.predict.optimum import Objective, Optimum, Question, find_optimum
-from nodewise.predict.steps_to_accuracy import StepsToAccuracy
+from nodewise.predict.optimum import LEAST_EFFICIENCY, Objective, Optimum, Question, find_optimum
+from nodewise.predict.steps_to_accuracy import NotEnoughRunsError, StepsToAccuracy, fit_counted
 from nodewise.predict.wording import in_words
 from nodewise.results.curves import MOST_NODES, Curve
+from nodewise.results.importers.user_csv import Number, read_table
 
 MOST_NUMBERS = 1_000
+PER_EPOCH = (
+    "Times are per epoch: more nodes make the global batch larger, which may take more epochs. "
+    "Give --target or --critical-batch to count them."
+)
+_AMOUNT = Number(1, 1e15)
 _LISTED = 8  # numbers in a line of a table
 _NAMED = 3  # curves that are named before a note that all of them have
 
@@ -39,11 +46,20 @@ class Asked:
     examples: int | None = None
     price: float | None = None
     critical_batch: float | None = None
+    steps: StepsToAccuracy | None = None
+    deadline_s: float | None = None
+    least_efficiency: float = LEAST_EFFICIENCY
+    watts: float | None = None
+    startup_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.batch is not None and self.global_batch is not None:
             raise UserError("--batch and --global-batch: give one of them")
-        for name in ("price", "critical_batch"):
+        if self.steps is not None and self.critical_batch is not None:
+            raise UserError("--target and --critical-batch: give one of them")
+        if not 0 < self.least_efficiency <= 1:
+            raise UserError(f"--efficiency {self.least_efficiency:g}: must be above 0, at most 1")
+        for name in ("price", "critical_batch", "watts"):
             value = getattr(self, name)
             if value is not None and not 0 < value < np.inf:
                 option = name.replace("_", "-")
@@ -58,7 +74,7 @@ class Asked:
         return [self._with(batch=batch) for batch in curve.batches]
 
     def _with(self, batch: float | None = None, global_batch: float | None = None) -> "Asked":
-        return Asked(batch, global_batch, self.examples, self.price, self.critical_batch)
+        return replace(self, batch=batch, global_batch=global_batch)
 
     def nodes_of(self, nodes: Sequence[int]) -> list[int]:
         """Return those of the numbers of nodes on which each has an example at least."""
@@ -73,12 +89,18 @@ class Asked:
         Raises:
             UserError: the objective needs what is not given.
         """
-        steps = None
-        if objective.startswith("target"):
+        steps = self.steps
+        if objective.startswith("target") and steps is None:
             if self.critical_batch is None:
-                raise UserError(f"--objective {objective}: needs --critical-batch")
+                raise UserError(f"--objective {objective}: needs --target or --critical-batch")
             both = np.array([[1.0, self.critical_batch]])
             steps = StepsToAccuracy(1.0, self.critical_batch, both)
+        for name, needed, option in (
+            ("deadline", self.deadline_s, "deadline"),
+            ("energy", self.watts, "watts"),
+        ):
+            if objective == name and needed is None:
+                raise UserError(f"--objective {objective}: needs --{option}")
         return Question(
             objective,
             batch=self.batch,
@@ -86,7 +108,24 @@ class Asked:
             examples=self._epoch(curve) or 1.0,
             steps=steps,
             price=self.price,
+            least_efficiency=self.least_efficiency,
+            deadline_s=self.deadline_s,
+            watts=self.watts,
+            startup_s=self.startup_s,
         )
+
+    def objectives(self) -> list[Objective]:
+        """Return the objectives that what is given suffices for."""
+        told: list[tuple[Objective, bool]] = [
+            ("epoch_time", True),
+            ("epoch_cost", self.price is not None),
+            ("target_time", self.steps is not None or self.critical_batch is not None),
+            ("target_cost", self.price is not None and self.steps is not None),
+            ("deadline", self.deadline_s is not None),
+            ("energy", self.watts is not None),
+            ("efficiency", True),
+        ]
+        return [objective for objective, known in told if known]
 
     def unit(self, question: Question, curve: Curve) -> str:
         """Return the unit of the question's values."""
@@ -129,6 +168,44 @@ def parse_nodes(text: str) -> list[int]:
     if len(numbers) > MOST_NUMBERS:
         raise UserError(f"--nodes {text[:40]}: at most {MOST_NUMBERS:,} numbers at once")
     return sorted(numbers)
+
+
+_DURATION = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def parse_duration(option: str, text: str) -> float:
+    """Return the seconds of a text such as `90`, `90s`, `30min`, `2h` or `1d`.
+
+    Raises:
+        UserError: it is no duration above 0.
+    """
+    found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(s|min|h|d)?\s*", text, re.ASCII)
+    seconds = float(found[1]) * _DURATION[found[2] or "s"] if found else 0.0
+    if seconds <= 0:
+        raise UserError(f"--{option} {text[:40]}: must be a time such as 90s, 30min, 2h or 1d")
+    return seconds
+
+
+def read_steps(path: Path) -> StepsToAccuracy:
+    """Return the steps to an accuracy of a CSV file with columns global_batch and steps.
+
+    Raises:
+        UserError: the file is wrong, or has fewer than two global batches.
+    """
+    header, rows = read_table(path)
+    if not {"global_batch", "steps"} <= set(header):
+        raise UserError(f"{path}: row 1: must name columns global_batch, steps")
+    columns: list[list[float]] = []
+    for name in ("global_batch", "steps"):
+        at = header.index(name)
+        try:
+            columns.append([_AMOUNT.read(values[at]) for _, values in rows])
+        except ValueError as error:
+            raise UserError(f"{path}: column {name}: {error}") from None
+    try:
+        return fit_counted(*columns)
+    except NotEnoughRunsError as error:
+        raise UserError(f"{path}: {error}") from None
 
 
 def prediction_rows(
@@ -189,6 +266,7 @@ def _of_line(file: FitFile, curve: Curve, asked: Asked, nodes: Sequence[int]) ->
             "epoch_time_s": _number(epoch[i]),
             "kind": "fitted" if (n[i], batch[i]) in there else "predicted",
             "outside": _outside(curve, n[i], batch[i]),
+            "extrapolated": bool(n[i] > 2 * curve.nodes[-1]),
         }
 
 
@@ -237,9 +315,7 @@ def optimum_rows(
     not tell, `answer` says so, and what else would be in the row is None or empty.
     """
     if not objectives:
-        costs: list[Objective] = ["epoch_cost"] if asked.price else []
-        targets: list[Objective] = ["target_time"] if asked.critical_batch else []
-        objectives = ["epoch_time", *costs, *targets, "efficiency"]
+        objectives = asked.objectives()
     rows = []
     for curve in file.curves:
         for each in asked.batches_of(curve):
@@ -260,7 +336,7 @@ def optimum_rows(
 
 _ANSWER = (
     *("best", "probability", "value", "low", "high", "unit", "near", "break_even", "interior"),
-    *("best_anywhere", "outside", "answer", "nodes"),
+    *("best_anywhere", "outside", "extrapolated", "range", "answer", "nodes"),
 )
 
 
@@ -281,6 +357,8 @@ def _answer(found: Optimum | str, unit: str) -> Row:
         "interior": found.interior,
         "best_anywhere": found.anywhere,
         "outside": found.predicted,
+        "extrapolated": found.extrapolated,
+        "range": list(found.range),
         "answer": in_words(found),
         "nodes": [
             {
@@ -331,7 +409,8 @@ def predictions_table(rows: Sequence[Row]) -> Table:
         ]
         if asked:
             values += _objective(row)
-        shown.add_row(*values, row["kind"], ", ".join(row["outside"]))
+        kind = "extrapolated" if row["extrapolated"] else row["kind"]
+        shown.add_row(*values, kind, ", ".join(row["outside"]))
     return shown
 
 

@@ -20,11 +20,15 @@ from nodewise.predict.law import At, Floats
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy
 
 Counts = NDArray[np.int64]
-Objective = Literal["epoch_time", "target_time", "epoch_cost", "target_cost", "efficiency"]
+Objective = Literal[
+    "epoch_time", "target_time", "epoch_cost", "target_cost", "efficiency", "deadline", "energy"
+]
 OBJECTIVES: tuple[str, ...] = get_args(Objective)
 
 NEAR = 0.05
 LEAST_EFFICIENCY = 0.5
+MOST_SURE = 0.95
+"""No law is more probable than this to hold where nothing was measured."""
 FARTHEST = 4096
 """How many nodes a law is asked about when it says whether there is a best number at all."""
 _FAR_POINTS = 300
@@ -44,9 +48,14 @@ class Question:
       law is one of synchronous training: it knows no staleness. If steps are known up to a factor
       only, so are these: they are told relative to one node.
     - `efficiency`: seconds on one node over n times those on n nodes, for the same examples. The
-      best is the most nodes with 0.5 or more.
+      best is the most nodes with `least_efficiency` or more.
+    - `deadline`: seconds of the job, which is the steps to an accuracy if they are known, else an
+      epoch. The best is the cheapest that takes no more than `deadline_s`; if there is none, the
+      fastest.
+    - `energy`: of the same job, in Wh, if a node takes `watts`.
 
     A cost is nodes × hours × `price`, of one node for an hour; without a price it is in node-hours.
+    Times and costs include `startup_s`, in which nodes do not train yet.
 
     Raises:
         ValueError: something is missing, too much, or not above 0.
@@ -58,10 +67,17 @@ class Question:
     examples: float | None = None
     steps: StepsToAccuracy | None = None
     price: float | None = None
+    least_efficiency: float = LEAST_EFFICIENCY
+    deadline_s: float | None = None
+    watts: float | None = None
+    startup_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective: must be one of {', '.join(OBJECTIVES)}")
+        for objective, name in (("deadline", "deadline_s"), ("energy", "watts")):
+            if self.objective == objective and getattr(self, name) is None:
+                raise ValueError(f"{objective} needs {name}")
         if (self.batch is None) == (self.global_batch is None):
             raise ValueError("give either a batch per worker or a global batch")
         if self.objective.startswith("epoch") and self.examples is None:
@@ -76,20 +92,28 @@ class Question:
     @property
     def to_target(self) -> bool:
         """Whether it is about a target accuracy."""
-        return self.objective.startswith("target")
+        of_job = self.objective in ("deadline", "energy") and self.steps is not None
+        return of_job or self.objective.startswith("target")
 
     @property
     def unit(self) -> str:
         """What values are in: `s`, `node-hours`, `price`, or `1` for what has no unit."""
         if self.objective == "efficiency" or self._relative:
             return "1"
+        if self.objective == "energy":
+            return "Wh"
         if not self.objective.endswith("cost"):
             return "s"
         return "node-hours" if self.price is None else "price"
 
     @property
     def _relative(self) -> bool:
-        return self.to_target and self.steps is not None and self.steps.target is None
+        return (
+            self.to_target
+            and self.steps is not None
+            and self.steps.target is None
+            and not self.steps.measured
+        )
 
     def batches(self, nodes: Counts) -> Floats:
         """Return the examples per node and step on `nodes`."""
@@ -116,17 +140,29 @@ class Question:
         seconds = step_s * steps
         if self.objective == "efficiency":
             return seconds[..., :1] / (nodes * seconds)
+        seconds = seconds + self.startup_s
         if self.objective.endswith("cost"):
             seconds = seconds * nodes * (self.price or 1.0) / _HOUR_S
+        elif self.objective == "energy":
+            seconds = seconds * nodes * (self.watts or 1.0) / _HOUR_S
         return seconds / seconds[..., :1] if self._relative else seconds
 
-    def best(self, values: Floats) -> NDArray[np.intp]:
+    def best(self, values: Floats, nodes: Counts) -> NDArray[np.intp]:
         """Return the index of the best point of `values`, (…, points): shape (…)."""
         if self.objective == "efficiency":
-            enough = values >= LEAST_EFFICIENCY  # one node always is
+            enough = values >= self.least_efficiency  # one node always is
             return np.asarray(values.shape[-1] - 1 - np.argmax(enough[..., ::-1], axis=-1))
+        values = self._costs(values, nodes)
         least = values.min(axis=-1, keepdims=True)
         return np.asarray(np.argmax(values <= (1 + _ALIKE) * least, axis=-1))  # the fewest nodes
+
+    def _costs(self, values: Floats, nodes: Counts) -> Floats:
+        """Return what is to be least: with a deadline, the cost of what is in time."""
+        if self.objective != "deadline" or self.deadline_s is None:
+            return values
+        in_time = values <= self.deadline_s
+        late = ~in_time.any(axis=-1, keepdims=True)
+        return np.where(late, values, np.where(in_time, values * nodes, np.inf))
 
     def beats_one(self, nodes: Counts, values: Floats) -> NDArray[np.bool_]:
         """Return where nodes do better than one: of efficiency, do as much in less time."""
@@ -134,16 +170,17 @@ class Question:
             return np.asarray(values * nodes > 1 + _ALIKE)
         return np.asarray(values < (1 - _ALIKE) * values[..., :1])
 
-    def near(self, values: Floats) -> NDArray[np.bool_]:
-        """Return which of `values`, (points,), are within 5 % of the best: of efficiency, of 0.5.
+    def near(self, values: Floats, nodes: Counts) -> NDArray[np.bool_]:
+        """Return which of `values`, (points,), are within 5 % of the best: of efficiency, of least.
 
         The best is always among them.
         """
-        best = self.best(values)
+        best = self.best(values, nodes)
         if self.objective == "efficiency":
-            close = np.abs(values / LEAST_EFFICIENCY - 1) <= NEAR
+            close = np.abs(values / self.least_efficiency - 1) <= NEAR
         else:
-            close = values <= (1 + NEAR) * values[best]
+            costs = self._costs(values, nodes)
+            close = costs <= (1 + NEAR) * costs[best]
         return np.asarray(close | (np.arange(len(values)) == best))
 
 
@@ -162,6 +199,7 @@ class Optimum:
         break_even: the fewest nodes above one that beat it, by the fit; None if none do.
         measured: whether the fit has points of this model and link around so many nodes, and
             around the batch that they would have.
+        most_measured: the largest number of nodes of the fit's points of this model and link.
         anywhere: the best number by the fit up to 4096 nodes, or where a node has one example left;
             from a coarse search where it is none of those compared. None: there is no best
             number, the last of all is the best.
@@ -178,6 +216,7 @@ class Optimum:
     near: tuple[int, ...]
     break_even: int | None
     measured: NDArray[np.bool_]
+    most_measured: int
     anywhere: int | None
 
     @property
@@ -189,6 +228,18 @@ class Optimum:
     def predicted(self) -> bool:
         """Whether the best number lies outside of what was measured."""
         return not self.measured[self.at(self.best)]
+
+    @property
+    def extrapolated(self) -> bool:
+        """Whether the best number is more than twice the largest that was measured."""
+        return self.best > 2 * self.most_measured
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The numbers between which the best one is, with a probability of 90 % or more."""
+        below = np.cumsum(self.probability)
+        first, last = np.searchsorted(below, [TAILS[0] * below[-1], TAILS[1] * below[-1]])
+        return int(self.nodes[first]), int(self.nodes[last])
 
     def at(self, nodes: int) -> int:
         """Return the index of a number of nodes."""
@@ -205,7 +256,7 @@ class StepTimes:
         drawn_s: the same by its draws, (draws, points), all above 0.
         drawn: which of the draws of the fit these are, (draws of the fit,).
         far, far_s: the same numbers and others further on, and the fit's seconds there.
-        measured: see `Optimum`.
+        measured, most_measured: see `Optimum`.
     """
 
     at: At
@@ -215,6 +266,7 @@ class StepTimes:
     far: At
     far_s: Floats
     measured: NDArray[np.bool_]
+    most_measured: int
 
 
 def find_optimum(
@@ -283,7 +335,9 @@ def find_times(
         raise ValueError("the points say too little of one node, or of such batches, to compare")
     far_s = fitted.evaluate(far, model, link)
     measured = _measured(fitted, at, model, link)
-    return StepTimes(at, step_s, drawn_s[timed], timed, far, far_s, measured)
+    points = fitted.points
+    most = int(points.nodes[(points.model == model) & (points.link == link)].max())
+    return StepTimes(at, step_s, drawn_s[timed], timed, far, far_s, measured, most)
 
 
 def answer(question: Question, times: StepTimes) -> Optimum:
@@ -294,22 +348,39 @@ def answer(question: Question, times: StepTimes) -> Optimum:
     steps = np.broadcast_to(_steps(question, at, len(times.drawn)), (len(times.drawn), len(counts)))
     drawn = question.values(counts, times.drawn_s, steps[times.drawn])
     low, high = np.quantile(drawn, TAILS, axis=0)
-    last = int(question.best(question.values(everywhere, times.far_s, _steps(question, far))))
+    last = int(
+        question.best(question.values(everywhere, times.far_s, _steps(question, far)), everywhere)
+    )
     beats = question.beats_one(counts, value)
+    beaten = question.beats_one(counts, drawn).mean(axis=0)
+    chosen = np.bincount(question.best(drawn, counts), minlength=len(counts)) / len(drawn)
     return Optimum(
         question=question,
         nodes=counts,
         value=value,
         low=low,
         high=high,
-        probability=np.bincount(question.best(drawn), minlength=len(counts)) / len(drawn),
-        beats_one=question.beats_one(counts, drawn).mean(axis=0),
-        best=int(counts[question.best(value)]),
-        near=tuple(counts[question.near(value)].tolist()),
+        probability=_humble(chosen, times.measured, value),
+        beats_one=np.where(times.measured, beaten, np.minimum(beaten, MOST_SURE)),
+        best=int(counts[question.best(value, counts)]),
+        near=tuple(counts[question.near(value, counts)].tolist()),
         break_even=int(counts[np.argmax(beats)]) if beats.any() else None,
         measured=times.measured,
+        most_measured=times.most_measured,
         anywhere=None if 0 < last == len(everywhere) - 1 else int(everywhere[last]),
     )
+
+
+def _humble(probability: Floats, measured: NDArray[np.bool_], value: Floats) -> Floats:
+    """Return probabilities of which none is above `MOST_SURE` where nothing was measured.
+
+    What is left then is that of the best of those that were measured, or of one node.
+    """
+    most = np.where(measured, 1.0, MOST_SURE)
+    least = np.minimum(probability, most)
+    fallback = int(np.argmin(np.where(measured, value, np.inf))) if measured.any() else 0
+    least[fallback] += probability.sum() - least.sum()
+    return np.asarray(np.minimum(least, most))
 
 
 def _compared(question: Question, nodes: Iterable[int]) -> Counts:

@@ -57,13 +57,15 @@ class StepsToAccuracy:
     """The law with its coefficients: `minimum_steps` S_min, `minimum_examples` E_min.
 
     `draws`, of shape (draws, 2), are equally likely values of both. `target` is the training
-    accuracy that is reached; None if the law is known up to a factor only.
+    accuracy that is reached; None if it is not known. Unless steps were `measured`, as somebody
+    says, or there is a target, the law is known up to a factor only.
     """
 
     minimum_steps: float
     minimum_examples: float
     draws: Floats
     target: float | None = None
+    measured: bool = False
 
     @property
     def critical_batch(self) -> float:
@@ -148,6 +150,19 @@ def fit_steps(epochs: "pd.DataFrame", target: float | None = None) -> StepsToAcc
     fitted = fit(_StepsByBatch(), Points.of(1, batch[seen], 0, steps[seen]))
     minimum_steps, minimum_examples = fitted.values
     return StepsToAccuracy(float(minimum_steps), float(minimum_examples), fitted.draws, target)
+
+
+def fit_counted(global_batch: ArrayLike, steps: ArrayLike) -> StepsToAccuracy:
+    """Fit the law to steps that somebody counted until the accuracy was reached.
+
+    Raises:
+        NotEnoughRunsError: of fewer than two global batches.
+    """
+    if len(np.unique(np.asarray(global_batch))) < 2:
+        raise NotEnoughRunsError("steps of two global batches or more are needed")
+    fitted = fit(_StepsByBatch(), Points.of(1, global_batch, 0, steps))
+    minimum_steps, minimum_examples = fitted.values.tolist()
+    return StepsToAccuracy(minimum_steps, minimum_examples, fitted.draws, measured=True)
 
 
 def find_runs(

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nodewise.predict.optimum import LEAST_EFFICIENCY, NEAR, Counts, Optimum
+from nodewise.core.units import write_number
+from nodewise.predict.optimum import NEAR, Counts, Optimum
 
 
 class _Words(NamedTuple):
@@ -39,9 +40,13 @@ _WORDS = {
         "cheaper",
     ),
     "efficiency": _Words(
-        f"efficiency is {LEAST_EFFICIENCY:g} or more on up to",
-        f"efficiency stays at {LEAST_EFFICIENCY:g} or more",
-        "faster",
+        "efficiency is {least} or more on up to", "efficiency stays at {least} or more", "faster"
+    ),
+    "deadline": _Words(
+        "the cheapest that is done in {deadline} is", "training gets ever cheaper", "faster"
+    ),
+    "energy": _Words(
+        "training takes least energy on", "it takes ever less energy with more nodes", "thriftier"
     ),
 }
 
@@ -52,17 +57,34 @@ def in_words(optimum: Optimum) -> str:
     Numbers of nodes are compared with one node of the same strategy: with servers, or where it
     encodes gradients, that is slower than plain training in one process.
     """
-    words = _WORDS[optimum.question.objective]
+    question = optimum.question
+    known = {
+        "least": f"{question.least_efficiency:g}",
+        "deadline": write_number(question.deadline_s or 0.0, "s"),
+    }
+    words = _Words(*(text.format(**known) for text in _WORDS[question.objective]))
     said = [
         f"{_compared(optimum)} {_goal(optimum, words)} {_best(optimum)}",
         _break_even(optimum, words),
         _limits(optimum, words),
-        "This is a prediction: so many nodes, or the batch per worker that they then have, lie "
-        "outside of what was measured."
-        if optimum.predicted
-        else "",
+        _basis(optimum),
     ]
     return " ".join(filter(None, said))
+
+
+def _basis(optimum: Optimum) -> str:
+    """Say whether the best number was measured, or how far from that it is."""
+    if optimum.extrapolated:
+        return (
+            "This is an extrapolation: the measurements end at less than half as many, "
+            f"{_nodes(optimum.most_measured)}."
+        )
+    if optimum.predicted:
+        return (
+            "This is a prediction: so many nodes, or the batch per worker that they then have, lie "
+            "outside of what was measured."
+        )
+    return ""
 
 
 def optimum_rows(optimum: Optimum, **about: object) -> list[dict[str, object]]:
@@ -113,6 +135,8 @@ def _goal(optimum: Optimum, words: _Words) -> str:
     steps = optimum.question.steps
     if steps is None or not optimum.question.to_target:
         return words.goal
+    if steps.measured:
+        return words.goal
     if steps.target is None:
         target = "an accuracy (steps by the gradient noise scale)"
     else:
@@ -138,7 +162,7 @@ def _best(optimum: Optimum) -> str:
     close = ranges(optimum.nodes, np.isin(optimum.nodes, near))
     others = near not in ([], [optimum.best])
     if optimum.question.objective == "efficiency":
-        told = f" On {close} nodes it is within {_NEAR} of {LEAST_EFFICIENCY:g}."
+        told = f" On {close} nodes it is within {_NEAR} of {optimum.question.least_efficiency:g}."
     elif _probability(optimum) >= _SETTLED:
         told = f" On {close} nodes it is within {_NEAR} of the best."
     else:
@@ -151,7 +175,9 @@ def _is_near(optimum: Optimum, nodes: int) -> bool:
     """Tell whether nodes are near by their value: of efficiency, the best need not be."""
     if optimum.question.objective != "efficiency":
         return True
-    return bool(abs(optimum.value[optimum.at(nodes)] / LEAST_EFFICIENCY - 1) <= NEAR)
+    return bool(
+        abs(optimum.value[optimum.at(nodes)] / optimum.question.least_efficiency - 1) <= NEAR
+    )
 
 
 def _unsettled(optimum: Optimum) -> str:
@@ -160,8 +186,14 @@ def _unsettled(optimum: Optimum) -> str:
     mode = int(np.argmax(optimum.probability))
     if optimum.probability[mode] > _probability(optimum):
         likely = f"{optimum.probability[mode]:.2f} for {_nodes(int(optimum.nodes[mode]))}"
-        return f"The points do not settle it: {sure}, {likely}."
-    return f"The points do not settle it: {sure}, and no other is more probable."
+        return f"The points do not settle it: {sure}, {likely}.{_range(optimum)}"
+    return f"The points do not settle it: {sure}, and no other is more probable.{_range(optimum)}"
+
+
+def _range(optimum: Optimum) -> str:
+    """Say between which numbers the best one is, where the measurements leave it open."""
+    first, last = optimum.range
+    return f" It is {first:,} to {last:,} nodes with a probability of 0.9." if first < last else ""
 
 
 def _sure(probability: float) -> str:
