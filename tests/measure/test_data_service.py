@@ -14,7 +14,7 @@ from nodewise.data.prepared import Dataset
 from nodewise.models.training import Recipe
 from nodewise.results.record import read_record
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 BLOCKS = 3
 EXAMPLES = BLOCKS * 1000 - 300  # the last block is not a whole one

@@ -95,12 +95,11 @@ def project(prepared, tmp_path):
 
 
 @pytest.fixture
-def crashed(project, prepared):
+def crashed(project):
     """The same, of which something is going to be killed; afterwards the next run succeeds, too."""
     before = traces(str(project))
     yield project
     assert_nothing_left(project, before)
-    shutil.copy(prepared / "models/fashion_mlp.py", project / "models/fashion_mlp.py")
     declare(project, SHORT)
     projects.snakemake(project, RECORD)
     assert read_record(project / RECORD).status == "ok"
@@ -146,14 +145,6 @@ def workers(project: Path) -> list[psutil.Process]:
     return workers_in_timed_steps(str(project), NODES, projects.TIMEOUT_S)
 
 
-def test_a_cell_that_succeeds_leaves_nothing(project):
-    declare(project, SHORT)
-    run = start(project, *BY_HAND)
-    said = projects.finish(run)
-    assert run.returncode == 0, said
-    assert read_record(project / RECORD).status == "ok", said
-
-
 HOLD = """
 from nodewise.cluster.lock import to_itself
 with to_itself(lambda: None):
@@ -162,7 +153,7 @@ with to_itself(lambda: None):
 """
 
 
-def test_a_cell_waits_for_another_that_is_measured_on_this_machine(project):
+def test_a_cell_waits_for_another_on_this_machine_succeeds_and_leaves_nothing(project):
     declare(project, SHORT)
     with subprocess.Popen(
         [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -194,17 +185,17 @@ def test_a_worker_that_raises_is_named_with_its_last_lines(project):
     assert failure.log_tail[-1] == "RuntimeError: no such layer"
 
 
-def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(crashed):
-    model = crashed / "models/fashion_mlp.py"
+def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project):
+    model = project / "models/fashion_mlp.py"
     model.write_text(model.read_text() + TELLING.format(failing=None))
-    run = start(crashed, *BY_HAND)
-    killed = workers(crashed)[2]
+    run = start(project, *BY_HAND)
+    killed = workers(project)[2]
     killed.kill()
     began = time.monotonic()
     said = projects.finish(run)
     assert time.monotonic() - began < 15
     assert run.returncode == 0, said
-    record = read_record(crashed / RECORD)
+    record = read_record(project / RECORD)
     assert record.status == "failed"
     assert record.failure.rank == 2
     assert record.failure.reason == "rank 2: killed by SIGKILL"
@@ -229,12 +220,12 @@ def test_a_stopped_worker_does_not_stop_the_clock(project):
     assert not stopped.is_running()
 
 
-def test_a_killed_launcher_takes_everything_along(crashed):
-    run = start(crashed, *BY_HAND)
-    workers(crashed)
+def test_a_killed_launcher_takes_everything_along(project):
+    run = start(project, *BY_HAND)
+    workers(project)
     run.kill()
     run.communicate(timeout=GONE_WITHIN_S)  # the workers held its output open
-    assert not (crashed / RECORD).exists()
+    assert not (project / RECORD).exists()
 
 
 def test_a_killed_snakemake_takes_everything_along(crashed):
@@ -246,26 +237,26 @@ def test_a_killed_snakemake_takes_everything_along(crashed):
     projects.snakemake(crashed, "--unlock")
 
 
-def test_ctrl_c_ends_a_launcher_that_hangs_and_all_of_its_cell(crashed):
+def test_ctrl_c_ends_a_launcher_that_hangs_and_all_of_its_cell(project):
     command = ("snakemake", "--configfile", projects.CONFIG, "--cores", "all", RECORD)
-    run = start(crashed, "setsid", *command)  # a process group of its own, as in a terminal
-    forkserver = workers(crashed)[0].parent()
+    run = start(project, "setsid", *command)  # a process group of its own, as in a terminal
+    forkserver = workers(project)[0].parent()
     forkserver.parent().suspend()
     os.killpg(run.pid, signal.SIGINT)
     run.communicate(timeout=20)
-    assert not (crashed / RECORD).exists()
+    assert not (project / RECORD).exists()
 
 
-def test_a_killed_snakemake_takes_its_calibration_along(crashed):
-    run = projects.start_snakemake(crashed, CALIBRATION, TMPDIR=str(temporary(crashed)))
+def test_a_killed_snakemake_takes_its_calibration_along(project):
+    run = projects.start_snakemake(project, CALIBRATION, TMPDIR=str(temporary(project)))
     deadline = time.monotonic() + projects.TIMEOUT_S
-    while not list((crashed / "results/leftovers/logs/calibration").rglob("rank~0.log")):
+    while not list((project / "results/leftovers/logs/calibration").rglob("rank~0.log")):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     run.kill()
     run.communicate(timeout=GONE_WITHIN_S)
-    assert not (crashed / CALIBRATION).exists()
-    projects.snakemake(crashed, "--unlock")
+    assert not (project / CALIBRATION).exists()
+    projects.snakemake(project, "--unlock")
 
 
 def test_a_full_disk_is_one_clear_line(project):

@@ -10,7 +10,7 @@ import projects
 from nodewise.cluster import lock
 from nodewise.results.record import Failure, read_record
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.slow
 
 MODEL, DATA = "models/templates/own_model.py:build", "data/templates/own_data.py:load"
 OWN = f"--model {MODEL} --dataset {DATA}"
@@ -46,7 +46,6 @@ def test_the_templates_learn_on_two_nodes_and_leave_a_record(project):
         assert word in said
 
 
-@pytest.mark.slow
 def test_measuring_again_keeps_the_earlier_record(project):
     for _ in range(2):
         code, said = measure(project, f"{OWN} --strategy single --nodes 1 --batch 64 --steps 4")
@@ -57,7 +56,6 @@ def test_measuring_again_keeps_the_earlier_record(project):
     assert read_record(folder / "repeat~1.json").cell.repeat == 1
 
 
-@pytest.mark.slow
 def test_the_wait_for_another_study_is_not_the_cells_time(project):
     how = "--strategy single --nodes 1 --batch 64 --steps 4 --out waited.json"
     with lock.to_itself(lambda: None):
@@ -82,7 +80,6 @@ def failure_of(project, name: str) -> tuple[Failure, str]:
     return record.failure, said
 
 
-@pytest.mark.slow
 def test_a_cell_that_fails_is_recorded_and_exit_code_1(project):
     (project / "wrong.py").write_text(
         "import keras\n\ndef build():\n"
@@ -93,7 +90,6 @@ def test_a_cell_that_fails_is_recorded_and_exit_code_1(project):
     assert failure.reason in said
 
 
-@pytest.mark.slow
 def test_a_model_that_the_strategy_cannot_train_is_refused_with_the_reason(project):
     how = "--strategy tensor_parallel --nodes 2 --batch 8 --out refused.json"
     code, said = measure(project, f"{OWN} {how}")
@@ -122,7 +118,6 @@ def test_a_batch_larger_than_the_data_is_the_user_s_mistake(project):
     assert "--batch 2000: a step of 2 nodes takes 4000 examples" in said
 
 
-@pytest.mark.slow
 def test_a_training_that_diverges_is_recorded_as_failed(project):
     (project / "hot.py").write_text(
         "import keras\n\ndef build():\n"

@@ -14,7 +14,7 @@ from nodewise.predict.steps_to_accuracy import find_noise
 from nodewise.results.noise_scale import read_noise_scale
 from nodewise.results.tables import build_tables
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 NODEWISE = Path(sys.executable).with_name("nodewise")
 CONFIG = "config/study.yaml"

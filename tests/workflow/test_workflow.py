@@ -22,7 +22,7 @@ from nodewise.core.user_function import own_dataset_name
 from nodewise.results.record import read_record
 from projects import CONFIG, finish, snakemake, start, start_snakemake, write_study
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 EXTENT = {"warmup_steps": 1, "steps": 4, "split_steps": 2}
 STUDY = {
