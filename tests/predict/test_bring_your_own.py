@@ -22,7 +22,7 @@ from nodewise.predict.ask import (
     prediction_rows,
     predictions_table,
 )
-from nodewise.predict.curves import points_of
+from nodewise.predict.curve_groups import group_of
 from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit
 from nodewise.predict.law import LAWS
 from nodewise.predict.optimum import OBJECTIVES
@@ -151,7 +151,7 @@ def test_curves_share_a_link_only_if_they_say_so(tmp_path):
     found = read(tmp_path, csv_of(*rows, "x,1,8,1,5,,", header=header))
     together = [[curve.name for curve in group] for group in found.groups()]
     assert together == [["a", "b"], ["c"], ["d"], ["x"]]
-    points = points_of(found.groups()[0])
+    points = group_of(found.groups()[0], LAWS.make("ring")).points()
     assert (points.model.tolist(), points.link.tolist()) == (["a", "b"], ["x", "x"])
 
 
@@ -321,7 +321,7 @@ def test_any_text_is_measurements_or_one_clear_line(tmp_path, text):
     except UserError as error:
         assert str(error).isprintable(), str(error)
     else:
-        assert all(len(points_of(group)) for group in found.groups())
+        assert all(len(group_of(group, LAWS.make("ring")).points()) for group in found.groups())
 
 
 # what is fitted and predicted

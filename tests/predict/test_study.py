@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.core.errors import UserError
+from nodewise.predict.ask import Asked, prediction_rows
 from nodewise.predict.curve_groups import CurveGroup, find_groups, law_of
 from nodewise.predict.fit import Points, fit
+from nodewise.predict.fit_file import read_fit, study_file, write_fit
 from nodewise.predict.judge import EACH, LARGEST, OWN
 from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.pipeline import GPipe
@@ -22,7 +24,9 @@ from nodewise.predict.study import (
     NODES,
     OVERHEAD,
     OVERSUBSCRIBED,
+    fit_curves,
     fit_study,
+    fitted_tables,
     judge_study,
     known_priors,
     learned_priors,
@@ -492,3 +496,17 @@ def test_a_link_is_shared_by_the_curves_of_one_machine():
     assert len(latency) == 2
     assert latency[latency.index.str.contains("another")].item() == pytest.approx(5e-3, rel=0.2)
     assert latency[~latency.index.str.contains("another")].item() < 2e-3
+
+
+def test_the_fits_of_a_study_are_a_fit_file_that_predicts_the_same(tmp_path):
+    found = fit_curves(*tables(launches(repeats=2, noise=0.05)), ntua().head(3), draws=20)
+    fitted = [(group, fit) for group, _, fit in found.fitted]
+    write_fit(tmp_path / "fit.json", study_file(fitted, "curves.csv", "0" * 64))
+    file = read_fit(tmp_path / "fit.json")
+    predictions = fitted_tables(found, draws=20)["predictions"]
+    assert {curve.name for curve in file.curves} == set(predictions["curve"])
+    for row in prediction_rows(file, [2, 8], Asked()):
+        at = ["curve", "nodes", "batch_per_worker"]
+        same = (predictions[at] == pd.Series({name: row[name] for name in at})).all(axis=1)
+        expected = predictions.loc[same & (predictions["scenario"] == ALL_POINTS), "fitted_s"]
+        assert row["step_time_s"] == pytest.approx(expected.iloc[0])

@@ -3,7 +3,7 @@
 in:    the tables of curves, cells, epochs, noise scales and published points; calibrations if
        anything is emulated
 out:   results/<study>/overhead/{choices,fits,predictions,diagnosis,optima,rates,savings,
-       steps_to_accuracy}.csv, and {trials,judgement}.csv
+       steps_to_accuracy}.csv, {trials,judgement}.csv, and fit.json for `nodewise predict`
 steps: fit_overhead, judge_overhead
 """
 

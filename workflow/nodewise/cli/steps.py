@@ -293,10 +293,15 @@ def fit_overhead(
 ) -> None:
     """Fit the cost models to measured and published curves.
 
+    Beside the tables there is fit.json, which `nodewise predict` and `nodewise
+    optimum` read.
+
     Example: nodewise fit-overhead --tables results/study/tables --out
     results/study/overhead
     """
+    from nodewise.core.files import file_sha256
     from nodewise.predict import queries, study
+    from nodewise.predict.fit_file import study_file, write_fit
     from nodewise.predict.steps_to_accuracy import find_steps
     from nodewise.results.tables import read_tables
 
@@ -304,7 +309,12 @@ def fit_overhead(
     curves, cells, published = (read[name] for name in ("curves", "cells", "published"))
     known = queries.read_calibrations(calibrations or ())
     steps = find_steps(read["epochs"], cells, read["noise_scale"])
-    study.write(study.fit_study(curves, cells, published, known, steps=steps), out)
+    found = study.fit_curves(curves, cells, published, known)
+    study.write(study.fitted_tables(found, steps), out)
+    fits = [(group, fitted) for group, _, fitted in found.fitted]
+    if fits:
+        table = tables / "curves.csv"
+        write_fit(out / "fit.json", study_file(fits, table.name, file_sha256(table)))
 
 
 @app.command(rich_help_panel=PANEL)

@@ -5,7 +5,7 @@ cost of an example. Rows keep what decides whether they may be fitted.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +15,9 @@ import pandas as pd
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import median_error
 from nodewise.predict.fit import Points
-from nodewise.predict.law import LAWS, Law
+from nodewise.predict.law import LAWS, Law, law_text
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.results.curves import Curve, Measured
 from nodewise.results.tables import AXES, CURVE_KEY, SINGLE
 
 ABOUT = ("curve", "study", "experiment", "model", "strategy")
@@ -83,6 +84,63 @@ class CurveGroup:
             link=self.link,
             **known,
         )
+
+
+def group_of(curves: Sequence[Curve], law: Law) -> CurveGroup:
+    """Return the group of curves that somebody measured and imported; all share one link."""
+    rows = [
+        {
+            "curve": curve.name,
+            "nodes": point.nodes,
+            "batch_per_worker": point.batch_per_worker,
+            "payload_bytes": curve.payload,
+            "step_time_s": point.step_time,
+            "compute_s": point.compute,
+            "wait_s": point.wait,
+            "communicate_s": point.communicate,
+            "noise": point.noise,
+        }
+        for curve in curves
+        for point in curve.measured
+    ]
+    numbers = dict.fromkeys(("compute_s", "wait_s", "communicate_s", "noise"), "float64")
+    table = pd.DataFrame(rows).astype(numbers).assign(timed=True, fitted=True)
+    return CurveGroup(law, curves[0].link, table)
+
+
+def curves_of(group: CurveGroup) -> list[Curve]:
+    """Return the curves of a group with the points that are fitted, as a fit.json has them."""
+    found = []
+    for name, rows in group.fitted.rows.groupby("curve", sort=False):
+        measured = tuple(
+            Measured(
+                nodes=int(row["nodes"]),
+                batch_per_worker=float(row["batch_per_worker"]),
+                step_time=float(row["step_time_s"]),
+                compute=_known(row["compute_s"]),
+                wait=_known(row["wait_s"]),
+                communicate=_known(row["communicate_s"]),
+                noise=_known(row["noise"]),
+                repeats=1,
+            )
+            for row in rows.to_dict("records")
+        )
+        payload = float(rows["payload_bytes"].median())
+        found.append(
+            Curve(
+                name=str(name),
+                collective=law_text(group.law),
+                clock="step_time_s",
+                measured=measured,
+                cluster=group.link,
+                payload_bytes=payload or None,
+            )
+        )
+    return found
+
+
+def _known(value: float) -> float | None:
+    return None if pd.isna(value) else float(value)
 
 
 def find_groups(curves: pd.DataFrame, cells: pd.DataFrame) -> Iterator[CurveGroup]:

@@ -6,7 +6,7 @@ values of each, from which intervals come. Draws have five digits.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, Self
@@ -21,7 +21,7 @@ from nodewise.core.files import write_text
 from nodewise.core.schema import MOST_JSON_BYTES, first_misfit, read_bytes
 from nodewise.predict import bayes
 from nodewise.predict.choose_law import Choice, choose
-from nodewise.predict.curves import points_of
+from nodewise.predict.curve_groups import CurveGroup, curves_of, group_of
 from nodewise.predict.fit import DRAWS, Fit, fit
 from nodewise.predict.law import LAWS, Floats, Law, Parameter
 from nodewise.results.curves import USUAL, Curve, Measurements, Text
@@ -142,7 +142,7 @@ def fit_measurements(
     for together in measured.groups():
         curves = _with_collective(together)
         law = LAWS.make(curves[0].collective)
-        fitted = way(law, points_of(curves), draws=draws)
+        fitted = way(law, group_of(curves, law).points(), draws=draws)
         groups.append(_group(fitted, curves))
         told |= {curve.name: _with_untold(curve, fitted) for curve in curves}
         progress(len(curves))
@@ -153,6 +153,30 @@ def fit_measurements(
         method=method,
         notes=measured.notes,
         curves=tuple(told[curve.name] for curve in measured.curves),
+        fits=tuple(groups),
+    )
+
+
+def study_file(fitted: Iterable[tuple[CurveGroup, Fit]], source: str, sha256: str) -> FitFile:
+    """Return the fit file of a study's curves, with the fits that its tables have.
+
+    Args:
+        fitted: what was fitted together, and the fit.
+        source: the name of the table of curves.
+        sha256: of that table.
+    """
+    curves: list[Curve] = []
+    groups: list[FittedCurves] = []
+    for group, fit_of_group in fitted:
+        mine = curves_of(group)
+        curves += mine
+        groups.append(_group(fit_of_group, mine))
+    return FitFile(
+        made_by=f"nodewise {__version__}",
+        source=source,
+        source_sha256=sha256,
+        notes=(),
+        curves=tuple(curves),
         fits=tuple(groups),
     )
 
@@ -212,7 +236,8 @@ def _with_collective(curves: list[Curve]) -> list[Curve]:
     """
     given = [curve.collective for curve in curves if not curve.assumed]
     names = given[:1] or POSSIBLE
-    choice = choose([LAWS.make(name) for name in names], points_of(curves))
+    laws = [LAWS.make(name) for name in names]
+    choice = choose(laws, group_of(curves, laws[0]).points())
     collective = names[choice.laws.index(choice.law)]
     return [
         curve.model_copy(
@@ -307,15 +332,15 @@ def _expected(fitted: Fit) -> list[tuple[str, str]]:
 
 
 def _restored(group: FittedCurves, curves: list[Curve]) -> Fit:
-    found = group.coefficients
+    found, law = group.coefficients, _law(group.collective)
     return Fit(
-        law=_law(group.collective),
+        law=law,
         coefficients=tuple((c.name, c.of) for c in found),
         values=np.array([c.value for c in found]),
         draws=np.array([c.draws for c in found]).T,
         noise=group.noise,
         sizes=np.array([c.step_share for c in found]),
-        points=points_of(curves),
+        points=group_of(curves, law).points(),
     )
 
 

@@ -234,6 +234,19 @@ def _compiled(law: type[Law], formula: str, library: str) -> tuple[tuple[str, ..
     )
 
 
+def law_text(law: Law) -> str:
+    """Return the text of a law that `LAWS.make` reads: its name, and settings that are not usual.
+
+    Example:
+        >>> from nodewise.predict.laws.averaging import ParameterAveraging
+        >>> law_text(ParameterAveraging(period=8))
+        'averaging(period=8)'
+    """
+    unusual = [f for f in fields(law) if getattr(law, f.name) != f.default]
+    settings = ", ".join(f"{f.name}={float(getattr(law, f.name)):.12g}" for f in unusual)
+    return f"{law.name}({settings})" if settings else law.name
+
+
 _SETTING = r"(\w+) *= *([-+.\deE]+)"
 _LAW_TEXT = re.compile(rf"([\w-]+)(?:\(((?:{_SETTING}[, ]*)*)\))?")
 

@@ -6,7 +6,7 @@ where that leaves several, by what they foretell; see `choose_law`.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,53 @@ JUDGED = {"trials": TRIALS, "judgement": judge.JUDGEMENT}
 OVERHEAD = FITTED | JUDGED
 
 
+@dataclass(frozen=True)
+class StudyFit:
+    """What a study's curves were fitted to: per group the choice of its law, and the fit.
+
+    `ours` and `theirs` are all groups, of measured and of published curves, with the laws of what
+    ran; `fitted` are those with points to fit, with the laws that were chosen.
+    """
+
+    ours: list[CurveGroup]
+    theirs: list[CurveGroup]
+    fitted: list[tuple[CurveGroup, choose_law.Choice, Fit]]
+
+
+def fit_curves(
+    curves: pd.DataFrame,
+    cells: pd.DataFrame,
+    published: pd.DataFrame,
+    calibrations: Iterable[Calibration] = (),
+    *,
+    draws: int = DRAWS,
+) -> StudyFit:
+    """Fit all curves of a study; the same input gives the same fits.
+
+    Args:
+        curves: one row per batch and nodes, with its median step time (`results.tables`).
+        cells: one row per launch, for the noise; may be empty.
+        published: the published step times; may be empty.
+        calibrations: what is known of latency and bandwidth of clusters beforehand.
+        draws: how many equally likely coefficients the intervals come from.
+
+    Raises:
+        UserError: a table lacks a column.
+    """
+    ours = list(find_groups(curves, cells))
+    theirs = list(find_groups(published_curves(published), cells))
+    done = []
+    learned: dict[tuple[str, str], Priors] = {}
+    for ran, known in _with_priors(ours, theirs, calibrations):
+        priors = learned.get((ran.link, ran.law.name), known)
+        chosen = choose_law.choose(choose_law.alternatives(ran.law), ran.fitted.points(), priors)
+        group = replace(ran, law=chosen.law)
+        fitted = fit(group.law, group.fitted.points(), priors=priors, draws=draws)
+        learned.setdefault((ran.link, ran.law.name), learned_priors(group, fitted))
+        done.append((group, chosen, fitted))
+    return StudyFit(ours, theirs, done)
+
+
 def fit_study(
     curves: pd.DataFrame,
     cells: pd.DataFrame,
@@ -113,35 +160,29 @@ def fit_study(
     steps: Sequence[steps_to_accuracy.Known] = (),
     draws: int = DRAWS,
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of `FITTED`; the same input gives the same ones.
+    """Return the tables of `FITTED`; see `fit_curves` and `fitted_tables`."""
+    found = fit_curves(curves, cells, published, calibrations, draws=draws)
+    return fitted_tables(found, steps, draws)
+
+
+def fitted_tables(
+    found: StudyFit, steps: Sequence[steps_to_accuracy.Known] = (), draws: int = DRAWS
+) -> dict[str, pd.DataFrame]:
+    """Return the tables of `FITTED`.
 
     Predictions are for `NODES`, and those observed beside them, at each batch that was timed;
     `beyond` tells those on more nodes than any point that was fitted.
 
     Args:
-        curves: one row per batch and nodes, with its median step time (`results.tables`).
-        cells: one row per launch, for the noise; may be empty.
-        published: the published step times; may be empty.
-        calibrations: what is known of latency and bandwidth of clusters beforehand.
+        found: the fits of a study.
         steps: what is known of steps to an accuracy, of a key the best known last.
-        draws: how many equally likely coefficients the intervals come from.
-
-    Raises:
-        UserError: a table lacks a column.
+        draws: how many equally likely coefficients the intervals of published bandwidths come from.
     """
     laws = {known.key: known.law for known in steps if known.law is not None}
-    ours = list(find_groups(curves, cells))
-    theirs = list(find_groups(published_curves(published), cells))
-    measured = pd.concat([group.rows for group in ours]) if ours else pd.DataFrame()
+    measured = pd.concat([group.rows for group in found.ours]) if found.ours else pd.DataFrame()
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in FITTED}
-    learned: dict[tuple[str, str], Priors] = {}
-    for ran, known in _with_priors(ours, theirs, calibrations):
-        priors = learned.get((ran.link, ran.law.name), known)
-        chosen = choose_law.choose(choose_law.alternatives(ran.law), ran.fitted.points(), priors)
-        rows["choices"] += choice_rows(ran, chosen)
-        group = replace(ran, law=chosen.law)
-        fitted = fit(group.law, group.fitted.points(), priors=priors, draws=draws)
-        learned.setdefault((ran.link, ran.law.name), learned_priors(group, fitted))
+    for group, chosen, fitted in found.fitted:
+        rows["choices"] += choice_rows(group, chosen)
         rows["fits"] += fit_rows(group, fitted)
         rows["predictions"] += prediction_rows(group, fitted)
         rows["diagnosis"] += diagnosis_rows(group, fitted)
@@ -150,7 +191,7 @@ def fit_study(
         rows["rates"] += link_rates.rate_rows(told, fitted, measured)
         rows["savings"] += savings.saving_rows(group, fitted)
     rows["steps_to_accuracy"] = [steps_to_accuracy.steps_row(known) for known in steps]
-    for group in theirs:
+    for group in found.theirs:
         rows["fits"] += published_bandwidth.fit_rows(group, draws)
     return {name: typed(rows[name], FITTED[name]) for name in FITTED}
 
@@ -165,7 +206,8 @@ def judge_study(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `JUDGED`: what the same fits say of points that are left out of them.
 
-    Arguments and errors are those of `fit_study`. No fit sees what another group tells of its link.
+    Arguments and errors are those of `fit_curves`. No fit sees what another group tells of its
+    link.
     """
     ours = list(find_groups(curves, cells))
     theirs = list(find_groups(published_curves(published), cells))
