@@ -263,6 +263,38 @@ def best_nodes(
     _print_told(rows, ask.told(fitted), as_json=as_json)
 
 
+@app.command("next")
+def next_measurement(
+    fit: FitFile,
+    *,
+    nodes: NodeNumbers = "1-64",
+    startup: Annotated[
+        str, typer.Option(help="Time until a measurement times steps: 60s, 5min.")
+    ] = "60s",
+    as_json: AsJson = False,
+) -> None:
+    """Name the measurement that would narrow down the best number of nodes most.
+
+    Per minute of machine time, which is that of all nodes. JSON is a list with
+    curve, nodes (none: nothing is worth measuring), regret, saved, minutes and
+    answer (in words).
+
+    Exit code: 0 answered, 2 the file or an option is wrong.
+
+    Example: nodewise next fit.json --nodes 1-32
+    """
+    from nodewise.predict import ask
+    from nodewise.predict.fit_file import read_fit
+    from nodewise.predict.next_measurement import next_rows
+
+    setup_s = ask.parse_duration("startup", startup)
+    rows = next_rows(read_fit(fit), ask.parse_nodes(nodes), setup_s)
+    if not as_json:
+        for row in rows:
+            typer.echo(f"{row['curve']}: {row['answer']}")
+    _print_told(rows, (), as_json=as_json)
+
+
 def _print_told(rows: "Sequence[Row]", notes: "Iterable[str]", *, as_json: bool) -> None:
     """Print the rows if JSON is wanted; then the notes, beside the JSON."""
     import json
