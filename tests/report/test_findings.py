@@ -152,17 +152,6 @@ def test_points_of_two_runs_are_compared_with_one_node_of_the_same_run(study):
     assert rows["speedup_new"].to_numpy() == pytest.approx(10 * rows["speedup_old"].to_numpy())
 
 
-def test_the_home_page_has_the_best_speed_up_of_whole_gradients(study):
-    tables, docs = study
-    rows = comparisons.fair(comparisons.on_several_nodes(tables["curves"]))
-    rows = rows[rows["exchange"].isin(("ring", "star"))]
-    best = rows[rows["repeats"] > 1]["speedup"].max()
-    home = Text((docs / "index.md").read_text()).text
-    assert f"{best:.2f}× measured" in home.replace("\n", " ")
-    assert "(90 % interval " in home
-    assert "): Fashion CNN on 2 nodes by MultiWorkerMirroredStrategy" in home
-
-
 def test_points_with_a_caution_are_counted_and_decide_nothing(study):
     tables, docs = study
     rows = comparisons.on_several_nodes(tables["curves"])

@@ -1,20 +1,23 @@
-"""The home page: what the study found, in three numbers and one figure."""
+"""The home page: the answer in two sentences, two numbers and one figure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import counted
-from nodewise.predict import comparisons, queries
+from nodewise.predict import comparisons
+from nodewise.predict.judge import EACH
+from nodewise.report import evidence
 from nodewise.report.context import ReportContext
-from nodewise.report.html import badge, between_launches, data, number, text
+from nodewise.report.html import badge, data, number, text
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 
 # whose answer comes first: that of machines of our own, if there are any
 _SOURCES = ("emulated", "emulated soft", "measured", "published")
+_CURVE = ["experiment", "model", "dataset", "cluster", "machine", "line", "label"]
 
 
 @page("home")
@@ -23,7 +26,8 @@ def pages(study: ReportContext) -> Iterator[Page]:
     # of what was measured most
     figures = sorted(study.pick("time"), key=lambda one: one.csv.count("\n"), reverse=True)[:1]
     context = {
-        "headlines": [*_pays_from(study), *_measured(study), *_predicted(study)],
+        "answer": _answer(study),
+        "headlines": [*_pays_from(study), *_predicted(study)],
         "figures": figures,
         "cells": {"all": len(study.cells), "lost": int((study.cells["status"] != "ok").sum())},
     }
@@ -65,7 +69,7 @@ def _pays_from(study: ReportContext) -> list[dict[str, Any]]:
 
 def _where(study: ReportContext, point: "pd.Series[Any]") -> str:
     """Return in words what the nodes of a curve are; of a published one, whose they are."""
-    if point["source"] == "published":
+    if point.get("source") == "published":
         return f"the machines of the study {point['study']}"
     curves = study.tables["curves"]
     of = curves[(curves["experiment"] == point["experiment"]) & (curves["nodes"] > 1)].iloc[0]
@@ -74,35 +78,68 @@ def _where(study: ReportContext, point: "pd.Series[Any]") -> str:
     return f"{nodes}; {of['machine']}"
 
 
-def _measured(study: ReportContext) -> list[dict[str, Any]]:
-    """Return the best speed-up on several nodes without a caution.
+def _answer(study: ReportContext) -> dict[str, Any] | None:
+    """Return how much faster several nodes are at the largest batch and at the smallest.
 
-    Only ways that sum the gradients of all nodes in every step: others count examples that help
-    less.
+    They are of the curve with most points that count as evidence, of strategies that sum the
+    gradients of all nodes in every step (others count examples that help less), on most nodes.
+    None if too little was measured.
     """
-    rows = comparisons.fair(comparisons.on_several_nodes(study.tables["curves"]))
-    speed = rows[rows["exchange"].isin(comparisons.WHOLE_GRADIENTS)]
-    if speed.empty:
-        return []
-    best = comparisons.launched_again(speed).sort_values("speedup", kind="stable").iloc[-1]
-    said = Markup(
-        "is the highest speed-up of a strategy that sums all gradients in every step{}: {}."
-    ).format(between_launches(best, best["label"]), study.point(best))
-    return [{"number": number(best["speedup"], "×", best["label"]), "text": said}]
+    rows = comparisons.on_several_nodes(study.tables["curves"])
+    rows = evidence.of_times(rows, study.tables, other="_one")
+    counts = (rows["lacks"] == "") & rows["exchange"].isin(comparisons.WHOLE_GRADIENTS)
+    curves = [rows for _, rows in rows[counts].groupby(_CURVE)]
+    if not curves:
+        return None
+    curve = max(curves, key=len)
+    last = curve[curve["nodes"] == curve["nodes"].max()].sort_values("batch_per_worker")
+    largest, smallest = last.iloc[-1], last.iloc[0]
+    ends = [largest] if len(last) == 1 else [largest, smallest]
+    return {
+        "short": _in_short(ends),
+        "sentences": [_sentence(study, end, first=end is largest) for end in ends],
+        "where": _where(study, largest),
+        "strategy": study.strategy_title(largest["line"]),
+        "kind": largest["label"],
+    }
+
+
+def _in_short(ends: Sequence["pd.Series[Any]"]) -> str:
+    faster = {bool(end["speedup_low"] > 1) for end in ends}
+    if len(faster) > 1:
+        return "It depends on the batch."
+    return "More nodes are faster." if faster == {True} else "One node is enough."
+
+
+def _sentence(study: ReportContext, point: "pd.Series[Any]", *, first: bool) -> Markup:
+    """Return what a point says: whether its nodes are faster than one, and how sure that is."""
+    model = f"{study.model_title(point['model'])} with" if first else "With"
+    batch = f"{model} {counted(point['batch_per_worker'], 'example')} per node"
+    nodes = counted(point["nodes"], "node")
+    if point["speedup_low"] > 1:
+        said = f"{batch} trains {{}} times as fast on {nodes} as on one ({{}})."
+    else:
+        slower = "slower" if point["speedup_high"] < 1 else "not clearly faster"
+        said = f"{batch}, {nodes} are {slower} than one: {{}} times as fast ({{}})."
+    speedup, low, high = (
+        f"{point[f'speedup{end}']:#.2g}".removesuffix(".") for end in ("", "_low", "_high")
+    )
+    return text(said.format(speedup, f"90\u00a0% interval {low} to {high}"))
 
 
 def _predicted(study: ReportContext) -> list[dict[str, Any]]:
-    """Return the error of the predictions of held-out points: ours, or else the published."""
-    held = queries.held_out(study.overhead["trials"])
+    """Return the error of the predictions of node counts that were left out in turn."""
+    judged = study.overhead["judgement"]
+    judged = judged[judged["own"] & (judged["scenario"] == EACH)].set_index("source")
     for source in _SOURCES:
-        errors = held.loc[held["source"] == source, "error"]
-        if len(errors):
+        if source in judged.index:
+            of = judged.loc[source]
             said = Markup(
-                "is the median error of predicted step times, {} at worst, at {} with more nodes "
-                "than the formula was fitted to (points with a caution included)."
+                "is the median error of a predicted step time, {} at worst, at {} whose number of "
+                "nodes the formula was not fitted to (points with a caution included)."
             ).format(
-                number(errors.max(), "share", "predicted"),
-                text(counted(len(errors), f"{source} point")),
+                number(of["worst_error"], "share", "predicted"),
+                text(counted(of["points"], f"{source} point")),
             )
-            return [{"number": number(errors.median(), "share", "predicted"), "text": said}]
+            return [{"number": number(of["median_error"], "share", "predicted"), "text": said}]
     return []
