@@ -95,7 +95,7 @@ def test_curves_alike_are_told_apart_by_experiment_then_by_its_name_then_by_thei
 
 def test_records_have_the_titles_of_the_configuration_that_their_folder_is_named_after():
     config = SimpleNamespace(records=["data/records/some/smoke", "data/records/x"], experiments={})
-    study = ReportContext(config, {}, {}, {}, {}, [], {}, [], {}, pd.DataFrame())
+    study = ReportContext(config, {}, {}, {}, {}, [], [], {}, pd.DataFrame())
     assert "Two epochs" in study.experiment_titles.values()
 
 

@@ -15,7 +15,10 @@ rule draw_charts:
         models=DESCRIPTIONS,
         foreseen="data/published/ntua_figure28.csv",
         registry=[f"models/{model}.py" for model in registry()],
-        code=package("report/*.py", "report/figures/*.py", "predict/queries.py"),
+        code=package(
+            *("report/*.py", "report/figures/*.py"),
+            *("predict/queries.py", "results/columns.*"),
+        ),
         strategies=package("strategies/*/__init__.py"),  # their titles
     output:
         directory(f"{RESULTS}/charts"),

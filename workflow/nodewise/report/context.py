@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from nodewise.core.cell import parse_id
 from nodewise.core.errors import UserError
-from nodewise.core.schema import read_tree
 from nodewise.data.registry import Entry, read_registry
 from nodewise.models.registry import registry, title_of
 from nodewise.predict import queries
@@ -36,7 +35,6 @@ class ReportContext:
     """A measured study: all that its pages are made from.
 
     Attributes:
-        columns: what the tables hold, for readers: table -> its `row` and its `columns`.
         calibrations: those of its emulated clusters.
         architectures: what its models are, by name; a user's own models are not described.
         changes: what `nodewise compare` wrote of it; without rows if nothing was compared.
@@ -48,7 +46,6 @@ class ReportContext:
     datasets: dict[str, Entry]
     overhead: queries.Tables
     figures: list[PageFigure]
-    columns: dict[str, dict[str, Any]]
     calibrations: list[Calibration]
     architectures: dict[str, Architecture]
     changes: pd.DataFrame
@@ -155,7 +152,6 @@ def read_context(
     overhead_dir: Path,
     charts_dir: Path,
     records_dir: Path,
-    columns_path: Path,
     calibration_paths: Sequence[Path] = (),
     models_dir: Path | None = None,
 ) -> ReportContext:
@@ -174,7 +170,6 @@ def read_context(
         datasets=read_registry(DATASETS),
         overhead=queries.read_overhead(overhead_dir),
         figures=[read_figure(path) for path in sorted(charts_dir.glob("*.vl.json"))],
-        columns=read_tree(columns_path),
         calibrations=queries.read_calibrations(calibration_paths),
         architectures=read_architectures(models_dir, registry(), trained) if models_dir else {},
         changes=read_changes(tables_dir.parent / CHANGES),

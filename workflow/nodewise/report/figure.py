@@ -14,7 +14,7 @@ from altair.utils.schemapi import UndefinedType
 
 from nodewise.core.units import KINDS, base_kind, write_number
 from nodewise.report import theme
-from nodewise.results.titles import title_of_column
+from nodewise.results.columns import title_of_column
 from nodewise.strategies import STRATEGIES
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])

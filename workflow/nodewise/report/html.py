@@ -13,7 +13,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import base_kind, write_number, write_plain
-from nodewise.results.titles import title_of_column
+from nodewise.results.columns import title_of_column
 
 Row = Mapping[Any, Any]
 

@@ -52,7 +52,7 @@ def render_pages(
         overhead_dir: what `nodewise fit-overhead` wrote.
         charts_dir: what `draw_charts` wrote.
         records_dir: the record files of what the study measures.
-        site_dir: templates, plain pages, assets and `columns.yaml`.
+        site_dir: templates, plain pages and assets.
         out_dir: the folder that MkDocs reads.
         calibration_paths: what `nodewise calibrate` wrote; none if nothing is emulated.
         models_dir: what `nodewise describe-model` wrote, None to leave models undescribed.
@@ -66,7 +66,6 @@ def render_pages(
         overhead_dir=overhead_dir,
         charts_dir=charts_dir,
         records_dir=records_dir,
-        columns_path=site_dir / "columns.yaml",
         calibration_paths=calibration_paths,
         models_dir=models_dir,
     )

@@ -15,6 +15,7 @@ from nodewise.report.html import Column, Table, number, slug, table
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.results import quiet_thresholds
+from nodewise.results.columns import explain_table
 from nodewise.results.importers import peers
 from nodewise.results.model_description import Architecture
 from nodewise.results.tables import CURVE_KEY
@@ -162,10 +163,10 @@ def _tables(study: ReportContext) -> list[dict[str, Any]]:
         {
             "name": name,
             "anchor": slug(name),
-            "row": _sentence(study.columns[name]["row"]),
+            "row": _sentence(explain_table(name)[0]),
             "rows": f"{len(table):,}",
             "files": [f"{name}.csv", *([f"{name}.parquet"] if name in study.tables else [])],
-            "columns": [(column, study.columns[name]["columns"][column]) for column in table],
+            "columns": [(column, explain_table(name)[1][column]) for column in table],
         }
         for name, table in tables.items()
     ]
