@@ -1,11 +1,16 @@
 """What a cluster offers: nodes for the workers of one cell, and a certain end."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nodewise.core.cell import Cell, ClusterSettings
 from nodewise.results.record import Kind, NodeUsage
+
+if TYPE_CHECKING:
+    from nodewise.cluster.channel import Channel, Message
 
 FIRST_PORT = 2222
 
@@ -38,6 +43,7 @@ class Cluster(ABC):
     kind: Kind
     network: str  # one line for the record, known once the cluster is open
     cpu_limit: str  # likewise
+    remote = False  # whether workers run on other hosts: see relay
     shares: Sequence[float] = ()  # of a core, by rank; none if the nodes are not limited
 
     @abstractmethod
@@ -51,6 +57,31 @@ class Cluster(ABC):
     @abstractmethod
     def addresses(self) -> list[str]:
         """Return `host:port` of every rank's server."""
+
+    def relay(
+        self,
+        rank: int,
+        channel: "Channel",
+        job: "Message",
+        *,
+        files: Sequence[Path],
+        environment: Mapping[str, str],
+    ) -> "Message":
+        """In a process of this machine, if the cluster is remote: have worker `rank` do `job`.
+
+        This process passes messages on until it is killed.
+
+        Args:
+            rank: of the worker.
+            channel: between this process and the launcher.
+            job: the cell, the dataset's manifest and the weights, as JSON.
+            files: files and folders of the project that the worker needs beside the code.
+            environment: variables of the worker.
+
+        Raises:
+            RefusedError, NotPermittedError: the host cannot be used.
+        """
+        raise NotImplementedError
 
     def enter_node(self, rank: int) -> None:
         """In worker `rank`, first of all: move into its node."""

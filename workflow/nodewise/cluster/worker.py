@@ -26,15 +26,19 @@ LINE_LENGTH = 500
 _SAYING_NOTHING = ("", "Graph execution error:")  # first lines of errors
 
 
-def be_worker(rank: int, work: Work, connection: Connection, log: Path) -> NoReturn:
-    """Be a worker, in a process group of its own: what it starts is in it, too."""
+def be_worker(rank: int, work: Work, connection: Connection, log: Path | None) -> NoReturn:
+    """Be a worker, in a process group of its own: what it starts is in it, too.
+
+    What it prints goes to `log`; without one it goes where it went.
+    """
     code = 1
     try:
         os.setpgid(0, 0)
         memory.be_killed_first()
-        output = os.open(log, os.O_WRONLY | os.O_APPEND)
-        for stream in (1, 2):
-            os.dup2(output, stream)
+        if log:
+            output = os.open(log, os.O_WRONLY | os.O_APPEND)
+            for stream in (1, 2):
+                os.dup2(output, stream)
         sys.stdout = sys.stderr = os.fdopen(1, "w", buffering=1, closefd=False)
         channel = Channel(connection)
         channel.wait()

@@ -17,7 +17,7 @@ from nodewise.cluster import api, cgroup, cluster_of, lock, memory, process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
-from nodewise.core.files import check_writable, write_text
+from nodewise.core.files import check_writable, project_path, write_text
 from nodewise.core.schema import first_misfit
 from nodewise.measure.period import Period, command_began
 from nodewise.measure.provenance import data_source, provenance
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[float], None]
 
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "-1",  # nodes here are CPU nodes; a GPU would be shared by all of them
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",  # no thread may exist when namespaces are entered
@@ -56,7 +56,7 @@ _ENVIRONMENT = {
 # A step frees its activations and the next one takes as much again. By default glibc gives them
 # back to the kernel in between, which then fills every page anew: a tenth to more than half of a
 # step, differently in every launch. glibc reads this when a program starts.
-_KEEP_MEMORY = {
+KEEP_MEMORY = {
     "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1),
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_ARENA_MAX": "1",
@@ -70,9 +70,9 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 
 def settle_environment(*, keep_memory: bool = True) -> None:
     """Set what a launcher's workers inherit; before NumPy is imported."""
-    os.environ.update(_ENVIRONMENT)
+    os.environ.update(ENVIRONMENT)
     if keep_memory:
-        os.environ.update(_KEEP_MEMORY)
+        os.environ.update(KEEP_MEMORY)
     for name in _PROXIES:
         os.environ.pop(name, None)
         os.environ.pop(name.upper(), None)
@@ -209,6 +209,32 @@ def _train(
 
 
 def _work(
+    rank: int,
+    channel: Channel,
+    *,
+    cell: Cell,
+    cluster: api.Cluster,
+    manifest: Path,
+    weights: Path | None,
+) -> Message:
+    """Do the part of the process with this rank, or have its host do it."""
+    if not cluster.remote:
+        return do_part(
+            rank, channel, cell=cell, cluster=cluster, manifest=manifest, weights=weights
+        )
+    job = {
+        "cell": cell.model_dump(mode="json"),
+        "manifest": project_path(manifest),
+        "weights": project_path(weights) if weights else None,
+    }
+    own = [Path(spec.partition(":")[0]) for spec in (cell.build, cell.load) if spec]
+    files = [Path(project_path(path.parent)) for path in (manifest, weights) if path]
+    return cluster.relay(
+        rank, channel, job, files=[*files, *own], environment=ENVIRONMENT | KEEP_MEMORY
+    )
+
+
+def do_part(
     rank: int,
     channel: Channel,
     *,

@@ -1,6 +1,7 @@
 """A single cell, as the options of `nodewise measure` describe it: a study of one experiment."""
 
 import itertools
+import json
 import re
 import shlex
 from pathlib import Path
@@ -50,10 +51,13 @@ class Options(NamedTuple):
     rate: float | None = None
 
     def command(self) -> str:
-        """Return the command that repeats the measurement."""
+        """Return the command that repeats the measurement, without the names of hosts."""
+        cluster = self.cluster
+        if "{" in cluster:
+            cluster = json.dumps(_cluster(self).model_dump(mode="json"))
         given = [
             (f"--{name}", _in_project(str(one)) if name in ("model", "dataset") else str(one))
-            for name, value in self._asdict().items()
+            for name, value in self._replace(cluster=cluster)._asdict().items()
             if value is not None
             for one in (value if isinstance(value, tuple) else (value,))
         ]

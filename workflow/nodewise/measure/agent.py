@@ -1,0 +1,114 @@
+"""What runs on a host of an SSH cluster: python -m nodewise.measure.agent.
+
+It reads a job and then heartbeats from its standard input, and starts the worker. When the input
+ends or falls silent, the worker and what it started are killed: so ends everything on all hosts
+when anything dies where the cell was started, or the network is cut.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from functools import partial
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+from nodewise.cluster.api import parsed
+from nodewise.cluster.channel import Channel, Message, receive, send
+from nodewise.cluster.guard import guarded, kill_group
+from nodewise.cluster.process import START_WITHIN_S
+from nodewise.cluster.ssh import GREETING, SILENT_S, OneHost, versions
+from nodewise.cluster.worker import be_worker
+from nodewise.core.cell import Cell
+from nodewise.core.errors import RefusedError
+
+
+def main() -> None:
+    """Do one job."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
+    launcher = Connection(os.dup(0), writable=False)
+    answers = Connection(os.dup(1), readable=False)
+    os.dup2(2, 1)  # what is printed goes to the log
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.write(answers.fileno(), GREETING)
+    send(answers, {"versions": versions(), "now": time.monotonic()})
+    with suppress(EOFError, ConnectionError):  # the launcher is gone
+        job = receive(launcher)
+        with guarded(START_WITHIN_S + job["cell"]["time_limit_s"], lambda used: None) as guard:
+            ours, theirs = Pipe()
+            worker = os.fork()
+            if worker == 0:
+                be_worker(job["rank"], partial(_work, job=job), theirs, None)
+            theirs.close()
+            guard(worker)
+            send(ours, {})
+            try:
+                _pass_on(worker, ours, launcher, answers)
+            finally:
+                kill_group(worker)
+
+
+def _pass_on(worker: int, ours: Connection, launcher: Connection, answers: Connection) -> None:
+    """Pass messages on between worker and launcher, until one of them ends.
+
+    Raises:
+        EOFError, ConnectionError: the launcher has ended.
+    """
+    heard_at, failed = time.monotonic(), False
+    while time.monotonic() - heard_at < SILENT_S:
+        ready = wait([launcher, ours], 1.0)
+        if launcher in ready:
+            message, heard_at = receive(launcher), time.monotonic()
+            if "heartbeat" not in message:
+                send(ours, message)
+        if ours in ready:
+            try:
+                message = receive(ours)
+            except (EOFError, ConnectionError):
+                if not failed:
+                    send(answers, {"failure": _end_of(worker), "at": time.monotonic()})
+                return
+            failed = failed or "failure" in message
+            send(answers, message)
+
+
+def _end_of(worker: int) -> Message:
+    """Return the failure of a worker that did not say why it ended."""
+    _, status = os.waitpid(worker, 0)
+    code = os.waitstatus_to_exitcode(status)
+    text = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    return {"text": text, "peer": False, "refused": False, "command": None}
+
+
+def _work(rank: int, channel: Channel, *, job: Message) -> Message:
+    """Do the part of the cell that falls to worker `rank`."""
+    from nodewise.measure.cell import do_part, settle_environment
+
+    settle_environment()
+    from nodewise import data  # NumPy, which reads the settled environment
+
+    _, port = parsed(job["addresses"][rank])
+    with socket.socket() as test:
+        try:
+            test.bind(("", port))
+        except OSError:
+            raise RefusedError(f"port {port} is taken; cluster.ports sets others") from None
+    manifest = Path(job["manifest"])
+    data.check_arrays(manifest)
+    return do_part(
+        rank,
+        channel,
+        cell=Cell.model_validate_json(json.dumps(job["cell"])),
+        cluster=OneHost(job["addresses"]),
+        manifest=manifest,
+        weights=Path(job["weights"]) if job["weights"] else None,
+    )
+
+
+if __name__ == "__main__":
+    main()
