@@ -295,6 +295,75 @@ def next_measurement(
     _print_told(rows, (), as_json=as_json)
 
 
+@app.command("forecast")
+def forecast_nodes(
+    *,
+    link: Annotated[
+        str,
+        typer.Option(
+            help="1gbit, 10gbit, 25gbit, 100gbit, hdr, ndr, nvlink, pcie, or a rate (250mbit)."
+        ),
+    ],
+    model: Annotated[
+        str | None, typer.Option(help="A model to measure on one node (see `nodewise models`).")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Examples per node and step.")] = 64,
+    nodes: NodeNumbers = "1-16",
+    step_time: Annotated[
+        float | None, typer.Option(help="Seconds of a step on one node, in place of a model.")
+    ] = None,
+    payload: Annotated[
+        float | None, typer.Option(help="Bytes of a gradient, with --step-time.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Forecast step times on several nodes from one node and the link.
+
+    One node is measured for some seconds, or its step time is given. JSON is a
+    list with nodes, step_time_s, low, high (90 %), samples_per_s and speedup.
+
+    Exit code: 0 forecast, 1 the measurement failed, 2 an option is wrong.
+
+    Example: nodewise forecast --model models/fashion_cnn.py --link 1gbit --nodes 1-16
+    """
+    from nodewise.core.errors import UserError
+    from nodewise.predict import ask, forecast
+
+    known, counts = forecast.parse_link(link), ask.parse_nodes(nodes)
+    if (model is None) == (step_time is None or payload is None):
+        raise UserError("give either --model, or --step-time and --payload")
+    one, bytes_ = _measured_alone(model, batch) if model else (step_time or 0, payload or 0)
+    if not (one > 0 and bytes_ >= 0):
+        raise UserError("--step-time must be above 0, --payload 0 or more")
+    rows = forecast.forecast_rows(one, bytes_, batch, known, counts)
+    if not as_json:
+        print_whole(ask.forecast_table(rows))
+    _print_told(rows, (), as_json=as_json)
+
+
+def _measured_alone(model: str, batch: int) -> tuple[float, float]:
+    """Return the seconds of a step on one node, and the bytes of a gradient."""
+    from nodewise.cli import single
+    from nodewise.core.progress import share_done
+    from nodewise.results.tables import build_tables
+
+    path = Path(model)
+    name = path.stem if path.suffix == ".py" and path.parent.name == "models" else model
+    options = single.Options("single", name, 1, batch)
+    with share_done(f"{model}, one node") as progress:
+        record, path = single.measure_by_hand(
+            options,
+            None,
+            progress=progress,
+            on_wait=lambda: typer.echo("another cell is measured; waiting for it", err=True),
+        )
+    if record.failure is not None:
+        typer.echo(f"{path}: {record.status}: {record.failure.reason}", err=True)
+        raise typer.Exit(1)
+    row = build_tables([path], None)["cells"].iloc[0]
+    return float(row["step_time_s"]), float(row["payload_bytes"])
+
+
 def _print_told(rows: "Sequence[Row]", notes: "Iterable[str]", *, as_json: bool) -> None:
     """Print the rows if JSON is wanted; then the notes, beside the JSON."""
     import json

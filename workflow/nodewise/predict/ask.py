@@ -414,6 +414,16 @@ def predictions_table(rows: Sequence[Row]) -> Table:
     return shown
 
 
+def forecast_table(rows: Sequence[Row]) -> Table:
+    """Return the rows of `forecast.forecast_rows` for a terminal."""
+    shown = _table("Nodes", "Step", "90 % interval", "Examples/s", "Speedup", "Kind")
+    for row in rows:
+        step, low, high = (write_number(row[name], "s") for name in ("step_time_s", "low", "high"))
+        rates = (write_plain(row["samples_per_s"]), write_number(row["speedup"], "×"))
+        shown.add_row(f"{row['nodes']:,}", step, f"{low} – {high}", *rates, row["kind"])
+    return shown
+
+
 def points_table(rows: Sequence[Row]) -> Table:
     """Return the rows of `points_file.predict_points` for a terminal."""
     shown = _table("Curve", "Devices", "Value", "90 % interval")

@@ -1,0 +1,36 @@
+"""`nodewise forecast`: several nodes from one node and a link."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from nodewise.cli import app
+from nodewise.core.errors import UserError
+from nodewise.predict.forecast import LINKS, parse_link
+
+GIVEN = ("forecast", "--step-time", "0.1", "--payload", "4e7", "--batch", "64", "--json")
+
+
+def run(*arguments):
+    done = CliRunner().invoke(app, [*GIVEN, *arguments])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_a_step_is_that_of_one_node_and_the_bytes_over_the_link():
+    one, four = run("--link", "1gbit", "--nodes", "1,4")
+    assert (one["step_time_s"], one["speedup"]) == (0.1, 1)
+    assert four["step_time_s"] == pytest.approx(0.1 + 1.5 * 4e7 / (125e6 * 0.956 * 0.93), rel=0.01)
+    assert four["low"] < four["step_time_s"] < four["high"]
+
+
+def test_quicker_links_are_quicker_and_a_rate_is_a_link():
+    times = [run("--link", link, "--nodes", "8")[0]["step_time_s"] for link in LINKS]
+    assert times[:4] == sorted(times[:4], reverse=True)
+    assert parse_link("1000mbit") == LINKS["1gbit"]
+
+
+def test_an_unknown_link_is_answered_by_those_that_are_known():
+    with pytest.raises(UserError, match="--link wifi: must be one of 1gbit, 10gbit"):
+        parse_link("wifi")
