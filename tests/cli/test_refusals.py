@@ -41,11 +41,12 @@ WRITING = {
     "measure": "--strategy single --model models/templates/own_model.py:build --nodes 1 --batch 32"
     " --dataset data/templates/own_data.py:load --steps 2 --out {out}/record.json",
     "fit": "data/templates/measurements.csv -o {out}/fit.json",
+    "import": f"{Path('tests/results/files/horovod.txt').absolute()} -o {{out}}/curves.csv",
     "compare": "{made}/tables {made}/tables --out {out}/changes.csv",
 }
 READING = {
-    *("check-config", "check-record", "doctor", "missing", "models", "optimum", "plan", "predict"),
-    *("serve", "strategies"),
+    *("check-config", "check-record", "doctor", "forecast", "missing", "models", "next"),
+    *("optimum", "plan", "predict", "serve", "strategies"),
 }
 MADE = {
     "draw-charts": "made/charts",
@@ -55,7 +56,10 @@ MADE = {
 # a full disk then.
 LONG = {"measure-cell", "calibrate", "measure"}
 # what they write here fits on the smallest disk
-SMALL = {"build-horovod", "compare", "describe-model", "measure-noise-scale", "prepare-weights"}
+SMALL = {
+    *("build-horovod", "compare", "describe-model", "import", "measure-noise-scale"),
+    "prepare-weights",
+}
 
 
 def test_no_command_is_forgotten():

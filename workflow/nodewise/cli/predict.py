@@ -342,25 +342,26 @@ def forecast_nodes(
 
 
 def _measured_alone(model: str, batch: int) -> tuple[float, float]:
-    """Return the seconds of a step on one node, and the bytes of a gradient."""
-    from nodewise.cli import single
-    from nodewise.core.progress import share_done
+    """Return the seconds of a step on one node, and the bytes of a gradient.
+
+    A process of its own measures: whoever starts workers must not have started threads.
+    """
+    import subprocess
+    import sys
+    import tempfile
+
     from nodewise.results.tables import build_tables
 
     path = Path(model)
     name = path.stem if path.suffix == ".py" and path.parent.name == "models" else model
-    options = single.Options("single", name, 1, batch)
-    with share_done(f"{model}, one node") as progress:
-        record, path = single.measure_by_hand(
-            options,
-            None,
-            progress=progress,
-            on_wait=lambda: typer.echo("another cell is measured; waiting for it", err=True),
-        )
-    if record.failure is not None:
-        typer.echo(f"{path}: {record.status}: {record.failure.reason}", err=True)
-        raise typer.Exit(1)
-    row = build_tables([path], None)["cells"].iloc[0]
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "record.json"
+        command = [sys.executable, "-m", "nodewise", "measure", "--strategy", "single"]
+        command += ["--model", name, "--nodes", "1", "--batch", f"{batch}", "--out", f"{record}"]
+        done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+        if done.returncode:
+            raise typer.Exit(done.returncode)
+        row = build_tables([record], None)["cells"].iloc[0]
     return float(row["step_time_s"]), float(row["payload_bytes"])
 
 
