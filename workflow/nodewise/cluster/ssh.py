@@ -195,7 +195,7 @@ class SshHosts(api.Cluster):
         outside = [name for name in sent if Path(name).is_absolute() or ".." in Path(name).parts]
         if outside:
             raise RefusedError(f"{Path(outside[0]).name}: only files of the project are copied")
-        command = ["rsync", "-aRz", "--delete", "--secluded-args", "--exclude=__pycache__"]
+        command = ["rsync", "-aRz", "--secluded-args", "--exclude=__pycache__"]
         host, folder = self._settings.hosts[rank].host, self._settings.folder
         command += ["-e", shlex.join(self._client()), "--", *sent, f"{host}:{folder}/"]
         try:

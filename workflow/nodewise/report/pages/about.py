@@ -166,7 +166,7 @@ def _tables(study: ReportContext) -> list[dict[str, Any]]:
             "row": _sentence(explain_table(name)[0]),
             "rows": f"{len(table):,}",
             "files": [f"{name}.csv", *([f"{name}.parquet"] if name in study.tables else [])],
-            "columns": [(column, explain_table(name)[1][column]) for column in table],
+            "columns": [(column, explain_table(name)[1][str(column)]) for column in table],
         }
         for name, table in tables.items()
     ]

@@ -130,10 +130,10 @@ def _sentence(study: ReportContext, point: "pd.Series[Any]", *, first: bool) -> 
 def _predicted(study: ReportContext) -> list[dict[str, Any]]:
     """Return the error of the predictions of node counts that were left out in turn."""
     judged = study.overhead["judgement"]
-    judged = judged[judged["own"] & (judged["scenario"] == EACH)].set_index("source")
+    judged = judged[judged["own"] & (judged["scenario"] == EACH)]
+    rows = {row["source"]: row for row in judged.to_dict("records")}
     for source in _SOURCES:
-        if source in judged.index:
-            of = judged.loc[source]
+        if of := rows.get(source):
             said = Markup(
                 "is the median error of a predicted step time, {} at worst, at {} whose number of "
                 "nodes the formula was not fitted to (points with a caution included)."
