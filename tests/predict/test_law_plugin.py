@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 import plugins
 
 HEADER = "curve,nodes,batch_per_worker,step_time_s,payload_bytes,collective"
@@ -21,6 +23,7 @@ ASK = (
 )
 
 
+@pytest.mark.slow
 def test_a_law_of_another_package_is_registered_generated_and_fitted(tmp_path):
     (tmp_path / "toylaw.py").write_text(plugins.example("my_law.py"))
     plugins.declare(tmp_path, "nodewise.laws", "toylaw")

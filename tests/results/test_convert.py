@@ -104,6 +104,7 @@ model.fit(x, y, batch_size=8, verbose=0, callbacks=[StepTimes(sys.argv[1], batch
 """
 
 
+@pytest.mark.slow
 def test_the_callback_times_the_steps_of_a_keras_model(tmp_path):
     subprocess.run(
         [sys.executable, "-c", TRAINING, str(tmp_path / "run")],

@@ -106,6 +106,7 @@ def test_rows_of_any_importer_are_checked_and_located(tmp_path, update, message)
         measurements(rows, path)
 
 
+@pytest.mark.slow
 def test_the_documented_plugin_adds_a_format_to_nodewise_fit(tmp_path):
     folder = tmp_path / "plugins"
     plugins.declare(folder, "nodewise.importers", "toy_format")
