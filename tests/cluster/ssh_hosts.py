@@ -57,6 +57,18 @@ def network(hosts: int, prefix: str) -> Iterator[list[str]]:
 
 
 @contextmanager
+def cut(namespace: str) -> Iterator[None]:
+    """Cut a host off from the network during the block."""
+    with IPRoute() as here:
+        index = here.link_lookup(ifname=f"{namespace}a")[0]
+        here.link("set", index=index, state="down")
+        try:
+            yield
+        finally:
+            here.link("set", index=index, state="up")
+
+
+@contextmanager
 def daemons(folder: Path, namespaces: list[str]) -> Iterator[Path]:
     """Start a daemon in each namespace; yield a client's configuration: hosts one, two, three."""
     user = key(folder / "user")

@@ -85,6 +85,7 @@ def test_what_is_wrong_with_a_host_is_the_reason_and_names_its_label(project, ho
         "wrong": (cluster(wrong, folder, "one"), "node1: root@node1: Permission denied"),
         "changed": (cluster(changed, folder, "one"), "node1: its host key has changed"),
         "nobody": (cluster(nobody, folder, "one"), "node1: ssh: connect to host node1 port 2022: "),
+        "port": (cluster(hosts, folder, "one", ports=[2022, 2022]), "node1: port 2022 is taken"),
         "python": (cluster(hosts, folder, "one", python="no/python"), "node1: has no no/python"),
     }
     for name, (settings, reason) in cases.items():
@@ -115,3 +116,38 @@ def test_nothing_stays_on_a_host_when_the_command_is_killed(project, hosts, tmp_
     while left := ssh_hosts.running("nodewise.measure.agent"):
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
+
+
+def test_doctor_examines_each_host(project, hosts, tmp_path):
+    study = (project / "config/smoke.yaml").read_text()
+    settings = cluster(hosts, tmp_path / "there", "one", "two", "three")
+    for python, code in ((sys.executable, 0), ("no/python", 1)):
+        (project / "hosts.yaml").write_text(
+            study.replace("{kind: local}", settings.replace(sys.executable, python))
+        )
+        run = projects.start(project, "nodewise", "doctor", "--config", "hosts.yaml")
+        said = projects.finish(run)
+        assert run.returncode == code, said
+        lines = [line for line in said.splitlines() if line.startswith("node")]
+        wanted = " cores, " if code == 0 else ": has no no/python; to repair it, there: cd "
+        assert all(f"node{n}" in line for n, line in enumerate(lines, 1)), said
+        assert len(lines) == 3 and all(wanted in line for line in lines), said
+
+
+def test_a_host_whose_network_is_cut_fails_the_cell_and_keeps_nothing(project, hosts, tmp_path):
+    how = "--nodes 2 --epochs 99"
+    run = start(project, cluster(hosts, tmp_path / "there", "one", "two"), "cut.json", how)
+    deadline = time.monotonic() + 60
+    while len(ssh_hosts.running("-m nodewise.measure.agent")) < 8:
+        assert run.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+    with ssh_hosts.cut(f"nw{os.getpid() % 1000}2"):
+        said = projects.finish(run)
+        assert run.returncode == 1, said
+        record = read_record(project / "cut.json")
+        assert record.status == "failed", said
+        assert "node" in record.failure.reason
+        deadline = time.monotonic() + 30
+        while left := ssh_hosts.running("nodewise.measure.agent"):
+            assert time.monotonic() < deadline, left
+            time.sleep(0.1)

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from nodewise import cli
 from nodewise.cluster.kinds.emulated import Emulated
 from nodewise.cluster.kinds.local import Local
+from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.cell import Extent, Frozen
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import (
@@ -212,6 +213,7 @@ MODELS: dict[str, type[Frozen]] = {
     "`data`": Data,
     "`cluster`: plain processes": Local,
     "`cluster`: emulated nodes": Emulated,
+    "`cluster`: SSH hosts": Ssh,
     "`experiments.<name>`": Experiment,
     "`experiments.<name>.extent`": Extent,
     "`experiments.<name>.strategies.<name>`": StrategyAxes,

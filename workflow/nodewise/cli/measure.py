@@ -92,12 +92,40 @@ def doctor(
     cpu: Annotated[
         float, typer.Option(min=0.01, max=1, help="Share of a core of an emulated node.")
     ] = 0.2,
+    config: Annotated[
+        Path | None, typer.Option(help="A study: check the SSH hosts that it names.")
+    ] = None,
 ) -> None:
     """Check which kinds of cluster this machine permits, and how to permit more.
 
+    With a study that names SSH hosts, the project is copied to them and they
+    are checked instead: one line for each host, and one for each mistake.
+
     Example: nodewise doctor
     """
+    if config is not None:
+        _check_hosts(config)
+        return
     from nodewise.cluster import permits
     from nodewise.cluster.doctor import report
 
     typer.echo(report(permits.look(), cpu))
+
+
+def _check_hosts(config: Path) -> None:
+    """Print what is to say of the SSH hosts of a study; exit code 1 if one cannot be used."""
+    from nodewise.cluster import ssh
+    from nodewise.cluster.kinds.ssh import Ssh
+    from nodewise.core.errors import UserError
+    from nodewise.study.config import read_config
+
+    study = read_config(config)
+    named = [study.cluster, *(one.cluster for one in study.experiments.values())]
+    clusters = [one for one in named if isinstance(one, Ssh)]
+    if not clusters:
+        raise UserError(f"{config}: names no SSH hosts (cluster: {{kind: ssh, hosts: [...]}})")
+    for settings in clusters:
+        lines = ssh.report(settings)
+        typer.echo("\n".join(lines))
+        if len(lines) > len(settings.hosts) or not all(" cores, " in line for line in lines):
+            raise typer.Exit(1)

@@ -13,11 +13,15 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import IO, NoReturn
+
+from filelock import FileLock
 
 from nodewise.cluster import api
 from nodewise.cluster.channel import Channel, Message, receive, send
@@ -40,6 +44,18 @@ _OPTIONS = (
 )
 _NO_COMMAND = (126, 127)  # exit codes of a shell that cannot run a program
 _SSH_FAILED = 255
+_LOCK = Path("results/copying.lock")
+_STARTS_ITS_OWN = ("mpi", "horovod")  # their launchers start processes on one machine
+_LEAST_DISK = 2e9
+_CLOCK_WITHIN_S = 2.0  # records of two hosts are compared by their times
+
+
+def report(settings: Ssh) -> list[str]:
+    """Examine all hosts side by side; return a line for each finding, in the order of hosts."""
+    hosts = SshHosts(len(settings.hosts), settings)
+    with hosts.open(), ThreadPoolExecutor(len(settings.hosts)) as pool:
+        found = pool.map(lambda rank: list(hosts.examine(rank)), range(len(settings.hosts)))
+        return [line for lines in found for line in lines]
 
 
 class HostError(Exception):
@@ -92,7 +108,54 @@ class SshHosts(api.Cluster):
         files: Sequence[Path],
         environment: Mapping[str, str],
     ) -> Message:
+        if job["cell"]["strategy"] in _STARTS_ITS_OWN:
+            raise RefusedError(f"{job['cell']['strategy']} cannot be measured on SSH hosts yet")
         self._copy(rank, files)
+        agent = self._start(rank, environment, show=True)
+        differences = _differences(agent.hello)
+        if differences:
+            raise RefusedError(f"{self._label(rank)}: {differences[0]}")
+        send(agent.to, job | {"rank": rank, "addresses": self.addresses()})
+        try:
+            self._pass_on(rank, channel, agent)
+        except (EOFError, ConnectionError):
+            raise HostError(f"{self._label(rank)}: {agent.end()}") from None
+
+    def examine(self, rank: int) -> Iterator[str]:
+        """Copy the project to a host and yield what is wrong there; first, what it has."""
+        try:
+            self._copy(rank, [])
+            asked_at = time.time()
+            agent = self._start(rank, {}, show=False)
+            late_s = agent.hello["time"] - (asked_at + time.time()) / 2
+        except (RefusedError, api.NotPermittedError) as error:
+            command = getattr(error, "command", "")
+            yield f"{error}{command and f'; to repair it, there: {command}'}"
+            return
+        facts = agent.hello
+        yield (
+            f"{self._label(rank)}: {facts['cores']} cores, {facts['load']:.1f} of them busy; "
+            f"{facts['memory_bytes'] / 1e9:.1f} GB of memory free, "
+            f"{facts['disk_bytes'] / 1e9:.1f} GB of disk"
+        )
+        setup = f"cd {shlex.quote(self._settings.folder)} && make setup"
+        for difference in _differences(facts):
+            yield f"{self._label(rank)}: {difference}; to repair it, there: {setup}"
+        if facts["disk_bytes"] < _LEAST_DISK:
+            yield f"{self._label(rank)}: its disk is nearly full"
+        if abs(late_s) > _CLOCK_WITHIN_S:
+            yield f"{self._label(rank)}: its clock is {late_s:+.0f} s off; start a time service"
+        agent.to.close()
+        agent.there.close()
+        agent.process.kill()
+        agent.process.wait()
+
+    def _start(self, rank: int, environment: Mapping[str, str], *, show: bool) -> "_Agent":
+        """Start the agent on a host; `show` what it prints.
+
+        Raises:
+            RefusedError, NotPermittedError: that is not possible.
+        """
         process = subprocess.Popen(
             self._ssh(rank, self._command(environment)),
             stdin=subprocess.PIPE,
@@ -102,29 +165,19 @@ class SshHosts(api.Cluster):
         )
         assert process.stdin and process.stdout and process.stderr  # noqa: S101
         said: list[str] = []
-        log = threading.Thread(target=self._log, args=(process.stderr, said), daemon=True)
+        log = threading.Thread(target=self._log, args=(process.stderr, said, show), daemon=True)
         log.start()
         if not any(line == GREETING for line in process.stdout):
             log.join(1)
             self._not_started(rank, process.wait(), said)
         there = Connection(os.dup(process.stdout.fileno()), writable=False)
         to = Connection(os.dup(process.stdin.fileno()), readable=False)
-        hello = receive(there)
-        self._compare(rank, hello["versions"])
-        send(to, job | {"rank": rank, "addresses": self.addresses()})
-        try:
-            self._pass_on(rank, channel, there, to, time.monotonic() - hello["now"])
-        except (EOFError, ConnectionError):
-            log.join(1)
-            raise HostError(f"{self._label(rank)}: {_lost(process, said)}") from None
+        return _Agent(process, there, to, receive(there), said, log)
 
-    def _pass_on(
-        self, rank: int, channel: Channel, there: Connection, to: Connection, offset_s: float
-    ) -> NoReturn:
-        """Pass messages on until the host ends; this process is killed when all are done.
-
-        `offset_s` is what the monotonic clock here is ahead of the one there.
-        """
+    def _pass_on(self, rank: int, channel: Channel, agent: "_Agent") -> NoReturn:
+        """Pass messages on until the host ends; this process is killed when all are done."""
+        there, to = agent.there, agent.to
+        offset_s = time.monotonic() - agent.hello["now"]  # between the monotonic clocks
         beat_at, failed = 0.0, False
         while True:
             ready = wait([there, channel.fileno()], HEARTBEAT_S)
@@ -199,7 +252,9 @@ class SshHosts(api.Cluster):
         host, folder = self._settings.hosts[rank].host, self._settings.folder
         command += ["-e", shlex.join(self._client()), "--", *sent, f"{host}:{folder}/"]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            _LOCK.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(_LOCK):  # hosts may share the folder
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
         except FileNotFoundError:
             raise api.NotPermittedError("there is no rsync", "apt-get install rsync") from None
         if done.returncode:
@@ -218,18 +273,13 @@ class SshHosts(api.Cluster):
             raise api.NotPermittedError(f"{label}: has no {self._settings.python}", setup)
         raise RefusedError(f"{label}: {reason}")
 
-    def _compare(self, rank: int, theirs: dict[str, str]) -> None:
-        for name, ours in versions().items():
-            there = theirs.get(name, "none")
-            if there != ours:
-                raise RefusedError(f"{self._label(rank)}: has {name} {there}, here is {ours}")
-
-    def _log(self, errors: IO[bytes], said: list[str]) -> None:
-        """Print what comes from a host, without its name."""
+    def _log(self, errors: IO[bytes], said: list[str], show: bool) -> None:
+        """Collect what comes from a host, without its name."""
         for line in errors:
             text = self._without_names(line.decode(errors="replace").rstrip())
             said.append(text)
-            print(text, flush=True)
+            if show:
+                print(text, flush=True)
 
     def _without_names(self, text: str) -> str:
         for rank, host in enumerate(self._settings.hosts):
@@ -239,10 +289,33 @@ class SshHosts(api.Cluster):
         return text
 
 
-def _lost(process: "subprocess.Popen[bytes]", said: list[str]) -> str:
-    code = process.wait()
-    last = f" ({said[-1]})" if said and code == _SSH_FAILED else f" (exit code {code})"
-    return f"the connection was lost{last}"
+@dataclass
+class _Agent:
+    """The agent on a host: the client, the connections from and to it, and what it said first."""
+
+    process: "subprocess.Popen[bytes]"
+    there: Connection
+    to: Connection
+    hello: Message
+    said: list[str]
+    log: threading.Thread
+
+    def end(self) -> str:
+        """Say how the connection was lost."""
+        code = self.process.wait()
+        self.log.join(1)
+        last = f"{self.said[-1]}" if self.said and code == _SSH_FAILED else f"exit code {code}"
+        return f"the connection was lost ({last})"
+
+
+def _differences(hello: Message) -> list[str]:
+    """Return in which versions a host differs from this one."""
+    theirs = hello["versions"]
+    return [
+        f"has {name} {theirs.get(name, 'missing')}, here is {ours}"
+        for name, ours in versions().items()
+        if theirs.get(name) != ours
+    ]
 
 
 class OneHost(api.Cluster):

@@ -7,6 +7,7 @@ when anything dies where the cell was started, or the network is cut.
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -16,6 +17,8 @@ from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+
+import psutil
 
 from nodewise.cluster.api import parsed
 from nodewise.cluster.channel import Channel, Message, receive, send
@@ -36,7 +39,7 @@ def main() -> None:
     os.dup2(2, 1)  # what is printed goes to the log
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.write(answers.fileno(), GREETING)
-    send(answers, {"versions": versions(), "now": time.monotonic()})
+    send(answers, _facts())
     with suppress(EOFError, ConnectionError):  # the launcher is gone
         job = receive(launcher)
         with guarded(START_WITHIN_S + job["cell"]["time_limit_s"], lambda used: None) as guard:
@@ -51,6 +54,19 @@ def main() -> None:
                 _pass_on(worker, ours, launcher, answers)
             finally:
                 kill_group(worker)
+
+
+def _facts() -> Message:
+    """Return what the other side has to know of this host."""
+    return {
+        "versions": versions(),
+        "now": time.monotonic(),
+        "time": time.time(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "memory_bytes": psutil.virtual_memory().available,
+        "disk_bytes": shutil.disk_usage(".").free,
+    }
 
 
 def _pass_on(worker: int, ours: Connection, launcher: Connection, answers: Connection) -> None:

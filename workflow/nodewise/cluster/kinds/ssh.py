@@ -78,7 +78,7 @@ class Ssh(api.Settings):
             raise ValueError("hosts: each host may be there once")
         if len({host.label for host in self.hosts}) < len(self.hosts):
             raise ValueError("hosts: each label may be there once")
-        if self.ports[1] - self.ports[0] < len(self.hosts):
+        if self.ports[1] - self.ports[0] + 1 < len(self.hosts):
             raise ValueError("ports: must be first and last of at least one port per host")
         return self
 
