@@ -198,6 +198,7 @@ def place(section: str, example: dict[str, Any], strategy: str = "") -> dict[str
         "`data`": {"data": example},
         "`cluster`: plain processes": {"cluster": {"kind": "local"} | example},
         "`cluster`: emulated nodes": {"cluster": {"kind": "emulated"} | example},
+        "`cluster`: SSH hosts": {"cluster": {"kind": "ssh", "hosts": ["one", "two"]} | example},
         "`changes`": {"changes": {"old": "o", "new": "n"} | example},
     }
     top = MINIMAL | tops[section]
