@@ -9,7 +9,7 @@ MEASURING = [
     *("data/**/*.py", "cluster/**/*.py", "strategies/**/*.py", "measure/**/*.py"),
     "results/quiet_thresholds.py",
 ]
-NOT_MEASURING = {"cluster/doctor.py", "cluster/permits.py"}  # for `nodewise doctor`
+NOT_MEASURING = {"cluster/doctor.py", "cluster/machine_checks.py"}  # for `nodewise doctor`
 DIGESTS = Path("tests/measures.sha256")
 
 

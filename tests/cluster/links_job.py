@@ -19,7 +19,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from nodewise.cluster import api, doctor, links, namespace, permits, process
+from nodewise.cluster import api, doctor, links, machine_checks, namespace, process
 
 MEGABYTES = 5
 FLOOD_S = 1.0
@@ -153,7 +153,7 @@ def ports():
 
 
 def look():
-    return doctor.report(permits.look(), 0.2)
+    return doctor.report(machine_checks.look(), 0.2)
 
 
 WORK = (transfer, flood, latency, refused, shared, ports, look)

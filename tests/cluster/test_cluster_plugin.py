@@ -34,7 +34,7 @@ class Toy(api.Settings):
     def cluster(self, cell: Cell) -> api.Cluster:
         from nodewise.cluster.local import Local
 
-        return Local(cell.places)
+        return Local(cell.processes)
 
 
 CLUSTERS.add("toy", Toy)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from nodewise.cluster import cgroup, doctor, duty_cycle, namespace, permits
+from nodewise.cluster import cgroup, doctor, duty_cycle, machine_checks, namespace
 from nodewise.cluster.api import NotPermittedError
 from nodewise.cluster.cgroup import Hierarchy, has_cpu, parse_hierarchies, quota_of
-from nodewise.cluster.permits import Machine, Permit
+from nodewise.cluster.machine_checks import Check, Machine
 
-YES = Permit(True, "so it is")
-NO = Permit(False, "for a reason", "sudo make it so")
+YES = Check(True, "so it is")
+NO = Check(False, "for a reason", "sudo make it so")
 SYSTEMD_V1 = """\
 25 30 0:23 / /sys rw,nosuid,nodev,noexec,relatime shared:7 - sysfs sysfs rw
 31 25 0:26 / /sys/fs/cgroup ro,nosuid,nodev,noexec shared:9 - tmpfs tmpfs ro,size=4096k,mode=755
@@ -102,7 +102,7 @@ def test_where_all_is_permitted_nothing_is_left_to_do():
 
 def test_each_command_is_told_once_whole_and_for_all_that_it_permits():
     command = "sudo " + "x" * 100
-    text = doctor.report(machine(latency=NO, links=NO, quota=Permit(False, "why", command)), 0.2)
+    text = doctor.report(machine(latency=NO, links=NO, quota=Check(False, "why", command)), 0.2)
     assert rows(text) == ["yes", "no", "yes", "no", "no"]
     assert text.count("sudo make it so") == 1
     assert "To permit network emulation, latency of links:\n    sudo make it so" in text
@@ -110,7 +110,7 @@ def test_each_command_is_told_once_whole_and_for_all_that_it_permits():
 
 
 def test_what_no_command_permits_is_said_too():
-    text = doctor.report(machine(latency=Permit(False, "no such module")), 0.2)
+    text = doctor.report(machine(latency=Check(False, "no such module")), 0.2)
     assert "No command permits latency of links here." in text
     assert "no such module" in text
 
@@ -146,7 +146,7 @@ def user(monkeypatch):
 @pytest.fixture
 def unified(tmp_path, monkeypatch):
     """A tree of version 2 with a CPU controller, on a machine that systemd runs."""
-    monkeypatch.setattr(permits, "_SYSTEMD", tmp_path)
+    monkeypatch.setattr(machine_checks, "_SYSTEMD", tmp_path)
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu memory\n")
     return [Hierarchy(2, tmp_path, tmp_path)]
 
@@ -158,48 +158,50 @@ def user_manager(unified, controllers):
 
 
 def test_version_1_takes_one_folder_of_the_users(user, tmp_path):
-    command = permits.command_for_quota([Hierarchy(1, tmp_path, tmp_path / "session")])
+    command = machine_checks.command_for_quota([Hierarchy(1, tmp_path, tmp_path / "session")])
     assert command == f"sudo install -d -o 1000 {tmp_path}/nodewise"
 
 
 def test_version_2_takes_a_scope_below_the_users_manager(user, unified):
     user_manager(unified, "cpu memory pids\n")
-    command = permits.command_for_quota(unified)
+    command = machine_checks.command_for_quota(unified)
     assert command == "systemd-run --user --scope -p Delegate=yes snakemake --cores all"
 
 
 def test_version_2_takes_delegation_first_where_the_manager_has_no_cpu(user, unified):
     user_manager(unified, "memory pids\n")
-    command = permits.command_for_quota(unified)
+    command = machine_checks.command_for_quota(unified)
     assert "Delegate=cpu cpuset memory pids" in command
     assert command.endswith("\nsystemd-run --user --scope -p Delegate=yes snakemake --cores all")
     assert all(len(line) <= 76 for line in command.splitlines())
 
 
 def test_version_2_takes_a_manager_where_none_runs(user, unified):
-    assert permits.command_for_quota(unified).startswith("sudo loginctl enable-linger 1000\n")
+    assert machine_checks.command_for_quota(unified).startswith(
+        "sudo loginctl enable-linger 1000\n"
+    )
 
 
 def test_root_takes_a_scope_in_version_2(unified, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    command = permits.command_for_quota(unified)
+    command = machine_checks.command_for_quota(unified)
     assert command == "systemd-run --scope -p Delegate=yes snakemake --cores all"
 
 
 def test_without_systemd_the_uppermost_group_has_to_give_the_controller(unified, monkeypatch):
     """Below the root of all, in a container, it must not have processes for that."""
     mount = unified[0].mount
-    monkeypatch.setattr(permits, "_SYSTEMD", mount / "none")
+    monkeypatch.setattr(machine_checks, "_SYSTEMD", mount / "none")
     enable = f"echo +cpu | sudo tee {mount}/cgroup.subtree_control"
-    assert permits.command_for_quota(unified).startswith(enable)
+    assert machine_checks.command_for_quota(unified).startswith(enable)
     (mount / "cgroup.type").write_text("domain\n")
-    command = permits.command_for_quota(unified)
+    command = machine_checks.command_for_quota(unified)
     assert command.startswith(f"sudo mkdir -p {mount}/others\n")
     assert f"\n{enable}\n" in command
 
 
 def test_nothing_is_advised_where_no_tree_limits_cpu_time():
-    assert permits.command_for_quota([]) == ""
+    assert machine_checks.command_for_quota([]) == ""
 
 
 def test_a_tree_of_version_2_has_the_controller_or_not(unified):
@@ -251,9 +253,9 @@ def test_a_kernel_that_counts_no_waiting_permits_no_soft_nodes(tmp_path, monkeyp
     if counted:
         file.write_text(counted)
     monkeypatch.setattr(duty_cycle, "_SCHEDSTAT", file)
-    permit = permits._soft()
-    assert not permit.permitted
-    assert permit.remark.endswith("waits for a core (schedstat)")
+    check = machine_checks._soft()
+    assert not check.permitted
+    assert check.remark.endswith("waits for a core (schedstat)")
 
 
 def test_root_is_not_told_of_switches_for_users(monkeypatch):

@@ -25,7 +25,7 @@ def write(path: str, text: str) -> str:
     return path
 
 
-def misfit(spec: str) -> str:
+def error_of(spec: str) -> str:
     with pytest.raises(UserError) as caught:
         Function(parse_spec(spec))()
     said = str(caught.value)
@@ -103,7 +103,7 @@ def test_what_is_wrong_is_said_in_one_line(spec, said):
     write("with space.py", "def build(): ...\n")
     write("broken.py", "def build():\nreturn 1\n")
     write("nested.py", "(" * 100_000)
-    assert said in misfit(spec)
+    assert said in error_of(spec)
 
 
 @pytest.mark.parametrize(
@@ -121,13 +121,13 @@ def test_what_is_wrong_is_said_in_one_line(spec, said):
 )
 def test_the_user_s_own_mistake_is_told_with_file_and_line(code, said):
     write("mine/some.py", code)
-    assert said in misfit("mine/some.py:build")
+    assert said in error_of("mine/some.py:build")
 
 
 def test_a_mistake_in_a_file_beside_it_is_told_with_that_file():
     write("mine/helper_e.py", "def f():\n    pass\n\nthis is not python\n")
     write("mine/some.py", "import helper_e\n\ndef build(): ...\n")
-    assert f"(mine{os.sep}helper_e.py:4)" in misfit("mine/some.py:build")
+    assert f"(mine{os.sep}helper_e.py:4)" in error_of("mine/some.py:build")
 
 
 def test_the_files_of_a_spec_are_its_own_and_those_beside_it_that_it_imports():

@@ -88,11 +88,11 @@ def run(cluster: Local, asked: Asked, out: Path, number: int) -> Any:
 def place(
     rank: int, channel: Channel, *, cluster: Local, asked: Asked, options: Any, out: Path
 ) -> Message:
-    from nodewise.measure import join
+    from nodewise.measure import node
     from nodewise.strategies import STRATEGIES
     from nodewise.strategies.api import Job
 
-    join.join(cluster, rank, channel, asked.nodes)
+    node.start_in_node(cluster, rank, channel, asked.nodes)
     made = MODELS[asked.model](asked)
     job = Job(
         rank,

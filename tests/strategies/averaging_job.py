@@ -50,9 +50,9 @@ def train(
     optimizer: str,
     options: dict[str, Any],
 ) -> Message:
-    from nodewise.measure import join
+    from nodewise.measure import node
 
-    join.join(cluster, rank, channel, NODES)
+    node.start_in_node(cluster, rank, channel, NODES)
     np.savez(out / f"{label}~{rank}.npz", **trained(rank, optimizer, options))
     return {}
 

@@ -46,9 +46,9 @@ def train(
     out: Path,
     options: dict[str, dict[str, Any]],
 ) -> Message:
-    from nodewise.measure import join
+    from nodewise.measure import node
 
-    join.join(cluster, rank, channel, NODES)
+    node.start_in_node(cluster, rank, channel, NODES)
     for label, chosen in options.items():
         checked = STRATEGIES["compressed_sgd"].checked(chosen, NODES)
         saved = WORK[what](rank, checked, tuple(cluster.addresses()), out)

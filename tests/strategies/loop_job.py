@@ -42,7 +42,7 @@ def train(rank: int, channel: Channel, *, cluster: Local, out: Path) -> Message:
     import tensorflow as tf
     from keras import layers
 
-    from nodewise.measure import join
+    from nodewise.measure import node
     from nodewise.strategies import STRATEGIES, api
 
     def build() -> keras.Model:
@@ -75,7 +75,7 @@ def train(rank: int, channel: Channel, *, cluster: Local, out: Path) -> Message:
         statistics = [v.numpy() for v in api.moving_statistics(strategy.model)]
         return np.concatenate([array.ravel() for array in (*strategy.weights(), *statistics)])
 
-    join.join(cluster, rank, channel, NODES)
+    node.start_in_node(cluster, rank, channel, NODES)
     make = keras.optimizers.Adam
     strategy = (
         STRATEGIES["custom_loop"]

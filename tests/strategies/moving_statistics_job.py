@@ -41,7 +41,7 @@ def train(rank: int, channel: Channel, *, cluster: Local, strategy: str, out: Pa
     import tensorflow as tf
     from keras import layers
 
-    from nodewise.measure import join
+    from nodewise.measure import node
     from nodewise.strategies import STRATEGIES, api
 
     def build() -> keras.Model:
@@ -52,7 +52,7 @@ def train(rank: int, channel: Channel, *, cluster: Local, strategy: str, out: Pa
             ]
         )
 
-    join.join(cluster, rank, channel, NODES)
+    node.start_in_node(cluster, rank, channel, NODES)
     options = STRATEGIES[strategy].checked({}, NODES)
     job = api.Job(
         rank,

@@ -38,7 +38,7 @@ def train(rank: int, channel: Channel, *, cluster: Local) -> Message:
     import tensorflow as tf
     from keras import layers
 
-    from nodewise.measure import join
+    from nodewise.measure import node
     from nodewise.strategies import api
     from nodewise.strategies.mpi import worker as mpi
 
@@ -83,7 +83,7 @@ def train(rank: int, channel: Channel, *, cluster: Local) -> Message:
         except ConnectionError as error:
             return str(error)
 
-    join.join(cluster, rank, channel, NODES)
+    node.start_in_node(cluster, rank, channel, NODES)
     job = api.Job(
         rank, NODES, NODES, 3, build, keras.optimizers.SGD, addresses=tuple(cluster.addresses())
     )

@@ -62,7 +62,7 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
     import tensorflow as tf
     from keras import layers
 
-    from nodewise.measure import join
+    from nodewise.measure import node
     from nodewise.measure.traffic import traffic
     from nodewise.strategies import api
 
@@ -112,7 +112,7 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
         model.add(layers.Dense(4))
         return model
 
-    join.join(cluster, rank, channel, case.nodes)
+    node.start_in_node(cluster, rank, channel, case.nodes)
     random = np.random.default_rng(3)
     x = random.normal(size=(STEPS, GLOBAL_BATCH, 16)).astype(np.float32)
     if case.model == "embedded":

@@ -57,7 +57,7 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
     import numpy as np
     import tensorflow as tf
 
-    from nodewise.measure import join
+    from nodewise.measure import node
     from nodewise.models import registry
     from nodewise.strategies.api import Job, Strategy
 
@@ -84,7 +84,7 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
         if not trained.replicas_agree:
             trained.agree()
 
-    join.join(cluster, rank, channel, workers)
+    node.start_in_node(cluster, rank, channel, workers)
     build = registry.load("fashion_cnn").build
     job = Job(
         rank,

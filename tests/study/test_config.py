@@ -104,7 +104,7 @@ def test_nodes_that_preprocess_come_on_top(tmp_path):
     tree = changed("experiments.steps.input", "service")
     tree["experiments"]["steps"]["preprocessing_nodes"] = 2
     cells = read(tmp_path, tree).cells()
-    assert {cell.places - cell.nodes for cell in cells} == {2}
+    assert {cell.processes - cell.nodes for cell in cells} == {2}
 
 
 def test_repeats_interleave_over_nodes(tmp_path):
@@ -434,7 +434,7 @@ def test_a_strategy_that_cuts_no_batch_is_fed_whole_ones(tmp_path):
     tree["experiments"]["steps"]["strategies"] = {"mirrored": {"nodes": [1, 3]}}
     cells = read(tmp_path, tree).cells()
     assert {cell.input for cell in cells} == {"whole"}
-    assert {(cell.workers, cell.places) for cell in cells} == {(1, 1)}
+    assert {(cell.workers, cell.processes) for cell in cells} == {(1, 1)}
     tree["experiments"]["steps"]["input"] = "unsharded"
     with pytest.raises(UserError, match="input: must be sharded for mirrored"):
         read(tmp_path, tree)

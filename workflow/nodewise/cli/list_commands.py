@@ -19,7 +19,7 @@ def rows(batch: int) -> list[Row]:
     """Return what is known of each model of the registry; all of it is counted, nothing is timed.
 
     Raises:
-        UserError: the registry is misfit.
+        UserError: the registry is invalid.
     """
     return [
         {

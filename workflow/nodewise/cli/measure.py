@@ -106,10 +106,10 @@ def doctor(
     if config is not None:
         _check_hosts(config)
         return
-    from nodewise.cluster import permits
+    from nodewise.cluster import machine_checks
     from nodewise.cluster.doctor import report
 
-    typer.echo(report(permits.look(), cpu))
+    typer.echo(report(machine_checks.look(), cpu))
 
 
 def _check_hosts(config: Path) -> None:

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator
 
 from nodewise.cluster import namespace
-from nodewise.cluster.permits import Machine, Permit
+from nodewise.cluster.machine_checks import Check, Machine
 
 WIDTH = 80
 _KIND, _YES_NO = 21, 5  # columns
@@ -27,8 +27,8 @@ def report(machine: Machine, cpu: float) -> str:
     kinds = _kinds(machine, cpu)
     lines = [f"cores: {machine.cores}, kernel: {os.uname().sysname} {os.uname().release}", ""]
     lines += _row("kind of cluster", "here", "how, or why not")
-    for name, permit in kinds.items():
-        lines += _row(name, "yes" if permit.permitted else "no", permit.remark)
+    for name, check in kinds.items():
+        lines += _row(name, "yes" if check.permitted else "no", check.remark)
     lines += _remedies({name: kind for name, kind in kinds.items() if not kind.permitted})
     if not machine.private.permitted:
         lines += ["", *textwrap.wrap(_open_ports(), WIDTH)]
@@ -37,17 +37,17 @@ def report(machine: Machine, cpu: float) -> str:
     return "\n".join(lines)
 
 
-def _kinds(machine: Machine, cpu: float) -> dict[str, Permit]:
+def _kinds(machine: Machine, cpu: float) -> dict[str, Check]:
     shared = os.environ.get(namespace.SHARED_NETWORK) == "yes"
     connected = (
-        Permit(True, f"{namespace.NO_EMULATION} ({namespace.SHARED_NETWORK}=yes)")
+        Check(True, f"{namespace.NO_EMULATION} ({namespace.SHARED_NETWORK}=yes)")
         if shared and not machine.private.permitted
         else machine.private
     )
     fits = f"n up to {machine.most_nodes(cpu)} with {cpu:g} of a core each"
     own_core = f"n up to {machine.cores}, one core each; {connected.remark}"
     return {
-        "local": Permit(True, own_core) if connected.permitted else connected,
+        "local": Check(True, own_core) if connected.permitted else connected,
         "emulated by quota": _limited(machine.quota, connected, fits),
         "emulated softly": _limited(machine.soft, connected, fits),
         "network emulation": machine.links,
@@ -55,11 +55,11 @@ def _kinds(machine: Machine, cpu: float) -> dict[str, Permit]:
     }
 
 
-def _limited(limiter: Permit, connected: Permit, fits: str) -> Permit:
+def _limited(limiter: Check, connected: Check, fits: str) -> Check:
     """Return whether there may be nodes with a share of a core: they also have to be connected."""
     if not limiter.permitted:
         return limiter
-    return Permit(True, f"{limiter.remark}; {fits}") if connected.permitted else connected
+    return Check(True, f"{limiter.remark}; {fits}") if connected.permitted else connected
 
 
 def _row(kind: str, here: str, remark: str) -> Iterator[str]:
@@ -69,10 +69,10 @@ def _row(kind: str, here: str, remark: str) -> Iterator[str]:
     yield from (indent + line for line in others)
 
 
-def _remedies(refused: dict[str, Permit]) -> Iterator[str]:
+def _remedies(refused: dict[str, Check]) -> Iterator[str]:
     """Yield each command once, below the kinds that it would permit; commands are never wrapped."""
-    for command in dict.fromkeys(permit.command for permit in refused.values()):
-        names = ", ".join(name for name, permit in refused.items() if permit.command == command)
+    for command in dict.fromkeys(check.command for check in refused.values()):
+        names = ", ".join(name for name, check in refused.items() if check.command == command)
         yield ""
         if command:
             yield f"To permit {names}:"

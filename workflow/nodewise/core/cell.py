@@ -236,7 +236,7 @@ class Cell(Feeding):
         return 1 if self.one_process else self.nodes
 
     @property
-    def places(self) -> int:
+    def processes(self) -> int:
         """Processes in all: those that train, then those that hold parameters, then preprocess."""
         return self.workers + self.servers + self.preprocessing_nodes
 
@@ -248,7 +248,7 @@ class Cell(Feeding):
     @property
     def cores(self) -> float:
         """How many cores of this machine the nodes ask for."""
-        return self.machines.cores(self.nodes + self.places - self.workers)
+        return self.machines.cores(self.nodes + self.processes - self.workers)
 
     @property
     def id(self) -> str:

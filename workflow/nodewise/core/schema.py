@@ -70,7 +70,7 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def read_json(model: type[Model], path: Path, advice: str = "") -> Model:
-    """Read and check a JSON file; `advice` says what to do about a misfit.
+    """Read and check a JSON file; `advice` says what to do about an error.
 
     Raises:
         UserError: the file is missing, too large, not JSON, or does not fit.
@@ -78,7 +78,7 @@ def read_json(model: type[Model], path: Path, advice: str = "") -> Model:
     try:
         return model.model_validate_json(read_bytes(path, MOST_JSON_BYTES))
     except ValidationError as error:
-        raise UserError(f"{path}: {first_misfit(error)}{advice and '; ' + advice}") from error
+        raise UserError(f"{path}: {first_error(error)}{advice and '; ' + advice}") from error
 
 
 def read_yaml(adapter: TypeAdapter[Tree], path: Path) -> Tree:
@@ -90,7 +90,7 @@ def read_yaml(adapter: TypeAdapter[Tree], path: Path) -> Tree:
     try:
         return adapter.validate_json(json.dumps(read_tree(path), default=str))
     except ValidationError as error:
-        raise UserError(f"{path}: {first_misfit(error)}") from error
+        raise UserError(f"{path}: {first_error(error)}") from error
 
 
 def read_tree(path: Path) -> Any:  # noqa: ANN401
@@ -198,25 +198,25 @@ for _tag, _pattern, _first in (
     )
 
 
-def first_misfit(error: ValidationError) -> str:
-    """Return where the first misfit is, what must be there, and how many more there are."""
-    misfits = in_order(error)
-    more = f" (and {len(misfits) - 1} more)" if len(misfits) > 1 else ""
-    place, said = where(misfits[0]), what(misfits[0])
-    if misfits[0]["type"] != "value_error" or not _NAMES_A_FIELD.match(said):
-        return f"{place}: {said}{more}"
-    return f"{place}.{said}{more}" if misfits[0]["loc"] else f"{said}{more}"
+def first_error(error: ValidationError) -> str:
+    """Return the location and message of the first error, and how many more there are."""
+    first, *others = sorted_errors(error)
+    more = f" (and {len(others)} more)" if others else ""
+    place, text = location(first), message(first)
+    if first["type"] != "value_error" or not _NAMES_A_FIELD.match(text):
+        return f"{place}: {text}{more}"
+    return f"{place}.{text}{more}" if first["loc"] else f"{text}{more}"
 
 
-def in_order(error: ValidationError) -> list[ErrorDetails]:
-    """Return all misfits; a misspelt key comes before the key that is then missing."""
-    return sorted(error.errors(), key=lambda misfit: misfit["type"] != "extra_forbidden")
+def sorted_errors(error: ValidationError) -> list[ErrorDetails]:
+    """Return all errors; a misspelt key comes before the key that is then missing."""
+    return sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
 
 
-def where(misfit: ErrorDetails) -> str:
-    """Return the place of a misfit, such as `experiments.ntua.batches[2]`."""
+def location(error: ErrorDetails) -> str:
+    """Return where an error is, such as `experiments.ntua.batches[2]`."""
     place = ""
-    for part in misfit["loc"]:
+    for part in error["loc"]:
         if isinstance(part, int):
             place += f"[{part}]"
         elif part != "[key]":
@@ -224,15 +224,15 @@ def where(misfit: ErrorDetails) -> str:
     return place.removeprefix(".") or "the file"
 
 
-def what(misfit: ErrorDetails) -> str:
-    """Return what is wrong at the place of a misfit, and what is allowed."""
-    kind, context, value = misfit["type"], misfit.get("ctx", {}), misfit["input"]
+def message(error: ErrorDetails) -> str:
+    """Return what is wrong, and what is allowed."""
+    kind, context, value = error["type"], error.get("ctx", {}), error["input"]
     if kind == "missing":
         return "required, but not there"
     if kind == "extra_forbidden":
         return "unknown key"
     if kind in ("value_error", "json_invalid"):
-        return misfit["msg"].removeprefix("Value error, ")
+        return error["msg"].removeprefix("Value error, ")
     if kind == "union_tag_invalid":
         return f"kind must be {context['expected_tags']}, not {context['tag']!r}"
     if kind == "too_short":
@@ -243,7 +243,7 @@ def what(misfit: ErrorDetails) -> str:
         limits = {name: _number(limit) for name, limit in context.items()}
         allowed = f"must be {_MUST_BE[kind].format(**limits)}"
     else:
-        allowed = misfit["msg"].removeprefix("Input ").replace("should ", "must ", 1)
+        allowed = error["msg"].removeprefix("Input ").replace("should ", "must ", 1)
     return f"{_shown(value)} is not allowed, {allowed}"
 
 

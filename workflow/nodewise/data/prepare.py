@@ -127,7 +127,7 @@ def _read(
 ) -> Manifest:
     """Read a release and write its arrays.
 
-    The checksums of its files are right, so a misfit is the registry's and meets no mercy.
+    The checksums of its files are right, so an error is the registry's and is raised.
     """
     total = entry.train_examples + entry.test_examples
     paths = {file: found.path for file, found in fetched.items()}

@@ -14,7 +14,7 @@ from nodewise.core.cell import Frozen, Name
 from nodewise.core.errors import UserError
 from nodewise.core.fetch import FileName, Sha256
 from nodewise.core.files import atomic, write_json
-from nodewise.core.schema import first_misfit, read_json
+from nodewise.core.schema import first_error, read_json
 from nodewise.results.record import Origin
 
 MANIFEST = "manifest.json"
@@ -148,8 +148,8 @@ def write(
         UserError: the arrays are none of a dataset, or do not fit each other or the classes.
         OSError: `out` cannot be written.
     """
-    for misfit in _misfits(arrays, len(classes)):
-        raise UserError(f"{dataset}: {misfit}")
+    for error in _errors(arrays, len(classes)):
+        raise UserError(f"{dataset}: {error}")
     try:
         manifest = Manifest(
             dataset=dataset,
@@ -169,7 +169,7 @@ def write(
             licence_url=licence_url,
         )
     except ValidationError as error:
-        raise UserError(f"{dataset}: {first_misfit(error)}") from error
+        raise UserError(f"{dataset}: {first_error(error)}") from error
     out.mkdir(parents=True, exist_ok=True)
     (out / MANIFEST).unlink(missing_ok=True)
     for name, array in arrays._asdict().items():
@@ -187,7 +187,7 @@ def _stored(array: Array) -> Array:
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
 
 
-def _misfits(arrays: Arrays, classes: int) -> Iterator[str]:
+def _errors(arrays: Arrays, classes: int) -> Iterator[str]:
     """Yield what is wrong with the arrays of a dataset; the manifest checks their type."""
     x_train, _, x_test, _ = arrays
     if (x_train.shape[1:], x_train.dtype) != (x_test.shape[1:], x_test.dtype):

@@ -34,7 +34,7 @@ def read_registry(path: Path) -> dict[str, Entry]:
     """Read and check a registry file (YAML, one key per dataset).
 
     Raises:
-        UserError: the file cannot be read, is not YAML, or does not fit (first misfit named).
+        UserError: the file cannot be read, is not YAML, or does not fit (the first error is named).
     """
     return read_yaml(_REGISTRY, path)
 

@@ -18,7 +18,7 @@ from nodewise.cluster.channel import Channel, Message
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
 from nodewise.core.files import check_writable, project_path, write_text
-from nodewise.core.schema import first_misfit
+from nodewise.core.schema import first_error
 from nodewise.measure.period import Period, command_began
 from nodewise.measure.provenance import data_source, provenance
 from nodewise.results.model_description import FLOAT32_BYTES
@@ -186,7 +186,7 @@ def _train(
     cell, cluster = launch.cell, launch.cluster
     weights = pretrained.file if pretrained else None
     parts = process.run(
-        cell.places,
+        cell.processes,
         partial(_work, cell=cell, cluster=cluster, manifest=manifest, weights=weights),
         logs=logs,
         time_limit_s=cell.time_limit_s,
@@ -204,7 +204,7 @@ def _train(
     try:
         return _together(cell, parts, start_up, launch.blocks.seen)
     except ValidationError as error:
-        reason = f"what was measured fits no record: {first_misfit(error)}"
+        reason = f"what was measured fits no record: {first_error(error)}"
         raise process.WorkerError(reason, None, []) from error
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from nodewise.cluster.api import Cluster, parsed
 from nodewise.cluster.channel import Channel
 from nodewise.core.cell import Cell
-from nodewise.measure.join import attend, join
+from nodewise.measure.node import idle_through_blocks, start_in_node
 
 service = tf.data.experimental.service
 
@@ -29,7 +29,7 @@ def serve(cell: Cell, cluster: Cluster, rank: int, channel: Channel) -> dict[str
     Meets the others as `train.train_cell` does, and sends the same `{"event": "ready"}`.
     Returns the CPU seconds that it spent between those meetings.
     """
-    join(cluster, rank, channel, cell.workers)
+    start_in_node(cluster, rank, channel, cell.workers)
     dispatcher = _dispatcher(cell, cluster)
     if rank == cell.workers + cell.servers:
         _, port = parsed(dispatcher)
@@ -39,7 +39,7 @@ def serve(cell: Cell, cluster: Cluster, rank: int, channel: Channel) -> dict[str
     _RUNNING.append(service.WorkerServer(config))
     channel.send({"event": "ready", "at": time.monotonic()})
     cluster.limit_link(rank)
-    return {"cpu_s": attend(channel)}
+    return {"cpu_s": idle_through_blocks(channel)}
 
 
 _RUNNING: list[object] = []  # a server ends when nothing refers to it

@@ -21,7 +21,7 @@ from nodewise.core.cell import Cell
 from nodewise.data import Dataset, load
 from nodewise.data.pipeline import Batch, batches, rows_read, steps_per_epoch
 from nodewise.measure import data_service, energy
-from nodewise.measure.join import attend, join
+from nodewise.measure.node import idle_through_blocks, start_in_node
 from nodewise.measure.traffic import Traffic, traffic
 from nodewise.models.training import Recipe, recipe_of
 from nodewise.strategies import STRATEGIES
@@ -54,7 +54,7 @@ def train_cell(
     two steps, `{"event": "first_step"}` when the first timed step is done, and `{"progress": …}`
     about twice a second from rank 0, the share that is done.
     """
-    join(cluster, rank, channel, cell.workers)
+    start_in_node(cluster, rank, channel, cell.workers)
     data = load(manifest)
     recipe = recipe_of(cell, data)
     job = _job(cell, cluster, data, recipe, rank, weights=weights)
@@ -114,13 +114,13 @@ def serve_parameters(
     Meets the others as `train_cell` does, and sends the same `{"event": "ready"}`.
     Returns the CPU seconds that it spent between those meetings.
     """
-    join(cluster, rank, channel, cell.workers)
+    start_in_node(cluster, rank, channel, cell.workers)
     data = load(manifest)
     job = _job(cell, cluster, data, recipe_of(cell, data), rank, weights=weights)
     STRATEGIES[cell.strategy].worker().Server(job)
     channel.send({"event": "ready", "at": time.monotonic()})
     cluster.limit_link(rank)
-    return {"cpu_s": attend(channel)}
+    return {"cpu_s": idle_through_blocks(channel)}
 
 
 def _job(

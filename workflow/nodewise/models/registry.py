@@ -21,7 +21,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from nodewise.core.cell import Frozen, Name
 from nodewise.core.errors import UserError
-from nodewise.core.schema import first_misfit, read_bytes
+from nodewise.core.schema import first_error, read_bytes
 from nodewise.results.model_description import FLOAT32_BYTES
 
 MODELS_DIR = Path("models")
@@ -89,7 +89,7 @@ def read_metadata(path: Path) -> ModelEntry:
         found = _metadata(ast.parse(read_bytes(path, MOST_MODEL_BYTES), filename=str(path)))
         return ModelEntry.model_validate(found)
     except ValidationError as error:
-        raise UserError(f"{path}: METADATA: {first_misfit(error)}") from error
+        raise UserError(f"{path}: METADATA: {first_error(error)}") from error
     except SyntaxError as error:
         raise UserError(f"{path}:{error.lineno}: is not Python ({error.msg})") from error
     except ValueError as error:

@@ -18,7 +18,7 @@ from nodewise import __version__
 from nodewise.core.cell import Frozen
 from nodewise.core.errors import UserError
 from nodewise.core.files import write_text
-from nodewise.core.schema import MOST_JSON_BYTES, first_misfit, read_bytes
+from nodewise.core.schema import MOST_JSON_BYTES, first_error, read_bytes
 from nodewise.predict import bayes
 from nodewise.predict.choose_law import Choice, choose
 from nodewise.predict.curve_groups import CurveGroup, curves_of, group_of
@@ -206,7 +206,7 @@ def read_fit(path: Path) -> FitFile:
     try:
         return FitFile.model_validate_json(content)
     except ValidationError as error:
-        raise UserError(f"{path}: {first_misfit(error)}") from error
+        raise UserError(f"{path}: {first_error(error)}") from error
 
 
 class _Versioned(BaseModel):

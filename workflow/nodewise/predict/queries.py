@@ -33,7 +33,7 @@ def read_overhead(overhead_dir: Path) -> Tables:
     """Read the tables that `nodewise.predict.study` wrote, as CSV.
 
     Raises:
-        UserError: a file is missing, is not CSV, lacks a column, or holds a misfit value.
+        UserError: a file is missing, is not CSV, lacks a column, or holds an invalid value.
     """
     return {name: read_csv(overhead_dir / f"{name}.csv", OVERHEAD[name]) for name in OVERHEAD}
 
@@ -42,7 +42,7 @@ def read_calibrations(paths: Sequence[Path]) -> list[Calibration]:
     """Read what `nodewise calibrate` wrote, for one study or several, on one machine or several.
 
     Raises:
-        UserError: a file is missing or misfit, or two are of one study on one machine.
+        UserError: a file is missing or invalid, or two are of one study on one machine.
     """
     found: dict[tuple[str, str], Calibration] = {}
     for path in paths:

@@ -90,7 +90,7 @@ def judge_claims(tables: Tables, overhead: Tables, path: Path = CLAIMS) -> list[
     """Return every claim with its comparisons.
 
     Raises:
-        UserError: the file of the claims is missing or misfit.
+        UserError: the file of the claims is missing or invalid.
     """
     return [
         Judged(claim, complete(CLAIM_RULES[claim.rule](tables, overhead, **claim.settings)))
@@ -102,7 +102,7 @@ def read_claims(path: Path = CLAIMS) -> list[Claim]:
     """Read and check the claims.
 
     Raises:
-        UserError: the file is missing, or a claim is misfit, names no rule or not its settings.
+        UserError: the file is missing, or a claim is invalid, names no rule or not its settings.
     """
     claims = read_yaml(TypeAdapter(list[Claim]), path)
     unknown = sorted({claim.rule for claim in claims} - set(CLAIM_RULES))

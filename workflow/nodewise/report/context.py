@@ -81,7 +81,7 @@ class ReportContext:
         """The titles of experiments, by name.
 
         Records of studies measured before have theirs in the configuration that their folder is
-        named after, if that is still there; one that is misfit is a `UserError`.
+        named after, if that is still there; one that is invalid is a `UserError`.
         """
         configs = [CONFIGS / f"{Path(folder).name}.yaml" for folder in self.config.records]
         read = [read_config(path) for path in configs if path.is_file()]
@@ -158,7 +158,7 @@ def read_context(
     """Read everything that pages are made from.
 
     Raises:
-        UserError: a file is missing or misfit, or a cell has no record.
+        UserError: a file is missing or invalid, or a cell has no record.
     """
     config, tables = read_config(config_path), read_tables(tables_dir)
     folders = [Path(folder) for folder in config.records] or [records_dir]

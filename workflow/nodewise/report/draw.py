@@ -35,7 +35,7 @@ def draw_charts(
     settings that draw them in a page.
 
     Raises:
-        UserError: a table is missing or misfit.
+        UserError: a table is missing or invalid.
         ValueError: two figures have the same name.
     """
     tables = read_tables(tables_dir) | queries.read_overhead(overhead_dir)

@@ -58,7 +58,7 @@ def render_pages(
         models_dir: what `nodewise describe-model` wrote, None to leave models undescribed.
 
     Raises:
-        UserError: an input is missing or misfit.
+        UserError: an input is missing or invalid.
     """
     study = read_context(
         config_path,

@@ -43,7 +43,7 @@ def read_cells(folder: Path) -> pd.DataFrame:
     """Return the table `cells` of a folder of tables, or of the records below a folder.
 
     Raises:
-        UserError: there is neither, or a file is misfit.
+        UserError: there is neither, or a file is invalid.
     """
     path = folder / "cells.parquet"
     if path.is_file():

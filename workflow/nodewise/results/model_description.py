@@ -114,7 +114,7 @@ def read_architectures(
     """Read `folder/<model>.json` of each of the `models` that was trained or described.
 
     Raises:
-        UserError: a file of a model of `trained` is missing; or one is misfit, or describes another
+        UserError: a file of a model of `trained` is missing; or one is invalid, or describes another
             model.
     """
     found = {}

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from nodewise.cluster.api import NotPermittedError
 from nodewise.core.cell import Extent, Frozen, Input
 from nodewise.core.registry import Registry
-from nodewise.core.schema import first_misfit
+from nodewise.core.schema import first_error
 from nodewise.strategies.bytes_sent import BytesSent, unknown
 
 
@@ -161,7 +161,7 @@ class Declaration:
         try:
             checked = self.options.model_validate(options)
         except ValidationError as error:
-            raise ValueError(f"options.{first_misfit(error)}") from error
+            raise ValueError(f"options.{first_error(error)}") from error
         checked.check(nodes)
         return checked
 

@@ -29,7 +29,7 @@ from nodewise.core.cell import (
     Spec,
 )
 from nodewise.core.errors import UserError
-from nodewise.core.schema import first_misfit, in_order, read_tree, where
+from nodewise.core.schema import first_error, location, read_tree, sorted_errors
 from nodewise.core.user_function import own_dataset_name, parse_spec
 from nodewise.models.registry import registry
 from nodewise.strategies import STRATEGIES
@@ -351,16 +351,16 @@ def read_config(path: Path) -> Config:
         tree = read_tree(path)
         return Config.model_validate(tree)
     except ValidationError as error:
-        raise UserError(f"{path}: {_said(error, tree)}") from error
+        raise UserError(f"{path}: {_message(error, tree)}") from error
 
 
-def _said(error: ValidationError, tree: object) -> str:
-    """Return the first misfit; at an unknown key, which keys are known there."""
-    first = in_order(error)[0]
+def _message(error: ValidationError, tree: object) -> str:
+    """Return the first error; at an unknown key, which keys are known there."""
+    first = sorted_errors(error)[0]
     if first["type"] != "extra_forbidden":
-        return first_misfit(error)
+        return first_error(error)
     allowed = ", ".join(sorted(_fields_at(first["loc"][:-1], tree)))
-    return f"{where(first)}: unknown key; allowed here: {allowed}"
+    return f"{location(first)}: unknown key; allowed here: {allowed}"
 
 
 def _fields_at(location: tuple[int | str, ...], tree: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -89,7 +89,7 @@ def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
     in a run without any such block.
     """
     crowd = max(1.0, cell.cores / machine.cores)
-    busy = cell.nodes + cell.places - cell.workers
+    busy = cell.nodes + cell.processes - cell.workers
     free = machine.slowness * max(1.0, busy / machine.cores)  # not held to its share
     held = machine.slowness * crowd / cell.cluster.share
     sent = exchange(cell, work)
@@ -105,7 +105,7 @@ def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
     tested = work.test_examples if extent.epochs else 0
     test_s = machine.slowness * tested * work.forward_flops / FLOPS / at_once
     block_s = (extent.untimed_steps + timed) * step_s + held * SPLIT_S * (extent.split_steps > 0)
-    fixed_s = machine.slowness * (START_S + START_PER_NODE_S * cell.places + END_S)
+    fixed_s = machine.slowness * (START_S + START_PER_NODE_S * cell.processes + END_S)
     return Estimate(step_s, first_s + block_s + test_s, fixed_s)
 
 

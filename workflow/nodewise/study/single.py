@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from nodewise.core.cell import CLUSTERS, Cell, ClusterSettings
 from nodewise.core.errors import UserError
 from nodewise.core.files import project_path
-from nodewise.core.schema import NOT_YAML, first_misfit, load_yaml
+from nodewise.core.schema import NOT_YAML, first_error, load_yaml
 from nodewise.core.user_function import parse_spec, with_digest
 from nodewise.models.registry import registry
 from nodewise.strategies import STRATEGIES
@@ -103,7 +103,7 @@ def cell_of(options: Options) -> Cell:
             }
         )
     except ValidationError as error:
-        text = first_misfit(error).removeprefix(f"experiments.{name}.")
+        text = first_error(error).removeprefix(f"experiments.{name}.")
         raise UserError(_of_option(text, options.strategy)) from error
     (cell,) = config.cells()
     return cell

@@ -92,7 +92,7 @@ class Emulated(api.Settings):
         if cell.one_process:  # one machine as strong as its devices together
             node = self.node.model_copy(update={"cpu": self.node.cpu * cell.nodes})
             settings = settings.model_copy(update={"node": node})
-        return emulated.Emulated(cell.places, settings)
+        return emulated.Emulated(cell.processes, settings)
 
 
 CLUSTERS.add("emulated", Emulated)

@@ -96,7 +96,7 @@ class Ssh(api.Settings):
     def cluster(self, cell: Cell) -> api.Cluster:
         from nodewise.cluster import ssh
 
-        return ssh.SshHosts(cell.places, self)
+        return ssh.SshHosts(cell.processes, self)
 
 
 CLUSTERS.add("ssh", Ssh)

@@ -10,7 +10,7 @@ import tensorflow as tf
 from nodewise.cluster.api import Cluster, parsed
 from nodewise.cluster.channel import Channel, Message
 from nodewise.measure.calibrate.plan import Block, Plan
-from nodewise.measure.join import join
+from nodewise.measure.node import start_in_node
 from nodewise.measure.traffic import traffic
 from nodewise.strategies.multi_worker_mirrored.worker import Ring
 from nodewise.strategies.transport import Direct, Peers
@@ -29,7 +29,7 @@ def measure_node(plan: Plan, cluster: Cluster, rank: int, channel: Channel) -> M
     Meets the other workers in its node ("placed"), before anything is measured ("warm"), when
     node 1 listens ("listening") and after all ("timed"). Rank 0 sends `{"progress": share}`.
     """
-    join(cluster, rank, channel, plan.nodes)
+    start_in_node(cluster, rank, channel, plan.nodes)
     collectives = _Collectives(plan, cluster, rank) if plan.blocks else None
     cluster.limit_link(rank)
     channel.meet("warm")

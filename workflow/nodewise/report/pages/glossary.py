@@ -47,7 +47,7 @@ def read_glossary(path: Path = GLOSSARY) -> list[Term]:
     """Read and check the glossary.
 
     Raises:
-        UserError: it is missing or misfit, has a term twice, or refers to one that it lacks.
+        UserError: it is missing or invalid, has a term twice, or refers to one that it lacks.
     """
     terms = read_yaml(TypeAdapter(list[Term]), path)
     known = [one.term for one in terms]

@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from nodewise.core.cell import Frozen, Name
 from nodewise.core.errors import UserError
-from nodewise.core.schema import first_misfit
+from nodewise.core.schema import first_error
 from nodewise.results.importers import IMPORTERS
 from nodewise.results.record import Seconds, Share
 from nodewise.results.tables import PUBLISHED, PUBLISHED_RUNS, SINGLE, typed
@@ -121,7 +121,7 @@ def read(name: str, folder: Path = FOLDER) -> pd.DataFrame:
     """Return one of `TABLES` as printed, one row per line, columns as in its row class.
 
     Raises:
-        UserError: there is no such table, or a line of it does not fit (first misfit named).
+        UserError: there is no such table, or a line of it does not fit (the first error is named).
     """
     if name not in TABLES:
         raise UserError(f"{name!r} is not a published table; there are: {', '.join(TABLES)}")
@@ -268,7 +268,7 @@ def _check(row_type: type[Row], values: dict[str, Any], where: str) -> Row:
     try:
         return row_type.model_validate_strings(values)
     except ValidationError as error:
-        raise UserError(f"{where}: {first_misfit(error)}") from error
+        raise UserError(f"{where}: {first_error(error)}") from error
 
 
 class PublishedTable:

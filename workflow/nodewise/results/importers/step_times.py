@@ -7,7 +7,7 @@ import pandas as pd
 from pydantic import BaseModel, Field, ValidationError
 
 from nodewise.core.errors import UserError
-from nodewise.core.schema import MOST_JSON_BYTES, first_misfit, read_bytes
+from nodewise.core.schema import MOST_JSON_BYTES, first_error, read_bytes
 from nodewise.results.curves import MOST_NODES
 from nodewise.results.importers import IMPORTERS
 
@@ -39,7 +39,7 @@ class StepTimes:
         try:
             steps = _Steps.model_validate_json(read_bytes(path, MOST_JSON_BYTES))
         except ValidationError as error:
-            raise UserError(f"{path}: {first_misfit(error)}") from error
+            raise UserError(f"{path}: {first_error(error)}") from error
         row = {"curve": steps.model, "nodes": steps.devices}
         if steps.batch_per_device is not None:
             row["batch_per_worker"] = steps.batch_per_device

@@ -6,7 +6,7 @@ import pandas as pd
 from pydantic import BaseModel, ValidationError
 
 from nodewise.core.errors import UserError
-from nodewise.core.schema import MOST_JSON_BYTES, first_misfit, read_bytes
+from nodewise.core.schema import MOST_JSON_BYTES, first_error, read_bytes
 from nodewise.results.importers import IMPORTERS
 
 
@@ -36,7 +36,7 @@ class TrainerState:
         try:
             state = _State.model_validate_json(read_bytes(path, MOST_JSON_BYTES))
         except ValidationError as error:
-            raise UserError(f"{path}: {first_misfit(error)}") from error
+            raise UserError(f"{path}: {first_error(error)}") from error
         for logged in reversed(state.log_history):
             samples, steps = logged.train_samples_per_second, logged.train_steps_per_second
             if samples and steps:

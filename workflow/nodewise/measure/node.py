@@ -1,4 +1,4 @@
-"""Moving a process into its node, as a place where TensorFlow computes.
+"""Start a process inside its node, and keep a node that does not train in step.
 
 Imports TensorFlow.
 """
@@ -13,7 +13,7 @@ from nodewise.cluster.api import Cluster
 from nodewise.cluster.channel import Channel
 
 
-def join(cluster: Cluster, rank: int, channel: Channel, workers: int) -> None:
+def start_in_node(cluster: Cluster, rank: int, channel: Channel, workers: int) -> None:
     """Move this process into its node; tell TensorFlow where the `workers` that train are."""
     cluster.enter_node(rank)
     channel.meet("placed")
@@ -25,8 +25,8 @@ def join(cluster: Cluster, rank: int, channel: Channel, workers: int) -> None:
     compute_with_one_thread()
 
 
-def attend(channel: Channel) -> float:
-    """Be there, as a node that does not train, for every block of steps.
+def idle_through_blocks(channel: Channel) -> float:
+    """Run the idle loop of a node that takes part in barriers but does not train.
 
     Returns:
         The CPU seconds of this process during the last block.
@@ -41,6 +41,9 @@ def attend(channel: Channel) -> float:
 
 
 def compute_with_one_thread() -> None:
-    """Make this node the same machine for every number of nodes; before TensorFlow's first step."""
+    """Limit TensorFlow to one computing thread, so that a node is the same for every node count.
+
+    Call it before TensorFlow's first step.
+    """
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(2)

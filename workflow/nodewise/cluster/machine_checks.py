@@ -1,4 +1,4 @@
-"""What this machine permits: everything is tried for real, and nothing of the trials stays."""
+"""Check what this machine permits: try everything for real, and leave nothing behind."""
 
 import json
 import os
@@ -29,7 +29,7 @@ _RUN_IN_SCOPE = "systemd-run --scope -p Delegate=yes snakemake --cores all"
 
 
 @dataclass(frozen=True)
-class Permit:
+class Check:
     """Whether something is permitted; `remark` is how, or why not; `command` would permit it."""
 
     permitted: bool
@@ -42,11 +42,11 @@ class Machine:
     """What there is for the nodes of a cell."""
 
     cores: int
-    quota: Permit  # CPU shares by cgroup
-    soft: Permit  # CPU shares by stopping and continuing processes
-    private: Permit  # a network that only the cell's own processes see
-    links: Permit  # in it, a rate-limited link for each node
-    latency: Permit  # on these links
+    quota: Check  # CPU shares by cgroup
+    soft: Check  # CPU shares by stopping and continuing processes
+    private: Check  # a network that only the cell's own processes see
+    links: Check  # in it, a rate-limited link for each node
+    latency: Check  # on these links
     sees_all: bool = True  # all processes that run on the machine
 
     def most_nodes(self, cpu: float) -> int:
@@ -81,14 +81,14 @@ def _sees_all() -> bool:
         return False
 
 
-def _quota() -> Permit:
+def _quota() -> Check:
     trees = cgroup.hierarchies()
     try:
         base = cgroup.find_base()
     except OSError as error:
-        return Permit(False, str(error), command_for_quota(trees))
+        return Check(False, str(error), command_for_quota(trees))
     version = next(tree.version for tree in trees if base.is_relative_to(tree.mount))
-    return Permit(True, f"by cgroup, version {version}, in {base}")
+    return Check(True, f"by cgroup, version {version}, in {base}")
 
 
 def command_for_quota(trees: list[cgroup.Hierarchy]) -> str:
@@ -127,16 +127,16 @@ def _command_for_user(mount: Path, uid: int) -> str:
     return _RUN_IN_USER_SCOPE
 
 
-def _soft() -> Permit:
+def _soft() -> Check:
     try:
         with duty_cycle.made(duty_cycle.DutyCycle()):
             pass
     except (OSError, NotPermittedError) as error:
-        return Permit(False, str(error))
-    return Permit(True, "by stopping and continuing; refused where it does not hold")
+        return Check(False, str(error))
+    return Check(True, "by stopping and continuing; refused where it does not hold")
 
 
-def _networks() -> tuple[Permit, Permit, Permit]:
+def _networks() -> tuple[Check, Check, Check]:
     """Try the private network, links in it and their latency, in a child that takes them along."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -149,7 +149,7 @@ def _networks() -> tuple[Permit, Permit, Permit]:
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading, encoding="utf-8") as lines:
-        found = [Permit(*json.loads(line)) for line in lines]
+        found = [Check(*json.loads(line)) for line in lines]
     os.waitpid(child, 0)
     if len(found) < 3:
         raise RuntimeError("the process that tried the network ended early")
