@@ -25,7 +25,7 @@ def clock(monkeypatch):
 def blocks_until_done(
     clock, monkeypatch, *outside: list[str], limit=quiet_thresholds.MAX_BLOCKS, limit_s=LIMIT_S
 ) -> int:
-    """Return how many blocks a launch has that sees `outside` of the gates, block by block."""
+    """Return how many blocks a launch has that sees `outside` of the thresholds, block by block."""
     seen = [Conditions.model_validate(make.conditions(10) | {"outside": said}) for said in outside]
     watched = iter(seen)
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""A block is outside the gates if, and only if, the machine was not what it should be."""
+"""A block is outside the thresholds if, and only if, the machine was not what it should be."""
 
 import pytest
 from hypothesis import given
@@ -57,7 +57,7 @@ class Idle:
 
 
 def watched(monkeypatch, **spent):
-    """Return what is outside the gates after 10 s on 2 cores of a host of 64."""
+    """Return what is outside the thresholds after 10 s on 2 cores of a host of 64."""
     at = {"at_s": 0.0, "busy_s": 0.0, "stolen_s": 0.0, "own_s": 0.0}
     readings = iter(
         [quiet_machine._Machine(**at), quiet_machine._Machine(**at | {"at_s": 10.0} | spent)]

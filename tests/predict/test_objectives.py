@@ -9,7 +9,7 @@ from closed_forms import best_at_global_batch
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node, SlowNode
 from nodewise.predict import link_rates
 from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.link_rates import wire_of
+from nodewise.predict.link_rates import link_of
 from nodewise.predict.objectives import MOST_NODES
 from nodewise.predict.steps_to_accuracy import Known, StepsToAccuracy, find_steps, steps_row
 from nodewise.predict.study import NODES, fit_study
@@ -162,9 +162,9 @@ def whole_run(batch, cell):
     ],
 )
 def test_the_rate_of_a_link_is_read_from_the_cluster_s_label(cluster, rate):
-    wire = wire_of(cluster.label)
-    assert (wire and pytest.approx(wire.rate_bit_s)) == rate
-    assert wire_of("local") is None
+    link = link_of(cluster.label)
+    assert (link and pytest.approx(link.rate_bit_s)) == rate
+    assert link_of("local") is None
 
 
 def emulated(rate_mbit=100, **changes):

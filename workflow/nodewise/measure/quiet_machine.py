@@ -28,7 +28,7 @@ class Watch:
         self._machine = _machine()
 
     def conditions(self) -> Conditions:
-        """Return what the block ran under, and in words each gate that it failed."""
+        """Return what the block ran under, and in words each threshold that it failed."""
         machine, usage = _machine(), self._cluster.usage()
         spent = _Machine(*(now - then for then, now in zip(self._machine, machine, strict=True)))
         seen = Conditions(

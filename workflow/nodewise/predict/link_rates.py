@@ -48,7 +48,7 @@ _SAME = [
 ]
 
 
-class Wire(NamedTuple):
+class Link(NamedTuple):
     """The link of an emulated cluster whose nodes are alike; `others` is all else of its label."""
 
     rate_bit_s: float
@@ -60,18 +60,18 @@ class Wire(NamedTuple):
         return 8 / (self.rate_bit_s * _PAYLOAD_SHARE)
 
 
-def wire_of(cluster: str) -> Wire | None:
+def link_of(cluster: str) -> Link | None:
     """Return the link of a cluster by its label, its rate in the node's own time.
 
     Example:
-        >>> wire_of("0.2 core, 100 Mbit/s")
-        Wire(rate_bit_s=500000000.0, others='0.2')
+        >>> link_of("0.2 core, 100 Mbit/s")
+        Link(rate_bit_s=500000000.0, others='0.2')
     """
     found = _LABEL.fullmatch(cluster)
     if found is None:
         return None
     rate = 1e6 * float(found["rate"]) / float(found["share"])
-    return Wire(rate, found["share"] + found["rest"])
+    return Link(rate, found["share"] + found["rest"])
 
 
 def rate_rows(group: CurveGroup, fitted: Fit, measured: pd.DataFrame) -> list[dict[str, Any]]:
@@ -82,16 +82,16 @@ def rate_rows(group: CurveGroup, fitted: Fit, measured: pd.DataFrame) -> list[di
         fitted: the fit that they are part of.
         measured: the rows of all groups, for what other links gave.
     """
-    wire = wire_of(group.rows.iloc[0]["cluster"]) if len(group.rows) else None
-    if wire is None:
+    link = link_of(group.rows.iloc[0]["cluster"]) if len(group.rows) else None
+    if link is None:
         return []
     rows: list[dict[str, Any]] = []
     for (_, batch), line in group.rows.groupby(["curve", "batch_per_worker"]):
-        seen = _seen(line, wire, measured)
+        seen = _seen(line, link, measured)
         about = group.about(line.iloc[0]) | {"batch_per_worker": batch}
-        table = _asked(group, fitted, line, wire, np.union1d(ASKED, seen["rate_bit_s"]))
+        table = _asked(group, fitted, line, link, np.union1d(ASKED, seen["rate_bit_s"]))
         table = table.merge(seen, "left", ["rate_bit_s", "nodes"]).fillna({"cell_id": ""})
-        known = (table["rate_bit_s"] == wire.rate_bit_s) & (table["nodes"] <= line["nodes"].max())
+        known = (table["rate_bit_s"] == link.rate_bit_s) & (table["nodes"] <= line["nodes"].max())
         inside = table["rate_bit_s"].between(seen["rate_bit_s"].min(), seen["rate_bit_s"].max())
         table["kind"] = np.where(known, "fitted", "predicted")
         table["beyond"] = ~inside | (table["nodes"] > seen["nodes"].max())
@@ -100,14 +100,14 @@ def rate_rows(group: CurveGroup, fitted: Fit, measured: pd.DataFrame) -> list[di
     return rows
 
 
-def _seen(line: pd.DataFrame, wire: Wire, measured: pd.DataFrame) -> pd.DataFrame:
+def _seen(line: pd.DataFrame, link: Link, measured: pd.DataFrame) -> pd.DataFrame:
     """Return what was measured of a line over its own link, and by lines like it over others."""
     same = (measured[_SAME] == line.iloc[0][_SAME]).all(axis=1) & measured["fitted"]
     alike = measured[same]
-    wires = [wire_of(str(cluster)) for cluster in alike["cluster"]]
+    links = [link_of(str(cluster)) for cluster in alike["cluster"]]
     others = [
-        known is not None and known.others == wire.others and known.rate_bit_s != wire.rate_bit_s
-        for known in wires
+        known is not None and known.others == link.others and known.rate_bit_s != link.rate_bit_s
+        for known in links
     ]
     points = pd.concat([line, alike[others]])
     one = points[points["nodes"] == 1].groupby("curve")["step_time_s"].first()
@@ -123,12 +123,12 @@ def _seen(line: pd.DataFrame, wire: Wire, measured: pd.DataFrame) -> pd.DataFram
 
 
 def _rate_bit_s(cluster: str) -> float:
-    wire = wire_of(cluster)
-    return np.nan if wire is None else wire.rate_bit_s
+    link = link_of(cluster)
+    return np.nan if link is None else link.rate_bit_s
 
 
 def _asked(
-    group: CurveGroup, fitted: Fit, line: pd.DataFrame, wire: Wire, rates: "np.ndarray[Any, Any]"
+    group: CurveGroup, fitted: Fit, line: pd.DataFrame, link: Link, rates: "np.ndarray[Any, Any]"
 ) -> pd.DataFrame:
     """Return what the law says of a line at `rates`: seconds and efficiency, with intervals."""
     at = At.of([1, *NODES], line["batch_per_worker"].iloc[0], line["payload_bytes"].median())
@@ -137,7 +137,7 @@ def _asked(
     tables = []
     for rate in rates:
         factor = np.ones(len(fitted.values))
-        factor[column] = wire.rate_bit_s / rate
+        factor[column] = link.rate_bit_s / rate
         scaled = replace(fitted, values=fitted.values * factor, draws=fitted.draws * factor)
         step_s = scaled.evaluate(at, curve, group.link)
         drawn = scaled.draw(at, curve, group.link)

@@ -258,8 +258,8 @@ def known_priors(group: CurveGroup, calibrated: Mapping[tuple[str, str], pd.Data
     """
     priors = of_input(group)
     cluster, machine = group.rows.iloc[0][["cluster", "machine"]]
-    if group.law.name in ("server", "gpipe") and (wire := link_rates.wire_of(cluster)) is not None:
-        beta = wire.seconds_per_byte
+    if group.law.name in ("server", "gpipe") and (link := link_rates.link_of(cluster)) is not None:
+        beta = link.seconds_per_byte
         priors["seconds_per_byte", group.link] = (beta, beta / 10)
     if group.law.name != "ring" or (cluster, machine) not in calibrated:
         return priors

@@ -95,7 +95,7 @@ class Launch(Frozen):
     """One launch of `nodes` fresh workers, in the order of measuring.
 
     `transfer` is there in launches of two nodes, `all_reduces` in those of two or more. `discarded`
-    are the conditions of the launches before it that were outside the gates and repeated.
+    are the conditions of the launches before it that were outside the thresholds and repeated.
     """
 
     nodes: int = Field(ge=1, le=MAX_NODES)

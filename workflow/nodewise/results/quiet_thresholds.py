@@ -1,6 +1,6 @@
-"""The gates: what a machine at rest looks like, and what to say of a block that saw another.
+"""Quiet-machine thresholds: what a machine at rest looks like, and what to say of a block that saw another.
 
-A block outside the gates says more about the machine than about the cell: it is repeated, and
+A block outside the thresholds says more about the machine than about the cell: it is repeated, and
 flagged if it stays so.
 """
 
@@ -27,7 +27,7 @@ IN_WORDS = (
 def failed(
     seen: Conditions, shares: Sequence[float], *, cores: float, host_cores: int
 ) -> list[str]:
-    """Return in words each gate that a block failed.
+    """Return in words each threshold that a block failed.
 
     Args:
         seen: what the block ran under.

@@ -181,7 +181,7 @@ class Conditions(Frozen):
 
     `reference_before_us` and `reference_after_us` are the CPU time of one fixed piece of work:
     less is a faster machine. `stolen_s` and `foreign_cpu_s` are summed over the cores. `nodes` is
-    empty unless the nodes are emulated. `outside` names the gates that the block failed.
+    empty unless the nodes are emulated. `outside` names the thresholds that the block failed.
     """
 
     window_s: Seconds
@@ -215,7 +215,7 @@ class Measurement(Frozen):
     """The results of a cell that ran to its end.
 
     `conditions` are those of the block that was kept, `discarded` those of the blocks before it
-    that were outside the gates and repeated.
+    that were outside the thresholds and repeated.
 
     `energy_j` is what the machine's own meters counted over the timed steps, if it has any and the
     nodes are not emulated. `others_cpu_s` is the CPU time, from the first warm-up step to the last

@@ -58,7 +58,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "machines": table(_machines(study), _MACHINES),
         "slow_motion": _slow_motion(study),
         "cell_kinds": {base_kind(kind).removesuffix(" soft") for kind in study.cells["kind"]},
-        "gates": quiet_thresholds.IN_WORDS,
+        "thresholds": quiet_thresholds.IN_WORDS,
         "blocks": quiet_thresholds.MAX_BLOCKS,
         "flagged": int((study.cells["flags"] != "").sum()),
         "cells": len(study.cells),
