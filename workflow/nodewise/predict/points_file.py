@@ -12,7 +12,9 @@ import numpy as np
 from nodewise.core.errors import UserError
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.law import At
-from nodewise.results.curves import MOST_NODES, Curve
+from nodewise.predict.published_curves import hosts_of, scaling_of
+from nodewise.predict.similar_curves import Target, similar_curves
+from nodewise.results.curves import MOST_NODES, Curve, Floats
 from nodewise.results.importers.user_csv import Number, read_table
 
 NEEDED = ("curve", "n_devices")
@@ -84,10 +86,12 @@ def _predict(file: FitFile, curve: Curve, row: Row) -> Row:
     nodes = np.array([float(row["n_devices"])])
     batch = np.array([batch_of(curve, row)])
     at = At.of(nodes, batch, curve.payload)
-    fitted = file.fit_of(curve)
-    step = fitted.evaluate(at, curve.name, curve.link)
-    ends = fitted.observed_interval(at, curve.name, curve.link)
-    times = np.maximum([step, *ends], _LEAST_S)
+    times = _like_published(curve, row, batch)
+    if times is None:
+        fitted = file.fit_of(curve)
+        step = fitted.evaluate(at, curve.name, curve.link)
+        ends = fitted.observed_interval(at, curve.name, curve.link)
+        times = np.maximum([step, *ends], _LEAST_S)
     value, *sides = curve.own_value(times, nodes, batch)[:, 0].tolist()
     if not np.isfinite([value, *sides]).all():
         raise ValueError("the points of the curve say too little")
@@ -98,6 +102,21 @@ def _predict(file: FitFile, curve: Curve, row: Row) -> Row:
         "unit": curve.unit,
         "extrapolated": bool(nodes[0] > 2 * curve.nodes[-1]),
     }
+
+
+def _like_published(curve: Curve, row: Row, batch: Floats) -> Floats | None:
+    """Return the step time and its ends from similar published curves, None if that is no help.
+
+    Curves in units of their own are of the kind that is published. If one number of devices has
+    several batches, the law knows more.
+    """
+    points = scaling_of(curve) if curve.unit else None
+    if points is None:
+        return None
+    devices = float(row["n_devices"])
+    target = Target(devices, hosts_of(curve, devices, row.get("n_nodes")), float(batch[0]))
+    efficiency = np.array(similar_curves().predict(points, target))
+    return np.asarray(batch / np.exp(efficiency))[:, None]
 
 
 def batch_of(curve: Curve, row: Row) -> float:

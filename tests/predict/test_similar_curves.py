@@ -1,0 +1,65 @@
+"""Predictions from similar published curves: right on what is easy, and never absurd."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nodewise.predict.published_curves import Scaling, publisher_of, read_published
+from nodewise.predict.similar_curves import Target, similar_curves
+
+
+def curve(efficiency, strong=False, batch=32.0, per_host=4):
+    devices = 2.0 ** np.arange(len(efficiency))
+    return Scaling(
+        devices,
+        np.log(efficiency),
+        np.ceil(devices / per_host),
+        np.full(len(devices), batch),
+        strong,
+    )
+
+
+def ask(points, devices, per_host=4):
+    return similar_curves().predict(
+        points, Target(devices, float(np.ceil(devices / per_host)), points.batch[-1])
+    )
+
+
+@given(
+    st.lists(st.floats(0.05, 1.3), min_size=1, max_size=6),
+    st.booleans(),
+    st.integers(1, 2000),
+    st.floats(1e-6, 1e6),
+)
+@settings(max_examples=60, deadline=None)
+def test_intervals_hold_the_value_and_nothing_depends_on_units(shares, strong, devices, unit):
+    value, low, high = ask(curve(shares, strong), devices)
+    assert np.isfinite([value, low, high]).all()
+    assert low < value < high
+    scaled = ask(curve(np.array(shares) * unit, strong), devices)
+    assert np.array(scaled) == pytest.approx(np.log(unit) + np.array([value, low, high]), abs=1e-6)
+
+
+@given(st.lists(st.floats(0.3, 1.0), min_size=2, max_size=5), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_intervals_widen_with_the_distance(shares, strong):
+    points = curve(shares, strong, per_host=1)
+    widths = [np.ptp(ask(points, points.devices[-1] * far, 1)) for far in (2, 4, 16, 256)]
+    assert widths == sorted(widths)
+
+
+def test_measured_points_are_told_as_they_are_and_perfect_curves_go_on():
+    points = curve([1.0, 0.98, 0.95])
+    assert ask(points, 2)[0] == pytest.approx(np.log(0.98))
+    assert np.log(0.98) > ask(points, 3)[0] > np.log(0.95)
+    amdahl = curve([1.0, 1 / 1.1], strong=True)
+    assert np.exp(ask(amdahl, 4)[0]) == pytest.approx(1 / 1.3, rel=0.1)
+
+
+def test_the_table_of_published_curves_is_read():
+    published = read_published()
+    assert len(published) == 221
+    assert len({publisher for publisher, _, _ in published}) == 34
+    address = "https://github.com/mlcommons/training_results_v2.0/tree/main/Dell/results"
+    assert publisher_of(address) == "dell"

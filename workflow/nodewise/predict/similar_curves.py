@@ -1,0 +1,269 @@
+"""Predict a scaling curve from its points and from what similar published curves did next.
+
+A simple rule continues the curve. Published curves say how far such rules were off where they
+looked alike: the weighted median of these errors corrects the rule, and their 5 % and 95 %
+quantiles are the interval. Errors are those of the log efficiency per doubling of devices, so that
+an interval widens with the distance. Each example weighs 1/√(examples of its publisher).
+
+Rules: within a machine, the mean of the last slope of log efficiency and of a straight line of the
+time per example and device over the devices; over several machines, of the last slope and half of
+it; at the same global batch that straight line, which is Amdahl's law, and the last slope once a
+curve does not start at one device.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from nodewise.predict.published_curves import Scaling, read_published
+from nodewise.results.curves import Floats
+
+NOISE = 0.05
+"""How far one more measurement of the same point is off: half of its 90 % interval, of the log."""
+
+_COVERAGE = 0.92  # of left-out publishers; a little over the 90 % that are promised
+_TAIL = 0.05
+_LEAST_STEP = 0.5  # doublings; the error of a shorter step is that of the measurements
+_EVERYWHERE = 1e-3  # weight of a published curve that is nothing like the asked one
+_SLOPE = 0.12  # per doubling; slopes far above differ by their ratio
+Published = Sequence[tuple[str, str, Scaling]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """The point that is asked for."""
+
+    devices: float
+    hosts: float
+    batch: float
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a rule says of a target, as a change of log efficiency from a measured point.
+
+    `start` is that point's log efficiency, `step` the unit in which errors are told, and
+    `features` are alike where errors are.
+    """
+
+    kind: str
+    start: float
+    change: float
+    step: float
+    features: tuple[float, ...]
+
+
+def guess(curve: Scaling, target: Target) -> Guess:
+    """Return what a simple rule says: ahead of the points, between them, or before them."""
+    if len(curve) == 1:
+        return _from_one(curve, target)
+    if target.devices > curve.devices[-1]:
+        return _ahead(curve, target)
+    if target.devices < curve.devices[0]:
+        return _before(curve, target)
+    return _between(curve, target)
+
+
+def _slopes(curve: Scaling) -> Floats:
+    return np.asarray(np.diff(curve.efficiency) / np.diff(np.log2(curve.devices)))
+
+
+def _bent(slope: float) -> float:
+    return float(np.sign(slope) * np.log1p(abs(slope) / _SLOPE))
+
+
+def _batch_change(curve: Scaling, at: int, target: Target) -> float:
+    return 0.0 if curve.strong else float(np.log2(target.batch / curve.batch[at]))
+
+
+def _ahead(curve: Scaling, target: Target) -> Guess:
+    logs, slopes = np.log2(curve.devices), _slopes(curve)
+    step, last = float(np.log2(target.devices) - logs[-1]), float(slopes[-1])
+    mean = float((curve.efficiency[-1] - curve.efficiency[0]) / (logs[-1] - logs[0]))
+    several, crosses = curve.hosts[-1] > 1, curve.hosts[-1] <= 1 < target.hosts
+    from_one = curve.devices[-2] == 1
+    line = _line(curve, target.devices)
+    if curve.strong:
+        change = line if from_one else (line + last * step) / 2
+    elif several or crosses:
+        change = 0.75 * last * step
+    else:
+        change = (line + last * step) / 2
+    features = (
+        _bent(last),
+        _bent(mean),
+        _bent(float(slopes[-2] if len(slopes) > 1 else last)) * 0.75,
+        crosses / 0.6,
+        float(curve.hosts[-2] <= 1 < curve.hosts[-1]),
+        curve.strong / 0.7,
+        float(from_one),
+        several / 1.5,
+        logs[-1] / 3,
+        _batch_change(curve, -1, target) / 0.7,
+    )
+    return Guess("ahead", curve.efficiency[-1], change, max(step, _LEAST_STEP), features)
+
+
+def _line(curve: Scaling, devices: float) -> float:
+    """Return the change of log efficiency by a straight line of time over devices."""
+    times = np.exp(curve.efficiency[-1] - curve.efficiency)
+    slope, fixed = np.polyfit(curve.devices, times, 1)
+    time = fixed + slope * devices
+    return float(-np.log(time)) if time > 0 else 0.0
+
+
+def _from_one(curve: Scaling, target: Target) -> Guess:
+    logs = np.log2([curve.devices[0], target.devices])
+    crosses = (curve.hosts[0] > 1) != (target.hosts > 1)
+    features = (
+        curve.strong / 0.3,
+        crosses / 0.6,
+        float(min(curve.hosts[0], target.hosts) > 1),
+        float(min(logs)) / 2,
+        _batch_change(curve, 0, target) * np.sign(logs[1] - logs[0]),
+    )
+    step = float(logs[1] - logs[0])
+    step = step if abs(step) >= _LEAST_STEP else float(np.copysign(_LEAST_STEP, step))
+    return Guess("one", curve.efficiency[0], 0.0, step, features)
+
+
+def _before(curve: Scaling, target: Target) -> Guess:
+    step = float(np.log2(curve.devices[0] / target.devices))
+    slope = float(_slopes(curve)[0])
+    features = (_bent(slope), curve.strong / 0.7, (target.devices == 1) / 1.0)
+    return Guess("before", curve.efficiency[0], -slope * step, max(step, _LEAST_STEP), features)
+
+
+def _between(curve: Scaling, target: Target) -> Guess:
+    logs, at = np.log2(curve.devices), np.log2(target.devices)
+    value = float(np.interp(at, logs, curve.efficiency))
+    right = int(np.clip(np.searchsorted(logs, at), 1, len(logs) - 1))
+    gap = float(logs[right] - logs[right - 1])
+    inside = float((at - logs[right - 1]) * (logs[right] - at)) / gap
+    features = (_bent(float(_slopes(curve)[right - 1])), curve.strong / 0.7, gap / 2)
+    return Guess("between", value, 0.0, 2 * inside, features)
+
+
+@dataclass(frozen=True)
+class Examples:
+    """How far a rule was off on published curves, per unit of its step."""
+
+    features: Floats
+    errors: Floats
+    weights: Floats
+    publishers: tuple[str, ...]
+
+    def quantiles(self, features: Floats, hidden: Sequence[str] = ()) -> Floats:
+        """Return low end, median and high end of the errors of similar curves, a row each.
+
+        Args:
+            features: of each guess.
+            hidden: the publisher that each guess must not know.
+        """
+        apart = cdist(features, self.features, "sqeuclidean")
+        weights = self.weights * (np.exp(-apart / 2) + _EVERYWHERE)
+        if hidden:
+            weights = weights * (np.array(self.publishers)[None] != np.array(hidden)[:, None])
+        order = np.argsort(self.errors)
+        sums = np.cumsum(weights[:, order], axis=1)
+        shares = sums / sums[:, -1:]
+        found = [(shares < q).sum(axis=1) for q in (_TAIL, 0.5, 1 - _TAIL)]
+        return self.errors[order][np.minimum(found, len(order) - 1)]
+
+
+class SimilarCurves:
+    """What published curves say; learned in less than a second.
+
+    Args:
+        curves: publisher, name and points of each.
+    """
+
+    def __init__(self, curves: Published) -> None:
+        found: dict[str, list[tuple[str, Guess, float]]] = {}
+        for publisher, _, curve in curves:
+            for made, truth in _examples(curve):
+                if made.step:
+                    found.setdefault(made.kind, []).append((publisher, made, truth))
+        self._examples = {kind: _table(rows) for kind, rows in found.items()}
+        self._factors: dict[str, float] = {}
+
+    def predict(self, curve: Scaling, target: Target) -> tuple[float, float, float]:
+        """Return the log efficiency at a target, and the ends of its 90 % interval."""
+        made = guess(curve, target)
+        known = self._examples[made.kind]
+        low, mid, high = known.quantiles(np.array([made.features]))[:, 0]
+        middle = 0.0 if made.kind == "between" else float(mid)
+        value = made.start + made.change + middle * made.step
+        if made.kind not in self._factors:
+            self._factors[made.kind] = _factor(known)
+        factor = self._factors[made.kind] * made.step
+        ends = sorted(factor * (end - middle) for end in (low, high))
+        below, above = (np.hypot(max(end, 0.0), NOISE) for end in (-ends[0], ends[1]))
+        return value, value - float(below), value + float(above)
+
+
+@cache
+def similar_curves() -> SimilarCurves:
+    """Return what all published curves say."""
+    return SimilarCurves(read_published())
+
+
+def _examples(curve: Scaling) -> list[tuple[Guess, float]]:
+    """Return guesses from parts of a curve, each with the true log efficiency."""
+    targets = [
+        (Target(*at), truth)
+        for *at, truth in zip(
+            curve.devices, curve.hosts, curve.batch, curve.efficiency, strict=True
+        )
+    ]
+    size = len(curve)
+    asked = [(curve.part(0, 1), target) for target in targets[1:]]
+    asked += [(curve.part(size - 1, size), target) for target in targets[:-1]]
+    for cut in range(2, size):
+        asked += [(curve.part(0, cut), target) for target in targets[cut:]]
+        asked += [(curve.part(size - cut, size), target) for target in targets[: size - cut]]
+    for inner in range(1, size - 1):
+        asked.append((_left_out(curve, inner), targets[inner]))
+    return [(guess(part, target), truth) for part, (target, truth) in asked]
+
+
+def _left_out(curve: Scaling, at: int) -> Scaling:
+    """Return the two neighbours of a point."""
+    return Scaling(
+        *(
+            values[[at - 1, at + 1]]
+            for values in (curve.devices, curve.efficiency, curve.hosts, curve.batch)
+        ),
+        strong=curve.strong,
+    )
+
+
+def _table(rows: list[tuple[str, Guess, float]]) -> Examples:
+    publishers = tuple(publisher for publisher, _, _ in rows)
+    counts = {publisher: publishers.count(publisher) for publisher in set(publishers)}
+    return Examples(
+        features=np.array([made.features for _, made, _ in rows]),
+        errors=np.array([(truth - m.start - m.change) / m.step for _, m, truth in rows]),
+        weights=np.array([counts[publisher] ** -0.5 for publisher in publishers]),
+        publishers=publishers,
+    )
+
+
+def _factor(examples: Examples) -> float:
+    """Return by what intervals must be widened to hold most of publishers left out.
+
+    Conformal prediction, with publishers as the units (Vovk et al., Algorithmic Learning in a
+    Random World, 2005).
+    """
+    if len(set(examples.publishers)) < 2:
+        return 1.0
+    low, mid, high = examples.quantiles(examples.features, examples.publishers)
+    off = examples.errors - mid
+    side = np.maximum(np.where(off < 0, mid - low, high - mid), 1e-3)
+    ratio = np.abs(off) / side
+    order = np.argsort(ratio)
+    shares = np.cumsum(examples.weights[order]) / examples.weights.sum()
+    return max(1.0, float(ratio[order][np.searchsorted(shares, _COVERAGE)]))
