@@ -1,12 +1,20 @@
 """Predictions from similar published curves: right on what is easy, and never absurd."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nodewise.predict.published_curves import Scaling, publisher_of, read_published
-from nodewise.predict.similar_curves import Target, similar_curves
+from nodewise.predict.published_curves import Scaling, read_published
+from nodewise.predict.similar_curves import SimilarCurves, Target
+from nodewise.results.importers.scaling_curves import publisher_of
+
+
+@cache
+def published():
+    return SimilarCurves(read_published())
 
 
 def curve(efficiency, strong=False, batch=32.0, per_host=4):
@@ -21,7 +29,7 @@ def curve(efficiency, strong=False, batch=32.0, per_host=4):
 
 
 def ask(points, devices, per_host=4):
-    return similar_curves().predict(
+    return published().predict(
         points, Target(devices, float(np.ceil(devices / per_host)), points.batch[-1])
     )
 
@@ -58,8 +66,8 @@ def test_measured_points_are_told_as_they_are_and_perfect_curves_go_on():
 
 
 def test_the_table_of_published_curves_is_read():
-    published = read_published()
-    assert len(published) == 221
-    assert len({publisher for publisher, _, _ in published}) == 34
+    curves = read_published()
+    assert len(curves) == 221
+    assert len({curve.publisher for curve in curves}) == 34
     address = "https://github.com/mlcommons/training_results_v2.0/tree/main/Dell/results"
     assert publisher_of(address) == "dell"

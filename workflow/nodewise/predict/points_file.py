@@ -12,8 +12,8 @@ import numpy as np
 from nodewise.core.errors import UserError
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.law import At
-from nodewise.predict.published_curves import hosts_of, scaling_of
-from nodewise.predict.similar_curves import Target, similar_curves
+from nodewise.predict.published_curves import hosts_of, read_published, scaling_of
+from nodewise.predict.similar_curves import SimilarCurves, Target
 from nodewise.results.curves import MOST_NODES, Curve, Floats
 from nodewise.results.importers.user_csv import Number, read_table
 
@@ -50,6 +50,7 @@ def predict_points(file: FitFile, points: Sequence[Mapping[str, str]]) -> list[R
     more than twice as many devices as were measured. Or `error`, which says what is wrong.
     """
     curves = {curve.name: curve for curve in file.curves}
+    similar = _similar_curves(file)
     rows: list[Row] = []
     for point in points:
         row: Row = {name: value or None for name, value in point.items()}
@@ -57,7 +58,7 @@ def predict_points(file: FitFile, points: Sequence[Mapping[str, str]]) -> list[R
             row |= _numbers(point)
             if point["curve"] not in curves:
                 raise ValueError(f"curve {point['curve'][:60]!r} is not in the fit")
-            rows.append(row | _predict(file, curves[point["curve"]], row))
+            rows.append(row | _predict(file, curves[point["curve"]], row, similar))
         except ValueError as error:
             rows.append(row | {"error": str(error)})
     return rows
@@ -82,11 +83,11 @@ def _numbers(point: Mapping[str, str]) -> Row:
     return found
 
 
-def _predict(file: FitFile, curve: Curve, row: Row) -> Row:
+def _predict(file: FitFile, curve: Curve, row: Row, similar: SimilarCurves) -> Row:
     nodes = np.array([float(row["n_devices"])])
     batch = np.array([batch_of(curve, row)])
     at = At.of(nodes, batch, curve.payload)
-    times = _like_published(curve, row, batch)
+    times = _like_published(curve, row, batch, similar)
     if times is None:
         fitted = file.fit_of(curve)
         step = fitted.evaluate(at, curve.name, curve.link)
@@ -104,10 +105,16 @@ def _predict(file: FitFile, curve: Curve, row: Row) -> Row:
     }
 
 
-def _like_published(curve: Curve, row: Row, batch: Floats) -> Floats | None:
-    """Return the step time and its ends from similar published curves, None if that is no help.
+def _similar_curves(file: FitFile) -> SimilarCurves:
+    """Return what published curves, and the others of the file, say."""
+    mine = (scaling_of(curve) for curve in file.curves if curve.unit)
+    return SimilarCurves([*read_published(), *(curve for curve in mine if curve is not None)])
 
-    Curves in units of their own are of the kind that is published. If one number of devices has
+
+def _like_published(curve: Curve, row: Row, batch: Floats, similar: SimilarCurves) -> Floats | None:
+    """Return the step time and its ends as similar curves went on, or None if they do not help.
+
+    Curves in units of their own are of the kind that is published. Where one number of devices has
     several batches, the law knows more.
     """
     points = scaling_of(curve) if curve.unit else None
@@ -115,7 +122,7 @@ def _like_published(curve: Curve, row: Row, batch: Floats) -> Floats | None:
         return None
     devices = float(row["n_devices"])
     target = Target(devices, hosts_of(curve, devices, row.get("n_nodes")), float(batch[0]))
-    efficiency = np.array(similar_curves().predict(points, target))
+    efficiency = np.array(similar.predict(points, target))
     return np.asarray(batch / np.exp(efficiency))[:, None]
 
 

@@ -3,10 +3,7 @@
 The table is `data/published/scaling_curves.csv`; each of its rows has the address of its source.
 """
 
-import csv
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -16,8 +13,6 @@ from nodewise.results.curves import Curve, Floats
 from nodewise.results.importers import import_curves
 
 PUBLISHED = Path(__file__).parents[3] / "data" / "published" / "scaling_curves.csv"
-_MLPERF = re.compile(r"https?://github\.com/mlcommons/[^/]+/tree/[^/]+/([^/]+)")
-_REPOSITORY = re.compile(r"https?://github\.com/([^/]+/[^/]+)")
 
 
 @dataclass(frozen=True)
@@ -34,15 +29,24 @@ class Scaling:
     hosts: Floats
     batch: Floats
     strong: bool
+    publisher: str = ""
 
     def __len__(self) -> int:
         return len(self.devices)
 
     def part(self, start: int, stop: int) -> "Scaling":
         """Return the points from `start` to before `stop`."""
-        few = slice(start, stop)
-        arrays = (self.devices, self.efficiency, self.hosts, self.batch)
-        return Scaling(*(values[few] for values in arrays), strong=self.strong)
+        return self.at(list(range(start, stop)))
+
+    def at(self, chosen: list[int]) -> "Scaling":
+        """Return the points with these positions."""
+        return replace(
+            self,
+            devices=self.devices[chosen],
+            efficiency=self.efficiency[chosen],
+            hosts=self.hosts[chosen],
+            batch=self.batch[chosen],
+        )
 
 
 def scaling_of(curve: Curve) -> Scaling | None:
@@ -61,6 +65,7 @@ def scaling_of(curve: Curve) -> Scaling | None:
         hosts=np.array(hosts),
         batch=batch,
         strong=curve.scaling == "strong",
+        publisher=curve.publisher,
     )
 
 
@@ -69,25 +74,8 @@ def hosts_of(curve: Curve, devices: float, hosts: float | None) -> float:
     return float(hosts or np.ceil(devices / (curve.devices_per_host or 1)))
 
 
-def publisher_of(address: str) -> str:
-    """Return who published: owner and repository, the submitter for MLPerf, else the site."""
-    for pattern in (_MLPERF, _REPOSITORY):
-        if found := pattern.match(address):
-            return found[1].lower()
-    return re.sub(r"^https?://", "", address).partition("/")[0]
-
-
 @cache
-def read_published(path: Path = PUBLISHED) -> tuple[tuple[str, str, Scaling], ...]:
-    """Return publisher, name and points of each published curve."""
-    with path.open(encoding="utf-8", newline="") as file:
-        publishers = {row["curve"]: publisher_of(row["source_url"]) for row in csv.DictReader(file)}
-    found = ((curve.name, scaling_of(curve)) for curve in import_curves(path).curves)
-    return tuple((publishers[name], name, points) for name, points in found if points is not None)
-
-
-def without(
-    curves: Iterable[tuple[str, str, Scaling]], publisher: str
-) -> tuple[tuple[str, str, Scaling], ...]:
-    """Return the curves of all others than a publisher."""
-    return tuple(curve for curve in curves if curve[0] != publisher)
+def read_published(path: Path = PUBLISHED) -> tuple[Scaling, ...]:
+    """Return the published curves."""
+    found = (scaling_of(curve) for curve in import_curves(path).curves)
+    return tuple(curve for curve in found if curve is not None)

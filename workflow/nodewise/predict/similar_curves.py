@@ -3,7 +3,8 @@
 A simple rule continues the curve. Published curves say how far such rules were off where they
 looked alike: the weighted median of these errors corrects the rule, and their 5 % and 95 %
 quantiles are the interval. Errors are those of the log efficiency per doubling of devices, so that
-an interval widens with the distance. Each example weighs 1/√(examples of its publisher).
+an interval widens with the distance. Each example weighs 1/√(examples of its publisher), and more
+if it is of the publisher of the curve that is asked about.
 
 Rules: within a machine, the mean of the last slope of log efficiency and of a straight line of the
 time per example and device over the devices; over several machines, of the last slope and half of
@@ -11,14 +12,16 @@ it; at the same global batch that straight line, which is Amdahl's law, and the 
 curve does not start at one device.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from nodewise.predict.published_curves import Scaling, read_published
+from nodewise.predict.published_curves import Scaling
 from nodewise.results.curves import Floats
 
 NOISE = 0.05
@@ -28,8 +31,8 @@ _COVERAGE = 0.92  # of left-out publishers; a little over the 90 % that are prom
 _TAIL = 0.05
 _LEAST_STEP = 0.5  # doublings; the error of a shorter step is that of the measurements
 _EVERYWHERE = 1e-3  # weight of a published curve that is nothing like the asked one
+_OWN = 4.0  # times as much weighs an example of the same publisher
 _SLOPE = 0.12  # per doubling; slopes far above differ by their ratio
-Published = Sequence[tuple[str, str, Scaling]]
 
 
 @dataclass(frozen=True)
@@ -154,61 +157,71 @@ class Examples:
     features: Floats
     errors: Floats
     weights: Floats
-    publishers: tuple[str, ...]
+    publishers: NDArray[np.str_]
 
-    def quantiles(self, features: Floats, hidden: Sequence[str] = ()) -> Floats:
+    def quantiles(self, features: Floats, weights: Floats) -> Floats:
         """Return low end, median and high end of the errors of similar curves, a row each.
 
         Args:
             features: of each guess.
-            hidden: the publisher that each guess must not know.
+            weights: of the examples, for all guesses or for each.
         """
         apart = cdist(features, self.features, "sqeuclidean")
-        weights = self.weights * (np.exp(-apart / 2) + _EVERYWHERE)
-        if hidden:
-            weights = weights * (np.array(self.publishers)[None] != np.array(hidden)[:, None])
+        weights = weights * (np.exp(-apart / 2) + _EVERYWHERE)
         order = np.argsort(self.errors)
         sums = np.cumsum(weights[:, order], axis=1)
         shares = sums / sums[:, -1:]
         found = [(shares < q).sum(axis=1) for q in (_TAIL, 0.5, 1 - _TAIL)]
-        return self.errors[order][np.minimum(found, len(order) - 1)]
+        return np.asarray(self.errors[order][np.minimum(found, len(order) - 1)])
+
+    def weights_for(self, publisher: str) -> Floats:
+        """Return the weights of the examples for a curve of a publisher."""
+        return self.weights * np.where(self.publishers == publisher, _OWN, 1.0)
+
+    @cached_property
+    def factor(self) -> float:
+        """By what intervals must be widened to hold most of publishers left out.
+
+        Conformal prediction, with publishers as the units (Vovk et al., Algorithmic Learning in a
+        Random World, 2005).
+        """
+        if len(set(self.publishers)) < 2:
+            return 1.0
+        others = self.publishers[None] != self.publishers[:, None]
+        low, mid, high = self.quantiles(self.features, self.weights * others)
+        off = self.errors - mid
+        ratio = np.abs(off) / np.maximum(np.where(off < 0, mid - low, high - mid), 1e-3)
+        order = np.argsort(ratio)
+        shares = np.cumsum(self.weights[order]) / self.weights.sum()
+        return max(1.0, float(ratio[order][np.searchsorted(shares, _COVERAGE)]))
 
 
 class SimilarCurves:
-    """What published curves say; learned in less than a second.
+    """What curves say of others like them; learned in less than a second.
 
     Args:
-        curves: publisher, name and points of each.
+        curves: with all their points that may be known.
     """
 
-    def __init__(self, curves: Published) -> None:
+    def __init__(self, curves: Iterable[Scaling]) -> None:
         found: dict[str, list[tuple[str, Guess, float]]] = {}
-        for publisher, _, curve in curves:
+        for curve in curves:
             for made, truth in _examples(curve):
                 if made.step:
-                    found.setdefault(made.kind, []).append((publisher, made, truth))
+                    found.setdefault(made.kind, []).append((curve.publisher, made, truth))
         self._examples = {kind: _table(rows) for kind, rows in found.items()}
-        self._factors: dict[str, float] = {}
 
     def predict(self, curve: Scaling, target: Target) -> tuple[float, float, float]:
         """Return the log efficiency at a target, and the ends of its 90 % interval."""
         made = guess(curve, target)
         known = self._examples[made.kind]
-        low, mid, high = known.quantiles(np.array([made.features]))[:, 0]
+        weights = known.weights_for(curve.publisher)
+        low, mid, high = known.quantiles(np.array([made.features]), weights)[:, 0]
         middle = 0.0 if made.kind == "between" else float(mid)
         value = made.start + made.change + middle * made.step
-        if made.kind not in self._factors:
-            self._factors[made.kind] = _factor(known)
-        factor = self._factors[made.kind] * made.step
-        ends = sorted(factor * (end - middle) for end in (low, high))
+        ends = sorted(known.factor * made.step * (end - middle) for end in (low, high))
         below, above = (np.hypot(max(end, 0.0), NOISE) for end in (-ends[0], ends[1]))
         return value, value - float(below), value + float(above)
-
-
-@cache
-def similar_curves() -> SimilarCurves:
-    """Return what all published curves say."""
-    return SimilarCurves(read_published())
 
 
 def _examples(curve: Scaling) -> list[tuple[Guess, float]]:
@@ -226,44 +239,16 @@ def _examples(curve: Scaling) -> list[tuple[Guess, float]]:
         asked += [(curve.part(0, cut), target) for target in targets[cut:]]
         asked += [(curve.part(size - cut, size), target) for target in targets[: size - cut]]
     for inner in range(1, size - 1):
-        asked.append((_left_out(curve, inner), targets[inner]))
+        asked.append((curve.at([inner - 1, inner + 1]), targets[inner]))
     return [(guess(part, target), truth) for part, (target, truth) in asked]
 
 
-def _left_out(curve: Scaling, at: int) -> Scaling:
-    """Return the two neighbours of a point."""
-    return Scaling(
-        *(
-            values[[at - 1, at + 1]]
-            for values in (curve.devices, curve.efficiency, curve.hosts, curve.batch)
-        ),
-        strong=curve.strong,
-    )
-
-
 def _table(rows: list[tuple[str, Guess, float]]) -> Examples:
-    publishers = tuple(publisher for publisher, _, _ in rows)
-    counts = {publisher: publishers.count(publisher) for publisher in set(publishers)}
+    publishers = [publisher for publisher, _, _ in rows]
+    counts = Counter(publishers)
     return Examples(
         features=np.array([made.features for _, made, _ in rows]),
         errors=np.array([(truth - m.start - m.change) / m.step for _, m, truth in rows]),
         weights=np.array([counts[publisher] ** -0.5 for publisher in publishers]),
-        publishers=publishers,
+        publishers=np.array(publishers),
     )
-
-
-def _factor(examples: Examples) -> float:
-    """Return by what intervals must be widened to hold most of publishers left out.
-
-    Conformal prediction, with publishers as the units (Vovk et al., Algorithmic Learning in a
-    Random World, 2005).
-    """
-    if len(set(examples.publishers)) < 2:
-        return 1.0
-    low, mid, high = examples.quantiles(examples.features, examples.publishers)
-    off = examples.errors - mid
-    side = np.maximum(np.where(off < 0, mid - low, high - mid), 1e-3)
-    ratio = np.abs(off) / side
-    order = np.argsort(ratio)
-    shares = np.cumsum(examples.weights[order]) / examples.weights.sum()
-    return max(1.0, float(ratio[order][np.searchsorted(shares, _COVERAGE)]))

@@ -64,6 +64,7 @@ class Curve(Frozen):
     are nodes at most (strong).
 
     Values of the file were in `unit`, which is `unit_value` of the clock's own: `img/s`, `h`.
+    `publisher` is who published the curve, if the file has addresses.
     """
 
     name: Text
@@ -74,6 +75,7 @@ class Curve(Frozen):
     cluster: Text | None = None
     unit: Annotated[str, AfterValidator(_one_line)] = ""
     unit_value: Positive = 1.0
+    publisher: Annotated[str, Field(max_length=TEXT_LENGTH), AfterValidator(_one_line)] = ""
     scaling: Scaling = "unknown"
     batch_known: bool = True
     devices_per_host: Positive | None = None

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from nodewise.core.errors import UserError
-from nodewise.results.curves import MOST_NODES, SCALINGS
+from nodewise.results.curves import MOST_NODES, SCALINGS, TEXT_LENGTH
 from nodewise.results.importers import IMPORTERS
 from nodewise.results.importers.user_csv import Number, read_header, read_table, read_text
 
@@ -40,6 +40,8 @@ _NUMBERS = {
     "global_batch": Number(1e-9, 1e15),
     "value": Number(1e-12, 1e18),
 }
+_MLPERF = re.compile(r"https?://github\.com/mlcommons/[^/]+/tree/[^/]+/([^/]+)")
+_REPOSITORY = re.compile(r"https?://github\.com/([^/]+/[^/]+)")
 _RENAMED = {"n_devices": "nodes", "n_nodes": "hosts", "devices_per_node": "devices_per_host"}
 
 
@@ -53,6 +55,7 @@ class ScalingCurves:
         scaling: weak (the same batch per device), strong (the same global batch) or unknown.
         batch_per_device, global_batch: examples per step; one of them tells the other.
         algorithm: ring, tree or ps; anything else leaves open what ran.
+        source_url: where it was published, which tells curves of one publisher.
 
     Other columns are facts for readers and are left alone. Empty values count as not given.
     """
@@ -106,6 +109,7 @@ def _read_row(where: str, header: list[str], values: list[str]) -> dict[str, Any
         "scaling": scaling,
         "unit": read_text(f"{where}, column unit", given["unit"]),
         "unit_value": unit_value,
+        "publisher": publisher_of(given.get("source_url", "")),
         clock: numbers["value"] * unit_value,
         **{ours: numbers[theirs] for theirs, ours in _RENAMED.items() if theirs in numbers},
     }
@@ -115,6 +119,18 @@ def _read_row(where: str, header: list[str], values: list[str]) -> dict[str, Any
         row["global_batch"] = numbers["global_batch"]
     collective = COLLECTIVES.get(given.get("algorithm", "").lower())
     return row | ({"collective": collective} if collective else {})
+
+
+def publisher_of(address: str) -> str:
+    """Return who published: owner and repository, the submitter for MLPerf, else the site."""
+    for pattern in (_MLPERF, _REPOSITORY):
+        if found := pattern.match(address):
+            return _printable(found[1].lower())
+    return _printable(re.sub(r"^https?://", "", address).partition("/")[0])
+
+
+def _printable(text: str) -> str:
+    return "".join(filter(str.isprintable, text))[:TEXT_LENGTH]
 
 
 def parse_unit(quantity: str, unit: str) -> tuple[str, float]:
