@@ -31,6 +31,7 @@ _COVERAGE = 0.92  # of left-out publishers; a little over the 90 % that are prom
 _TAIL = 0.05
 _LEAST_STEP = 0.5  # doublings; the error of a shorter step is that of the measurements
 _EVERYWHERE = 1e-3  # weight of a published curve that is nothing like the asked one
+_STEEPEST, _RISING = 2.0, 0.5  # per doubling; no published curve goes on falling or rising faster
 _OWN = 4.0  # times as much weighs an example of the same publisher
 _SLOPE = 0.12  # per doubling; slopes far above differ by their ratio
 
@@ -95,6 +96,7 @@ def _ahead(curve: Scaling, target: Target) -> Guess:
         change = 0.75 * last * step
     else:
         change = (line + last * step) / 2
+    change = float(np.clip(change, -_STEEPEST * step, _RISING * step))
     features = (
         _bent(last),
         _bent(mean),
