@@ -30,6 +30,7 @@ NOISE = 0.05
 _COVERAGE = 0.92  # of left-out publishers; a little over the 90 % that are promised
 _TAIL = 0.05
 _LEAST_STEP = 0.5  # doublings; the error of a shorter step is that of the measurements
+_GROWTH = 0.8  # of errors with the distance: no wider than needed far away
 _EVERYWHERE = 1e-3  # weight of a published curve that is nothing like the asked one
 _STEEPEST, _RISING = 2.0, 0.5  # per doubling; no published curve goes on falling or rising faster
 _OWN = 4.0  # times as much weighs an example of the same publisher
@@ -79,6 +80,14 @@ def _bent(slope: float) -> float:
     return float(np.sign(slope) * np.log1p(abs(slope) / _SLOPE))
 
 
+def _unit(step: float) -> float:
+    """Return the unit of errors so many doublings away; errors grow more slowly than the distance.
+
+    It is negative towards fewer devices if the step is.
+    """
+    return float(np.copysign(max(abs(step), _LEAST_STEP) ** _GROWTH, step))
+
+
 def _batch_change(curve: Scaling, at: int, target: Target) -> float:
     return 0.0 if curve.strong else float(np.log2(target.batch / curve.batch[at]))
 
@@ -109,7 +118,7 @@ def _ahead(curve: Scaling, target: Target) -> Guess:
         logs[-1] / 3,
         _batch_change(curve, -1, target) / 0.7,
     )
-    return Guess("ahead", curve.efficiency[-1], change, max(step, _LEAST_STEP), features)
+    return Guess("ahead", curve.efficiency[-1], change, _unit(step), features)
 
 
 def _line(curve: Scaling, devices: float) -> float:
@@ -130,16 +139,14 @@ def _from_one(curve: Scaling, target: Target) -> Guess:
         float(min(logs)) / 2,
         _batch_change(curve, 0, target) * np.sign(logs[1] - logs[0]),
     )
-    step = float(logs[1] - logs[0])
-    step = step if abs(step) >= _LEAST_STEP else float(np.copysign(_LEAST_STEP, step))
-    return Guess("one", curve.efficiency[0], 0.0, step, features)
+    return Guess("one", curve.efficiency[0], 0.0, _unit(float(logs[1] - logs[0])), features)
 
 
 def _before(curve: Scaling, target: Target) -> Guess:
     step = float(np.log2(curve.devices[0] / target.devices))
     slope = float(_slopes(curve)[0])
     features = (_bent(slope), curve.strong / 0.7, (target.devices == 1) / 1.0)
-    return Guess("before", curve.efficiency[0], -slope * step, max(step, _LEAST_STEP), features)
+    return Guess("before", curve.efficiency[0], -slope * step, _unit(step), features)
 
 
 def _between(curve: Scaling, target: Target) -> Guess:
