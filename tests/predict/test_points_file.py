@@ -3,10 +3,15 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from nodewise.cli import app
+from nodewise.predict.fit_file import fit_measurements
+from nodewise.predict.points_file import predict_points
+from nodewise.predict.published_curves import read_published, scaling_of
+from nodewise.predict.similar_curves import SimilarCurves, Target
 from nodewise.results.importers import import_curves
 from nodewise.results.importers.scaling_curves import parse_unit
 
@@ -93,6 +98,17 @@ def test_every_point_is_answered_in_order_and_in_the_unit_of_its_curve(tmp_path)
         assert not found["extrapolated"]
     shown = run("predict", tmp_path / "fit.json", "--at", tmp_path / "points.csv")
     assert "img/s" in shown.output
+
+
+def test_curves_in_units_of_their_own_go_on_as_similar_published_curves(tmp_path):
+    rows, _ = curves()["images"]
+    write(tmp_path / "curves.csv", rows)
+    (mine,) = read = import_curves(tmp_path / "curves.csv").curves
+    file = fit_measurements(import_curves(tmp_path / "curves.csv"), draws=2)
+    (found,) = predict_points(file, [{"curve": "images", "n_devices": "16", "n_nodes": "4"}])
+    similar = SimilarCurves([*read_published(), *map(scaling_of, read)])
+    ends = 16 * np.exp(similar.predict(scaling_of(mine), Target(16, 4, 32)))
+    assert [found["value"], found["low"], found["high"]] == pytest.approx(ends.tolist())
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,8 @@ def predict_nodes(
 
     With --at the answer has a row per point of the file, in its order: its columns,
     and value, low and high in the quantity and unit of the curve, or error. These
-    intervals are those of one more measurement.
+    intervals are those of one more measurement. Curves of a file with units go on
+    as similar published curves did; other curves follow their cost model.
 
     Exit code: 0 predicted, 2 the file or an option is wrong.
 
