@@ -33,8 +33,27 @@ _LEAST_STEP = 0.5  # doublings; the error of a shorter step is that of the measu
 _GROWTH = 0.8  # of errors with the distance: no wider than needed far away
 _EVERYWHERE = 1e-3  # weight of a published curve that is nothing like the asked one
 _STEEPEST, _RISING = 2.0, 0.5  # per doubling; no published curve goes on falling or rising faster
-_OWN = 4.0  # times as much weighs an example of the same publisher
+OWN = 4.0
+"""How many times as much an example of the same publisher weighs."""
+
 _SLOPE = 0.12  # per doubling; slopes far above differ by their ratio
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was chosen by trying; `bench/corpus_nested.py` says how well that transfers.
+
+    `line` is the share of the straight line within a machine, the rest is the last slope. `slope`
+    is the share of the last slope that goes on over several machines. `reach` is the
+    distance of features at which an example weighs 0.6 times as much.
+    """
+
+    line: float = 0.5
+    slope: float = 0.75
+    reach: float = 1.0
+
+
+USED = Settings()
 
 
 @dataclass(frozen=True)
@@ -61,12 +80,12 @@ class Guess:
     features: tuple[float, ...]
 
 
-def guess(curve: Scaling, target: Target) -> Guess:
+def guess(curve: Scaling, target: Target, settings: Settings = USED) -> Guess:
     """Return what a simple rule says: ahead of the points, between them, or before them."""
     if len(curve) == 1:
         return _from_one(curve, target)
     if target.devices > curve.devices[-1]:
-        return _ahead(curve, target)
+        return _ahead(curve, target, settings)
     if target.devices < curve.devices[0]:
         return _before(curve, target)
     return _between(curve, target)
@@ -92,7 +111,7 @@ def _batch_change(curve: Scaling, at: int, target: Target) -> float:
     return 0.0 if curve.strong else float(np.log2(target.batch / curve.batch[at]))
 
 
-def _ahead(curve: Scaling, target: Target) -> Guess:
+def _ahead(curve: Scaling, target: Target, settings: Settings) -> Guess:
     logs, slopes = np.log2(curve.devices), _slopes(curve)
     step, last = float(np.log2(target.devices) - logs[-1]), float(slopes[-1])
     mean = float((curve.efficiency[-1] - curve.efficiency[0]) / (logs[-1] - logs[0]))
@@ -102,9 +121,9 @@ def _ahead(curve: Scaling, target: Target) -> Guess:
     if curve.strong:
         change = line if from_one else (line + last * step) / 2
     elif several or crosses:
-        change = 0.75 * last * step
+        change = settings.slope * last * step
     else:
-        change = (line + last * step) / 2
+        change = settings.line * line + (1 - settings.line) * last * step
     change = float(np.clip(change, -_STEEPEST * step, _RISING * step))
     features = (
         _bent(last),
@@ -168,15 +187,16 @@ class Examples:
     weights: Floats
     publishers: NDArray[np.str_]
 
-    def quantiles(self, features: Floats, weights: Floats) -> Floats:
+    def quantiles(self, features: Floats, weights: Floats, reach: float = USED.reach) -> Floats:
         """Return low end, median and high end of the errors of similar curves, a row each.
 
         Args:
             features: of each guess.
             weights: of the examples, for all guesses or for each.
+            reach: see `Settings`.
         """
         apart = cdist(features, self.features, "sqeuclidean")
-        weights = weights * (np.exp(-apart / 2) + _EVERYWHERE)
+        weights = weights * (np.exp(-apart / (2 * reach**2)) + _EVERYWHERE)
         order = np.argsort(self.errors)
         sums = np.cumsum(weights[:, order], axis=1)
         shares = sums / sums[:, -1:]
@@ -185,7 +205,7 @@ class Examples:
 
     def weights_for(self, publisher: str) -> Floats:
         """Return the weights of the examples for a curve of a publisher."""
-        return self.weights * np.where(self.publishers == publisher, _OWN, 1.0)
+        return self.weights * np.where(self.publishers == publisher, OWN, 1.0)
 
     @cached_property
     def factor(self) -> float:
@@ -215,10 +235,10 @@ class SimilarCurves:
     def __init__(self, curves: Iterable[Scaling]) -> None:
         found: dict[str, list[tuple[str, Guess, float]]] = {}
         for curve in curves:
-            for made, truth in _examples(curve):
+            for made, truth in examples_of(curve):
                 if made.step:
                     found.setdefault(made.kind, []).append((curve.publisher, made, truth))
-        self._examples = {kind: _table(rows) for kind, rows in found.items()}
+        self._examples = {kind: table_of(rows) for kind, rows in found.items()}
 
     def predict(self, curve: Scaling, target: Target) -> tuple[float, float, float]:
         """Return the log efficiency at a target, and the ends of its 90 % interval."""
@@ -233,7 +253,7 @@ class SimilarCurves:
         return value, value - float(below), value + float(above)
 
 
-def _examples(curve: Scaling) -> list[tuple[Guess, float]]:
+def examples_of(curve: Scaling, settings: Settings = USED) -> list[tuple[Guess, float]]:
     """Return guesses from parts of a curve, each with the true log efficiency."""
     targets = [
         (Target(*at), truth)
@@ -249,10 +269,11 @@ def _examples(curve: Scaling) -> list[tuple[Guess, float]]:
         asked += [(curve.part(size - cut, size), target) for target in targets[: size - cut]]
     for inner in range(1, size - 1):
         asked.append((curve.at([inner - 1, inner + 1]), targets[inner]))
-    return [(guess(part, target), truth) for part, (target, truth) in asked]
+    return [(guess(part, target, settings), truth) for part, (target, truth) in asked]
 
 
-def _table(rows: list[tuple[str, Guess, float]]) -> Examples:
+def table_of(rows: list[tuple[str, Guess, float]]) -> Examples:
+    """Return examples of one kind: publisher, guess and the true log efficiency of each."""
     publishers = [publisher for publisher, _, _ in rows]
     counts = Counter(publishers)
     return Examples(
