@@ -7,9 +7,9 @@ an interval widens with the distance. Each example weighs 1/√(examples of its 
 if it is of the publisher of the curve that is asked about.
 
 Rules: within a machine, the mean of the last slope of log efficiency and of a straight line of the
-time per example and device over the devices; over several machines, of the last slope and half of
-it; at the same global batch that straight line, which is Amdahl's law, and the last slope once a
-curve does not start at one device.
+time per example and device over the devices; over several machines, most of the last slope; at the
+same global batch that straight line, which is Amdahl's law, averaged with the last slope unless the
+last two points start at one device.
 """
 
 from collections import Counter
@@ -49,7 +49,7 @@ class Settings:
     """
 
     line: float = 0.5
-    slope: float = 0.75
+    slope: float = 0.85
     reach: float = 1.0
 
 
