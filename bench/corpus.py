@@ -2,53 +2,29 @@
 
 Nothing is learned from the publisher of a curve but the points of its curves that are not hidden.
 Beside our predictions stand simple rules. A bootstrap draws publishers, the same for all, and says
-how probable it is that we are better than the best rule. Takes half a minute.
+how probable it is that we are better than the best rule. Takes half a minute; `--write` also writes
+`data/published/predicted_curves.csv`, which the site shows.
 """
 
 import re
+import sys
 from collections import defaultdict
-from collections.abc import Callable
 from csv import DictReader
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from nodewise.core.progress import progress
+from nodewise.predict.published_accuracy import COLUMNS, PREDICTED, RULES, levels
 from nodewise.predict.published_curves import PUBLISHED, Scaling, read_published, scaling_of
 from nodewise.predict.similar_curves import SimilarCurves, Target
+from nodewise.results.curves import Curve
 from nodewise.results.importers import import_curves
 
 DRAWS, SEED = 2000, 1
 BEST_RULE = "last slope"
 _ETHERNET = re.compile("ethernet|gbe|roce", re.IGNORECASE)
-
-
-def _slope(curve: Scaling) -> float:
-    logs = np.log2(curve.devices)
-    return float((curve.efficiency[-1] - curve.efficiency[-2]) / (logs[-1] - logs[-2]))
-
-
-def _line(curve: Scaling, devices: float) -> float:
-    times = np.exp(curve.efficiency[-1] - curve.efficiency)
-    slope, fixed = np.polyfit(curve.devices, times, 1)
-    time = fixed + slope * devices
-    return float(curve.efficiency[-1] - (np.log(time) if time > 0 else 0.0))
-
-
-def _power(curve: Scaling, devices: float) -> float:
-    line = np.polyfit(np.log(curve.devices), curve.efficiency, 1)
-    return float(np.polyval(line, np.log(devices)))
-
-
-RULES: dict[str, Callable[[Scaling, float], float]] = {
-    "same efficiency": lambda curve, n: float(curve.efficiency[-1]),
-    "last slope": lambda c, n: c.efficiency[-1] + _slope(c) * np.log2(n / c.devices[-1]),
-    "half the last slope": lambda c, n: (
-        c.efficiency[-1] + _slope(c) * np.log2(n / c.devices[-1]) / 2
-    ),
-    "power law": _power,
-    "straight line of time": _line,
-}
 
 
 def groups_of(curve: Scaling, about: dict[str, str]) -> list[str]:
@@ -65,65 +41,48 @@ def groups_of(curve: Scaling, about: dict[str, str]) -> list[str]:
 
 
 def predict_all() -> pd.DataFrame:
-    """Return a row per curve: the log errors of ours and of the rules, and our interval."""
+    """Return a row per curve: columns of `published_accuracy.COLUMNS`, and its `groups`."""
     with PUBLISHED.open(encoding="utf-8", newline="") as file:
         about = {row["curve"]: row for row in DictReader(file)}
-    curves = {
-        c.name: s for c in import_curves(PUBLISHED).curves if (s := scaling_of(c)) is not None
-    }
-    names = defaultdict(list)
-    for name, curve in curves.items():
-        names[curve.publisher].append(name)
+    by_publisher = defaultdict(list)
+    for curve in import_curves(PUBLISHED).curves:
+        if scaling_of(curve) is not None:
+            by_publisher[curve.publisher].append(curve)
     rows = []
-    with progress("published curves", len(curves)) as advance:
-        for publisher, mine in names.items():
-            seen = [curves[name].part(0, len(curves[name]) - 1) for name in mine]
+    with progress("published curves", sum(map(len, by_publisher.values()))) as advance:
+        for publisher, curves in by_publisher.items():
+            seen = [whole.part(0, len(whole) - 1) for whole in map(scaling_of, curves)]
             others = [curve for curve in read_published() if curve.publisher != publisher]
             similar = SimilarCurves([*others, *seen])
-            for name, known in zip(mine, seen, strict=True):
-                devices, truth, hosts, batch = (
-                    values[-1]
-                    for values in (
-                        curves[name].devices,
-                        curves[name].efficiency,
-                        curves[name].hosts,
-                        curves[name].batch,
-                    )
-                )
-                value, low, high = similar.predict(known, Target(devices, hosts, batch))
-                rows.append(
-                    {
-                        "curve": name,
-                        "publisher": publisher,
-                        "groups": groups_of(curves[name], about[name]),
-                        "ours": value - truth,
-                        "covered": low <= truth <= high,
-                        "width": high - low,
-                    }
-                    | {rule: predict(known, devices) - truth for rule, predict in RULES.items()}
-                )
-            advance(len(mine))
+            for curve in curves:
+                groups = groups_of(scaling_of(curve), about[curve.name])
+                rows.append({"groups": groups} | predict_last(curve, similar))
+            advance(len(curves))
     return pd.DataFrame(rows)
 
 
-def levels(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return errors in %, of curves and weighted by publisher, and widths at 90 % coverage."""
-    share = 1 / rows.groupby("publisher")["curve"].transform("size")
-    found = {}
-    for name in ("ours", *RULES):
-        size = rows[name].abs()
-        wrong = 100 * np.expm1(rows[name]).abs()
-        order = np.argsort(wrong.to_numpy())
-        at = np.searchsorted(share.iloc[order].cumsum(), share.sum() / 2)
-        found[name] = {
-            "median": wrong.median(),
-            "mean of log": 100 * size.mean(),
-            "p90": wrong.quantile(0.9),
-            "publishers, median": wrong.iloc[order[at]],
-            "publishers, mean of log": 100 * float(np.average(size, weights=share)),
-            "width": rows["width"].mean() if name == "ours" else 2 * size.quantile(0.9),
-        }
-    return pd.DataFrame(found).T
+def predict_last(curve: Curve, similar: SimilarCurves) -> dict[str, Any]:
+    """Return what is predicted of the largest number of devices, and how wrong that is."""
+    whole = scaling_of(curve)
+    known = whole.part(0, len(whole) - 1)
+    devices, hosts, batch = whole.devices[-1], whole.hosts[-1], whole.batch[-1]
+    truth = whole.efficiency[-1]
+    value, low, high = similar.predict(known, Target(devices, hosts, batch))
+    times = batch / np.exp([truth, value, low, high])
+    own = curve.own_value(times, np.array(devices), np.array(batch))
+    return {
+        "curve": curve.name,
+        "publisher": curve.publisher,
+        "devices": int(devices),
+        "value": own[0],
+        "predicted": own[1],
+        "low": min(own[2:]),
+        "high": max(own[2:]),
+        "covered": low <= truth <= high,
+        "width": high - low,
+        "ours": value - truth,
+        **{rule: predict(known, devices) - truth for rule, predict in RULES.items()},
+    }
 
 
 def bootstrap(rows: pd.DataFrame, rule: str) -> dict[str, float]:
@@ -142,6 +101,8 @@ def bootstrap(rows: pd.DataFrame, rule: str) -> dict[str, float]:
 
 def main() -> None:
     rows = predict_all()
+    if "--write" in sys.argv:
+        rows[[*COLUMNS]].to_csv(PREDICTED, index=False, float_format="%.5g", lineterminator="\n")
     print(levels(rows).round(2).to_string(), end="\n\n")
     groups = sorted({group for groups in rows["groups"] for group in groups})
     table = {}

@@ -8,9 +8,10 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
-from corpus import levels, predict_all
+from corpus import predict_all
 
 from nodewise.core.progress import progress
+from nodewise.predict.published_accuracy import levels
 from nodewise.predict.published_curves import Scaling, read_published
 from nodewise.predict.similar_curves import (
     OWN,

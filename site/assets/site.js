@@ -1,11 +1,11 @@
-/* Filters the list of cells; what is chosen stands in the address, so that it can be shared. */
+/* Filters a list, such as that of cells; what is chosen stands in the address, so that it can be shared. */
 "use strict";
 (() => {
   const form = document.querySelector(".nw-filter");
   if (!form) {
     return;
   }
-  const rows = [...document.querySelectorAll("[data-cell]")];
+  const rows = [...document.querySelectorAll("[data-cell], [data-curve]")];
   const count = form.querySelector("output");
   const wanted = new URLSearchParams(location.search);
 
@@ -28,7 +28,7 @@
       );
       shown += row.hidden ? 0 : 1;
     }
-    count.value = `${shown} of ${rows.length} cells`;
+    count.value = `${shown} of ${rows.length} ${count.dataset.of}`;
     const query = new URLSearchParams(chosen).toString();
     const address = query ? `?${query}` : location.pathname;
     history.replaceState(null, "", address + location.hash);

@@ -1,0 +1,93 @@
+"""How well published curves are predicted, the largest number of devices of each being hidden.
+
+`bench/corpus.py --write` makes the table; nothing in it was learned from the publisher of the curve
+but points that are not hidden. Beside our predictions stand simple rules.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from nodewise.predict.published_curves import PUBLISHED, Scaling
+from nodewise.results.tables import typed
+
+PREDICTED = PUBLISHED.with_name("predicted_curves.csv")
+
+
+def _slope(curve: Scaling) -> float:
+    logs = np.log2(curve.devices)
+    return float((curve.efficiency[-1] - curve.efficiency[-2]) / (logs[-1] - logs[-2]))
+
+
+def _last(curve: Scaling, devices: float, share: float) -> float:
+    doublings = float(np.log2(devices / curve.devices[-1]))
+    return float(curve.efficiency[-1]) + share * _slope(curve) * doublings
+
+
+def _power(curve: Scaling, devices: float) -> float:
+    line = np.polyfit(np.log(curve.devices), curve.efficiency, 1)
+    return float(np.polyval(line, np.log(devices)))
+
+
+def _line(curve: Scaling, devices: float) -> float:
+    times = np.exp(curve.efficiency[-1] - curve.efficiency)
+    slope, fixed = np.polyfit(curve.devices, times, 1)
+    time = fixed + slope * devices
+    return float(curve.efficiency[-1] - (np.log(time) if time > 0 else 0.0))
+
+
+RULES: dict[str, Callable[[Scaling, float], float]] = {
+    "same efficiency": lambda curve, devices: _last(curve, devices, 0.0),
+    "last slope": lambda curve, devices: _last(curve, devices, 1.0),
+    "half the last slope": lambda curve, devices: _last(curve, devices, 0.5),
+    "power law": _power,
+    "straight line of time": _line,
+}
+"""Simple rules: each returns the log efficiency of a curve on so many devices."""
+
+COLUMNS = {
+    "curve": "str",
+    "publisher": "str",
+    "devices": "int64",
+    "value": "float64",
+    "predicted": "float64",
+    "low": "float64",
+    "high": "float64",
+    "covered": "bool",
+    "width": "float64",
+    "ours": "float64",
+    **dict.fromkeys(RULES, "float64"),
+}
+"""`devices` are those that were hidden; `value` and our prediction are in the curve's own unit;
+errors of ours and of each rule are logs."""
+
+
+def read_predicted(path: Path = PREDICTED) -> pd.DataFrame:
+    """Return the predictions of hidden points, a row per curve."""
+    return typed(pd.read_csv(path), COLUMNS)
+
+
+def levels(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return errors in %, of curves and weighted by publisher, and widths at 90 % coverage.
+
+    Args:
+        rows: with the columns of `COLUMNS` from `covered` on, and `curve` and `publisher`.
+    """
+    share = 1 / rows.groupby("publisher")["curve"].transform("size")
+    found = {}
+    for name in ("ours", *RULES):
+        size = rows[name].abs()
+        wrong = 100 * np.expm1(rows[name]).abs()
+        order = np.argsort(wrong.to_numpy())
+        at = np.searchsorted(share.iloc[order].cumsum(), share.sum() / 2)
+        found[name] = {
+            "median": wrong.median(),
+            "mean of log": 100 * size.mean(),
+            "p90": wrong.quantile(0.9),
+            "publishers, median": wrong.iloc[order[at]],
+            "publishers, mean of log": 100 * float(np.average(size, weights=share)),
+            "width": rows["width"].mean() if name == "ours" else 2 * size.quantile(0.9),
+        }
+    return pd.DataFrame(found).T

@@ -1,0 +1,73 @@
+"""What happened to others: published scaling curves, and how well they are predicted."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from nodewise.core.intervals import INTERVAL
+from nodewise.core.units import write_plain
+from nodewise.predict.published_accuracy import PREDICTED, levels, read_predicted
+from nodewise.predict.published_curves import PUBLISHED
+from nodewise.report.context import ReportContext
+from nodewise.report.html import Column, number, table
+from nodewise.report.page import Page
+from nodewise.report.pages import page
+
+_LEVELS = [
+    Column("rule", "Rule"),
+    Column("median", "Median error", "share", "predicted"),
+    Column("p90", "Nine of ten are better than", "share", "predicted"),
+    Column("publishers, median", "Median error, each publisher alike", "share", "predicted"),
+    Column("mean of log", "Mean of the absolute log error", "share", "predicted"),
+]
+_FILTERS = {
+    "publisher": "Publisher",
+    "framework": "Framework",
+    "model": "Model",
+    "device": "Device",
+    "scaling": "Scaling",
+    "year": "Year",
+}
+
+
+@page("others")
+def pages(study: ReportContext) -> Iterator[Page]:
+    """Yield the page: accuracies, and every curve with its source."""
+    predicted = read_predicted()
+    found = levels(predicted)
+    shares = found.div(100).rename_axis("rule").reset_index()
+    curves = _curves(predicted)
+    context = {
+        "file": f"data/published/{PREDICTED.name}",
+        "curves_file": f"data/published/{PUBLISHED.name}",
+        "count": len(curves),
+        "publishers": predicted["publisher"].nunique(),
+        "median": number(found.loc["ours", "median"] / 100, "share", "predicted"),
+        "covered": number(predicted["covered"].mean(), "share", "predicted"),
+        "interval": f"{100 * INTERVAL:g}\u00a0%",
+        "levels": table(shares.replace({"rule": {"ours": "nodewise"}}), _LEVELS),
+        "curves": curves,
+        "filters": list(_FILTERS.items()),
+    }
+    yield Page("others.html", "others.md.j2", "What happened to others", context)
+
+
+def _curves(predicted: pd.DataFrame) -> list[dict[str, str]]:
+    """Return each curve as texts: where it is from, what was measured, what was predicted."""
+    points = pd.read_csv(PUBLISHED, keep_default_na=False).sort_values("n_devices")
+    by_curve = dict(iter(points.groupby("curve")))
+    rows = []
+    for row in predicted.to_dict("records"):
+        mine = by_curve[row["curve"]]
+        about = mine.iloc[0]
+        rows.append(
+            {name: str(about[name]) for name in (*_FILTERS, "unit", "source_url") if name in about}
+            | {
+                "curve": row["curve"],
+                "publisher": row["publisher"],
+                "known": ", ".join(f"{devices}" for devices in mine["n_devices"].iloc[:-1]),
+                "devices": str(row["devices"]),
+                **{name: write_plain(row[name]) for name in ("value", "predicted", "low", "high")},
+            }
+        )
+    return rows
