@@ -42,7 +42,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "curves_file": f"data/published/{PUBLISHED.name}",
         "count": len(curves),
         "publishers": predicted["publisher"].nunique(),
-        "median": number(found.loc["ours", "median"] / 100, "share", "predicted"),
+        "median": number(float(found["median"]["ours"]) / 100, "share", "predicted"),
         "covered": number(predicted["covered"].mean(), "share", "predicted"),
         "interval": f"{100 * INTERVAL:g}\u00a0%",
         "levels": table(shares.replace({"rule": {"ours": "nodewise"}}), _LEVELS),
