@@ -7,9 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 from typer.main import get_command
 
@@ -43,6 +45,9 @@ def test_an_interrupted_command_says_so_in_one_line(tmp_path):
         subprocess.Popen([*NODEWISE, "check-config", config], stderr=subprocess.PIPE) as command,
         config.open("wb"),  # opens when the command has opened it to read
     ):
+        # A signal between two system calls is seen after the second, which would never return.
+        while psutil.Process(command.pid).status() != psutil.STATUS_SLEEPING:
+            time.sleep(0.01)
         command.send_signal(signal.SIGINT)
         said = command.stderr.read()
     assert (command.returncode, said) == (130, b"nodewise: interrupted\n")

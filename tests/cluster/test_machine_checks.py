@@ -23,7 +23,7 @@ MUST_RUN = "CI" in os.environ and ROOT
 
 
 LOOK = (
-    "import dataclasses, json; from nodewise.cluster import permits;"
+    "import dataclasses, json; from nodewise.cluster import machine_checks;"
     "print(json.dumps(dataclasses.asdict(machine_checks.look())))"
 )
 FOUND = json.loads(subprocess.check_output([sys.executable, "-c", LOOK], text=True, timeout=60))
