@@ -82,7 +82,7 @@ SYNCHRONOUS = [
     ("model_parallel", {}, (2, 3)),
     ("model_parallel", {"micro_batches": 4}, (2, 3)),
     ("mpi", {}, (2, 3)),
-    ("multi_worker_mirrored", {}, (1, 2, 3)),
+    ("multi_worker_mirrored", {}, (2, 1, 3)),
     ("multi_worker_mirrored", {"collective": "star"}, (2, 3)),
     ("split_dense", {}, (2, 3)),
     ("tensor_parallel", {}, (2, 3)),
@@ -132,7 +132,7 @@ def one_process(trained):
             (strategy, options) in QUICK and optimizer == OPTIMIZERS[0],
             strategy,
             options,
-            counts,
+            counts if optimizer == OPTIMIZERS[0] else counts[:1],  # the exchange is the same
             optimizer,
         )
         for strategy, options, counts in SYNCHRONOUS
