@@ -1,6 +1,7 @@
 """A calibration of two real emulated nodes sees their share, their link and their bytes."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from nodewise.measure.calibrate import _run
 from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.measure.cell import settle_environment
 from nodewise.results.calibration import Collective, Launch
-from traces import needs_emulated_nodes
+from traces import GONE_WITHIN_S, needs_emulated_nodes, workers_in_timed_steps
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, needs_emulated_nodes]
 
@@ -88,22 +89,28 @@ def groups_of(launcher: int) -> list[Path]:
     return list(cgroup.find_base().glob(f"nodewise-{launcher}-*"))
 
 
+def runs(process: psutil.Process) -> bool:
+    """Return whether a process still runs; one that has ended may wait for its parent to ask."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def test_nothing_is_left_of_a_killed_calibration(tmp_path):
-    logs = tmp_path / "logs"
     command = ["-m", "nodewise", "calibrate", "--config", "config/emulated.yaml"]
     out = tmp_path / "out.json"
-    with subprocess.Popen([sys.executable, *command, "--out", out, "--logs", logs]) as calibration:
-        deadline = time.monotonic() + 300  # other cells may be measured first
-        while not list(logs.rglob("rank~0.log")):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        time.sleep(1)
+    with subprocess.Popen(
+        [sys.executable, *command, "--out", out, "--logs", tmp_path / "logs"],
+        env=os.environ | {"OF_TEST": str(tmp_path)},
+    ) as calibration:
+        workers_in_timed_steps(str(tmp_path), 1, 300)  # other cells may be measured first
         children = psutil.Process(calibration.pid).children()
         (launcher,) = (child for child in children if groups_of(child.pid))
         family = psutil.Process(calibration.pid).children(recursive=True)
         calibration.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 10
-    while left := [process for process in family if process.is_running()] + groups_of(launcher.pid):
+    deadline = time.monotonic() + GONE_WITHIN_S
+    while left := [process for process in family if runs(process)] + groups_of(launcher.pid):
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
     assert not out.exists()

@@ -249,10 +249,7 @@ def test_ctrl_c_ends_a_launcher_that_hangs_and_all_of_its_cell(project):
 
 def test_a_killed_snakemake_takes_its_calibration_along(project):
     run = projects.start_snakemake(project, CALIBRATION, TMPDIR=str(temporary(project)))
-    deadline = time.monotonic() + projects.TIMEOUT_S
-    while not list((project / "results/leftovers/logs/calibration").rglob("rank~0.log")):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    workers_in_timed_steps(str(project), 1, projects.TIMEOUT_S)
     run.kill()
     run.communicate(timeout=GONE_WITHIN_S)
     assert not (project / CALIBRATION).exists()
