@@ -10,35 +10,6 @@ import pytest
 import plugins
 import projects
 
-TOY = """
-from typing import Literal
-
-from pydantic import Field
-
-from nodewise.cluster import api
-from nodewise.core.cell import CLUSTERS, Cell
-
-
-class Toy(api.Settings):
-    kind: Literal["toy"] = "toy"
-    colour: str = Field(default="red", max_length=9)
-
-    @property
-    def label(self):
-        return f"{self.colour} toys"
-
-    def check_nodes(self, most, one_process):
-        if most > 2:
-            raise ValueError("colour: there are only 2 toys")
-
-    def cluster(self, cell: Cell) -> api.Cluster:
-        from nodewise.cluster.local import Local
-
-        return Local(cell.processes)
-
-
-CLUSTERS.add("toy", Toy)
-"""
 RENDER = """
 import sys
 from pathlib import Path
@@ -61,7 +32,7 @@ render(folder)
 def plugin(tmp_path_factory):
     """Return a folder in which a package with the kind `toy` is installed."""
     folder = tmp_path_factory.mktemp("plugin")
-    (folder / "toy_cluster.py").write_text(TOY)
+    (folder / "toy_cluster.py").write_text(plugins.example("toy_cluster.py"))
     plugins.declare(folder, "nodewise.clusters", "toy_cluster")
     return folder
 

@@ -1,6 +1,7 @@
 """The examples of the page "Add something" of the site work as they are written.
 
-Those of strategies, laws and importers are tested as another package's plug-ins, where these are.
+Those of strategies, laws, importers and kinds of clusters are tested as another package's plug-ins,
+where these are.
 """
 
 import os
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import make_datasets
 import plugins
+from nodewise.data import load, prepare
 
 SCRIPT = """
 import sys
@@ -58,3 +61,48 @@ def test_the_examples_of_figures_pages_answers_and_rules_become_parts_of_the_sit
     assert "## How many points were measured? { #points }" in (
         tmp_path / "docs/findings.md"
     ).read_text().replace("&#63;", "?")
+
+
+def test_the_example_of_a_dataset_is_prepared(tmp_path):
+    names = [f"my_pictures/{kind}/{number}.jpg" for kind in ("cat", "dog") for number in range(5)]
+    picture = make_datasets.jpeg((200, 80, 40), (32, 32, 3))
+    pictures = make_datasets.zipped(dict.fromkeys(names, picture))
+    told = make_datasets.file("my_pictures.zip", pictures, ())
+    registry = (
+        plugins.example("my_pictures.yaml")
+        .replace("0" * 64, told["content_sha256"])
+        .replace("content_bytes: 1\n", f"content_bytes: {told['content_bytes']}\n")
+    )
+    (tmp_path / "datasets.yaml").write_text(registry)
+    (tmp_path / "mirror/my_pictures").mkdir(parents=True)
+    (tmp_path / "mirror/my_pictures/my_pictures.zip").write_bytes(pictures)
+    prepare(
+        "my_pictures",
+        registry=tmp_path / "datasets.yaml",
+        cache=tmp_path / "cache",
+        mirror=str(tmp_path / "mirror"),
+        source="official",
+        out=tmp_path / "out",
+        seed=1,
+    )
+    dataset = load(tmp_path / "out/manifest.json")
+    assert dataset.x_train.shape == (8, 32, 32, 3)
+    assert set(dataset.y_train.tolist() + dataset.y_test.tolist()) == {0, 1}
+
+
+@pytest.mark.slow
+def test_the_example_of_a_model_is_what_its_metadata_says(tmp_path, monkeypatch):
+    from nodewise.models import registry
+    from nodewise.models.describe import describe
+    from nodewise.strategies.model_parallel.stages import cut
+    from nodewise.strategies.tensor_parallel.dense_pairs import pairs
+
+    (tmp_path / "my_model.py").write_text(plugins.example("my_model.py"))
+    monkeypatch.setattr(registry, "MODELS_DIR", tmp_path)
+    entry, found = registry.read_metadata(tmp_path / "my_model.py"), describe("my_model")
+    numbers = "input_shape trainable total flops_per_example training_flops_per_example"
+    for number in numbers.split():
+        assert getattr(entry, number) == getattr(found, number), number
+    built = registry.load("my_model").build()
+    assert len(cut(built, entry.stages)) == entry.stages
+    assert len(pairs(built)) == entry.dense_pairs
