@@ -11,19 +11,15 @@ import numpy as np
 import pandas as pd
 
 from nodewise.predict.published_curves import PUBLISHED, Scaling
+from nodewise.predict.similar_curves import line_change, slopes_of
 from nodewise.results.tables import typed
 
 PREDICTED = PUBLISHED.with_name("predicted_curves.csv")
 
 
-def _slope(curve: Scaling) -> float:
-    logs = np.log2(curve.devices)
-    return float((curve.efficiency[-1] - curve.efficiency[-2]) / (logs[-1] - logs[-2]))
-
-
 def _last(curve: Scaling, devices: float, share: float) -> float:
     doublings = float(np.log2(devices / curve.devices[-1]))
-    return float(curve.efficiency[-1]) + share * _slope(curve) * doublings
+    return float(curve.efficiency[-1]) + share * float(slopes_of(curve)[-1]) * doublings
 
 
 def _power(curve: Scaling, devices: float) -> float:
@@ -32,10 +28,7 @@ def _power(curve: Scaling, devices: float) -> float:
 
 
 def _line(curve: Scaling, devices: float) -> float:
-    times = np.exp(curve.efficiency[-1] - curve.efficiency)
-    slope, fixed = np.polyfit(curve.devices, times, 1)
-    time = fixed + slope * devices
-    return float(curve.efficiency[-1] - (np.log(time) if time > 0 else 0.0))
+    return float(curve.efficiency[-1]) + line_change(curve, devices)
 
 
 RULES: dict[str, Callable[[Scaling, float], float]] = {

@@ -91,7 +91,8 @@ def guess(curve: Scaling, target: Target, settings: Settings = USED) -> Guess:
     return _between(curve, target)
 
 
-def _slopes(curve: Scaling) -> Floats:
+def slopes_of(curve: Scaling) -> Floats:
+    """Return the changes of log efficiency per doubling of devices, between neighbouring points."""
     return np.asarray(np.diff(curve.efficiency) / np.diff(np.log2(curve.devices)))
 
 
@@ -112,12 +113,12 @@ def _batch_change(curve: Scaling, at: int, target: Target) -> float:
 
 
 def _ahead(curve: Scaling, target: Target, settings: Settings) -> Guess:
-    logs, slopes = np.log2(curve.devices), _slopes(curve)
+    logs, slopes = np.log2(curve.devices), slopes_of(curve)
     step, last = float(np.log2(target.devices) - logs[-1]), float(slopes[-1])
     mean = float((curve.efficiency[-1] - curve.efficiency[0]) / (logs[-1] - logs[0]))
     several, crosses = curve.hosts[-1] > 1, curve.hosts[-1] <= 1 < target.hosts
     from_one = curve.devices[-2] == 1
-    line = _line(curve, target.devices)
+    line = line_change(curve, target.devices)
     if curve.strong:
         change = line if from_one else (line + last * step) / 2
     elif several or crosses:
@@ -140,8 +141,8 @@ def _ahead(curve: Scaling, target: Target, settings: Settings) -> Guess:
     return Guess("ahead", curve.efficiency[-1], change, _unit(step), features)
 
 
-def _line(curve: Scaling, devices: float) -> float:
-    """Return the change of log efficiency by a straight line of time over devices."""
+def line_change(curve: Scaling, devices: float) -> float:
+    """Return the change from the last log efficiency by a straight line of time over devices."""
     times = np.exp(curve.efficiency[-1] - curve.efficiency)
     slope, fixed = np.polyfit(curve.devices, times, 1)
     time = fixed + slope * devices
@@ -163,7 +164,7 @@ def _from_one(curve: Scaling, target: Target) -> Guess:
 
 def _before(curve: Scaling, target: Target) -> Guess:
     step = float(np.log2(curve.devices[0] / target.devices))
-    slope = float(_slopes(curve)[0])
+    slope = float(slopes_of(curve)[0])
     features = (_bent(slope), curve.strong / 0.7, (target.devices == 1) / 1.0)
     return Guess("before", curve.efficiency[0], -slope * step, _unit(step), features)
 
@@ -174,7 +175,7 @@ def _between(curve: Scaling, target: Target) -> Guess:
     right = int(np.clip(np.searchsorted(logs, at), 1, len(logs) - 1))
     gap = float(logs[right] - logs[right - 1])
     inside = float((at - logs[right - 1]) * (logs[right] - at)) / gap
-    features = (_bent(float(_slopes(curve)[right - 1])), curve.strong / 0.7, gap / 2)
+    features = (_bent(float(slopes_of(curve)[right - 1])), curve.strong / 0.7, gap / 2)
     return Guess("between", value, 0.0, 2 * inside, features)
 
 
