@@ -13,7 +13,14 @@ import pandas as pd
 from nodewise.core.errors import UserError
 from nodewise.results.curves import MOST_NODES, SCALINGS, TEXT_LENGTH
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.importers.user_csv import Number, read_header, read_table, read_text
+from nodewise.results.importers.user_csv import (
+    Number,
+    given_values,
+    read_header,
+    read_numbers,
+    read_table,
+    read_text,
+)
 
 NEEDED = ("curve", "n_devices", "quantity", "value", "unit")
 QUANTITIES = {"throughput": "samples_per_s", "step_time": "step_time_s", "run_time": "epoch_time_s"}
@@ -84,17 +91,8 @@ IMPORTERS.add("scaling_curves", ScalingCurves())
 
 
 def _read_row(where: str, header: list[str], values: list[str]) -> dict[str, Any]:
-    given = {name: value for name, value in zip(header, values, strict=False) if value}
-    for name in NEEDED:
-        if name not in given:
-            raise UserError(f"{where}, column {name}: is empty")
-    numbers = {}
-    for name, column in _NUMBERS.items():
-        if name in given:
-            try:
-                numbers[name] = column.read(given[name])
-            except ValueError as error:
-                raise UserError(f"{where}, column {name}: {error}") from None
+    given = given_values(where, header, values, NEEDED)
+    numbers = read_numbers(where, given, _NUMBERS)
     scaling = given.get("scaling", "unknown")
     for name, value, allowed in (
         ("quantity", given["quantity"], QUANTITIES),

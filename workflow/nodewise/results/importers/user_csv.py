@@ -9,7 +9,7 @@ import csv
 import difflib
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -208,24 +208,48 @@ def _shown(name: str) -> str:
     return name if re.fullmatch(r"\w{1,40}", name) else repr(name[:40])
 
 
-def _read_row(where: str, header: Sequence[str], values: Sequence[str]) -> dict[str, Any]:
+def given_values(
+    where: str, header: Sequence[str], values: Sequence[str], needed: Sequence[str]
+) -> dict[str, str]:
+    """Return the values of a row that are not empty, by column.
+
+    Raises:
+        UserError: one of the columns that are needed is empty.
+    """
     given = {name: value for name, value in zip(header, values, strict=False) if value}
-    for name in NEEDED:
+    for name in needed:
         if name not in given:
             raise UserError(f"{where}, column {name}: is empty")
+    return given
+
+
+def read_numbers(
+    where: str, given: Mapping[str, str], columns: Mapping[str, Number]
+) -> dict[str, float]:
+    """Return the numbers of a row, of those `columns` that are given.
+
+    Raises:
+        UserError: one is no such number.
+    """
+    numbers = {}
+    for name, column in columns.items():
+        if name in given:
+            try:
+                numbers[name] = column.read(given[name])
+            except ValueError as error:
+                raise UserError(f"{where}, column {name}: {error}") from None
+    return numbers
+
+
+def _read_row(where: str, header: Sequence[str], values: Sequence[str]) -> dict[str, Any]:
+    given = given_values(where, header, values, NEEDED)
     if not any(clock in given for clock in CLOCKS):
         there = [clock for clock in CLOCKS if clock in header]
         raise UserError(f"{where}, column {there[0]}: is empty")
     texts: dict[str, str] = {name: given[name] for name in _TEXTS if name in given}
     for name, text in texts.items():
         read_text(f"{where}, column {name}", text)
-    numbers = {}
-    for name, column in _NUMBERS.items():
-        if name in given:
-            try:
-                numbers[name] = column.read(given[name])
-            except ValueError as error:
-                raise UserError(f"{where}, column {name}: {error}") from None
+    numbers = read_numbers(where, given, _NUMBERS)
     if "collective" in texts:
         texts["collective"] = _collective(texts["collective"])
     return {"location": where} | texts | numbers
