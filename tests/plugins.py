@@ -1,7 +1,10 @@
 """Another package's plug-ins, as an installation leaves them, and the examples of them."""
 
+import os
 import re
 from pathlib import Path
+
+import projects
 
 
 def declare(folder: Path, group: str, module: str) -> None:
@@ -18,3 +21,14 @@ def example(name: str) -> str:
     found = re.search(rf"\n`[\w/]*?{re.escape(name)}` [^`]*?:\n\n```\w+\n(.*?)```", page, re.DOTALL)
     assert found, f"the page has no example of {name}"
     return found[1]
+
+
+def measure(plugin: Path, project: Path, how: str) -> None:
+    """Measure the templates in a copy of the project, where the plug-in is installed."""
+    own = "--model models/templates/own_model.py:build --dataset data/templates/own_data.py:load"
+    path = os.pathsep.join([str(plugin), str(projects.copy(project) / "workflow")])
+    started = projects.start(
+        project, "nodewise", "measure", *f"{own} {how}".split(), PYTHONPATH=path
+    )
+    said = projects.finish(started)
+    assert started.returncode == 0, said

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import plugins
-import projects
 
 RENDER = """
 import sys
@@ -78,15 +77,9 @@ def test_its_nodes_are_on_the_site(plugin, tmp_path):
 @pytest.mark.slow
 @pytest.mark.alone
 def test_it_is_measured(plugin, tmp_path):
-    project = projects.copy(tmp_path / "project")
-    own = "--model models/templates/own_model.py:build --dataset data/templates/own_data.py:load"
+    project = tmp_path / "project"
     how = "--strategy single --nodes 1 --batch 32 --steps 4 --cluster toy --out toy.json"
-    path = os.pathsep.join([str(plugin), str(project / "workflow")])
-    started = projects.start(
-        project, "nodewise", "measure", *f"{own} {how}".split(), PYTHONPATH=path
-    )
-    said = projects.finish(started)
-    assert started.returncode == 0, said
+    plugins.measure(plugin, project, how)
     assert '"cluster": {"kind": "toy", "colour": "red"}' in " ".join(
         (project / "toy.json").read_text().split()
     ).replace('{ "', '{"').replace('" }', '"}')

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import plugins
-import projects
 from nodewise.results.record import read_record
 
 DIAGRAM = '<svg xmlns="http://www.w3.org/2000/svg"><title>A toy step</title></svg>'
@@ -67,15 +66,9 @@ def test_it_has_a_page_without_a_text_of_its_own_and_with_one(plugin, study, tmp
 @pytest.mark.slow
 @pytest.mark.alone
 def test_it_is_measured(plugin, tmp_path):
-    project = projects.copy(tmp_path / "project")
-    own = "--model models/templates/own_model.py:build --dataset data/templates/own_data.py:load"
+    project = tmp_path / "project"
     how = "--strategy tagged --option tag=5 --nodes 2 --batch 32 --steps 4 --out tagged.json"
-    path = os.pathsep.join([str(plugin), str(project / "workflow")])
-    started = projects.start(
-        project, "nodewise", "measure", *f"{own} {how}".split(), PYTHONPATH=path
-    )
-    said = projects.finish(started)
-    assert started.returncode == 0, said
+    plugins.measure(plugin, project, how)
     record = read_record(Path(project, "tagged.json"))
     assert (record.status, record.cell.strategy, record.cell.exchange) == ("ok", "tagged", "ring")
     assert [worker.observed for worker in record.result.workers] == 2 * [{"tag": [5.0]}]
