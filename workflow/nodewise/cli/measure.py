@@ -125,7 +125,7 @@ def _check_hosts(config: Path) -> None:
     if not clusters:
         raise UserError(f"{config}: names no SSH hosts (cluster: {{kind: ssh, hosts: [...]}})")
     for settings in clusters:
-        lines = ssh.report(settings)
-        typer.echo("\n".join(lines))
-        if len(lines) > len(settings.hosts) or not all(" cores, " in line for line in lines):
+        findings = ssh.examine_hosts(settings)
+        typer.echo("\n".join(finding.text for finding in findings))
+        if not all(finding.sound for finding in findings):
             raise typer.Exit(1)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, NamedTuple, NoReturn
 
 from filelock import FileLock
 
@@ -50,12 +50,19 @@ _LEAST_DISK = 2e9
 _CLOCK_WITHIN_S = 2.0  # records of two hosts are compared by their times
 
 
-def report(settings: Ssh) -> list[str]:
-    """Examine all hosts side by side; return a line for each finding, in the order of hosts."""
+class Finding(NamedTuple):
+    """What is to say of a host, in one line; `sound` if it is no reason against the host."""
+
+    text: str
+    sound: bool = False
+
+
+def examine_hosts(settings: Ssh) -> list[Finding]:
+    """Examine all hosts side by side; return what was found, in the order of hosts."""
     hosts = SshHosts(len(settings.hosts), settings)
     with hosts.open(), ThreadPoolExecutor(len(settings.hosts)) as pool:
         found = pool.map(lambda rank: list(hosts.examine(rank)), range(len(settings.hosts)))
-        return [line for lines in found for line in lines]
+        return [finding for findings in found for finding in findings]
 
 
 class HostError(Exception):
@@ -121,7 +128,7 @@ class SshHosts(api.Cluster):
         except (EOFError, ConnectionError):
             raise HostError(f"{self._label(rank)}: {agent.end()}") from None
 
-    def examine(self, rank: int) -> Iterator[str]:
+    def examine(self, rank: int) -> Iterator[Finding]:
         """Copy the project to a host and yield what is wrong there; first, what it has."""
         try:
             self._copy(rank, [])
@@ -130,21 +137,23 @@ class SshHosts(api.Cluster):
             late_s = agent.hello["time"] - (asked_at + time.time()) / 2
         except (RefusedError, api.NotPermittedError) as error:
             command = getattr(error, "command", "")
-            yield f"{error}{command and f'; to repair it, there: {command}'}"
+            yield Finding(f"{error}{command and f'; to repair it, there: {command}'}")
             return
         facts = agent.hello
-        yield (
+        yield Finding(
             f"{self._label(rank)}: {facts['cores']} cores, {facts['load']:.1f} of them busy; "
             f"{facts['memory_bytes'] / 1e9:.1f} GB of memory free, "
-            f"{facts['disk_bytes'] / 1e9:.1f} GB of disk"
+            f"{facts['disk_bytes'] / 1e9:.1f} GB of disk",
+            sound=True,
         )
         setup = f"cd {shlex.quote(self._settings.folder)} && make setup"
         for difference in _differences(facts):
-            yield f"{self._label(rank)}: {difference}; to repair it, there: {setup}"
+            yield Finding(f"{self._label(rank)}: {difference}; to repair it, there: {setup}")
         if facts["disk_bytes"] < _LEAST_DISK:
-            yield f"{self._label(rank)}: its disk is nearly full"
+            yield Finding(f"{self._label(rank)}: its disk is nearly full")
         if abs(late_s) > _CLOCK_WITHIN_S:
-            yield f"{self._label(rank)}: its clock is {late_s:+.0f} s off; start a time service"
+            late = f"its clock is {late_s:+.0f} s off; start a time service"
+            yield Finding(f"{self._label(rank)}: {late}")
         agent.to.close()
         agent.there.close()
         agent.process.kill()
