@@ -185,9 +185,10 @@ def _train(
 ) -> Measurement:
     cell, cluster = launch.cell, launch.cluster
     weights = pretrained.file if pretrained else None
+    work = _have_host_work if cluster.remote else do_part
     parts = process.run(
         cell.processes,
-        partial(_work, cell=cell, cluster=cluster, manifest=manifest, weights=weights),
+        partial(work, cell=cell, cluster=cluster, manifest=manifest, weights=weights),
         logs=logs,
         time_limit_s=cell.time_limit_s,
         preload=_PRELOAD,
@@ -208,7 +209,7 @@ def _train(
         raise process.WorkerError(reason, None, []) from error
 
 
-def _work(
+def _have_host_work(
     rank: int,
     channel: Channel,
     *,
@@ -217,11 +218,7 @@ def _work(
     manifest: Path,
     weights: Path | None,
 ) -> Message:
-    """Do the part of the process with this rank, or have its host do it."""
-    if not cluster.remote:
-        return do_part(
-            rank, channel, cell=cell, cluster=cluster, manifest=manifest, weights=weights
-        )
+    """Have a host do the part of the process with this rank: what `do_part` does here."""
     job = {
         "cell": cell.model_dump(mode="json"),
         "manifest": project_path(manifest),
@@ -291,7 +288,7 @@ class _Launch:
 def _together(
     cell: Cell, parts: list[dict[str, Any]], start_up: StartUp, blocks: list[Conditions]
 ) -> Measurement:
-    """Put the places' parts together; refuse a result whose replicas drifted apart."""
+    """Put the parts of all processes together; refuse a result whose replicas drifted apart."""
     others, parts = parts[cell.workers :], parts[: cell.workers]
     if len({part["weights_sha256"] for part in parts}) > 1:
         raise process.WorkerError("the workers' weights differ after training", None, [])
