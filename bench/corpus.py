@@ -3,7 +3,7 @@
 Nothing is learned from the publisher of a curve but the points of its curves that are not hidden.
 Beside our predictions stand simple rules. A bootstrap draws publishers, the same for all, and says
 how probable it is that we are better than the best rule. Takes half a minute; `--write` also writes
-`data/published/predicted_curves.csv`, which the site shows.
+`data/published/curves/predicted_curves.csv`, which the site shows.
 """
 
 import re

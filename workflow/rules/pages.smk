@@ -38,6 +38,7 @@ rule render_pages:
         site=SITE_SOURCES,
         claims="data/published/claims.yaml",
         foreseen="data/published/ntua_figure28.csv",
+        curves=sorted(str(path) for path in Path("data/published/curves").glob("*.csv")),
         peers=[
             path
             for path in ["data/bench/peers.json", "data/bench/all_reduce.json"]
@@ -52,6 +53,7 @@ rule render_pages:
             *("report/*.py", "report/pages/*.py", "report/answers/*.py"),
             "report/claim_rules/*.py",
             *("predict/queries.py", "predict/comparisons.py", "results/columns.*"),
+            "predict/published_*.py",
             *("predict/law.py", "predict/functions.py", "predict/laws/*.py"),
         ),
         strategies=package(

@@ -1,6 +1,6 @@
 """Published scaling curves: efficiency by number of devices, and who published each curve.
 
-The table is `data/published/scaling_curves.csv`; each of its rows has the address of its source.
+The table is `data/published/curves/scaling_curves.csv`. Each row has the address of its source.
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ import numpy as np
 from nodewise.results.curves import Curve, Floats
 from nodewise.results.importers import import_curves
 
-PUBLISHED = Path(__file__).parents[3] / "data" / "published" / "scaling_curves.csv"
+PUBLISHED = Path(__file__).parents[3] / "data/published/curves/scaling_curves.csv"
 
 
 @dataclass(frozen=True)

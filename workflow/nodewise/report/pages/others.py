@@ -38,8 +38,8 @@ def pages(study: ReportContext) -> Iterator[Page]:
     shares = found.div(100).rename_axis("rule").reset_index()
     curves = _curves(predicted)
     context = {
-        "file": f"data/published/{PREDICTED.name}",
-        "curves_file": f"data/published/{PUBLISHED.name}",
+        "file": f"data/published/curves/{PREDICTED.name}",
+        "curves_file": f"data/published/curves/{PUBLISHED.name}",
         "count": len(curves),
         "publishers": predicted["publisher"].nunique(),
         "median": number(float(found["median"]["ours"]) / 100, "share", "predicted"),
