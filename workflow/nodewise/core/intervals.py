@@ -35,7 +35,7 @@ def with_intervals(curves: pd.DataFrame, cells: pd.DataFrame, key: list[str]) ->
     pools = points.merge(spread, "left", key).groupby(_POOL)
     freedom = pools["launches"].sum() - pools["launches"].count()
     noise = (pools["squares"].sum() / freedom.where(freedom > 0)) ** 0.5
-    wide = (noise * _student(freedom)).rename("wide").reset_index()
+    wide = (noise * students_t(freedom)).rename("wide").reset_index()
     launches = points["repeats"].where(points["repeats"] > 1).to_numpy(dtype=float)
     factor = np.exp(points.merge(wide, "left", _POOL)["wide"].to_numpy() * median_error(launches))
     return curves.assign(
@@ -55,7 +55,7 @@ def median_error(repeats: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(np.sqrt(np.pi / (2 * many + np.pi - 2)))
 
 
-def _student(freedom: ArrayLike) -> NDArray[np.float64]:
+def students_t(freedom: ArrayLike) -> NDArray[np.float64]:
     """Return how many standard errors an interval reaches to each side; NaN without freedom."""
     from scipy.special import stdtrit
 
@@ -75,7 +75,7 @@ def pooled_factors(groups: Sequence[ArrayLike]) -> NDArray[np.float64]:
         return np.full(len(logs), np.nan)
     noise = (sum(squares(group) for group in logs) / freedom) ** 0.5
     repeats = np.array([len(group) if len(group) > 1 else np.nan for group in logs])
-    return np.asarray(np.exp(noise * _student(freedom) * median_error(repeats)))
+    return np.asarray(np.exp(noise * students_t(freedom) * median_error(repeats)))
 
 
 def squares(logs: pd.Series) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from nodewise.core.intervals import students_t
 from nodewise.predict.queries import Tables
 from nodewise.results.tables import CURVE_KEY
 
@@ -149,13 +150,6 @@ def _variance_of_mean(values: "pd.Series[float]") -> float:
     return float(values.var() / len(values))
 
 
-def students_t(freedom: "pd.Series[int]") -> "pd.Series[float]":
-    """Return how many standard errors a 90 % interval of a mean reaches to each side."""
-    from scipy.special import stdtrit
-
-    return pd.Series(stdtrit(freedom.astype("float64"), 0.95), freedom.index)
-
-
 def with_difference(
     rows: pd.DataFrame, name: str, other: str, *, loss: float = 0.0
 ) -> pd.DataFrame:
@@ -168,7 +162,7 @@ def with_difference(
     one = rows[f"{score}{other}"]
     freedom = rows["repeats"] + rows[f"repeats{other}"] - 2
     error_of_both = (rows[error] + rows[f"{error}{other}"]) ** 0.5
-    reach = (students_t(freedom) * error_of_both).clip(lower=SEEDS)
+    reach = (error_of_both * students_t(freedom)).clip(lower=SEEDS)
     change = rows[score] - one
     return rows.assign(
         value=rows[score] / one,

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from nodewise.core.intervals import students_t
 from nodewise.predict.queries import Tables, with_labels
 from nodewise.report import evidence
 from nodewise.report.claim_rules import beside, claim_rule
@@ -25,7 +26,7 @@ def staleness(tables: Tables, _: Tables, *, strategy: str, tolerance: float) -> 
     )
     rows = with_labels(tables["curves"]).merge(found, "inner", CURVE_KEY)
     rows = evidence.of_launches(rows.assign(repeats=rows["noted"]), tables)
-    reach = evidence.students_t(rows["noted"] - 1) * rows["error"]
+    reach = rows["error"] * students_t(rows["noted"] - 1)
     return rows.assign(
         low=rows["value"] - reach,
         high=rows["value"] + reach,
