@@ -14,9 +14,9 @@ import numpy as np
 from nodewise.core.errors import UserError
 from nodewise.predict.law import At
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.link_rates import PAYLOAD_SHARE
 
 RING_SHARE = 0.93
-_FRAMES = 1448 / 1514  # payload of a full Ethernet frame, beside headers of Ethernet, IP and TCP
 SPREAD = 0.083
 """Standard deviation of the logarithm of what was measured over this, on the committed records."""
 _TAIL = 1.645  # standard deviations to each end of a 90 % interval
@@ -31,7 +31,7 @@ class Link(NamedTuple):
 
 def ethernet(gbit: float, latency_s: float) -> Link:
     """Return an Ethernet of a rate."""
-    return Link(gbit * 1e9 / 8 * _FRAMES, latency_s)
+    return Link(gbit * 1e9 / 8 * PAYLOAD_SHARE, latency_s)
 
 
 LINKS: Mapping[str, Link] = {

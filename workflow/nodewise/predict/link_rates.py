@@ -40,7 +40,8 @@ ASKED = np.geomspace(10e6, 10e9, 13)
 """Bit per second: four rates for each factor of ten."""
 NODES = (2, 4, 8, 16)
 
-_PAYLOAD_SHARE = 1448 / 1514  # of a full Ethernet frame, beside headers of Ethernet, IP and TCP
+PAYLOAD_SHARE = 1448 / 1514
+"""What a full Ethernet frame has of payload, beside headers of Ethernet, IP and TCP."""
 _LABEL = re.compile(r"(?P<share>[\d.]+) core, (?P<rate>[\d.]+) Mbit/s(?P<rest>.*)")
 _SAME = [
     *("machine", "model", "dataset", "strategy", "kind", "data_origin", "whole_epochs"),
@@ -57,7 +58,7 @@ class Link(NamedTuple):
     @property
     def seconds_per_byte(self) -> float:
         """Seconds that a byte of payload takes: frames are full, headers pass with it."""
-        return 8 / (self.rate_bit_s * _PAYLOAD_SHARE)
+        return 8 / (self.rate_bit_s * PAYLOAD_SHARE)
 
 
 def link_of(cluster: str) -> Link | None:

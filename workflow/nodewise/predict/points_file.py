@@ -106,9 +106,10 @@ def _predict(file: FitFile, curve: Curve, row: Row, similar: SimilarCurves) -> R
 
 
 def _similar_curves(file: FitFile) -> SimilarCurves:
-    """Return what published curves, and the others of the file, say."""
-    mine = (scaling_of(curve) for curve in file.curves if curve.unit)
-    return SimilarCurves([*read_published(), *(curve for curve in mine if curve is not None)])
+    """Return what published curves, and the others of the file, say; nothing if no curve asks."""
+    found = [scaling_of(curve) for curve in file.curves if curve.unit]
+    mine = [curve for curve in found if curve is not None]
+    return SimilarCurves([*read_published(), *mine] if mine else [])
 
 
 def _like_published(curve: Curve, row: Row, batch: Floats, similar: SimilarCurves) -> Floats | None:
