@@ -209,7 +209,9 @@ def _cell(row: Row, column: Column, kinds: Collection[str]) -> Markup:
     if column.unit is None and pd.isna(value):
         return Markup("–")
     if column.unit is None:
-        return badge(value) if column.name in kinds else text(value)
+        # an axis such as the batch, in a table where some rows have none
+        plain = int(value) if isinstance(value, float) and value.is_integer() else value
+        return badge(value) if column.name in kinds else text(plain)
     written = data(value, column.unit)
     if column.low is None or column.high is None or pd.isna(row[column.low]):
         return written
