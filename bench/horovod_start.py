@@ -88,7 +88,7 @@ def train(folder: Path) -> None:
     import tensorflow as tf
 
     from nodewise import data as datasets
-    from nodewise.measure.join import compute_with_one_thread
+    from nodewise.measure.node import compute_with_one_thread
     from nodewise.models import registry
 
     at = {"imported_s": time.monotonic()}

@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 import tensorflow as tf
 
-from nodewise.measure.join import compute_with_one_thread
+from nodewise.measure.node import compute_with_one_thread
 from nodewise.models import registry
 from nodewise.strategies.api import Job
 from nodewise.strategies.single.worker import Strategy
