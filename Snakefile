@@ -10,7 +10,6 @@ snakemake --cores all --verbose                          all that Snakemake prin
 include: "workflow/rules/common.smk"
 include: "workflow/rules/datasets.smk"
 include: "workflow/rules/weights.smk"
-include: "workflow/rules/models.smk"
 include: "workflow/rules/horovod.smk"
 include: "workflow/rules/cells.smk"
 include: "workflow/rules/calibration.smk"
@@ -31,7 +30,6 @@ rule all:
         RECORDS,
         CALIBRATIONS,
         NOISE_SCALES,
-        DESCRIPTIONS,
         TABLES,
         OVERHEAD,
         rules.draw_charts.output,

@@ -19,13 +19,6 @@ from keras import layers, ops
 METADATA = {
     "title": "BERT-base",
     "dataset": "movie_reviews",
-    "input_shape": [512],
-    "trainable": 7_089_410,
-    "total": 109_483_778,
-    "flops_per_example": 96_981_619_202,
-    "training_flops_per_example": 111_313_170_438,
-    "stages": 8,
-    "dense_pairs": 0,
     "weights": "bert_base_uncased",
 }
 

@@ -11,13 +11,6 @@ from keras import layers
 METADATA = {
     "title": "CIFAR-10 CNN",
     "dataset": "cifar10",
-    "input_shape": [32, 32, 3],
-    "trainable": 2_396_330,
-    "total": 2_397_226,
-    "flops_per_example": 82_006_026,
-    "training_flops_per_example": 244_030_494,
-    "stages": 21,
-    "dense_pairs": 1,
 }
 
 

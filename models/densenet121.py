@@ -15,13 +15,6 @@ from keras import layers
 METADATA = {
     "title": "DenseNet121",
     "dataset": "natural_images",
-    "input_shape": [128, 128, 3],
-    "trainable": 1_583_624,
-    "total": 8_622_152,
-    "flops_per_example": 1_869_654_024,
-    "training_flops_per_example": 1_876_038_168,
-    "stages": 87,
-    "dense_pairs": 1,
     "weights": "densenet121_imagenet",
 }
 

@@ -10,13 +10,6 @@ from keras import layers
 METADATA = {
     "title": "Fashion CNN",
     "dataset": "fashion_mnist",
-    "input_shape": [28, 28, 1],
-    "trainable": 1_256_150,
-    "total": 1_256_150,
-    "flops_per_example": 3_566_274,
-    "training_flops_per_example": 9_641_890,
-    "stages": 6,
-    "dense_pairs": 1,
 }
 
 

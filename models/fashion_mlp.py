@@ -10,13 +10,6 @@ from keras import layers
 METADATA = {
     "title": "Fashion MLP",
     "dataset": "fashion_mnist",
-    "input_shape": [28, 28, 1],
-    "trainable": 101_770,
-    "total": 101_770,
-    "flops_per_example": 205_098,
-    "training_flops_per_example": 411_198,
-    "stages": 5,
-    "dense_pairs": 1,
 }
 
 

@@ -11,13 +11,6 @@ from keras import layers
 METADATA = {
     "title": "MNIST CNN",
     "dataset": "mnist",
-    "input_shape": [28, 28, 1],
-    "trainable": 1_199_882,
-    "total": 1_199_882,
-    "flops_per_example": 24_140_586,
-    "training_flops_per_example": 71_912_126,
-    "stages": 9,
-    "dense_pairs": 1,
 }
 
 

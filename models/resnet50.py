@@ -15,13 +15,6 @@ from keras import layers
 METADATA = {
     "title": "ResNet50",
     "dataset": "mnist",
-    "input_shape": [32, 32, 3],
-    "trainable": 23_555_082,
-    "total": 23_608_202,
-    "flops_per_example": 158_416_906,
-    "training_flops_per_example": 469_955_614,
-    "stages": 41,
-    "dense_pairs": 0,
     "weights": "resnet50_imagenet",
 }
 

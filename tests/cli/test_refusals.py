@@ -72,7 +72,7 @@ def project(tmp_path_factory):
     folder = tmp_path_factory.mktemp("project")
     for name in ("config", "models", "site"):
         shutil.copytree(name, folder / name)
-    for name in ("published", "templates"):
+    for name in ("models", "published", "templates"):
         shutil.copytree(f"data/{name}", folder / "data" / name)
     shutil.copy("data/weights.yaml", folder / "data")
     shutil.copy("mkdocs.yml", folder)

@@ -10,8 +10,7 @@ from nodewise.models.registry import read_metadata, registry
 TOY = """
 import a_package_that_is_not_there
 METADATA = {
-    "title": "Toy", "dataset": "mnist", "input_shape": [28, 28, 1], "trainable": 10, "total": 10,
-    "flops_per_example": 20, "training_flops_per_example": 60, "stages": 1, "dense_pairs": 0,
+    "title": "Toy", "dataset": "mnist",
 }
 """
 
@@ -28,7 +27,8 @@ def test_a_file_in_the_folder_is_a_model(tmp_path: Path, monkeypatch: pytest.Mon
         ("", "METADATA: title: required"),
         ("METADATA = [1]", "METADATA: "),
         ("METADATA = dict(title='Toy')", "METADATA must be a dictionary of plain values"),
-        (TOY.replace('"total": 10', '"total": 0'), "METADATA: total: 0 is not allowed"),
+        (TOY.replace('"mnist"', "3"), "METADATA: dataset: 3 is not allowed"),
+        (TOY.replace("}", '"trainable": 10}'), "METADATA: trainable: "),
         ("METADATA = {", ":1: is not Python"),
     ],
 )

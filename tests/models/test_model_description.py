@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 import make_architectures as make
 from nodewise.core.errors import UserError
 from nodewise.models import flops
+from nodewise.models.facts import read_facts
 from nodewise.models.flops import Part, forward_flops, training_flops
-from nodewise.models.registry import registry
-from nodewise.results.model_description import architecture_json, read_architecture
+from nodewise.results.model_description import architecture_json
 
 CONVOLUTION = {
     "kernel_size": (3, 3),
@@ -150,15 +150,7 @@ def test_training_never_takes_less_than_a_forward_pass(parts, trained, reached):
 
 def test_a_description_reads_back_as_it_was(tmp_path):
     described = make.fashion_cnn()
-    path = make.write([described], tmp_path) / "fashion_cnn.json"
-    assert read_architecture(path) == described
-
-
-def test_the_fashion_cnn_is_that_of_the_registry():
-    described, entry = make.fashion_cnn(), registry()["fashion_cnn"]
-    assert described.flops_per_example == entry.flops_per_example
-    assert described.trainable == entry.trainable
-    assert described.payload_bytes == entry.payload_bytes
+    assert read_facts(make.write([described], tmp_path), "fashion_cnn") == described
 
 
 def test_operations_per_byte_are_those_of_training_one_example():
@@ -173,10 +165,9 @@ def test_operations_per_byte_are_those_of_training_one_example():
 )
 def test_a_total_that_its_layers_do_not_add_up_to_is_refused(tmp_path, total):
     tree = json.loads(architecture_json(make.fashion_cnn()))
-    path = tmp_path / "fashion_cnn.json"
-    path.write_text(json.dumps(tree | {total: tree[total] + 1}))
+    (tmp_path / "fashion_cnn.json").write_text(json.dumps(tree | {total: tree[total] + 1}))
     with pytest.raises(UserError, match="add up"):
-        read_architecture(path)
+        read_facts(tmp_path, "fashion_cnn")
 
 
 def test_a_layer_before_its_input_is_refused():
@@ -191,6 +182,11 @@ def test_two_layers_of_one_name_are_refused():
         make.architecture("fashion_cnn", [*layers, layers[-1]])
 
 
-def test_a_missing_description_is_one_line(tmp_path):
-    with pytest.raises(UserError, match=r"fashion_cnn\.json: cannot be read"):
-        read_architecture(tmp_path / "fashion_cnn.json")
+def test_a_missing_description_is_one_line_with_the_command_that_writes_it(tmp_path):
+    with pytest.raises(UserError) as raised:
+        read_facts(tmp_path, "fashion_cnn")
+    path = tmp_path / "fashion_cnn.json"
+    assert str(raised.value) == (
+        f"{path}: the model fashion_cnn is not described; run: "
+        f"nodewise describe-model fashion_cnn --out {path}"
+    )

@@ -12,6 +12,7 @@ from scipy.special import erf, softmax
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from nodewise.models import registry as models
+from nodewise.models.facts import facts
 from nodewise.models.registry import registry
 
 CLASSES = {"natural_images": 8, "movie_reviews": 2}  # the other datasets have ten
@@ -35,7 +36,7 @@ def parameters(variables):
 def examples(name, number):
     """Return as many random examples as the dataset would store them, prepared, and labels."""
     entry, module = registry()[name], models.load(name)
-    shape = [28, 28, 1] if entry.dataset == "mnist" else entry.input_shape
+    shape = [28, 28, 1] if entry.dataset == "mnist" else facts(name).input_shape
     x = rng.integers(0, 256, (number, *shape)).astype(np.uint8)
     if name == "bert_base":
         x = rng.integers(1, 30_000, (number, *shape)).astype(np.uint16)
@@ -59,9 +60,9 @@ def test_a_model_is_what_the_registry_says_and_trains(name):
     job = Job(0, 1, 2, 1, module.build, module.optimizer)
     replica = Replica(job)
     model = replica.model
-    assert parameters(model.trainable_variables) == entry.trainable
-    assert model.count_params() == entry.total
-    assert model.input_shape == (None, *entry.input_shape) == (None, *x.shape[1:])
+    assert parameters(model.trainable_variables) == facts(name).trainable
+    assert model.count_params() == facts(name).total
+    assert model.input_shape == (None, *facts(name).input_shape) == (None, *x.shape[1:])
     assert model.inputs[0].dtype == x.dtype.name
     assert model.output_shape == (None, CLASSES.get(entry.dataset, 10))
     assert model.outputs[0].dtype == "float32"
@@ -101,7 +102,7 @@ def frozen_paths(layer):
 
 def test_every_model_of_the_registry_is_tested():
     assert registry().keys() == OPTIMIZERS.keys()
-    assert registry()["fashion_cnn"].payload_bytes == 4 * 1_256_150
+    assert facts("fashion_cnn").payload_bytes == 4 * 1_256_150
 
 
 @pytest.mark.slow
@@ -115,7 +116,7 @@ def test_frozen_layers_of_densenet_are_all_but_the_last_two():
 def test_pixels_are_scaled_as_the_pretrained_weights_want_them(name, package):
     import keras
 
-    x = rng.integers(0, 256, (2, *registry()[name].input_shape)).astype(np.uint8)
+    x = rng.integers(0, 256, (2, *facts(name).input_shape)).astype(np.uint8)
     if name == "resnet50":
         x[:] = x[..., :1]  # it gets grey pictures
     scaled = models.load(name).build().layers[0](x)

@@ -17,6 +17,7 @@ import make_records
 import rendering
 from nodewise.cli import list_commands
 from nodewise.core.errors import UserError
+from nodewise.models.facts import facts
 from nodewise.models.registry import registry
 from nodewise.report.blocks import grouped
 from nodewise.report.drawing import draw
@@ -281,7 +282,7 @@ def test_without_descriptions_the_page_says_so(tmp_path):
 
 def test_a_missing_description_stops_with_one_line(tmp_path):
     make_records.write_study(tmp_path, [make_records.record(make_records.cell())])
-    with pytest.raises(UserError, match=r"fashion_cnn\.json: cannot be read"):
+    with pytest.raises(UserError, match=r"models/fashion_cnn\.json: .* is not described; run: "):
         rendering.render(tmp_path, models_dir=tmp_path / "models")
 
 
@@ -309,15 +310,15 @@ def test_the_list_has_every_model_and_its_ratio():
     ratio = make.fashion_cnn().flops_per_payload_byte
     assert rows["fashion_cnn"]["flops_per_payload_byte"] == ratio
     assert rows["fashion_cnn"]["flops_per_payload_byte_at_batch"] == 64 * ratio
-    assert rows["resnet50"]["payload_bytes"] == 4 * registry()["resnet50"].trainable
+    assert rows["resnet50"]["payload_bytes"] == 4 * facts("resnet50").trainable
 
 
 def test_the_list_cuts_no_number_off_in_a_narrow_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     done = run("models")
     assert done.returncode == 0
-    for entry in registry().values():
-        assert f"{entry.trainable:,}" in done.stdout
+    for name in registry():
+        assert f"{facts(name).trainable:,}" in done.stdout
     assert "…" not in done.stdout
 
 

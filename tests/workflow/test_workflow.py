@@ -225,7 +225,7 @@ def test_an_edited_model_measures_only_its_cells(project):
     edit(project / "models/fashion_cnn.py")
     cells, rules = would_run(project)
     assert cells == {cell for cell in STEPS_CELLS if "/fashion_cnn/" in cell}
-    assert rules == FOLLOWING | {"describe_model", "measure_noise_scale"}
+    assert rules == FOLLOWING | {"measure_noise_scale"}
 
 
 def test_an_edited_strategy_measures_only_its_cells(project):
@@ -374,7 +374,6 @@ def test_commands_are_found_without_an_activated_environment(waiting):
         ("results/small/tables", "build_tables"),
         ("results/small/noise_scale/fashion_mlp.json", "measure_noise_scale"),
         ("results/small/overhead/judgement.csv", "judge_overhead"),
-        ("results/models/fashion_cnn.json", "describe_model"),
     ],
 )
 def test_a_result_that_is_missing_is_made_again_although_the_site_is_there(project, missing, rule):

@@ -12,7 +12,7 @@ rule draw_charts:
         tables=TABLES,
         overhead=OVERHEAD,
         calibrations=CALIBRATIONS,
-        models=DESCRIPTIONS,
+        models=DESCRIBED,
         foreseen="data/published/ntua_figure28.csv",
         registry=[f"models/{model}.py" for model in registry()],
         code=package(
@@ -27,7 +27,6 @@ rule draw_charts:
     params:
         overhead=f"{RESULTS}/overhead",
         calibrations=CALIBRATION_OPTIONS,
-        models=MODELS,
     shell:
         "nodewise draw-charts --tables {input.tables} --overhead {params.overhead}"
-        " --out {output} {params.calibrations} --models {params.models} > {log} 2>&1"
+        " --out {output} {params.calibrations} > {log} 2>&1"

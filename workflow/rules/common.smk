@@ -19,6 +19,7 @@ from nodewise.strategies.horovod import build as horovod_build
 from nodewise.study.config import DEFAULT, check_files_exist, read_config
 from nodewise.core.errors import UserError
 from nodewise.measure.version import MEASURES
+from nodewise.models.facts import DESCRIPTIONS
 from nodewise.models.registry import registry, weights_of
 from nodewise.core.user_function import source_files
 
@@ -59,6 +60,7 @@ try:
     COMPARED = [str(path) for path in STUDY.changes_files()]
 except UserError as error:
     sys.exit(f"nodewise: {error}")
+DESCRIBED = [f"{DESCRIPTIONS}/{model}.json" for model in registry()]
 CELLS = {cell.id: cell for cell in STUDY.cells()}
 # Whoever installs other versions measures again. Committed records need neither package.
 VERSIONS = [version(name) for name in ("tensorflow", "keras")] if CELLS else []

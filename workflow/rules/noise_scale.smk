@@ -8,10 +8,10 @@ out:   results/<study>/noise_scale/<model>.json, for those of the project's own 
 steps: measure_noise_scale
 """
 
-from nodewise.models.registry import is_small
+from nodewise.models.facts import is_small
 
 TRAINED = {cell.model: cell.dataset for cell in CELLS.values() if not cell.build}
-SMALL_MODELS = sorted(name for name in TRAINED if is_small(registry()[name]))
+SMALL_MODELS = sorted(name for name in TRAINED if is_small(name))
 NOISE_SCALES = [
     *(f"{RESULTS}/noise_scale/{model}.json" for model in SMALL_MODELS),
     *(str(path) for path in STUDY.noise_scale_files()),

@@ -34,7 +34,7 @@ rule render_pages:
         overhead=OVERHEAD,
         charts=rules.draw_charts.output,
         calibrations=CALIBRATIONS,
-        models=DESCRIPTIONS,
+        models=DESCRIBED,
         site=SITE_SOURCES,
         claims="data/published/claims.yaml",
         foreseen="data/published/ntua_figure28.csv",
@@ -66,10 +66,9 @@ rule render_pages:
     params:
         results=RESULTS,
         calibrations=CALIBRATION_OPTIONS,
-        models=MODELS,
     shell:
         "nodewise render-pages --config {input.config:q} --results {params.results}"
-        " --out {output} {params.calibrations} --models {params.models} > {log} 2>&1"
+        " --out {output} {params.calibrations} > {log} 2>&1"
 
 
 rule build_site:

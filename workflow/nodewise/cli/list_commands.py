@@ -9,7 +9,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from nodewise.core.units import write_number
-from nodewise.models.registry import registry
+from nodewise.models.facts import facts
+from nodewise.models.registry import ModelEntry, registry
+from nodewise.results.model_description import Architecture
 from nodewise.strategies import STRATEGIES
 
 Row = dict[str, Any]
@@ -19,25 +21,26 @@ def rows(batch: int) -> list[Row]:
     """Return what is known of each model of the registry; all of it is counted, nothing is timed.
 
     Raises:
-        UserError: the registry is invalid.
+        UserError: a model's file or description is missing or invalid.
     """
-    return [
-        {
-            "model": name,
-            "title": entry.title,
-            "dataset": entry.dataset,
-            "input_shape": entry.input_shape,
-            "trainable": entry.trainable,
-            "total": entry.total,
-            "payload_bytes": entry.payload_bytes,
-            "flops_per_example": entry.flops_per_example,
-            "training_flops_per_example": entry.training_flops_per_example,
-            "flops_per_payload_byte": entry.flops_per_payload_byte,
-            "batch": batch,
-            "flops_per_payload_byte_at_batch": batch * entry.flops_per_payload_byte,
-        }
-        for name, entry in registry().items()
-    ]
+    return [_row(name, entry, facts(name), batch) for name, entry in registry().items()]
+
+
+def _row(name: str, entry: ModelEntry, known: Architecture, batch: int) -> Row:
+    return {
+        "model": name,
+        "title": entry.title,
+        "dataset": entry.dataset,
+        "input_shape": known.input_shape,
+        "trainable": known.trainable,
+        "total": known.total,
+        "payload_bytes": known.payload_bytes,
+        "flops_per_example": known.flops_per_example,
+        "training_flops_per_example": known.training_flops_per_example,
+        "flops_per_payload_byte": known.flops_per_payload_byte,
+        "batch": batch,
+        "flops_per_payload_byte_at_batch": batch * known.flops_per_payload_byte,
+    }
 
 
 def table(rows: Sequence[Row]) -> Table:

@@ -19,7 +19,7 @@ Records = Annotated[
     Path | None, typer.Option(help="Folder of the records; default: results/STUDY/records.")
 ]
 Described = Annotated[
-    Path | None, typer.Option("--models", help="Folder of files from `nodewise describe-model`.")
+    Path, typer.Option("--models", help="Folder of files from `nodewise describe-model`.")
 ]
 FitFile = Annotated[Path, typer.Argument(help="A file from `nodewise fit`.")]
 NodeNumbers = Annotated[str, typer.Option(help="Numbers of nodes, such as 64, 1-64 or 1,2,4,8-16.")]

@@ -121,8 +121,11 @@ def describe_model(
 ) -> None:
     """Describe a model layer by layer: parameters and operations. Nothing is trained.
 
+    The workflow and other commands read the file data/models/NAME.json. Write it again when the
+    model changes.
+
     Example: nodewise describe-model fashion_cnn --out
-    results/models/fashion_cnn.json
+    data/models/fashion_cnn.json
     """
     from nodewise.core.files import check_writable, write_text
     from nodewise.models.registry import registry
@@ -343,7 +346,7 @@ def draw_charts(
     overhead: Annotated[Path, typer.Option(help="Folder of the fits.")],
     out: Out,
     calibrations: Calibrated = None,
-    models: Described = None,
+    models: Described = Path("data/models"),
 ) -> None:
     """Draw every chart: a Vega-Lite specification with its text, the data and an SVG picture.
 
@@ -361,7 +364,7 @@ def render_pages(
     results: Annotated[Path, typer.Option(help="Folder of its results.")],
     out: Out,
     calibrations: Calibrated = None,
-    models: Described = None,
+    models: Described = Path("data/models"),
 ) -> None:
     """Render the pages of the site as Markdown.
 

@@ -1,53 +1,17 @@
-"""A model file -> what its layers are and how many operations they take.
+"""A model file -> its description, which `nodewise describe-model` writes.
 
 Imports TensorFlow: the model is built, and nothing is computed with it.
 """
 
 import inspect
-import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import keras
 
-from nodewise.core.errors import UserError
-from nodewise.models import flops, registry
-from nodewise.results.model_description import FLOAT32_BYTES, Architecture, Layer
-
-_DETAILS = {
-    "Activation": "{activation}",
-    "Dropout": "{rate:g}",
-    "Embedding": "{input_dim:,} entries of {output_dim}",
-    "MultiHeadAttention": "{num_heads} heads of {key_dim}",
-}
-
-
-@dataclass(frozen=True)
-class _Call:
-    """What one layer or operation computes, and from what."""
-
-    name: str
-    operation: Any
-    inputs: list[str]
-    input_shapes: list[tuple[int, ...]]
-    output: keras.KerasTensor
-
-    @property
-    def kind(self) -> str:
-        return type(self.operation).__name__
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The layer's settings; a bare operation has none that matter."""
-        if not isinstance(self.operation, keras.Layer):
-            return {}
-        config: dict[str, Any] = self.operation.get_config()
-        return config
-
-    def size(self, weights: str) -> int:
-        """Return how many numbers its `weights` or `trainable_weights` are."""
-        return sum(math.prod(one.shape) for one in getattr(self.operation, weights, []))
+from nodewise.core.errors import RefusedError
+from nodewise.models import registry
+from nodewise.models.cut import most_stages, pairs
+from nodewise.models.layers import layers_of
+from nodewise.results.model_description import FLOAT32_BYTES, Architecture
 
 
 def describe(name: str) -> Architecture:
@@ -84,120 +48,13 @@ def architecture_of(model: keras.Model, name: str, about: list[str]) -> Architec
         payload_bytes=FLOAT32_BYTES * trainable,
         flops_per_example=sum(layer.flops for layer in layers),
         training_flops_per_example=sum(layer.training_flops for layer in layers),
+        stages=most_stages(model),
+        dense_pairs=_dense_pairs(model),
     )
 
 
-def layers_of(model: keras.Model, name: str) -> list[Layer]:
-    """Return the layers of a model and of the models inside it, in an order of computing them.
-
-    Raises:
-        UserError: a layer's operations cannot be counted; the line begins with `name`.
-    """
-    layers: list[Layer] = []
-    reached: dict[str, bool] = {}  # whether a gradient comes back to a layer
-    for call in _calls(model):
-        before = any(reached[source] for source in call.inputs)
-        layers.append(_layer(call, name, before))
-        reached[call.name] = before or layers[-1].trainable > 0
-    return layers
-
-
-def _layer(call: _Call, model: str, reached: bool) -> Layer:
-    shape, trainable = list(call.output.shape[1:]), call.size("trainable_weights")
-    parts = []
-    if keras.backend.is_float_dtype(call.output.dtype):  # token ids and masks take no FLOPs
-        try:
-            parts = flops.parts_of(call.kind, call.config, call.input_shapes, shape)
-        except KeyError as error:
-            known = ", ".join(flops.KINDS)
-            why = f"{model}: {call.name}: operations of a {call.kind} cannot be counted"
-            raise UserError(f"{why}; known kinds: {known}") from error
-        except ValueError as error:
-            raise UserError(f"{model}: {call.name}: {error}") from error
-    return Layer(
-        name=call.name,
-        kind=call.kind,
-        detail=_detail(call.kind, call.config),
-        inputs=call.inputs,
-        output_shape=shape,
-        parameters=call.size("weights"),
-        trainable=trainable,
-        flops=flops.forward_flops(parts),
-        training_flops=flops.training_flops(parts, trained=trainable > 0, reached=reached),
-    )
-
-
-def graph_calls(model: keras.Model) -> list[Any]:
-    """Return the calls of a model's layers, its inputs among them, in Keras' order of running.
-
-    A layer knows calls of other graphs, too: `Sequential.add` leaves one behind each time.
-    """
-    # private: the public get_config() lists calls only if every layer can be serialized
-    by_depth = keras.Function(model.inputs, model.outputs)._nodes_by_depth
-    return [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
-
-
-def _calls(
-    model: keras.Model, prefix: str = "", made_by: dict[int, str] | None = None
-) -> Iterator[_Call]:
-    """Yield what a model computes, in order, models inside it unfolded.
-
-    `made_by` says which call made a tensor, by the tensor's `id`; it grows on the way. That of a
-    model inside begins with that model's inputs.
-    """
-    made_by = {} if made_by is None else made_by
-    for node in graph_calls(model):
-        operation, name = node.operation, f"{prefix}{node.operation.name}"
-        if id(node.outputs[0]) in made_by:
-            continue  # an input of a model inside
-        if name in made_by.values():
-            raise UserError(f"{name}: is used more than once, which cannot be described")
-        if isinstance(operation, keras.Model) and getattr(operation, "inputs", None):
-            for inside, outside in zip(operation.inputs, node.input_tensors, strict=True):
-                made_by[id(inside)] = made_by[id(outside)]
-            yield from _calls(operation, f"{name}/", made_by)
-            for inside, outside in zip(operation.outputs, node.outputs, strict=True):
-                made_by[id(outside)] = made_by[id(inside)]
-            continue
-        made_by |= {id(tensor): name for tensor in node.outputs}
-        tensors = _computed_on(node.arguments.args, node.arguments.kwargs)
-        yield _Call(
-            name=name,
-            operation=operation,
-            inputs=list(dict.fromkeys(made_by[id(tensor)] for tensor in tensors)),
-            input_shapes=[tuple(tensor.shape[1:]) for tensor in tensors],
-            output=node.outputs[0],
-        )
-
-
-def _computed_on(arguments: Iterable[Any], named: Mapping[str, Any]) -> list[keras.KerasTensor]:
-    """Return the tensors of a call, without its masks, which only say what to leave out."""
-    given = [value for name, value in named.items() if not name.endswith("mask")]
-    flat = keras.tree.flatten([*arguments, *given])
-    return [one for one in flat if isinstance(one, keras.KerasTensor)]
-
-
-def _detail(kind: str, config: Mapping[str, Any]) -> str:
-    """Return the settings by which a reader knows a layer, in words; empty if it has none."""
-    if kind in ("MaxPooling2D", "AveragePooling2D"):
-        return _by(config["pool_size"])
-    if kind == "Conv2D":
-        stride = max(config["strides"])
-        words = [_by(config["kernel_size"]), f"{config['filters']} filters"]
-        return ", ".join(
-            [*words, *([f"stride {stride}"] if stride > 1 else []), *_function(config)]
-        )
-    if kind == "Dense":
-        return ", ".join([f"{config['units']} units", *_function(config)])
-    return _DETAILS[kind].format(**config) if kind in _DETAILS else ""
-
-
-def _function(config: Mapping[str, Any]) -> list[str]:
-    """Return the name of a layer's activation function, if it has one; one's own is a dict."""
-    activation = config["activation"]
-    name = activation["config"] if isinstance(activation, dict) else activation
-    return [] if name == "linear" else [name.strip("_")]
-
-
-def _by(sizes: Iterable[int]) -> str:
-    return "×".join(str(size) for size in sizes)
+def _dense_pairs(model: keras.Model) -> int:
+    try:
+        return len(pairs(model))
+    except RefusedError:
+        return 0

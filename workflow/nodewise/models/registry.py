@@ -15,55 +15,27 @@ import importlib.util
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from nodewise.core.cell import Frozen, Name
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error, read_bytes
-from nodewise.results.model_description import FLOAT32_BYTES
 
 MODELS_DIR = Path("models")
 MOST_MODEL_BYTES = 1_000_000
-SMALL_FLOPS = 100_000_000
-"""Operations of training an example up to which the workflow measures a model's noise scale."""
 
 
 class ModelEntry(Frozen):
-    """The `METADATA` of a model file; `trainable` and `total` are numbers of parameters.
+    """The `METADATA` of a model file: what nobody can count, see `facts` for the rest.
 
-    `input_shape` is that of one prepared example. `flops_per_example` is of the forward pass,
-    `training_flops_per_example` of that and the backward pass, a multiply-add being 2. The model
-    can be cut into up to `stages` stages, and has `dense_pairs` pairs of dense layers in a row that
-    can be split. `weights` names the pretrained weights (`data/weights.yaml`), if any.
+    `dataset` is one of `data/datasets.yaml`. `weights` names the pretrained weights that the model
+    starts from (`data/weights.yaml`), if any.
     """
 
     title: str
     dataset: Name
-    input_shape: list[Annotated[int, Field(ge=1)]] = Field(min_length=1)
-    trainable: int = Field(ge=1)
-    total: int = Field(ge=1)
-    flops_per_example: int = Field(ge=1)
-    training_flops_per_example: int = Field(ge=1)
-    stages: int = Field(ge=1)
-    dense_pairs: int = Field(ge=0)
     weights: Name | None = None
-
-    @property
-    def payload_bytes(self) -> int:
-        """What a worker exchanges per step: one float32 for each trainable parameter."""
-        return FLOAT32_BYTES * self.trainable
-
-    @property
-    def flops_per_payload_byte(self) -> float:
-        """Operations that a worker computes per byte that it exchanges, at a batch of one."""
-        return self.training_flops_per_example / self.payload_bytes
-
-
-def is_small(model: ModelEntry) -> bool:
-    """Tell whether the workflow measures the noise scale of a model."""
-    return model.training_flops_per_example <= SMALL_FLOPS
 
 
 @cache

@@ -12,14 +12,15 @@ from markupsafe import Markup
 from nodewise.core.cell import parse_id
 from nodewise.core.errors import UserError
 from nodewise.data.registry import Entry, read_registry
-from nodewise.models.registry import registry, title_of
+from nodewise.models.facts import read_all_facts
+from nodewise.models.registry import title_of
 from nodewise.predict import queries
 from nodewise.report.html import Row, text
 from nodewise.report.page import PageFigure, read_figure
 from nodewise.report.strategy_words import trained_by
 from nodewise.results.calibration import Calibration
 from nodewise.results.compare_runs import read_changes
-from nodewise.results.model_description import Architecture, read_architectures
+from nodewise.results.model_description import Architecture
 from nodewise.results.record import Record, read_record
 from nodewise.results.tables import read_tables
 from nodewise.strategies import STRATEGIES
@@ -171,7 +172,7 @@ def read_context(
         overhead=queries.read_overhead(overhead_dir),
         figures=[read_figure(path) for path in sorted(charts_dir.glob("*.vl.json"))],
         calibrations=queries.read_calibrations(calibration_paths),
-        architectures=read_architectures(models_dir, registry(), trained) if models_dir else {},
+        architectures=read_all_facts(models_dir, trained) if models_dir else {},
         changes=read_changes(tables_dir.parent / CHANGES),
     )
 

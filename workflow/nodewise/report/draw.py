@@ -6,7 +6,7 @@ from pathlib import Path
 
 from altair.utils.schemapi import debug_mode
 
-from nodewise.models.registry import registry
+from nodewise.models.facts import read_all_facts
 from nodewise.predict import queries
 from nodewise.report import pictures, theme
 from nodewise.report.figure import VEGA_LITE, spec_json
@@ -14,7 +14,6 @@ from nodewise.report.figures import ALL_REDUCES, MODELS, draw_figures
 from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.report.figures.models import sizes
 from nodewise.report.output import replaced, write_files
-from nodewise.results.model_description import read_architectures
 from nodewise.results.tables import read_tables
 
 BUNDLE = f"vega-{VEGA_LITE}.js"
@@ -41,8 +40,7 @@ def draw_charts(
     tables = read_tables(tables_dir) | queries.read_overhead(overhead_dir)
     tables[ALL_REDUCES] = all_reduce_times(queries.read_calibrations(calibration_paths))
     if models_dir is not None:
-        described = read_architectures(models_dir, registry(), set(tables["cells"]["model"]))
-        tables[MODELS] = sizes(described)
+        tables[MODELS] = sizes(read_all_facts(models_dir, set(tables["cells"]["model"])))
     files: dict[str, str] = {}
     names: list[str] = []
     with debug_mode(False):  # see Figure.spec

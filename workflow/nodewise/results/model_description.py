@@ -4,17 +4,12 @@ One JSON file per model, checked against the one schema below, so that pages and
 layer without building the model. All numbers are counted from the layers' shapes: none is timed.
 """
 
-from collections.abc import Collection, Iterable
-from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from nodewise.core.cell import Frozen, Name
-from nodewise.core.errors import UserError
-from nodewise.core.schema import read_json
 from nodewise.results.record import Count
-
 
 FLOAT32_BYTES = 4
 
@@ -50,9 +45,20 @@ class Layer(Frozen):
 
 
 class Architecture(Frozen):
-    """A model. Totals are those of its layers; `about` are the paragraphs of its file's text."""
+    """A model.
 
-    schema_version: Literal[1] = 1
+    Attributes:
+        about: the paragraphs of its file's text.
+        input_shape: of one prepared example.
+        trainable, total: numbers of parameters.
+        payload_bytes: of a gradient, one float32 for each trainable parameter.
+        flops_per_example: of the forward pass; a multiply-add is 2.
+        training_flops_per_example: of forward and backward pass.
+        stages: into how many the model can be cut.
+        dense_pairs: pairs of dense layers in a row, which can be split over nodes.
+    """
+
+    schema_version: Literal[2] = 2
     model: Name
     about: list[str] = Field(min_length=1)
     input_shape: list[Count] = Field(min_length=1)
@@ -62,6 +68,8 @@ class Architecture(Frozen):
     payload_bytes: Count
     flops_per_example: int = Field(ge=1)
     training_flops_per_example: int = Field(ge=1)
+    stages: int = Field(ge=1)
+    dense_pairs: Count
 
     @property
     def flops_per_payload_byte(self) -> float:
@@ -97,35 +105,6 @@ class Architecture(Frozen):
                 raise ValueError(f"{layer.name} comes before what it computes on")
             known.add(layer.name)
         return self
-
-
-def read_architecture(path: Path) -> Architecture:
-    """Read and check what `nodewise describe-model` wrote.
-
-    Raises:
-        UserError: the file is missing, is not JSON, or does not fit the schema.
-    """
-    return read_json(Architecture, path)
-
-
-def read_architectures(
-    folder: Path, models: Iterable[str], trained: Collection[str]
-) -> dict[str, Architecture]:
-    """Read `folder/<model>.json` of each of the `models` that was trained or described.
-
-    Raises:
-        UserError: a file of a model of `trained` is missing; or one is invalid, or describes another
-            model.
-    """
-    found = {}
-    for model in models:
-        if model not in trained and not (folder / f"{model}.json").is_file():
-            continue
-        path = folder / f"{model}.json"
-        found[model] = read_architecture(path)
-        if found[model].model != model:
-            raise UserError(f"{path}: describes {found[model].model}, not {model}")
-    return found
 
 
 def architecture_json(architecture: Architecture) -> str:

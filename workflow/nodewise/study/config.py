@@ -31,6 +31,7 @@ from nodewise.core.cell import (
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error, location, read_tree, sorted_errors
 from nodewise.core.user_function import own_dataset_name, parse_spec
+from nodewise.models.facts import facts
 from nodewise.models.registry import registry
 from nodewise.strategies import STRATEGIES
 
@@ -387,14 +388,16 @@ def _model(annotation: object, value: Any) -> type[Frozen] | None:  # noqa: ANN4
 
 
 def check_files_exist(study: Config) -> None:
-    """Check that the functions and datasets of a study exist, and that a step has enough examples.
+    """Check that what a study needs is there, and that a step has enough examples.
 
     User code is not run, so the number of examples of user data is not checked.
 
     Raises:
         UserError: a function or a dataset is missing, or a step takes more examples than there
-            are; the message names the experiment.
+            are, and the message names the experiment; or a model of the project is not described.
     """
+    for model in registry():
+        facts(model)
     for name, experiment in study.experiments.items():
         try:
             _check_files(experiment)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted
 from nodewise.data.registry import find
-from nodewise.models.registry import registry
+from nodewise.models.facts import facts
 from nodewise.results.record import Record, recorded
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.bytes_sent import Trained, ring
@@ -212,16 +212,16 @@ def _factor(planned: Iterable[Planned]) -> float:
 
 
 def work_of(model: str, dataset: str) -> Work:
-    """Return what the registries say of a model and a dataset of this project.
+    """Return what is known of a model and a dataset of this project.
 
     Raises:
-        UserError: the dataset is not known.
+        UserError: the model is not described, or the dataset is not known.
     """
-    entry, data = registry()[model], find(DATASETS, dataset)
+    known, data = facts(model), find(DATASETS, dataset)
     return Work(
-        entry.flops_per_example,
-        entry.training_flops_per_example,
-        entry.payload_bytes,
+        known.flops_per_example,
+        known.training_flops_per_example,
+        known.payload_bytes,
         data.train_examples,
         data.test_examples,
     )

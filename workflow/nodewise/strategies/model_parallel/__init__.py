@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from nodewise.core.cell import MAX_BATCH
-from nodewise.models.registry import registry
+from nodewise.models.facts import facts
 from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts, Options
 
 UNKNOWN_CUTS = (
@@ -31,8 +31,8 @@ class ModelParallel(Options):
                 f"options.micro_batches: at most {examples}, what a pipeline has of a step with "
                 f"batch {batch} on {nodes} nodes; not {self.micro_batches}"
             )
-        if model is not None and nodes > registry()[model].stages * self.pipelines:
-            stages = registry()[model].stages
+        if model is not None and nodes > facts(model).stages * self.pipelines:
+            stages = facts(model).stages
             raise ValueError(
                 f"nodes: at most {stages * self.pipelines} for {model}, which can be cut into "
                 f"{stages} stages; not {nodes}"

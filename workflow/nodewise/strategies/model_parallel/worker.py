@@ -17,9 +17,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from nodewise.models.cut import cut
 from nodewise.strategies import api
 from nodewise.strategies.model_parallel import ModelParallel
-from nodewise.strategies.model_parallel.stages import cut
 from nodewise.strategies.transport import Peers
 
 

@@ -22,7 +22,7 @@ import tensorflow as tf
 from keras import layers
 from numpy.typing import NDArray
 
-from nodewise.models.describe import graph_calls
+from nodewise.models.layers import graph_calls
 from nodewise.strategies import api
 from nodewise.strategies.calls import Calls
 from nodewise.strategies.split_dense import fewer_bytes

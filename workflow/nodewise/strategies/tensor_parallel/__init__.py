@@ -1,5 +1,6 @@
 """Tensor parallelism by DTensor: two dense layers in a row are split over the nodes."""
 
+from nodewise.models.facts import facts
 from nodewise.models.registry import registry
 from nodewise.results.model_description import FLOAT32_BYTES
 from nodewise.strategies.bytes_sent import Trained, all_reduced, dense_layers
@@ -12,8 +13,8 @@ class TensorParallel(Options):
     """Of tensor parallelism: nothing can be chosen."""
 
     def check_training(self, nodes: int, batch: int, model: str | None) -> None:
-        if model is not None and not registry()[model].dense_pairs:
-            allowed = ", ".join(name for name, entry in registry().items() if entry.dense_pairs)
+        if model is not None and not facts(model).dense_pairs:
+            allowed = ", ".join(name for name in registry() if facts(name).dense_pairs)
             raise ValueError(
                 f"model: {model} has no two dense layers in a row to be split; allowed: {allowed}"
             )

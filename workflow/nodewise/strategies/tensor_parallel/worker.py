@@ -22,8 +22,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 from tensorflow.experimental import dtensor
 
+from nodewise.models.cut import padded, pairs, widened
 from nodewise.strategies import api
-from nodewise.strategies.tensor_parallel.dense_pairs import padded, pairs, widened
 
 _NODES = "nodes"  # the mesh's only dimension
 

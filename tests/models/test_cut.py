@@ -8,9 +8,8 @@ from keras import layers
 
 from nodewise.core.errors import RefusedError
 from nodewise.models import registry
-from nodewise.models.describe import layers_of
-from nodewise.strategies.model_parallel.stages import cut
-from nodewise.strategies.tensor_parallel.dense_pairs import pairs
+from nodewise.models.cut import cut, most_stages, pairs
+from nodewise.models.layers import layers_of
 
 
 def chain(stages, x, **how):
@@ -29,12 +28,15 @@ def small_bert():
     return bert.bert(bert.Sizes(vocabulary=12, depth=2, width=8, heads=2, inner=16), tokens=6)
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
-@pytest.mark.parametrize(
+MODELS = pytest.mark.parametrize(
     "build",
     [*(registry.load(n).build for n in ("fashion_cnn", "cifar10_cnn", "resnet50")), small_bert],
     ids=["fashion_cnn", "cifar10_cnn", "resnet50", "bert"],
 )
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@MODELS
 def test_stages_compute_what_the_model_computes(build, count):
     model = build()
     stages, x = cut(model, count), examples_of(model)
@@ -53,17 +55,13 @@ def test_an_activation_of_the_user_s_own_is_not_taken_to_work_unit_by_unit():
         pairs(keras.Sequential(pair))
 
 
-@pytest.mark.parametrize("name", registry.registry())
-def test_the_registry_knows_what_can_be_cut_and_split(name):
-    model, entry = registry.load(name).build(), registry.registry()[name]
-    assert len(cut(model, entry.stages)) == entry.stages
-    with pytest.raises(RefusedError, match=f"can be cut into {entry.stages} stages at most"):
-        cut(model, entry.stages + 1)
-    if entry.dense_pairs:
-        assert len(pairs(model)) == entry.dense_pairs
-    else:
-        with pytest.raises(RefusedError):
-            pairs(model)
+@MODELS
+def test_a_model_can_be_cut_into_as_many_stages_as_its_description_says(build):
+    model = build()
+    most = most_stages(model)
+    assert len(cut(model, most)) == most
+    with pytest.raises(RefusedError, match=f"can be cut into {most} stages at most"):
+        cut(model, most + 1)
 
 
 def test_stages_take_about_the_same_number_of_operations():

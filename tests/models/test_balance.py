@@ -5,7 +5,7 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.strategies.model_parallel.balance import balanced
+from nodewise.models.cut import balanced
 
 
 @st.composite
