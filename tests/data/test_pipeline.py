@@ -15,9 +15,10 @@ from nodewise.data.prepared import Dataset
 from nodewise.models.training import Recipe
 
 EXAMPLES, NODES, BATCH = 26, 3, 4
+ROWS = np.arange(EXAMPLES)
 STEPS = EXAMPLES // (NODES * BATCH)
 X, Y = np.arange(EXAMPLES, dtype=np.uint8)[:, None], np.arange(EXAMPLES, dtype=np.uint8)
-DATA = Dataset(None, X, Y, X, Y)
+DATA = Dataset(None, (X, Y), (X, Y))
 PLAIN = Recipe(build=None, optimizer=None)
 
 
@@ -125,3 +126,45 @@ def test_whole_batches_are_the_same_on_every_worker_and_are_not_cut():
 def test_an_unsharded_worker_reads_everything():
     assert len(pipeline.rows_read(cell(), EXAMPLES, 1)) < EXAMPLES
     assert len(pipeline.rows_read(cell(input="unsharded"), EXAMPLES, 1)) == EXAMPLES
+
+
+NESTED = Dataset(
+    None,
+    (
+        {
+            "image": np.stack([ROWS, ROWS], 1) / 2,
+            "name": np.array([f"é{n}".encode() for n in ROWS]),
+        },
+        (ROWS, {"odd": ROWS % 2 == 1}),
+        ROWS.astype("float32"),
+    ),
+    None,
+)
+
+
+@pytest.mark.parametrize("how", ["sharded", "unsharded", "whole"])
+def test_structures_are_cut_in_batches_as_fit_would(how):
+    of = cell(input=how)
+    recipe = Recipe(None, None, preprocess=lambda x: x | {"image": x["image"] * 2})
+    steps = list(itertools.islice(pipeline.batches(of, NESTED, recipe, 0, warm_up=1), 1 + STEPS))
+    for x, (label, other), weight in steps:
+        assert (x["name"].dtype, x["image"].dtype) == (tf.string, tf.float64)
+        assert (label.dtype, other["odd"].dtype, weight.dtype) == (tf.int64, tf.bool, tf.float32)
+        assert len(label) == (BATCH * NODES if how == "whole" else BATCH)
+        rows = label.numpy()
+        np.testing.assert_array_equal(x["image"].numpy(), np.stack([rows, rows], 1))
+        assert [name.decode() for name in x["name"].numpy()] == [f"é{n}" for n in rows]
+        np.testing.assert_array_equal(other["odd"].numpy(), rows % 2 == 1)
+        np.testing.assert_array_equal(weight.numpy(), rows)
+    labels = [seen(of, 0, warm_up=1), [label.numpy().tolist() for _, (label, _), _ in steps]]
+    assert labels[0] == labels[1]
+
+
+@pytest.mark.parametrize("train", [X, (X,), {"a": X}], ids=["x", "(x,)", "dict"])
+@pytest.mark.parametrize("how", ["sharded", "unsharded"])
+def test_data_without_targets_is_x_as_fit_hands_it_on(train, how):
+    recipe = Recipe(None, None, preprocess=lambda x: x)
+    stream = pipeline.batches(cell(input=how), Dataset(None, train, None), recipe, 0, warm_up=0)
+    batch = next(stream)
+    tf.nest.assert_same_structure(batch, train, check_types=True)
+    assert tf.nest.flatten(batch)[0].shape == (BATCH, 1)

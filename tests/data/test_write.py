@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as drawn
 
 from nodewise.core.errors import UserError
 from nodewise.data import load
-from nodewise.data.prepared import Arrays, write
+from nodewise.data.prepared import Arrays, check_arrays, write, write_own
+from nodewise.data.structures import flat
 
 
 def arrays(kind="float32", shape=(3,), train=6, test=4, classes=3):
@@ -21,8 +23,8 @@ def arrays(kind="float32", shape=(3,), train=6, test=4, classes=3):
 
 
 def written(out, made, **changes):
-    told = {"dataset": "mine", "origin": "own", "title": "Mine", "classes": ("a", "b", "c")}
-    return write(out, made, **(told | changes))
+    told = {"dataset": "mine", "origin": "generated", "seed": 1, "title": "Mine"}
+    return write(out, made, **(told | {"classes": ("a", "b", "c")} | changes))
 
 
 @given(
@@ -37,7 +39,7 @@ def test_what_is_written_is_read(tmp_path_factory, kind, shape, train, test):
     manifest = written(out, made)
     data = load(out / "manifest.json")
     assert data.manifest == manifest
-    assert (manifest.origin, manifest.licence, manifest.licence_url) == ("own", None, None)
+    assert (manifest.licence, manifest.licence_url) == (None, None)
     assert manifest.files == ()
     for name, array in made._asdict().items():
         assert np.array_equal(getattr(data, name), array)
@@ -98,8 +100,8 @@ def test_arrays_that_are_no_dataset(tmp_path, change, told):
         ("float32", {"title": ""}, "title"),
         ("float32", {"classes": tuple(map(str, range(257)))}, "classes"),
         ("float32", {"origin": "official"}, "files"),
-        ("float32", {"origin": "generated"}, "seed"),
-        ("float32", {"seed": 1}, "seed"),
+        ("float32", {"origin": "own"}, "origin"),
+        ("float32", {"seed": None}, "seed"),
     ],
 )
 def test_a_manifest_that_cannot_be(tmp_path, kind, changes, told):
@@ -124,3 +126,60 @@ def test_a_dataset_that_cannot_be_written_is_not_half_replaced(tmp_path, monkeyp
         written(tmp_path, arrays(train=7))
     with pytest.raises(UserError, match="cannot be read"):
         load(tmp_path / "manifest.json")
+
+
+def structures(examples):
+    """Return a strategy of nested tuples and dicts of arrays of so many examples."""
+    kinds = st.one_of(
+        drawn.boolean_dtypes(),
+        drawn.integer_dtypes(),
+        drawn.unsigned_integer_dtypes(),
+        drawn.floating_dtypes(sizes=(16, 32, 64)),
+        drawn.byte_string_dtypes(max_len=4),
+    )
+    shapes = drawn.array_shapes(min_dims=0, max_dims=2, max_side=3)
+    array = st.tuples(kinds, shapes).flatmap(
+        lambda told: drawn.arrays(told[0], (examples, *told[1]))
+    )
+    return st.recursive(
+        array,
+        lambda part: st.one_of(
+            st.lists(part, min_size=1, max_size=3).map(tuple),
+            st.dictionaries(st.text(max_size=5), part, min_size=1, max_size=3),
+        ),
+        max_leaves=5,
+    )
+
+
+@given(st.data())
+def test_own_structures_are_read_as_they_were_written(tmp_path_factory, data):
+    out = tmp_path_factory.getbasetemp() / "structures"
+    examples, tested = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
+    train = data.draw(structures(examples))
+    test = data.draw(st.one_of(st.none(), structures(tested)))
+    manifest = write_own(out, train, test, dataset="mine", title="Mine")
+    read = load(out / "manifest.json")
+    assert check_arrays(out / "manifest.json") == read.manifest == manifest
+    assert read.train_examples == manifest.train_examples == examples
+    assert read.test_examples == manifest.test_examples == (0 if test is None else tested)
+    assert (read.test is None) == (test is None)
+    for given_, found in ((train, read.train), (test, read.test)):
+        for (path, array), (place, stored) in zip(flat(given_), flat(found), strict=True):
+            assert path == place
+            np.testing.assert_array_equal(array, stored)
+            assert array is None or array.dtype.newbyteorder("=") == stored.dtype
+
+
+@pytest.mark.parametrize(
+    ("train", "told"),
+    [
+        (np.zeros(3, "complex64"), "dtype"),
+        (np.zeros((3, 0)), "shape"),
+        ((np.zeros(3), np.array([{}] * 3)), "dtype"),
+    ],
+)
+def test_own_arrays_that_cannot_be_stored(tmp_path, train, told):
+    with pytest.raises(UserError) as caught:
+        write_own(tmp_path / "out", train, None, dataset="mine", title="Mine")
+    assert told in str(caught.value)
+    assert not (tmp_path / "out").exists()

@@ -56,8 +56,10 @@ def prepare_own_dataset(
 ) -> None:
     """Prepare a dataset from a function of your own.
 
-    The function returns NumPy arrays, ((x_train, y_train), (x_test, y_test)),
-    or two finite tf.data.Datasets.
+    The function returns (train, test), where test may be None. Each is what
+    Keras' fit takes: (x, y) or (x, y, sample_weight) of arrays, or nested dicts
+    and tuples of them; a tf.data.Dataset; a keras.utils.PyDataset; or an
+    iterable of batches with a length.
 
     Example: nodewise prepare-own-dataset data/templates/own_data.py:load --out
     results/datasets/own_shapes

@@ -7,19 +7,21 @@ goes on beside the training, and takes its time from it.
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
 from nodewise.core.cell import Cell
+from nodewise.core.errors import UserError
 from nodewise.data import Dataset, shard
 
 if TYPE_CHECKING:
     from nodewise.models.training import Recipe
 
-Batch = tuple[tf.Tensor, tf.Tensor]
+Batch = Any
+"""What `fit` hands to `train_step`: mostly (x, y) or (x, y, sample_weight), see `Dataset.train`."""
 
 # AutoGraph would leave a file per function: workers do not exit, they are ended
 _plain = tf.autograph.experimental.do_not_convert
@@ -92,31 +94,36 @@ def batches(
         service: `grpc://host:port` of the data service, if that is the cell's input.
 
     Returns:
-        Pairs of x, (batch, …), prepared for the model, and labels y, (batch,); `batch` examples
-        or, with input whole, those of the global batch.
+        What `fit` hands to `train_step`, of tensors (batch, …), x prepared for the model; `batch`
+        examples or, with input whole, those of the global batch.
+
+    Raises:
+        UserError: the cell's input cannot read such data.
     """
     # augmentation differs from worker to worker, unless they are to train on the same examples
     tf.random.set_seed(cell.seed + (0 if cell.input == "whole" else rank))
     if cell.input == "service":
         stream = _served(cell, data, recipe, service)
     else:
-        stream = _read(cell, data, warm_up, rank).map(_prepare(recipe))
+        stream = _map(_read(cell, data, warm_up, rank), _prepare(recipe))
     if cell.input == "unsharded":
         part = slice(rank * cell.batch, (rank + 1) * cell.batch)
-        stream = stream.map(_plain(lambda x, y: (x[part], y[part])))
+        stream = _map(stream, lambda batch: tf.nest.map_structure(lambda array: array[part], batch))
     return iter(stream.prefetch(_READ_AHEAD).with_options(_one_thread()))
 
 
 def _read(cell: Cell, data: Dataset, warm_up: int, rank: int) -> tf.data.Dataset:
     """Return the raw batches that a worker reads for itself: its own examples, kept in memory."""
-    rows = rows_read(cell, len(data.y_train), rank)
-    x, y = _in_memory(data.x_train, rows), _in_memory(data.y_train, rows)
+    rows = rows_read(cell, data.train_examples, rank)
+    read = tf.nest.map_structure(lambda array: _in_memory(array, rows), data.train)
     epochs = tf.data.Dataset.from_generator(
-        lambda: orders(cell, len(data.y_train), rank, warm_up),
+        lambda: orders(cell, data.train_examples, rank, warm_up),
         output_signature=tf.TensorSpec([None, _batch_read(cell)], tf.int64),
     )
     steps = epochs.flat_map(_plain(tf.data.Dataset.from_tensor_slices))
-    return steps.map(_plain(lambda step: (tf.gather(x, step), tf.gather(y, step))))
+    return _map(
+        steps, lambda step: tf.nest.map_structure(lambda array: tf.gather(array, step), read)
+    )
 
 
 def _in_memory(array: NDArray[np.generic], rows: NDArray[np.int64]) -> tf.Tensor:
@@ -133,15 +140,17 @@ def _served(cell: Cell, data: Dataset, recipe: "Recipe", service: str) -> tf.dat
     go through all blocks, then again. Shuffled, an example may come a little before or after the
     epoch that it belongs to.
     """
-    blocks = math.ceil(len(data.y_train) / _BLOCK)
-    return (
+    blocks = math.ceil(data.train_examples / _BLOCK)
+    raw = (
         tf.data.Dataset.range(blocks)
         .shuffle(blocks, seed=cell.seed)
         .repeat()
         .flat_map(_plain(lambda block: _block(data, block)))
         .shuffle(_SHUFFLED_AHEAD, seed=cell.seed)
         .batch(cell.batch, drop_remainder=True)
-        .map(_prepare(recipe))
+    )
+    return (
+        _map(raw, _prepare(recipe))
         .prefetch(_READ_AHEAD)
         .apply(
             tf.data.experimental.service.distribute(
@@ -154,7 +163,9 @@ def _served(cell: Cell, data: Dataset, recipe: "Recipe", service: str) -> tf.dat
 
 
 def _block(data: Dataset, block: tf.Tensor) -> tf.data.Dataset:
-    return tf.data.Dataset.zip((_records(data.x_train, block), _records(data.y_train, block)))
+    return tf.data.Dataset.zip(
+        tf.nest.map_structure(lambda array: _records(array, block), data.train)
+    )
 
 
 def _records(array: NDArray[np.generic], block: tf.Tensor) -> tf.data.Dataset:
@@ -165,21 +176,35 @@ def _records(array: NDArray[np.generic], block: tf.Tensor) -> tf.data.Dataset:
     if not isinstance(array, np.memmap):
         raise TypeError("the data service serves memory-mapped arrays only")
     shape, kind = array.shape[1:], array.dtype
+    if kind.kind == "S":
+        raise UserError("input: service cannot read strings; allowed here: sharded, unsharded")
+    # the types that TensorFlow decodes do not include uint32 and uint64
+    decoded = kind.name.removeprefix("u") if kind.itemsize >= 4 else kind.name
+
+    def example(row: tf.Tensor) -> tf.Tensor:
+        values = tf.reshape(tf.io.decode_raw(row, decoded), shape)
+        return values if decoded == kind.name else tf.bitcast(values, kind)
+
     rows = tf.data.FixedLengthRecordDataset(
         str(array.filename), math.prod(shape) * kind.itemsize, header_bytes=array.offset
     )
-    return (
-        rows.skip(block * _BLOCK)
-        .take(_BLOCK)
-        .map(_plain(lambda row: tf.reshape(tf.io.decode_raw(row, kind), shape)))
-    )
+    return rows.skip(block * _BLOCK).take(_BLOCK).map(_plain(example))
 
 
-def _prepare(recipe: "Recipe") -> Callable[[tf.Tensor, tf.Tensor], Batch]:
-    def prepare(x: tf.Tensor, y: tf.Tensor) -> Batch:
-        return recipe.augment(recipe.preprocess(x)), y
+def _prepare(recipe: "Recipe") -> Callable[[Batch], Batch]:
+    def prepare(batch: Batch) -> Batch:
+        if not isinstance(batch, tuple):  # x alone
+            return recipe.augment(recipe.preprocess(batch))
+        x, *others = batch
+        return recipe.augment(recipe.preprocess(x)), *others
 
-    return cast(Callable[[tf.Tensor, tf.Tensor], Batch], _plain(prepare))
+    return prepare
+
+
+def _map(stream: tf.data.Dataset, function: Callable[[Batch], Batch]) -> tf.data.Dataset:
+    """Map batches; `stream.map` would hand over the parts of a tuple one by one."""
+    parted = isinstance(stream.element_spec, tuple)
+    return stream.map(_plain(lambda *parts: function(parts if parted else parts[0])))
 
 
 def _one_thread() -> tf.data.Options:

@@ -1,20 +1,27 @@
-"""A prepared dataset: four arrays in a folder, and a manifest that says what they are."""
+"""A prepared dataset: arrays in a folder, and a manifest that says what they are.
+
+A dataset of the registry has four arrays, those of `Arrays`. A user's own dataset has two sets,
+train and test, each of which is a structure of arrays as `fit` takes it, such as (x, y).
+"""
 
 import hashlib
+import itertools
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from nodewise.core.cell import Frozen, Name
 from nodewise.core.errors import UserError
 from nodewise.core.fetch import FileName, Sha256
 from nodewise.core.files import atomic, write_json
 from nodewise.core.schema import first_error, read_json
+from nodewise.data.structures import Place, Structure, count, flat, nested
 from nodewise.results.record import Origin
 
 MANIFEST = "manifest.json"
@@ -23,11 +30,11 @@ Array = NDArray[np.generic]
 
 
 class Arrays(NamedTuple):
-    """Examples and their labels. Each array is stored as `<name>.npy`.
+    """Examples of the registry and their labels. Each array is stored as `<name>.npy`.
 
-    x is (examples, …) of one of the types of `Manifest.dtype`: images uint8, N × H × W × C; token
-    ids uint16, N × tokens, 0 being padding; a user's own examples in any shape. y is (examples,)
-    uint8, each an index into `Manifest.classes`.
+    x is (examples, …) of one of the types of `RegistryManifest.dtype`: images uint8, N × H × W × C;
+    token ids uint16, N × tokens, 0 being padding. y is (examples,) uint8, each an index into
+    `RegistryManifest.classes`.
     """
 
     x_train: Array
@@ -53,31 +60,76 @@ class ArrayDigests(Frozen):
     y_test: Sha256
 
 
+class Component(Frozen):
+    """One array of a set: (examples, *shape), stored in `file`, at the place `path` of the set.
+
+    `sha256` is that of its bytes (little-endian, C order).
+    """
+
+    path: Place
+    file: str = Field(pattern=r"^[a-z]+_[a-z0-9]+\.npy$")
+    dtype: str = Field(pattern=r"^(bool|u?int(8|16|32|64)|float(16|32|64)|\|S[0-9]+)$")
+    shape: tuple[Annotated[int, Field(ge=1)], ...]
+    sha256: Sha256
+
+
+Components = tuple[Component, ...]
+
+
 class Manifest(Frozen):
     """What a prepared dataset is. Equal content gives equal text, wherever it came from last.
 
     `origin` is "official" if every file came from its official address, "mirror" if at least one
-    came from a mirror, "generated" for a stand-in, "own" for a user's own data; the last two have
-    no `files`. `note` tells how the examples differ from the official ones. `seed` is that of a
-    stand-in. `sha256` is over the four arrays, see `arrays_sha256`; `arrays` has the SHA-256 of
-    the bytes of each, by which `check_arrays` finds one that changed.
+    came from a mirror, "generated" for a stand-in, "own" for a user's own data. `note` tells how
+    the examples differ from the official ones. `sha256` is over all arrays.
     """
 
     dataset: Name
     title: str = Field(min_length=1)
     origin: Origin
     note: str | None = None
-    seed: int | None = None
     sha256: Sha256
+    train_examples: int = Field(ge=1)
+    test_examples: int = Field(ge=0)
+
+    def components(self) -> tuple[Components, Components]:
+        """Return the arrays of the training set and of the test set; none if there is no such."""
+        raise NotImplementedError
+
+
+class RegistryManifest(Manifest):
+    """What a prepared dataset of the registry is.
+
+    `seed` is that of a stand-in, which has no `files`. `sha256` is that of `arrays_sha256`;
+    `arrays` has the SHA-256 of the bytes of each, by which `check_arrays` finds one that changed.
+    """
+
+    origin: Literal["official", "mirror", "generated"]
+    seed: int | None = None
     arrays: ArrayDigests
     files: tuple[ManifestFile, ...] = ()
-    train_examples: int = Field(ge=1)
     test_examples: int = Field(ge=1)
     shape: tuple[int, ...]
     dtype: Literal["uint8", "uint16", "int32", "float32"]
     classes: tuple[str, ...] = Field(min_length=2, max_length=256)
     licence: str | None = None
     licence_url: str | None = None
+
+    def components(self) -> tuple[Components, Components]:
+        """Return (x, y) of each set."""
+
+        def component(name: str, digest: str) -> Component:
+            examples = name.startswith("x")
+            return Component(
+                path=(0 if examples else 1,),
+                file=f"{name}.npy",
+                dtype=self.dtype if examples else "uint8",
+                shape=self.shape if examples else (),
+                sha256=digest,
+            )
+
+        x_train, y_train, x_test, y_test = (component(*one) for one in self.arrays)
+        return (x_train, y_train), (x_test, y_test)
 
     @model_validator(mode="after")
     def _one_story(self) -> Self:
@@ -90,20 +142,71 @@ class Manifest(Frozen):
         return self
 
 
-TYPES: tuple[str, ...] = get_args(Manifest.model_fields["dtype"].annotation)
-"""The types of examples."""
-MOST_CLASSES = 256
+class OwnManifest(Manifest):
+    """What a user's own dataset is.
+
+    `train` and `test` have the arrays of its sets; `test` none if there is no test set. `sha256`
+    is over `train` and `test`, which have the digests of the arrays.
+    """
+
+    origin: Literal["own"] = "own"
+    train: Components = Field(min_length=1)
+    test: Components = ()
+
+    @model_validator(mode="after")
+    def _structured(self) -> Self:
+        for components in filter(None, self.components()):
+            nested((one.path, one) for one in components)
+        if (self.test_examples == 0) == bool(self.test):
+            raise ValueError("test_examples: a test set has some")
+        return self
+
+    def components(self) -> tuple[Components, Components]:
+        """Return the arrays of both sets."""
+        return self.train, self.test
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """The arrays of a prepared dataset (see `Arrays`), memory-mapped, read-only; its manifest."""
+    """A prepared dataset: its manifest and sets, whose arrays are memory-mapped and read-only.
+
+    `train` and `test` are what `fit` takes, mostly (x, y) or (x, y, sample_weight), with x and y
+    as `fit` hands them on: arrays, or nested tuples and dicts of arrays. `test` may be None.
+    """
 
     manifest: Manifest
-    x_train: Array
-    y_train: NDArray[np.uint8]
-    x_test: Array
-    y_test: NDArray[np.uint8]
+    train: Structure
+    test: Structure
+
+    @property
+    def train_examples(self) -> int:
+        """The number of training examples."""
+        return count(self.train)
+
+    @property
+    def test_examples(self) -> int:
+        """The number of test examples, 0 without a test set."""
+        return 0 if self.test is None else count(self.test)
+
+    @property
+    def x_train(self) -> Array:
+        """The x of the training set (x, y)."""
+        return self.train[0]  # type: ignore[no-any-return]
+
+    @property
+    def y_train(self) -> Array:
+        """The y of the training set (x, y)."""
+        return self.train[1]  # type: ignore[no-any-return]
+
+    @property
+    def x_test(self) -> Array:
+        """The x of the test set (x, y)."""
+        return self.test[0]  # type: ignore[no-any-return]
+
+    @property
+    def y_test(self) -> Array:
+        """The y of the test set (x, y)."""
+        return self.test[1]  # type: ignore[no-any-return]
 
 
 def overall_origin(files: tuple[ManifestFile, ...]) -> Literal["official", "mirror"]:
@@ -136,13 +239,10 @@ def write(
     files: tuple[ManifestFile, ...] = (),
     licence: str | None = None,
     licence_url: str | None = None,
-) -> Manifest:
-    """Write `arrays` and their manifest to the folder `out`, for `load`.
+) -> RegistryManifest:
+    """Write `arrays` of the registry and their manifest to the folder `out`, for `load`.
 
-    The manifest comes last, and until then there is none, not even an old one. For a user's own
-    data: `write(out, arrays, dataset=…, origin="own", title=…, classes=(…))`.
-
-    Everything but `out` and `arrays` is told in the manifest as it is, see `Manifest`.
+    Everything but `out` and `arrays` is told in the manifest as it is, see `RegistryManifest`.
 
     Raises:
         UserError: the arrays are none of a dataset, or do not fit each other or the classes.
@@ -151,10 +251,10 @@ def write(
     for error in _errors(arrays, len(classes)):
         raise UserError(f"{dataset}: {error}")
     try:
-        manifest = Manifest(
+        manifest = RegistryManifest(
             dataset=dataset,
             title=title,
-            origin=origin,
+            origin=origin,  # type: ignore[arg-type] # checked by the model
             note=note,
             seed=seed,
             files=files,
@@ -170,13 +270,71 @@ def write(
         )
     except ValidationError as error:
         raise UserError(f"{dataset}: {first_error(error)}") from error
+    _write(out, manifest, {f"{name}.npy": array for name, array in arrays._asdict().items()})
+    return manifest
+
+
+def write_own(
+    out: Path, train: Structure, test: Structure | None, *, dataset: str, title: str
+) -> OwnManifest:
+    """Write a user's own sets and their manifest to the folder `out`, for `load`.
+
+    Raises:
+        UserError: an array is of a type that cannot be stored.
+        OSError: `out` cannot be written.
+    """
+    sets = {"train": list(flat(train)), "test": [] if test is None else list(flat(test))}
+    arrays = {
+        f"{split}_{number}.npy": array
+        for split, found in sets.items()
+        for number, (_, array) in enumerate(found)
+    }
+    try:
+        components = {
+            split: tuple(
+                _component(f"{split}_{number}.npy", path, array)
+                for number, (path, array) in enumerate(found)
+            )
+            for split, found in sets.items()
+        }
+        manifest = OwnManifest(
+            dataset=dataset,
+            title=title,
+            sha256=_components_sha256(components),
+            train_examples=count(train),
+            test_examples=0 if test is None else count(test),
+            train=components["train"],
+            test=components["test"],
+        )
+    except ValidationError as error:
+        raise UserError(f"{title}: {first_error(error)}") from error
+    _write(out, manifest, arrays)
+    return manifest
+
+
+def _component(file: str, path: Place, array: Array) -> Component:
+    return Component(
+        path=path,
+        file=file,
+        dtype=str(array.dtype.newbyteorder("=")),
+        shape=array.shape[1:],
+        sha256=_array_sha256(array),
+    )
+
+
+def _components_sha256(sets: dict[str, Components]) -> str:
+    told = {split: [one.model_dump() for one in components] for split, components in sets.items()}
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
+def _write(out: Path, manifest: Manifest, arrays: dict[str, Array]) -> None:
+    """Write files. The manifest comes last; until then there is none, not even an old one."""
     out.mkdir(parents=True, exist_ok=True)
     (out / MANIFEST).unlink(missing_ok=True)
-    for name, array in arrays._asdict().items():
-        with atomic(out / f"{name}.npy") as temporary, temporary.open("wb") as file:
+    for name, array in arrays.items():
+        with atomic(out / name) as temporary, temporary.open("wb") as file:
             np.save(file, _stored(array), allow_pickle=False)
     write_json(out / MANIFEST, manifest.model_dump(mode="json"))
-    return manifest
 
 
 def _array_sha256(array: Array) -> str:
@@ -216,15 +374,27 @@ def load(manifest: Path) -> Dataset:
     Raises:
         UserError: the manifest or an array is missing, damaged, or does not fit the other.
     """
-    told = read_json(Manifest, manifest, "prepare the dataset again")
-    examples = {"train": told.train_examples, "test": told.test_examples}
-    arrays: dict[str, Any] = {}
-    for name in Arrays._fields:
-        letter, split = name.split("_")
-        shape = (examples[split], *(told.shape if letter == "x" else ()))
-        kind = told.dtype if letter == "x" else "uint8"
-        arrays[name] = _open_array(manifest.parent / f"{name}.npy", shape, np.dtype(kind))
-    return Dataset(told, **arrays)
+    told, arrays = _open(manifest)
+    train, test = (
+        nested((one.path, arrays[one.file]) for one in components) if components else None
+        for components in told.components()
+    )
+    return Dataset(told, train, test)
+
+
+class _Kind(BaseModel):
+    origin: Origin
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read the manifest of a dataset of the registry, or of a user's own.
+
+    Raises:
+        UserError: it is missing or damaged.
+    """
+    advice = "prepare the dataset again"
+    own = read_json(_Kind, path, advice).origin == "own"
+    return read_json(OwnManifest if own else RegistryManifest, path, advice)
 
 
 def check_arrays(manifest: Path) -> Manifest:
@@ -235,17 +405,28 @@ def check_arrays(manifest: Path) -> Manifest:
     Raises:
         UserError: as `load`, or an array changed since it was prepared.
     """
-    data = load(manifest)
-    told = data.manifest
-    for name, digest in told.arrays:
-        if _array_sha256(getattr(data, name)) != digest:
+    told, arrays = _open(manifest)
+    for component in itertools.chain(*told.components()):
+        if _array_sha256(arrays[component.file]) != component.sha256:
             own = told.origin == "own"
             what = "own-dataset FILE.py:FUNCTION" if own else f"dataset {told.dataset}"
             raise UserError(
-                f"{manifest.parent / name}.npy: changed since it was prepared; prepare it again: "
-                f"nodewise prepare-{what} --out {manifest.parent}"
+                f"{manifest.parent / component.file}: changed since it was prepared; prepare it "
+                f"again: nodewise prepare-{what} --out {manifest.parent}"
             )
     return told
+
+
+def _open(manifest: Path) -> tuple[Manifest, dict[str, Array]]:
+    """Return a manifest, and the arrays that it describes by their files."""
+    told = read_manifest(manifest)
+    examples = (told.train_examples, told.test_examples)
+    arrays = {
+        one.file: _open_array(manifest.parent / one.file, (number, *one.shape), np.dtype(one.dtype))
+        for components, number in zip(told.components(), examples, strict=True)
+        for one in components
+    }
+    return told, arrays
 
 
 def _open_array(path: Path, shape: tuple[int, ...], kind: np.dtype[Any]) -> Array:
