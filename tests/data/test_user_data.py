@@ -211,7 +211,14 @@ PLAIN = sliced(x(), ROWS)
         (((x().tolist(), ROWS), None), "train: x[0][0] must be an array, not a float"),
         (((x(), {"a": None}), None), "train: y['a'] must be an array, not nothing"),
         (((x(), np.float32(1)), None), "train: y must have examples, but is a single value"),
-        (((x(), ROWS[:5]), None), "Make sure all arrays contain the same number of samples"),
+        (
+            ((x(), ROWS[:5]), None),
+            "train: all arrays must have equally many examples; they have 5 and 10",
+        ),
+        (
+            ((np.array([[1], [2, 3]], object), ROWS[:2]), None),
+            "train: x must have numbers or strings",
+        ),
         (((x()[:0], ROWS[:0]), None), "train: is empty"),
         (((x(), {1: ROWS}), None), "the keys of a dict must be text, not 1"),
         (((x() * np.nan, ROWS), None), "train: x has numbers that are not finite"),

@@ -64,6 +64,8 @@ def prepare_own_dataset(
     Example: nodewise prepare-own-dataset data/templates/own_data.py:load --out
     results/datasets/own_shapes
     """
+    # TensorFlow reads the data; it would fill the memory of a GPU with them
+    os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     from nodewise.data import user_data
 
     manifest = user_data.prepare(spec, out)

@@ -62,27 +62,7 @@ def _sets(name: str, returned: object) -> tuple[object, object]:
 
 def _read(name: str, examples: object) -> Structure:
     """Return all examples of a set, as `fit` would hand them to `train_step`, in their order."""
-    import keras  # here: it takes seconds, which a wrong function should not wait for
-    import tensorflow as tf
-    from keras.src.trainers.data_adapters import get_data_adapter  # private, but what `fit` calls
-
-    if isinstance(examples, tuple | list):
-        adapter = get_data_adapter(*_arrays(name, examples), batch_size=_BATCH)
-    elif isinstance(examples, tf.data.Dataset):
-        adapter = get_data_adapter(_batched(name, examples))
-    elif isinstance(examples, keras.utils.PyDataset):
-        if examples.num_batches is None:
-            raise UserError(f"{name}: is endless; give the PyDataset a __len__, in batches")
-        adapter = get_data_adapter(examples)
-    elif hasattr(examples, "__len__") and hasattr(examples, "__iter__"):
-        adapter = get_data_adapter(_generator(examples))
-    elif hasattr(examples, "__next__"):
-        raise UserError(
-            f"{name}: a generator does not say where it ends; return an object with __iter__ and "
-            "__len__, the number of its batches, or a keras.utils.PyDataset"
-        )
-    else:
-        raise UserError(f"{name}: must be {_KINDS}, not {_described(examples)}")
+    adapter = _adapter(name, examples)
     adapter.on_epoch_begin()
     batches = adapter.get_tf_dataset()
     _check_spec(name, batches.element_spec)
@@ -94,29 +74,65 @@ def _read(name: str, examples: object) -> Structure:
     return joined
 
 
+def _adapter(name: str, examples: object) -> Any:  # noqa: ANN401 (no types of its own)
+    """Return Keras' adapter for a set, which makes a tf.data.Dataset of its batches."""
+    import keras  # here: it takes seconds, which a wrong function should not wait for
+    import tensorflow as tf
+    from keras.src.trainers.data_adapters import get_data_adapter  # private, but what `fit` calls
+
+    if isinstance(examples, tuple | list):
+        return get_data_adapter(*_arrays(name, examples), batch_size=_BATCH)
+    if isinstance(examples, tf.data.Dataset):
+        return get_data_adapter(_batched(name, examples))
+    if isinstance(examples, keras.utils.PyDataset):
+        if examples.num_batches is None:
+            raise UserError(f"{name}: is endless; give the PyDataset a __len__, in batches")
+        return get_data_adapter(examples)
+    if hasattr(examples, "__len__") and hasattr(examples, "__iter__"):
+        return get_data_adapter(_generator(examples))
+    if hasattr(examples, "__next__"):
+        raise UserError(
+            f"{name}: a generator does not say where it ends; return an object with __iter__ and "
+            "__len__, the number of its batches, or a keras.utils.PyDataset"
+        )
+    raise UserError(f"{name}: must be {_KINDS}, not {_described(examples)}")
+
+
 def _arrays(name: str, examples: tuple[Any, ...] | list[Any]) -> list[Structure]:
     """Return x, y and sample weights, once it is sure that they are arrays."""
     if not 1 <= len(examples) <= 3:
         raise UserError(f"{name}: must be {_KINDS}, not {_described(examples)}")
-    parts = []
-    for letter, part in zip(("x", "y", "sample_weight"), examples, strict=False):
-        for path, array in flat(part):
-            where = f"{name}: {letter}{''.join(f'[{key!r}]' for key in path)}"
-            if not _is_array(array) and not (path == () and part is None and letter != "x"):
-                raise UserError(f"{where} must be an array, not {_described(array)}")
-            if array is not None and np.shape(array) == ():
-                raise UserError(f"{where} must have examples, but is a single value")
-        parts.append(nested((path, _strings_as_tensor(array)) for path, array in flat(part)))
-    return parts
+    parts = dict(zip(("x", "y", "sample_weight"), examples, strict=False))
+    given = {part: value for part, value in parts.items() if value is not None or part == "x"}
+    lengths = {_length(name, place, array) for place, array in flat(given)}
+    if len(lengths) > 1:
+        counts = " and ".join(map(str, sorted(lengths)))
+        raise UserError(f"{name}: all arrays must have equally many examples; they have {counts}")
+    return [
+        nested((place, _strings_as_tensor(array)) for place, array in flat(part))
+        for part in given.values()
+    ]
+
+
+def _length(name: str, place: Place, array: Any) -> int:  # noqa: ANN401
+    """Return the number of examples of an array, once it is sure that it is one."""
+    where = f"{name}: {place[0]}{''.join(f'[{key!r}]' for key in place[1:])}"
+    if not _is_array(array):
+        raise UserError(f"{where} must be an array, not {_described(array)}")
+    if np.shape(array) == ():
+        raise UserError(f"{where} must have examples, but is a single value")
+    objects = isinstance(array, np.ndarray) and array.dtype.kind == "O"
+    if objects and not all(isinstance(one, str) for one in array):
+        raise UserError(f"{where} must have numbers or strings, not Python objects")
+    return int(np.shape(array)[0])
 
 
 def _strings_as_tensor(array: Any) -> Any:  # noqa: ANN401
-    """Return an array, but strings of NumPy as what `fit` takes them."""
+    """Return an array, but strings of NumPy as a tensor: `fit` takes them as nothing else."""
     import tensorflow as tf
 
-    return (
-        tf.constant(array) if isinstance(array, np.ndarray) and array.dtype.kind in "SU" else array
-    )
+    strings = isinstance(array, np.ndarray) and array.dtype.kind in "SU"
+    return tf.constant(array) if strings else array
 
 
 def _batched(name: str, dataset: "tf.data.Dataset") -> "tf.data.Dataset":
