@@ -206,7 +206,11 @@ PLAIN = sliced(x(), ROWS)
         (({"a": x()}, ROWS), "it returned (x, y)"),
         ((pd.DataFrame(x()), pd.Series(ROWS)), "it returned (x, y)"),
         ((None, (x(), ROWS)), "train is nothing"),
-        (((x(), ROWS), 1), "test: must be (x, y) of arrays, (x, y, sample_weight), a tf.data"),
+        (
+            ((x(), ROWS), 1),
+            "test: must be (x, y) of arrays, (x, y, sample_weight), a tf.data.Dataset or a "
+            "keras.utils.PyDataset, not an int",
+        ),
         (((x(), ROWS, ROWS, ROWS), None), "train: must be (x, y) of arrays"),
         (((x().tolist(), ROWS), None), "train: x[0][0] must be an array, not a float"),
         (((x(), {"a": None}), None), "train: y['a'] must be an array, not nothing"),

@@ -1,14 +1,16 @@
 """Writing arrays of one's own: checked, whole, and read back as they were."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as drawn
 
-from nodewise.core.errors import UserError
+from nodewise.core.errors import RefusedError, UserError
 from nodewise.data import load
-from nodewise.data.prepared import Arrays, check_arrays, write, write_own
+from nodewise.data.prepared import Arrays, check_arrays, write, write_own, write_refusal
 from nodewise.data.structures import flat
 
 
@@ -183,3 +185,37 @@ def test_own_arrays_that_cannot_be_stored(tmp_path, train, told):
         write_own(tmp_path / "out", train, None, dataset="mine", title="Mine")
     assert told in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_refusal_is_what_loading_says(tmp_path):
+    write_own(tmp_path, np.zeros(3), None, dataset="mine", title="Mine")
+    write_refusal(tmp_path, dataset="mine", title="Mine", reason="mine.py:load: no")
+    assert check_arrays(tmp_path / "manifest.json").train_examples == 0
+    with pytest.raises(RefusedError, match=r"^mine\.py:load: no$"):
+        load(tmp_path / "manifest.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"train": []}, "train_examples: a training set has some"),
+        ({"test_examples": 3}, "test_examples: a test set has some"),
+        ({"refused": "why"}, "refused: data without a training set is"),
+        ({"path": [1]}, "neither the indices of a tuple nor the keys of a dict"),
+        ({"path": []}, "not enough values"),
+        ({"file": "../a_0.npy"}, "train[0].file"),
+        ({"dtype": "object"}, "train[0].dtype"),
+        ({"dtype": "float32"}, "train_0.npy: not float32"),
+        ({"shape": [2]}, "train_0.npy: not float64"),
+    ],
+)
+def test_an_own_manifest_that_contradicts_itself_or_its_arrays(tmp_path, change, told):
+    write_own(tmp_path, (np.zeros(3), np.ones(3)), None, dataset="mine", title="Mine")
+    path = tmp_path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    (manifest["train"][0] if set(change) & set(manifest["train"][0]) else manifest).update(change)
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(UserError) as caught:
+        load(path)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -53,6 +53,13 @@ def prepare_dataset(
 def prepare_own_dataset(
     spec: Annotated[str, typer.Argument(help="path/file.py:function or package.module:function.")],
     out: Out,
+    keep_refusal: Annotated[
+        bool,
+        typer.Option(
+            "--keep-refusal",
+            help="Write why the data cannot be used in place of them: cells are refused with it.",
+        ),
+    ] = False,
 ) -> None:
     """Prepare a dataset from a function of your own.
 
@@ -68,7 +75,14 @@ def prepare_own_dataset(
     os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     from nodewise.data import user_data
 
-    manifest = user_data.prepare(spec, out)
+    try:
+        manifest = user_data.prepare(spec, out)
+    except UserError as error:
+        if not keep_refusal:
+            raise
+        user_data.refuse(spec, out, str(error))
+        typer.echo(f"{error}; cells that train on it will be refused")
+        return
     typer.echo(f"{spec}: {manifest.train_examples} + {manifest.test_examples}, {manifest.origin}")
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from nodewise.core.cell import Frozen, Name
-from nodewise.core.errors import UserError
+from nodewise.core.errors import RefusedError, UserError
 from nodewise.core.fetch import FileName, Sha256
 from nodewise.core.files import atomic, write_json
 from nodewise.core.schema import first_error, read_json
@@ -96,6 +96,13 @@ class Manifest(Frozen):
         """Return the arrays of the training set and of the test set; none if there is no such."""
         raise NotImplementedError
 
+    def check_usable(self) -> None:
+        """Check that there is something to train on.
+
+        Raises:
+            RefusedError: there is not; it says why.
+        """
+
 
 class RegistryManifest(Manifest):
     """What a prepared dataset of the registry is.
@@ -146,24 +153,40 @@ class OwnManifest(Manifest):
     """What a user's own dataset is.
 
     `train` and `test` have the arrays of its sets; `test` none if there is no test set. `sha256`
-    is over `train` and `test`, which have the digests of the arrays.
+    is over `train` and `test`, which have the digests of the arrays. `refused` says why there are
+    none at all, if what the user's function returned cannot be used.
     """
 
     origin: Literal["own"] = "own"
-    train: Components = Field(min_length=1)
+    train_examples: int = Field(ge=0)
+    train: Components = ()
     test: Components = ()
+    refused: str | None = None
 
     @model_validator(mode="after")
     def _structured(self) -> Self:
         for components in filter(None, self.components()):
             nested((one.path, one) for one in components)
+        if (self.train_examples == 0) == bool(self.train):
+            raise ValueError("train_examples: a training set has some")
         if (self.test_examples == 0) == bool(self.test):
             raise ValueError("test_examples: a test set has some")
+        if (self.refused is None) != bool(self.train):
+            raise ValueError("refused: data without a training set is, and no other")
         return self
 
     def components(self) -> tuple[Components, Components]:
         """Return the arrays of both sets."""
         return self.train, self.test
+
+    def check_usable(self) -> None:
+        """Check that the dataset was not refused.
+
+        Raises:
+            RefusedError: it was; it says why.
+        """
+        if self.refused is not None:
+            raise RefusedError(self.refused)
 
 
 @dataclass(frozen=True)
@@ -312,6 +335,23 @@ def write_own(
     return manifest
 
 
+def write_refusal(out: Path, *, dataset: str, title: str, reason: str) -> None:
+    """Write a manifest that says why there are no arrays, so that cells are refused with it.
+
+    Raises:
+        OSError: `out` cannot be written.
+    """
+    manifest = OwnManifest(
+        dataset=dataset,
+        title=title,
+        sha256=_components_sha256({}),
+        train_examples=0,
+        test_examples=0,
+        refused=reason,
+    )
+    _write(out, manifest, {})
+
+
 def _component(file: str, path: Place, array: Array) -> Component:
     return Component(
         path=path,
@@ -373,8 +413,10 @@ def load(manifest: Path) -> Dataset:
 
     Raises:
         UserError: the manifest or an array is missing, damaged, or does not fit the other.
+        RefusedError: there are no arrays, since a user's own dataset was refused.
     """
     told, arrays = _open(manifest)
+    told.check_usable()
     train, test = (
         nested((one.path, arrays[one.file]) for one in components) if components else None
         for components in told.components()

@@ -14,7 +14,7 @@ import numpy as np
 from nodewise.core.errors import UserError
 from nodewise.core.progress import progress
 from nodewise.core.user_function import Function, own_dataset_name, parse_spec
-from nodewise.data.prepared import Array, OwnManifest, write_own
+from nodewise.data.prepared import Array, OwnManifest, write_own, write_refusal
 from nodewise.data.structures import Place, Structure, flat, nested
 
 if TYPE_CHECKING:
@@ -43,6 +43,15 @@ def prepare(spec: str, out: Path) -> OwnManifest:
             for split, examples in (("train", train), ("test", test))
         ]
     return write_own(out, *arrays, dataset=own_dataset_name(spec), title=name)
+
+
+def refuse(spec: str, out: Path, reason: str) -> None:
+    """Write to the folder `out` why the data of `spec` cannot be used.
+
+    Raises:
+        OSError: `out` cannot be written.
+    """
+    write_refusal(out, dataset=own_dataset_name(spec), title=spec, reason=reason)
 
 
 def _sets(name: str, returned: object) -> tuple[object, object]:
@@ -224,4 +233,5 @@ def _described(value: object) -> str:
         return "nothing"
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of {len(value)}"
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"

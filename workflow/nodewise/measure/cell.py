@@ -134,7 +134,7 @@ def measure(
                 "status": status,
                 "started_at": period.started_at,
                 "finished_at": period.finished_at(),
-                "data": data_source(source),
+                "data": data_source(source) if source.train_examples else None,
                 "weights": pretrained.source if pretrained else None,
                 "provenance": made if status == "refused" else made.model_copy(update=nodes),
                 "result": result,
@@ -151,6 +151,7 @@ def measure(
     try:
         with lock.to_itself(on_wait) as waited_s:
             began, period = command_began() + waited_s, Period()
+            source.check_usable()
             STRATEGIES[cell.strategy].check_available()
             with cluster.open():
                 launch = _Launch(cell, cluster, progress, write_killed)
