@@ -168,3 +168,26 @@ def test_data_without_targets_is_x_as_fit_hands_it_on(train, how):
     batch = next(stream)
     tf.nest.assert_same_structure(batch, train, check_types=True)
     assert tf.nest.flatten(batch)[0].shape == (BATCH, 1)
+
+
+@pytest.mark.parametrize("how", ["sharded", "unsharded", "whole"])
+@pytest.mark.parametrize("data", [DATA, NESTED], ids=["plain", "nested"])
+def test_the_spec_of_a_batch_is_that_of_the_batches(how, data):
+    def both(x):
+        return tf.nest.map_structure(lambda array: tf.stack([array, array], 1), x)
+
+    of, recipe = cell(input=how), Recipe(None, None, preprocess=both)
+    spec = pipeline.batch_spec(of, data, recipe)
+    batch = next(pipeline.batches(of, data, recipe, 0, warm_up=0))
+    tf.nest.assert_same_structure(batch, spec, check_types=True)
+    for tensor, told in zip(tf.nest.flatten(batch), tf.nest.flatten(spec), strict=True):
+        assert (tensor.shape, tensor.dtype) == (told.shape, told.dtype)
+
+
+def test_examples_are_evaluated_in_their_order_without_augmentation():
+    data = Dataset(None, None, NESTED.train)
+    recipe = Recipe(None, None, preprocess=lambda x: x["name"], augment=lambda x: 1 / 0)
+    parts = list(pipeline.evaluation_batches(data, recipe, ROWS[5:15], 4))
+    assert [len(weight) for _, _, weight in parts] == [4, 4, 2]
+    names = [name.decode() for x, _, _ in parts for name in x.numpy()]
+    assert names == [f"é{n}" for n in range(5, 15)]

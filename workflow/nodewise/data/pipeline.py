@@ -7,6 +7,7 @@ goes on beside the training, and takes its time from it.
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
 from nodewise.data import Dataset, shard
+from nodewise.data.structures import Structure
 
 if TYPE_CHECKING:
     from nodewise.models.training import Recipe
@@ -112,10 +114,34 @@ def batches(
     return iter(stream.prefetch(_READ_AHEAD).with_options(_one_thread()))
 
 
+def batch_spec(cell: Cell, data: Dataset, recipe: "Recipe") -> Batch:
+    """Return the batch that a worker trains on, with a tf.TensorSpec in place of each tensor.
+
+    No tensor is made: a strategy must find TensorFlow as it is at the start.
+    """
+    examples = cell.global_batch if cell.input == "whole" else cell.batch
+    with tf.Graph().as_default():
+        raw = tf.nest.map_structure(
+            lambda array: tf.compat.v1.placeholder(array.dtype, (examples, *array.shape[1:])),
+            data.train,
+        )
+        made = _prepare(recipe)(raw)
+        return tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape, part.dtype), made)
+
+
+def evaluation_batches(
+    data: Dataset, recipe: "Recipe", rows: NDArray[np.int64], size: int
+) -> Iterator[Batch]:
+    """Yield the test examples `rows` in their order, `size` at once, prepared for the model."""
+    for start in range(0, len(rows), size):
+        raw = _in_memory(data.test, rows[start : start + size])
+        yield _on_x(recipe.preprocess, raw)
+
+
 def _read(cell: Cell, data: Dataset, warm_up: int, rank: int) -> tf.data.Dataset:
     """Return the raw batches that a worker reads for itself: its own examples, kept in memory."""
     rows = rows_read(cell, data.train_examples, rank)
-    read = tf.nest.map_structure(lambda array: _in_memory(array, rows), data.train)
+    read = _in_memory(data.train, rows)
     epochs = tf.data.Dataset.from_generator(
         lambda: orders(cell, data.train_examples, rank, warm_up),
         output_signature=tf.TensorSpec([None, _batch_read(cell)], tf.int64),
@@ -126,7 +152,12 @@ def _read(cell: Cell, data: Dataset, warm_up: int, rank: int) -> tf.data.Dataset
     )
 
 
-def _in_memory(array: NDArray[np.generic], rows: NDArray[np.int64]) -> tf.Tensor:
+def _in_memory(structure: Structure, rows: NDArray[np.int64]) -> Batch:
+    """Return the given rows of all arrays of a structure, as tensors."""
+    return tf.nest.map_structure(lambda array: _rows(array, rows), structure)
+
+
+def _rows(array: NDArray[np.generic], rows: NDArray[np.int64]) -> tf.Tensor:
     if isinstance(array, np.memmap) and array.filename:
         # through a mapping of its own, whose pages go with it
         array = np.memmap(array.filename, array.dtype, "r", array.offset, array.shape)
@@ -192,13 +223,15 @@ def _records(array: NDArray[np.generic], block: tf.Tensor) -> tf.data.Dataset:
 
 
 def _prepare(recipe: "Recipe") -> Callable[[Batch], Batch]:
-    def prepare(batch: Batch) -> Batch:
-        if not isinstance(batch, tuple):  # x alone
-            return recipe.augment(recipe.preprocess(batch))
-        x, *others = batch
-        return recipe.augment(recipe.preprocess(x)), *others
+    return partial(_on_x, lambda x: recipe.augment(recipe.preprocess(x)))
 
-    return prepare
+
+def _on_x(function: Callable[[Any], Any], batch: Batch) -> Batch:
+    """Apply a function to x of a batch, which is x alone if it is no tuple."""
+    if not isinstance(batch, tuple):
+        return function(batch)
+    x, *others = batch
+    return function(x), *others
 
 
 def _map(stream: tf.data.Dataset, function: Callable[[Batch], Batch]) -> tf.data.Dataset:
