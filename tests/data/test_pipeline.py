@@ -12,6 +12,7 @@ from nodewise.cluster.kinds.local import Local
 from nodewise.core.cell import Cell, Extent
 from nodewise.data import pipeline
 from nodewise.data.prepared import Dataset
+from nodewise.data.structures import Ragged
 from nodewise.models.training import Recipe
 
 EXAMPLES, NODES, BATCH = 26, 3, 4
@@ -140,6 +141,8 @@ NESTED = Dataset(
     ),
     None,
 )
+RAGGED = Ragged(np.repeat(ROWS, ROWS % 3), (np.cumsum([0, *ROWS % 3]),))
+RAGGED_DATA = Dataset(None, (RAGGED, ROWS), (RAGGED, ROWS))
 
 
 @pytest.mark.parametrize("how", ["sharded", "unsharded", "whole"])
@@ -160,6 +163,15 @@ def test_structures_are_cut_in_batches_as_fit_would(how):
     assert labels[0] == labels[1]
 
 
+@pytest.mark.parametrize("how", ["sharded", "unsharded"])
+def test_ragged_rows_stay_with_their_labels(how):
+    stream = pipeline.batches(cell(input=how), RAGGED_DATA, PLAIN, 1, warm_up=0)
+    for x, y in itertools.islice(stream, STEPS):
+        assert x.to_list() == [[row] * (row % 3) for row in y.numpy().tolist()]
+    ((x, _),) = pipeline.evaluation_batches(RAGGED_DATA, PLAIN, ROWS[1:4], 4)
+    assert x.to_list() == [[1], [2, 2], []]
+
+
 @pytest.mark.parametrize("train", [X, (X,), {"a": X}], ids=["x", "(x,)", "dict"])
 @pytest.mark.parametrize("how", ["sharded", "unsharded"])
 def test_data_without_targets_is_x_as_fit_hands_it_on(train, how):
@@ -171,17 +183,19 @@ def test_data_without_targets_is_x_as_fit_hands_it_on(train, how):
 
 
 @pytest.mark.parametrize("how", ["sharded", "unsharded", "whole"])
-@pytest.mark.parametrize("data", [DATA, NESTED], ids=["plain", "nested"])
+@pytest.mark.parametrize("data", [DATA, NESTED, RAGGED_DATA], ids=["plain", "nested", "ragged"])
 def test_the_spec_of_a_batch_is_that_of_the_batches(how, data):
-    def both(x):
-        return tf.nest.map_structure(lambda array: tf.stack([array, array], 1), x)
+    def wider(x):
+        return tf.nest.map_structure(lambda array: tf.expand_dims(array, -1), x)
 
-    of, recipe = cell(input=how), Recipe(None, None, preprocess=both)
+    of, recipe = cell(input=how), Recipe(None, None, preprocess=wider)
     spec = pipeline.batch_spec(of, data, recipe)
     batch = next(pipeline.batches(of, data, recipe, 0, warm_up=0))
     tf.nest.assert_same_structure(batch, spec, check_types=True)
     for tensor, told in zip(tf.nest.flatten(batch), tf.nest.flatten(spec), strict=True):
-        assert (tensor.shape, tensor.dtype) == (told.shape, told.dtype)
+        assert tensor.dtype == told.dtype
+        assert told.is_compatible_with(tensor)
+        assert isinstance(tensor, tf.RaggedTensor) or tensor.shape == told.shape
 
 
 def test_examples_are_evaluated_in_their_order_without_augmentation():

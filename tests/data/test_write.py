@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as drawn
 from nodewise.core.errors import RefusedError, UserError
 from nodewise.data import load
 from nodewise.data.prepared import Arrays, check_arrays, write, write_own, write_refusal
-from nodewise.data.structures import flat
+from nodewise.data.structures import Ragged, flat
 
 
 def arrays(kind="float32", shape=(3,), train=6, test=4, classes=3):
@@ -187,6 +187,41 @@ def test_own_arrays_that_cannot_be_stored(tmp_path, train, told):
     assert not (tmp_path / "out").exists()
 
 
+def digest_of(out, train, test=None):
+    return write_own(out, train, test, dataset="mine", title="Mine").sha256
+
+
+def test_the_digest_of_own_arrays_tells_them_and_their_places(tmp_path):
+    some, other = np.arange(3), np.ones((3, 2))
+    splits = np.array([0, 1, 2, 3]), np.array([0, 0, 1, 3])
+    sets = [
+        ((other, some), None),
+        ((other, some), (other, some)),
+        ((other, some + 1), None),
+        (({"a": other}, some), None),
+        (({"b": other}, some), None),
+        ((Ragged(some, splits[:1]),), None),
+        ((Ragged(some, splits[1:]),), None),
+        ((Ragged(some, splits),), None),
+    ]
+    assert len({digest_of(tmp_path, *one) for one in sets}) == len(sets)
+    turned = np.asfortranarray(other.astype(">f8")), some
+    assert digest_of(tmp_path, turned) == digest_of(tmp_path, (other, some))
+
+
+def test_a_ragged_array_is_read_as_it_was_written(tmp_path):
+    ragged = Ragged(np.array([b"a", b"bc"]), (np.array([0, 2, 2]), np.array([0, 1, 2])))
+    write_own(tmp_path, (ragged, np.arange(2)), None, dataset="mine", title="Mine")
+    read, _ = load(tmp_path / "manifest.json").train
+    np.testing.assert_array_equal(read.values, ragged.values)
+    for level, splits in zip(read.row_splits, ragged.row_splits, strict=True):
+        np.testing.assert_array_equal(level, splits)
+    path = tmp_path / "train_0_splits_1.npy"
+    path.write_bytes(path.read_bytes()[:-8] + b"\1" * 8)
+    with pytest.raises(UserError, match=r"train_0_splits_1\.npy: changed since it was prepared"):
+        check_arrays(tmp_path / "manifest.json")
+
+
 def test_a_refusal_is_what_loading_says(tmp_path):
     write_own(tmp_path, np.zeros(3), None, dataset="mine", title="Mine")
     write_refusal(tmp_path, dataset="mine", title="Mine", reason="mine.py:load: no")
@@ -206,7 +241,8 @@ def test_a_refusal_is_what_loading_says(tmp_path):
         ({"file": "../a_0.npy"}, "train[0].file"),
         ({"dtype": "object"}, "train[0].dtype"),
         ({"dtype": "float32"}, "train_0.npy: not float32"),
-        ({"shape": [2]}, "train_0.npy: not float64"),
+        ({"shape": [2]}, "shape: not all arrays have 3 examples"),
+        ({"shape": [3, 2]}, "train_0.npy: not float64"),
     ],
 )
 def test_an_own_manifest_that_contradicts_itself_or_its_arrays(tmp_path, change, told):

@@ -12,6 +12,7 @@ from nodewise.core.cell import Cell, Extent
 from nodewise.core.errors import UserError
 from nodewise.data import pipeline
 from nodewise.data.prepared import Dataset
+from nodewise.data.structures import Ragged
 from nodewise.models.training import Recipe
 from nodewise.results.record import read_record
 
@@ -93,10 +94,12 @@ def test_structures_of_any_numbers_arrive_together(tmp_path, address):
     np.testing.assert_array_equal(weight, y.numpy() + 0.5)
 
 
-def test_strings_are_not_served(tmp_path, address):
+@pytest.mark.parametrize("what", ["strings", "ragged arrays"])
+def test_strings_and_ragged_arrays_are_not_served(tmp_path, address, what):
     names = saved(tmp_path / "x.npy", np.array([b"a", b"bc"] * 50))
-    data = Dataset(None, (names, names), None)
-    with pytest.raises(UserError, match="input: service cannot read strings; allowed here"):
+    x = names if what == "strings" else Ragged(np.ones(100), (np.arange(101),))
+    data = Dataset(None, (x, np.ones(100)), None)
+    with pytest.raises(UserError, match=f"input: service cannot read {what}; allowed here"):
         pipeline.batches(fed_by(2), data, Recipe(None, None), 0, warm_up=0, service=address)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
 from nodewise.data import Dataset, shard
-from nodewise.data.structures import Structure
+from nodewise.data.structures import Array, Ragged, Structure
 
 if TYPE_CHECKING:
     from nodewise.models.training import Recipe
@@ -121,12 +121,21 @@ def batch_spec(cell: Cell, data: Dataset, recipe: "Recipe") -> Batch:
     """
     examples = cell.global_batch if cell.input == "whole" else cell.batch
     with tf.Graph().as_default():
-        raw = tf.nest.map_structure(
-            lambda array: tf.compat.v1.placeholder(array.dtype, (examples, *array.shape[1:])),
-            data.train,
-        )
-        made = _prepare(recipe)(raw)
-        return tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape, part.dtype), made)
+        raw = tf.nest.map_structure(lambda array: _placeholder(array, examples), data.train)
+        return tf.nest.map_structure(_spec, _prepare(recipe)(raw))
+
+
+def _placeholder(array: Array | Ragged, examples: int) -> tf.Tensor | tf.RaggedTensor:
+    if not isinstance(array, Ragged):
+        return tf.compat.v1.placeholder(array.dtype, (examples, *array.shape[1:]))
+    depth, shape = len(array.row_splits), array.values.shape[1:]
+    return tf.compat.v1.ragged.placeholder(array.values.dtype, depth, shape)
+
+
+def _spec(tensor: tf.Tensor | tf.RaggedTensor) -> tf.TypeSpec:
+    if isinstance(tensor, tf.RaggedTensor):
+        return tf.RaggedTensorSpec.from_value(tensor)
+    return tf.TensorSpec(tensor.shape, tensor.dtype)
 
 
 def evaluation_batches(
@@ -157,7 +166,11 @@ def _in_memory(structure: Structure, rows: NDArray[np.int64]) -> Batch:
     return tf.nest.map_structure(lambda array: _rows(array, rows), structure)
 
 
-def _rows(array: NDArray[np.generic], rows: NDArray[np.int64]) -> tf.Tensor:
+def _rows(array: Array | Ragged, rows: NDArray[np.int64]) -> tf.Tensor | tf.RaggedTensor:
+    if isinstance(array, Ragged):
+        return tf.gather(
+            tf.RaggedTensor.from_nested_row_splits(array.values, array.row_splits), rows
+        )
     if isinstance(array, np.memmap) and array.filename:
         # through a mapping of its own, whose pages go with it
         array = np.memmap(array.filename, array.dtype, "r", array.offset, array.shape)
@@ -199,16 +212,17 @@ def _block(data: Dataset, block: tf.Tensor) -> tf.data.Dataset:
     )
 
 
-def _records(array: NDArray[np.generic], block: tf.Tensor) -> tf.data.Dataset:
+def _records(array: Array | Ragged, block: tf.Tensor) -> tf.data.Dataset:
     """Return the rows of one block of a memory-mapped .npy file, read by TensorFlow itself.
 
     What Python reads cannot be sent to another node.
     """
+    if isinstance(array, Ragged) or array.dtype.kind == "S":
+        what = "ragged arrays" if isinstance(array, Ragged) else "strings"
+        raise UserError(f"input: service cannot read {what}; allowed here: sharded, unsharded")
     if not isinstance(array, np.memmap):
         raise TypeError("the data service serves memory-mapped arrays only")
     shape, kind = array.shape[1:], array.dtype
-    if kind.kind == "S":
-        raise UserError("input: service cannot read strings; allowed here: sharded, unsharded")
     # the types that TensorFlow decodes do not include uint32 and uint64
     decoded = kind.name.removeprefix("u") if kind.itemsize >= 4 else kind.name
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,10 @@ from nodewise.core.errors import RefusedError, UserError
 from nodewise.core.fetch import FileName, Sha256
 from nodewise.core.files import atomic, write_json
 from nodewise.core.schema import first_error, read_json
-from nodewise.data.structures import Place, Structure, count, flat, nested
+from nodewise.data.structures import Array, Place, Ragged, Structure, count, flat, nested
 from nodewise.results.record import Origin
 
 MANIFEST = "manifest.json"
-
-Array = NDArray[np.generic]
 
 
 class Arrays(NamedTuple):
@@ -60,17 +58,28 @@ class ArrayDigests(Frozen):
     y_test: Sha256
 
 
-class Component(Frozen):
-    """One array of a set: (examples, *shape), stored in `file`, at the place `path` of the set.
+class ArrayFile(Frozen):
+    """An array of a set. `sha256` is that of its bytes (little-endian, C order)."""
 
-    `sha256` is that of its bytes (little-endian, C order).
+    file: str = Field(pattern=r"^[a-z]+_[a-z0-9_]+\.npy$")
+    dtype: str = Field(pattern=r"^(bool|u?int(8|16|32|64)|float(16|32|64)|\|S[0-9]+)$")
+    shape: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1)
+    sha256: Sha256
+
+
+class Component(ArrayFile):
+    """What is at the place `path` of a set: an array (examples, …).
+
+    Or a ragged one, with the arrays of `row_splits`, see `Ragged`.
     """
 
     path: Place
-    file: str = Field(pattern=r"^[a-z]+_[a-z0-9]+\.npy$")
-    dtype: str = Field(pattern=r"^(bool|u?int(8|16|32|64)|float(16|32|64)|\|S[0-9]+)$")
-    shape: tuple[Annotated[int, Field(ge=1)], ...]
-    sha256: Sha256
+    row_splits: tuple[ArrayFile, ...] = ()
+
+    @property
+    def examples(self) -> int:
+        """The number of examples."""
+        return self.row_splits[0].shape[0] - 1 if self.row_splits else self.shape[0]
 
 
 Components = tuple[Component, ...]
@@ -127,11 +136,12 @@ class RegistryManifest(Manifest):
 
         def component(name: str, digest: str) -> Component:
             examples = name.startswith("x")
+            number = self.train_examples if name.endswith("train") else self.test_examples
             return Component(
                 path=(0 if examples else 1,),
                 file=f"{name}.npy",
                 dtype=self.dtype if examples else "uint8",
-                shape=self.shape if examples else (),
+                shape=(number, *self.shape) if examples else (number,),
                 sha256=digest,
             )
 
@@ -165,8 +175,13 @@ class OwnManifest(Manifest):
 
     @model_validator(mode="after")
     def _structured(self) -> Self:
-        for components in filter(None, self.components()):
-            nested((one.path, one) for one in components)
+        for components, number in zip(
+            self.components(), (self.train_examples, self.test_examples), strict=True
+        ):
+            if components:
+                nested((one.path, one) for one in components)
+            if any(one.examples != number for one in components):
+                raise ValueError(f"shape: not all arrays have {number} examples")
         if (self.train_examples == 0) == bool(self.train):
             raise ValueError("train_examples: a training set has some")
         if (self.test_examples == 0) == bool(self.test):
@@ -306,18 +321,15 @@ def write_own(
         UserError: an array is of a type that cannot be stored.
         OSError: `out` cannot be written.
     """
-    sets = {"train": list(flat(train)), "test": [] if test is None else list(flat(test))}
-    arrays = {
-        f"{split}_{number}.npy": array
-        for split, found in sets.items()
-        for number, (_, array) in enumerate(found)
+    sets = {
+        split: [
+            (path, _files(f"{split}_{number}", one)) for number, (path, one) in enumerate(found)
+        ]
+        for split, found in (("train", flat(train)), ("test", () if test is None else flat(test)))
     }
     try:
         components = {
-            split: tuple(
-                _component(f"{split}_{number}.npy", path, array)
-                for number, (path, array) in enumerate(found)
-            )
+            split: tuple(_component(path, files) for path, files in found)
             for split, found in sets.items()
         }
         manifest = OwnManifest(
@@ -331,7 +343,8 @@ def write_own(
         )
     except ValidationError as error:
         raise UserError(f"{title}: {first_error(error)}") from error
-    _write(out, manifest, arrays)
+    files = itertools.chain(*sets.values())
+    _write(out, manifest, {file: array for _, arrays in files for file, array in arrays.items()})
     return manifest
 
 
@@ -352,14 +365,25 @@ def write_refusal(out: Path, *, dataset: str, title: str, reason: str) -> None:
     _write(out, manifest, {})
 
 
-def _component(file: str, path: Place, array: Array) -> Component:
-    return Component(
-        path=path,
-        file=file,
-        dtype=str(array.dtype.newbyteorder("=")),
-        shape=array.shape[1:],
-        sha256=_array_sha256(array),
+def _files(name: str, array: Array | Ragged) -> dict[str, Array]:
+    """Return the plain arrays that an array is stored as, by their files, values first."""
+    if not isinstance(array, Ragged):
+        return {f"{name}.npy": array}
+    splits = {f"{name}_splits_{level}.npy": one for level, one in enumerate(array.row_splits)}
+    return {f"{name}.npy": array.values} | splits
+
+
+def _component(path: Place, files: dict[str, Array]) -> Component:
+    values, *splits = (
+        ArrayFile(
+            file=file,
+            dtype=str(array.dtype.newbyteorder("=")),
+            shape=array.shape,
+            sha256=_array_sha256(array),
+        )
+        for file, array in files.items()
     )
+    return Component(path=path, row_splits=tuple(splits), **dict(values))
 
 
 def _components_sha256(sets: dict[str, Components]) -> str:
@@ -415,10 +439,12 @@ def load(manifest: Path) -> Dataset:
         UserError: the manifest or an array is missing, damaged, or does not fit the other.
         RefusedError: there are no arrays, since a user's own dataset was refused.
     """
-    told, arrays = _open(manifest)
+    told = read_manifest(manifest)
     told.check_usable()
     train, test = (
-        nested((one.path, arrays[one.file]) for one in components) if components else None
+        nested((one.path, _open(manifest.parent, one)) for one in components)
+        if components
+        else None
         for components in told.components()
     )
     return Dataset(told, train, test)
@@ -447,38 +473,36 @@ def check_arrays(manifest: Path) -> Manifest:
     Raises:
         UserError: as `load`, or an array changed since it was prepared.
     """
-    told, arrays = _open(manifest)
+    told = read_manifest(manifest)
     for component in itertools.chain(*told.components()):
-        if _array_sha256(arrays[component.file]) != component.sha256:
-            own = told.origin == "own"
-            what = "own-dataset FILE.py:FUNCTION" if own else f"dataset {told.dataset}"
-            raise UserError(
-                f"{manifest.parent / component.file}: changed since it was prepared; prepare it "
-                f"again: nodewise prepare-{what} --out {manifest.parent}"
-            )
+        for one in (component, *component.row_splits):
+            path = manifest.parent / one.file
+            if _array_sha256(_open_array(path, one)) != one.sha256:
+                own = told.origin == "own"
+                what = "own-dataset FILE.py:FUNCTION" if own else f"dataset {told.dataset}"
+                raise UserError(
+                    f"{path}: changed since it was prepared; prepare it again: nodewise "
+                    f"prepare-{what} --out {manifest.parent}"
+                )
     return told
 
 
-def _open(manifest: Path) -> tuple[Manifest, dict[str, Array]]:
-    """Return a manifest, and the arrays that it describes by their files."""
-    told = read_manifest(manifest)
-    examples = (told.train_examples, told.test_examples)
-    arrays = {
-        one.file: _open_array(manifest.parent / one.file, (number, *one.shape), np.dtype(one.dtype))
-        for components, number in zip(told.components(), examples, strict=True)
-        for one in components
-    }
-    return told, arrays
+def _open(folder: Path, component: Component) -> Array | Ragged:
+    values, *splits = (
+        _open_array(folder / one.file, one) for one in (component, *component.row_splits)
+    )
+    return Ragged(values, tuple(split.astype(np.int64) for split in splits)) if splits else values
 
 
-def _open_array(path: Path, shape: tuple[int, ...], kind: np.dtype[Any]) -> Array:
+def _open_array(path: Path, told: ArrayFile) -> Array:
+    kind = np.dtype(told.dtype)
     try:
         # What np.load(mmap_mode="r") does, but for .npy alone: no zip files, no pickles.
         array: Array = np.lib.format.open_memmap(path, mode="r")
     except (OSError, ValueError, EOFError) as error:
         reason = getattr(error, "strerror", None) or "not a whole .npy file"
         raise UserError(f"{path}: {reason}; prepare the dataset again") from error
-    if array.shape != shape or array.dtype != kind or not array.flags.c_contiguous:
-        wanted = f"{kind.name} of {'×'.join(map(str, shape))}"
+    if array.shape != told.shape or array.dtype != kind or not array.flags.c_contiguous:
+        wanted = f"{kind.name} of {'×'.join(map(str, told.shape))}"
         raise UserError(f"{path}: not {wanted} as its manifest says; prepare it again")
     return array

@@ -1,12 +1,31 @@
 """Structures of arrays, as Keras takes them: an array, or a tuple or dict of structures."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.generic]
 Structure = Any
-"""An array, or a tuple or dict (with text keys) of structures."""
+"""An array, ragged or not, or a tuple or dict (with text keys) of structures."""
 Place = tuple[int | str, ...]
 """Where an array is in a structure: the indices of tuples and keys of dicts that lead to it."""
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """An array whose rows differ in length: the parts of a tf.RaggedTensor, outermost splits first.
+
+    Row i of all is `values[row_splits[i] : row_splits[i + 1]]`; so for each level of rows in rows.
+    """
+
+    values: Array
+    row_splits: tuple[NDArray[np.int64], ...]
+
+    def __len__(self) -> int:
+        return len(self.row_splits[0]) - 1
 
 
 def flat(structure: Structure, place: Place = ()) -> Iterator[tuple[Place, Any]]:

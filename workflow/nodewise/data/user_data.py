@@ -14,8 +14,8 @@ import numpy as np
 from nodewise.core.errors import UserError
 from nodewise.core.progress import progress
 from nodewise.core.user_function import Function, own_dataset_name, parse_spec
-from nodewise.data.prepared import Array, OwnManifest, write_own, write_refusal
-from nodewise.data.structures import Place, Structure, flat, nested
+from nodewise.data.prepared import OwnManifest, write_own, write_refusal
+from nodewise.data.structures import Array, Place, Ragged, Structure, flat, nested
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -75,10 +75,11 @@ def _read(name: str, examples: object) -> Structure:
     adapter.on_epoch_begin()
     batches = adapter.get_tf_dataset()
     _check_spec(name, batches.element_spec)
-    joined = _joined(name, batches.as_numpy_iterator())
+    joined = _joined(name, batches)
     adapter.on_epoch_end()
     x = joined[0] if isinstance(joined, tuple) else joined
-    if not all(np.isfinite(array).all() for _, array in flat(x) if array.dtype.kind == "f"):
+    values = [one.values if isinstance(one, Ragged) else one for _, one in flat(x)]
+    if not all(np.isfinite(array).all() for array in values if array.dtype.kind == "f"):
         raise UserError(f"{name}: x has numbers that are not finite")
     return joined
 
@@ -154,9 +155,7 @@ def _batched(name: str, dataset: "tf.data.Dataset") -> "tf.data.Dataset":
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
         raise UserError(f"{name}: is endless; leave out .repeat(), or end it with .take(n)")
     _check_spec(name, dataset.element_spec)
-    lengths = {
-        array.shape[:1] for first in dataset.take(1).as_numpy_iterator() for _, array in flat(first)
-    }
+    lengths = {tuple(array.shape[:1]) for first in dataset.take(1) for _, array in flat(first)}
     if len(lengths) == 1 and () not in lengths:
         return dataset
     alike = all(part.shape.is_fully_defined() for _, part in flat(dataset.element_spec))
@@ -171,29 +170,30 @@ def _generator(examples: Any) -> Iterator[object]:  # noqa: ANN401
 def _check_spec(name: str, spec: Structure) -> None:
     for _, part in flat(spec):
         kind = type(part).__name__.removesuffix("Spec")
-        if kind != "Tensor":
-            advice = {
-                "RaggedTensor": "; make all examples equally long, such as by .to_tensor()",
-                "SparseTensor": "; make it dense by tf.sparse.to_dense or .toarray()",
-            }.get(kind, "")
-            raise UserError(f"{name}: has a {kind}, but must have plain arrays{advice}")
+        if kind not in ("Tensor", "RaggedTensor"):
+            sparse = "; make it dense by tf.sparse.to_dense or .toarray()"
+            advice = sparse if kind == "SparseTensor" else ""
+            raise UserError(f"{name}: has a {kind}, but must have plain or ragged arrays{advice}")
 
 
-def _joined(name: str, batches: Iterator[Structure]) -> Structure:
+def _joined(name: str, batches: "tf.data.Dataset") -> Structure:
     """Return the examples of all batches."""
-    taken: dict[Place, list[Array]] = {}
+    taken: dict[Place, list[Any]] = {}
     examples = size = 0
     with progress(f"reading {name}", None) as advance:
         for batch in batches:
             arrays = list(flat(batch))
-            lengths = {array.shape[:1] for _, array in arrays}
+            lengths = {tuple(array.shape[:1]) for _, array in arrays}
             if len(lengths) != 1 or () in lengths:
                 raise UserError(f"{name}: a batch has parts of different lengths, {lengths}")
             for path, array in arrays:
-                taken.setdefault(path, []).append(_storable(name, array))
-                size += taken[path][-1].nbytes
-            examples += len(arrays[0][1])
-            advance(len(arrays[0][1]))
+                ragged = hasattr(array, "row_splits")
+                values = _storable(name, (array.flat_values if ragged else array).numpy())
+                taken.setdefault(path, []).append(array if ragged else values)
+                size += values.nbytes
+            ((length,),) = lengths
+            examples += length
+            advance(length)
             if examples > MOST_EXAMPLES or size > MOST_BYTES:
                 raise UserError(
                     f"{name}: has more than {MOST_EXAMPLES:,} examples or "
@@ -215,7 +215,13 @@ def _storable(name: str, array: Array) -> Array:
     return stored
 
 
-def _concatenated(name: str, parts: list[Array]) -> Array:
+def _concatenated(name: str, parts: list[Any]) -> Array | Ragged:
+    if hasattr(parts[0], "row_splits"):
+        import tensorflow as tf
+
+        whole = tf.concat(parts, axis=0)
+        values = _storable(name, whole.flat_values.numpy())
+        return Ragged(values, tuple(splits.numpy() for splits in whole.nested_row_splits))
     shapes = {part.shape[1:] for part in parts}
     if len(shapes) > 1:
         some, other = itertools.islice(sorted(shapes), 2)
