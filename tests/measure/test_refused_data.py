@@ -4,8 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
+from nodewise.cli.steps import prepare_own_dataset
+from nodewise.core.errors import UserError
 from nodewise.results.record import read_record
 
 NODEWISE = Path(sys.executable).with_name("nodewise")
@@ -27,30 +30,35 @@ STUDY = {
 CELL = "steps/mine/single/batch~32/nodes~1/repeat~0"
 
 
-def test_cells_are_refused_with_what_is_wrong_with_their_data(tmp_path):
+REASON = "mine.py:load: must return (train, test), where test may be None, not a tuple of 3"
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with a study whose data cannot be used."""
     (tmp_path / "mine.py").write_text("def build(): ...\n\ndef load():\n    return 1, 2, 3\n")
     (tmp_path / "models").symlink_to(Path("models").resolve())
     (tmp_path / "study.yaml").write_text(yaml.safe_dump(STUDY))
+    monkeypatch.chdir(tmp_path)
+    for name in ("CUDA_VISIBLE_DEVICES", "TF_CPP_MIN_LOG_LEVEL"):
+        monkeypatch.setenv(name, "")  # the command sets them
+    return tmp_path
 
-    def run(*command: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [NODEWISE, *command],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
 
-    prepare = ("prepare-own-dataset", "mine.py:load", "--out", "data")
-    reason = "mine.py:load: must return (train, test), where test may be None, not a tuple of 3"
-    done = run(*prepare)
-    assert (done.returncode, done.stderr) == (2, f"nodewise: {reason}\n")
-    assert not (tmp_path / "data").exists()
-    done = run(*prepare, "--keep-refusal")
-    assert (done.returncode, done.stderr) == (0, "")
-    data = ("--manifest", "data/manifest.json", "--logs", "logs", "--out", "record.json")
-    done = run("measure-cell", CELL, "--config", "study.yaml", *data)
+def test_by_hand_the_reason_is_an_error(project):
+    with pytest.raises(UserError) as caught:
+        prepare_own_dataset("mine.py:load", project / "data")
+    assert str(caught.value) == REASON
+    assert not (project / "data").exists()
+
+
+def test_cells_are_refused_with_what_is_wrong_with_their_data(project):
+    prepare_own_dataset("mine.py:load", project / "data", keep_refusal=True)
+    done = subprocess.run(
+        [NODEWISE, "measure-cell", CELL, "--config", "study.yaml", "--logs", "logs",
+         "--manifest", "data/manifest.json", "--out", "record.json"],
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    record = read_record(tmp_path / "record.json")
-    assert (record.status, record.failure.reason, record.data) == ("refused", reason, None)
+    record = read_record(project / "record.json")
+    assert (record.status, record.failure.reason, record.data) == ("refused", REASON, None)

@@ -148,10 +148,11 @@ def measure(
         reason = memory.out_of_memory("the launcher was killed", used)
         write("failed", None, Failure(reason=reason, rank=None, log_tail=[]))
 
+    period = Period()
     try:
+        source.check_usable()
         with lock.to_itself(on_wait) as waited_s:
             began, period = command_began() + waited_s, Period()
-            source.check_usable()
             STRATEGIES[cell.strategy].check_available()
             with cluster.open():
                 launch = _Launch(cell, cluster, progress, write_killed)
