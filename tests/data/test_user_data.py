@@ -230,6 +230,8 @@ PLAIN = sliced(x(), ROWS)
         ((iter([]), None), "train: a generator does not say where it ends"),
         (((x() for _ in ROWS), None), "train: a generator does not say where it ends"),
         ((Batches(x(), ROWS, x()[:, 0] * 0 + 1, ROWS), None), "ordered either"),
+        ((Batches(x(), ROWS[:5]), None), "train: a batch has arrays of 1 and 4 examples"),
+        (([Batches(x(), ROWS)], None), "train: x must be an array, not a Batches"),
         ((PLAIN.repeat(), None), "train: is endless; leave out .repeat(), or end it with .take(n)"),
         ((PLAIN, PLAIN.take(0)), "test: is empty"),
         ((PLAIN.map(failing), None), "oh"),
@@ -252,7 +254,7 @@ def test_what_cannot_be_used_is_told_in_one_line(prepare, tmp_path, returned, sa
 def test_data_that_has_no_end_is_given_up(prepare, monkeypatch):
     monkeypatch.setattr(user_data, "MOST_EXAMPLES", 1000)
     endless = PLAIN.repeat().filter(lambda row, label: True)
-    with pytest.raises(UserError, match="or no end; end it with"):
+    with pytest.raises(UserError, match="or no end; end a tf"):
         prepare((endless, None))
 
 

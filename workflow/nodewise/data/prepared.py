@@ -209,7 +209,8 @@ class Dataset:
     """A prepared dataset: its manifest and sets, whose arrays are memory-mapped and read-only.
 
     `train` and `test` are what `fit` takes, mostly (x, y) or (x, y, sample_weight), with x and y
-    as `fit` hands them on: arrays, or nested tuples and dicts of arrays. `test` may be None.
+    as `fit` hands them on: arrays, ragged or not, or nested tuples and dicts of such. `test` may be
+    None.
     """
 
     manifest: Manifest

@@ -183,21 +183,22 @@ def _joined(name: str, batches: "tf.data.Dataset") -> Structure:
     with progress(f"reading {name}", None) as advance:
         for batch in batches:
             arrays = list(flat(batch))
-            lengths = {tuple(array.shape[:1]) for _, array in arrays}
-            if len(lengths) != 1 or () in lengths:
-                raise UserError(f"{name}: a batch has parts of different lengths, {lengths}")
+            lengths = {array.shape[0] for _, array in arrays}
+            if len(lengths) > 1:
+                counts = " and ".join(map(str, sorted(lengths)))
+                raise UserError(f"{name}: a batch has arrays of {counts} examples")
             for path, array in arrays:
                 ragged = hasattr(array, "row_splits")
                 values = _storable(name, (array.flat_values if ragged else array).numpy())
                 taken.setdefault(path, []).append(array if ragged else values)
                 size += values.nbytes
-            ((length,),) = lengths
+            (length,) = lengths
             examples += length
             advance(length)
             if examples > MOST_EXAMPLES or size > MOST_BYTES:
                 raise UserError(
                     f"{name}: has more than {MOST_EXAMPLES:,} examples or "
-                    f"{MOST_BYTES // 2**30} GiB, or no end; end it with .take(n)"
+                    f"{MOST_BYTES // 2**30} GiB, or no end; end a tf.data.Dataset with .take(n)"
                 )
     if not examples:
         raise UserError(f"{name}: is empty")
