@@ -14,13 +14,12 @@ SIZE, CLASSES = 12, 3
 
 
 def load() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Return `((x_train, y_train), (x_test, y_test))`.
+    """Return `(train, test)`, each of them what `fit` takes. `test` may be None.
 
-    x: (examples, …) of type uint8, uint16, int32 or float32, all examples of one shape.
-    y: (examples,), integers: classes from 0 on, 256 of them at most.
-
-    Instead of arrays, two finite `tf.data.Dataset`s of (x, y) will do: `return train, test`,
-    batched or not. Everything random needs a fixed seed: the data must be the same each time.
+    Here they are `(x, y)` of arrays. `(x, y, sample_weight)` will do too, and in place of an array
+    a dict or tuple of arrays; or a finite `tf.data.Dataset`, a `keras.utils.PyDataset`, or an
+    object with `__iter__` and `__len__` that gives batches. All examples have one shape; batches
+    are made anew. Everything random needs a fixed seed: the data must be the same each time.
     """
     random = np.random.default_rng(1)
     return drawn(3000, random), drawn(600, random)

@@ -67,7 +67,7 @@ def test_a_manifest_that_is_none(manifest, text):
     [
         ({"origin": "official"}, "origin"),
         ({"origin": "generated"}, "origin"),
-        ({"origin": "own"}, "origin"),
+        ({"origin": "own"}, "unknown key"),
         ({"sha256": "abc"}, "sha256"),
         ({"dtype": "uint16"}, "x_train.npy"),
         ({"dtype": "object"}, "dtype"),

@@ -12,12 +12,14 @@ from nodewise.cluster.kinds.local import Local
 from nodewise.core.cell import Cell, Extent
 from nodewise.data import pipeline
 from nodewise.data.prepared import Dataset
+from nodewise.data.structures import Ragged
 from nodewise.models.training import Recipe
 
 EXAMPLES, NODES, BATCH = 26, 3, 4
+ROWS = np.arange(EXAMPLES)
 STEPS = EXAMPLES // (NODES * BATCH)
 X, Y = np.arange(EXAMPLES, dtype=np.uint8)[:, None], np.arange(EXAMPLES, dtype=np.uint8)
-DATA = Dataset(None, X, Y, X, Y)
+DATA = Dataset(None, (X, Y), (X, Y))
 PLAIN = Recipe(build=None, optimizer=None)
 
 
@@ -125,3 +127,81 @@ def test_whole_batches_are_the_same_on_every_worker_and_are_not_cut():
 def test_an_unsharded_worker_reads_everything():
     assert len(pipeline.rows_read(cell(), EXAMPLES, 1)) < EXAMPLES
     assert len(pipeline.rows_read(cell(input="unsharded"), EXAMPLES, 1)) == EXAMPLES
+
+
+NESTED = Dataset(
+    None,
+    (
+        {
+            "image": np.stack([ROWS, ROWS], 1) / 2,
+            "name": np.array([f"é{n}".encode() for n in ROWS]),
+        },
+        (ROWS, {"odd": ROWS % 2 == 1}),
+        ROWS.astype("float32"),
+    ),
+    None,
+)
+RAGGED = Ragged(np.repeat(ROWS, ROWS % 3), (np.cumsum([0, *ROWS % 3]),))
+RAGGED_DATA = Dataset(None, (RAGGED, ROWS), (RAGGED, ROWS))
+
+
+@pytest.mark.parametrize("how", ["sharded", "unsharded", "whole"])
+def test_structures_are_cut_in_batches_as_fit_would(how):
+    of = cell(input=how)
+    recipe = Recipe(None, None, preprocess=lambda x: x | {"image": x["image"] * 2})
+    steps = list(itertools.islice(pipeline.batches(of, NESTED, recipe, 0, warm_up=1), 1 + STEPS))
+    for x, (label, other), weight in steps:
+        assert (x["name"].dtype, x["image"].dtype) == (tf.string, tf.float64)
+        assert (label.dtype, other["odd"].dtype, weight.dtype) == (tf.int64, tf.bool, tf.float32)
+        assert len(label) == (BATCH * NODES if how == "whole" else BATCH)
+        rows = label.numpy()
+        np.testing.assert_array_equal(x["image"].numpy(), np.stack([rows, rows], 1))
+        assert [name.decode() for name in x["name"].numpy()] == [f"é{n}" for n in rows]
+        np.testing.assert_array_equal(other["odd"].numpy(), rows % 2 == 1)
+        np.testing.assert_array_equal(weight.numpy(), rows)
+    labels = [seen(of, 0, warm_up=1), [label.numpy().tolist() for _, (label, _), _ in steps]]
+    assert labels[0] == labels[1]
+
+
+@pytest.mark.parametrize("how", ["sharded", "unsharded"])
+def test_ragged_rows_stay_with_their_labels(how):
+    stream = pipeline.batches(cell(input=how), RAGGED_DATA, PLAIN, 1, warm_up=0)
+    for x, y in itertools.islice(stream, STEPS):
+        assert x.to_list() == [[row] * (row % 3) for row in y.numpy().tolist()]
+    ((x, _),) = pipeline.evaluation_batches(RAGGED_DATA, PLAIN, ROWS[1:4], 4)
+    assert x.to_list() == [[1], [2, 2], []]
+
+
+@pytest.mark.parametrize("train", [X, (X,), {"a": X}], ids=["x", "(x,)", "dict"])
+@pytest.mark.parametrize("how", ["sharded", "unsharded"])
+def test_data_without_targets_is_x_as_fit_hands_it_on(train, how):
+    recipe = Recipe(None, None, preprocess=lambda x: x)
+    stream = pipeline.batches(cell(input=how), Dataset(None, train, None), recipe, 0, warm_up=0)
+    batch = next(stream)
+    tf.nest.assert_same_structure(batch, train, check_types=True)
+    assert tf.nest.flatten(batch)[0].shape == (BATCH, 1)
+
+
+@pytest.mark.parametrize("how", ["sharded", "unsharded", "whole"])
+@pytest.mark.parametrize("data", [DATA, NESTED, RAGGED_DATA], ids=["plain", "nested", "ragged"])
+def test_the_spec_of_a_batch_is_that_of_the_batches(how, data):
+    def wider(x):
+        return tf.nest.map_structure(lambda array: tf.expand_dims(array, -1), x)
+
+    of, recipe = cell(input=how), Recipe(None, None, preprocess=wider)
+    spec = pipeline.batch_spec(of, data, recipe)
+    batch = next(pipeline.batches(of, data, recipe, 0, warm_up=0))
+    tf.nest.assert_same_structure(batch, spec, check_types=True)
+    for tensor, told in zip(tf.nest.flatten(batch), tf.nest.flatten(spec), strict=True):
+        assert tensor.dtype == told.dtype
+        assert told.is_compatible_with(tensor)
+        assert isinstance(tensor, tf.RaggedTensor) or tensor.shape == told.shape
+
+
+def test_examples_are_evaluated_in_their_order_without_augmentation():
+    data = Dataset(None, None, NESTED.train)
+    recipe = Recipe(None, None, preprocess=lambda x: x["name"], augment=lambda x: 1 / 0)
+    parts = list(pipeline.evaluation_batches(data, recipe, ROWS[5:15], 4))
+    assert [len(weight) for _, _, weight in parts] == [4, 4, 2]
+    names = [name.decode() for x, _, _ in parts for name in x.numpy()]
+    assert names == [f"é{n}" for n in range(5, 15)]

@@ -1,16 +1,19 @@
-"""A user's own arrays: what is written of them, and what is said of those that cannot be used."""
+"""A user's own data: what is kept of all that `fit` takes, and what is said of the rest."""
 
+import keras
 import numpy as np
+import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
+import tensorflow as tf
 
 from nodewise import data as datasets
 from nodewise.core.errors import UserError
 from nodewise.core.user_function import own_dataset_name
 from nodewise.data import user_data
-from nodewise.data.prepared import TYPES
+from nodewise.data.structures import Ragged, flat
+
+EXAMPLES = 10
+ROWS = np.arange(EXAMPLES)
 
 
 @pytest.fixture(autouse=True)
@@ -18,93 +21,245 @@ def in_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def x(examples=6, dtype="uint8", shape=(4, 4, 1)):
-    return np.arange(examples * np.prod(shape)).reshape(examples, *shape).astype(dtype)
-
-
-def y(*labels):
-    return np.array(labels or (0, 1, 2, 0, 1, 2))
-
-
-def prepare(tmp_path, monkeypatch, returned):
-    """Prepare a dataset whose `load` returns the given value."""
+@pytest.fixture
+def prepare(tmp_path, monkeypatch):
+    """Return a function that prepares a dataset whose `load` returns the given value."""
     (tmp_path / "mine.py").write_text("def load(): ...\n")
-    monkeypatch.setattr(user_data.Function, "__call__", lambda self: returned)
-    return user_data.prepare("mine.py:load", tmp_path / "out")
+
+    def prepare(returned):
+        monkeypatch.setattr(user_data.Function, "__call__", lambda self: returned)
+        return user_data.prepare("mine.py:load", tmp_path / "out")
+
+    return prepare
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int32", "float32"])
-def test_arrays_are_written_as_they_are(tmp_path, monkeypatch, dtype):
-    train, test = (x(dtype=dtype), y()), (x(3, dtype), y(0, 1, 2))
-    manifest = prepare(tmp_path, monkeypatch, (train, test))
+def x(dtype="float32", width=3):
+    return (np.arange(EXAMPLES * width) % 100).reshape(EXAMPLES, width).astype(dtype)
+
+
+class Batches(keras.utils.PyDataset):
+    """Batches of 4, 4 and 2 examples."""
+
+    def __init__(self, *arrays, **options):
+        super().__init__(**options)
+        self.arrays = arrays
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        return tuple(array[4 * index : 4 * index + 4] for array in self.arrays)
+
+
+class Iterated:
+    """An iterable of batches, with a length; it has no end by itself."""
+
+    def __len__(self):
+        return 3
+
+    def __iter__(self):
+        while True:
+            yield from Batches(x("float64"), ROWS)
+
+
+def sliced(*parts):
+    return tf.data.Dataset.from_tensor_slices(parts)
+
+
+SETS = {
+    "regression": (x("float64"), np.linspace(-1, 1, EXAMPLES)),
+    "labels of 256 and above, or negative": (x("int64"), ROWS * 1000 - 1),
+    "labels of a column": (x("uint8"), ROWS[:, None].astype("uint8")),
+    "one-hot rows": (x("bool"), np.eye(EXAMPLES)),
+    "multi-label": (x("int8"), x("bool")),
+    "a label per token": (x("uint16"), x("int32")),
+    "images and masks": (np.zeros((EXAMPLES, 4, 4, 3), "float16"), np.ones((EXAMPLES, 4, 4, 1))),
+    "one number per example": (ROWS.astype("uint64"), ROWS.astype("uint32")),
+    "sample weights": (x(), ROWS, np.linspace(0, 1, EXAMPLES)),
+    "weights of several outputs": (x(), {"a": ROWS, "b": x()}, np.ones(EXAMPLES)),
+    "x alone": (x(),),
+    "x and no y": (x(), None),
+    "inputs by name": ({"image": x(), "age": ROWS}, {"b": ROWS, "a": x("int64")}),
+    "nested lists and tuples": ([x(), (x("int32"), {"z": ROWS})], [ROWS, ROWS * 1.0]),
+    "strings": (np.array([f"é{n}" for n in ROWS]), np.array(["no", "yes"] * 5, object)),
+    "pandas": (pd.DataFrame({"a": ROWS, "b": ROWS * 0.5}), pd.Series(ROWS)),
+    "tensors": (tf.constant(x("float64")), tf.constant(ROWS)),
+    "ragged": (tf.ragged.constant([[1], [2, 3]] * 5), {"a": tf.ragged.constant([[0.5], []] * 5)}),
+    "ragged strings in ragged rows": (tf.ragged.constant([[["a", "bc"], []], []] * 5), ROWS),
+    "tf.data of ragged vectors": sliced(
+        tf.RaggedTensor.from_row_lengths(x(), [0, 1] * 5 + [5]), np.arange(11)
+    )
+    .take(10)
+    .batch(4),
+    "tf.data in batches": sliced(x("float64"), {"a": ROWS}).batch(4),
+    "tf.data in whole batches": sliced(x("float64"), ROWS).batch(5, drop_remainder=True),
+    "tf.data of x alone": sliced(x("float64")).batch(4),
+    "tf.data of strings": sliced(np.array(["a", "bc"] * 5), ROWS).batch(4),
+    "PyDataset": Batches(x("float64"), ROWS, ROWS * 0.1),
+    "PyDataset with threads": Batches(x(), ROWS, workers=2),
+}
+
+
+class Spy(keras.Model):
+    """A model that keeps the batches that `fit` hands to its training step."""
+
+    def train_step(self, data):
+        """Keep the batch."""
+        self.batches = [*getattr(self, "batches", []), data]
+        return {"loss": 0.0}
+
+
+def batches_of_fit(examples):
+    """Return the batches that `fit` hands to `train_step`, in the order of the examples."""
+    spy = Spy()
+    spy.compile(run_eagerly=True)
+    arrays = examples if isinstance(examples, tuple) else (examples,)
+    options = dict(zip(("x", "y", "sample_weight"), arrays, strict=False))
+    spy.fit(**options, batch_size=4, shuffle=False, verbose=0)
+    return spy.batches
+
+
+def as_tensor(stored):
+    if isinstance(stored, Ragged):
+        return tf.RaggedTensor.from_nested_row_splits(stored.values, stored.row_splits)
+    return tf.constant(stored)
+
+
+def as_list(tensor):
+    return tensor.to_list() if isinstance(tensor, tf.RaggedTensor) else tensor.numpy().tolist()
+
+
+@pytest.mark.parametrize("kind", SETS)
+def test_what_is_stored_is_what_fit_hands_to_a_training_step(prepare, tmp_path, kind):
+    manifest = prepare((SETS[kind], None))
     data = datasets.load(tmp_path / "out/manifest.json")
-    assert data.manifest == manifest
-    assert manifest.origin == "own"
-    assert manifest.dataset == own_dataset_name("mine.py:load")
-    assert manifest.classes == ("0", "1", "2")
-    assert (manifest.licence, manifest.licence_url, manifest.seed) == (None, None, None)
-    for written, given_ in zip((data.x_train, data.x_test), (train[0], test[0]), strict=True):
-        assert written.dtype == dtype
-        np.testing.assert_array_equal(written, given_)
-    np.testing.assert_array_equal(data.y_train, train[1])
-    assert data.y_train.dtype == np.uint8
+    assert (manifest.train_examples, manifest.test_examples, data.test) == (EXAMPLES, 0, None)
+    read = 0
+    given = SETS[kind]
+    if kind == "strings":  # `fit` takes those of NumPy as tensors only
+        given = tf.constant(given[0]), given[1]
+    for batch in batches_of_fit(given):
+        tf.nest.assert_same_structure(batch, data.train, check_types=True)
+        for (path, part), (stored_path, stored) in zip(flat(batch), flat(data.train), strict=True):
+            assert path == stored_path
+            examples = part.shape[0]
+            kept = as_tensor(stored)[read : read + examples]
+            assert (kept.dtype, kept.shape.as_list()) == (part.dtype, part.shape.as_list())
+            assert as_list(kept) == as_list(part)
+        read += examples
+    assert read == EXAMPLES
 
 
-def test_labels_in_a_column_are_labels(tmp_path, monkeypatch):
-    prepare(tmp_path, monkeypatch, ((x(), y()[:, None]), (x(), y())))
-    assert datasets.load(tmp_path / "out/manifest.json").y_train.shape == (6,)
+def test_the_manifest_tells_what_the_arrays_are(prepare, tmp_path):
+    train = ({"image": x("uint8"), "age": ROWS * 0.5}, ROWS)
+    manifest = prepare((train, (x()[:3], ROWS[:3])))
+    assert datasets.load(tmp_path / "out/manifest.json").manifest == manifest
+    assert (manifest.origin, manifest.dataset) == ("own", own_dataset_name("mine.py:load"))
+    assert [(one.path, one.file, one.dtype, one.shape) for one in manifest.train] == [
+        ((0, "image"), "train_0.npy", "uint8", (10, 3)),
+        ((0, "age"), "train_1.npy", "float32", (10,)),
+        ((1,), "train_2.npy", "int64", (10,)),
+    ]
+    assert [one.file for one in manifest.test] == ["test_0.npy", "test_1.npy"]
+    assert manifest.test_examples == 3
 
 
-def test_another_byte_order_or_memory_order_makes_no_difference(tmp_path, monkeypatch):
-    plain = prepare(tmp_path, monkeypatch, ((x(dtype="int32"), y()), (x(dtype="int32"), y())))
-    turned = np.asfortranarray(x(dtype=">i4"))
-    assert prepare(tmp_path, monkeypatch, ((turned, y()), (turned, y()))) == plain
+@pytest.mark.parametrize(
+    "examples",
+    [
+        sliced(x("float64"), ROWS),
+        tf.data.Dataset.from_generator(
+            lambda: iter(zip(x("float64"), ROWS, strict=True)), output_types=("float64", "int64")
+        ),
+        Iterated(),
+    ],
+    ids=["tf.data without batches", "tf.data of unknown length", "iterable with a length"],
+)
+def test_what_fit_takes_only_when_it_is_put_in_batches_is_read_too(prepare, tmp_path, examples):
+    prepare((examples, None))
+    stored_x, stored_y = datasets.load(tmp_path / "out/manifest.json").train
+    assert (stored_x.dtype, stored_y.dtype) == (np.float64, np.int64)
+    np.testing.assert_array_equal(stored_x, x())
+    np.testing.assert_array_equal(stored_y, ROWS)
+
+
+def failing(row, label):
+    return tf.debugging.check_numerics(row / 0, "oh"), label
+
+
+def lengthening(row, label):
+    return row[: label + 1], label
+
+
+PLAIN = sliced(x(), ROWS)
 
 
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
-        (None, "must return ((x_train, y_train), (x_test, y_test)), or (train, test)"),
+        (None, "must return (train, test), where test may be None, not nothing"),
         ((1, 2, 3), "not a tuple of 3"),
-        (((x(), y()), None), "test: must be (x, y) or a tf.data.Dataset, not nothing"),
-        (((x(), y(), y()), (x(), y())), "train: must be (x, y)"),
-        (((x().tolist(), y()), (x(), y())), "train: x must be a NumPy array, not a list"),
-        (((x(), y().tolist()), (x(), y())), "train: y must be a NumPy array, not a list"),
-        (((x(5), y()), (x(), y())), "x is (5, 4, 4, 1), y is (6,)"),
-        (((x(0), y()[:0]), (x(), y())), "at least one example"),
-        (((x(dtype="float64"), y()), (x(), y())), "not float64; convert it: x.astype('float32')"),
-        (((x(dtype="int64"), y()), (x(), y())), "not int64; convert it: x.astype('int32')"),
-        (((x(dtype="str"), y()), (x(), y())), "x must be of uint8, uint16, int32, float32"),
-        (((x(), y().astype(float)), (x(), y())), "y must be (examples,) of integers, not (6,)"),
-        (((x(), np.eye(6, dtype=int)), (x(), y())), "of one-hot rows take y.argmax(axis=1)"),
-        (((x(), y(-1, 0, 1, 2, 0, 0)), (x(), y())), "must be 0 to 255; they are -1 to 2"),
-        (((x(), y(0, 1, 2, 3, 4, 256)), (x(), y())), "must be 0 to 255; they are 0 to 256"),
-        (((x(), y() * 0), (x(), y() * 0)), "all labels are 0"),
-        (((x(), y()), (x(shape=(5, 4, 1)), y())), "must be alike"),
-        (((x(), y()), (x(dtype="int32"), y())), "must be alike"),
-        (((x(dtype="float32") * np.nan, y()), (x(dtype="float32"), y())), "not finite"),
+        (PLAIN, "must return (train, test), where test may be None, not a _TensorSliceDataset"),
+        ((x(), ROWS), "it returned (x, y): return ((x, y), None), or a test set in place of None"),
+        (({"a": x()}, ROWS), "it returned (x, y)"),
+        ((pd.DataFrame(x()), pd.Series(ROWS)), "it returned (x, y)"),
+        ((None, (x(), ROWS)), "train is nothing"),
+        (
+            ((x(), ROWS), 1),
+            "test: must be (x, y) of arrays, (x, y, sample_weight), a tf.data.Dataset or a "
+            "keras.utils.PyDataset, not an int",
+        ),
+        (((x(), ROWS, ROWS, ROWS), None), "train: must be (x, y) of arrays"),
+        (((x().tolist(), ROWS), None), "train: x[0][0] must be an array, not a float"),
+        (((x(), {"a": None}), None), "train: y['a'] must be an array, not nothing"),
+        (((x(), np.float32(1)), None), "train: y must have examples, but is a single value"),
+        (
+            ((x(), ROWS[:5]), None),
+            "train: all arrays must have equally many examples; they have 5 and 10",
+        ),
+        (
+            ((np.array([[1], [2, 3]], object), ROWS[:2]), None),
+            "train: x must have numbers or strings",
+        ),
+        (((x()[:0], ROWS[:0]), None), "train: is empty"),
+        (((x(), {1: ROWS}), None), "the keys of a dict must be text, not 1"),
+        (((x() * np.nan, ROWS), None), "train: x has numbers that are not finite"),
+        (((x("complex64"), ROWS), None), "train: has complex64; allowed: numbers"),
+        (((np.array(["a\0"], object), ROWS[:1]), None), "strings must not end with a zero byte"),
+        (((tf.sparse.from_dense(x()), ROWS), None), "train: has a SparseTensor"),
+        ((iter([]), None), "train: a generator does not say where it ends"),
+        (((x() for _ in ROWS), None), "train: a generator does not say where it ends"),
+        ((Batches(x(), ROWS, x()[:, 0] * 0 + 1, ROWS), None), "ordered either"),
+        ((Batches(x(), ROWS[:5]), None), "train: a batch has arrays of 1 and 4 examples"),
+        (([Batches(x(), ROWS)], None), "train: x must be an array, not a Batches"),
+        ((PLAIN.repeat(), None), "train: is endless; leave out .repeat(), or end it with .take(n)"),
+        ((PLAIN, PLAIN.take(0)), "test: is empty"),
+        ((PLAIN.map(failing), None), "oh"),
+        ((PLAIN.map(lengthening), None), "must have one shape; there are (1,) and (2,)"),
+        (
+            (PLAIN.map(lengthening).padded_batch(2), None),
+            "must have one shape; there are (2,) and (3,)",
+        ),
     ],
 )
-def test_what_cannot_be_used_is_told_in_one_line(tmp_path, monkeypatch, returned, said):
+def test_what_cannot_be_used_is_told_in_one_line(prepare, tmp_path, returned, said):
     with pytest.raises(UserError) as caught:
-        prepare(tmp_path, monkeypatch, returned)
+        prepare(returned)
     assert said in str(caught.value)
+    assert str(caught.value).startswith("mine.py:load: ")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out/manifest.json").exists()
 
 
-ANY_ARRAY = arrays.arrays(
-    st.sampled_from([np.uint8, np.int8, np.int32, np.int64, np.float32, np.float64, np.bool_]),
-    arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
-)
+def test_data_that_has_no_end_is_given_up(prepare, monkeypatch):
+    monkeypatch.setattr(user_data, "MOST_EXAMPLES", 1000)
+    endless = PLAIN.repeat().filter(lambda row, label: True)
+    with pytest.raises(UserError, match="or no end; end a tf"):
+        prepare((endless, None))
 
 
-@given(ANY_ARRAY, ANY_ARRAY)
-def test_any_arrays_are_labelled_examples_or_refused(some_x, some_y):
-    try:
-        part = user_data._part("mine", (some_x, some_y))
-    except UserError:
-        return
-    assert len(part.x) == len(part.y) > 0
-    assert part.x.dtype.name in TYPES
-    assert (part.y.dtype, part.y.ndim) == (np.uint8, 1)
+def test_a_py_dataset_without_a_length_is_endless(prepare):
+    endless = Batches(x(), ROWS)
+    endless.__class__ = type("Endless", (Batches,), {"num_batches": None})
+    with pytest.raises(UserError, match="train: is endless; give the PyDataset a __len__"):
+        prepare((endless, None))

@@ -1,13 +1,17 @@
 """Writing arrays of one's own: checked, whole, and read back as they were."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as drawn
 
-from nodewise.core.errors import UserError
+from nodewise.core.errors import RefusedError, UserError
 from nodewise.data import load
-from nodewise.data.prepared import Arrays, write
+from nodewise.data.prepared import Arrays, check_arrays, write, write_own, write_refusal
+from nodewise.data.structures import Ragged, flat
 
 
 def arrays(kind="float32", shape=(3,), train=6, test=4, classes=3):
@@ -21,8 +25,8 @@ def arrays(kind="float32", shape=(3,), train=6, test=4, classes=3):
 
 
 def written(out, made, **changes):
-    told = {"dataset": "mine", "origin": "own", "title": "Mine", "classes": ("a", "b", "c")}
-    return write(out, made, **(told | changes))
+    told = {"dataset": "mine", "origin": "generated", "seed": 1, "title": "Mine"}
+    return write(out, made, **(told | {"classes": ("a", "b", "c")} | changes))
 
 
 @given(
@@ -37,7 +41,7 @@ def test_what_is_written_is_read(tmp_path_factory, kind, shape, train, test):
     manifest = written(out, made)
     data = load(out / "manifest.json")
     assert data.manifest == manifest
-    assert (manifest.origin, manifest.licence, manifest.licence_url) == ("own", None, None)
+    assert (manifest.licence, manifest.licence_url) == (None, None)
     assert manifest.files == ()
     for name, array in made._asdict().items():
         assert np.array_equal(getattr(data, name), array)
@@ -98,8 +102,8 @@ def test_arrays_that_are_no_dataset(tmp_path, change, told):
         ("float32", {"title": ""}, "title"),
         ("float32", {"classes": tuple(map(str, range(257)))}, "classes"),
         ("float32", {"origin": "official"}, "files"),
-        ("float32", {"origin": "generated"}, "seed"),
-        ("float32", {"seed": 1}, "seed"),
+        ("float32", {"origin": "own"}, "origin"),
+        ("float32", {"seed": None}, "seed"),
     ],
 )
 def test_a_manifest_that_cannot_be(tmp_path, kind, changes, told):
@@ -124,3 +128,130 @@ def test_a_dataset_that_cannot_be_written_is_not_half_replaced(tmp_path, monkeyp
         written(tmp_path, arrays(train=7))
     with pytest.raises(UserError, match="cannot be read"):
         load(tmp_path / "manifest.json")
+
+
+def structures(examples):
+    """Return a strategy of nested tuples and dicts of arrays of so many examples."""
+    kinds = st.one_of(
+        drawn.boolean_dtypes(),
+        drawn.integer_dtypes(),
+        drawn.unsigned_integer_dtypes(),
+        drawn.floating_dtypes(sizes=(16, 32, 64)),
+        drawn.byte_string_dtypes(max_len=4),
+    )
+    shapes = drawn.array_shapes(min_dims=0, max_dims=2, max_side=3)
+    array = st.tuples(kinds, shapes).flatmap(
+        lambda told: drawn.arrays(told[0], (examples, *told[1]))
+    )
+    return st.recursive(
+        array,
+        lambda part: st.one_of(
+            st.lists(part, min_size=1, max_size=3).map(tuple),
+            st.dictionaries(st.text(max_size=5), part, min_size=1, max_size=3),
+        ),
+        max_leaves=5,
+    )
+
+
+@given(st.data())
+def test_own_structures_are_read_as_they_were_written(tmp_path_factory, data):
+    out = tmp_path_factory.getbasetemp() / "structures"
+    examples, tested = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
+    train = data.draw(structures(examples))
+    test = data.draw(st.one_of(st.none(), structures(tested)))
+    manifest = write_own(out, train, test, dataset="mine", title="Mine")
+    read = load(out / "manifest.json")
+    assert check_arrays(out / "manifest.json") == read.manifest == manifest
+    assert read.train_examples == manifest.train_examples == examples
+    assert read.test_examples == manifest.test_examples == (0 if test is None else tested)
+    assert (read.test is None) == (test is None)
+    for given_, found in ((train, read.train), (test, read.test)):
+        for (path, array), (place, stored) in zip(flat(given_), flat(found), strict=True):
+            assert path == place
+            np.testing.assert_array_equal(array, stored)
+            assert array is None or array.dtype.newbyteorder("=") == stored.dtype
+
+
+@pytest.mark.parametrize(
+    ("train", "told"),
+    [
+        (np.zeros(3, "complex64"), "dtype"),
+        (np.zeros((3, 0)), "shape"),
+        ((np.zeros(3), np.array([{}] * 3)), "dtype"),
+    ],
+)
+def test_own_arrays_that_cannot_be_stored(tmp_path, train, told):
+    with pytest.raises(UserError) as caught:
+        write_own(tmp_path / "out", train, None, dataset="mine", title="Mine")
+    assert told in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def digest_of(out, train, test=None):
+    return write_own(out, train, test, dataset="mine", title="Mine").sha256
+
+
+def test_the_digest_of_own_arrays_tells_them_and_their_places(tmp_path):
+    some, other = np.arange(3), np.ones((3, 2))
+    splits = np.array([0, 1, 2, 3]), np.array([0, 0, 1, 3])
+    sets = [
+        ((other, some), None),
+        ((other, some), (other, some)),
+        ((other, some + 1), None),
+        (({"a": other}, some), None),
+        (({"b": other}, some), None),
+        ((Ragged(some, splits[:1]),), None),
+        ((Ragged(some, splits[1:]),), None),
+        ((Ragged(some, splits),), None),
+    ]
+    assert len({digest_of(tmp_path, *one) for one in sets}) == len(sets)
+    turned = np.asfortranarray(other.astype(">f8")), some
+    assert digest_of(tmp_path, turned) == digest_of(tmp_path, (other, some))
+
+
+def test_a_ragged_array_is_read_as_it_was_written(tmp_path):
+    ragged = Ragged(np.array([b"a", b"bc"]), (np.array([0, 2, 2]), np.array([0, 1, 2])))
+    write_own(tmp_path, (ragged, np.arange(2)), None, dataset="mine", title="Mine")
+    read, _ = load(tmp_path / "manifest.json").train
+    np.testing.assert_array_equal(read.values, ragged.values)
+    for level, splits in zip(read.row_splits, ragged.row_splits, strict=True):
+        np.testing.assert_array_equal(level, splits)
+    path = tmp_path / "train_0_splits_1.npy"
+    path.write_bytes(path.read_bytes()[:-8] + b"\1" * 8)
+    with pytest.raises(UserError, match=r"train_0_splits_1\.npy: changed since it was prepared"):
+        check_arrays(tmp_path / "manifest.json")
+
+
+def test_a_refusal_is_what_loading_says(tmp_path):
+    write_own(tmp_path, np.zeros(3), None, dataset="mine", title="Mine")
+    write_refusal(tmp_path, dataset="mine", title="Mine", reason="mine.py:load: no")
+    assert check_arrays(tmp_path / "manifest.json").train_examples == 0
+    with pytest.raises(RefusedError, match=r"^mine\.py:load: no$"):
+        load(tmp_path / "manifest.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"train": []}, "train_examples: a training set has some"),
+        ({"test_examples": 3}, "test_examples: a test set has some"),
+        ({"refused": "why"}, "refused: data without a training set is"),
+        ({"path": [1]}, "neither the indices of a tuple nor the keys of a dict"),
+        ({"path": []}, "not enough values"),
+        ({"file": "../a_0.npy"}, "train[0].file"),
+        ({"dtype": "object"}, "train[0].dtype"),
+        ({"dtype": "float32"}, "train_0.npy: not float32"),
+        ({"shape": [2]}, "shape: not all arrays have 3 examples"),
+        ({"shape": [3, 2]}, "train_0.npy: not float64"),
+    ],
+)
+def test_an_own_manifest_that_contradicts_itself_or_its_arrays(tmp_path, change, told):
+    write_own(tmp_path, (np.zeros(3), np.ones(3)), None, dataset="mine", title="Mine")
+    path = tmp_path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    (manifest["train"][0] if set(change) & set(manifest["train"][0]) else manifest).update(change)
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(UserError) as caught:
+        load(path)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)

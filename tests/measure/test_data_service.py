@@ -9,8 +9,10 @@ import tensorflow as tf
 import projects
 from nodewise.cluster.kinds.local import Local
 from nodewise.core.cell import Cell, Extent
+from nodewise.core.errors import UserError
 from nodewise.data import pipeline
 from nodewise.data.prepared import Dataset
+from nodewise.data.structures import Ragged
 from nodewise.models.training import Recipe
 from nodewise.results.record import read_record
 
@@ -61,7 +63,7 @@ def test_every_example_arrives_with_its_label_prepared(tmp_path, address):
     y = saved(tmp_path / "y.npy", (rows % 7).astype(np.uint8))
     recipe = Recipe(None, None, preprocess=lambda x: tf.cast(x, tf.int32) + 1)
     stream = pipeline.batches(
-        fed_by(2), Dataset(None, x, y, x, y), recipe, 0, warm_up=5, service=address
+        fed_by(2), Dataset(None, (x, y), (x, y)), recipe, 0, warm_up=5, service=address
     )
     seen = []
     for x, y in itertools.islice(stream, 6 * EXAMPLES // 50):
@@ -72,6 +74,33 @@ def test_every_example_arrives_with_its_label_prepared(tmp_path, address):
     times = np.bincount(seen, minlength=EXAMPLES)
     assert times.min() >= 1 and times.mean() == pytest.approx(6, rel=0.01)
     assert seen[:EXAMPLES] != sorted(seen[:EXAMPLES])
+
+
+def test_structures_of_any_numbers_arrive_together(tmp_path, address):
+    rows = np.arange(EXAMPLES)
+    kinds = ["bool", "int8", "uint32", "int64", "uint64", "float16", "float64"]
+    train = (
+        {kind: saved(tmp_path / f"{kind}.npy", (rows % 100).astype(kind)) for kind in kinds},
+        saved(tmp_path / "y.npy", rows % 100),
+        saved(tmp_path / "weight.npy", (rows % 100 + 0.5).astype("float32")),
+    )
+    stream = pipeline.batches(
+        fed_by(2), Dataset(None, train, None), Recipe(None, None), 0, warm_up=0, service=address
+    )
+    x, y, weight = next(stream)
+    for kind in kinds:
+        np.testing.assert_array_equal(x[kind].numpy(), y.numpy().astype(kind))
+        assert x[kind].dtype == kind
+    np.testing.assert_array_equal(weight, y.numpy() + 0.5)
+
+
+@pytest.mark.parametrize("what", ["strings", "ragged arrays"])
+def test_strings_and_ragged_arrays_are_not_served(tmp_path, address, what):
+    names = saved(tmp_path / "x.npy", np.array([b"a", b"bc"] * 50))
+    x = names if what == "strings" else Ragged(np.ones(100), (np.arange(101),))
+    data = Dataset(None, (x, np.ones(100)), None)
+    with pytest.raises(UserError, match=f"input: service cannot read {what}; allowed here"):
+        pipeline.batches(fed_by(2), data, Recipe(None, None), 0, warm_up=0, service=address)
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def prepare(folder, examples):
     x, y = standins.draw("garments", examples or 20_000, 1, 0, lambda made: None)
     prepared.write(
         folder / "data", prepared.Arrays(x, y, x[:100], y[:100]), dataset="fashion_mnist",
-        origin="own", title="Drawn garments", classes=tuple("abcdefghij"),
+        origin="generated", seed=1, title="Drawn garments", classes=tuple("abcdefghij"),
     )  # fmt: skip
     return folder / "data/manifest.json"
 

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from nodewise.core.errors import UserError
-from nodewise.data import Dataset, user_data
+from nodewise.data import Dataset
 from nodewise.models import user_model
 from nodewise.models.training import cross_entropy
 from nodewise.strategies.api import Job, Replica
@@ -28,7 +28,7 @@ def dataset(shape=(4, 4, 1), dtype="uint8", labels=3) -> Dataset:
     random = np.random.default_rng(1)
     x = random.integers(0, 256, (60, *shape)).astype(dtype)
     y = (np.arange(60) % labels).astype(np.uint8)
-    return Dataset(SimpleNamespace(dataset="mine"), x, y, x[:30], y[:30])
+    return Dataset(SimpleNamespace(dataset="mine"), (x, y), (x[:30], y[:30]))
 
 
 @pytest.fixture
@@ -272,59 +272,6 @@ def test_examples_that_a_model_cannot_take_are_told_with_the_user_s_line(recipe)
     code = SUBCLASSED.format(built="pass").replace("layers.Flatten(), ", "")
     wrong = recipe(code.replace('keras.ops.cast(x, "float32") / 255', "keras.ops.matmul(x, x[0])"))
     assert "(mine.py:" in refusal(wrong)
-
-
-BOTH = """
-import numpy as np
-import tensorflow as tf
-
-x = np.arange(10 * 4, dtype="float32").reshape(10, 4)
-y = np.arange(10) % 3
-plain = tf.data.Dataset.from_tensor_slices((x, y))
-
-def load():
-    return {returned}
-"""
-
-
-@pytest.mark.parametrize(
-    "returned",
-    [
-        "plain, plain.take(5)",
-        "plain.batch(4), plain.take(5).batch(4)",
-        "plain.batch(5, drop_remainder=True), plain.take(5).batch(2)",
-        "plain.batch(4), (x[:5], y[:5])",
-    ],
-)
-def test_datasets_of_tensorflow_are_read_batched_or_not(tmp_path, monkeypatch, returned):
-    monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text(BOTH.format(returned=returned))
-    manifest = user_data.prepare("mine.py:load", tmp_path / "out")
-    assert (manifest.train_examples, manifest.test_examples) == (10, 5)
-    x = np.load(tmp_path / "out/x_train.npy")
-    np.testing.assert_array_equal(x, np.arange(40, dtype="float32").reshape(10, 4))
-    np.testing.assert_array_equal(np.load(tmp_path / "out/y_train.npy"), np.arange(10) % 3)
-
-
-@pytest.mark.parametrize(
-    ("returned", "said"),
-    [
-        ("plain.repeat(), plain", "train: is endless; leave out .repeat()"),
-        ("plain, plain.take(0)", "test: is empty"),
-        ("plain.map(lambda x, y: x), plain", "must have elements (x, y) of known rank"),
-        ("plain.map(lambda x, y: (x, tf.one_hot(y, 3))), plain", "one integer per example"),
-        ("plain.map(lambda x, y: (x[: y + 1], y)), plain", "must have one known shape"),
-        ("plain.map(lambda x, y: (tf.strings.as_string(x), y)), plain", "x must be of uint8"),
-        ("plain.map(lambda x, y: (tf.debugging.check_numerics(x / 0, 'oh'), y)), plain", "oh"),
-    ],
-)
-def test_a_dataset_that_cannot_be_used_is_told_in_one_line(tmp_path, monkeypatch, returned, said):
-    monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text(BOTH.format(returned=returned))
-    with pytest.raises(UserError) as caught:
-        user_data.prepare("mine.py:load", tmp_path / "out")
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_the_default_loss_is_the_project_s_own_for_logits(recipe):

@@ -2,7 +2,8 @@
 
 in:    data/datasets.yaml, the cache, a mirror, the official address, or nothing (a stand-in); or a
        user's own function
-out:   results/datasets/<name>/manifest.json and memory-mapped arrays beside it
+out:   results/datasets/<name>/manifest.json and memory-mapped arrays beside it; the manifest of own data
+       that cannot be used says why, and their cells are refused
 steps: prepare_dataset, prepare_own_dataset
 """
 
@@ -33,11 +34,8 @@ rule prepare_own_dataset:
     input:
         lambda w: source_files(OWN_DATASETS[w.own]),
     output:
-        manifest="results/datasets/{own}/manifest.json",
-        arrays=expand(
-            "results/datasets/{{own}}/{part}.npy",
-            part=["x_train", "y_train", "x_test", "y_test"],
-        ),
+        # how many arrays there are beside it, the user's function decides
+        "results/datasets/{own}/manifest.json",
     log:
         "results/logs/datasets/{own}.log",
     wildcard_constraints:
@@ -45,8 +43,9 @@ rule prepare_own_dataset:
     params:
         load=lambda w: OWN_DATASETS[w.own],
     shell:
-        "nodewise prepare-own-dataset {params.load:q} --out results/datasets/{wildcards.own}"
-        " > {log} 2>&1"
+        # data that cannot be used is no reason to stop a study: the cells tell why they have no result
+        "nodewise prepare-own-dataset {params.load:q} --keep-refusal"
+        " --out results/datasets/{wildcards.own} > {log} 2>&1"
 
 
 ruleorder: prepare_own_dataset > prepare_dataset

@@ -53,18 +53,36 @@ def prepare_dataset(
 def prepare_own_dataset(
     spec: Annotated[str, typer.Argument(help="path/file.py:function or package.module:function.")],
     out: Out,
+    keep_refusal: Annotated[
+        bool,
+        typer.Option(
+            "--keep-refusal",
+            help="Write why the data cannot be used in place of them: cells are refused with it.",
+        ),
+    ] = False,
 ) -> None:
     """Prepare a dataset from a function of your own.
 
-    The function returns NumPy arrays, ((x_train, y_train), (x_test, y_test)),
-    or two finite tf.data.Datasets.
+    The function returns (train, test), where test may be None. Each is what
+    Keras' fit takes: (x, y) or (x, y, sample_weight) of arrays, or nested dicts
+    and tuples of them; a tf.data.Dataset; a keras.utils.PyDataset; or an
+    iterable of batches with a length.
 
     Example: nodewise prepare-own-dataset data/templates/own_data.py:load --out
     results/datasets/own_shapes
     """
+    # TensorFlow reads the data; it would fill the memory of a GPU with them
+    os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     from nodewise.data import user_data
 
-    manifest = user_data.prepare(spec, out)
+    try:
+        manifest = user_data.prepare(spec, out)
+    except UserError as error:
+        if not keep_refusal:
+            raise
+        user_data.refuse(spec, out, str(error))
+        typer.echo(f"{error}; cells that train on it will be refused")
+        return
     typer.echo(f"{spec}: {manifest.train_examples} + {manifest.test_examples}, {manifest.origin}")
 
 

@@ -7,19 +7,23 @@ goes on beside the training, and takes its time from it.
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
 from nodewise.core.cell import Cell
+from nodewise.core.errors import UserError
 from nodewise.data import Dataset, shard
+from nodewise.data.structures import Array, Ragged, Structure
 
 if TYPE_CHECKING:
     from nodewise.models.training import Recipe
 
-Batch = tuple[tf.Tensor, tf.Tensor]
+Batch = Any
+"""What `fit` hands to `train_step`: mostly (x, y) or (x, y, sample_weight), see `Dataset.train`."""
 
 # AutoGraph would leave a file per function: workers do not exit, they are ended
 _plain = tf.autograph.experimental.do_not_convert
@@ -92,34 +96,81 @@ def batches(
         service: `grpc://host:port` of the data service, if that is the cell's input.
 
     Returns:
-        Pairs of x, (batch, …), prepared for the model, and labels y, (batch,); `batch` examples
-        or, with input whole, those of the global batch.
+        What `fit` hands to `train_step`, of tensors (batch, …), x prepared for the model; `batch`
+        examples or, with input whole, those of the global batch.
+
+    Raises:
+        UserError: the cell's input cannot read such data.
     """
     # augmentation differs from worker to worker, unless they are to train on the same examples
     tf.random.set_seed(cell.seed + (0 if cell.input == "whole" else rank))
     if cell.input == "service":
         stream = _served(cell, data, recipe, service)
     else:
-        stream = _read(cell, data, warm_up, rank).map(_prepare(recipe))
+        stream = _map(_read(cell, data, warm_up, rank), _prepare(recipe))
     if cell.input == "unsharded":
         part = slice(rank * cell.batch, (rank + 1) * cell.batch)
-        stream = stream.map(_plain(lambda x, y: (x[part], y[part])))
+        stream = _map(stream, lambda batch: tf.nest.map_structure(lambda array: array[part], batch))
     return iter(stream.prefetch(_READ_AHEAD).with_options(_one_thread()))
+
+
+def batch_spec(cell: Cell, data: Dataset, recipe: "Recipe") -> Batch:
+    """Return the batch that a worker trains on, with a tf.TensorSpec in place of each tensor.
+
+    No tensor is made: a strategy must find TensorFlow as it is at the start.
+    """
+    examples = cell.global_batch if cell.input == "whole" else cell.batch
+    with tf.Graph().as_default():
+        raw = tf.nest.map_structure(lambda array: _placeholder(array, examples), data.train)
+        return tf.nest.map_structure(_spec, _prepare(recipe)(raw))
+
+
+def _placeholder(array: Array | Ragged, examples: int) -> tf.Tensor | tf.RaggedTensor:
+    if not isinstance(array, Ragged):
+        return tf.compat.v1.placeholder(array.dtype, (examples, *array.shape[1:]))
+    depth, shape = len(array.row_splits), array.values.shape[1:]
+    return tf.compat.v1.ragged.placeholder(array.values.dtype, depth, shape)
+
+
+def _spec(tensor: tf.Tensor | tf.RaggedTensor) -> tf.TypeSpec:
+    if isinstance(tensor, tf.RaggedTensor):
+        return tf.RaggedTensorSpec.from_value(tensor)
+    return tf.TensorSpec(tensor.shape, tensor.dtype)
+
+
+def evaluation_batches(
+    data: Dataset, recipe: "Recipe", rows: NDArray[np.int64], size: int
+) -> Iterator[Batch]:
+    """Yield the test examples `rows` in their order, `size` at once, prepared for the model."""
+    for start in range(0, len(rows), size):
+        raw = _in_memory(data.test, rows[start : start + size])
+        yield _on_x(recipe.preprocess, raw)
 
 
 def _read(cell: Cell, data: Dataset, warm_up: int, rank: int) -> tf.data.Dataset:
     """Return the raw batches that a worker reads for itself: its own examples, kept in memory."""
-    rows = rows_read(cell, len(data.y_train), rank)
-    x, y = _in_memory(data.x_train, rows), _in_memory(data.y_train, rows)
+    rows = rows_read(cell, data.train_examples, rank)
+    read = _in_memory(data.train, rows)
     epochs = tf.data.Dataset.from_generator(
-        lambda: orders(cell, len(data.y_train), rank, warm_up),
+        lambda: orders(cell, data.train_examples, rank, warm_up),
         output_signature=tf.TensorSpec([None, _batch_read(cell)], tf.int64),
     )
     steps = epochs.flat_map(_plain(tf.data.Dataset.from_tensor_slices))
-    return steps.map(_plain(lambda step: (tf.gather(x, step), tf.gather(y, step))))
+    return _map(
+        steps, lambda step: tf.nest.map_structure(lambda array: tf.gather(array, step), read)
+    )
 
 
-def _in_memory(array: NDArray[np.generic], rows: NDArray[np.int64]) -> tf.Tensor:
+def _in_memory(structure: Structure, rows: NDArray[np.int64]) -> Batch:
+    """Return the given rows of all arrays of a structure, as tensors."""
+    return tf.nest.map_structure(lambda array: _rows(array, rows), structure)
+
+
+def _rows(array: Array | Ragged, rows: NDArray[np.int64]) -> tf.Tensor | tf.RaggedTensor:
+    if isinstance(array, Ragged):
+        return tf.gather(
+            tf.RaggedTensor.from_nested_row_splits(array.values, array.row_splits), rows
+        )
     if isinstance(array, np.memmap) and array.filename:
         # through a mapping of its own, whose pages go with it
         array = np.memmap(array.filename, array.dtype, "r", array.offset, array.shape)
@@ -133,15 +184,17 @@ def _served(cell: Cell, data: Dataset, recipe: "Recipe", service: str) -> tf.dat
     go through all blocks, then again. Shuffled, an example may come a little before or after the
     epoch that it belongs to.
     """
-    blocks = math.ceil(len(data.y_train) / _BLOCK)
-    return (
+    blocks = math.ceil(data.train_examples / _BLOCK)
+    raw = (
         tf.data.Dataset.range(blocks)
         .shuffle(blocks, seed=cell.seed)
         .repeat()
         .flat_map(_plain(lambda block: _block(data, block)))
         .shuffle(_SHUFFLED_AHEAD, seed=cell.seed)
         .batch(cell.batch, drop_remainder=True)
-        .map(_prepare(recipe))
+    )
+    return (
+        _map(raw, _prepare(recipe))
         .prefetch(_READ_AHEAD)
         .apply(
             tf.data.experimental.service.distribute(
@@ -154,32 +207,51 @@ def _served(cell: Cell, data: Dataset, recipe: "Recipe", service: str) -> tf.dat
 
 
 def _block(data: Dataset, block: tf.Tensor) -> tf.data.Dataset:
-    return tf.data.Dataset.zip((_records(data.x_train, block), _records(data.y_train, block)))
+    return tf.data.Dataset.zip(
+        tf.nest.map_structure(lambda array: _records(array, block), data.train)
+    )
 
 
-def _records(array: NDArray[np.generic], block: tf.Tensor) -> tf.data.Dataset:
+def _records(array: Array | Ragged, block: tf.Tensor) -> tf.data.Dataset:
     """Return the rows of one block of a memory-mapped .npy file, read by TensorFlow itself.
 
     What Python reads cannot be sent to another node.
     """
+    if isinstance(array, Ragged) or array.dtype.kind == "S":
+        what = "ragged arrays" if isinstance(array, Ragged) else "strings"
+        raise UserError(f"input: service cannot read {what}; allowed here: sharded, unsharded")
     if not isinstance(array, np.memmap):
         raise TypeError("the data service serves memory-mapped arrays only")
     shape, kind = array.shape[1:], array.dtype
+    # the types that TensorFlow decodes do not include uint32 and uint64
+    decoded = kind.name.removeprefix("u") if kind.itemsize >= 4 else kind.name
+
+    def example(row: tf.Tensor) -> tf.Tensor:
+        values = tf.reshape(tf.io.decode_raw(row, decoded), shape)
+        return values if decoded == kind.name else tf.bitcast(values, kind)
+
     rows = tf.data.FixedLengthRecordDataset(
         str(array.filename), math.prod(shape) * kind.itemsize, header_bytes=array.offset
     )
-    return (
-        rows.skip(block * _BLOCK)
-        .take(_BLOCK)
-        .map(_plain(lambda row: tf.reshape(tf.io.decode_raw(row, kind), shape)))
-    )
+    return rows.skip(block * _BLOCK).take(_BLOCK).map(_plain(example))
 
 
-def _prepare(recipe: "Recipe") -> Callable[[tf.Tensor, tf.Tensor], Batch]:
-    def prepare(x: tf.Tensor, y: tf.Tensor) -> Batch:
-        return recipe.augment(recipe.preprocess(x)), y
+def _prepare(recipe: "Recipe") -> Callable[[Batch], Batch]:
+    return partial(_on_x, lambda x: recipe.augment(recipe.preprocess(x)))
 
-    return cast(Callable[[tf.Tensor, tf.Tensor], Batch], _plain(prepare))
+
+def _on_x(function: Callable[[Any], Any], batch: Batch) -> Batch:
+    """Apply a function to x of a batch, which is x alone if it is no tuple."""
+    if not isinstance(batch, tuple):
+        return function(batch)
+    x, *others = batch
+    return function(x), *others
+
+
+def _map(stream: tf.data.Dataset, function: Callable[[Batch], Batch]) -> tf.data.Dataset:
+    """Map batches; `stream.map` would hand over the parts of a tuple one by one."""
+    parted = isinstance(stream.element_spec, tuple)
+    return stream.map(_plain(lambda *parts: function(parts if parted else parts[0])))
 
 
 def _one_thread() -> tf.data.Options:

@@ -1,36 +1,34 @@
-"""A user's own dataset: what their `load()` returned, checked and made arrays.
+"""A user's own dataset: what their `load()` returned, read as `fit` reads it, and stored as arrays.
 
-It may be NumPy arrays, or `tf.data.Dataset`s; TensorFlow is only there if the user's code uses it.
+Keras' own data adapters turn every kind of data that `fit` takes into the batches that it hands to
+`train_step`. Those are joined to arrays, of which the cells make batches of their size.
 """
 
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nodewise.core.errors import UserError
 from nodewise.core.progress import progress
 from nodewise.core.user_function import Function, own_dataset_name, parse_spec
-from nodewise.data.prepared import MOST_CLASSES, TYPES, Array, Arrays, Manifest, write
+from nodewise.data.prepared import OwnManifest, write_own, write_refusal
+from nodewise.data.structures import Array, Place, Ragged, Structure, flat, nested
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 MOST_EXAMPLES = 10_000_000
-_BATCH = 1000  # examples taken from a tf.data.Dataset at once
-_EXPECTED = "must return ((x_train, y_train), (x_test, y_test)), or (train, test) tf.data.Datasets"
+MOST_BYTES = 16 * 2**30  # of a set, which is in memory meanwhile
+_BATCH = 1000  # examples taken at once
+_SETS = "must return (train, test), where test may be None"
+_KINDS = "(x, y) of arrays, (x, y, sample_weight), a tf.data.Dataset or a keras.utils.PyDataset"
 
 
-class _Part(NamedTuple):
-    x: Array
-    y: NDArray[np.uint8]
-
-
-def prepare(spec: str, out: Path) -> Manifest:
+def prepare(spec: str, out: Path) -> OwnManifest:
     """Write what the user's function `spec` returns to the folder `out`, for `data.load`.
-
-    Its classes are the numbers from 0 to the highest label.
 
     Raises:
         UserError: there is no such function, it failed, or it returned what cannot be used.
@@ -38,109 +36,202 @@ def prepare(spec: str, out: Path) -> Manifest:
     """
     function = Function(parse_spec(spec))
     name = function.place.text
-    arrays = _arrays(function)
-    classes = int(max(arrays.y_train.max(), arrays.y_test.max())) + 1
-    if classes < 2:
-        raise UserError(f"{name}: all labels are 0; there must be two classes or more")
-    return write(
-        out,
-        arrays,
-        dataset=own_dataset_name(spec),
-        origin="own",
-        title=name,
-        classes=tuple(map(str, range(classes))),
-    )
+    train, test = _sets(name, function())
+    with function.blamed():  # datasets and generators run the user's code when they are read
+        arrays = [
+            None if examples is None else _read(f"{name}: {split}", examples)
+            for split, examples in (("train", train), ("test", test))
+        ]
+    return write_own(out, *arrays, dataset=own_dataset_name(spec), title=name)
 
 
-def _arrays(function: Function) -> Arrays:
-    name = function.place.text
-    returned = function()
+def refuse(spec: str, out: Path, reason: str) -> None:
+    """Write to the folder `out` why the data of `spec` cannot be used.
+
+    Raises:
+        OSError: `out` cannot be written.
+    """
+    write_refusal(out, dataset=own_dataset_name(spec), title=spec, reason=reason)
+
+
+def _sets(name: str, returned: object) -> tuple[object, object]:
     if not isinstance(returned, tuple | list) or len(returned) != 2:
-        raise UserError(f"{name}: {_EXPECTED}, not {_described(returned)}")
-    with function.blamed():  # a tf.data.Dataset runs the user's code when it is read
-        train = _part(f"{name}: train", returned[0])
-        test = _part(f"{name}: test", returned[1])
-    return Arrays(*train, *test)
+        raise UserError(f"{name}: {_SETS}, not {_described(returned)}")
+    train, test = returned
+    for examples in (train, test):
+        if _is_array(examples) or isinstance(examples, dict):
+            raise UserError(
+                f"{name}: {_SETS}; it returned (x, y): return ((x, y), None), or a test set in "
+                "place of None"
+            )
+    if train is None:
+        raise UserError(f"{name}: {_SETS}; train is nothing")
+    return train, test
 
 
-def _part(name: str, pair: object) -> _Part:
-    if _is_dataset(pair):
-        pair = _drained(name, pair)
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise UserError(f"{name}: must be (x, y) or a tf.data.Dataset, not {_described(pair)}")
-    x, y = pair
-    for letter, array in (("x", x), ("y", y)):
-        if not isinstance(array, np.ndarray):
-            raise UserError(f"{name}: {letter} must be a NumPy array, not {_described(array)}")
-    if x.ndim < 2 or x.size == 0 or x.shape[:1] != y.shape[:1]:
+def _read(name: str, examples: object) -> Structure:
+    """Return all examples of a set, as `fit` would hand them to `train_step`, in their order."""
+    adapter = _adapter(name, examples)
+    adapter.on_epoch_begin()
+    batches = adapter.get_tf_dataset()
+    _check_spec(name, batches.element_spec)
+    joined = _joined(name, batches)
+    adapter.on_epoch_end()
+    x = joined[0] if isinstance(joined, tuple) else joined
+    values = [one.values if isinstance(one, Ragged) else one for _, one in flat(x)]
+    if not all(np.isfinite(array).all() for array in values if array.dtype.kind == "f"):
+        raise UserError(f"{name}: x has numbers that are not finite")
+    return joined
+
+
+def _adapter(name: str, examples: object) -> Any:  # noqa: ANN401 (no types of its own)
+    """Return Keras' adapter for a set, which makes a tf.data.Dataset of its batches."""
+    import keras  # here: it takes seconds, which a wrong function should not wait for
+    import tensorflow as tf
+    from keras.src.trainers.data_adapters import get_data_adapter  # private, but what `fit` calls
+
+    if isinstance(examples, tuple | list):
+        return get_data_adapter(*_arrays(name, examples), batch_size=_BATCH)
+    if isinstance(examples, tf.data.Dataset):
+        return get_data_adapter(_batched(name, examples))
+    if isinstance(examples, keras.utils.PyDataset):
+        if examples.num_batches is None:
+            raise UserError(f"{name}: is endless; give the PyDataset a __len__, in batches")
+        return get_data_adapter(examples)
+    if hasattr(examples, "__len__") and hasattr(examples, "__iter__"):
+        return get_data_adapter(_generator(examples))
+    if hasattr(examples, "__next__"):
         raise UserError(
-            f"{name}: x must be (examples, …) and y (examples,), with at least one example; x is "
-            f"{x.shape}, y is {y.shape}"
+            f"{name}: a generator does not say where it ends; return an object with __iter__ and "
+            "__len__, the number of its batches, or a keras.utils.PyDataset"
         )
-    if x.dtype.name not in TYPES:
-        hint = {"f": "float32", "i": "int32", "u": "int32", "b": "uint8"}.get(x.dtype.kind)
-        advice = f"; convert it: x.astype('{hint}')" if hint else ""
-        raise UserError(f"{name}: x must be of {', '.join(TYPES)}, not {x.dtype.name}{advice}")
-    return _Part(x.astype(x.dtype.newbyteorder("="), copy=False), _labels(name, y))
+    raise UserError(f"{name}: must be {_KINDS}, not {_described(examples)}")
 
 
-def _labels(name: str, y: Array) -> NDArray[np.uint8]:
-    if y.ndim == 2 and y.shape[1] == 1:  # as Keras' own datasets have them
-        y = y[:, 0]
-    if y.ndim != 1 or y.dtype.kind not in "iu":
-        advice = "; of one-hot rows take y.argmax(axis=1)" if y.ndim == 2 else ""
-        raise UserError(
-            f"{name}: y must be (examples,) of integers, not {y.shape} of {y.dtype.name}{advice}"
-        )
-    lowest, highest = int(y.min()), int(y.max())
-    if lowest < 0 or highest >= MOST_CLASSES:
-        raise UserError(
-            f"{name}: labels must be 0 to {MOST_CLASSES - 1}; they are {lowest} to {highest}"
-        )
-    return y.astype(np.uint8)
+def _arrays(name: str, examples: tuple[Any, ...] | list[Any]) -> list[Structure]:
+    """Return x, y and sample weights, once it is sure that they are arrays."""
+    if not 1 <= len(examples) <= 3:
+        raise UserError(f"{name}: must be {_KINDS}, not {_described(examples)}")
+    parts = dict(zip(("x", "y", "sample_weight"), examples, strict=False))
+    given = {part: value for part, value in parts.items() if value is not None or part == "x"}
+    lengths = {_length(name, place, array) for place, array in flat(given)}
+    if len(lengths) > 1:
+        counts = " and ".join(map(str, sorted(lengths)))
+        raise UserError(f"{name}: all arrays must have equally many examples; they have {counts}")
+    return [
+        nested((place, _strings_as_tensor(array)) for place, array in flat(part))
+        for part in given.values()
+    ]
 
 
-def _is_dataset(value: object) -> bool:
-    if not hasattr(value, "element_spec"):
-        return False
-    import tensorflow as tf  # here: it takes seconds, which nothing but a dataset is worth
+def _length(name: str, place: Place, array: Any) -> int:  # noqa: ANN401
+    """Return the number of examples of an array, once it is sure that it is one."""
+    where = f"{name}: {place[0]}{''.join(f'[{key!r}]' for key in place[1:])}"
+    if not _is_array(array):
+        raise UserError(f"{where} must be an array, not {_described(array)}")
+    if np.shape(array) == ():
+        raise UserError(f"{where} must have examples, but is a single value")
+    objects = isinstance(array, np.ndarray) and array.dtype.kind == "O"
+    if objects and not all(isinstance(one, str) for one in array):
+        raise UserError(f"{where} must have numbers or strings, not Python objects")
+    return int(np.shape(array)[0])
 
-    return isinstance(value, tf.data.Dataset)
 
-
-def _drained(name: str, dataset: "tf.data.Dataset") -> tuple[Array, Array]:
-    """Return all examples of a dataset of (x, y), batched or not, as two arrays."""
+def _strings_as_tensor(array: Any) -> Any:  # noqa: ANN401
+    """Return an array, but strings of NumPy as a tensor: `fit` takes them as nothing else."""
     import tensorflow as tf
 
-    spec = dataset.element_spec
-    parts = spec if isinstance(spec, tuple) else ()
-    shapes = [part.shape for part in parts if isinstance(part, tf.TensorSpec)]
-    if len(parts) != 2 or len(shapes) != 2 or None in [shape.rank for shape in shapes]:
-        raise UserError(f"{name}: must have elements (x, y) of known rank, not {spec}")
-    batched = shapes[1].rank == 1
-    example = shapes[0][1:] if batched else shapes[0]
-    if shapes[1].rank > 1 or (batched and shapes[0][:1].as_list() != shapes[1].as_list()):
-        raise UserError(
-            f"{name}: y must be one integer per example, () or in batches (batch,), not "
-            f"{shapes[1]} beside x of {shapes[0]}"
-        )
-    if not example.is_fully_defined():
-        raise UserError(f"{name}: all examples must have one known shape, not {example}")
+    strings = isinstance(array, np.ndarray) and array.dtype.kind in "SU"
+    return tf.constant(array) if strings else array
+
+
+def _batched(name: str, dataset: "tf.data.Dataset") -> "tf.data.Dataset":
+    """Return a dataset in batches, as it may be already.
+
+    As for `fit`, each element is a batch; but not if its parts have no common number of examples.
+    """
+    import tensorflow as tf
+
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
         raise UserError(f"{name}: is endless; leave out .repeat(), or end it with .take(n)")
-    batches = dataset if batched else dataset.batch(_BATCH)
-    taken: list[tuple[Array, Array]] = []
-    examples = 0
+    _check_spec(name, dataset.element_spec)
+    lengths = {tuple(array.shape[:1]) for first in dataset.take(1) for _, array in flat(first)}
+    if len(lengths) == 1 and () not in lengths:
+        return dataset
+    alike = all(part.shape.is_fully_defined() for _, part in flat(dataset.element_spec))
+    return dataset.batch(_BATCH if alike else 1)
+
+
+def _generator(examples: Any) -> Iterator[object]:  # noqa: ANN401
+    for batch in itertools.islice(iter(examples), len(examples)):
+        yield tuple(batch) if isinstance(batch, list) else batch
+
+
+def _check_spec(name: str, spec: Structure) -> None:
+    for _, part in flat(spec):
+        kind = type(part).__name__.removesuffix("Spec")
+        if kind not in ("Tensor", "RaggedTensor"):
+            sparse = "; make it dense by tf.sparse.to_dense or .toarray()"
+            advice = sparse if kind == "SparseTensor" else ""
+            raise UserError(f"{name}: has a {kind}, but must have plain or ragged arrays{advice}")
+
+
+def _joined(name: str, batches: "tf.data.Dataset") -> Structure:
+    """Return the examples of all batches."""
+    taken: dict[Place, list[Any]] = {}
+    examples = size = 0
     with progress(f"reading {name}", None) as advance:
-        for x, y in batches.as_numpy_iterator():
-            taken.append((x, y))
-            examples += len(y)
-            advance(len(y))
-            if examples > MOST_EXAMPLES:
-                raise UserError(f"{name}: has more than {MOST_EXAMPLES:,} examples, or no end")
-    if not taken:
+        for batch in batches:
+            arrays = list(flat(batch))
+            lengths = {array.shape[0] for _, array in arrays}
+            if len(lengths) > 1:
+                counts = " and ".join(map(str, sorted(lengths)))
+                raise UserError(f"{name}: a batch has arrays of {counts} examples")
+            for path, array in arrays:
+                ragged = hasattr(array, "row_splits")
+                values = _storable(name, (array.flat_values if ragged else array).numpy())
+                taken.setdefault(path, []).append(array if ragged else values)
+                size += values.nbytes
+            (length,) = lengths
+            examples += length
+            advance(length)
+            if examples > MOST_EXAMPLES or size > MOST_BYTES:
+                raise UserError(
+                    f"{name}: has more than {MOST_EXAMPLES:,} examples or "
+                    f"{MOST_BYTES // 2**30} GiB, or no end; end a tf.data.Dataset with .take(n)"
+                )
+    if not examples:
         raise UserError(f"{name}: is empty")
-    return np.concatenate([x for x, _ in taken]), np.concatenate([y for _, y in taken])
+    return nested((path, _concatenated(name, parts)) for path, parts in taken.items())
+
+
+def _storable(name: str, array: Array) -> Array:
+    if array.dtype != object:
+        if array.dtype.kind not in "biuf":
+            raise UserError(f"{name}: has {array.dtype.name}; allowed: numbers, booleans, strings")
+        return array
+    stored = array.astype("S")
+    if (stored != array).any():
+        raise UserError(f"{name}: strings must not end with a zero byte")
+    return stored
+
+
+def _concatenated(name: str, parts: list[Any]) -> Array | Ragged:
+    if hasattr(parts[0], "row_splits"):
+        import tensorflow as tf
+
+        whole = tf.concat(parts, axis=0)
+        values = _storable(name, whole.flat_values.numpy())
+        return Ragged(values, tuple(splits.numpy() for splits in whole.nested_row_splits))
+    shapes = {part.shape[1:] for part in parts}
+    if len(shapes) > 1:
+        some, other = itertools.islice(sorted(shapes), 2)
+        raise UserError(f"{name}: all examples must have one shape; there are {some} and {other}")
+    return np.concatenate(parts)
+
+
+def _is_array(value: object) -> bool:
+    return (hasattr(value, "shape") and hasattr(value, "dtype")) or hasattr(value, "__array__")
 
 
 def _described(value: object) -> str:
@@ -149,4 +240,5 @@ def _described(value: object) -> str:
         return "nothing"
     if isinstance(value, tuple | list):
         return f"a {type(value).__name__} of {len(value)}"
-    return f"a {type(value).__name__}"
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"

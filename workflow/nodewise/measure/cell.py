@@ -134,7 +134,7 @@ def measure(
                 "status": status,
                 "started_at": period.started_at,
                 "finished_at": period.finished_at(),
-                "data": data_source(source),
+                "data": data_source(source) if source.train_examples else None,
                 "weights": pretrained.source if pretrained else None,
                 "provenance": made if status == "refused" else made.model_copy(update=nodes),
                 "result": result,
@@ -148,7 +148,9 @@ def measure(
         reason = memory.out_of_memory("the launcher was killed", used)
         write("failed", None, Failure(reason=reason, rank=None, log_tail=[]))
 
+    period = Period()
     try:
+        source.check_usable()
         with lock.to_itself(on_wait) as waited_s:
             began, period = command_began() + waited_s, Period()
             STRATEGIES[cell.strategy].check_available()

@@ -1,0 +1,64 @@
+"""Own data that cannot be used: its cells are refused with the reason, and a study goes on."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from nodewise.cli.steps import prepare_own_dataset
+from nodewise.core.errors import UserError
+from nodewise.results.record import read_record
+
+NODEWISE = Path(sys.executable).with_name("nodewise")
+STUDY = {
+    "name": "small",
+    "title": "A small study",
+    "cluster": {"kind": "local"},
+    "experiments": {
+        "steps": {
+            "title": "Steps",
+            "study": "nodewise",
+            "own_models": {"mine": {"build": "mine.py:build", "dataset": "mine.py:load"}},
+            "strategies": {"single": {"nodes": [1]}},
+            "batches": [32],
+            "extent": {"warmup_steps": 1, "steps": 4, "split_steps": 2},
+        }
+    },
+}
+CELL = "steps/mine/single/batch~32/nodes~1/repeat~0"
+
+
+REASON = "mine.py:load: must return (train, test), where test may be None, not a tuple of 3"
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with a study whose data cannot be used."""
+    (tmp_path / "mine.py").write_text("def build(): ...\n\ndef load():\n    return 1, 2, 3\n")
+    (tmp_path / "models").symlink_to(Path("models").resolve())
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(STUDY))
+    monkeypatch.chdir(tmp_path)
+    for name in ("CUDA_VISIBLE_DEVICES", "TF_CPP_MIN_LOG_LEVEL"):
+        monkeypatch.setenv(name, "")  # the command sets them
+    return tmp_path
+
+
+def test_by_hand_the_reason_is_an_error(project):
+    with pytest.raises(UserError) as caught:
+        prepare_own_dataset("mine.py:load", project / "data")
+    assert str(caught.value) == REASON
+    assert not (project / "data").exists()
+
+
+def test_cells_are_refused_with_what_is_wrong_with_their_data(project):
+    prepare_own_dataset("mine.py:load", project / "data", keep_refusal=True)
+    done = subprocess.run(
+        [NODEWISE, "measure-cell", CELL, "--config", "study.yaml", "--logs", "logs",
+         "--manifest", "data/manifest.json", "--out", "record.json"],
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    record = read_record(project / "record.json")
+    assert (record.status, record.failure.reason, record.data) == ("refused", REASON, None)
