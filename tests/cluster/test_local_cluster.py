@@ -20,7 +20,7 @@ from nodewise.cluster import memory, process
 from nodewise.cluster.api import NotPermittedError
 from nodewise.core.errors import RefusedError
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.timeout(60)  # they wait for the end of processes
 
 
 def ignore(*what):
