@@ -1,6 +1,10 @@
 """Time limits, the examples of Hypothesis, and what all tests share: folders and a launcher."""
 
 import os
+
+# As in `nodewise`: more threads of NumPy only take time from the other tests.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import shutil
 import signal
 from pathlib import Path

@@ -58,6 +58,14 @@ def snakemake(project: Path, *arguments: str) -> str:
     return said
 
 
+def prepare(project: Path, dataset: str) -> None:
+    """Prepare a dataset in a copy."""
+    out = f"results/datasets/{dataset}"
+    run = start(project, "nodewise", "prepare-dataset", dataset, "--out", out)
+    said = finish(run)
+    assert run.returncode == 0, said
+
+
 def _left_out(folder: str, names: list[str]) -> set[str]:
     caches = {name for name in names if name == "__pycache__" or name.endswith("_cache")}
     made = {".git", ".venv", ".snakemake", "build", "results"}

@@ -47,7 +47,7 @@ def project_of(strategy: str, folder: Path) -> Path:
         },
     }
     projects.write_study(project, study)
-    projects.snakemake(project, _DATASET)
+    projects.prepare(project, "fashion_mnist")
     return project
 
 

@@ -39,6 +39,14 @@ def slower() -> float:
     return max(1.0, Machine.here().reference_s / _REFERENCE_S)
 
 
+def runs(pid: int) -> bool:
+    """Return whether a process runs; one that has ended may wait for its parent to notice."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def processes(marker: str) -> list[psutil.Process]:
     """Return the processes that have `marker` in their command or their environment."""
     found = []
@@ -87,7 +95,7 @@ def traces(marker: str) -> dict[str, set[str]]:
     groups = set()
     for folder in cgroup.find_base().glob("nodewise-*"):
         owner = int(folder.name.split("-")[1])
-        if owner in pids or not psutil.pid_exists(owner):
+        if owner in pids or not runs(owner):
             groups.add(folder.name)
     return {
         "processes": {f"{process.pid}" for process in ours},

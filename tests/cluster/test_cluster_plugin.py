@@ -75,7 +75,6 @@ def test_its_nodes_are_on_the_site(plugin, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 def test_it_is_measured(plugin, tmp_path):
     project = tmp_path / "project"
     how = "--strategy single --nodes 1 --batch 32 --steps 4 --cluster toy --out toy.json"

@@ -19,8 +19,9 @@ import pytest
 from nodewise.cluster import memory, process
 from nodewise.cluster.api import NotPermittedError
 from nodewise.core.errors import RefusedError
+from traces import runs
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.timeout(60)  # they wait for the end of processes
 
 
 def ignore(*what):
@@ -42,9 +43,15 @@ def run(work, tmp_path, size=3, time_limit_s=20.0, on_message=ignore, on_meeting
 @pytest.fixture(autouse=True)
 def no_worker_is_left():
     """A worker leads its process group; the forkserver and its helper do not."""
+    before = group_leaders()  # such as the browser of other tests
     yield
-    left = psutil.Process().children(recursive=True)
-    assert not [process for process in left if os.getpgid(process.pid) == process.pid]
+    assert group_leaders() <= before
+
+
+def group_leaders():
+    """Return the children of this process that lead a process group."""
+    children = psutil.Process().children(recursive=True)
+    return {child.pid for child in children if os.getpgid(child.pid) == child.pid}
 
 
 def tell_much(rank, channel):
@@ -211,7 +218,7 @@ def test_what_a_worker_starts_ends_with_it_and_holds_nothing_of_the_launcher(tmp
         else:
             assert run(work, tmp_path, size=1) == [{"told": "holds nothing"}]
     child = int((tmp_path / "child").read_text())
-    wait_until(lambda: not psutil.pid_exists(child), 5)
+    wait_until(lambda: not runs(child), 5)
 
 
 def start_and_be_killed(rank, channel, *, folder):
@@ -226,7 +233,7 @@ def test_what_a_killed_worker_started_ends_with_its_job(tmp_path):
     with pytest.raises(process.WorkerError, match="rank 1: killed by SIGKILL"):
         run(partial(start_and_be_killed, folder=tmp_path), tmp_path, size=2)
     child = int((tmp_path / "child").read_text())
-    wait_until(lambda: not psutil.pid_exists(child), 10)  # who adopted it has to see its end
+    wait_until(lambda: not runs(child), 10)
 
 
 def leave_on_rank_0(rank, channel):
@@ -260,7 +267,7 @@ def be_done_first_on_rank_0(rank, channel, *, folder):
         (folder / "pid").write_text(str(os.getpid()))
         return {"alive": True}
     time.sleep(0.5)
-    return {"alive": psutil.pid_exists(int((folder / "pid").read_text()))}
+    return {"alive": runs(int((folder / "pid").read_text()))}
 
 
 def test_a_worker_that_is_done_waits_for_the_others(tmp_path):
@@ -283,7 +290,7 @@ def test_nobody_leaves_a_meeting_before_all_are_there_and_the_launcher_has_acted
         if name == "first":
             time.sleep(0.2)
             acted.touch()
-            assert all(psutil.pid_exists(pid) for pid in pids)
+            assert all(map(runs, pids))
 
     work = partial(meet_twice, acted=acted)
     assert run(work, tmp_path, on_meeting=on_meeting) == [{"early": False}] * 3
@@ -418,7 +425,7 @@ def everything_of(launcher, tmp_path):
 
 
 def assert_end(family):
-    wait_until(lambda: not any(process.is_running() for process in family), 10)
+    wait_until(lambda: not any(runs(process.pid) for process in family), 10)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -489,6 +496,26 @@ def test_the_launcher_ends_with_its_parent(tmp_path, launcher):
         family = everything_of(psutil.Process(parent.pid).children()[0].pid, tmp_path)
         family += psutil.Process(parent.pid).children()
         parent.kill()
+    assert_end(family)
+
+
+def test_a_launcher_that_waits_for_an_import_ends_with_its_parent(tmp_path, launcher):
+    """Importing TensorFlow takes the process that workers are forked from seconds."""
+    importing = tmp_path / "importing"
+    (tmp_path / "slow_import.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(importing)!r}).touch()\ntime.sleep(7)\n"
+    )
+    command = [str(part) for part in launcher()]
+    slow = 'process.run(3, work, preload=["slow_import"], '
+    launcher()[1].write_text(LAUNCHER.replace("process.run(3, work, ", slow))
+    parent_code = f"import subprocess; subprocess.Popen({command}).wait()"
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", parent_code], env=environment) as parent:
+        wait_until(importing.exists, 20)
+        family = psutil.Process(parent.pid).children(recursive=True)
+        (ours,) = psutil.Process(parent.pid).children()
+        parent.kill()
+    wait_until(lambda: not runs(ours.pid), 5)
     assert_end(family)
 
 

@@ -9,6 +9,8 @@ import time
 import psutil
 import pytest
 
+from traces import runs
+
 pytestmark = pytest.mark.alone
 
 HOLD = """
@@ -73,5 +75,5 @@ def test_one_that_waits_ends_with_its_parent():
             (waiter,) = psutil.Process(parent.pid).children()
             parent.kill()
         psutil.wait_procs([waiter], 5)
-        assert not waiter.is_running()
+        assert not runs(waiter.pid)
         holder.kill()

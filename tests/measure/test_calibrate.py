@@ -19,7 +19,7 @@ from nodewise.measure.calibrate import _run
 from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.measure.cell import settle_environment
 from nodewise.results.calibration import Collective, Launch
-from traces import GONE_WITHIN_S, needs_emulated_nodes, workers_in_timed_steps
+from traces import GONE_WITHIN_S, needs_emulated_nodes, runs, workers_in_timed_steps
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, needs_emulated_nodes]
 
@@ -89,14 +89,6 @@ def groups_of(launcher: int) -> list[Path]:
     return list(cgroup.find_base().glob(f"nodewise-{launcher}-*"))
 
 
-def runs(process: psutil.Process) -> bool:
-    """Return whether a process still runs; one that has ended may wait for its parent to ask."""
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 def test_nothing_is_left_of_a_killed_calibration(tmp_path):
     command = ["-m", "nodewise", "calibrate", "--config", "config/emulated.yaml"]
     out = tmp_path / "out.json"
@@ -110,7 +102,7 @@ def test_nothing_is_left_of_a_killed_calibration(tmp_path):
         family = psutil.Process(calibration.pid).children(recursive=True)
         calibration.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + GONE_WITHIN_S
-    while left := [process for process in family if runs(process)] + groups_of(launcher.pid):
+    while left := [process for process in family if runs(process.pid)] + groups_of(launcher.pid):
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
     assert not out.exists()

@@ -7,7 +7,6 @@ import threading
 import time
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from nodewise.cluster.kinds.local import Local
@@ -15,8 +14,6 @@ from nodewise.core.cell import Cell, Extent
 from nodewise.measure import worker as train
 from nodewise.measure.traffic import Traffic
 from nodewise.strategies import api
-
-pytestmark = pytest.mark.alone
 
 STEPS, SENT_PER_STEP = 3, 5_000
 

@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.alone
-
 CODE = """
 import ctypes, encodings.idna, fcntl, os, pathlib, socket, sys
 from nodewise.cluster.namespace import enter_private_network

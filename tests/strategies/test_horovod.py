@@ -14,7 +14,7 @@ from rank_cells import (
 )
 from traces import needs_emulated_nodes
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,7 @@ def test_it_trains_sends_what_a_ring_sends_and_tells_what_it_is(project, nodes):
     assert record.provenance.versions["horovod"] == "0.28.1+nodewise"
 
 
+@pytest.mark.alone
 @needs_emulated_nodes
 def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project):
     assert_a_killed_worker_is_named(project, "horovod")

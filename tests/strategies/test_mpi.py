@@ -18,8 +18,6 @@ from rank_cells import (
 )
 from traces import assert_gone, needs_emulated_nodes, slower, traces
 
-pytestmark = pytest.mark.alone
-
 SCRIPT = Path(__file__).with_name("mpi_job.py")
 
 
@@ -39,25 +37,30 @@ def ranks():
     return json.loads(done.stdout)
 
 
+@pytest.mark.alone
 def test_waiting_a_second_for_a_peer_takes_hardly_any_cpu_time(ranks):
     """A rank that waited as MPI does by itself would take the whole second."""
     assert max(rank["waiting_cpu_s"] for rank in ranks) <= 0.05 * slower()
 
 
+@pytest.mark.alone
 def test_a_collective_that_a_peer_does_not_come_to_is_an_error(ranks):
     assert [rank["stuck"] for rank in ranks[:2]] == [
         "a collective of MPI is not done after 0.5 s"
     ] * 2
 
 
+@pytest.mark.alone
 def test_what_mpich_gives_up_is_a_lost_peer_not_the_ranks_own_failure(ranks):
     assert {rank["lost"] for rank in ranks} == {"MPI: Other MPI error"}
 
 
+@pytest.mark.alone
 def test_ranks_can_be_reached_at_their_own_address_only(ranks):
     assert {address for rank in ranks for address in rank["listening"]} == {"127.0.0.1"}
 
 
+@pytest.mark.alone
 def test_the_mean_of_the_ranks_step_times_is_told_once(ranks):
     assert ["mean_step_s" in rank for rank in ranks] == [True, False, False]
     for step in range(STEPS):
@@ -69,6 +72,7 @@ def test_the_mean_of_the_ranks_step_times_is_told_once(ranks):
 SMALL = 'mount -t tmpfs -o size=1m none /dev/shm && "$@"; code=$?; ls /dev/shm; exit $code'
 
 
+@pytest.mark.timeout(60)
 def test_a_full_dev_shm_is_named_and_nothing_is_left_there():
     """The folder is one of memory that only this child sees."""
     alone = ["unshare", "--mount"] if os.getuid() == 0 else ["unshare", "--mount", "-r"]
@@ -91,6 +95,7 @@ def project(tmp_path_factory):
     return project_of("mpi", tmp_path_factory.mktemp("mpi"))
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", ["local", pytest.param("emulated", marks=needs_emulated_nodes)])
 def test_it_trains_and_sends_what_a_ring_sends_over_the_network(project, nodes):
@@ -103,6 +108,7 @@ def test_it_trains_and_sends_what_a_ring_sends_over_the_network(project, nodes):
     assert len(record.result.workers[0].observed["mean_step_s"]) == record.result.steps
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @needs_emulated_nodes
 def test_a_killed_worker_ends_its_cell_within_15_s_and_is_named(project):

@@ -64,7 +64,6 @@ def test_it_has_a_page_without_a_text_of_its_own_and_with_one(plugin, study, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 def test_it_is_measured(plugin, tmp_path):
     project = tmp_path / "project"
     how = "--strategy tagged --option tag=5 --nodes 2 --batch 32 --steps 4 --out tagged.json"

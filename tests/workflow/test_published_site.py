@@ -79,14 +79,21 @@ def test_nothing_changed_nothing_runs(project):
 
 
 @pytest.mark.slow
-def test_a_changed_record_is_on_the_site_and_stays_as_it_was_committed(project):
+def test_a_changed_record_is_on_the_site_and_nothing_of_a_removed_one(project):
     cell = CELLS[1][0]
     path = project / FOLDERS[1] / f"{cell.id}.json"
     failed = record_json(make.failed(cell, "lost & found"))
     path.write_text(failed)
+    (removed,) = (cell for cell in CELLS[0] if (cell.nodes, cell.batch) == (3, 256))
+    pages = [project / f"build/site/cells/{removed.id}.{end}" for end in ("html", "json")]
+    assert all(page.is_file() for page in pages)
+    (project / FOLDERS[0] / f"{removed.id}.json").unlink()
     assert build(project) == REPORTING
     assert "lost &" in (project / f"build/site/cells/{cell.id}.html").read_text()
-    assert path.read_text() == failed
+    assert path.read_text() == failed  # it stays as it was committed
+    assert not any(page.exists() for page in pages)
+    search = (project / "build/site/search/search_index.json").read_text()
+    assert removed.id not in search
     assert build(project) == set()
 
 
@@ -105,21 +112,6 @@ def test_after_a_change_of_how_charts_look_they_are_on_the_site(project):
     widths = re.findall(r'<img class="nw-still" src="[^"]+" width="(\d+)"', page)
     assert widths
     assert max(map(int, widths)) < 720
-
-
-@pytest.mark.slow
-def test_of_a_record_that_is_removed_nothing_stays_on_the_site(project):
-    (cell,) = (cell for cell in CELLS[0] if (cell.nodes, cell.batch) == (3, 256))
-    path = project / FOLDERS[0] / f"{cell.id}.json"
-    pages = [project / f"build/site/cells/{cell.id}.{end}" for end in ("html", "json")]
-    assert all(page.is_file() for page in pages)
-    record = path.read_text()
-    path.unlink()
-    assert build(project) == REPORTING
-    assert not any(page.exists() for page in pages)
-    search = (project / "build/site/search/search_index.json").read_text()
-    assert cell.id not in search
-    path.write_text(record)
 
 
 @pytest.mark.timeout(120)

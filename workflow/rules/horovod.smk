@@ -14,7 +14,7 @@ rule build_horovod:
         "results/horovod/manifest.json",
     log:
         "results/logs/horovod.log",
-    threads: 2  # compilers at once
+    # of one thread, although half of the time two compilers run: models are described beside it
     params:
         # built again for another TensorFlow or Python
         wanted=lambda w: horovod_build.wanted(),

@@ -28,7 +28,7 @@ rule measure_noise_scale:
         f"{RESULTS}/noise_scale/{{model}}.json",
     log:
         f"{RESULTS}/logs/noise_scale/{{model}}.log",
-    threads: workflow.cores
+    # of one thread, although TensorFlow takes more: nothing is timed, so others may run beside it
     params:
         seed=STUDY.seed,  # all that it takes from the configuration besides model and dataset
         measures=MEASURES,

@@ -54,6 +54,8 @@ def main() -> None:
     On Ctrl-C the exit code is 130, on SIGTERM 143.
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    # Fits solve small systems: a second thread of NumPy only takes time from other processes.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         if sys.argv[1:] and (new := _RENAMED.get(sys.argv[1])):
             raise UserError(f"{sys.argv[1]}: is now called nodewise {new}")

@@ -30,16 +30,17 @@ _LONGEST_PATH = 107 - len("/pymp-12345678/listener-12345678")
 def guarded(limit_s: float, on_out_of_memory: OnKilled) -> Iterator[Callable[[int], None]]:
     """Yield a function that takes the pid of a worker, which then ends with this process.
 
-    This process is killed if the block takes longer than `limit_s`. If the kernel kills it because
+    This process is ended if its parent ends: it may be waiting for an import and not see that
+    itself. It is killed if the block takes longer than `limit_s`. If the kernel kills it because
     memory ran out, the guard calls `on_out_of_memory` with the bytes that it had used.
     """
     folder = _temporary_folder()
-    launcher = os.getpid()
+    launcher, parent = os.getpid(), os.getppid()
     told, tell = os.pipe()
     guard = os.fork()
     if guard == 0:
         os.close(tell)
-        _be_guard(launcher, told, limit_s, folder, on_out_of_memory)
+        _be_guard((launcher, parent), told, limit_s, folder, on_out_of_memory)
     os.close(told)
 
     def guard_too(pid: int) -> None:
@@ -64,16 +65,23 @@ def _temporary_folder() -> Path:
 
 
 def _be_guard(
-    launcher: int, told: int, limit_s: float, folder: Path, on_out_of_memory: OnKilled
+    watched: tuple[int, int], told: int, limit_s: float, folder: Path, on_out_of_memory: OnKilled
 ) -> NoReturn:
-    """Wait for the launcher's end, then kill its workers and remove its temporary folder."""
+    """Wait for the launcher's end, then kill its workers and remove its temporary folder.
+
+    `watched` are the pids of the launcher and of its parent.
+    """
+    launcher, parent = watched
     try:
         os.setsid()  # a signal to the launcher's group is not for the guard
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         deadline, pids = time.monotonic() + limit_s, b""
-        kills, used = memory.kills(), 0
+        kills, used, orphaned = memory.kills(), 0, False
         while (left := deadline - time.monotonic()) > 0:
             used = max(used, memory.peak_bytes(launcher))
+            if not orphaned and _is_orphaned(launcher, parent):
+                orphaned, deadline = True, min(deadline, time.monotonic() + _GONE_WITHIN_S)
+                os.kill(launcher, signal.SIGTERM)
             if not select.select([told], [], [], min(_LOOK_EVERY_S, left))[0]:
                 continue
             chunk = os.read(told, 1 << 16)
@@ -88,11 +96,24 @@ def _be_guard(
         for pid in workers:
             kill_group(pid)
         deadline = time.monotonic() + _GONE_WITHIN_S
-        while any(psutil.pid_exists(pid) for pid in workers) and time.monotonic() < deadline:
+        while any(map(_runs, workers)) and time.monotonic() < deadline:
             time.sleep(0.01)
         shutil.rmtree(folder, ignore_errors=True)
     finally:
         os._exit(0)  # the launcher's exit handlers and buffers are not this process's
+
+
+def _is_orphaned(launcher: int, parent: int) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(launcher).ppid() != parent
+    return False
+
+
+def _runs(pid: int) -> bool:
+    """Return whether a process runs; one that has ended may wait for its parent to notice."""
+    with suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    return False
 
 
 def kill_group(pid: int) -> None:
