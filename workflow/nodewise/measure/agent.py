@@ -1,4 +1,4 @@
-"""What runs on a host of an SSH cluster: python -m nodewise.measure.agent.
+"""What runs on each host of a cluster: python -m nodewise.measure.agent.
 
 It reads a job and then heartbeats from its standard input, and starts the worker. When the input
 ends or falls silent, the worker and what it started are killed: so ends everything on all hosts
@@ -23,8 +23,8 @@ import psutil
 from nodewise.cluster.api import parsed
 from nodewise.cluster.channel import Channel, Message, receive, send
 from nodewise.cluster.guard import guarded, kill_group
+from nodewise.cluster.hosts import GREETING, SILENT_S, OneHost, versions
 from nodewise.cluster.process import START_WITHIN_S
-from nodewise.cluster.ssh import GREETING, SILENT_S, OneHost, versions
 from nodewise.cluster.worker import be_worker
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
@@ -108,7 +108,10 @@ def _work(rank: int, channel: Channel, *, job: Message) -> Message:
     settle_environment()
     from nodewise import data  # NumPy, which reads the settled environment
 
-    _, port = parsed(job["addresses"][rank])
+    addresses = [_resolved(address) for address in job["addresses"]]
+    host, port = parsed(addresses[rank])
+    if host.startswith("127.") and len(addresses) > 1:
+        raise RefusedError(f"its own name means {host} to it, which the others cannot reach")
     with socket.socket() as test:
         try:
             test.bind(("", port))
@@ -120,10 +123,23 @@ def _work(rank: int, channel: Channel, *, job: Message) -> Message:
         rank,
         channel,
         cell=Cell.model_validate_json(json.dumps(job["cell"])),
-        cluster=OneHost(job["addresses"]),
+        cluster=OneHost(addresses),
         manifest=manifest,
         weights=Path(job["weights"]) if job["weights"] else None,
     )
+
+
+def _resolved(address: str) -> str:
+    """Return `host:port` with the number of the host, which MPI and Horovod have to know.
+
+    Raises:
+        RefusedError: the host's name is not known here.
+    """
+    host, port = parsed(address)
+    try:
+        return f"{socket.gethostbyname(host)}:{port}"
+    except OSError:
+        raise RefusedError("does not know the name of another host") from None
 
 
 if __name__ == "__main__":
