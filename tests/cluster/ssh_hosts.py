@@ -19,15 +19,15 @@ def key(path: Path) -> Path:
 
 
 @contextmanager
-def network(hosts: int, prefix: str) -> Iterator[list[str]]:
-    """Lay a network; yield a namespace for each host, reachable from here as NET.2, NET.3, …"""
+def network(hosts: int, prefix: str, net: str = NET) -> Iterator[list[str]]:
+    """Lay a network; yield a namespace for each host, reachable from here as `net`.2, .3, …"""
     names = [f"{prefix}{number}" for number in range(1, hosts + 1)]
     bridge = f"{prefix}br"
     with IPRoute() as here:
         try:
             here.link("add", ifname=bridge, kind="bridge")
             at = here.link_lookup(ifname=bridge)[0]
-            here.addr("add", index=at, address=f"{NET}.1", prefixlen=24)
+            here.addr("add", index=at, address=f"{net}.1", prefixlen=24)
             here.link("set", index=at, state="up")
             for number, name in enumerate(names, 2):
                 netns.create(name)
@@ -43,7 +43,7 @@ def network(hosts: int, prefix: str) -> Iterator[list[str]]:
                     for interface in ("lo", "eth0"):
                         index = there.link_lookup(ifname=interface)[0]
                         if interface == "eth0":
-                            there.addr("add", index=index, address=f"{NET}.{number}", prefixlen=24)
+                            there.addr("add", index=index, address=f"{net}.{number}", prefixlen=24)
                         there.link("set", index=index, state="up")
             yield names
         finally:

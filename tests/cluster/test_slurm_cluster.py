@@ -1,0 +1,143 @@
+"""Cells inside an allocation of real Slurm daemons: measured, or ended without a trace."""
+
+import os
+import sys
+import time
+
+import psutil
+import pytest
+import slurm_nodes
+import yaml
+
+import projects
+from nodewise.results.record import read_record
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+]
+OWN = "--model models/templates/own_model.py:build --dataset data/templates/own_data.py:load"
+CLUSTER = f"{{kind: slurm, python: {sys.executable}, ports: [31000, 31999]}}"
+LONG = "--steps 900000"
+AGENT = "nodewise.measure.agent"
+
+
+@pytest.fixture(scope="module")
+def inside(tmp_path_factory):
+    """Return what puts a command into the first of three nodes."""
+    with slurm_nodes.cluster(tmp_path_factory.mktemp("slurm"), 3) as inside:
+        yield inside
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    return projects.copy(tmp_path_factory.mktemp("here") / "project")
+
+
+def measure(how: str, out: str, strategy="multi_worker_mirrored") -> list[str]:
+    words = f"{OWN} --strategy {strategy} --batch 32 --nodes 2 {how} --out {out}".split()
+    return ["nodewise", "measure", *words, "--cluster", CLUSTER]
+
+
+def start(inside, project, *command: str):
+    """Start a command in an allocation of two nodes."""
+    return projects.start(project, *inside("salloc", "-Q", "-N2", *command, at=project))
+
+
+def agents(project) -> list[int]:
+    """Return the processes on nodes: on each an agent, its guard and the worker."""
+    found = (process.info for process in psutil.process_iter(["pid", "cwd", "cmdline"]))
+    ours = (one for one in found if one["cwd"] == str(project))
+    return [one["pid"] for one in ours if one["cmdline"][1:3] == ["-m", AGENT]]
+
+
+def begun(inside, project, out: str):
+    """Start a long cell; return it and its job when its workers are there."""
+    run = start(inside, project, *measure(LONG, out))
+    wait_for(lambda: len(agents(project)) >= 6, run)
+    return run, slurm_nodes.said(inside, "squeue", "-h", "-o", "%A").strip()
+
+
+def wait_for(true, run=None) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert run is None or run.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def check(record, name: str) -> None:
+    assert (record.status, record.cell.cluster.kind, record.kind) == ("ok", "slurm", "measured")
+    assert record.cell.cluster.label == name
+    payload = record.result.payload_bytes
+    assert all(w.bytes_sent / record.result.steps > 0.9 * payload for w in record.result.workers)
+
+
+def test_mpi_is_measured_in_an_allocation(project, inside):
+    run = start(inside, project, *measure("--steps 4", "mpi.json", "mpi"))
+    said = projects.finish(run)
+    assert run.returncode == 0, said
+    check(read_record(project / "mpi.json"), "Slurm cluster")
+    wait_for(lambda: not agents(project))
+
+
+def test_a_batch_job_measures_a_study(project, inside):
+    study = yaml.safe_load((project / "config/smoke.yaml").read_text())
+    experiment = study["experiments"].pop("smoke_epochs") | {
+        "own_models": {"mine": dict(zip(("build", "dataset"), OWN.split()[1::2], strict=True))},
+        "models": [],
+        "strategies": {"multi_worker_mirrored": {"nodes": [2]}},
+        "batches": [32],
+        "extent": {"steps": 4},
+    }
+    cluster = yaml.safe_load(CLUSTER) | {"name": "our Slurm"}
+    study |= {"experiments": {"first": experiment}, "cluster": cluster}
+    (project / "config/slurm.yaml").write_text(yaml.safe_dump(study))
+    (project / ".venv").symlink_to(sys.prefix)
+    record = "results/smoke/records/first/mine/multi_worker_mirrored/batch~32/nodes~2/repeat~0.json"
+    script = ("profiles/slurm/study.sh", "config/slurm.yaml", record)
+    run = projects.start(project, *inside("sbatch", "-W", "-N2", "-o", "said", *script, at=project))
+    projects.finish(run)
+    assert run.returncode == 0, (project / "said").read_text()
+    check(read_record(project / record), "our Slurm")
+
+
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [
+        (["scancel", "JOB"], "CANCELLED"),
+        (["scontrol", "update", "JobId=JOB", "EndTime=now+1"], "TIMEOUT"),
+    ],
+)
+def test_a_job_that_ends_says_so_and_the_cell_can_be_measured_in_another(
+    project, inside, end, state
+):
+    run, job = begun(inside, project, f"{state}.json")
+    slurm_nodes.said(inside, *(word.replace("JOB", job) for word in end))
+    said = projects.finish(run)
+    assert run.returncode == 2, said
+    assert f"nodewise: the Slurm job {job} has ended ({state}): start the study again" in said
+    assert not (project / f"{state}.json").exists()
+    wait_for(lambda: not agents(project))
+
+
+def test_nothing_stays_on_a_node_when_the_command_is_killed(project, inside):
+    run, _ = begun(inside, project, "killed.json")
+    (command,) = psutil.Process(run.pid).children()
+    command.kill()
+    projects.finish(run)
+    wait_for(lambda: not agents(project))
+
+
+def test_outside_an_allocation_or_with_too_few_nodes_one_line_says_so(project, inside):
+    run = projects.start(project, *inside(*measure("--steps 4", "outside.json"), at=project))
+    said = projects.finish(run)
+    assert run.returncode == 2
+    assert said.startswith("nodewise: cluster: kind slurm measures inside an allocation only: sal")
+    assert said.count("\n") == 1
+    assert not (project / "outside.json").exists()
+    run = start(inside, project, *measure("--steps 4 --nodes 3", "many.json"))
+    said = projects.finish(run)
+    assert run.returncode == 1, said
+    reason = "3 nodes need as many in the allocation, not 2; what would permit it: salloc --nodes=3"
+    assert read_record(project / "many.json").failure.reason == reason
