@@ -18,7 +18,7 @@ pytestmark = [
 ]
 OWN = "--model models/templates/own_model.py:build --dataset data/templates/own_data.py:load"
 CLUSTER = f"{{kind: slurm, python: {sys.executable}, ports: [31000, 31999]}}"
-LONG = "--steps 900000"
+LONG = "--strategy multi_worker_mirrored --nodes 2 --steps 900000"
 AGENT = "nodewise.measure.agent"
 
 
@@ -34,9 +34,9 @@ def project(tmp_path_factory):
     return projects.copy(tmp_path_factory.mktemp("here") / "project")
 
 
-def measure(how: str, out: str, strategy="multi_worker_mirrored") -> list[str]:
-    words = f"{OWN} --strategy {strategy} --batch 32 --nodes 2 {how} --out {out}".split()
-    return ["nodewise", "measure", *words, "--cluster", CLUSTER]
+def measure(how: str, out: str, cluster: str = CLUSTER) -> list[str]:
+    words = f"{OWN} --batch 32 {how} --out {out}".split()
+    return ["nodewise", "measure", *words, "--cluster", cluster]
 
 
 def start(inside, project, *command: str):
@@ -73,11 +73,13 @@ def check(record, name: str) -> None:
     assert all(w.bytes_sent / record.result.steps > 0.9 * payload for w in record.result.workers)
 
 
-def test_mpi_is_measured_in_an_allocation(project, inside):
-    run = start(inside, project, *measure("--steps 4", "mpi.json", "mpi"))
+def test_mpi_is_measured_in_an_allocation_with_two_workers_on_one_node(project, inside):
+    settings = CLUSTER.replace("}", ", devices_per_node: 2}")
+    how = "--strategy mpi --nodes 3 --steps 4"
+    run = start(inside, project, *measure(how, "mpi.json", settings))
     said = projects.finish(run)
     assert run.returncode == 0, said
-    check(read_record(project / "mpi.json"), "Slurm cluster")
+    check(read_record(project / "mpi.json"), "Slurm cluster, 2 workers on each")
     wait_for(lambda: not agents(project))
 
 
@@ -130,13 +132,13 @@ def test_nothing_stays_on_a_node_when_the_command_is_killed(project, inside):
 
 
 def test_outside_an_allocation_or_with_too_few_nodes_one_line_says_so(project, inside):
-    run = projects.start(project, *inside(*measure("--steps 4", "outside.json"), at=project))
+    run = projects.start(project, *inside(*measure(LONG, "outside.json"), at=project))
     said = projects.finish(run)
     assert run.returncode == 2
     assert said.startswith("nodewise: cluster: kind slurm measures inside an allocation only: sal")
     assert said.count("\n") == 1
     assert not (project / "outside.json").exists()
-    run = start(inside, project, *measure("--steps 4 --nodes 3", "many.json"))
+    run = start(inside, project, *measure(f"{LONG} --nodes 3", "many.json"))
     said = projects.finish(run)
     assert run.returncode == 1, said
     reason = "3 nodes need as many in the allocation, not 2; what would permit it: salloc --nodes=3"

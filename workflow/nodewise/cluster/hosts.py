@@ -1,4 +1,4 @@
-"""Nodes that are other hosts, each with one worker.
+"""Nodes that are other hosts.
 
 On this machine a process stands in for each worker. It starts `nodewise.measure.agent` on its host,
 and passes messages on in both directions. The agent ends the worker when this process ends or falls
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import IO, NamedTuple, NoReturn
+from typing import IO, NoReturn
 
 from nodewise.cluster import api
 from nodewise.cluster.channel import Channel, Message, receive, send
@@ -31,15 +31,6 @@ HEARTBEAT_S = 2.0
 SILENT_S = 15.0
 NO_COMMAND = (126, 127)  # exit codes of a shell that cannot run a program
 _COMPARED = ("tensorflow", "keras", "numpy")
-_LEAST_DISK = 2e9
-_CLOCK_WITHIN_S = 2.0  # records of two hosts are compared by their times
-
-
-class Finding(NamedTuple):
-    """What is to say of a host, in one line; `sound` if it is no reason against the host."""
-
-    text: str
-    sound: bool = False
 
 
 class HostError(Exception):
@@ -64,14 +55,20 @@ class Hosts(api.Cluster):
     remote = True
 
     setup: str  # the command that makes the environment on a host
-    _hosts: list[str]  # what the hosts reach each other by, known once the cluster is open
-    _ports: range
+    _hosts: list[str]  # what the hosts reach each other by, by rank, known once the cluster is open
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self, size: int, allowed_ports: Sequence[int], per_host: int = 1) -> None:
+        """Take places for `size` workers, `per_host` on each host.
+
+        Of the ports from first to last, others are taken each time.
+        """
+        self.size, self.allowed_ports, self.per_host = size, allowed_ports, per_host
+        first, last = allowed_ports
+        # those of the cell before may still be in use
+        self._first_port = random.randint(first, last - size + 1)  # noqa: S311
 
     def addresses(self) -> list[str]:
-        return [f"{host}:{port}" for host, port in zip(self._hosts, self._ports, strict=True)]
+        return [f"{host}:{port}" for port, host in enumerate(self._hosts, self._first_port)]
 
     @abstractmethod
     def label(self, rank: int) -> str:
@@ -115,10 +112,9 @@ class Hosts(api.Cluster):
         environment: Mapping[str, str],
     ) -> Message:
         self.prepare(rank, files)
-        agent = self._start(rank, environment, show=True)
-        differences = _differences(agent.hello)
-        if differences:
-            raise RefusedError(f"{self.label(rank)}: {differences[0]}")
+        agent = self.start_agent(rank, environment, show=True)
+        for difference in differences(agent.hello):
+            raise RefusedError(f"{self.label(rank)}: {difference}")
         send(agent.to, job | {"rank": rank, "addresses": self.addresses()})
         try:
             self._pass_on(rank, channel, agent)
@@ -128,42 +124,13 @@ class Hosts(api.Cluster):
             why = self.end_of(code, agent.said)
             raise HostError(f"{self.label(rank)}: the connection was lost ({why})") from None
 
-    def examine(self, rank: int) -> Iterator[Finding]:
-        """Start the agent on a host and yield what is wrong there; first, what it has."""
-        try:
-            self.prepare(rank, [])
-            asked_at = time.time()
-            agent = self._start(rank, {}, show=False)
-            late_s = agent.hello["time"] - (asked_at + time.time()) / 2
-        except (RefusedError, api.NotPermittedError) as error:
-            command = getattr(error, "command", "")
-            yield Finding(f"{error}{command and f'; to repair it, there: {command}'}")
-            return
-        facts = agent.hello
-        yield Finding(
-            f"{self.label(rank)}: {facts['cores']} cores, {facts['load']:.1f} of them busy; "
-            f"{facts['memory_bytes'] / 1e9:.1f} GB of memory free, "
-            f"{facts['disk_bytes'] / 1e9:.1f} GB of disk",
-            sound=True,
-        )
-        for difference in _differences(facts):
-            yield Finding(f"{self.label(rank)}: {difference}; to repair it, there: {self.setup}")
-        if facts["disk_bytes"] < _LEAST_DISK:
-            yield Finding(f"{self.label(rank)}: its disk is nearly full")
-        if abs(late_s) > _CLOCK_WITHIN_S:
-            late = f"its clock is {late_s:+.0f} s off; start a time service"
-            yield Finding(f"{self.label(rank)}: {late}")
-        agent.to.close()
-        agent.there.close()
-        agent.process.kill()
-        agent.process.wait()
-
-    def _start(self, rank: int, environment: Mapping[str, str], *, show: bool) -> "_Agent":
-        """Start the agent on a host; `show` what it prints.
+    def start_agent(self, rank: int, environment: Mapping[str, str], *, show: bool) -> "Agent":
+        """Start the agent on the host of `rank`; `show` what it prints.
 
         Raises:
             RefusedError, NotPermittedError: that is not possible.
         """
+        asked_at = time.time()
         process = subprocess.Popen(
             self.command(rank, environment),
             stdin=subprocess.PIPE,
@@ -180,9 +147,11 @@ class Hosts(api.Cluster):
             self.not_started(rank, process.wait(), said)
         there = Connection(os.dup(process.stdout.fileno()), writable=False)
         to = Connection(os.dup(process.stdin.fileno()), readable=False)
-        return _Agent(process, there, to, receive(there), said, log)
+        hello = receive(there)
+        late_s = hello["time"] - (asked_at + time.time()) / 2
+        return Agent(process, there, to, hello, late_s, said, log)
 
-    def _pass_on(self, rank: int, channel: Channel, agent: "_Agent") -> NoReturn:
+    def _pass_on(self, rank: int, channel: Channel, agent: "Agent") -> NoReturn:
         """Pass messages on until the host ends; this process is killed when all are done."""
         there, to = agent.there, agent.to
         offset_s = time.monotonic() - agent.hello["now"]  # between the monotonic clocks
@@ -218,22 +187,40 @@ class Hosts(api.Cluster):
 
     def without_names(self, text: str) -> str:
         """Return `text` with the label of each host in place of its names."""
-        for rank in range(self._size):
+        for rank in range(self.size):
             for name in sorted(self.names(rank), key=len, reverse=True):
                 text = text.replace(name, self.label(rank))
         return text
 
 
 @dataclass
-class _Agent:
-    """The agent on a host: the client, the connections from and to it, and what it said first."""
+class Agent:
+    """The agent on a host.
+
+    Args:
+        process: the client here that started it.
+        there: the connection from it.
+        to: the connection to it.
+        hello: what it said first.
+        late_s: by how much its clock is ahead of this machine's.
+        said: the lines that it has printed.
+        log: the thread that collects them.
+    """
 
     process: "subprocess.Popen[bytes]"
     there: Connection
     to: Connection
     hello: Message
+    late_s: float
     said: list[str]
     log: threading.Thread
+
+    def end(self) -> None:
+        """End it."""
+        self.to.close()
+        self.there.close()
+        self.process.kill()
+        self.process.wait()
 
 
 def agent_words(python: str, environment: Mapping[str, str]) -> list[str]:
@@ -243,14 +230,7 @@ def agent_words(python: str, environment: Mapping[str, str]) -> list[str]:
     return ["env", *assignments, python, "-m", "nodewise.measure.agent"]
 
 
-def ports(allowed: Sequence[int], size: int) -> range:
-    """Return `size` ports of those from first to last: others each time, some may be in use."""
-    first, last = allowed
-    start = random.randint(first, last - size + 1)  # noqa: S311
-    return range(start, start + size)
-
-
-def _differences(hello: Message) -> list[str]:
+def differences(hello: Message) -> list[str]:
     """Return in which versions a host differs from this one."""
     theirs = hello["versions"]
     return [

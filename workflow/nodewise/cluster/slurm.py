@@ -1,5 +1,6 @@
 """The nodes of a Slurm allocation, which share the project's folder. srun starts the workers."""
 
+import math
 import os
 import re
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from nodewise.cluster import api
-from nodewise.cluster.hosts import NO_COMMAND, Hosts, agent_words, ports
+from nodewise.cluster.hosts import NO_COMMAND, Hosts, agent_words
 from nodewise.cluster.kinds.slurm import Slurm
 from nodewise.cluster.process import WorkerError
 from nodewise.core.errors import RefusedError, UserError
@@ -19,13 +20,13 @@ _ERROR = re.compile(r"(?:srun|slurmstepd): error: (.*)")  # the lines that Slurm
 
 
 class Allocation(Hosts):
-    """The first `size` nodes of the allocation that this process runs in."""
+    """The first nodes of the allocation of this process, as many as `size` workers need."""
 
     cpu_limit = "none: a node is what the allocation has of a host"
     setup = "make setup"
 
     def __init__(self, size: int, settings: Slurm) -> None:
-        super().__init__(size)
+        super().__init__(size, settings.ports, settings.devices_per_node)
         self._settings = settings
 
     @contextmanager
@@ -40,17 +41,17 @@ class Allocation(Hosts):
         if not job or not nodes:
             raise UserError(
                 "cluster: kind slurm measures inside an allocation only: "
-                f"salloc --nodes={self._size} COMMAND, or sbatch profiles/slurm/study.sh CONFIG"
+                f"salloc --nodes={self.size} COMMAND, or sbatch profiles/slurm/study.sh CONFIG"
             )
         _check_runs(job)
         names = _scontrol("show", "hostnames", nodes).split()
-        if self._size > len(names):
+        wanted = math.ceil(self.size / self.per_host)
+        if wanted > len(names):
             raise api.NotPermittedError(
-                f"{self._size} nodes need as many in the allocation, not {len(names)}",
-                f"salloc --nodes={self._size}",
+                f"{wanted} nodes need as many in the allocation, not {len(names)}",
+                f"salloc --nodes={wanted}",
             )
-        self._hosts = names[: self._size]
-        self._ports = ports(self._settings.ports, self._size)
+        self._hosts = [names[rank // self.per_host] for rank in range(self.size)]
         try:
             yield
         except (WorkerError, RefusedError):
@@ -58,7 +59,7 @@ class Allocation(Hosts):
             raise
 
     def label(self, rank: int) -> str:
-        return f"node{rank + 1}"
+        return f"node{rank // self.per_host + 1}"
 
     def names(self, rank: int) -> set[str]:
         return {self._hosts[rank]}

@@ -3,7 +3,6 @@
 import shlex
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -11,8 +10,8 @@ from typing import NoReturn
 from filelock import FileLock
 
 from nodewise.cluster import api
-from nodewise.cluster.hosts import NO_COMMAND, Finding, Hosts, agent_words, ports
-from nodewise.cluster.kinds.ssh import Ssh
+from nodewise.cluster.hosts import NO_COMMAND, Hosts, agent_words
+from nodewise.cluster.kinds.ssh import Host, Ssh
 from nodewise.core.errors import RefusedError
 
 _PROJECT = (  # what a worker needs, and `make setup`
@@ -27,38 +26,32 @@ _SSH_FAILED = 255
 _LOCK = Path("results/copying.lock")
 
 
-def examine_hosts(settings: Ssh) -> list[Finding]:
-    """Examine all hosts side by side; return what was found, in the order of hosts."""
-    hosts = SshHosts(len(settings.hosts), settings)
-    with hosts.open(), ThreadPoolExecutor(len(settings.hosts)) as pool:
-        found = pool.map(lambda rank: list(hosts.examine(rank)), range(len(settings.hosts)))
-        return [finding for findings in found for finding in findings]
-
-
 class SshHosts(Hosts):
-    """The first `size` hosts of the settings."""
+    """The first hosts of the settings, as many as `size` workers need."""
 
     def __init__(self, size: int, settings: Ssh) -> None:
-        super().__init__(size)
+        super().__init__(size, settings.ports, settings.devices_per_node)
         self._settings = settings
         self.setup = f"cd {shlex.quote(settings.folder)} && make setup"
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        hosts = self._settings.hosts
-        if self._size > len(hosts):
-            raise api.NotPermittedError(f"{self._size} nodes need as many hosts, not {len(hosts)}")
-        if not all(host.host for host in hosts[: self._size]):
+        if self.size > self._settings.places:
+            room = f"the hosts have room for {self._settings.places} workers, not for {self.size}"
+            raise api.NotPermittedError(room)
+        if not all(self._host(rank).host for rank in range(self.size)):
             raise api.NotPermittedError("the settings name no hosts: records leave them out")
-        self._ports = ports(self._settings.ports, self._size)
-        self._hosts = [self._address(rank) for rank in range(self._size)]
+        self._hosts = [self._address(rank) for rank in range(self.size)]
         yield
 
+    def _host(self, rank: int) -> Host:
+        return self._settings.hosts[rank // self.per_host]
+
     def label(self, rank: int) -> str:
-        return self._settings.hosts[rank].label
+        return self._host(rank).label
 
     def names(self, rank: int) -> set[str]:
-        host = self._settings.hosts[rank]
+        host = self._host(rank)
         return {
             host.host,
             host.host.rpartition("@")[2],
@@ -70,7 +63,7 @@ class SshHosts(Hosts):
         """Return the client's command. No host's name is in what a shell reads there."""
         words = shlex.join(agent_words(self._settings.python, environment))
         there = f"cd {shlex.quote(self._settings.folder)} && exec {words}"
-        return [*self._client(), "--", self._settings.hosts[rank].host, there]
+        return [*self._client(), "--", self._host(rank).host, there]
 
     def end_of(self, code: int, said: list[str]) -> str:
         return said[-1] if said and code == _SSH_FAILED else f"exit code {code}"
@@ -85,7 +78,7 @@ class SshHosts(Hosts):
         Raises:
             NotPermittedError: there is no OpenSSH client.
         """
-        host = self._settings.hosts[rank]
+        host = self._host(rank)
         if host.address:
             return host.address
         command = [*self._client(), "-G", "--", host.host]
@@ -105,7 +98,7 @@ class SshHosts(Hosts):
         if outside:
             raise RefusedError(f"{Path(outside[0]).name}: only files of the project are copied")
         command = ["rsync", "-aRz", "--secluded-args", "--exclude=__pycache__"]
-        host, folder = self._settings.hosts[rank].host, self._settings.folder
+        host, folder = self._host(rank).host, self._settings.folder
         command += ["-e", shlex.join(self._client()), "--", *sent, f"{host}:{folder}/"]
         try:
             _LOCK.parent.mkdir(parents=True, exist_ok=True)

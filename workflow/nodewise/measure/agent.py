@@ -29,6 +29,8 @@ from nodewise.cluster.worker import be_worker
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
 
+_REACH_WITHIN_S = 3.0
+
 
 def main() -> None:
     """Do one job."""
@@ -42,6 +44,9 @@ def main() -> None:
     send(answers, _facts())
     with suppress(EOFError, ConnectionError):  # the launcher is gone
         job = receive(launcher)
+        if "listen" in job:
+            _try_ports(job["listen"], launcher, answers)
+            return
         with guarded(START_WITHIN_S + job["cell"]["time_limit_s"], lambda used: None) as guard:
             ours, theirs = Pipe()
             worker = os.fork()
@@ -67,6 +72,29 @@ def _facts() -> Message:
         "memory_bytes": psutil.virtual_memory().available,
         "disk_bytes": shutil.disk_usage(".").free,
     }
+
+
+def _try_ports(port: int, launcher: Connection, answers: Connection) -> None:
+    """Listen on a port, and say which addresses cannot be reached, until the launcher ends."""
+    try:
+        listener = socket.create_server(("", port))
+    except OSError:
+        send(answers, {"listening": False})
+        return
+    with listener:
+        send(answers, {"listening": True})
+        addresses = receive(launcher)["connect"]
+        reached = [_reaches(address) for address in addresses]
+        send(answers, {"unreached": [place for place, can in enumerate(reached) if not can]})
+        receive(launcher)  # the others may still try
+
+
+def _reaches(address: str) -> bool:
+    try:
+        socket.create_connection(parsed(address), timeout=_REACH_WITHIN_S).close()
+    except OSError:
+        return False
+    return True
 
 
 def _pass_on(worker: int, ours: Connection, launcher: Connection, answers: Connection) -> None:
