@@ -37,14 +37,13 @@ class Allocation(Hosts):
             UserError: there is no allocation, or it has ended. No record is written then: in
                 another allocation the cell can be measured.
         """
-        job, nodes = os.environ.get("SLURM_JOB_ID"), os.environ.get("SLURM_JOB_NODELIST")
-        if not job or not nodes:
+        job = os.environ.get("SLURM_JOB_ID")
+        if not job:
             raise UserError(
                 "cluster: kind slurm measures inside an allocation only: "
                 f"salloc --nodes={self.size} COMMAND, or sbatch profiles/slurm/study.sh CONFIG"
             )
-        _check_runs(job)
-        names = _scontrol("show", "hostnames", nodes).split()
+        names = _scontrol("show", "hostnames", _nodes_of(job)).split()
         wanted = math.ceil(self.size / self.per_host)
         if wanted > len(names):
             raise api.NotPermittedError(
@@ -55,7 +54,7 @@ class Allocation(Hosts):
         try:
             yield
         except (WorkerError, RefusedError):
-            _check_runs(job)
+            _nodes_of(job)
             raise
 
     def label(self, rank: int) -> str:
@@ -88,14 +87,14 @@ class Allocation(Hosts):
         return errors[0] if errors else f"exit code {code}"
 
 
-def _check_runs(job: str) -> None:
-    """Check that the allocation is still there.
+def _nodes_of(job: str) -> str:
+    """Return the nodes of a running job, as Slurm writes them: node[1-3].
 
     Raises:
-        UserError: it is not.
+        UserError: it has ended.
     """
     shown = _scontrol("--oneliner", "show", "job", job)
-    known = dict(re.findall(r"\b(JobState|EndTime)=(\S+)", shown))
+    known = dict(re.findall(r" (JobState|EndTime|NodeList)=(\S+)", shown))
     state, ends = known["JobState"], known["EndTime"]
     if ends != "Unknown" and state == "RUNNING":
         # Slurm ends a job up to half a minute after its time
@@ -105,6 +104,7 @@ def _check_runs(job: str) -> None:
             f"the Slurm job {job} has ended ({state}): start the study again in another, "
             "it continues with the cells that are not measured yet"
         )
+    return known["NodeList"]
 
 
 def _scontrol(*arguments: str) -> str:
