@@ -94,7 +94,7 @@ def _nodes_of(job: str) -> str:
         UserError: it has ended.
     """
     shown = _scontrol("--oneliner", "show", "job", job)
-    known = dict(re.findall(r" (JobState|EndTime|NodeList)=(\S+)", shown))
+    known: dict[str, str] = dict(re.findall(r" (JobState|EndTime|NodeList)=(\S+)", shown))
     state, ends = known["JobState"], known["EndTime"]
     if ends != "Unknown" and state == "RUNNING":
         # Slurm ends a job up to half a minute after its time

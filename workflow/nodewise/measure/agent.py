@@ -138,7 +138,7 @@ def _work(rank: int, channel: Channel, *, job: Message) -> Message:
 
     addresses = [_resolved(address) for address in job["addresses"]]
     host, port = parsed(addresses[rank])
-    if host.startswith("127.") and len(addresses) > 1:
+    if host.startswith("127.") and len({parsed(address)[0] for address in addresses}) > 1:
         raise RefusedError(f"its own name means {host} to it, which the others cannot reach")
     with socket.socket() as test:
         try:
