@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from importlib.util import find_spec
 
 import psutil
 import pytest
@@ -20,6 +21,7 @@ OWN = "--model models/templates/own_model.py:build --dataset data/templates/own_
 CLUSTER = f"{{kind: slurm, python: {sys.executable}, ports: [31000, 31999]}}"
 LONG = "--strategy multi_worker_mirrored --nodes 2 --steps 900000"
 AGENT = "nodewise.measure.agent"
+EXECUTOR = "snakemake_executor_plugin_slurm"
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,8 @@ def test_mpi_is_measured_in_an_allocation_with_two_workers_on_one_node(project, 
     wait_for(lambda: not agents(project))
 
 
-def test_a_batch_job_measures_a_study(project, inside):
+def write_study(project, name: str) -> str:
+    """Write a study of one cell; return its record."""
     study = yaml.safe_load((project / "config/smoke.yaml").read_text())
     experiment = study["experiments"].pop("smoke_epochs") | {
         "own_models": {"mine": dict(zip(("build", "dataset"), OWN.split()[1::2], strict=True))},
@@ -93,14 +96,37 @@ def test_a_batch_job_measures_a_study(project, inside):
         "extent": {"steps": 4},
     }
     cluster = yaml.safe_load(CLUSTER) | {"name": "our Slurm"}
-    study |= {"experiments": {"first": experiment}, "cluster": cluster}
-    (project / "config/slurm.yaml").write_text(yaml.safe_dump(study))
+    study |= {"name": name, "experiments": {"first": experiment}, "cluster": cluster}
+    (project / f"config/{name}.yaml").write_text(yaml.safe_dump(study))
+    cell = "first/mine/multi_worker_mirrored/batch~32/nodes~2/repeat~0"
+    return f"results/{name}/records/{cell}.json"
+
+
+def test_a_batch_job_measures_a_study(project, inside):
+    record = write_study(project, "batch")
     (project / ".venv").symlink_to(sys.prefix)
-    record = "results/smoke/records/first/mine/multi_worker_mirrored/batch~32/nodes~2/repeat~0.json"
-    script = ("profiles/slurm/study.sh", "config/slurm.yaml", record)
+    script = ("profiles/slurm/study.sh", "config/batch.yaml", record)
     run = projects.start(project, *inside("sbatch", "-W", "-N2", "-o", "said", *script, at=project))
     projects.finish(run)
     assert run.returncode == 0, (project / "said").read_text()
+    check(read_record(project / record), "our Slurm")
+
+
+def test_doctor_examines_the_nodes_of_an_allocation(project, inside):
+    write_study(project, "examined")
+    run = start(inside, project, "nodewise", "doctor", "--config", "config/examined.yaml")
+    said = projects.finish(run)
+    assert run.returncode == 0, said
+    assert [line[:5] for line in said.splitlines() if " cores, " in line] == ["node1", "node2"]
+
+
+@pytest.mark.skipif(find_spec(EXECUTOR) is None, reason="the executor is not installed: make slurm")
+def test_snakemake_submits_a_cell_as_a_job(project, inside):
+    record = write_study(project, "submitted")
+    how = ("--profile", "profiles/slurm", "--configfile", "config/submitted.yaml")
+    run = projects.start(project, *inside("snakemake", record, *how, at=project))
+    said = projects.finish(run)
+    assert run.returncode == 0, said
     check(read_record(project / record), "our Slurm")
 
 
