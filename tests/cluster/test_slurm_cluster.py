@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from importlib.util import find_spec
+from shutil import which
 
 import psutil
 import pytest
@@ -16,6 +17,9 @@ from nodewise.results.record import read_record
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.skipif(
+        which("slurmctld") is None and "CI" not in os.environ, reason="Slurm is not installed"
+    ),
 ]
 OWN = "--model models/templates/own_model.py:build --dataset data/templates/own_data.py:load"
 CLUSTER = f"{{kind: slurm, python: {sys.executable}, ports: [31000, 31999]}}"
@@ -120,7 +124,9 @@ def test_doctor_examines_the_nodes_of_an_allocation(project, inside):
     assert [line[:5] for line in said.splitlines() if " cores, " in line] == ["node1", "node2"]
 
 
-@pytest.mark.skipif(find_spec(EXECUTOR) is None, reason="the executor is not installed: make slurm")
+@pytest.mark.skipif(
+    find_spec(EXECUTOR) is None and "CI" not in os.environ, reason="not installed: make slurm"
+)
 def test_snakemake_submits_a_cell_as_a_job(project, inside):
     record = write_study(project, "submitted")
     how = ("--profile", "profiles/slurm", "--configfile", "config/submitted.yaml")
