@@ -147,10 +147,8 @@ def _wait_for(config: Path, name: str) -> None:
     raise TimeoutError(done.stderr.decode())
 
 
-def running(word: str) -> list[str]:
-    """Return the command lines of this machine that contain `word`."""
-    lines = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            lines.append(" ".join(process.cmdline()))
-    return [line for line in lines if word in line]
+def agents(folder: Path) -> list[int]:
+    """Return the processes in a folder: on each host an agent, its guard and the worker."""
+    found = (process.info for process in psutil.process_iter(["pid", "cwd", "cmdline"]))
+    ours = (one for one in found if one["cwd"] == str(folder))
+    return [one["pid"] for one in ours if one["cmdline"][1:3] == ["-m", "nodewise.measure.agent"]]

@@ -9,6 +9,7 @@ from shutil import which
 import psutil
 import pytest
 import slurm_nodes
+import ssh_hosts
 import yaml
 
 import projects
@@ -24,7 +25,6 @@ pytestmark = [
 OWN = "--model models/templates/own_model.py:build --dataset data/templates/own_data.py:load"
 CLUSTER = f"{{kind: slurm, python: {sys.executable}, ports: [31000, 31999]}}"
 LONG = "--strategy multi_worker_mirrored --nodes 2 --steps 900000"
-AGENT = "nodewise.measure.agent"
 EXECUTOR = "snakemake_executor_plugin_slurm"
 
 
@@ -50,22 +50,15 @@ def start(inside, project, *command: str):
     return projects.start(project, *inside("salloc", "-Q", "-N2", *command, at=project))
 
 
-def agents(project) -> list[int]:
-    """Return the processes on nodes: on each an agent, its guard and the worker."""
-    found = (process.info for process in psutil.process_iter(["pid", "cwd", "cmdline"]))
-    ours = (one for one in found if one["cwd"] == str(project))
-    return [one["pid"] for one in ours if one["cmdline"][1:3] == ["-m", AGENT]]
-
-
 def begun(inside, project, out: str):
     """Start a long cell; return it and its job when its workers are there."""
     run = start(inside, project, *measure(LONG, out))
-    wait_for(lambda: len(agents(project)) >= 6, run)
+    wait_for(lambda: len(ssh_hosts.agents(project)) >= 6, run)
     return run, slurm_nodes.said(inside, "squeue", "-h", "-o", "%A").strip()
 
 
 def wait_for(true, run=None) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not true():
         assert run is None or run.poll() is None
         assert time.monotonic() < deadline
@@ -86,7 +79,7 @@ def test_mpi_is_measured_in_an_allocation_with_two_workers_on_one_node(project, 
     said = projects.finish(run)
     assert run.returncode == 0, said
     check(read_record(project / "mpi.json"), "Slurm cluster, 2 workers on each")
-    wait_for(lambda: not agents(project))
+    wait_for(lambda: not ssh_hosts.agents(project))
 
 
 def write_study(project, name: str) -> str:
@@ -152,7 +145,7 @@ def test_a_job_that_ends_says_so_and_the_cell_can_be_measured_in_another(
     assert run.returncode == 2, said
     assert f"nodewise: the Slurm job {job} has ended ({state}): start the study again" in said
     assert not (project / f"{state}.json").exists()
-    wait_for(lambda: not agents(project))
+    wait_for(lambda: not ssh_hosts.agents(project))
 
 
 def test_nothing_stays_on_a_node_when_the_command_is_killed(project, inside):
@@ -160,7 +153,7 @@ def test_nothing_stays_on_a_node_when_the_command_is_killed(project, inside):
     (command,) = psutil.Process(run.pid).children()
     command.kill()
     projects.finish(run)
-    wait_for(lambda: not agents(project))
+    wait_for(lambda: not ssh_hosts.agents(project))
 
 
 def test_outside_an_allocation_or_with_too_few_nodes_one_line_says_so(project, inside):

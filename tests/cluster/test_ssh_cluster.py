@@ -68,17 +68,17 @@ def start(project, settings: str, out: str, how="--nodes 2 --steps 4"):
     return projects.start(project, "nodewise", "measure", *words, "--cluster", settings)
 
 
-def wait_for_workers(run) -> None:
-    """Return when two hosts have each the client, the agent, its guard and the worker."""
-    deadline = time.monotonic() + 60
-    while len(ssh_hosts.running("-m nodewise.measure.agent")) < 8:
+def wait_for_workers(run, there: Path) -> None:
+    """Return when two hosts have each an agent, its guard and the worker."""
+    deadline = time.monotonic() + 120
+    while len(ssh_hosts.agents(there)) < 6:
         assert run.poll() is None and time.monotonic() < deadline
         time.sleep(0.1)
 
 
-def wait_for_the_end() -> None:
+def wait_for_the_end(there: Path) -> None:
     deadline = time.monotonic() + 30
-    while left := ssh_hosts.running("nodewise.measure.agent"):
+    while left := ssh_hosts.agents(there):
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
 
@@ -94,7 +94,7 @@ def test_a_cell_on_two_hosts_and_nothing_stays(project, hosts, tmp_path):
     assert not any(word in text for word in ('one"', 'two"', ssh_hosts.NET, str(hosts)))
     payload = record.result.payload_bytes
     assert all(w.bytes_sent / record.result.steps > 0.9 * payload for w in record.result.workers)
-    assert ssh_hosts.running("nodewise.measure.agent") == []
+    assert ssh_hosts.agents(tmp_path / "there") == []
 
 
 def mistakes(hosts: Path, folder: Path) -> str:
@@ -155,10 +155,10 @@ def test_nothing_stays_on_a_host_when_the_command_is_killed(project, hosts, tmp_
         "k.json",
         "--nodes 2 --epochs 999",
     )
-    wait_for_workers(run)
+    wait_for_workers(run, tmp_path / "there")
     run.send_signal(signal.SIGKILL)
     run.wait()
-    wait_for_the_end()
+    wait_for_the_end(tmp_path / "there")
 
 
 def test_doctor_examines_each_host(project, hosts, tmp_path):
@@ -205,24 +205,24 @@ def test_doctor_tries_the_ports_between_each_pair(hosts, tmp_path):
 def test_a_host_whose_network_is_cut_fails_the_cell_and_keeps_nothing(project, hosts, tmp_path):
     how = "--nodes 2 --epochs 99"
     run = start(project, cluster(hosts, tmp_path / "there", "one", "two"), "cut.json", how)
-    wait_for_workers(run)
+    wait_for_workers(run, tmp_path / "there")
     with ssh_hosts.cut(f"{PREFIX}2"):
         said = projects.finish(run)
         assert run.returncode == 1, said
         record = read_record(project / "cut.json")
         assert record.status == "failed", said
         assert "node" in record.failure.reason
-        wait_for_the_end()
+        wait_for_the_end(tmp_path / "there")
 
 
 def test_a_host_that_dies_fails_the_cell(project, hosts, tmp_path):
     settings = cluster(hosts, tmp_path / "there", "one", "three")
     run = start(project, settings, "dies.json", "--nodes 2 --steps 900000")
-    wait_for_workers(run)
+    wait_for_workers(run, tmp_path / "there")
     ssh_hosts.kill_all(f"{PREFIX}3")
     said = projects.finish(run)
     assert run.returncode == 1, said
     record = read_record(project / "dies.json")
     assert record.status == "failed"
     assert "node2: the connection was lost" in record.failure.reason
-    wait_for_the_end()
+    wait_for_the_end(tmp_path / "there")

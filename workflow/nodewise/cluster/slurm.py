@@ -4,6 +4,7 @@ import math
 import os
 import re
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -17,6 +18,7 @@ from nodewise.cluster.process import WorkerError
 from nodewise.core.errors import RefusedError, UserError
 
 _ERROR = re.compile(r"(?:srun|slurmstepd): error: (.*)")  # the lines that Slurm adds to a worker's
+_ENDS_WITHIN_S = 10.0
 
 
 class Allocation(Hosts):
@@ -93,8 +95,11 @@ def _nodes_of(job: str) -> str:
     Raises:
         UserError: it has ended.
     """
-    shown = _scontrol("--oneliner", "show", "job", job)
-    known: dict[str, str] = dict(re.findall(r" (JobState|EndTime|NodeList)=(\S+)", shown))
+    known = _facts_of(job)
+    deadline = time.monotonic() + _ENDS_WITHIN_S
+    while known["JobState"] == "COMPLETING" and time.monotonic() < deadline:
+        time.sleep(0.5)  # how it ended is not shown yet
+        known = _facts_of(job)
     state, ends = known["JobState"], known["EndTime"]
     if ends != "Unknown" and state == "RUNNING":
         # Slurm ends a job up to half a minute after its time
@@ -105,6 +110,11 @@ def _nodes_of(job: str) -> str:
             "it continues with the cells that are not measured yet"
         )
     return known["NodeList"]
+
+
+def _facts_of(job: str) -> dict[str, str]:
+    shown = _scontrol("--oneliner", "show", "job", job)
+    return dict(re.findall(r" (JobState|EndTime|NodeList)=(\S+)", shown))
 
 
 def _scontrol(*arguments: str) -> str:
