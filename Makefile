@@ -4,7 +4,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: study site test test-all test-parallel test-alone test-random lint setup bayes clean
+.PHONY: study site test test-all test-parallel test-alone test-random lint setup bayes slurm clean
 
 study: $(READY)
 	snakemake --cores all
@@ -47,6 +47,10 @@ setup: $(READY)
 # The Bayesian fit is an extra: it brings JAX along.
 bayes: $(READY)
 	$(VENV)/bin/uv pip install --python $(VENV)/bin/python --require-hashes --quiet --requirement requirements-bayes.lock
+
+# For `snakemake --profile profiles/slurm`: Snakemake submits each cell as a job of Slurm.
+slurm: $(READY)
+	$(VENV)/bin/uv pip install --python $(VENV)/bin/python --require-hashes --quiet --requirement requirements-slurm.lock
 
 # uv is many times faster than pip; pip fetches it, checked against the lock like everything else.
 # Byte code is compiled once here: without it every cell would wait seconds longer for TensorFlow.

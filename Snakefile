@@ -20,8 +20,22 @@ include: "workflow/rules/charts.smk"
 include: "workflow/rules/pages.smk"
 
 
+# With an executor that submits jobs, only cells are submitted.
 localrules:
     all,
+    prepare_dataset,
+    prepare_own_dataset,
+    prepare_weights,
+    describe_model,
+    build_horovod,
+    calibrate,
+    measure_noise_scale,
+    build_tables,
+    fit_overhead,
+    judge_overhead,
+    draw_charts,
+    render_pages,
+    build_site,
 
 
 rule all:

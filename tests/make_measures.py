@@ -10,7 +10,8 @@ MEASURING = [
     *("data/**/*.py", "cluster/**/*.py", "strategies/**/*.py", "measure/**/*.py"),
     "results/quiet_thresholds.py",
 ]
-NOT_MEASURING = {"cluster/doctor.py", "cluster/machine_checks.py"}  # for `nodewise doctor`
+# for `nodewise doctor`
+NOT_MEASURING = {"cluster/doctor.py", "cluster/host_checks.py", "cluster/machine_checks.py"}
 DIGESTS = Path("tests/measures.sha256")
 
 

@@ -1,4 +1,4 @@
-"""Hosts for tests: real SSH daemons in network namespaces of their own, on one bridge."""
+"""Hosts for tests: real SSH daemons in network namespaces, on one private network."""
 
 import subprocess
 import time
@@ -10,6 +10,7 @@ import psutil
 from pyroute2 import IPRoute, NetNS, netns
 
 NET = "10.211.7"
+GATEWAY = "10.211.6"
 _PORT = 2022
 
 
@@ -19,32 +20,19 @@ def key(path: Path) -> Path:
 
 
 @contextmanager
-def network(hosts: int, prefix: str) -> Iterator[list[str]]:
-    """Lay a network; yield a namespace for each host, reachable from here as NET.2, NET.3, …"""
+def network(hosts: int, prefix: str, net: str = NET) -> Iterator[list[str]]:
+    """Lay a private network; yield a namespace for each host, which has `net`.2, .3, … there."""
     names = [f"{prefix}{number}" for number in range(1, hosts + 1)]
     bridge = f"{prefix}br"
     with IPRoute() as here:
         try:
             here.link("add", ifname=bridge, kind="bridge")
             at = here.link_lookup(ifname=bridge)[0]
-            here.addr("add", index=at, address=f"{NET}.1", prefixlen=24)
             here.link("set", index=at, state="up")
             for number, name in enumerate(names, 2):
                 netns.create(name)
-                here.link(
-                    "add",
-                    ifname=f"{name}a",
-                    kind="veth",
-                    peer={"ifname": "eth0", "net_ns_fd": name},
-                )
-                ours = here.link_lookup(ifname=f"{name}a")[0]
-                here.link("set", index=ours, master=at, state="up")
-                with NetNS(name) as there:
-                    for interface in ("lo", "eth0"):
-                        index = there.link_lookup(ifname=interface)[0]
-                        if interface == "eth0":
-                            there.addr("add", index=index, address=f"{NET}.{number}", prefixlen=24)
-                        there.link("set", index=index, state="up")
+                end = _plug(here, name, f"{name}a", "eth0", f"{net}.{number}")
+                here.link("set", index=end, master=at)
             yield names
         finally:
             for name in names:
@@ -54,6 +42,41 @@ def network(hosts: int, prefix: str) -> Iterator[list[str]]:
                     netns.remove(name)
             for index in here.link_lookup(ifname=bridge):
                 here.link("del", index=index)
+
+
+@contextmanager
+def gateway(namespace: str) -> Iterator[None]:
+    """Let this machine reach a host, and no other: the host is GATEWAY.2 to it."""
+    with IPRoute() as here:
+        index = _plug(here, namespace, f"{namespace}g", "eth1", f"{GATEWAY}.2")
+        here.addr("add", index=index, address=f"{GATEWAY}.1", prefixlen=24)
+        try:
+            yield
+        finally:
+            here.link("del", index=index)
+
+
+def _plug(here: IPRoute, namespace: str, ours: str, theirs: str, address: str) -> int:
+    """Lay a cable from here to a namespace, which has `address` at its end; return our end."""
+    peer = {"ifname": theirs, "net_ns_fd": namespace}
+    here.link("add", ifname=ours, kind="veth", peer=peer)
+    with NetNS(namespace) as there:
+        index = there.link_lookup(ifname=theirs)[0]
+        there.addr("add", index=index, address=address, prefixlen=24)
+        for interface in ("lo", theirs):
+            there.link("set", index=there.link_lookup(ifname=interface)[0], state="up")
+    index = int(here.link_lookup(ifname=ours)[0])
+    here.link("set", index=index, state="up")
+    return index
+
+
+def kill_all(namespace: str) -> None:
+    """Kill all that runs on a host, as if it lost its power."""
+    there = Path(f"/var/run/netns/{namespace}").stat().st_ino
+    for process in psutil.process_iter():
+        with suppress(OSError, psutil.Error):
+            if Path(f"/proc/{process.pid}/ns/net").stat().st_ino == there:
+                process.kill()
 
 
 @contextmanager
@@ -70,21 +93,26 @@ def cut(namespace: str) -> Iterator[None]:
 
 @contextmanager
 def daemons(folder: Path, namespaces: list[str]) -> Iterator[Path]:
-    """Start a daemon in each namespace; yield a client's configuration: hosts one, two, three."""
+    """Start a daemon on each of three hosts; yield a client's configuration.
+
+    Host one is the gateway to two and three.
+    """
     user = key(folder / "user")
     (folder / "authorized").write_text(user.with_suffix(".pub").read_text())
     host = key(folder / "host")
-    known = [f"[{NET}.{n}]:{_PORT} {host.with_suffix('.pub').read_text()}" for n in range(2, 9)]
-    (folder / "known").write_text("".join(known))
+    addresses = [f"{GATEWAY}.2", *(f"{NET}.{number}" for number in range(3, 5))]
+    public = host.with_suffix(".pub").read_text()
+    (folder / "known").write_text("".join(f"[{at}]:{_PORT} {public}" for at in addresses))
     (folder / "sshd").write_text(
         f"Port {_PORT}\nHostKey {host}\nUsePAM no\nPidFile none\nStrictModes no\n"
         f"AuthorizedKeysFile {folder / 'authorized'}\nPermitRootLogin yes\n"
     )
-    names = ["one", "two", "three"][: len(namespaces)]
-    aliases = [f"Host {name}\n HostName {NET}.{n}\n" for n, name in enumerate(names, 2)]
+    names = ["one", "two", "three"]
+    aliases = [f"Host {name}\n HostName {at}\n" for name, at in zip(names, addresses, strict=True)]
     (folder / "client").write_text(
-        "".join(aliases) + f"Host *\n Port {_PORT}\n User root\n IdentityFile {user}\n"
-        f" IdentitiesOnly yes\n UserKnownHostsFile {folder / 'known'}\n"
+        f"{''.join(aliases)}Host two three\n ProxyJump one\n"
+        f"Host *\n Port {_PORT}\n User root\n IdentitiesOnly yes\n"
+        f" UserKnownHostsFile {folder / 'known'}\n IdentityFile {user}\n"
     )
     # a /run of its own: sshd wants a folder there
     serve = 'mount -t tmpfs tmpfs /run && mkdir /run/sshd && exec /usr/sbin/sshd -D -e -f "$0"'
@@ -119,10 +147,8 @@ def _wait_for(config: Path, name: str) -> None:
     raise TimeoutError(done.stderr.decode())
 
 
-def running(word: str) -> list[str]:
-    """Return the command lines of this machine that contain `word`."""
-    lines = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            lines.append(" ".join(process.cmdline()))
-    return [line for line in lines if word in line]
+def agents(folder: Path) -> list[int]:
+    """Return the processes in a folder: on each host an agent, its guard and the worker."""
+    found = (process.info for process in psutil.process_iter(["pid", "cwd", "cmdline"]))
+    ours = (one for one in found if one["cwd"] == str(folder))
+    return [one["pid"] for one in ours if one["cmdline"][1:3] == ["-m", "nodewise.measure.agent"]]

@@ -54,7 +54,7 @@ def run(plugin, *command) -> subprocess.CompletedProcess[str]:
         ("{kind: toy, colours: red}", "cluster.colours: unknown key; allowed here: colour, kind"),
         (
             "{kind: moon}",
-            "cluster.kind: 'moon' is not allowed, must be one of emulated, local, ssh, toy",
+            "cluster.kind: 'moon' is not allowed, must be one of emulated, local, slurm, ssh, toy",
         ),
         ("{kind: toy}", "cluster.colour: there are only 2 toys"),
     ],

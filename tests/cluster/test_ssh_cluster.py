@@ -2,8 +2,12 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import distribution, version
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,8 @@ import ssh_hosts
 import yaml
 
 import projects
+from nodewise.cluster import host_checks
+from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.results.record import read_record
 
 pytestmark = [
@@ -21,12 +27,16 @@ pytestmark = [
 OWN = "--model models/templates/own_model.py:build --dataset data/templates/own_data.py:load"
 
 
+PREFIX = f"nw{os.getpid() % 1000}"
+
+
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory):
-    """Return the client's configuration for hosts one, two and three."""
+    """Return the client's configuration for hosts one, two and three, behind one."""
     folder = tmp_path_factory.mktemp("ssh")
     with (
-        ssh_hosts.network(3, f"nw{os.getpid() % 1000}") as namespaces,
+        ssh_hosts.network(3, PREFIX) as namespaces,
+        ssh_hosts.gateway(namespaces[0]),
         ssh_hosts.daemons(folder, namespaces) as client,
     ):
         yield client
@@ -41,7 +51,11 @@ def cluster(client: Path, there: Path, *names: str, **changes) -> str:
     """Return the settings for `--cluster`; all hosts share the folder `there`."""
     settings = {
         "kind": "ssh",
-        "hosts": list(names),
+        # the others reach the gateway by another address than this machine
+        "hosts": [
+            {"host": name, "address": f"{ssh_hosts.NET}.2"} if name == "one" else name
+            for name in names
+        ],
         "config": str(client),
         "folder": str(there),
         "python": sys.executable,
@@ -52,6 +66,21 @@ def cluster(client: Path, there: Path, *names: str, **changes) -> str:
 def start(project, settings: str, out: str, how="--nodes 2 --steps 4"):
     words = f"{OWN} --strategy multi_worker_mirrored --batch 32 {how} --out {out}".split()
     return projects.start(project, "nodewise", "measure", *words, "--cluster", settings)
+
+
+def wait_for_workers(run, there: Path) -> None:
+    """Return when two hosts have each an agent, its guard and the worker."""
+    deadline = time.monotonic() + 120
+    while len(ssh_hosts.agents(there)) < 6:
+        assert run.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def wait_for_the_end(there: Path) -> None:
+    deadline = time.monotonic() + 30
+    while left := ssh_hosts.agents(there):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
 
 
 def test_a_cell_on_two_hosts_and_nothing_stays(project, hosts, tmp_path):
@@ -65,37 +94,58 @@ def test_a_cell_on_two_hosts_and_nothing_stays(project, hosts, tmp_path):
     assert not any(word in text for word in ('one"', 'two"', ssh_hosts.NET, str(hosts)))
     payload = record.result.payload_bytes
     assert all(w.bytes_sent / record.result.steps > 0.9 * payload for w in record.result.workers)
-    assert ssh_hosts.running("nodewise.measure.agent") == []
+    assert ssh_hosts.agents(tmp_path / "there") == []
+
+
+def mistakes(hosts: Path, folder: Path) -> str:
+    """Return the configuration of a client that cannot connect to these hosts."""
+    other = ssh_hosts.key(folder / "other")
+    public = other.with_suffix(".pub").read_text()
+    (folder / "known").write_text(f"[{ssh_hosts.GATEWAY}.2]:2022 {public}")
+    at = f"HostName {ssh_hosts.GATEWAY}.2"
+    return (
+        f"Host wrong\n {at}\n IdentityFile {other}\n"
+        f"Host changed\n {at}\n UserKnownHostsFile {folder / 'known'}\n"
+        f"Host nobody\n HostName {ssh_hosts.GATEWAY}.77\n ConnectTimeout 2\n"
+    ) + hosts.read_text().replace("IdentityFile", "Match !originalhost wrong\n IdentityFile")
+
+
+def examined(settings: str) -> list[str]:
+    """Return what speaks against each host of a cluster."""
+    found = host_checks.examine(Ssh.model_validate(yaml.safe_load(settings)).all_hosts())
+    return [finding.text for finding in found if not finding.sound]
+
+
+@contextmanager
+def mounted(hosts: Path, name: str, *what: str) -> Iterator[None]:
+    """Mount something on one host during the block; nobody else sees it."""
+    there = ["ssh", "-F", str(hosts), name]
+    subprocess.run([*there, "mount", *what], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([*there, "umount", what[-1]], check=True)
 
 
 def test_what_is_wrong_with_a_host_is_the_reason_and_names_its_label(project, hosts, tmp_path):
-    other = ssh_hosts.key(tmp_path / "other")
-    wrong = tmp_path / "wrong_key"
-    text = hosts.read_text()
-    wrong.write_text(text.replace(str(hosts.parent / "user"), str(other)))
-    changed = tmp_path / "changed_key"
-    (tmp_path / "known").write_text(
-        f"[{ssh_hosts.NET}.2]:2022 {other.with_suffix('.pub').read_text()}"
-    )
-    changed.write_text(text.replace(str(hosts.parent / "known"), str(tmp_path / "known")))
-    nobody = tmp_path / "nobody"
-    nobody.write_text(text.replace(f"{ssh_hosts.NET}.2", f"{ssh_hosts.NET}.77"))
-    folder = tmp_path / "there"
-    cases = {
-        "wrong": (cluster(wrong, folder, "one"), "node1: root@node1: Permission denied"),
-        "changed": (cluster(changed, folder, "one"), "node1: its host key has changed"),
-        "nobody": (cluster(nobody, folder, "one"), "node1: ssh: connect to host node1 port 2022: "),
-        "port": (cluster(hosts, folder, "one", ports=[2022, 2022]), "node1: port 2022 is taken"),
-        "python": (cluster(hosts, folder, "one", python="no/python"), "node1: has no no/python"),
-    }
-    for name, (settings, reason) in cases.items():
-        run = start(project, settings, f"{name}.json", "--nodes 1 --steps 4")
-        said = projects.finish(run)
-        assert run.returncode == 1, said
-        record = read_record(project / f"{name}.json")
-        assert record.status == "refused"
-        assert record.failure.reason.startswith(reason), (name, record.failure.reason)
-        assert ssh_hosts.NET not in (project / f"{name}.json").read_text()
+    client = tmp_path / "client"
+    client.write_text(mistakes(hosts, tmp_path))
+    said = examined(cluster(client, tmp_path / "there", "wrong", "changed", "nobody"))
+    assert len(said) == 3
+    assert said[0].startswith("node1: root@node1: Permission denied")
+    assert said[1] == "node2: its host key has changed"
+    assert said[2].startswith("node3: ssh: connect to host node3 port 2022: ")
+
+
+def test_a_port_that_is_taken_is_the_reason_of_a_refusal(project, hosts, tmp_path):
+    settings = cluster(hosts, tmp_path / "there", "one", ports=[2022, 2022])
+    run = start(project, settings, "port.json", "--nodes 1 --steps 4")
+    said = projects.finish(run)
+    assert run.returncode == 1, said
+    record = read_record(project / "port.json")
+    assert record.status == "refused"
+    assert record.failure.reason.startswith("node1: port 2022 is taken")
+    assert ssh_hosts.NET not in (project / "port.json").read_text()
 
 
 def test_nothing_stays_on_a_host_when_the_command_is_killed(project, hosts, tmp_path):
@@ -105,49 +155,74 @@ def test_nothing_stays_on_a_host_when_the_command_is_killed(project, hosts, tmp_
         "k.json",
         "--nodes 2 --epochs 999",
     )
-    deadline = time.monotonic() + 60
-    while len(ssh_hosts.running("-m nodewise.measure.agent")) < 8:
-        # on two hosts each: the client, the agent, its guard and the worker
-        assert run.poll() is None and time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_for_workers(run, tmp_path / "there")
     run.send_signal(signal.SIGKILL)
     run.wait()
-    deadline = time.monotonic() + 20
-    while left := ssh_hosts.running("nodewise.measure.agent"):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)
+    wait_for_the_end(tmp_path / "there")
 
 
 def test_doctor_examines_each_host(project, hosts, tmp_path):
     study = (project / "config/smoke.yaml").read_text()
     settings = cluster(hosts, tmp_path / "there", "one", "two", "three")
-    for python, code in ((sys.executable, 0), ("no/python", 1)):
-        (project / "hosts.yaml").write_text(
-            study.replace("{kind: local}", settings.replace(sys.executable, python))
-        )
-        run = projects.start(project, "nodewise", "doctor", "--config", "hosts.yaml")
-        said = projects.finish(run)
-        assert run.returncode == code, said
-        lines = [line for line in said.splitlines() if line.startswith("node")]
-        wanted = " cores, " if code == 0 else ": has no no/python; to repair it, there: cd "
-        assert all(f"node{n}" in line for n, line in enumerate(lines, 1)), said
-        assert len(lines) == 3 and all(wanted in line for line in lines), said
+    (project / "hosts.yaml").write_text(study.replace("{kind: local}", settings))
+    run = projects.start(project, "nodewise", "doctor", "--config", "hosts.yaml")
+    said = projects.finish(run)
+    assert run.returncode == 0, said
+    assert [line[:5] for line in said.splitlines() if " cores, " in line] == [
+        "node1",
+        "node2",
+        "node3",
+    ]
+    missing = examined(settings.replace(sys.executable, "no/python"))
+    assert len(missing) == 3
+    assert all(": has no no/python; to repair it, there: cd " in line for line in missing)
+
+
+def test_doctor_says_which_host_has_another_version_or_a_full_disk(hosts, tmp_path):
+    files = distribution("tensorflow").files
+    (metadata,) = [file.locate() for file in files if file.name == "METADATA"]
+    (tmp_path / "other").write_text("Metadata-Version: 2.1\nName: tensorflow\nVersion: 2.20.0\n")
+    (tmp_path / "full").mkdir()
+    full = ("-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path / "full"))
+    with (
+        mounted(hosts, "two", "--bind", str(tmp_path / "other"), str(metadata)),
+        mounted(hosts, "three", *full),
+    ):
+        other, no_space = examined(cluster(hosts, tmp_path / "full", "two", "three"))
+    assert other.startswith(f"node1: has tensorflow 2.20.0, here is {version('tensorflow')}; to ")
+    assert no_space.startswith("node2: ") and "No space left on device" in no_space
+
+
+def test_doctor_tries_the_ports_between_each_pair(hosts, tmp_path):
+    settings = yaml.safe_load(cluster(hosts, tmp_path / "there", "one", "two", "three"))
+    settings["hosts"][2] = {"host": "three", "address": f"{ssh_hosts.NET}.77"}
+    said = examined(yaml.safe_dump(settings))
+    assert len(said) == 2
+    assert all(f"node{n}: cannot reach node3 at port 3" in said[n - 1] for n in (1, 2))
+    assert "there: sudo ufw allow 30000:30999/tcp" in said[0]
 
 
 def test_a_host_whose_network_is_cut_fails_the_cell_and_keeps_nothing(project, hosts, tmp_path):
     how = "--nodes 2 --epochs 99"
     run = start(project, cluster(hosts, tmp_path / "there", "one", "two"), "cut.json", how)
-    deadline = time.monotonic() + 60
-    while len(ssh_hosts.running("-m nodewise.measure.agent")) < 8:
-        assert run.poll() is None and time.monotonic() < deadline
-        time.sleep(0.1)
-    with ssh_hosts.cut(f"nw{os.getpid() % 1000}2"):
+    wait_for_workers(run, tmp_path / "there")
+    with ssh_hosts.cut(f"{PREFIX}2"):
         said = projects.finish(run)
         assert run.returncode == 1, said
         record = read_record(project / "cut.json")
         assert record.status == "failed", said
         assert "node" in record.failure.reason
-        deadline = time.monotonic() + 30
-        while left := ssh_hosts.running("nodewise.measure.agent"):
-            assert time.monotonic() < deadline, left
-            time.sleep(0.1)
+        wait_for_the_end(tmp_path / "there")
+
+
+def test_a_host_that_dies_fails_the_cell(project, hosts, tmp_path):
+    settings = cluster(hosts, tmp_path / "there", "one", "three")
+    run = start(project, settings, "dies.json", "--nodes 2 --steps 900000")
+    wait_for_workers(run, tmp_path / "there")
+    ssh_hosts.kill_all(f"{PREFIX}3")
+    said = projects.finish(run)
+    assert run.returncode == 1, said
+    record = read_record(project / "dies.json")
+    assert record.status == "failed"
+    assert "node2: the connection was lost" in record.failure.reason
+    wait_for_the_end(tmp_path / "there")

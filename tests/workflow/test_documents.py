@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from nodewise import cli
 from nodewise.cluster.kinds.emulated import Emulated
 from nodewise.cluster.kinds.local import Local
+from nodewise.cluster.kinds.slurm import Slurm
 from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.cell import Extent, Frozen
 from nodewise.strategies import STRATEGIES
@@ -38,7 +39,8 @@ README, CONFIG, RUN = (
 )
 DOCUMENTS = [
     *(README, CONFIG, RUN),
-    *map(Path, ("site/pages/add.md", "bench/README.md", "data/records/README.md")),
+    *map(Path, ("site/pages/add.md", "site/pages/clusters.md")),
+    *map(Path, ("bench/README.md", "data/records/README.md")),
 ]
 PROGRAMS = {".venv/bin/snakemake": "snakemake", ".venv/bin/nodewise": "nodewise"}
 FOLDERS = {path.name for path in Path().iterdir() if path.is_dir()} - {"build", "results"}
@@ -199,6 +201,7 @@ def place(section: str, example: dict[str, Any], strategy: str = "") -> dict[str
         "`cluster`: plain processes": {"cluster": {"kind": "local"} | example},
         "`cluster`: emulated nodes": {"cluster": {"kind": "emulated"} | example},
         "`cluster`: SSH hosts": {"cluster": {"kind": "ssh", "hosts": ["one", "two"]} | example},
+        "`cluster`: a Slurm allocation": {"cluster": {"kind": "slurm"} | example},
         "`changes`": {"changes": {"old": "o", "new": "n"} | example},
     }
     top = MINIMAL | tops[section]
@@ -215,6 +218,7 @@ MODELS: dict[str, type[Frozen]] = {
     "`cluster`: plain processes": Local,
     "`cluster`: emulated nodes": Emulated,
     "`cluster`: SSH hosts": Ssh,
+    "`cluster`: a Slurm allocation": Slurm,
     "`experiments.<name>`": Experiment,
     "`experiments.<name>.extent`": Extent,
     "`experiments.<name>.strategies.<name>`": StrategyAxes,

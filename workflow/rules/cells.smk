@@ -10,6 +10,12 @@ steps: measure_cell
 ORDER = {cell: len(CELLS) - place for place, cell in enumerate(CELLS)}
 
 
+def hosts(wildcards):
+    """Return how many machines a cell needs, if its nodes are not on this one."""
+    cell = cell_of(wildcards)
+    return math.ceil(cell.processes / getattr(cell.cluster, "devices_per_node", 1))
+
+
 rule measure_cell:
     input:
         manifest=lambda w: f"results/datasets/{cell_of(w).dataset}/manifest.json",
@@ -23,6 +29,11 @@ rule measure_cell:
         f"{RESULTS}/logs/{{cell}}/cell.log",
     priority: lambda w: ORDER.get(w.cell, 0)
     threads: workflow.cores
+    resources:
+        # for a Slurm job of its own, see profiles/slurm; such a job has two tasks or more
+        nodes=hosts,
+        tasks=lambda w: max(2, cell_of(w).processes),
+        mpi="srun",
     params:
         # a changed cell is measured again, but not for another time limit, nor with other cells
         declaration=lambda w: CELLS[w.cell].declaration,

@@ -4,6 +4,7 @@ in:    the configuration: --configfile, or config/study.yaml
 out:   what the rules share: CONFIG, STUDY, RESULTS, CELLS, RECORDS and functions of them
 """
 
+import math
 import os
 import shlex
 import signal

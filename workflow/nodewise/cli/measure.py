@@ -93,13 +93,14 @@ def doctor(
         float, typer.Option(min=0.01, max=1, help="Share of a core of an emulated node.")
     ] = 0.2,
     config: Annotated[
-        Path | None, typer.Option(help="A study: check the SSH hosts that it names.")
+        Path | None, typer.Option(help="A study: check the hosts that it names.")
     ] = None,
 ) -> None:
     """Check which kinds of cluster this machine permits, and how to permit more.
 
-    With a study that names SSH hosts, the project is copied to them and they
-    are checked instead: one line for each host, and one for each mistake.
+    With a study on SSH hosts or, in an allocation, on Slurm nodes, these are
+    checked instead: one line for each host, and one for each mistake. The
+    project is copied to SSH hosts.
 
     Example: nodewise doctor
     """
@@ -113,19 +114,19 @@ def doctor(
 
 
 def _check_hosts(config: Path) -> None:
-    """Print what is to say of the SSH hosts of a study; exit code 1 if one cannot be used."""
-    from nodewise.cluster import ssh
-    from nodewise.cluster.kinds.ssh import Ssh
+    """Print what is to say of the hosts of a study; exit code 1 if one cannot be used."""
+    from nodewise.cluster.host_checks import examine
+    from nodewise.cluster.host_settings import HostSettings
     from nodewise.core.errors import UserError
     from nodewise.study.config import read_config
 
     study = read_config(config)
     named = [study.cluster, *(one.cluster for one in study.experiments.values())]
-    clusters = [one for one in named if isinstance(one, Ssh)]
+    clusters = [one for one in named if isinstance(one, HostSettings)]
     if not clusters:
-        raise UserError(f"{config}: names no SSH hosts (cluster: {{kind: ssh, hosts: [...]}})")
+        raise UserError(f"{config}: names no hosts (cluster: {{kind: ssh, hosts: [...]}})")
     for settings in clusters:
-        findings = ssh.examine_hosts(settings)
+        findings = examine(settings.all_hosts())
         typer.echo("\n".join(finding.text for finding in findings))
         if not all(finding.sound for finding in findings):
             raise typer.Exit(1)

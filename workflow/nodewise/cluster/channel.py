@@ -45,8 +45,8 @@ class Channel:
 
 
 def send(connection: Connection, message: Message) -> None:
-    """Send a message."""
-    connection.send_bytes(json.dumps(message).encode())
+    """Send a message. It is a line, as srun hands on nothing before the end of one."""
+    connection.send_bytes(f"{json.dumps(message)}\n".encode())
 
 
 def receive(connection: Connection) -> Message:

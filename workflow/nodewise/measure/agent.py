@@ -1,4 +1,4 @@
-"""What runs on a host of an SSH cluster: python -m nodewise.measure.agent.
+"""What runs on each host of a cluster: python -m nodewise.measure.agent.
 
 It reads a job and then heartbeats from its standard input, and starts the worker. When the input
 ends or falls silent, the worker and what it started are killed: so ends everything on all hosts
@@ -23,11 +23,13 @@ import psutil
 from nodewise.cluster.api import parsed
 from nodewise.cluster.channel import Channel, Message, receive, send
 from nodewise.cluster.guard import guarded, kill_group
+from nodewise.cluster.hosts import GREETING, SILENT_S, OneHost, versions
 from nodewise.cluster.process import START_WITHIN_S
-from nodewise.cluster.ssh import GREETING, SILENT_S, OneHost, versions
 from nodewise.cluster.worker import be_worker
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
+
+_REACH_WITHIN_S = 3.0
 
 
 def main() -> None:
@@ -42,6 +44,9 @@ def main() -> None:
     send(answers, _facts())
     with suppress(EOFError, ConnectionError):  # the launcher is gone
         job = receive(launcher)
+        if "listen" in job:
+            _try_ports(job["listen"], launcher, answers)
+            return
         with guarded(START_WITHIN_S + job["cell"]["time_limit_s"], lambda used: None) as guard:
             ours, theirs = Pipe()
             worker = os.fork()
@@ -67,6 +72,29 @@ def _facts() -> Message:
         "memory_bytes": psutil.virtual_memory().available,
         "disk_bytes": shutil.disk_usage(".").free,
     }
+
+
+def _try_ports(port: int, launcher: Connection, answers: Connection) -> None:
+    """Listen on a port, and say which addresses cannot be reached, until the launcher ends."""
+    try:
+        listener = socket.create_server(("", port))
+    except OSError:
+        send(answers, {"listening": False})
+        return
+    with listener:
+        send(answers, {"listening": True})
+        addresses = receive(launcher)["connect"]
+        reached = [_reaches(address) for address in addresses]
+        send(answers, {"unreached": [place for place, can in enumerate(reached) if not can]})
+        receive(launcher)  # the others may still try
+
+
+def _reaches(address: str) -> bool:
+    try:
+        socket.create_connection(parsed(address), timeout=_REACH_WITHIN_S).close()
+    except OSError:
+        return False
+    return True
 
 
 def _pass_on(worker: int, ours: Connection, launcher: Connection, answers: Connection) -> None:
@@ -108,7 +136,10 @@ def _work(rank: int, channel: Channel, *, job: Message) -> Message:
     settle_environment()
     from nodewise import data  # NumPy, which reads the settled environment
 
-    _, port = parsed(job["addresses"][rank])
+    addresses = [_resolved(address) for address in job["addresses"]]
+    host, port = parsed(addresses[rank])
+    if host.startswith("127.") and len({parsed(address)[0] for address in addresses}) > 1:
+        raise RefusedError(f"its own name means {host} to it, which the others cannot reach")
     with socket.socket() as test:
         try:
             test.bind(("", port))
@@ -120,10 +151,23 @@ def _work(rank: int, channel: Channel, *, job: Message) -> Message:
         rank,
         channel,
         cell=Cell.model_validate_json(json.dumps(job["cell"])),
-        cluster=OneHost(job["addresses"]),
+        cluster=OneHost(addresses),
         manifest=manifest,
         weights=Path(job["weights"]) if job["weights"] else None,
     )
+
+
+def _resolved(address: str) -> str:
+    """Return `host:port` with the number of the host, which MPI and Horovod have to know.
+
+    Raises:
+        RefusedError: the host's name is not known here.
+    """
+    host, port = parsed(address)
+    try:
+        return f"{socket.gethostbyname(host)}:{port}"
+    except OSError:
+        raise RefusedError("does not know the name of another host") from None
 
 
 if __name__ == "__main__":

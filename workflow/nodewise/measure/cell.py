@@ -35,6 +35,7 @@ from nodewise.results.record import (
     record_json,
 )
 from nodewise.strategies import STRATEGIES
+from nodewise.strategies.horovod import build
 
 if TYPE_CHECKING:
     from nodewise.models.weights import Pretrained
@@ -228,6 +229,8 @@ def _have_host_work(
     }
     own = [Path(spec.partition(":")[0]) for spec in (cell.build, cell.load) if spec]
     files = [Path(project_path(path.parent)) for path in (manifest, weights) if path]
+    if cell.strategy == "horovod":
+        files.append(build.FOLDER)
     return cluster.relay(
         rank, channel, job, files=[*files, *own], environment=ENVIRONMENT | KEEP_MEMORY
     )

@@ -3,12 +3,16 @@
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from nodewise.cluster import api
+from nodewise.cluster.host_settings import HostSettings
 from nodewise.core.cell import CLUSTERS, MAX_NODES, Cell, Frozen, Line
+
+if TYPE_CHECKING:
+    from nodewise.cluster.hosts import Hosts
 
 
 def _is_a_host(name: str) -> str:
@@ -46,16 +50,13 @@ class Host(Frozen):
     label: Line = Field(max_length=40)
 
 
-class Ssh(api.Settings):
-    """Hosts that are reached by SSH, one node each, in the order in which they are used.
+class Ssh(HostSettings):
+    """Hosts that are reached by SSH, in the order in which they are used.
 
     The OpenSSH client connects, so that `~/.ssh/config`, its agent and known hosts apply.
 
     Args:
-        name: what records and charts call this cluster. Curves of two clusters are never mixed.
         folder: the project's folder on the hosts, below the home folder there or absolute.
-        python: the Python with the project's environment, seen from `folder`.
-        ports: first and last of the ports that workers listen on.
         config: a file for the client to read instead of `~/.ssh/config`.
     """
 
@@ -65,10 +66,6 @@ class Ssh(api.Settings):
     )
     name: Line = Field(default="SSH hosts", max_length=60)
     folder: Line = Field(default="nodewise", exclude=True)
-    python: Line = Field(default=".venv/bin/python", exclude=True)
-    ports: list[Annotated[int, Field(ge=1024, le=65_535)]] = Field(
-        default=[30_000, 30_999], min_length=2, max_length=2, exclude=True
-    )
     config: Path | None = Field(default=None, exclude=True, strict=False)
 
     @model_validator(mode="after")
@@ -78,25 +75,28 @@ class Ssh(api.Settings):
             raise ValueError("hosts: each host may be there once")
         if len({host.label for host in self.hosts}) < len(self.hosts):
             raise ValueError("hosts: each label may be there once")
-        if self.ports[1] - self.ports[0] + 1 < len(self.hosts):
-            raise ValueError("ports: must be first and last of at least one port per host")
+        self.check_ports(self.places)
         return self
 
     @property
-    def label(self) -> str:
-        return self.name
-
-    def cores(self, nodes: int) -> float:  # none of this machine
-        return 0.0
+    def places(self) -> int:
+        """How many workers the hosts have room for."""
+        return len(self.hosts) * self.devices_per_node
 
     def check_nodes(self, most: int, one_process: Collection[str]) -> None:
-        if most > len(self.hosts) and not one_process:
-            raise ValueError(f"hosts: {most} nodes need {most} hosts, there are {len(self.hosts)}")
+        if most > self.places and not one_process:
+            raise ValueError(f"hosts: there is room for {self.places} nodes, not for {most}")
 
     def cluster(self, cell: Cell) -> api.Cluster:
         from nodewise.cluster import ssh
 
         return ssh.SshHosts(cell.processes, self)
+
+    def all_hosts(self) -> "Hosts":
+        from nodewise.cluster import ssh
+
+        one_each = self.model_copy(update={"devices_per_node": 1})
+        return ssh.SshHosts(len(self.hosts), one_each)
 
 
 CLUSTERS.add("ssh", Ssh)

@@ -1,0 +1,126 @@
+"""A Slurm cluster for tests: the real daemons, each node in a network namespace of its own."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import ssh_hosts
+
+NET = "10.211.8"
+
+_CONF = """
+ClusterName=test
+SlurmctldHost=node1({NET}.2)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+StateSaveLocation={folder}/state
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/%n.pid
+SlurmdSpoolDir={folder}/%n
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SchedulerType=sched/builtin
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+ReturnToService=2
+InactiveLimit=0
+KillWait=2
+MinJobAge=300
+SlurmdParameters=config_overrides
+{nodes}
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+# names, Slurm's configuration and /run are the node's own
+_NODE = """
+hostname "$1" && mount --bind "$2/hosts" /etc/hosts && mount --bind "$2/etc" /etc/slurm &&
+mount -t tmpfs tmpfs /run && exec slurmd -D -N "$1"
+"""
+
+Inside = Callable[..., list[str]]
+
+
+@contextmanager
+def cluster(folder: Path, size: int) -> Iterator[Inside]:
+    """Start a cluster of node1, node2, …; yield what puts a command into its first node.
+
+    `inside("squeue", at=…)` is the command that runs squeue there, in a folder.
+    """
+    with (
+        ssh_hosts.network(size, f"sl{os.getpid() % 1000}", NET) as namespaces,
+        _daemons(folder, namespaces) as inside,
+    ):
+        yield inside
+
+
+@contextmanager
+def _daemons(folder: Path, namespaces: list[str]) -> Iterator[Inside]:
+    names = [f"node{number}" for number, _ in enumerate(namespaces, 1)]
+    _configure(folder, names)
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*command: str) -> int:
+        with (folder / "daemons.log").open("ab") as log:
+            started.append(subprocess.Popen(command, stdout=log, stderr=log))
+        return started[-1].pid
+
+    try:
+        files = [f"--{name}-file={folder}/munge/{name}" for name in ("key", "pid", "log", "seed")]
+        start("munged", "--foreground", "--force", *files, f"--socket={folder}/munge/socket")
+        pids = [
+            start(
+                *("nsenter", f"--net=/var/run/netns/{namespace}", "unshare", "-m", "-u"),
+                *("sh", "-c", _NODE, "sh", name, str(folder)),
+            )
+            for name, namespace in zip(names, namespaces, strict=True)
+        ]
+
+        def inside(*command: str, at: Path = folder) -> list[str]:
+            return ["nsenter", f"--target={pids[0]}", "-m", "-u", "-n", f"--wd={at}", *command]
+
+        _wait_for(lambda: Path(f"/proc/{pids[0]}/comm").read_text() == "slurmd\n")
+        start(*inside("slurmctld", "-D"))
+        _wait_for(lambda: said(inside, "sinfo", "-h", "-o", "%D %t") == f"{len(names)} idle\n")
+        yield inside
+        said(inside, "scancel", "--user=root")
+        _wait_for(lambda: said(inside, "squeue", "-h") == "")
+    finally:
+        for daemon in reversed(started):
+            daemon.kill()
+            daemon.wait()
+
+
+def said(inside: Inside, *command: str) -> str:
+    """Return what a command prints in the first node."""
+    return subprocess.run(inside(*command), capture_output=True, text=True, check=False).stdout
+
+
+def _configure(folder: Path, names: list[str]) -> None:
+    for name in ("etc", "state", "munge", *names):
+        (folder / name).mkdir()
+    (folder / "munge/key").write_bytes(os.urandom(128))
+    (folder / "munge/key").chmod(0o600)
+    addresses = {name: f"{NET}.{number}" for number, name in enumerate(names, 2)}
+    hosts = [f"{address} {name}\n" for name, address in addresses.items()]
+    (folder / "hosts").write_text("127.0.0.1 localhost\n" + "".join(hosts))
+    nodes = [f"NodeName={name} NodeAddr={at} CPUs=4" for name, at in addresses.items()]
+    (folder / "etc/slurm.conf").write_text(
+        _CONF.format(NET=NET, folder=folder, nodes="\n".join(nodes))
+    )
+
+
+def _wait_for(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

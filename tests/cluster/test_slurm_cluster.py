@@ -1,0 +1,170 @@
+"""Cells inside an allocation of real Slurm daemons: measured, or ended without a trace."""
+
+import os
+import sys
+import time
+from importlib.util import find_spec
+from shutil import which
+
+import psutil
+import pytest
+import slurm_nodes
+import ssh_hosts
+import yaml
+
+import projects
+from nodewise.results.record import read_record
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.skipif(
+        which("slurmctld") is None and "CI" not in os.environ, reason="Slurm is not installed"
+    ),
+]
+OWN = "--model models/templates/own_model.py:build --dataset data/templates/own_data.py:load"
+CLUSTER = f"{{kind: slurm, python: {sys.executable}, ports: [31000, 31999]}}"
+LONG = "--strategy multi_worker_mirrored --nodes 2 --steps 900000"
+EXECUTOR = "snakemake_executor_plugin_slurm"
+
+
+@pytest.fixture(scope="module")
+def inside(tmp_path_factory):
+    """Return what puts a command into the first of three nodes."""
+    with slurm_nodes.cluster(tmp_path_factory.mktemp("slurm"), 3) as inside:
+        yield inside
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    return projects.copy(tmp_path_factory.mktemp("here") / "project")
+
+
+def measure(how: str, out: str, cluster: str = CLUSTER) -> list[str]:
+    words = f"{OWN} --batch 32 {how} --out {out}".split()
+    return ["nodewise", "measure", *words, "--cluster", cluster]
+
+
+def start(inside, project, *command: str):
+    """Start a command in an allocation of two nodes."""
+    return projects.start(project, *inside("salloc", "-Q", "-N2", *command, at=project))
+
+
+def begun(inside, project, out: str):
+    """Start a long cell; return it and its job when its workers are there."""
+    run = start(inside, project, *measure(LONG, out))
+    wait_for(lambda: len(ssh_hosts.agents(project)) >= 6, run)
+    return run, slurm_nodes.said(inside, "squeue", "-h", "-o", "%A").strip()
+
+
+def wait_for(true, run=None) -> None:
+    deadline = time.monotonic() + 120
+    while not true():
+        assert run is None or run.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def check(record, name: str) -> None:
+    assert (record.status, record.cell.cluster.kind, record.kind) == ("ok", "slurm", "measured")
+    assert record.cell.cluster.label == name
+    payload = record.result.payload_bytes
+    assert all(w.bytes_sent / record.result.steps > 0.9 * payload for w in record.result.workers)
+
+
+def test_mpi_is_measured_in_an_allocation_with_two_workers_on_one_node(project, inside):
+    settings = CLUSTER.replace("}", ", devices_per_node: 2}")
+    how = "--strategy mpi --nodes 3 --steps 4"
+    run = start(inside, project, *measure(how, "mpi.json", settings))
+    said = projects.finish(run)
+    assert run.returncode == 0, said
+    check(read_record(project / "mpi.json"), "Slurm cluster, 2 workers on each")
+    wait_for(lambda: not ssh_hosts.agents(project))
+
+
+def write_study(project, name: str) -> str:
+    """Write a study of one cell; return its record."""
+    study = yaml.safe_load((project / "config/smoke.yaml").read_text())
+    experiment = study["experiments"].pop("smoke_epochs") | {
+        "own_models": {"mine": dict(zip(("build", "dataset"), OWN.split()[1::2], strict=True))},
+        "models": [],
+        "strategies": {"multi_worker_mirrored": {"nodes": [2]}},
+        "batches": [32],
+        "extent": {"steps": 4},
+    }
+    cluster = yaml.safe_load(CLUSTER) | {"name": "our Slurm"}
+    study |= {"name": name, "experiments": {"first": experiment}, "cluster": cluster}
+    (project / f"config/{name}.yaml").write_text(yaml.safe_dump(study))
+    cell = "first/mine/multi_worker_mirrored/batch~32/nodes~2/repeat~0"
+    return f"results/{name}/records/{cell}.json"
+
+
+def test_a_batch_job_measures_a_study(project, inside):
+    record = write_study(project, "batch")
+    (project / ".venv").symlink_to(sys.prefix)
+    script = ("profiles/slurm/study.sh", "config/batch.yaml", record)
+    run = projects.start(project, *inside("sbatch", "-W", "-N2", "-o", "said", *script, at=project))
+    projects.finish(run)
+    assert run.returncode == 0, (project / "said").read_text()
+    check(read_record(project / record), "our Slurm")
+
+
+def test_doctor_examines_the_nodes_of_an_allocation(project, inside):
+    write_study(project, "examined")
+    run = start(inside, project, "nodewise", "doctor", "--config", "config/examined.yaml")
+    said = projects.finish(run)
+    assert run.returncode == 0, said
+    assert [line[:5] for line in said.splitlines() if " cores, " in line] == ["node1", "node2"]
+
+
+@pytest.mark.skipif(
+    find_spec(EXECUTOR) is None and "CI" not in os.environ, reason="not installed: make slurm"
+)
+def test_snakemake_submits_a_cell_as_a_job(project, inside):
+    record = write_study(project, "submitted")
+    how = ("--profile", "profiles/slurm", "--configfile", "config/submitted.yaml")
+    run = projects.start(project, *inside("snakemake", record, *how, at=project))
+    said = projects.finish(run)
+    assert run.returncode == 0, said
+    check(read_record(project / record), "our Slurm")
+
+
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [
+        (["scancel", "JOB"], "CANCELLED"),
+        (["scontrol", "update", "JobId=JOB", "EndTime=now+1"], "TIMEOUT"),
+    ],
+)
+def test_a_job_that_ends_says_so_and_the_cell_can_be_measured_in_another(
+    project, inside, end, state
+):
+    run, job = begun(inside, project, f"{state}.json")
+    slurm_nodes.said(inside, *(word.replace("JOB", job) for word in end))
+    said = projects.finish(run)
+    assert run.returncode == 2, said
+    assert f"nodewise: the Slurm job {job} has ended ({state}): start the study again" in said
+    assert not (project / f"{state}.json").exists()
+    wait_for(lambda: not ssh_hosts.agents(project))
+
+
+def test_nothing_stays_on_a_node_when_the_command_is_killed(project, inside):
+    run, _ = begun(inside, project, "killed.json")
+    (command,) = psutil.Process(run.pid).children()
+    command.kill()
+    projects.finish(run)
+    wait_for(lambda: not ssh_hosts.agents(project))
+
+
+def test_outside_an_allocation_or_with_too_few_nodes_one_line_says_so(project, inside):
+    run = projects.start(project, *inside(*measure(LONG, "outside.json"), at=project))
+    said = projects.finish(run)
+    assert run.returncode == 2
+    assert said.startswith("nodewise: cluster: kind slurm measures inside an allocation only: sal")
+    assert said.count("\n") == 1
+    assert not (project / "outside.json").exists()
+    run = start(inside, project, *measure(f"{LONG} --nodes 3", "many.json"))
+    said = projects.finish(run)
+    assert run.returncode == 1, said
+    reason = "3 nodes need as many in the allocation, not 2; what would permit it: salloc --nodes=3"
+    assert read_record(project / "many.json").failure.reason == reason

@@ -1,0 +1,111 @@
+"""Check the hosts of a cluster, for `nodewise doctor`: what they lack, and what repairs it."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from nodewise.cluster import api
+from nodewise.cluster.channel import Message, receive, send
+from nodewise.cluster.hosts import Agent, Hosts, differences
+from nodewise.core.errors import RefusedError
+
+_LEAST_DISK = 2e9
+_LEAST_MEMORY = 1e9
+_CLOCK_WITHIN_S = 2.0  # records of two hosts are compared by their times
+_BUSY = 0.5  # of the cores
+
+
+class Finding(NamedTuple):
+    """What is to say of a host, in one line; `sound` if it is no reason against the host."""
+
+    text: str
+    sound: bool = False
+
+
+def examine(hosts: Hosts) -> list[Finding]:
+    """Examine all hosts side by side; return what was found, in the order of hosts."""
+    with hosts.open(), ThreadPoolExecutor(hosts.size) as pool:
+        ranks = range(hosts.size)
+        started = list(pool.map(lambda rank: _started(hosts, rank), ranks))
+        agents = {rank: one for rank, one in enumerate(started) if isinstance(one, Agent)}
+        taken = list(pool.map(lambda rank: _listen(hosts, rank, agents), agents))
+        listening = [rank for rank, port in zip(agents, taken, strict=True) if not port]
+        apart = list(pool.map(lambda rank: _connect(hosts, rank, listening, agents), listening))
+        of_ports = dict(zip(agents, taken, strict=True)) | dict(zip(listening, apart, strict=True))
+        found: list[Finding] = []
+        for rank, one in enumerate(started):
+            if isinstance(one, Finding):
+                found.append(one)
+            else:
+                found += [*_of_host(hosts, rank, one), *of_ports[rank]]
+                one.end()
+        return found
+
+
+def _started(hosts: Hosts, rank: int) -> Agent | Finding:
+    try:
+        hosts.prepare(rank, [])
+        return hosts.start_agent(rank, {}, show=False)
+    except (RefusedError, api.NotPermittedError) as error:
+        return Finding(f"{error}{_repair(getattr(error, 'command', ''))}")
+
+
+def _of_host(hosts: Hosts, rank: int, agent: Agent) -> Iterator[Finding]:
+    """Yield what a host has, then what is wrong with it."""
+    label, facts = hosts.label(rank), agent.hello
+    yield Finding(
+        f"{label}: {facts['cores']} cores, {facts['load']:.1f} of them busy; "
+        f"{facts['memory_bytes'] / 1e9:.1f} GB of memory free, "
+        f"{facts['disk_bytes'] / 1e9:.1f} GB of disk",
+        sound=True,
+    )
+    for difference in differences(facts):
+        yield Finding(f"{label}: {difference}{_repair(hosts.setup)}")
+    if facts["load"] > _BUSY * facts["cores"]:
+        yield Finding(f"{label}: its cores are busy; with what, says there: top", sound=True)
+    if facts["memory_bytes"] < _LEAST_MEMORY:
+        yield Finding(f"{label}: its memory is nearly full; with what, says there: top -o RES")
+    if facts["disk_bytes"] < _LEAST_DISK:
+        yield Finding(f"{label}: its disk is nearly full; with what, says there: du -xhd 2 ~")
+    if abs(agent.late_s) > _CLOCK_WITHIN_S:
+        late = f"its clock is {agent.late_s:+.0f} s off"
+        yield Finding(f"{label}: {late}{_repair('sudo timedatectl set-ntp true')}")
+
+
+def _listen(hosts: Hosts, rank: int, agents: dict[int, Agent]) -> list[Finding]:
+    """Have a host listen on its port; say so if it cannot."""
+    _, port = api.parsed(hosts.addresses()[rank])
+    if _asked(agents[rank], {"listen": port}).get("listening"):
+        return []
+    return [Finding(f"{hosts.label(rank)}: port {port} is taken; cluster.ports sets others")]
+
+
+def _connect(
+    hosts: Hosts, rank: int, listening: list[int], agents: dict[int, Agent]
+) -> list[Finding]:
+    """Have a host connect to all that listen; return those that it cannot reach."""
+    others = [other for other in listening if other != rank]
+    addresses = hosts.addresses()
+    answer = _asked(agents[rank], {"connect": [addresses[other] for other in others]})
+    first, last = hosts.allowed_ports
+    firewall = f"where a firewall is the cause, there: sudo ufw allow {first}:{last}/tcp"
+    return [
+        Finding(
+            f"{hosts.label(rank)}: cannot reach {hosts.label(others[place])} at port "
+            f"{api.parsed(addresses[others[place]])[1]}; {firewall}"
+        )
+        for place in answer.get("unreached", range(len(others)))
+    ]
+
+
+def _asked(agent: Agent, question: Message) -> Message:
+    """Return an agent's answer, an empty one if it has ended."""
+    try:
+        send(agent.to, question)
+        return receive(agent.there)
+    except (EOFError, ConnectionError):
+        return {}
+
+
+def _repair(command: str) -> str:
+    return command and f"; to repair it, there: {command}"

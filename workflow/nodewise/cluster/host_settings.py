@@ -1,0 +1,52 @@
+"""What the kinds of clusters whose nodes are other hosts have in common."""
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from nodewise.cluster import api
+from nodewise.core.cell import Line
+
+if TYPE_CHECKING:
+    from nodewise.cluster.hosts import Hosts
+
+
+class HostSettings(api.Settings):
+    """Settings of hosts. Records have none of what only says how they are reached.
+
+    Args:
+        name: what records and charts call this cluster. Curves of two clusters are never mixed.
+        python: the Python with the project's environment, seen from the project's folder there.
+        ports: first and last of the ports that workers listen on.
+        devices_per_node: how many workers a host gets. The nodes of a study are workers then.
+    """
+
+    name: Line = Field(default="hosts", max_length=60)
+    python: Line = Field(default=".venv/bin/python", exclude=True)
+    ports: list[Annotated[int, Field(ge=1024, le=65_535)]] = Field(
+        default=[30_000, 30_999], min_length=2, max_length=2, exclude=True
+    )
+    devices_per_node: int = Field(default=1, ge=1, le=16)
+
+    @property
+    def label(self) -> str:
+        each = self.devices_per_node
+        return f"{self.name}, {each} workers on each" if each > 1 else self.name
+
+    def cores(self, nodes: int) -> float:  # none of this machine
+        return 0.0
+
+    def check_ports(self, workers: int) -> None:
+        """Check that there is a port for each worker.
+
+        Raises:
+            ValueError: there is not.
+        """
+        first, last = self.ports
+        if last - first + 1 < workers:
+            raise ValueError(f"ports: must be first and last of at least {workers} ports")
+
+    @abstractmethod
+    def all_hosts(self) -> "Hosts":
+        """Return all hosts, with one place on each, for `nodewise doctor`."""

@@ -1,0 +1,132 @@
+"""The nodes of a Slurm allocation, which share the project's folder. srun starts the workers."""
+
+import math
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import NoReturn
+
+from nodewise.cluster import api
+from nodewise.cluster.hosts import NO_COMMAND, Hosts, agent_words
+from nodewise.cluster.kinds.slurm import Slurm
+from nodewise.cluster.process import WorkerError
+from nodewise.core.errors import RefusedError, UserError
+
+_ERROR = re.compile(r"(?:srun|slurmstepd): error: (.*)")  # the lines that Slurm adds to a worker's
+_ENDS_WITHIN_S = 10.0
+
+
+class Allocation(Hosts):
+    """The first nodes of the allocation of this process, as many as `size` workers need."""
+
+    cpu_limit = "none: a node is what the allocation has of a host"
+    setup = "make setup"
+
+    def __init__(self, size: int, settings: Slurm) -> None:
+        super().__init__(size, settings.ports, settings.devices_per_node)
+        self._settings = settings
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Look up the nodes.
+
+        Raises:
+            UserError: there is no allocation, or it has ended. No record is written then: in
+                another allocation the cell can be measured.
+        """
+        job = os.environ.get("SLURM_JOB_ID")
+        if not job:
+            raise UserError(
+                "cluster: kind slurm measures inside an allocation only: "
+                f"salloc --nodes={self.size} COMMAND, or sbatch profiles/slurm/study.sh CONFIG"
+            )
+        names = _scontrol("show", "hostnames", _nodes_of(job)).split()
+        wanted = math.ceil(self.size / self.per_host)
+        if wanted > len(names):
+            raise api.NotPermittedError(
+                f"{wanted} nodes need as many in the allocation, not {len(names)}",
+                f"salloc --nodes={wanted}",
+            )
+        self._hosts = [names[rank // self.per_host] for rank in range(self.size)]
+        try:
+            yield
+        except (WorkerError, RefusedError):
+            _nodes_of(job)
+            raise
+
+    def label(self, rank: int) -> str:
+        return f"node{rank // self.per_host + 1}"
+
+    def names(self, rank: int) -> set[str]:
+        return {self._hosts[rank]}
+
+    def prepare(self, rank: int, files: Sequence[Path]) -> None:
+        """All nodes share the folder."""
+
+    def command(self, rank: int, environment: Mapping[str, str]) -> list[str]:
+        """Return a job step of one task, which has all that the job has of the node.
+
+        The cells of a study are measured one after another; steps of the cell before may still be
+        ending.
+        """
+        step = ["--nodes=1", "--ntasks=1", f"--nodelist={self._hosts[rank]}", "--overlap"]
+        step += ["--mem=0", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0"]
+        return ["srun", *step, *agent_words(self._settings.python, environment)]
+
+    def not_started(self, rank: int, code: int, said: list[str]) -> NoReturn:
+        if code in NO_COMMAND:
+            python = self._settings.python
+            raise api.NotPermittedError(f"{self.label(rank)}: has no {python}", self.setup)
+        raise RefusedError(f"{self.label(rank)}: {self.end_of(code, said)}")
+
+    def end_of(self, code: int, said: list[str]) -> str:
+        errors = [found[1] for line in said if (found := _ERROR.match(line))]
+        return errors[0] if errors else f"exit code {code}"
+
+
+def _nodes_of(job: str) -> str:
+    """Return the nodes of a running job, as Slurm writes them: node[1-3].
+
+    Raises:
+        UserError: it has ended.
+    """
+    known = _facts_of(job)
+    deadline = time.monotonic() + _ENDS_WITHIN_S
+    while known["JobState"] == "COMPLETING" and time.monotonic() < deadline:
+        time.sleep(0.5)  # how it ended is not shown yet
+        known = _facts_of(job)
+    state, ends = known["JobState"], known["EndTime"]
+    if ends != "Unknown" and state == "RUNNING":
+        # Slurm ends a job up to half a minute after its time
+        state = "TIMEOUT" if datetime.fromisoformat(ends) < datetime.now() else state
+    if state != "RUNNING":
+        raise UserError(
+            f"the Slurm job {job} has ended ({state}): start the study again in another, "
+            "it continues with the cells that are not measured yet"
+        )
+    return known["NodeList"]
+
+
+def _facts_of(job: str) -> dict[str, str]:
+    shown = _scontrol("--oneliner", "show", "job", job)
+    return dict(re.findall(r" (JobState|EndTime|NodeList)=(\S+)", shown))
+
+
+def _scontrol(*arguments: str) -> str:
+    """Return what scontrol prints.
+
+    Raises:
+        UserError: it cannot be used.
+    """
+    try:
+        done = subprocess.run(["scontrol", *arguments], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise UserError("cluster: kind slurm needs Slurm's commands (slurm-client)") from None
+    if done.returncode:
+        raise UserError(f"scontrol: {(done.stderr.strip().splitlines() or ['failed'])[0]}")
+    return done.stdout
