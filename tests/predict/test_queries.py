@@ -11,7 +11,8 @@ from nodewise.predict.link_rates import RATES
 from nodewise.predict.objectives import OPTIMA
 from nodewise.predict.savings import SAVINGS
 from nodewise.predict.study import ALL_POINTS, OVERSUBSCRIBED, PREDICTIONS
-from nodewise.results.tables import build_tables, typed
+from nodewise.results.table_files import typed
+from nodewise.results.tables import build_tables
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,10 @@ from nodewise.predict.queries import OVERHEAD, read_overhead
 from nodewise.report import theme
 from nodewise.report.figure import TICKS, VEGA_LITE, whole
 from nodewise.report.figures import ALL_REDUCES, FIGURES, MODELS, draw_figures, sections, settings
+from nodewise.results.columns import COLUMNS
 from nodewise.results.importers import published
-from nodewise.results.tables import COLUMNS, build_tables, typed
+from nodewise.results.table_files import typed
+from nodewise.results.tables import build_tables
 from nodewise.study.config import read_config
 from rendering import draw_all
 

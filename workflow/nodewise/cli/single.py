@@ -147,7 +147,8 @@ def table(record: Path) -> "Table":
     from rich.text import Text
 
     from nodewise.core.units import kind_label, write_number
-    from nodewise.results.tables import PARTS, build_tables
+    from nodewise.results.columns import PARTS
+    from nodewise.results.tables import build_tables
 
     row = build_tables([record], None)["cells"].iloc[0]
     label = kind_label(row["kind"], row["data_origin"], row["weights"])

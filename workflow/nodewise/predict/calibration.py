@@ -16,7 +16,7 @@ from nodewise.predict.judge import relative_error
 from nodewise.predict.law import LINK, At, Floats, Law, Parameter, S, alpha, beta, n, positive
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.results.calibration import AllReduce, Calibration, Collective
-from nodewise.results.tables import typed
+from nodewise.results.table_files import typed
 
 SHARE_WITHIN = 0.03
 BYTES_WITHIN = 0.01

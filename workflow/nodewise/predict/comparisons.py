@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from nodewise.predict.queries import GROUP, Tables, remembered, scaling_lines, ways, with_labels
-from nodewise.results.tables import AXES, CURVE_KEY, PARTS, SINGLE
+from nodewise.results.columns import AXES, CURVE_KEY, PARTS, SINGLE
 
 WHOLE_GRADIENTS = ("ring", "star")  # of all nodes, summed in every step
 DATA_PARALLEL = (*WHOLE_GRADIENTS, "all-gather")  # in step, and every step

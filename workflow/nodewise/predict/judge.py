@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from nodewise.predict.choose_law import alternatives, choose
+from nodewise.predict.choose_law import choose
 from nodewise.predict.curve_groups import ABOUT, CurveGroup
 from nodewise.predict.fit import Fit, Priors, fit
 from nodewise.predict.law import LAWS, Floats, baselines
-from nodewise.results.tables import typed
+from nodewise.results.table_files import typed
 
 LARGEST = "largest node count left out"
 LARGEST_TOTALS = "largest node count left out, whole steps only"
@@ -144,7 +144,7 @@ def _ask(
     parts: bool = True,
 ) -> list[dict[str, Any]]:
     points = rest.points(parts=parts)
-    law = choose(alternatives(rest.law), points, priors).law
+    law = choose(rest.possible_laws(), points, priors).law
     fitted = fit(law, points, priors=priors, draws=draws)
     return _rows(fitted, asked, scenario, own=True)
 

@@ -47,12 +47,13 @@ def fit_bandwidth(rows: pd.DataFrame) -> float:
 
 
 def fit_rows(group: CurveGroup, draws: int) -> list[dict[str, Any]]:
-    """Return the row of the table `fits` for one bandwidth of all curves; none without points.
+    """Return the row of the table `fits` for one bandwidth of all curves.
+
+    None for what is not published, or has no points on several nodes.
 
     The interval is over curves (one batch of one model) drawn anew.
     """
-    rows = spread(group)
-    if rows.empty:
+    if group.rows.iloc[0]["kind"] != "published" or (rows := spread(group)).empty:
         return []
     lines = rows.groupby(["curve", "batch_per_worker"]).ngroup().to_numpy()
     errors = _errors(rows)
@@ -94,8 +95,7 @@ def fit_rows(group: CurveGroup, draws: int) -> list[dict[str, Any]]:
 
 def trial_rows(group: CurveGroup) -> list[dict[str, Any]]:
     """Return rows of the table `trials`: by one bandwidth, and by that of the other models."""
-    rows = spread(group)
-    if rows.empty:
+    if group.rows.iloc[0]["kind"] != "published" or (rows := spread(group)).empty:
         return []
     told = _told(rows, ONE_BANDWIDTH, fit_bandwidth(rows))
     for model in rows["model"].unique():

@@ -12,8 +12,9 @@ from nodewise.core.units import PROJECTED, kind_label
 from nodewise.predict.judge import LARGEST
 from nodewise.predict.study import ALL_POINTS, OVERHEAD, OVERSUBSCRIBED
 from nodewise.results.calibration import Calibration, read_calibration
-from nodewise.results.tables import AXES, PARTS, SINGLE, read_csv
-from nodewise.results.tables import OVERSUBSCRIBED as TOO_MANY_WORKERS
+from nodewise.results.cell_rows import OVERSUBSCRIBED as TOO_MANY_WORKERS
+from nodewise.results.columns import AXES, PARTS, SINGLE
+from nodewise.results.table_files import read_csv
 
 Tables = dict[str, pd.DataFrame]
 

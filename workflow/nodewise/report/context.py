@@ -21,7 +21,7 @@ from nodewise.results.calibration import Calibration
 from nodewise.results.compare_runs import read_changes
 from nodewise.results.model_description import Architecture, read_architectures
 from nodewise.results.record import Record, read_record
-from nodewise.results.tables import read_tables
+from nodewise.results.table_files import read_tables
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import Config, read_config
 

@@ -26,7 +26,7 @@ from nodewise.results.curves import (
     Measurements,
     Scaling,
 )
-from nodewise.results.tables import typed
+from nodewise.results.table_files import typed
 
 PARTS = ("compute_s", "wait_s", "communicate_s")
 NEEDED = ("curve", "nodes")

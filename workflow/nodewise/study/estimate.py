@@ -122,30 +122,31 @@ class Exchange(NamedTuple):
 
 
 def exchange(cell: Cell, work: Work) -> Exchange:
-    """Return what the busiest node of `cell` exchanges in a step.
+    """Return what the busiest node of `cell` exchanges in a step, by what its strategy declares.
 
-    If the strategy's formula needs what registries do not tell, such as the activations where a
+    If the declared formula needs what registries do not tell, such as the activations where a
     model is cut, it is a ring's share.
     """
-    nodes, gradient = cell.nodes, work.payload_bytes
     strategy = STRATEGIES[cell.strategy]
     per_epoch = work.train_examples // cell.global_batch
-    trained = Trained(cell, gradient, per_epoch)
-    messages = 2 * (nodes - 1)
+    trained = Trained(cell, work.payload_bytes, per_epoch)
+    sent = strategy.bytes_sent(trained)
+    if sent is None:
+        sent = ring(trained)
+    if sent == 0:
+        return Exchange()
+    messages = 2 * (cell.nodes - 1)
     match strategy.exchange_of(cell.options):
-        case "none" | "devices":
-            return Exchange()
-        case "server":
-            return Exchange(nodes * gradient / cell.servers, 2, turns=2)
-        case "star":
-            return Exchange((nodes - 1) * gradient, messages, turns=2)
-        case "averaging":
+        case "server":  # answers all workers
+            return Exchange(cell.nodes * sent / cell.servers, 2, turns=2)
+        case "star":  # its driver sends half of all
+            return Exchange(cell.nodes * sent / 2, messages, turns=2)
+        case "averaging":  # once in a period; also of optimizer states, whose size is not known
             period = cell.options["period"]
             steps = max(1, period if isinstance(period, int) else per_epoch)
             return Exchange(ring(trained) / steps, messages / steps)
         case _:
-            sent = strategy.bytes_sent(trained)
-            return Exchange(ring(trained) if sent is None else sent, messages)
+            return Exchange(sent, messages)
 
 
 class Planned(NamedTuple):

@@ -13,8 +13,8 @@ from nodewise.report.context import ReportContext
 from nodewise.report.html import Column, data, interval, number, slug, table
 from nodewise.report.page import Page, PageFigure
 from nodewise.report.pages import page, survey
+from nodewise.results.columns import SINGLE
 from nodewise.results.importers import published
-from nodewise.results.tables import SINGLE
 
 NTUA = "Multi-node Training with TensorFlow"
 
