@@ -8,12 +8,12 @@ import pytest
 
 from nodewise.predict import choose_law
 from nodewise.predict.curve_groups import USUAL_LAWS, CurveGroup
-from nodewise.predict.fit import Points
 from nodewise.predict.judge import LARGEST, try_held_out
 from nodewise.predict.law import LAWS, Law
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
+from nodewise.predict.points import Points
 
 RING, STAR = RingAllReduce(), Star()
 CHOICE = [LAWS.make(name) for name in USUAL_LAWS]

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from nodewise.core.errors import UserError
 from nodewise.predict.ask import Asked, prediction_rows
 from nodewise.predict.curve_groups import CurveGroup, find_groups, law_of
-from nodewise.predict.fit import Points, fit
+from nodewise.predict.fit import fit
 from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.fit_file import read_fit, study_file, write_fit
 from nodewise.predict.judge import EACH, LARGEST, OWN
 from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.points import Points
 from nodewise.predict.priors import known_priors, learned_priors
 from nodewise.predict.queries import read_overhead
 from nodewise.predict.study import (

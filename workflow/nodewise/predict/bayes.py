@@ -29,8 +29,10 @@ from types import ModuleType
 import numpy as np
 
 from nodewise.core.errors import UserError
-from nodewise.predict.fit import DRAWS, TAILED, Fit, Points, Priors, Problem
+from nodewise.predict.fit import DRAWS, Fit
 from nodewise.predict.law import Floats, Law, Value
+from nodewise.predict.least_squares import TAILED, Priors, Problem
+from nodewise.predict.points import Points
 
 CHAINS = 4
 _SETTLED = 1.01

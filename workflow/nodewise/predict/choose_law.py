@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from nodewise.core.units import write_number
-from nodewise.predict.fit import Points, Priors, fit
+from nodewise.predict.fit import fit
 from nodewise.predict.law import AllReduce, Law, Mask
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.least_squares import Priors
+from nodewise.predict.points import Points
 
 LEAST_NODE_COUNTS = 4
 """Fewer leave less than two held-out points of a line: too few to tell laws apart."""

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from nodewise.predict.choose_law import alternatives
-from nodewise.predict.fit import Points
 from nodewise.predict.law import LAWS, Law, law_text
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.points import Points
 from nodewise.results.columns import CURVE_POINTS
 from nodewise.results.curve_points import imported_points, require
 from nodewise.results.curves import USUAL, Curve, Measured

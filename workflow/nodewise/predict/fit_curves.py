@@ -12,8 +12,10 @@ import pandas as pd
 
 from nodewise.predict.choose_law import Choice, choose
 from nodewise.predict.curve_groups import CurveGroup, find_groups
-from nodewise.predict.fit import DRAWS, Fit, Points, Priors, fit
+from nodewise.predict.fit import DRAWS, Fit, fit
 from nodewise.predict.law import Law
+from nodewise.predict.least_squares import Priors
+from nodewise.predict.points import Points
 from nodewise.predict.priors import calibrated_rings, known_priors, learned_priors
 from nodewise.results.calibration import Calibration
 from nodewise.results.curve_points import BY_OTHERS

@@ -8,7 +8,8 @@ import pandas as pd
 from nodewise.predict import link_rates
 from nodewise.predict.calibration import OWN_TIME, examine
 from nodewise.predict.curve_groups import CurveGroup
-from nodewise.predict.fit import Fit, Priors
+from nodewise.predict.fit import Fit
+from nodewise.predict.least_squares import Priors
 from nodewise.results.calibration import Calibration
 
 Calibrated = Mapping[tuple[str, str], pd.DataFrame]
