@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from nodewise.predict.queries import CURVE
+from nodewise.predict.fit_queries import CURVE
 from nodewise.report.context import ReportContext
 from nodewise.report.curve_names import Curves
 from nodewise.report.pages import fit

@@ -10,7 +10,7 @@ from test_pages import Texts, render
 
 import make_records as make
 from nodewise.core.units import write_number
-from nodewise.predict import queries
+from nodewise.predict import fit_queries, queries
 from nodewise.predict.judge import EACH
 from nodewise.predict.law import LAWS
 from nodewise.report.pages.fit import _beaten
@@ -108,7 +108,7 @@ def test_a_source_has_the_errors_of_every_law_for_every_line(study):
     trials = queries.read_overhead(study / "overhead")["trials"]
     page = text_of(study, "fit/published.md")
     largest = page[page.index("Errors on the largest") : page.index("Errors with each")]
-    errors = queries.held_out(trials)
+    errors = fit_queries.held_out(trials)
     errors = errors[errors["source"] == "published"]
     assert len(errors) == 12
     html = (study / "docs/fit/published.md").read_text()

@@ -74,7 +74,7 @@ def fit_measurements(
         fitted = fit_file.fit_measurements(read, progress=advance, method=method)
     fit_file.write_fit(out, fitted)
     print_whole(ask.curves_table(fitted))
-    for note in ask.told(fitted):
+    for note in ask.notes_of(fitted):
         typer.echo(note)
     typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
@@ -181,7 +181,7 @@ def predict_nodes(
     rows = ask.prediction_rows(fitted, counts, asked, objective)
     if not as_json:
         print_whole(ask.predictions_table(rows))
-    _print_told(rows, ask.told(fitted), as_json=as_json)
+    _print_notes(rows, ask.notes_of(fitted), as_json=as_json)
 
 
 def _predict_points(fit: Path, at: Path, *, as_json: bool) -> None:
@@ -192,7 +192,7 @@ def _predict_points(fit: Path, at: Path, *, as_json: bool) -> None:
     points = read_points(at)
     rows = predict_points(read_fit(fit), points)
     if as_json:
-        _print_told(rows, (), as_json=True)
+        _print_notes(rows, (), as_json=True)
     else:
         print_whole(ask.points_table(rows))
 
@@ -261,7 +261,7 @@ def best_nodes(
             typer.echo(f"{row['curve']}, {row['objective']}: {row['answer']}")
         if any(row["objective"] == "epoch_time" and row["batch_per_worker"] for row in rows):
             typer.echo(ask.PER_EPOCH)
-    _print_told(rows, ask.told(fitted), as_json=as_json)
+    _print_notes(rows, ask.notes_of(fitted), as_json=as_json)
 
 
 @app.command("next")
@@ -293,7 +293,7 @@ def next_measurement(
     if not as_json:
         for row in rows:
             typer.echo(f"{row['curve']}: {row['answer']}")
-    _print_told(rows, (), as_json=as_json)
+    _print_notes(rows, (), as_json=as_json)
 
 
 @app.command("forecast")
@@ -339,7 +339,7 @@ def forecast_nodes(
     rows = forecast.forecast_rows(one, bytes_, batch, known, counts)
     if not as_json:
         print_whole(ask.forecast_table(rows))
-    _print_told(rows, (), as_json=as_json)
+    _print_notes(rows, (), as_json=as_json)
 
 
 def _measured_alone(model: str, batch: int) -> tuple[float, float]:
@@ -366,7 +366,7 @@ def _measured_alone(model: str, batch: int) -> tuple[float, float]:
     return float(row["step_time_s"]), float(row["payload_bytes"])
 
 
-def _print_told(rows: "Sequence[Row]", notes: "Iterable[str]", *, as_json: bool) -> None:
+def _print_notes(rows: "Sequence[Row]", notes: "Iterable[str]", *, as_json: bool) -> None:
     """Print the rows if JSON is wanted; then the notes, beside the JSON."""
     import json
 

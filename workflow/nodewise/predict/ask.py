@@ -116,7 +116,7 @@ class Asked:
 
     def objectives(self) -> list[Objective]:
         """Return the objectives that what is given suffices for."""
-        told: list[tuple[Objective, bool]] = [
+        given: list[tuple[Objective, bool]] = [
             ("epoch_time", True),
             ("epoch_cost", self.price is not None),
             ("target_time", self.steps is not None or self.critical_batch is not None),
@@ -125,7 +125,7 @@ class Asked:
             ("energy", self.watts is not None),
             ("efficiency", True),
         ]
-        return [objective for objective, known in told if known]
+        return [objective for objective, known in given if known]
 
     def unit(self, question: Question, curve: Curve) -> str:
         """Return the unit of the question's values."""
@@ -342,8 +342,8 @@ _ANSWER = (
 
 def _answer(found: Optimum | str, unit: str) -> Row:
     if isinstance(found, str):
-        untold: Row = {"near": [], "answer": f"not told: {found}.", "nodes": []}
-        return dict.fromkeys(_ANSWER) | untold
+        unknown: Row = {"near": [], "answer": f"not told: {found}.", "nodes": []}
+        return dict.fromkeys(_ANSWER) | unknown
     at_best = found.at(found.best)
     return {
         "best": found.best,
@@ -445,7 +445,7 @@ def _objective(row: Row) -> list[str]:
     return [f"{write_plain(row['value'])} {row['unit']}".rstrip(), ends]
 
 
-def told(file: FitFile) -> Iterator[str]:
+def notes_of(file: FitFile) -> Iterator[str]:
     """Yield the notes of a file, each once, with the curves that it is about."""
     yield from file.notes
     about: dict[str, list[str]] = {}

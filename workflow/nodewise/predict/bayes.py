@@ -62,9 +62,9 @@ class BayesFit(Fit):
     def note(self) -> str:
         """R̂ and the divergences in words; chains have settled at R̂ ≤ 1.01 with no divergence."""
         largest = float(np.max(self.r_hat))
-        told = f"R-hat at most {largest:.3f}, divergences: {self.divergences}"
+        text = f"R-hat at most {largest:.3f}, divergences: {self.divergences}"
         settled = largest <= _SETTLED and not self.divergences
-        return told if settled else f"{told}; the chains have not settled"
+        return text if settled else f"{text}; the chains have not settled"
 
 
 def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = DRAWS) -> BayesFit:

@@ -38,8 +38,8 @@ class Choice:
 
     def __str__(self) -> str:
         """Return the held-out errors in words: "ring 2.1 %, star 9 %"; empty if there are none."""
-        told = zip(self.laws, self.errors, strict=False)
-        return ", ".join(f"{named(law)} {write_number(error, 'share')}" for law, error in told)
+        pairs = zip(self.laws, self.errors, strict=False)
+        return ", ".join(f"{named(law)} {write_number(error, 'share')}" for law, error in pairs)
 
 
 def alternatives(law: Law) -> tuple[Law, ...]:
@@ -84,12 +84,12 @@ def choose(laws: Sequence[Law], points: Points, priors: Priors | None = None) ->
 def _left_out(points: Points) -> list[Mask]:
     """Return masks of the points that are left out together."""
     lines, nodes = points.lines, points.nodes
-    told = np.zeros(len(points), bool)
+    held_out = np.zeros(len(points), bool)
     for line in np.unique(lines):
         mine = lines == line
         if len(np.unique(nodes[mine])) >= LEAST_NODE_COUNTS:
-            told |= mine & (nodes > 1)
-    return [told & (nodes == n) for n in np.unique(nodes[told])]
+            held_out |= mine & (nodes > 1)
+    return [held_out & (nodes == n) for n in np.unique(nodes[held_out])]
 
 
 def _held_out_error(law: Law, points: Points, left_out: Sequence[Mask], priors: Priors) -> float:

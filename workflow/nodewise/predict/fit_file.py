@@ -297,7 +297,7 @@ def _unit(parameter: Parameter, curve: Curve) -> str:
 def _with_untold(curve: Curve, fitted: Fit) -> Curve:
     """Return the curve with notes on what its points do not tell, and on how it was sampled."""
     labels = {"model": curve.name, "link": curve.link}
-    untold = [
+    open_terms = [
         parameter.name
         for parameter in fitted.law.parameters
         if parameter.scope in labels
@@ -306,9 +306,9 @@ def _with_untold(curve: Curve, fitted: Fit) -> Curve:
     notes = []
     if len(curve.batches) == 1:
         notes.append("one batch per worker: how computing grows with the batch is not told")
-        untold = [name for name in untold if name not in _COMPUTE]
-    if untold:
-        notes.append(f"not told by the points, so intervals are wider: {', '.join(untold)}")
+        open_terms = [name for name in open_terms if name not in _COMPUTE]
+    if open_terms:
+        notes.append(f"not told by the points, so intervals are wider: {', '.join(open_terms)}")
     if isinstance(fitted, bayes.BayesFit):
         notes.append(fitted.note)
     return curve.model_copy(update={"notes": (*curve.notes, *notes)})

@@ -80,14 +80,14 @@ def try_held_out(group: CurveGroup, priors: Priors, draws: int) -> list[dict[str
 
 
 def trial_rows(
-    rows: pd.DataFrame, predicted_s: Floats, told: dict[str, Any]
+    rows: pd.DataFrame, predicted_s: Floats, others: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Return rows of `TRIALS`.
 
     Args:
         rows: points of a group.
         predicted_s: seconds, shape (points,).
-        told: the other columns.
+        others: the other columns.
     """
     columns = {name: rows[name].tolist() for name in (*ABOUT, "batch_per_worker", "nodes")} | {
         "source": rows["kind"].tolist(),
@@ -95,7 +95,7 @@ def trial_rows(
         "predicted_s": predicted_s.tolist(),
         "error": relative_error(predicted_s, rows["step_time_s"]).tolist(),
     }
-    for name, value in told.items():
+    for name, value in others.items():
         columns[name] = np.broadcast_to(np.asarray(value), len(rows)).tolist()
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -168,7 +168,7 @@ def _rows(fitted: Fit, asked: CurveGroup, scenario: str, *, own: bool) -> list[d
     low = high = np.full_like(predicted, np.nan)
     if len(fitted.draws):
         low, high = fitted.observed_interval(points.at, points.model, points.link)
-    told = {
+    others = {
         "scenario": scenario,
         "trained": _trained(fitted, asked) if scenario != EACH else "",
         "law": fitted.law.name,
@@ -176,7 +176,7 @@ def _rows(fitted: Fit, asked: CurveGroup, scenario: str, *, own: bool) -> list[d
         "low_s": low,
         "high_s": high,
     }
-    return trial_rows(asked.rows, predicted, told)
+    return trial_rows(asked.rows, predicted, others)
 
 
 def _trained(fitted: Fit, asked: CurveGroup) -> list[str]:

@@ -130,9 +130,9 @@ def fitted_tables(
         rows["fits"] += fit_rows(group, fitted)
         rows["predictions"] += prediction_rows(group, fitted)
         rows["diagnosis"] += diagnosis_rows(group, fitted)
-        told = objectives.tellable(group, fitted)
-        rows["optima"] += objectives.optima_rows(told, fitted, laws, NODES)
-        rows["rates"] += link_rates.rate_rows(told, fitted, points)
+        answerable = objectives.answerable(group, fitted)
+        rows["optima"] += objectives.optima_rows(answerable, fitted, laws, NODES)
+        rows["rates"] += link_rates.rate_rows(answerable, fitted, points)
         rows["savings"] += savings.saving_rows(group, fitted)
     rows["steps_to_accuracy"] = [steps_to_accuracy.steps_row(known) for known in steps]
     for one in found:
@@ -252,12 +252,13 @@ def prediction_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
         table = _asked(group, fitted, at, str(about["curve"]))
         table["beyond"] = ~(table["nodes"] <= (known.index.max() if len(known) else 0))
         for scenario, observed in ((ALL_POINTS, known), (OVERSUBSCRIBED, crowded)):
-            told = table.assign(observed_s=table["nodes"].map(observed), scenario=scenario)
+            points = table.assign(observed_s=table["nodes"].map(observed), scenario=scenario)
             if scenario == OVERSUBSCRIBED:
-                told = told.dropna(subset="observed_s")
-            told["error"] = relative_error(told["fitted_s"], told["observed_s"])
+                points = points.dropna(subset="observed_s")
+            points["error"] = relative_error(points["fitted_s"], points["observed_s"])
             rows += [
-                about | dict(zip(map(str, told), row, strict=True)) for row in told.to_numpy(object)
+                about | dict(zip(map(str, points), row, strict=True))
+                for row in points.to_numpy(object)
             ]
     return rows
 

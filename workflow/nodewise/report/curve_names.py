@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from nodewise.predict.queries import CURVE, with_labels
+from nodewise.predict.fit_queries import CURVE
+from nodewise.predict.queries import with_labels
 from nodewise.report.context import ReportContext
 from nodewise.results.columns import CURVE_KEY, SINGLE
 from nodewise.results.curve_points import curve_keys

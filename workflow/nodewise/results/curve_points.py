@@ -95,10 +95,10 @@ def imported_points(curves: Sequence[Curve]) -> pd.DataFrame:
 
     Where nobody said a curve's collective, it is taken for that of its cluster, if it has one.
     """
-    said: dict[str | None, set[str]] = {}
+    named: dict[str | None, set[str]] = {}
     for curve in curves:
         if curve.cluster is not None and not curve.assumed:
-            said.setdefault(curve.cluster, set()).add(curve.collective)
+            named.setdefault(curve.cluster, set()).add(curve.collective)
     return _points(
         pd.DataFrame(
             [
@@ -108,7 +108,7 @@ def imported_points(curves: Sequence[Curve]) -> pd.DataFrame:
                     "model": curve.name,
                     "cluster": curve.cluster or "",
                     "kind": IMPORTED,
-                    "collective": _collective(curve, said.get(curve.cluster, set())),
+                    "collective": _collective(curve, named.get(curve.cluster, set())),
                     "batch_per_worker": point.batch_per_worker,
                     "nodes": point.nodes,
                     "payload_bytes": curve.payload,

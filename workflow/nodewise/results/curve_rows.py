@@ -185,11 +185,11 @@ def _with_batches(rows: Sequence[_Row], scaling: Scaling) -> bool:
 
 
 def _curve(name: str, rows: Sequence[_Row]) -> Curve:
-    said, unit = (
+    named, unit = (
         _only(column, [(row.where, row.texts.get(column)) for row in rows])
         for column in ("scaling", "unit")
     )
-    scaling: Scaling = next((one for one in SCALINGS if one == said), "unknown")
+    scaling: Scaling = next((one for one in SCALINGS if one == named), "unknown")
     batch_known = _with_batches(rows, scaling)
     for row in rows:
         _check_row(row)

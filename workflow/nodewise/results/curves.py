@@ -142,13 +142,13 @@ class Measurements:
 
         Where nobody said a curve's collective, it is taken for that of its cluster, if it has one.
         """
-        said: dict[tuple[bool, str], set[str]] = defaultdict(set)
+        named: dict[tuple[bool, str], set[str]] = defaultdict(set)
         for curve in self.curves:
             if not curve.assumed:
-                said[curve.cluster is None, curve.link].add(curve.collective)
+                named[curve.cluster is None, curve.link].add(curve.collective)
         together: dict[tuple[str, bool, str], list[Curve]] = defaultdict(list)
         for curve in self.curves:
             link = (curve.cluster is None, curve.link)
-            known = said[link] if curve.assumed and len(said[link]) == 1 else {curve.collective}
+            known = named[link] if curve.assumed and len(named[link]) == 1 else {curve.collective}
             together[next(iter(known)), *link].append(curve)
         return list(together.values())

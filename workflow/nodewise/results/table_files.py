@@ -51,7 +51,7 @@ def read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:
         UserError: the file is missing, is unreadable, or lacks a column.
     """
     texts = {name: dtype for name, dtype in columns.items() if dtype == "str"}
-    with _told(path):
+    with _in_words(path):
         return typed(pd.read_csv(path, dtype=texts).fillna(dict.fromkeys(texts, "")), columns)
 
 
@@ -61,12 +61,12 @@ def read_parquet(path: Path, columns: dict[str, str]) -> pd.DataFrame:
     Raises:
         UserError: the file is missing, is unreadable, or lacks a column.
     """
-    with _told(path):
+    with _in_words(path):
         return typed(pd.read_parquet(path), columns)
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _in_words(path: Path) -> Iterator[None]:
     """Tell in words what is wrong with a table that is read in the block."""
     try:
         yield

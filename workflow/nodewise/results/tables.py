@@ -125,9 +125,9 @@ def _cautions(done: pd.DataFrame, points: pd.DataFrame) -> "pd.Series[str]":
     """
     of_point = done.groupby(CURVE_KEY)
     mixed = of_point["machine"].transform("nunique") > 1
-    told = done.assign(flags=done["flags"].mask(mixed, _with_machines))
-    told = told[told["flags"] != ""].groupby(CURVE_KEY)["flags"].agg([_each_once, "size"])
-    known = points.merge(told.reset_index(), "left", CURVE_KEY)
+    cautious = done.assign(flags=done["flags"].mask(mixed, _with_machines))
+    cautious = cautious[cautious["flags"] != ""].groupby(CURVE_KEY)["flags"].agg([_each_once, "size"])
+    known = points.merge(cautious.reset_index(), "left", CURVE_KEY)
     launches = points.merge(of_point.size().rename("launches").reset_index(), "left", CURVE_KEY)
     return known["_each_once"].where(2 * known["size"] >= launches["launches"], "")
 

@@ -265,7 +265,7 @@ def _sums(planned: Sequence[Planned]) -> tuple[str, str, str, str]:
 
 def _remarks(study: Config, planned: Sequence[Planned]) -> Iterator[str]:
     yield ""
-    yield from _beside(planned)
+    yield from _other_steps(planned)
     if any(one.record and not one.done for one in planned):
         yield "Failed and refused cells are not repeated. To try again: nodewise missing --forget"
     limit = study.cell_time_limit_s
@@ -283,7 +283,7 @@ def _remarks(study: Config, planned: Sequence[Planned]) -> Iterator[str]:
         yield "No cell has a record yet: the estimate may be wrong by a factor of 2."
 
 
-def _beside(planned: Sequence[Planned]) -> Iterator[str]:
+def _other_steps(planned: Sequence[Planned]) -> Iterator[str]:
     """List the other steps of a study that has cells left to measure."""
     if all(one.record for one in planned):
         return

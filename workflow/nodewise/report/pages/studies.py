@@ -8,7 +8,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import counted, write_number
-from nodewise.predict.queries import beside_published, beside_runs, mean_savings, with_labels
+from nodewise.predict.fit_queries import mean_savings
+from nodewise.predict.queries import published_and_ours, published_runs_and_ours, with_labels
 from nodewise.report.context import ReportContext
 from nodewise.report.html import Column, data, interval, number, slug, table
 from nodewise.report.page import Page, PageFigure
@@ -129,7 +130,7 @@ _ENERGY = [
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield a page per published study, and the page that lists them."""
     listed = []
-    points = beside_published(study.tables)
+    points = published_and_ours(study.tables)
     points = points[points["study"] == "ntua"]
     if len(points):
         path = "studies/ntua.html"
@@ -137,7 +138,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         listed.append({"page": path, "title": NTUA, "points": len(points), "measured": measured})
         yield Page(path, "studies/ntua.md.j2", NTUA, _ntua(study, points), figures=True)
     for name, title in RUNS.items():
-        rows = beside_runs(study.tables, name)
+        rows = published_runs_and_ours(study.tables, name)
         if rows.empty:
             continue
         path = f"studies/{name}.html"
