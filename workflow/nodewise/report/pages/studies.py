@@ -167,7 +167,11 @@ def _ntua(study: ReportContext, points: pd.DataFrame) -> dict[str, Any]:
         "figure_28": _figure_28(study),
         "relabelled": int((printed != read).sum()),
         "table": table(
-            points.assign(model=points["model"].map(titles), machine=_machines(study, points)),
+            points.assign(
+                model=points["model"].map(titles),
+                machine=_machines(study, points),
+                experiment=study.experiments_in_words(points["experiment"]),
+            ),
             _TABLE_2,
         ),
     }
@@ -254,12 +258,14 @@ def _runs(study: ReportContext, name: str, rows: pd.DataFrame) -> dict[str, Any]
         accuracy_label=rows["accuracy_label"].where(whole),
         machine=_machines(study, rows),
         against=_against(study, rows),
+        experiment=study.experiments_in_words(rows["experiment"]),
     )
     known = rows[["training_accuracy", "test_accuracy_published", "train_accuracy"]].notna()
     scored = known.any(axis=1)
     cells = study.cells[(study.cells["study"] == name) & study.cells["energy_j"].notna()]
     energy = cells.assign(
-        per_thousand_j=1000 * cells["energy_j"] / (cells["steps"] * cells["global_batch"])
+        experiment=study.experiments_in_words(cells["experiment"]),
+        per_thousand_j=1000 * cells["energy_j"] / (cells["steps"] * cells["global_batch"]),
     )
     trained = rows["model"].iloc[0]
     page = f"models/{slug(trained)}.html" if trained in study.architectures else None
