@@ -91,7 +91,8 @@ def test_what_is_left_out_has_no_part_in_the_choice():
     points = points_of(RING)
     rows = pd.DataFrame(
         {
-            **dict.fromkeys(("study", "experiment", "data_origin"), ""),
+            **dict.fromkeys(("study", "experiment", "data_origin", "collective"), ""),
+            "exchange": "ring",
             **{"curve": "m", "model": "m", "strategy": "s", "kind": "measured", "fitted": True},
             **{"nodes": points.nodes, "batch_per_worker": 64, "payload_bytes": PAYLOAD},
             **{"step_time_s": points.step_s, "noise": np.nan},
