@@ -272,15 +272,24 @@ def build_tables(
     Example: nodewise build-tables --config config/study.yaml --out
     results/study/tables
     """
+    from nodewise.predict.fit_file import check_law
     from nodewise.results import tables
-    from nodewise.results.importers import published
+    from nodewise.results.importers import import_for_study, published
     from nodewise.results.table_files import write_tables
     from nodewise.study.config import read_config
 
     study = read_config(config)
     files = study.record_files(records or records_of(study))
+    imported = import_for_study([Path(path) for path in study.curves])
+    for curve in imported:
+        check_law(curve, "curves")
     built = tables.build_tables(
-        files, published.ntua(), study.watts_per_core, published.runs(), noise_scales or ()
+        files,
+        published.ntua(),
+        study.watts_per_core,
+        published.runs(),
+        noise_scales or (),
+        imported,
     )
     write_tables(built, out)
     typer.echo(f"{out}: " + ", ".join(f"{name} {len(table)}" for name, table in built.items()))

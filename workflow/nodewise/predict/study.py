@@ -22,8 +22,9 @@ from nodewise.predict.curve_groups import ABOUT, CurveGroup
 from nodewise.predict.fit import DRAWS, Fit
 from nodewise.predict.fit_curves import FittedGroup, fit_curves, groups_to_fit
 from nodewise.predict.judge import TRIALS, relative_error
-from nodewise.predict.law import At, Law, PartsLaw
+from nodewise.predict.law import At, Law, Parameter, PartsLaw
 from nodewise.results.calibration import Calibration
+from nodewise.results.curve_points import IMPORTED
 from nodewise.results.table_files import typed, write_csv
 
 ALL_POINTS = "all points"
@@ -31,6 +32,7 @@ OVERSUBSCRIBED = "oversubscribed, not fitted"
 POORLY = "poorly constrained by the data"
 UNTIMED = "points without step time or payload left out"
 CROWDED = "oversubscribed points not fitted"
+UNKNOWN_PAYLOAD = "s per gradient"
 NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
 
 FITS = {
@@ -208,7 +210,7 @@ def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
                 "settings": law_settings(group.law),
                 "parameter": name,
                 "meaning": parameters[name].meaning,
-                "unit": parameters[name].unit,
+                "unit": _unit(group, parameters[name]),
                 "value": fitted.value(name, label),
                 "low": low,
                 "high": high,
@@ -218,6 +220,12 @@ def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _unit(group: CurveGroup, parameter: Parameter) -> str:
+    """Return the unit of a coefficient; a file may leave open how many bytes a gradient has."""
+    unknown = group.rows["kind"].eq(IMPORTED) & group.rows["payload_bytes"].eq(1)
+    return UNKNOWN_PAYLOAD if parameter.unit == "s/B" and unknown.any() else parameter.unit
 
 
 def law_settings(law: Law) -> str:

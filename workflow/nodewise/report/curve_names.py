@@ -71,6 +71,7 @@ class Curves:
         nodes = f"nodes of {row['cluster']}" if row["cluster"] else row["source"]
         where = {
             "published": "published",
+            "imported": "imported",
             "measured": "processes of one machine",
             "emulated soft": f"{nodes}, shares held softly",
         }

@@ -14,7 +14,7 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import median_error
-from nodewise.results.curves import Curve
+from nodewise.results.curves import Curve, Measured
 from nodewise.results.columns import AXES, CURVE_KEY, CURVE_POINTS, SINGLE
 from nodewise.results.table_files import typed
 
@@ -117,6 +117,7 @@ def imported_points(curves: Sequence[Curve]) -> pd.DataFrame:
                     "wait_s": point.wait,
                     "communicate_s": point.communicate,
                     "noise": point.noise,
+                    "steps_per_epoch": _steps_per_epoch(curve, point),
                     "timed": True,
                     "fitted": True,
                 }
@@ -125,6 +126,12 @@ def imported_points(curves: Sequence[Curve]) -> pd.DataFrame:
             ]
         )
     )
+
+
+def _steps_per_epoch(curve: Curve, point: Measured) -> float | None:
+    if curve.examples is None or not curve.in_seconds:
+        return None
+    return curve.examples / (point.nodes * point.batch_per_worker)
 
 
 def _collective(curve: Curve, of_cluster: set[str]) -> str:

@@ -11,7 +11,8 @@ from nodewise.core.files import file_sha256
 from nodewise.core.intervals import with_intervals
 from nodewise.results.columns import (AXES, CELLS, CURVE_KEY, CURVES, EPOCHS, NOISE_SCALE, OBSERVATIONS, PUBLISHED, PUBLISHED_RUNS, SINGLE, SPLIT)
 from nodewise.results.cell_rows import axes, cell_row, epoch_rows, noise_rows, observation_rows, steps_table, usual_reference_us
-from nodewise.results.curve_points import measured_points, published_points
+from nodewise.results.curve_points import imported_points, measured_points, published_points
+from nodewise.results.curves import Curve
 from nodewise.results.noise_scale import read_noise_scale
 from nodewise.results.record import Record, read_record
 from nodewise.results.table_files import typed
@@ -32,6 +33,7 @@ def build_tables(
     watts_per_core: float = WATTS_PER_CORE,
     published_runs: pd.DataFrame | None = None,
     noise_scale_paths: Sequence[Path] = (),
+    imported: Sequence[Curve] = (),
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of a study, by the names in `COLUMNS`.
 
@@ -41,6 +43,7 @@ def build_tables(
         watts_per_core: what a busy core draws, for cells whose energy no meter counted.
         published_runs: the trainings of the other studies, or None for an empty table.
         noise_scale_paths: what `nodewise measure-noise-scale` wrote, one file per model.
+        imported: curves that others measured.
 
     Raises:
         UserError: a file does not fit its schema, or two files hold the same cell.
@@ -55,7 +58,11 @@ def build_tables(
     cells = typed(rows, CELLS)
     curves = _curves_table(cells)
     published = typed(published if published is not None else (), PUBLISHED)
-    points = [measured_points(curves, cells), published_points(published)]
+    points = [
+        measured_points(curves, cells),
+        published_points(published),
+        imported_points(imported),
+    ]
     noise_scales = [read_noise_scale(path) for path in noise_scale_paths]
     return {
         "cells": cells,
