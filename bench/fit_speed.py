@@ -7,9 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from nodewise.predict.fit import Points, fit
+from nodewise.predict.fit import fit
 from nodewise.predict.law import At
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.points import Points
 
 CURVES, NODES, RUNS = 100, (1, 2, 3, 4, 8), 5
 TRUTH = {

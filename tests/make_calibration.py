@@ -8,7 +8,7 @@ import numpy as np
 import make_records as make
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node
 from nodewise.measure.calibrate.plan import PAYLOADS
-from nodewise.predict.calibration import Messages, Wire
+from nodewise.predict.all_reduce_law import Bytes, Messages
 from nodewise.results.calibration import Calibration
 
 SHARE, RATE_MBIT = 0.2, 100.0
@@ -74,7 +74,7 @@ def _launch(
     sizes = np.array(summed, dtype=float)
     values = dict(zip(("software_s", "latency_s", "seconds_per_byte"), law, strict=True))
     seconds = np.maximum(
-        Messages().evaluate(values, nodes, 0, sizes), Wire().evaluate(values, nodes, 0, sizes)
+        Messages().evaluate(values, nodes, 0, sizes), Bytes().evaluate(values, nodes, 0, sizes)
     )
     return {
         "nodes": nodes,

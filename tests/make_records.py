@@ -17,8 +17,10 @@ from nodewise.core.cell import Cell, Extent
 from nodewise.core.files import write_text
 from nodewise.predict.study import fit_study, judge_study
 from nodewise.predict.study import write as write_fits
+from nodewise.results.curves import Curve
 from nodewise.results.record import Record, record_json
-from nodewise.results.tables import build_tables, write_tables
+from nodewise.results.table_files import write_tables
+from nodewise.results.tables import build_tables
 
 BATCHES = (32, 64, 128, 256, 512)
 EXAMPLES = 60_000
@@ -194,16 +196,18 @@ def write_study(
     records: Sequence[Record],
     published: pd.DataFrame | None = None,
     published_runs: pd.DataFrame | None = None,
+    imported: Sequence[Curve] = (),
 ) -> dict[str, pd.DataFrame]:
     """Write the records, their tables and fits into `folder`, as the workflow does.
 
     Returns the tables.
     """
     paths = write(records, folder / "records")
-    tables = build_tables(paths, published, published_runs=published_runs)
+    tables = build_tables(paths, published, published_runs=published_runs, imported=imported)
     write_tables(tables, folder / "tables")
-    of = tables["curves"], tables["cells"], tables["published"]
-    write_fits(fit_study(*of, draws=20) | judge_study(*of, draws=20), folder / "overhead")
+    points = tables["curve_points"]
+    fits = fit_study(points, draws=20) | judge_study(points, draws=20)
+    write_fits(fits, folder / "overhead")
     return tables
 
 

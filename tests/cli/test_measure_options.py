@@ -35,7 +35,7 @@ def test_a_model_of_the_registry_trains_on_its_dataset():
         None,
     )
     assert (cell.cluster.kind, cell.extent.steps, cell.extent.epochs) == ("local", 40, None)
-    assert parse_id(cell.id)["experiment"] == "by_hand"
+    assert parse_id(cell.id)["experiment"] == "single_run"
 
 
 def test_a_model_of_one_s_own_trains_on_own_data_or_on_a_dataset_of_the_project():

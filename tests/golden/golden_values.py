@@ -66,11 +66,11 @@ def table_digests() -> dict[str, dict[str, str]]:
 def fits() -> dict[str, pd.DataFrame]:
     """Return the fits of the committed records, and how they are judged."""
     config, tables = committed()
-    curves, cells, points = (tables[name] for name in ("curves", "cells", "published"))
+    points = tables["curve_points"]
     known = queries.read_calibrations(config.calibration_files())
-    steps = find_steps(tables["epochs"], cells, tables["noise_scale"])
-    fitted = study.fit_study(curves, cells, points, known, steps=steps)
-    judged = study.judge_study(curves, cells, points, known)
+    steps = find_steps(tables["epochs"], tables["cells"], tables["noise_scale"])
+    fitted = study.fit_study(points, known, steps=steps)
+    judged = study.judge_study(points, known)
     return {name: table for name, table in (fitted | judged).items() if name in FITS}
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from nodewise.core.errors import UserError
 from nodewise.predict import bayes
-from nodewise.predict.fit import Points, fit
+from nodewise.predict.fit import fit
 from nodewise.predict.law import At
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.points import Points
 
 pytestmark = pytest.mark.slow
 

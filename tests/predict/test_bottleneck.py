@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 
 from nodewise.predict.bottleneck import DIAGNOSIS, diagnose, law_parts
-from nodewise.predict.fit import Fit, Points
+from nodewise.predict.fit import Fit
 from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.points import Points
 
 PAYLOAD = 1e6
 VALUES = {

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from nodewise.cli import app
 from nodewise.cli.options import Objective
 from nodewise.core.errors import UserError
-from nodewise.predict import fit
+from nodewise.predict import least_squares
 from nodewise.predict.ask import (
     Asked,
     optimum_rows,
@@ -22,10 +22,11 @@ from nodewise.predict.ask import (
     prediction_rows,
     predictions_table,
 )
-from nodewise.predict.curve_groups import group_of
+from nodewise.predict.curve_groups import find_groups, group_of
 from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit
 from nodewise.predict.law import LAWS
 from nodewise.predict.optimum import OBJECTIVES
+from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import Measurements
 from nodewise.results.importers import import_curves
 
@@ -145,35 +146,40 @@ def test_collectives_by_the_names_that_people_write(tmp_path, said, meant):
     assert found.curves[0].collective == meant
 
 
+def together(found):
+    """Return the names of the curves that are fitted together."""
+    groups = find_groups(imported_points(found.curves))
+    return [group.rows["curve"].unique().tolist() for group in groups]
+
+
 def test_curves_share_a_link_only_if_they_say_so(tmp_path):
     header = f"{HEADER},payload_bytes,cluster,collective"
     rows = ["a,1,8,1,5,x,ring", "b,1,8,1,5,x,ring", "c,1,8,1,5,x,star", "d,1,8,1,5,,"]
     found = read(tmp_path, csv_of(*rows, "x,1,8,1,5,,", header=header))
-    together = [[curve.name for curve in group] for group in found.groups()]
-    assert together == [["a", "b"], ["c"], ["d"], ["x"]]
-    points = group_of(found.groups()[0], LAWS.make("ring")).points()
+    assert together(found) == [["a", "b"], ["c"], ["d"], ["x"]]
+    points = group_of(found.curves[:2], LAWS.make("ring")).points()
     assert (points.model.tolist(), points.link.tolist()) == (["a", "b"], ["x", "x"])
 
 
 @pytest.mark.parametrize(
-    ("said", "together"),
+    ("said", "expected"),
     [
         (["", "star"], [["a", "b"]]),  # somebody said what the cluster does
         (["", ""], [["a", "b"]]),
         (["", "star", "ring"], [["a", "c"], ["b"]]),  # two things: what is usual, then
     ],
 )
-def test_who_did_not_say_its_collective_has_that_of_its_cluster(tmp_path, said, together):
+def test_who_did_not_say_its_collective_has_that_of_its_cluster(tmp_path, said, expected):
     header = f"{HEADER},payload_bytes,cluster,collective"
     rows = [f"{name},1,8,1,5,x,{each}" for name, each in zip("abc", said, strict=False)]
     found = read(tmp_path, csv_of(*rows, header=header))
-    assert [[curve.name for curve in group] for group in found.groups()] == together
+    assert together(found) == expected
 
 
 def test_without_a_payload_nothing_is_shared(tmp_path):
     text = csv_of("a,1,8,1,x,5", "b,1,8,1,x,", header=f"{HEADER},cluster,payload_bytes")
     found = read(tmp_path, text)
-    assert [len(group) for group in found.groups()] == [1, 1]
+    assert [len(names) for names in together(found)] == [1, 1]
     assert "no payload_bytes given: shares nothing with other curves of its cluster" in (
         found.curves[1].notes
     )
@@ -321,7 +327,7 @@ def test_any_text_is_measurements_or_one_clear_line(tmp_path, text):
     except UserError as error:
         assert str(error).isprintable(), str(error)
     else:
-        assert all(len(group_of(group, LAWS.make("ring")).points()) for group in found.groups())
+        assert len(imported_points(found.curves)) >= len(found.curves)
 
 
 # what is fitted and predicted
@@ -331,7 +337,7 @@ def test_a_solver_that_gives_up_is_one_line_that_names_the_curves(tmp_path, monk
     def exhausted(matrix, right):
         raise RuntimeError("Maximum number of iterations reached.")
 
-    monkeypatch.setattr(fit, "nnls", exhausted)
+    monkeypatch.setattr(least_squares, "nnls", exhausted)
     with pytest.raises(UserError, match=r"^curve mine: no fit was found \(Maximum .*\); check"):
         fitted(tmp_path, csv_of("mine,1,64,1"))
 

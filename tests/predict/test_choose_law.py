@@ -7,17 +7,16 @@ import pandas as pd
 import pytest
 
 from nodewise.predict import choose_law
-from nodewise.predict.curve_groups import CurveGroup
-from nodewise.predict.fit import Points
-from nodewise.predict.fit_file import POSSIBLE
+from nodewise.predict.curve_groups import USUAL_LAWS, CurveGroup
 from nodewise.predict.judge import LARGEST, try_held_out
 from nodewise.predict.law import LAWS, Law
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
+from nodewise.predict.points import Points
 
 RING, STAR = RingAllReduce(), Star()
-CHOICE = [LAWS.make(name) for name in POSSIBLE]
+CHOICE = [LAWS.make(name) for name in USUAL_LAWS]
 NODES = (1, 2, 3, 4, 8)
 PAYLOAD = 5e6
 
@@ -51,7 +50,7 @@ def test_what_is_expected_is_not_given_up_for_noise(seed):
     assert choose_law.choose(choose_law.alternatives(RING), noisy).law == RING
 
 
-@pytest.mark.parametrize("name", POSSIBLE)
+@pytest.mark.parametrize("name", USUAL_LAWS)
 def test_a_law_is_only_given_up_for_one_that_is_clearly_less_wrong(name):
     """Noise hides a law that differs little from the expected one, and none that differs much."""
     truth = LAWS.make(name)
@@ -92,7 +91,8 @@ def test_what_is_left_out_has_no_part_in_the_choice():
     points = points_of(RING)
     rows = pd.DataFrame(
         {
-            **dict.fromkeys(("study", "experiment", "data_origin"), ""),
+            **dict.fromkeys(("study", "experiment", "data_origin", "collective"), ""),
+            "exchange": "ring",
             **{"curve": "m", "model": "m", "strategy": "s", "kind": "measured", "fitted": True},
             **{"nodes": points.nodes, "batch_per_worker": 64, "payload_bytes": PAYLOAD},
             **{"step_time_s": points.step_s, "noise": np.nan},

@@ -54,7 +54,7 @@ def test_of_points_measured_twice_the_one_without_a_caution_stands_beside_the_pu
     records = [*calm, *map(Record.model_validate, crowded)]
     other = make.record(make.cell(experiment="z", n=2, strategy="mpi"))
     tables = tables_of([*records, slower(other, 0.5)], tmp_path, make.published())
-    beside = queries.beside_published(tables).dropna(subset="ratio")
+    beside = queries.published_and_ours(tables).dropna(subset="ratio")
     assert set(beside["experiment"]) == {"z"}
     assert set(beside["flags"]) == {""}
     mine = tables["curves"].query("experiment == 'z' and strategy == 'multi_worker_mirrored'")
@@ -126,7 +126,7 @@ def test_the_way_whose_points_were_launched_again_is_told_first_of_two_compariso
     once = [{"strategy": name, "repeats": 1, "nodes": 2} for name in "abc"]
     again = [{"strategy": name, "repeats": 3, "nodes": 2} for name in "ab"]
     groups = [pd.DataFrame(once), pd.DataFrame(again)]
-    assert comparisons.most_ways(groups) is groups[1]
+    assert comparisons.most_strategies(groups) is groups[1]
     assert comparisons.launched_again(pd.concat(groups))["repeats"].tolist() == [3, 3]
     assert len(comparisons.launched_again(groups[0])) == 3
 

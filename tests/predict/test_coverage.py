@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 
 import synthetic_curves as synthetic
-from nodewise.predict.fit import Points, fit
+from nodewise.predict.fit import fit
 from nodewise.predict.law import At
 from nodewise.predict.laws.ernest import Ernest
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.points import Points
 
 pytestmark = pytest.mark.slow
 

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
 from nodewise import predict
-from nodewise.predict.fit import Points, fit, least_squares
+from nodewise.predict.fit import fit
 from nodewise.predict.law import LAWS, At, baselines
 from nodewise.predict.laws.power import PowerLaw
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
+from nodewise.predict.least_squares import least_squares
+from nodewise.predict.points import Points
 
 TRUTH = {
     "compute_fixed_s": 0.005,

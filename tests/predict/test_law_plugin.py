@@ -18,7 +18,7 @@ ASK = (
     "assert LAWS['one_to_all'].title == 'One to all'; "
     "assert '\"one_to_all\": (known)' in laws_script(); "
     "from pandas import DataFrame; from nodewise.predict.curve_groups import law_of; "
-    "curve = DataFrame({'exchange': ['one_to_all'], 'options': ['{}']}); "
+    "curve = DataFrame({'exchange': ['one_to_all'], 'options': ['{}'], 'collective': ['']}); "
     "assert law_of(curve).name == 'one_to_all'"
 )
 

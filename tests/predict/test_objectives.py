@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from test_study import NO_CELLS, NO_CURVES, fit_all, launches, tables
+from test_study import NO_CELLS, fit_all, launches, tables
 
 from closed_forms import best_at_global_batch
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node, SlowNode
@@ -13,12 +13,13 @@ from nodewise.predict.link_rates import link_of
 from nodewise.predict.objectives import MOST_NODES
 from nodewise.predict.steps_to_accuracy import Known, StepsToAccuracy, find_steps, steps_row
 from nodewise.predict.study import NODES, fit_study
+from nodewise.results.columns import EPOCHS, NOISE_SCALE
+from nodewise.results.curve_points import measured_points, published_points
 from nodewise.results.importers.published import ntua
-from nodewise.results.tables import EPOCHS, NOISE_SCALE, PUBLISHED, typed
+from nodewise.results.table_files import typed
 
 EXAMPLES = 60_000
 LABEL = "0.2 core, 100 Mbit/s"
-NO_PUBLISHED = typed((), PUBLISHED)
 
 
 @pytest.fixture(scope="module")
@@ -100,14 +101,14 @@ def test_one_number_of_nodes_answers_nothing():
 
 
 def test_time_to_an_accuracy_is_asked_where_steps_are_known():
-    curves, cells = tables(launches())
+    points = measured_points(*tables(launches()))
     law = StepsToAccuracy(100.0, 50_000.0, np.array([[100.0, 50_000.0]] * 5), target=0.8)
     steps = [Known(("fashion_cnn", "fashion_mnist", "official"), "whole epochs", "fitted", law)]
-    rows = fit_study(curves, cells, NO_PUBLISHED, steps=steps, draws=10)["optima"]
+    rows = fit_study(points, steps=steps, draws=10)["optima"]
     known = rows[rows["objective"] == "target_time"]
     assert set(known["batch_per_worker"]) == {32, 128} and set(known["unit"]) == {"s"}
     other = [steps[0]._replace(key=("resnet50", "fashion_mnist", "official"))]
-    rows = fit_study(curves, cells, NO_PUBLISHED, steps=other, draws=10)["optima"]
+    rows = fit_study(points, steps=other, draws=10)["optima"]
     assert "target_time" not in set(rows["objective"])
 
 
@@ -212,7 +213,7 @@ def test_what_is_not_emulated_has_no_link_of_a_known_rate():
 
 def test_savings_are_the_mean_over_models_each_at_its_best_batch():
     table = ntua()
-    rows = fit_study(NO_CURVES, NO_CELLS, table, draws=40)["savings"]
+    rows = fit_study(published_points(table), draws=40)["savings"]
     mean = rows[rows["model"] == ""].set_index("nodes")
     assert mean.index.tolist() == list(range(1, 11))
     times = table.set_index(["model", "batch_per_worker", "nodes"])["step_time_s"].unstack()

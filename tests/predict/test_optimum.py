@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import closed_forms
-from nodewise.predict.fit import Fit, Points, fit
+from nodewise.predict.fit import Fit, fit
 from nodewise.predict.laws.amdahl import Amdahl
 from nodewise.predict.laws.halving_doubling import HalvingDoubling
 from nodewise.predict.laws.none import NoExchange
@@ -17,6 +17,7 @@ from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
 from nodewise.predict.laws.tree import BinomialTree
 from nodewise.predict.optimum import OBJECTIVES, Question, find_optimum
+from nodewise.predict.points import Points
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy
 from nodewise.predict.wording import in_words, optimum_rows, ranges
 

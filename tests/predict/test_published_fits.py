@@ -8,24 +8,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nodewise.predict.curve_groups import find_groups, published_curves
+from nodewise.predict.curve_groups import find_groups
 from nodewise.predict.judge import LARGEST, OWN
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.published_bandwidth import ONE_BANDWIDTH, OTHER_MODELS, fit_rows, spread
 from nodewise.predict.study import ALL_POINTS, fit_study, judge_study
+from nodewise.results.columns import PUBLISHED
+from nodewise.results.curve_points import published_points
 from nodewise.results.importers.published import ntua, read
-from nodewise.results.tables import CELLS, CURVES, PUBLISHED, typed
+from nodewise.results.table_files import typed
 
 CURVE = ["model", "batch_per_worker"]
 
 
-NOTHING = typed((), CURVES), typed((), CELLS)
-
-
 @pytest.fixture(scope="module")
 def results():
-    of = *NOTHING, ntua()
-    return fit_study(*of, draws=100) | judge_study(*of, draws=100)
+    points = published_points(ntua())
+    return fit_study(points, draws=100) | judge_study(points, draws=100)
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +161,9 @@ def test_a_models_own_times_do_not_enter_its_prediction():
             (table["model"] != "resnet50") | (table["nodes"] == 1), 1000.0
         )
     )
-    before, after = (judge_study(*NOTHING, given, draws=0)["trials"] for given in (table, ruined))
+    before, after = (
+        judge_study(published_points(given), draws=0)["trials"] for given in (table, ruined)
+    )
     mine = [
         rows.loc[(rows["scenario"] == OTHER_MODELS) & (rows["model"] == "resnet50"), "predicted_s"]
         for rows in (before, after)
@@ -230,7 +231,7 @@ def synthetic(bandwidth, noise, seed):
 
 
 def group(table):
-    (only,) = find_groups(published_curves(table), typed((), CELLS))
+    (only,) = find_groups(published_points(table))
     return only
 
 

@@ -5,13 +5,14 @@ import pytest
 
 import make_records as make
 from nodewise.core.errors import UserError
-from nodewise.predict import queries
+from nodewise.predict import fit_queries, queries
 from nodewise.predict.judge import EACH, LARGEST, TRIALS
 from nodewise.predict.link_rates import RATES
 from nodewise.predict.objectives import OPTIMA
 from nodewise.predict.savings import SAVINGS
 from nodewise.predict.study import ALL_POINTS, OVERSUBSCRIBED, PREDICTIONS
-from nodewise.results.tables import build_tables, typed
+from nodewise.results.table_files import typed
+from nodewise.results.tables import build_tables
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +95,7 @@ def test_only_whole_epochs_have_an_accuracy(tables):
 
 
 def test_every_published_point_stands_beside_ours_with_the_ratio(tables):
-    beside = queries.beside_published(tables)
+    beside = queries.published_and_ours(tables)
     assert len(beside) == len(tables["published"])
     row = at(beside, batch_per_worker=512, nodes=2)
     assert (row["label"], row["accuracy_label"]) == ("measured", "measured")  # not the projection
@@ -104,19 +105,19 @@ def test_every_published_point_stands_beside_ours_with_the_ratio(tables):
 
 
 def test_all_times_beside_a_published_line_are_of_one_experiment(tables):
-    beside = queries.beside_published(tables)
+    beside = queries.published_and_ours(tables)
     timed = beside["experiment"].str.split(";").str[0]
     assert (timed.groupby(beside["batch_per_worker"]).nunique() == 1).all()
     # whole epochs of two node counts, some steps of three: what has most points is taken
     fewer = tables["curves"].query("not whole_epochs or nodes < 3")
-    beside = queries.beside_published(tables | {"curves": fewer})
+    beside = queries.published_and_ours(tables | {"curves": fewer})
     assert set(beside["experiment"].str.split(";").str[0]) == {"ntua_steps"}
 
 
 def test_published_models_that_we_did_not_measure_stay_in_the_table_but_not_on_our_charts(tables):
     other = make.published().assign(model="bert_base", dataset="movie_reviews")
     both = tables | {"published": pd.concat([tables["published"], other], ignore_index=True)}
-    assert queries.beside_published(both).groupby("model")["ratio"].count()["bert_base"] == 0
+    assert queries.published_and_ours(both).groupby("model")["ratio"].count()["bert_base"] == 0
     assert set(queries.training_times(both)["model"]) == {"fashion_cnn"}
 
 
@@ -199,7 +200,7 @@ def trials(*rows):
 
 def roles(predicted, tried=()):
     overhead = {"predictions": predicted, "trials": trials(*tried)}
-    return queries.fit_roles(queries.with_trials(overhead))
+    return fit_queries.fit_roles(fit_queries.with_trials(overhead))
 
 
 def test_the_coefficients_of_a_curve_are_those_of_its_own_fit():
@@ -215,9 +216,9 @@ def test_the_coefficients_of_a_curve_are_those_of_its_own_fit():
         ],
         columns=["curve", "link", "law", "settings", "parameter"],
     )
-    assert queries.coefficients_of(fits, "a").index.tolist() == [0, 1]
-    assert queries.coefficients_of(fits, "b").index.tolist() == [2, 3]
-    assert queries.coefficients_of(fits, "none").empty
+    assert fit_queries.coefficients_of(fits, "a").index.tolist() == [0, 1]
+    assert fit_queries.coefficients_of(fits, "b").index.tolist() == [2, 3]
+    assert fit_queries.coefficients_of(fits, "none").empty
 
 
 def test_a_line_is_fitted_up_to_the_last_point_and_predicted_beyond():
@@ -241,27 +242,27 @@ def test_only_the_largest_node_count_left_out_of_a_way_s_own_law_is_drawn():
     told = roles(rows, tried)
     held = told[told["role"] == "held out"]
     assert held["nodes"].tolist() == [3] and held["fitted_s"].tolist() == [2.2]
-    assert queries.held_out(trials(*tried))["predicted_s"].tolist() == [2.2]
+    assert fit_queries.held_out(trials(*tried))["predicted_s"].tolist() == [2.2]
 
 
 def test_figures_reach_ten_nodes_or_to_the_last_point():
     rows = predictions({1: 1.0, 10: 1.5, 24: 1.6, 64: 1.7}, {1: 1.0})
-    assert queries.near(rows)["nodes"].max() == 10
+    assert fit_queries.near(rows)["nodes"].max() == 10
     rows = predictions({1: 1.0, 10: 1.5, 24: 1.6, 64: 1.7}, {1: 1.0, 24: 1.6})
-    assert queries.near(rows)["nodes"].max() == 24
+    assert fit_queries.near(rows)["nodes"].max() == 24
 
 
 def test_speedups_are_of_like_against_like():
     rows = predictions({1: 1.0, 2: 1.6, 3: 1.6}, {1: 1.2, 2: 1.5})
-    told = queries.with_trials({"predictions": rows, "trials": trials()})
-    speed = queries.speedup_roles(told).set_index(["role", "nodes"])["speedup"]
+    told = fit_queries.with_trials({"predictions": rows, "trials": trials()})
+    speed = fit_queries.speedup_roles(told).set_index(["role", "nodes"])["speedup"]
     assert speed["fitted", 2] == pytest.approx(2 / 1.6)
     assert speed["observed", 2] == pytest.approx(2 * 1.2 / 1.5)
 
 
 def test_the_interval_of_a_speed_up_is_that_of_the_efficiency_times_nodes():
     rows = predictions({1: 1.0, 2: 1.6}, {1: 1.2, 2: 1.5})
-    told = queries.with_trials({"predictions": rows, "trials": trials()})
+    told = fit_queries.with_trials({"predictions": rows, "trials": trials()})
     optima = typed(
         [
             blank(OPTIMA)
@@ -272,7 +273,7 @@ def test_the_interval_of_a_speed_up_is_that_of_the_efficiency_times_nodes():
         ],
         OPTIMA,
     )
-    reached = queries.reach(told, optima).set_index(["role", "nodes"])
+    reached = fit_queries.reach(told, optima).set_index(["role", "nodes"])
     assert tuple(reached.loc[("fitted", 2), ["low", "high"]]) == (1.0, 1.4)
     assert reached.loc[("observed", 2), ["low", "high"]].isna().all()
     assert len(reached) == 4
@@ -297,7 +298,7 @@ def test_links_are_shown_for_the_line_that_was_measured_over_most_of_them():
         ),
         *(rate("two", batch, r, observed=1.7) for r in (1e8, 2e8) for batch in (32, 64)),
     ]
-    shown = queries.link_rates(typed(rows, RATES))
+    shown = fit_queries.link_rates(typed(rows, RATES))
     assert set(shown["curve"]) == {"two"} and set(shown["batch_per_worker"]) == {64}
     points = shown[shown["role"] == "observed"]
     assert points["fitted_s"].tolist() == [1.7, 1.7] and points["efficiency"].tolist() == [0.6, 0.6]
@@ -312,7 +313,7 @@ def test_the_mean_of_savings_begins_at_two_nodes():
         for model in ("", "fashion_cnn")
         for n in (1, 2, 3)
     ]
-    shown = queries.mean_savings(typed(rows, SAVINGS))
+    shown = fit_queries.mean_savings(typed(rows, SAVINGS))
     assert shown["nodes"].tolist() == [2, 3] and set(shown["model"]) == {""}
 
 
@@ -320,7 +321,7 @@ def test_nothing_measured_shows_nothing(empty):
     for view in (
         queries.training_times,
         queries.accuracies,
-        queries.beside_published,
+        queries.published_and_ours,
         queries.epochs,
     ):
         assert view(empty).empty
@@ -328,13 +329,13 @@ def test_nothing_measured_shows_nothing(empty):
     for view in (queries.step_parts, queries.speedups, queries.scaling_lines):
         assert view(empty["curves"]).empty
     overhead = {name: typed((), columns) for name, columns in queries.OVERHEAD.items()}
-    none = queries.with_trials(overhead)
-    for view in (queries.fit_roles, queries.speedup_roles, queries.near):
+    none = fit_queries.with_trials(overhead)
+    for view in (fit_queries.fit_roles, fit_queries.speedup_roles, fit_queries.near):
         assert view(none).empty
-    assert queries.held_out(overhead["trials"]).empty
-    assert queries.reach(none, overhead["optima"]).empty
-    assert queries.link_rates(overhead["rates"]).empty
-    assert queries.mean_savings(overhead["savings"]).empty
+    assert fit_queries.held_out(overhead["trials"]).empty
+    assert fit_queries.reach(none, overhead["optima"]).empty
+    assert fit_queries.link_rates(overhead["rates"]).empty
+    assert fit_queries.mean_savings(overhead["savings"]).empty
 
 
 def test_fits_that_are_missing_or_misfit_stop_with_one_line(tmp_path):

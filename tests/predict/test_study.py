@@ -12,28 +12,30 @@ from hypothesis import strategies as st
 from nodewise.core.errors import UserError
 from nodewise.predict.ask import Asked, prediction_rows
 from nodewise.predict.curve_groups import CurveGroup, find_groups, law_of
-from nodewise.predict.fit import Points, fit
+from nodewise.predict.fit import fit
+from nodewise.predict.fit_curves import fit_curves
 from nodewise.predict.fit_file import read_fit, study_file, write_fit
 from nodewise.predict.judge import EACH, LARGEST, OWN
 from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.points import Points
+from nodewise.predict.priors import known_priors, learned_priors
 from nodewise.predict.queries import read_overhead
 from nodewise.predict.study import (
     ALL_POINTS,
     NODES,
     OVERHEAD,
     OVERSUBSCRIBED,
-    fit_curves,
     fit_study,
     fitted_tables,
     judge_study,
-    known_priors,
-    learned_priors,
     write,
 )
+from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, PUBLISHED
+from nodewise.results.curve_points import measured_points, published_points
 from nodewise.results.importers.published import ntua
-from nodewise.results.tables import CELLS, CURVE_KEY, CURVES, PUBLISHED, typed
+from nodewise.results.table_files import typed
 
 TRUTH = dict.fromkeys((p.name for p in RingAllReduce.parameters), 0.0) | {
     "compute_fixed_s": 0.005,
@@ -124,8 +126,15 @@ def fit_all(*parts, published=NO_PUBLISHED, draws=40):
     return fit_and_judge(*tables(*parts), published, draws=draws)
 
 
+def points_of(curves, cells, published=NO_PUBLISHED):
+    """Return the table of points of a study's own curves and of published ones."""
+    points = [measured_points(curves, cells), published_points(published)]
+    return pd.concat(points, ignore_index=True)
+
+
 def fit_and_judge(*tables, **options):
-    return fit_study(*tables, **options) | judge_study(*tables, **options)
+    points = points_of(*tables)
+    return fit_study(points, **options) | judge_study(points, **options)
 
 
 def coefficient(found, name, **at):
@@ -255,9 +264,8 @@ def test_a_server_is_not_left_alone():
     """With a server one node communicates already: `single` is not its one node."""
     alone = launches(nodes=(1,), strategy="single")
     server = launches(nodes=(2, 3), strategy="async_sgd").assign(exchange="server")
-    groups = {
-        group.rows["strategy"].iloc[0]: group for group in find_groups(*tables(alone, server))
-    }
+    points = points_of(*tables(alone, server))
+    groups = {group.rows["strategy"].iloc[0]: group for group in find_groups(points)}
     assert sorted(groups) == ["async_sgd", "single"]
     assert set(groups["async_sgd"].rows["nodes"]) == {2, 3}
 
@@ -269,9 +277,8 @@ def test_a_pipeline_in_micro_batches_is_not_left_alone(micro_batches, nodes):
     options = json.dumps({"micro_batches": micro_batches})
     stages = launches(nodes=(2, 3), strategy="model_parallel")
     stages = stages.assign(exchange="activations", options=options)
-    groups = {
-        group.rows["strategy"].iloc[0]: group for group in find_groups(*tables(alone, stages))
-    }
+    points = points_of(*tables(alone, stages))
+    groups = {group.rows["strategy"].iloc[0]: group for group in find_groups(points)}
     assert set(groups["model_parallel"].rows["nodes"]) == nodes
 
 
@@ -308,7 +315,8 @@ def test_examples_of_other_nodes_cost_only_who_is_given_them():
 
 
 def test_a_pipeline_knows_the_rate_of_its_link():
-    groups = find_groups(*tables(stages("0.2 core, 100 Mbit/s"), stages("of an unknown rate")))
+    made = tables(stages("0.2 core, 100 Mbit/s"), stages("of an unknown rate"))
+    groups = find_groups(points_of(*made))
     known, unknown = (known_priors(group, {}) for group in groups)
     ((beta, spread),) = [at for (name, _), at in known.items() if name == "seconds_per_byte"]
     assert beta == pytest.approx(8 / 500e6, rel=0.06) and spread == beta / 10
@@ -409,20 +417,23 @@ def test_the_same_tables_give_the_same_results():
     ],
 )
 def test_the_law_is_that_of_what_ran(exchange, options, law):
-    curves, _ = tables(launches().assign(exchange=exchange, options=json.dumps(options)))
-    found = law_of(curves.assign(bytes_sent_per_step=1e6))
+    rows = launches().assign(exchange=exchange, options=json.dumps(options))
+    found = law_of(points_of(*tables(rows)).assign(bytes_sent_per_step=1e6))
     assert (found.name if found else None) == law
 
 
 @pytest.mark.parametrize("column", ["nodes", "payload_bytes", "oversubscribed", "kind"])
 def test_a_missing_column_is_a_mistake_that_is_named(column):
     curves, cells = tables(launches())
+    points = points_of(curves, cells).drop(columns="link")
     with pytest.raises(UserError, match=f"table curves: column {column} is missing"):
-        fit_study(curves.drop(columns=column), cells, NO_PUBLISHED)
+        points_of(curves.drop(columns=column), cells)
     with pytest.raises(UserError, match="table cells: column status is missing"):
-        fit_study(curves, cells.drop(columns="status"), NO_PUBLISHED)
+        points_of(curves, cells.drop(columns="status"))
     with pytest.raises(UserError, match="table published: column payload_bytes is missing"):
-        fit_study(curves, cells, ntua().drop(columns="payload_bytes"))
+        points_of(curves, cells, ntua().drop(columns="payload_bytes"))
+    with pytest.raises(UserError, match="table curve_points: column link is missing"):
+        fit_study(points)
 
 
 def test_files_are_written_whole_and_read_back(tmp_path):
@@ -499,9 +510,9 @@ def test_a_link_is_shared_by_the_curves_of_one_machine():
 
 
 def test_the_fits_of_a_study_are_a_fit_file_that_predicts_the_same(tmp_path):
-    found = fit_curves(*tables(launches(repeats=2, noise=0.05)), ntua().head(3), draws=20)
-    fitted = [(group, fit) for group, _, fit in found.fitted]
-    write_fit(tmp_path / "fit.json", study_file(fitted, "curves.csv", "0" * 64))
+    points = points_of(*tables(launches(repeats=2, noise=0.05)), ntua().head(3))
+    found = fit_curves(points, draws=20)
+    write_fit(tmp_path / "fit.json", study_file(found, "curve_points.csv", "0" * 64))
     file = read_fit(tmp_path / "fit.json")
     predictions = fitted_tables(found, draws=20)["predictions"]
     assert {curve.name for curve in file.curves} == set(predictions["curve"])
@@ -510,3 +521,10 @@ def test_the_fits_of_a_study_are_a_fit_file_that_predicts_the_same(tmp_path):
         same = (predictions[at] == pd.Series({name: row[name] for name in at})).all(axis=1)
         expected = predictions.loc[same & (predictions["scenario"] == ALL_POINTS), "fitted_s"]
         assert row["step_time_s"] == pytest.approx(expected.iloc[0])
+
+
+def test_a_study_without_points_has_a_fit_file_that_predicts_nothing(tmp_path):
+    file = tmp_path / "fit.json"
+    write_fit(file, study_file(fit_curves(points_of(NO_CURVES, NO_CELLS)), "points.csv", "0" * 64))
+    with pytest.raises(UserError, match=r"fit\.json: holds no curve, as points\.csv has no points"):
+        read_fit(file)

@@ -9,7 +9,7 @@ import make_records
 from nodewise.core.errors import UserError
 from nodewise.report.pages.calibration import file_of
 from nodewise.results.calibration import calibration_json
-from nodewise.results.tables import PARTS
+from nodewise.results.columns import PARTS
 from rendering import draw_all, render
 
 pytestmark = pytest.mark.slow

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from nodewise.predict.curve_groups import curve_keys
-from nodewise.predict.queries import CURVE
+from nodewise.predict.fit_queries import CURVE
 from nodewise.report.context import ReportContext
 from nodewise.report.curve_names import Curves
 from nodewise.report.pages import fit
+from nodewise.results.curve_points import curve_keys
 
 POINT = {
     "study": "survey",

@@ -13,13 +13,15 @@ import vl_convert
 
 import make_records as make
 from nodewise.core.units import KINDS, kind_label
-from nodewise.predict import queries
+from nodewise.predict import fit_queries, queries
 from nodewise.predict.queries import OVERHEAD, read_overhead
 from nodewise.report import theme
 from nodewise.report.figure import TICKS, VEGA_LITE, whole
 from nodewise.report.figures import ALL_REDUCES, FIGURES, MODELS, draw_figures, sections, settings
+from nodewise.results.columns import COLUMNS
 from nodewise.results.importers import published
-from nodewise.results.tables import COLUMNS, build_tables, typed
+from nodewise.results.table_files import typed
+from nodewise.results.tables import build_tables
 from nodewise.study.config import read_config
 from rendering import draw_all
 
@@ -419,7 +421,7 @@ def test_a_point_is_hollow_in_every_chart_or_in_none(study, drawn):
 
 def test_points_have_the_flags_of_their_cell_s_curve():
     curves = pd.DataFrame({"cell_id": ["a", "b"], "flags": ["a caution", ""]})
-    points = queries.with_flags(pd.DataFrame({"cell_id": ["", "b", "a"]}), curves)
+    points = fit_queries.with_flags(pd.DataFrame({"cell_id": ["", "b", "a"]}), curves)
     assert points["flags"].tolist() == ["", "", "a caution"]
 
 

@@ -11,7 +11,8 @@ from nodewise.predict import comparisons
 from nodewise.report.answers import ANSWERS, batch, nodes
 from nodewise.report.pages import choosing
 from nodewise.report.strategy_words import setting
-from nodewise.results.tables import CURVE_KEY, CURVES, typed
+from nodewise.results.columns import CURVE_KEY, CURVES
+from nodewise.results.table_files import typed
 from rendering import draw_all, render
 
 NEW = ("findings.md", "choosing.md", "glossary.md")

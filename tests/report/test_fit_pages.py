@@ -9,19 +9,24 @@ import pytest
 from test_pages import Texts, render
 
 import make_records as make
+from nodewise.core.errors import UserError
 from nodewise.core.units import write_number
-from nodewise.predict import queries
+from nodewise.predict import fit_queries, queries
 from nodewise.predict.judge import EACH
 from nodewise.predict.law import LAWS
 from nodewise.report.pages.fit import _beaten
-from nodewise.results.importers import published
+from nodewise.results.importers import import_for_study, published
 from rendering import draw_all
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fits")
-    make.write_study(folder, make.grid(batches=(64, 512)), published.ntua())
+    theirs = folder / "theirs.csv"
+    lines = [f"Their cluster,{n},64,{0.1 + 0.02 * (n - 1)}" for n in (1, 2, 3, 4)]
+    theirs.write_text("\n".join(["curve,nodes,batch_per_worker,step_time_s", *lines]))
+    imported = import_for_study([theirs])
+    make.write_study(folder, make.grid(batches=(64, 512)), published.ntua(), imported=imported)
     draw_all(folder)
     render(folder)
     return folder
@@ -50,7 +55,7 @@ def test_every_answer_says_whether_it_is_fitted_or_predicted(study):
 
 def test_an_answer_says_from_which_nodes_it_is_and_how_far_off_the_formula_is_there(study):
     page = text_of(study, "fit.md")
-    ours, theirs = page.split("Fitted to the points on ")[1:]
+    ours, theirs, _ = page.split("Fitted to the points on ")[1:]
     assert ours.startswith("1 and 2 nodes. On these the formula is off by")
     assert "With so few node counts" in ours and "These nodes are processes of one" in ours
     assert theirs.startswith("1, 2 and 3 nodes. On these the formula is off by")
@@ -108,7 +113,7 @@ def test_a_source_has_the_errors_of_every_law_for_every_line(study):
     trials = queries.read_overhead(study / "overhead")["trials"]
     page = text_of(study, "fit/published.md")
     largest = page[page.index("Errors on the largest") : page.index("Errors with each")]
-    errors = queries.held_out(trials)
+    errors = fit_queries.held_out(trials)
     errors = errors[errors["source"] == "published"]
     assert len(errors) == 12
     html = (study / "docs/fit/published.md").read_text()
@@ -174,3 +179,27 @@ def test_without_a_fit_the_pages_say_so(tmp_path):
     docs = render(tmp_path)
     assert "No curve has enough points yet" in (docs / "fit.md").read_text()
     assert not (docs / "fit").exists()
+
+
+def test_curves_that_others_measured_are_fitted_judged_and_shown(study):
+    fitted = queries.read_overhead(study / "overhead")
+    assert (fitted["judgement"]["source"] == "imported").any()
+    fits = fitted["fits"][fitted["fits"]["source"] == "imported"]
+    assert set(fits.loc[fits["parameter"] == "seconds_per_byte", "unit"]) == {"s per gradient"}
+    assert "Their cluster · imported" in text_of(study, "fit/imported.md")
+    assert "per gradient" in text_of(study, "fit/their-cluster.md")
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("a,2,64.5,0.1", "curve 'a': batches per worker must be whole numbers in a study"),
+        ("a,2,64,0.1", "curve 'a': is in .*mine.csv, too"),
+    ],
+)
+def test_curves_that_do_not_fit_into_a_study_are_refused(tmp_path, text, wrong):
+    paths = [tmp_path / "mine.csv", tmp_path / "theirs.csv"]
+    for path in paths:
+        path.write_text(f"curve,nodes,batch_per_worker,step_time_s\n{text}\n")
+    with pytest.raises(UserError, match=wrong):
+        import_for_study(paths)

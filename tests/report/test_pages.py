@@ -24,8 +24,7 @@ from nodewise.report import html as markup
 from nodewise.report.context import read_context
 from nodewise.report.pages import PAGES
 from nodewise.report.pages.cells import _plot
-from nodewise.results.columns import explain_table
-from nodewise.results.tables import COLUMNS
+from nodewise.results.columns import COLUMNS, explain_table
 from rendering import draw_all, render
 
 CONFIG = Path("config/study.yaml")

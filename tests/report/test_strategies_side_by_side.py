@@ -30,24 +30,24 @@ def drawn(tables):
 
 
 def test_an_experiment_compares_ways_if_it_has_more_than_a_few(tables):
-    rows = queries.ways(tables["curves"])
+    rows = queries.compared_strategies(tables["curves"])
     assert set(rows["experiment"]) == {"ways"}
     assert set(rows["strategy"]) == {"single", *WAYS}
     few = tables["curves"][tables["curves"]["strategy"] != "mirrored"]
-    assert queries.ways(few).empty
+    assert queries.compared_strategies(few).empty
 
 
-def test_parts_are_compared_on_the_nodes_that_most_ways_have(tables):
-    assert set(queries.way_parts(tables["curves"])["nodes"]) == {3}
+def test_parts_are_compared_on_the_nodes_that_most_strategies_have(tables):
+    assert set(queries.compared_parts(tables["curves"])["nodes"]) == {3}
     curves = tables["curves"]
     fewer = curves[(curves["nodes"] < 3) | (curves["strategy"] == "mirrored")]
-    assert set(queries.way_parts(fewer)["nodes"]) == {2}
+    assert set(queries.compared_parts(fewer)["nodes"]) == {2}
 
 
 def test_a_way_that_communicates_within_computing_has_no_part_for_it(tables):
     curves, way = tables["curves"], WAYS[0]
     within = curves.assign(communicate_s=curves["communicate_s"].mask(curves["strategy"] == way, 0))
-    parts = queries.way_parts(within).groupby("strategy")["part"].agg(set)
+    parts = queries.compared_parts(within).groupby("strategy")["part"].agg(set)
     assert "communicate" not in parts[way] and "compute" in parts[way]
     assert "communicate" in parts[WAYS[1]]
 

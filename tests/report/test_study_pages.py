@@ -69,7 +69,7 @@ def test_published_runs_are_as_printed():
 
 def test_ours_stand_beside_the_published_training_of_the_same_way(tmp_path):
     tables = build_tables(make.write(records(), tmp_path), None, published_runs=published.runs())
-    rows = queries.beside_runs(tables, "asu").set_index(["strategy", "nodes"])
+    rows = queries.published_runs_and_ours(tables, "asu").set_index(["strategy", "nodes"])
     assert set(rows.index) == {("single", 1), ("mirrored", 2), ("model_parallel", 2)}
     curves = tables["curves"].set_index(["strategy", "nodes"])
     for at in rows.index:
@@ -82,7 +82,7 @@ def test_ours_stand_beside_the_published_training_of_the_same_way(tmp_path):
 
 def test_a_published_training_without_counterpart_is_kept(tmp_path):
     tables = build_tables(make.write(records(), tmp_path), None, published_runs=published.runs())
-    rows = queries.beside_runs(tables, "horovod")
+    rows = queries.published_runs_and_ours(tables, "horovod")
     assert len(rows) == 3
     assert rows["seconds_ours"].isna().all() and rows["label"].isna().all()
 

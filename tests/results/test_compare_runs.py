@@ -14,7 +14,8 @@ import rendering
 from nodewise.results import compare_runs
 from nodewise.cli import app
 from nodewise.core.errors import UserError
-from nodewise.results.tables import CELLS, typed, write_csv
+from nodewise.results.columns import CELLS
+from nodewise.results.table_files import typed, write_csv
 
 
 def cells(times, **changes):

@@ -20,7 +20,8 @@ from nodewise.results.noise_scale import (
     read_noise_scale,
 )
 from nodewise.predict.steps_to_accuracy import find_noise, find_steps, steps_row
-from nodewise.results.tables import COLUMNS, build_tables
+from nodewise.results.columns import COLUMNS
+from nodewise.results.tables import build_tables
 
 PROVENANCE = {
     **dict.fromkeys(("commit", "dirty", "config_sha256", "lock_sha256")),

@@ -7,7 +7,7 @@ import pytest
 
 from nodewise.core.errors import UserError
 from nodewise.results.importers.published import FOLDER, TABLES, ntua, read
-from nodewise.results.tables import PUBLISHED
+from nodewise.results.columns import PUBLISHED
 
 
 @pytest.fixture

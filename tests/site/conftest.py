@@ -17,7 +17,7 @@ import make_records as make
 from browsing import ODD_LOG, ODD_MODEL, ODD_REASON, wait_for_charts
 from nodewise.report.site import build_site
 from nodewise.results.calibration import calibration_json
-from nodewise.results.tables import write_tables
+from nodewise.results.table_files import write_tables
 from rendering import draw_all, render
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

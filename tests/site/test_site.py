@@ -12,7 +12,7 @@ import pytest
 
 from browsing import CELL, ODD_CELL, ODD_LOG, ODD_MODEL, ODD_REASON, ODD_RESULTS, wait_for_charts
 from nodewise.predict.queries import OVERHEAD
-from nodewise.results.tables import COLUMNS
+from nodewise.results.columns import COLUMNS
 
 RESULTS = "results/fashion-mnist/fashion-cnn.html"
 WITH_FIGURES = ["index.html", RESULTS, "fit.html", "studies/ntua.html", "calibration.html"]

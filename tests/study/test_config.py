@@ -118,7 +118,11 @@ def test_repeats_interleave_over_nodes(tmp_path):
 @pytest.mark.parametrize(
     ("where", "value", "said"),
     [
-        ("sed", 1, "sed: unknown key; allowed here: cell_time_limit_s, changes, cluster, data"),
+        (
+            "sed",
+            1,
+            "sed: unknown key; allowed here: cell_time_limit_s, changes, cluster, curves, data",
+        ),
         ("experiments.steps.batchs", [1], "experiments.steps.batchs: unknown key; allowed here"),
         ("experiments.steps.extent.step", 1, "extent.step: unknown key; allowed here: epochs"),
         ("experiments.steps.batches", [0], "batches[0]: 0 is not allowed, must be at least 1"),
@@ -368,9 +372,11 @@ RECORDS = {"name": "tiny", "title": "Measured before", "records": ["data/records
     [
         ({"experiments": GOOD["experiments"]}, "give either experiments or records, and not both"),
         ({"records": []}, "records: must have at least one"),
-        ({"records": ["../elsewhere"]}, "records[0]: must be a folder inside the project"),
-        ({"records": ["/elsewhere"]}, "records[0]: must be a folder inside the project"),
+        ({"records": ["../elsewhere"]}, "records[0]: must be a path inside the project"),
+        ({"records": ["/elsewhere"]}, "records[0]: must be a path inside the project"),
         ({"records": ["a", "a"]}, "records: a is there twice"),
+        ({"curves": ["../mine.csv"]}, "curves[0]: must be a path inside the project"),
+        ({"curves": ["mine.csv", "mine.csv"]}, "curves: mine.csv is there twice"),
         ({"seed": 2}, "seed: nothing is measured here; leave it out"),
         ({"cluster": {"kind": "local"}}, "cluster: nothing is measured here; leave it out"),
     ],
@@ -395,7 +401,7 @@ def test_two_runs_to_compare_are_folders_inside_the_project_with_records(tmp_pat
     files[1].parent.mkdir(parents=True)
     files[1].touch()
     assert [tmp_path / file for file in study.changes_files()] == files
-    with pytest.raises(UserError, match=r"changes\.new: must be a folder inside the project"):
+    with pytest.raises(UserError, match=r"changes\.new: must be a path inside the project"):
         read(tmp_path, RECORDS | {"changes": runs | {"new": "../elsewhere"}})
     assert read(tmp_path, RECORDS).changes_files() == []
 

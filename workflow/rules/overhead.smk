@@ -1,7 +1,7 @@
 """Overhead models, fitted, and judged on what they have not seen.
 
-in:    the tables of curves, cells, epochs, noise scales and published points; calibrations if
-       anything is emulated
+in:    the tables of points of curves, cells, epochs and noise scales; calibrations if anything is
+       emulated
 out:   results/<study>/overhead/{choices,fits,predictions,diagnosis,optima,rates,savings,
        steps_to_accuracy}.csv, {trials,judgement}.csv, and fit.json for `nodewise predict`
 steps: fit_overhead, judge_overhead
@@ -20,6 +20,7 @@ rule fit_overhead:
         code=package("predict/*.py", "predict/laws/*.py"),
     output:
         [f"{RESULTS}/overhead/{table}.csv" for table in FITTED],
+        f"{RESULTS}/overhead/fit.json",
     log:
         f"{RESULTS}/logs/fit_overhead.log",
     priority: 1  # charts wait for it, while nothing waits for pages of cells

@@ -52,7 +52,7 @@ rule render_pages:
         code=package(
             *("report/*.py", "report/pages/*.py", "report/answers/*.py"),
             "report/claim_rules/*.py",
-            *("predict/queries.py", "predict/comparisons.py", "results/columns.*"),
+            *("predict/*queries.py", "predict/comparisons.py", "results/columns.*"),
             "predict/published_*.py",
             *("predict/law.py", "predict/functions.py", "predict/laws/*.py"),
         ),

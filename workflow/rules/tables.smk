@@ -1,7 +1,7 @@
 """Tidy tables.
 
 in:    every record of the study, measured by it or committed; the noise scales of its models; the
-       published numbers
+       published numbers; curves that others measured, if the study names any
 out:   the folder results/<study>/tables, each table as CSV and as Parquet
 steps: build_tables
 """
@@ -13,6 +13,7 @@ rule build_tables:
     input:
         records=RECORDS,
         noise_scales=NOISE_SCALES,
+        curves=STUDY.curves,
         published=[str(path) for path in sorted(Path("data/published").glob("*.csv"))],
         code=package("results/*.py", "results/importers/*.py"),
     output:

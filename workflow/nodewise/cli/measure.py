@@ -44,7 +44,7 @@ def measure(
         float | None, typer.Option(help="Mbit/s of an emulated link, 1 to 34000; default: 100.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The record file; default: below results/by_hand.")
+        Path | None, typer.Option(help="The record file; default: below results/single_run.")
     ] = None,
 ) -> None:
     """Measure one cell without a study, print the result and write its record.

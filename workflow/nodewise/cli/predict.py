@@ -62,10 +62,11 @@ def fit_measurements(
 
     Example: nodewise fit measurements.csv -o fit.json
     """
+    from nodewise.cli import predict_tables
     from nodewise.core.files import check_writable
     from nodewise.core.progress import progress
     from nodewise.core.units import counted
-    from nodewise.predict import ask, fit_file
+    from nodewise.predict import fit_file
     from nodewise.results.importers import import_curves
 
     read = import_curves(measurements, file_format)
@@ -73,8 +74,8 @@ def fit_measurements(
     with progress(str(measurements), len(read.curves)) as advance:
         fitted = fit_file.fit_measurements(read, progress=advance, method=method)
     fit_file.write_fit(out, fitted)
-    print_whole(ask.curves_table(fitted))
-    for note in ask.told(fitted):
+    print_whole(predict_tables.curves_table(fitted))
+    for note in predict_tables.notes_of(fitted):
         typer.echo(note)
     typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
@@ -170,6 +171,7 @@ def predict_nodes(
 
     nodewise predict fit.json --nodes 1,2,4,8 --batch 128 --objective efficiency --json
     """
+    from nodewise.cli import predict_tables
     from nodewise.predict import ask
     from nodewise.predict.fit_file import read_fit
 
@@ -180,21 +182,21 @@ def predict_nodes(
     asked = ask.Asked(batch, global_batch, examples, price, critical_batch)
     rows = ask.prediction_rows(fitted, counts, asked, objective)
     if not as_json:
-        print_whole(ask.predictions_table(rows))
-    _print_told(rows, ask.told(fitted), as_json=as_json)
+        print_whole(predict_tables.predictions_table(rows))
+    _print_notes(rows, predict_tables.notes_of(fitted), as_json=as_json)
 
 
 def _predict_points(fit: Path, at: Path, *, as_json: bool) -> None:
-    from nodewise.predict import ask
+    from nodewise.cli import predict_tables
     from nodewise.predict.fit_file import read_fit
     from nodewise.predict.points_file import predict_points, read_points
 
     points = read_points(at)
     rows = predict_points(read_fit(fit), points)
     if as_json:
-        _print_told(rows, (), as_json=True)
+        _print_notes(rows, (), as_json=True)
     else:
-        print_whole(ask.points_table(rows))
+        print_whole(predict_tables.points_table(rows))
 
 
 @app.command("optimum")
@@ -239,6 +241,7 @@ def best_nodes(
     nodewise optimum fit.json --objective epoch_cost --price 1.2
     --examples 50000 --json
     """
+    from nodewise.cli import predict_tables
     from nodewise.predict import ask
     from nodewise.predict.fit_file import read_fit
 
@@ -261,7 +264,7 @@ def best_nodes(
             typer.echo(f"{row['curve']}, {row['objective']}: {row['answer']}")
         if any(row["objective"] == "epoch_time" and row["batch_per_worker"] for row in rows):
             typer.echo(ask.PER_EPOCH)
-    _print_told(rows, ask.told(fitted), as_json=as_json)
+    _print_notes(rows, predict_tables.notes_of(fitted), as_json=as_json)
 
 
 @app.command("next")
@@ -293,7 +296,7 @@ def next_measurement(
     if not as_json:
         for row in rows:
             typer.echo(f"{row['curve']}: {row['answer']}")
-    _print_told(rows, (), as_json=as_json)
+    _print_notes(rows, (), as_json=as_json)
 
 
 @app.command("forecast")
@@ -327,6 +330,7 @@ def forecast_nodes(
 
     Example: nodewise forecast --model models/fashion_cnn.py --link 1gbit --nodes 1-16
     """
+    from nodewise.cli import predict_tables
     from nodewise.core.errors import UserError
     from nodewise.predict import ask, forecast
 
@@ -338,8 +342,8 @@ def forecast_nodes(
         raise UserError("--step-time must be above 0, --payload 0 or more")
     rows = forecast.forecast_rows(one, bytes_, batch, known, counts)
     if not as_json:
-        print_whole(ask.forecast_table(rows))
-    _print_told(rows, (), as_json=as_json)
+        print_whole(predict_tables.forecast_table(rows))
+    _print_notes(rows, (), as_json=as_json)
 
 
 def _measured_alone(model: str, batch: int) -> tuple[float, float]:
@@ -366,7 +370,7 @@ def _measured_alone(model: str, batch: int) -> tuple[float, float]:
     return float(row["step_time_s"]), float(row["payload_bytes"])
 
 
-def _print_told(rows: "Sequence[Row]", notes: "Iterable[str]", *, as_json: bool) -> None:
+def _print_notes(rows: "Sequence[Row]", notes: "Iterable[str]", *, as_json: bool) -> None:
     """Print the rows if JSON is wanted; then the notes, beside the JSON."""
     import json
 

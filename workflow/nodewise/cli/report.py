@@ -28,7 +28,7 @@ def compare_runs(
     results/study/changes.csv
     """
     from nodewise.results import compare_runs as compare
-    from nodewise.results.tables import write_csv
+    from nodewise.results.table_files import write_csv
 
     changes = compare.compare(compare.read_cells(old), compare.read_cells(new))
     print_whole(compare.changes_table(changes))

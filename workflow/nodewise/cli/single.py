@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 RESULTS = Path("results")
-SINGLE = RESULTS / "by_hand"
+SINGLE = RESULTS / "single_run"
 _END_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM")  # part of util-linux
 
 
@@ -84,7 +84,7 @@ def measure_single(
 ) -> tuple[Record, Path]:
     """Measure the cell that the options describe; return its record and where it is written.
 
-    Without `out` that is in `results/by_hand`, beside earlier records of the same cell.
+    Without `out` that is in `results/single_run`, beside earlier records of the same cell.
 
     Raises:
         UserError: an option is wrong.
@@ -147,7 +147,8 @@ def table(record: Path) -> "Table":
     from rich.text import Text
 
     from nodewise.core.units import kind_label, write_number
-    from nodewise.results.tables import PARTS, build_tables
+    from nodewise.results.columns import PARTS
+    from nodewise.results.tables import build_tables
 
     row = build_tables([record], None)["cells"].iloc[0]
     label = kind_label(row["kind"], row["data_origin"], row["weights"])

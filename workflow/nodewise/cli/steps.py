@@ -293,16 +293,26 @@ def build_tables(
     Example: nodewise build-tables --config config/study.yaml --out
     results/study/tables
     """
+    from nodewise.predict.fit_file import check_law
     from nodewise.results import tables
-    from nodewise.results.importers import published
+    from nodewise.results.importers import import_for_study, published
+    from nodewise.results.table_files import write_tables
     from nodewise.study.config import read_config
 
     study = read_config(config)
     files = study.record_files(records or records_of(study))
+    imported = import_for_study([Path(path) for path in study.curves])
+    for curve in imported:
+        check_law(curve, "curves")
     built = tables.build_tables(
-        files, published.ntua(), study.watts_per_core, published.runs(), noise_scales or ()
+        files,
+        published.ntua(),
+        study.watts_per_core,
+        published.runs(),
+        noise_scales or (),
+        imported,
     )
-    tables.write_tables(built, out)
+    write_tables(built, out)
     typer.echo(f"{out}: " + ", ".join(f"{name} {len(table)}" for name, table in built.items()))
 
 
@@ -322,20 +332,17 @@ def fit_overhead(
     """
     from nodewise.core.files import file_sha256
     from nodewise.predict import queries, study
+    from nodewise.predict.fit_curves import fit_curves
     from nodewise.predict.fit_file import study_file, write_fit
     from nodewise.predict.steps_to_accuracy import find_steps
-    from nodewise.results.tables import read_tables
+    from nodewise.results.table_files import read_tables
 
     read = read_tables(tables)
-    curves, cells, published = (read[name] for name in ("curves", "cells", "published"))
-    known = queries.read_calibrations(calibrations or ())
-    steps = find_steps(read["epochs"], cells, read["noise_scale"])
-    found = study.fit_curves(curves, cells, published, known)
+    steps = find_steps(read["epochs"], read["cells"], read["noise_scale"])
+    found = fit_curves(read["curve_points"], queries.read_calibrations(calibrations or ()))
     study.write(study.fitted_tables(found, steps), out)
-    fits = [(group, fitted) for group, _, fitted in found.fitted]
-    if fits:
-        table = tables / "curves.csv"
-        write_fit(out / "fit.json", study_file(fits, table.name, file_sha256(table)))
+    table = tables / "curve_points.csv"
+    write_fit(out / "fit.json", study_file(found, table.name, file_sha256(table)))
 
 
 @app.command(rich_help_panel=PANEL)
@@ -350,12 +357,11 @@ def judge_overhead(
     results/study/overhead
     """
     from nodewise.predict import queries, study
-    from nodewise.results.tables import read_tables
+    from nodewise.results.table_files import read_tables
 
-    read = read_tables(tables)
-    curves, cells, published = (read[name] for name in ("curves", "cells", "published"))
+    points = read_tables(tables)["curve_points"]
     known = queries.read_calibrations(calibrations or ())
-    study.write(study.judge_study(curves, cells, published, known), out)
+    study.write(study.judge_study(points, known), out)
 
 
 @app.command(rich_help_panel=PANEL)

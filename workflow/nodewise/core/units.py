@@ -10,6 +10,7 @@ KINDS = {
     "the process, as there was no CPU cgroup",
     "published": "taken from the study that is being reproduced, or computed from its numbers "
     "alone",
+    "imported": "timed by others, and read from a file that the study names",
     "fitted": "a formula's value where it was fitted to points",
     "predicted": "a formula's value for a point that it was not fitted to",
     "estimated": "energy as CPU time × the watts per core that the study declares, without a meter",

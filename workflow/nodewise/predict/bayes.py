@@ -29,8 +29,10 @@ from types import ModuleType
 import numpy as np
 
 from nodewise.core.errors import UserError
-from nodewise.predict.fit import DRAWS, TAILED, Fit, Points, Priors, Problem
+from nodewise.predict.fit import DRAWS, Fit
 from nodewise.predict.law import Floats, Law, Value
+from nodewise.predict.least_squares import TAILED, Priors, Problem
+from nodewise.predict.points import Points
 
 CHAINS = 4
 _SETTLED = 1.01
@@ -60,9 +62,9 @@ class BayesFit(Fit):
     def note(self) -> str:
         """R̂ and the divergences in words; chains have settled at R̂ ≤ 1.01 with no divergence."""
         largest = float(np.max(self.r_hat))
-        told = f"R-hat at most {largest:.3f}, divergences: {self.divergences}"
+        text = f"R-hat at most {largest:.3f}, divergences: {self.divergences}"
         settled = largest <= _SETTLED and not self.divergences
-        return told if settled else f"{told}; the chains have not settled"
+        return text if settled else f"{text}; the chains have not settled"
 
 
 def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = DRAWS) -> BayesFit:

@@ -96,13 +96,13 @@ def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dic
     bound = BOUND | (_PIPELINE_BOUND if bubble else {})
     words = _WORDS | (_PIPELINE_WORDS if bubble else {})
     overhead = shares.drop(columns="compute")
-    told = []
+    diagnosed = []
     for (_, row), (_, share), (_, extra), waits, step_s in zip(
         rows.iterrows(), shares.iterrows(), overhead.iterrows(), own, whole_s, strict=True
     ):
         of_input = _OWN_INPUT if waits else {}
         largest, first = str(share.idxmax()), str(extra.idxmax())
-        told.append(
+        diagnosed.append(
             {
                 **{name: row[name] for name in DIAGNOSIS if name in row},
                 "source": row["kind"],
@@ -112,11 +112,11 @@ def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dic
                 "evidence": _evidence(share, step_s, words | of_input),
             }
         )
-    return told
+    return diagnosed
 
 
 def _evidence(shares: "pd.Series[float]", step_s: float, words: Mapping[str, str]) -> str:
     """Return in words what the formula's time of a step goes into, the largest parts first."""
     parts = shares[shares > _NOTHING].sort_values(ascending=False)
-    told = [f"{100 * share:.0f} % {words[str(name)]}" for name, share in parts.items()]
-    return f"{write_number(step_s, 's')} by the formula: {', '.join(told)}"
+    phrases = [f"{100 * share:.0f} % {words[str(name)]}" for name, share in parts.items()]
+    return f"{write_number(step_s, 's')} by the formula: {', '.join(phrases)}"

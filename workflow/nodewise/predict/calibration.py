@@ -4,19 +4,17 @@ Times in the tables here are the node's own (wall time × share) unless their na
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from sympy import Expr
 
-from nodewise.core.intervals import median_error, pooled_factors
-from nodewise.predict.fit import Fit, Points, fit
+from nodewise.core.intervals import pooled_factors
+from nodewise.predict.all_reduce_law import Overlapped, fit_overlapped, points_of
 from nodewise.predict.judge import relative_error
-from nodewise.predict.law import LINK, At, Floats, Law, Parameter, S, alpha, beta, n, positive
-from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.law import Floats
 from nodewise.results.calibration import AllReduce, Calibration, Collective
-from nodewise.results.tables import typed
+from nodewise.results.table_files import typed
 
 SHARE_WITHIN = 0.03
 BYTES_WITHIN = 0.01
@@ -26,8 +24,6 @@ BYTES_JUDGED_FROM = 512_000
 
 NOT_JUDGED = "not judged"
 OWN_TIME, WALL_TIME = "the node's own", "wall"
-
-_ITERATIONS = 10
 
 SHARES = {
     "nodes": "int64",
@@ -86,64 +82,6 @@ PREDICTIONS = {
     "error": "float64",
     "verdict": "str",
 }
-
-
-_LATENCY, _SECONDS_PER_BYTE = LINK
-
-
-@dataclass(frozen=True)
-class Messages(Law):
-    """T = s + 2(n−1)·α: what an all-reduce takes of the software, if the link is no limit.
-
-    The 2(n−1) messages of `RingAllReduce`, as many as where each node sends to each other one
-    twice, and a call of the software, however many nodes there are.
-    """
-
-    name: ClassVar[str] = "messages"
-    title: ClassVar[str] = "Messages"
-    source: ClassVar[str] = RingAllReduce.source
-    parameters: ClassVar[tuple[Parameter, ...]] = (
-        Parameter("s", "software_s", "s", "link", "a call of the software"),
-        _LATENCY,
-    )
-    step: ClassVar[Expr] = positive("s") + 2 * (n - 1) * alpha
-
-
-@dataclass(frozen=True)
-class Wire(Law):
-    """T = 2(n−1)/n·S·β: what the bytes of an all-reduce take of a link."""
-
-    name: ClassVar[str] = "wire"
-    title: ClassVar[str] = "Wire"
-    source: ClassVar[str] = RingAllReduce.source
-    parameters: ClassVar[tuple[Parameter, ...]] = (_SECONDS_PER_BYTE,)
-    step: ClassVar[Expr] = 2 * S * beta * (n - 1) / n
-
-
-@dataclass(frozen=True)
-class Overlapped:
-    """T = max(s + 2(n−1)·α, 2(n−1)/n·S·β): `messages` and `wire`, fitted each to its own points.
-
-    All-reduces that follow one another are cut into pieces, and one piece is worked on while
-    another is on the link: the longer of the two is what shows. (Their sum overestimates by a
-    seventh where both are of one size.)
-    """
-
-    messages: Fit
-    wire: Fit
-
-    def evaluate(self, nodes: Floats, payload: Floats) -> Floats:
-        """Return times in wall seconds."""
-        at = At.of(nodes, 0, payload)
-        longer: Floats = np.maximum(self.messages.evaluate(at), self.wire.evaluate(at))
-        return longer
-
-    def evaluate_interval(self, nodes: Floats, payload: Floats) -> tuple[Floats, Floats]:
-        """Return both ends of the interval of the longer of the two."""
-        at = At.of(nodes, 0, payload)
-        both = (self.messages.evaluate_interval(at), self.wire.evaluate_interval(at))
-        low, high = (np.maximum(*ends) for ends in zip(*both, strict=True))
-        return low, high
 
 
 @dataclass(frozen=True)
@@ -294,43 +232,6 @@ def _observed(blocks: _Blocks) -> pd.DataFrame:
     return points.groupby(["nodes", "payload_bytes"])["wall"].apply(np.array).reset_index()
 
 
-def _points(times: pd.DataFrame) -> Points:
-    walls = [np.asarray(wall) for wall in times["wall"]]
-    spread = [
-        np.std(np.log(w), ddof=1) * median_error(len(w)) if len(w) > 1 else np.nan for w in walls
-    ]
-    return Points.of(
-        times["nodes"], 0, times["payload_bytes"], [np.median(w) for w in walls], noise=spread
-    )
-
-
-def fit_overlapped(times: pd.DataFrame) -> Overlapped:
-    """Fit both laws, each to the points at which it says the longer time.
-
-    Begins with the smallest payload for the messages and the largest for the wire, which stay
-    there, and goes on until no point changes sides.
-
-    Args:
-        times: `nodes`, `payload_bytes` and the wall seconds of the launches, `wall`, of each point;
-            one point or more.
-    """
-    points = _points(times)
-    smallest = points.payload == points.payload.min()
-    largest = points.payload == points.payload.max()
-    to_messages, to_wire = smallest, largest
-    for _ in range(_ITERATIONS):
-        messages = fit(Messages(), points.where(to_messages), draws=0)
-        wire = fit(Wire(), points.where(to_wire), draws=0)
-        longer = messages.evaluate(points.at) > wire.evaluate(points.at)
-        before, to_messages = to_messages, smallest | (longer & ~largest)
-        to_wire = largest | ~to_messages
-        if (to_messages == before).all():
-            break
-    return Overlapped(
-        fit(Messages(), points.where(to_messages)), fit(Wire(), points.where(to_wire))
-    )
-
-
 def _try(times: pd.DataFrame) -> Trial | None:
     """Fit without the most nodes; None if there are less than three node counts.
 
@@ -351,7 +252,7 @@ def _predictions(times: pd.DataFrame, trial: Trial | None, share: float) -> pd.D
     if trial is None:
         return typed((), PREDICTIONS)
     fitted, most = trial.fitted, trial.predicted_for
-    points = _points(times[times["nodes"] == most])
+    points = points_of(times[times["nodes"] == most])
     predicted = fitted.evaluate(points.nodes, points.payload)
     low, high = fitted.evaluate_interval(points.nodes, points.payload)
     errors = relative_error(predicted, points.step_s)
@@ -377,7 +278,7 @@ def _coefficients(fitted: Overlapped, share: float) -> pd.DataFrame:
     """Two rows, the node's own time and wall time: s, α and 1/β, with their intervals."""
     triples = {
         name: np.array([part.value(name, label), *part.interval(name, label)])
-        for part in (fitted.messages, fitted.wire)
+        for part in (fitted.messages, fitted.sent_bytes)
         for name, label in part.coefficients
     }
     rows = []

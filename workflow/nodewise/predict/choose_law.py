@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from nodewise.core.units import write_number
-from nodewise.predict.fit import Points, Priors, fit
+from nodewise.predict.fit import fit
 from nodewise.predict.law import AllReduce, Law, Mask
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.least_squares import Priors
+from nodewise.predict.points import Points
 
 LEAST_NODE_COUNTS = 4
 """Fewer leave less than two held-out points of a line: too few to tell laws apart."""
@@ -36,8 +38,8 @@ class Choice:
 
     def __str__(self) -> str:
         """Return the held-out errors in words: "ring 2.1 %, star 9 %"; empty if there are none."""
-        told = zip(self.laws, self.errors, strict=False)
-        return ", ".join(f"{named(law)} {write_number(error, 'share')}" for law, error in told)
+        pairs = zip(self.laws, self.errors, strict=False)
+        return ", ".join(f"{named(law)} {write_number(error, 'share')}" for law, error in pairs)
 
 
 def alternatives(law: Law) -> tuple[Law, ...]:
@@ -82,12 +84,12 @@ def choose(laws: Sequence[Law], points: Points, priors: Priors | None = None) ->
 def _left_out(points: Points) -> list[Mask]:
     """Return masks of the points that are left out together."""
     lines, nodes = points.lines, points.nodes
-    told = np.zeros(len(points), bool)
+    held_out = np.zeros(len(points), bool)
     for line in np.unique(lines):
         mine = lines == line
         if len(np.unique(nodes[mine])) >= LEAST_NODE_COUNTS:
-            told |= mine & (nodes > 1)
-    return [told & (nodes == n) for n in np.unique(nodes[told])]
+            held_out |= mine & (nodes > 1)
+    return [held_out & (nodes == n) for n in np.unique(nodes[held_out])]
 
 
 def _held_out_error(law: Law, points: Points, left_out: Sequence[Mask], priors: Priors) -> float:

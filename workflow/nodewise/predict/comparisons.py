@@ -8,8 +8,15 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from nodewise.predict.queries import GROUP, Tables, remembered, scaling_lines, ways, with_labels
-from nodewise.results.tables import AXES, CURVE_KEY, PARTS, SINGLE
+from nodewise.predict.queries import (
+    GROUP,
+    Tables,
+    compared_strategies,
+    remember_last,
+    scaling_lines,
+    with_labels,
+)
+from nodewise.results.columns import AXES, CURVE_KEY, PARTS, SINGLE
 
 WHOLE_GRADIENTS = ("ring", "star")  # of all nodes, summed in every step
 DATA_PARALLEL = (*WHOLE_GRADIENTS, "all-gather")  # in step, and every step
@@ -33,8 +40,8 @@ def fair(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["flags"] == ""]
 
 
-def most_ways(groups: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the comparison of most ways among those launched again; of several, on most nodes."""
+def most_strategies(groups: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the launched-again comparison of most strategies; of several, on most nodes."""
     return max(
         groups,
         key=lambda one: (
@@ -85,7 +92,7 @@ def launches_of(cells: pd.DataFrame, cell_id: str) -> "pd.Series[float]":
     return cells[cells["status"] == "ok"].merge(of, "inner", CURVE_KEY)["step_time_s"]
 
 
-@remembered
+@remember_last
 def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the points of `queries.scaling_lines` on several nodes that one node stands beside.
 
@@ -155,8 +162,8 @@ def _with_flags_of_one(rows: pd.DataFrame) -> list[str]:
 
 def _of_launches(flags: "pd.Series[str]") -> str:
     """Return the cautions of a point's launches, if half of them have one, as in the curves."""
-    told = [caution for of in flags if of for caution in of.split("; ")]
-    return _together(*told) if 2 * (flags != "").sum() >= len(flags) else ""
+    cautions = [caution for of in flags if of for caution in of.split("; ")]
+    return _together(*cautions) if 2 * (flags != "").sum() >= len(flags) else ""
 
 
 def _together(*cautions: str) -> str:
@@ -182,14 +189,14 @@ def in_two_runs(curves: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
     return rows.dropna(subset=["speedup_old", "speedup_new"]).reset_index(drop=True)
 
 
-def compared_ways(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of experiments that compare several ways, on several nodes.
+def compared_points(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of experiments that compare several strategies, on several nodes.
 
     `against_one` is the throughput against `single` with the same batch per worker, whatever the
-    way itself does on one node; `node_s` are the seconds of nodes that a thousand examples take.
-    What is known of that one node has the ending `_one`.
+    strategy itself does on one node; `node_s` are the seconds of nodes that a thousand examples
+    take. What is known of that one node has the ending `_one`.
     """
-    rows = ways(curves).rename(columns={"kind": "label"})
+    rows = compared_strategies(curves).rename(columns={"kind": "label"})
     times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
     one = rows.loc[rows["strategy"] == SINGLE, [*_AT, "examples_per_s", "flags", *times]]
     one = one.drop_duplicates(_AT)
@@ -229,13 +236,13 @@ def split(points: pd.DataFrame) -> pd.DataFrame:
 
     That is where they, one after the other, take longer than it by more than `SPLIT_LONGER`; and of
     emulated steps below `SHORT_S`, as a part may fall into a node's turn on the core or between
-    two. Communicating is not known of ways that send, but time none of it apart.
+    two. Communicating is not known of strategies that send, but time none of it apart.
     """
     rows = points.dropna(subset="compute_s")
-    untold = (rows["communicate_s"] == 0) & (rows["bytes_sent_per_step"] > 0)
-    rows = rows.assign(communicate_s=rows["communicate_s"].mask(untold))
+    not_timed = (rows["communicate_s"] == 0) & (rows["bytes_sent_per_step"] > 0)
+    rows = rows.assign(communicate_s=rows["communicate_s"].mask(not_timed))
     longer = rows[_SECONDS].sum(axis=1) / rows["step_time_s"] > 1 + SPLIT_LONGER
-    told = zip(rows["flags"], longer, too_short_for_parts(rows), strict=True)
+    each = zip(rows["flags"], longer, too_short_for_parts(rows), strict=True)
     return rows.assign(
         flags=[
             _together(
@@ -243,7 +250,7 @@ def split(points: pd.DataFrame) -> pd.DataFrame:
                 "its parts take far longer than the step" * is_longer,
                 "its steps are too short for parts of them" * is_short,
             )
-            for flags, is_longer, is_short in told
+            for flags, is_longer, is_short in each
         ]
     )
 

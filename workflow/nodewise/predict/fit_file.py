@@ -1,4 +1,4 @@
-"""fit.json: curves of one's own with the laws fitted to them, as a file that people can read.
+"""fit.json: curves with the laws fitted to them, as a file that people can read.
 
 It holds all that predictions need: what was measured, the coefficients, and the equally likely
 values of each, from which intervals come. Draws have five digits.
@@ -6,7 +6,7 @@ values of each, from which intervals come. Draws have five digits.
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, Self
@@ -20,21 +20,17 @@ from nodewise.core.errors import UserError
 from nodewise.core.files import write_text
 from nodewise.core.schema import MOST_JSON_BYTES, first_error, read_bytes
 from nodewise.predict import bayes
-from nodewise.predict.choose_law import Choice, choose
-from nodewise.predict.curve_groups import CurveGroup, curves_of, group_of
+from nodewise.predict.choose_law import Choice
+from nodewise.predict.curve_groups import curves_of, group_of
 from nodewise.predict.fit import DRAWS, Fit, fit
-from nodewise.predict.law import LAWS, Floats, Law, Parameter
-from nodewise.results.curves import USUAL, Curve, Measurements, Text
+from nodewise.predict.fit_curves import FittedGroup, fit_curves
+from nodewise.predict.law import LAWS, Floats, Law, Parameter, law_text
+from nodewise.results.curve_points import imported_points
+from nodewise.results.curves import Curve, Measurements, Text
 from nodewise.results.record import Count, Finite
 
 VERSION: Literal[1] = 1
 Method = Literal["quick", "bayes"]
-POSSIBLE = (USUAL, "tree")
-"""The laws of curves of which nobody says what ran, likeliest first: workers that step together.
-
-Steps of a star grow like those of a ring with long messages, and halving-doubling's hardly differ
-from a ring's: step times cannot tell them apart.
-"""
 _DIGITS = 5
 _COMPUTE = ("compute_fixed_s", "compute_per_example_s", "compute_deviation_s")
 
@@ -84,7 +80,7 @@ class FitFile(Frozen):
     source: str
     source_sha256: str
     notes: tuple[str, ...]
-    curves: tuple[Curve, ...] = Field(min_length=1)
+    curves: tuple[Curve, ...]
     fits: tuple[FittedCurves, ...]
 
     def fit_of(self, curve: Curve) -> Fit:
@@ -107,7 +103,7 @@ class FitFile(Frozen):
         of_fits = [name for group in self.fits for name in group.curves]
         if len(set(names)) < len(names) or sorted(of_fits) != sorted(names):
             raise ValueError("each curve must be there once, and in one of the fits")
-        if len({len(c.draws) for group in self.fits for c in group.coefficients}) != 1:
+        if len({len(c.draws) for group in self.fits for c in group.coefficients}) > 1:
             raise ValueError("all coefficients must have as many draws")
         for fitted in self._fits.values():
             if sorted(fitted.coefficients) != _expected(fitted):
@@ -134,48 +130,53 @@ def fit_measurements(
     Raises:
         UserError: a curve names a law that there is not, or what `bayes` needs is not installed.
     """
-    way = bayes.fit if method == "bayes" else fit
     for curve in measured.curves:
-        _check_law(curve, measured.source)
-    groups: list[FittedCurves] = []
-    told: dict[str, Curve] = {}
-    for together in measured.groups():
-        curves = _with_collective(together)
-        law = LAWS.make(curves[0].collective)
-        fitted = way(law, group_of(curves, law).points(), draws=draws)
-        groups.append(_group(fitted, curves))
-        told |= {curve.name: _with_untold(curve, fitted) for curve in curves}
-        progress(len(curves))
-    return FitFile(
-        made_by=f"nodewise {__version__}",
-        source=measured.source,
-        source_sha256=measured.sha256,
-        method=method,
-        notes=measured.notes,
-        curves=tuple(told[curve.name] for curve in measured.curves),
-        fits=tuple(groups),
+        check_law(curve, measured.source)
+    found = fit_curves(
+        imported_points(measured.curves),
+        draws=draws,
+        fit_points=bayes.fit if method == "bayes" else fit,
+        progress=progress,
+    )
+    of_curve = {str(name): one for one in found for name in one.group.rows["curve"].unique()}
+    curves = [_with_notes(curve, of_curve[curve.name]) for curve in measured.curves]
+    return fit_file(
+        found, curves, measured.source, measured.sha256, method=method, notes=measured.notes
     )
 
 
-def study_file(fitted: Iterable[tuple[CurveGroup, Fit]], source: str, sha256: str) -> FitFile:
-    """Return the fit file of a study's curves, with the fits that its tables have.
+def study_file(found: Sequence[FittedGroup], source: str, sha256: str) -> FitFile:
+    """Return the fit file of a study, with the fits that its tables have.
 
     Args:
-        fitted: what was fitted together, and the fit.
-        source: the name of the table of curves.
+        found: the fits; a study without points has none.
+        source: the name of the table of points.
         sha256: of that table.
     """
-    curves: list[Curve] = []
-    groups: list[FittedCurves] = []
-    for group, fit_of_group in fitted:
-        mine = curves_of(group)
-        curves += mine
-        groups.append(_group(fit_of_group, mine))
+    return fit_file(found, [c for one in found for c in curves_of(one.group)], source, sha256)
+
+
+def fit_file(
+    found: Sequence[FittedGroup],
+    curves: Sequence[Curve],
+    source: str,
+    sha256: str,
+    *,
+    method: Method = "quick",
+    notes: tuple[str, ...] = (),
+) -> FitFile:
+    """Return fits as the content of a fit.json."""
+    named = {curve.name: curve for curve in curves}
+    groups = [
+        _group(one.fit, [named[str(name)] for name in one.group.fitted.rows["curve"].unique()])
+        for one in found
+    ]
     return FitFile(
         made_by=f"nodewise {__version__}",
         source=source,
         source_sha256=sha256,
-        notes=(),
+        method=method,
+        notes=notes,
         curves=tuple(curves),
         fits=tuple(groups),
     )
@@ -194,7 +195,8 @@ def read_fit(path: Path) -> FitFile:
     """Read and check a fit.json.
 
     Raises:
-        UserError: the file is missing, too large, is not one, is damaged, or is of another version.
+        UserError: the file is missing, too large, is not one, is damaged, is of another version, or
+            holds no curve.
     """
     content = read_bytes(path, MOST_JSON_BYTES)
     try:
@@ -204,9 +206,12 @@ def read_fit(path: Path) -> FitFile:
     if version != VERSION:
         raise UserError(f"{path}: is of version {version}; this program reads {VERSION}: fit again")
     try:
-        return FitFile.model_validate_json(content)
+        file = FitFile.model_validate_json(content)
     except ValidationError as error:
         raise UserError(f"{path}: {first_error(error)}") from error
+    if not file.curves:
+        raise UserError(f"{path}: holds no curve, as {file.source} has no points to fit")
+    return file
 
 
 class _Versioned(BaseModel):
@@ -214,7 +219,7 @@ class _Versioned(BaseModel):
     made_by: str
 
 
-def _check_law(curve: Curve, source: str) -> None:
+def check_law(curve: Curve, source: str) -> None:
     """See that there is the law that a curve names, and that it can be asked about its nodes."""
     where = f"{source}: curve {curve.name!r}"
     if curve.assumed:
@@ -229,27 +234,13 @@ def _check_law(curve: Curve, source: str) -> None:
         )
 
 
-def _with_collective(curves: list[Curve]) -> list[Curve]:
-    """Return the curves of one link, those of which nobody said it with a collective and a note.
-
-    If nobody said it of any of them, it is the one that is least wrong.
-    """
-    given = [curve.collective for curve in curves if not curve.assumed]
-    names = given[:1] or POSSIBLE
-    laws = [LAWS.make(name) for name in names]
-    choice = choose(laws, group_of(curves, laws[0]).points())
-    collective = names[choice.laws.index(choice.law)]
-    return [
-        curve.model_copy(
-            update={
-                "collective": collective,
-                "notes": (*curve.notes, *_about_collective(collective, choice, curve)),
-            }
-        )
-        if curve.assumed
-        else curve
-        for curve in curves
-    ]
+def _with_notes(curve: Curve, one: FittedGroup) -> Curve:
+    """Return the curve with the collective that was fitted, and with notes on the fit."""
+    if curve.assumed:
+        collective = law_text(one.group.law)
+        notes = (*curve.notes, *_about_collective(collective, one.choice, curve))
+        curve = curve.model_copy(update={"collective": collective, "notes": notes})
+    return _with_untold(curve, one.fit)
 
 
 def _about_collective(collective: str, choice: Choice, curve: Curve) -> tuple[str, ...]:
@@ -306,7 +297,7 @@ def _unit(parameter: Parameter, curve: Curve) -> str:
 def _with_untold(curve: Curve, fitted: Fit) -> Curve:
     """Return the curve with notes on what its points do not tell, and on how it was sampled."""
     labels = {"model": curve.name, "link": curve.link}
-    untold = [
+    open_terms = [
         parameter.name
         for parameter in fitted.law.parameters
         if parameter.scope in labels
@@ -315,9 +306,9 @@ def _with_untold(curve: Curve, fitted: Fit) -> Curve:
     notes = []
     if len(curve.batches) == 1:
         notes.append("one batch per worker: how computing grows with the batch is not told")
-        untold = [name for name in untold if name not in _COMPUTE]
-    if untold:
-        notes.append(f"not told by the points, so intervals are wider: {', '.join(untold)}")
+        open_terms = [name for name in open_terms if name not in _COMPUTE]
+    if open_terms:
+        notes.append(f"not told by the points, so intervals are wider: {', '.join(open_terms)}")
     if isinstance(fitted, bayes.BayesFit):
         notes.append(fitted.note)
     return curve.model_copy(update={"notes": (*curve.notes, *notes)})

@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from nodewise.predict.choose_law import alternatives, choose
+from nodewise.predict.choose_law import choose
 from nodewise.predict.curve_groups import ABOUT, CurveGroup
-from nodewise.predict.fit import Fit, Priors, fit
+from nodewise.predict.fit import Fit, fit
 from nodewise.predict.law import LAWS, Floats, baselines
-from nodewise.results.tables import typed
+from nodewise.predict.least_squares import Priors
+from nodewise.results.table_files import typed
 
 LARGEST = "largest node count left out"
 LARGEST_TOTALS = "largest node count left out, whole steps only"
@@ -79,14 +80,14 @@ def try_held_out(group: CurveGroup, priors: Priors, draws: int) -> list[dict[str
 
 
 def trial_rows(
-    rows: pd.DataFrame, predicted_s: Floats, told: dict[str, Any]
+    rows: pd.DataFrame, predicted_s: Floats, others: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Return rows of `TRIALS`.
 
     Args:
         rows: points of a group.
         predicted_s: seconds, shape (points,).
-        told: the other columns.
+        others: the other columns.
     """
     columns = {name: rows[name].tolist() for name in (*ABOUT, "batch_per_worker", "nodes")} | {
         "source": rows["kind"].tolist(),
@@ -94,7 +95,7 @@ def trial_rows(
         "predicted_s": predicted_s.tolist(),
         "error": relative_error(predicted_s, rows["step_time_s"]).tolist(),
     }
-    for name, value in told.items():
+    for name, value in others.items():
         columns[name] = np.broadcast_to(np.asarray(value), len(rows)).tolist()
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -144,7 +145,7 @@ def _ask(
     parts: bool = True,
 ) -> list[dict[str, Any]]:
     points = rest.points(parts=parts)
-    law = choose(alternatives(rest.law), points, priors).law
+    law = choose(rest.possible_laws(), points, priors).law
     fitted = fit(law, points, priors=priors, draws=draws)
     return _rows(fitted, asked, scenario, own=True)
 
@@ -167,7 +168,7 @@ def _rows(fitted: Fit, asked: CurveGroup, scenario: str, *, own: bool) -> list[d
     low = high = np.full_like(predicted, np.nan)
     if len(fitted.draws):
         low, high = fitted.observed_interval(points.at, points.model, points.link)
-    told = {
+    others = {
         "scenario": scenario,
         "trained": _trained(fitted, asked) if scenario != EACH else "",
         "law": fitted.law.name,
@@ -175,7 +176,7 @@ def _rows(fitted: Fit, asked: CurveGroup, scenario: str, *, own: bool) -> list[d
         "low_s": low,
         "high_s": high,
     }
-    return trial_rows(asked.rows, predicted, told)
+    return trial_rows(asked.rows, predicted, others)
 
 
 def _trained(fitted: Fit, asked: CurveGroup) -> list[str]:

@@ -79,7 +79,7 @@ def rate_rows(group: CurveGroup, fitted: Fit, measured: pd.DataFrame) -> list[di
     """Return rows of `RATES` for the curves of a group, if their link has a rate.
 
     Args:
-        group: curves over one link, as `questions.tellable` returns them.
+        group: curves over one link, as `objectives.answerable` returns them.
         fitted: the fit that they are part of.
         measured: the rows of all groups, for what other links gave.
     """
@@ -96,8 +96,8 @@ def rate_rows(group: CurveGroup, fitted: Fit, measured: pd.DataFrame) -> list[di
         inside = table["rate_bit_s"].between(seen["rate_bit_s"].min(), seen["rate_bit_s"].max())
         table["kind"] = np.where(known, "fitted", "predicted")
         table["beyond"] = ~inside | (table["nodes"] > seen["nodes"].max())
-        told = table.to_dict("records")
-        rows += [about | {str(name): value for name, value in row.items()} for row in told]
+        asked = table.to_dict("records")
+        rows += [about | {str(name): value for name, value in row.items()} for row in asked]
     return rows
 
 
@@ -146,7 +146,7 @@ def _asked(
         drawn = np.where((drawn > 0).all(axis=1, keepdims=True), drawn, np.nan)
         low_s, high_s = np.nanquantile(drawn, TAILS, axis=0)
         low, high = np.nanquantile(drawn[:, :1] / drawn, TAILS, axis=0)
-        told = {
+        values = {
             "nodes": at.nodes.astype(int),
             "fitted_s": step_s,
             "low_s": low_s,
@@ -155,5 +155,5 @@ def _asked(
             "efficiency_low": low,
             "efficiency_high": high,
         }
-        tables.append(pd.DataFrame(told).assign(rate_bit_s=rate).iloc[1:])
+        tables.append(pd.DataFrame(values).assign(rate_bit_s=rate).iloc[1:])
     return pd.concat(tables, ignore_index=True)

@@ -48,7 +48,7 @@ _PROBABLE = 0.01
 Steps = Mapping[Key, StepsToAccuracy]
 
 
-def tellable(group: CurveGroup, fitted: Fit) -> CurveGroup:
+def answerable(group: CurveGroup, fitted: Fit) -> CurveGroup:
     """Return the group of the curves whose points say something of other numbers of nodes.
 
     They were fitted on several, and in none of the draws a step on one node takes no time at all.
@@ -73,7 +73,7 @@ def optima_rows(
     the best, those within 5 % of it, the break-even, and whatever else may be the best.
 
     Args:
-        group: curves, as `tellable` returns them.
+        group: curves, as `answerable` returns them.
         fitted: the fit that they are part of.
         steps: what is known of steps to an accuracy.
         listed: numbers of nodes.
@@ -95,7 +95,7 @@ def optima_rows(
             except ValueError:  # the points say nothing of such batches
                 continue
             for question in (first, *others):
-                rows += _told(answer(question, times), about, listed)
+                rows += _chosen_rows(answer(question, times), about, listed)
     return rows
 
 
@@ -117,7 +117,7 @@ def _questions(rows: pd.DataFrame, steps: Steps) -> Iterator[Question]:
             yield Question("target_time", batch=float(batch), steps=law)
 
 
-def _told(
+def _chosen_rows(
     optimum: Optimum, about: dict[str, Any], listed: tuple[int, ...]
 ) -> Iterator[dict[str, object]]:
     for row in optimum_rows(optimum, **about):

@@ -294,7 +294,8 @@ def find_optimum(
             one node or of the batches; or a number of nodes is below 1.
 
     Example:
-        >>> from nodewise.predict.fit import Points, fit
+        >>> from nodewise.predict.fit import fit
+        >>> from nodewise.predict.points import Points
         >>> from nodewise.predict.laws.ring import RingAllReduce
         >>> points = Points.of([1, 2, 3, 4], 64, 5e6, [0.10, 0.15, 0.17, 0.18])
         >>> question = Question("epoch_time", batch=64, examples=60_000)

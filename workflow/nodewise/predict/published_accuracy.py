@@ -12,7 +12,7 @@ import pandas as pd
 
 from nodewise.predict.published_curves import PUBLISHED, Scaling
 from nodewise.predict.similar_curves import line_change, slopes_of
-from nodewise.results.tables import typed
+from nodewise.results.table_files import typed
 
 PREDICTED = PUBLISHED.with_name("predicted_curves.csv")
 

@@ -47,12 +47,13 @@ def fit_bandwidth(rows: pd.DataFrame) -> float:
 
 
 def fit_rows(group: CurveGroup, draws: int) -> list[dict[str, Any]]:
-    """Return the row of the table `fits` for one bandwidth of all curves; none without points.
+    """Return the row of the table `fits` for one bandwidth of all curves.
+
+    None for what is not published, or has no points on several nodes.
 
     The interval is over curves (one batch of one model) drawn anew.
     """
-    rows = spread(group)
-    if rows.empty:
+    if group.rows.iloc[0]["kind"] != "published" or (rows := spread(group)).empty:
         return []
     lines = rows.groupby(["curve", "batch_per_worker"]).ngroup().to_numpy()
     errors = _errors(rows)
@@ -94,16 +95,15 @@ def fit_rows(group: CurveGroup, draws: int) -> list[dict[str, Any]]:
 
 def trial_rows(group: CurveGroup) -> list[dict[str, Any]]:
     """Return rows of the table `trials`: by one bandwidth, and by that of the other models."""
-    rows = spread(group)
-    if rows.empty:
+    if group.rows.iloc[0]["kind"] != "published" or (rows := spread(group)).empty:
         return []
-    told = _told(rows, ONE_BANDWIDTH, fit_bandwidth(rows))
+    trials = _trials(rows, ONE_BANDWIDTH, fit_bandwidth(rows))
     for model in rows["model"].unique():
         others = rows[rows["model"] != model]
         if len(others):
             own = rows[rows["model"] == model]
-            told += _told(own, OTHER_MODELS, fit_bandwidth(others))
-    return told
+            trials += _trials(own, OTHER_MODELS, fit_bandwidth(others))
+    return trials
 
 
 def _errors(rows: pd.DataFrame) -> Floats:
@@ -115,7 +115,7 @@ def _errors(rows: pd.DataFrame) -> Floats:
     return errors
 
 
-def _told(rows: pd.DataFrame, scenario: str, bandwidth: float) -> list[dict[str, Any]]:
+def _trials(rows: pd.DataFrame, scenario: str, bandwidth: float) -> list[dict[str, Any]]:
     predicted = (rows["base_s"] + rows["sent"] / bandwidth).to_numpy(float)
-    told = {"scenario": scenario, "trained": "", "law": LAW, "own": True}
-    return judge.trial_rows(rows, predicted, told | {"low_s": np.nan, "high_s": np.nan})
+    about = {"scenario": scenario, "trained": "", "law": LAW, "own": True}
+    return judge.trial_rows(rows, predicted, about | {"low_s": np.nan, "high_s": np.nan})

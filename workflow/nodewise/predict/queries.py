@@ -9,24 +9,20 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.units import PROJECTED, kind_label
-from nodewise.predict.judge import LARGEST
-from nodewise.predict.study import ALL_POINTS, OVERHEAD, OVERSUBSCRIBED
+from nodewise.predict.study import OVERHEAD
 from nodewise.results.calibration import Calibration, read_calibration
-from nodewise.results.tables import AXES, PARTS, SINGLE, read_csv
-from nodewise.results.tables import OVERSUBSCRIBED as TOO_MANY_WORKERS
+from nodewise.results.columns import AXES, PARTS, SINGLE
+from nodewise.results.table_files import read_csv
 
 Tables = dict[str, pd.DataFrame]
 
-PUBLISHED_WAY = "multi_worker_mirrored"  # of the points of the table `published`
+PUBLISHED_STRATEGY = "multi_worker_mirrored"  # of the points of the table `published`
 GROUP = ["study", "experiment", "model", "dataset"]
 MODEL = ["study", "model", "dataset"]
-NEAR = 10  # nodes that figures reach to, at least
-FEW_WAYS = 2  # besides training on one node
+FEW_STRATEGIES = 2  # besides training on one node
 POINT = ["batch_per_worker", "nodes"]
 LAUNCHES = ["repeats", "flags", "cell_id"]
 _COMPARED = [*GROUP, "kind", "batch_per_worker"]
-
-CURVE = ["source", "study", "experiment", "model", "strategy", "curve"]
 
 
 def read_overhead(overhead_dir: Path) -> Tables:
@@ -59,7 +55,7 @@ def with_labels(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(label=_labels(rows), accuracy_label=_labels(rows, of_accuracy=True))
 
 
-def remembered(
+def remember_last(
     view: Callable[[pd.DataFrame], pd.DataFrame],
 ) -> Callable[[pd.DataFrame], pd.DataFrame]:
     """Have a view of a table remember its last answer: figures and pages ask it of the same one.
@@ -77,7 +73,7 @@ def remembered(
     return answer
 
 
-@remembered
+@remember_last
 def scaling_lines(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the curves with a column `line`: the strategy whose line over the nodes a row is on.
 
@@ -115,7 +111,7 @@ def training_times(tables: Tables) -> pd.DataFrame:
         ours[f"{end}seconds"] = ours[f"epoch_time_{end}s"] * ours["epochs"]
     theirs = _published_of(ours, published).rename(columns={"training_time_s": "seconds"})
     values = ["epochs", "seconds", "low_seconds", "high_seconds", "speedup"]
-    return _beside(ours, _alone(theirs), values)
+    return _with_published(ours, _alone(theirs), values)
 
 
 def accuracies(tables: Tables) -> pd.DataFrame:
@@ -134,20 +130,21 @@ def accuracies(tables: Tables) -> pd.DataFrame:
     ours = ours[ours["asked"].isna() | (ours["asked"] == ours["epochs"])]
     theirs = _published_of(_with_epochs(tables), published)
     theirs = theirs.rename(columns={"training_accuracy": "accuracy"})
-    return _beside(ours, theirs, ["epochs", "accuracy", "test_accuracy"])
+    return _with_published(ours, theirs, ["epochs", "accuracy", "test_accuracy"])
 
 
-def beside_published(tables: Tables) -> pd.DataFrame:
+def published_and_ours(tables: Tables) -> pd.DataFrame:
     """Return every published point: time and accuracy, theirs and ours, and the ratio of times.
 
     `label` and `accuracy_label` say the kinds of our numbers; both are empty where we have none.
-    Ours are of the way that the study trained. All times of a model and batch are of one
+    Ours are of the strategy that the study trained. All times of a model and batch are of one
     experiment, so that they compare: of the one that has most of its points, then fewest cautions,
     then no projection. An accuracy of another experiment than the time says so in `experiment`.
     """
     where = [*MODEL, *POINT]
     times, scores = (
-        rows[rows["line"] == PUBLISHED_WAY] for rows in (training_times(tables), accuracies(tables))
+        rows[rows["line"] == PUBLISHED_STRATEGY]
+        for rows in (training_times(tables), accuracies(tables))
     )
     times = times[times["kind"] != "published"].merge(tables["published"][where])
     times = _of_one_experiment(times)
@@ -177,18 +174,18 @@ def beside_published(tables: Tables) -> pd.DataFrame:
 
 
 def _of_one_experiment(times: pd.DataFrame) -> pd.DataFrame:
-    """Return the times of one experiment for each model and batch: see `beside_published`."""
+    """Return the times of one experiment for each model and batch: see `published_and_ours`."""
     line, one = [*MODEL, "batch_per_worker"], ["experiment", "cluster", "kind"]
     cautions = times.assign(
         cautions=times["flags"] != "",
         projected=times["kind"].str.contains(PROJECTED, regex=False),
     )
-    told = cautions.groupby([*line, *one], as_index=False).agg(
+    counted = cautions.groupby([*line, *one], as_index=False).agg(
         {"nodes": "nunique", "cautions": "sum", "projected": "max"}
     )
     order = ["nodes", "cautions", "projected"]
-    told = told.sort_values(order, ascending=[False, True, True], kind="stable")
-    best = told.drop_duplicates(line)[[*line, *one]]
+    counted = counted.sort_values(order, ascending=[False, True, True], kind="stable")
+    best = counted.drop_duplicates(line)[[*line, *one]]
     return times.merge(best).drop_duplicates([*line, "nodes"])
 
 
@@ -203,14 +200,14 @@ def improvements(tables: Tables) -> pd.DataFrame:
 
     As the NTUA study draws it (Figures 26 and 27): a model at the batch at which it saved most of
     its published time on the most nodes, and the mean over all models of a kind, whose `model` is
-    empty, if all were measured. Ours are of one experiment each, as in `beside_published`.
+    empty, if all were measured. Ours are of one experiment each, as in `published_and_ours`.
     """
     published = _alone(tables["published"].rename(columns={"training_time_s": "seconds"}))
     published = published[published["nodes"] > 1].assign(saved=lambda rows: 1 - 1 / rows["speedup"])
     most = published.sort_values(["nodes", "saved"]).drop_duplicates(MODEL, keep="last")
     published = published.merge(most[[*MODEL, "batch_per_worker"]])
     ours = training_times(tables).merge(published[[*MODEL, *POINT]])
-    ours = ours[ours["line"] == PUBLISHED_WAY].dropna(subset="speedup")
+    ours = ours[ours["line"] == PUBLISHED_STRATEGY].dropna(subset="speedup")
     ours = _of_one_experiment(ours).assign(saved=lambda rows: 1 - 1 / rows["speedup"])
     rows = pd.concat([_as_ours(published), ours], ignore_index=True)
     rows = rows[["study", "kind", "model", *POINT, "saved", "experiment", *LAUNCHES]]
@@ -223,8 +220,8 @@ def improvements(tables: Tables) -> pd.DataFrame:
     return rows.astype({"batch_per_worker": "Int64"})
 
 
-def beside_runs(tables: Tables, study: str) -> pd.DataFrame:
-    """Return what a study's ways of training gave on each number of nodes, published and ours.
+def published_runs_and_ours(tables: Tables, study: str) -> pd.DataFrame:
+    """Return what a study's strategies gave on each number of nodes, published and ours.
 
     One row per model, strategy, number of nodes, batch and experiment of ours, and one for each
     published training that we have no counterpart of. `seconds_ours` is for as many epochs as the
@@ -259,30 +256,30 @@ def step_parts(curves: pd.DataFrame) -> pd.DataFrame:
     return _parts(rows.assign(kind=_labels(rows)), "line")
 
 
-def ways(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the curve points of experiments that compare several ways of training.
+def compared_strategies(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the curve points of experiments that compare several strategies.
 
-    That is more than `FEW_WAYS` of them, at the same batch: each on a chart of its own would hide
+    That is more than `FEW_STRATEGIES`, at the same batch: each on a chart of its own would hide
     what is compared.
     """
     others = curves[curves["strategy"] != SINGLE].groupby(_COMPARED)["strategy"]
     several = others.transform("nunique")
-    compared = curves.loc[several[several > FEW_WAYS].index, _COMPARED].drop_duplicates()
+    compared = curves.loc[several[several > FEW_STRATEGIES].index, _COMPARED].drop_duplicates()
     rows = curves.merge(compared, "inner", _COMPARED)
     return rows.assign(kind=_labels(rows))
 
 
-def way_parts(curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the split steps of `ways` in long form, on as many nodes as most ways share."""
-    rows = ways(curves)
+def compared_parts(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return the split steps of these points in long form, on as many nodes as most share."""
+    rows = compared_strategies(curves)
     rows = rows[rows["compute_s"].notna() & (rows["nodes"] > 1)]
     at = [*_COMPARED, "nodes"]
-    counts = rows.groupby(at)["strategy"].nunique().rename("ways").reset_index()
-    shared = counts.sort_values(["ways", "nodes"]).groupby(_COMPARED).tail(1)
+    counts = rows.groupby(at)["strategy"].nunique().rename("shared_by").reset_index()
+    shared = counts.sort_values(["shared_by", "nodes"]).groupby(_COMPARED).tail(1)
     return _parts(rows.merge(shared[at], "inner", at), "strategy")
 
 
-def _parts(rows: pd.DataFrame, way: str) -> pd.DataFrame:
+def _parts(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return curve points in long form, one row per part; `way` says which column names the way.
 
     Nodes that are said to communicate for no time at all do so within computing: no row claims it.
@@ -291,7 +288,7 @@ def _parts(rows: pd.DataFrame, way: str) -> pd.DataFrame:
     rows = rows[rows["compute_s"].notna()].rename(columns=parts)
     within = (rows["nodes"] > 1) & (rows["communicate"] == 0)
     rows = rows.assign(communicate=rows["communicate"].mask(within))
-    keep = [*GROUP, way, *POINT, "kind", *LAUNCHES]
+    keep = [*GROUP, column, *POINT, "kind", *LAUNCHES]
     return rows.melt(keep, [*parts.values()], "part", "seconds").dropna(
         subset="seconds", ignore_index=True
     )
@@ -347,149 +344,6 @@ def epochs(tables: Tables) -> pd.DataFrame:
     return rows.assign(kind=_labels(rows, of_accuracy=True))
 
 
-def with_launches(predictions: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the predictions; where a point of ours was observed, with its launches and a cell."""
-    lines = pd.concat([scaling_lines(curves), curves.assign(line=curves["strategy"])])
-    lines = lines.drop(columns="strategy").rename(columns={"line": "strategy", "kind": "source"})
-    at = ["source", "study", "experiment", "model", "strategy", *POINT]
-    rows = predictions.merge(lines.drop_duplicates(at)[[*at, *LAUNCHES]], "left", at)
-    observed = rows["observed_s"].notna()
-    return rows.assign(
-        repeats=rows["repeats"].where(observed).astype("Int64"),
-        flags=rows["flags"].where(observed).fillna(""),
-        cell_id=rows["cell_id"].where(observed).fillna(""),
-    )
-
-
-def with_trials(overhead: Tables) -> pd.DataFrame:
-    """Return the predictions, and `held_out` beside them: what laws gave for points not shown."""
-    predictions = overhead["predictions"]
-    held = held_out(overhead["trials"]).rename(columns={"predicted_s": "fitted_s"})
-    crowded = predictions["scenario"] == OVERSUBSCRIBED
-    trials = held.assign(beyond=True, held_out=True)
-    return pd.concat([predictions.assign(held_out=crowded), trials], ignore_index=True)
-
-
-def near(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of up to ten nodes, or up to the most that were measured of their curve."""
-    measured = predictions["nodes"].where(predictions["observed_s"].notna())
-    most = measured.groupby(predictions["curve"]).transform("max")
-    return predictions[predictions["nodes"] <= most.clip(lower=NEAR)]
-
-
-def fit_roles(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return what the figure of a fit shows, told apart by `role`.
-
-    `fitted` and `predicted` are points of the line, the latter on more nodes than any point it was
-    fitted to; `observed` are the observed points, `held out` what a law gave for points that it
-    was not shown. `flags` says what observed points call for caution about: theirs, or, where
-    the predictions have none, that there were more workers than cores.
-
-    Args:
-        predictions: as `with_trials` or `with_launches` returns them.
-    """
-    lines = full_fit(predictions)
-    lines["role"] = lines["beyond"].map({True: "predicted", False: "fitted"})
-    crowded = predictions["scenario"] == OVERSUBSCRIBED
-    told_of = crowded.map({True: TOO_MANY_WORKERS, False: ""})
-    own = predictions.get("flags", told_of)
-    rows = predictions.assign(flags=own.mask(own == "", told_of))
-    told = crowded | (rows["scenario"] == ALL_POINTS)
-    points = rows[told].dropna(subset="observed_s").assign(role="observed")
-    held = rows[rows["held_out"] & ~told].assign(role="held out")
-    return pd.concat([lines.assign(flags=""), points, held], ignore_index=True)
-
-
-def held_out(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return what a way's own law gave for the largest node counts, fitted to all smaller ones."""
-    return trials[trials["own"] & (trials["scenario"] == LARGEST)]
-
-
-def full_fit(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return the fits to all points."""
-    return predictions[predictions["scenario"] == ALL_POINTS].copy()
-
-
-def coefficients_of(fits: pd.DataFrame, curve: str) -> pd.DataFrame:
-    """Return the coefficients of a curve, and those that it shares with others of its fits.
-
-    Curves of one link have different fits where what their law takes for known differs.
-    """
-    of_fit = ["link", "law", "settings"]
-    own = fits["curve"] == curve
-    mine = fits.loc[own, of_fit].drop_duplicates()
-    shared = fits[of_fit].merge(mine, "left", indicator=True)["_merge"] == "both"
-    return fits[own | (shared.to_numpy() & (fits["curve"] == ""))]
-
-
-def speedup_roles(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return `fit_roles` without what was held out, with `examples_per_s` and `speedup` by it.
-
-    The speed-up of an observed point is against the observed point on one node, that of the line
-    against the line. A curve without either has none.
-    """
-    rows = fit_roles(predictions)
-    rows = rows[rows["role"] != "held out"]
-    seconds = rows["observed_s"].where(rows["role"] == "observed", rows["fitted_s"])
-    rows = rows.assign(seconds=seconds, observed=rows["role"] == "observed")
-    at = ["curve", "batch_per_worker", "observed"]
-    one = rows.loc[rows["nodes"] == 1, [*at, "seconds"]]
-    rows = rows.merge(one, "left", at, suffixes=("", "_one"))
-    rows["speedup"] = rows["nodes"] * rows["seconds_one"] / rows["seconds"]
-    rows["examples_per_s"] = rows["nodes"] * rows["batch_per_worker"] / rows["seconds"]
-    return rows.dropna(subset="speedup").reset_index(drop=True)
-
-
-def reach(predictions: pd.DataFrame, optima: pd.DataFrame) -> pd.DataFrame:
-    """Return `speedup_roles`, with the 90 % interval of the lines' speed-ups: `low`, `high`.
-
-    Args:
-        predictions: as `with_trials` returns them.
-        optima: the table of that name.
-    """
-    rows = speedup_roles(predictions)
-    efficiency = optima[optima["objective"] == "efficiency"]
-    ends = efficiency.assign(
-        batch_per_worker=efficiency["batch_per_worker"].astype("int64"),
-        low=efficiency["nodes"] * efficiency["low"],
-        high=efficiency["nodes"] * efficiency["high"],
-    )[["curve", *POINT, "low", "high"]]
-    rows = rows.merge(ends, "left", ["curve", *POINT])
-    line = rows["role"] != "observed"
-    return rows.assign(low=rows["low"].where(line), high=rows["high"].where(line))
-
-
-def link_rates(rates: pd.DataFrame) -> pd.DataFrame:
-    """Return the line (one batch of one curve) that has most measured points, in long form.
-
-    Of lines with as many it is the one with the largest batch. `role` tells the points, `observed`,
-    from its law: `within` the rates and nodes that were measured, or `beyond`.
-    """
-    line = ["curve", "batch_per_worker"]
-    seen = rates[rates["observed_s"].notna()].groupby(line).size().reset_index(name="seen")
-    best = seen.sort_values(["seen", "batch_per_worker"], kind="stable").tail(1)
-    rows = rates.merge(best[line], "inner", line)
-    law = rows.assign(role=rows["beyond"].map({True: "beyond", False: "within"}), cell_id="")
-    points = rows[rows["observed_s"].notna()].assign(
-        role="observed",
-        fitted_s=rows["observed_s"],
-        efficiency=rows["observed_efficiency"],
-        **dict.fromkeys(["low_s", "high_s", "efficiency_low", "efficiency_high"], float("nan")),
-    )
-    return pd.concat([law, points], ignore_index=True)
-
-
-def with_flags(points: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
-    """Return the points with the `flags` of the curve points of the same cell; others have none."""
-    flags = curves.drop_duplicates("cell_id").set_index("cell_id")["flags"]
-    return points.assign(flags=points["cell_id"].map(flags).fillna(""))
-
-
-def mean_savings(savings: pd.DataFrame) -> pd.DataFrame:
-    """Return what more nodes save in the mean over the models of each published study."""
-    return savings[(savings["model"] == "") & (savings["nodes"] > 1)].reset_index(drop=True)
-
-
 def _with_epochs(tables: Tables) -> pd.DataFrame:
     """Return the curves' lines, with the epochs that their cells trained."""
     key = [*AXES, "whole_epochs"]
@@ -504,7 +358,7 @@ def _labels(
     rows = rows[["kind", "data_origin"]].assign(
         weights=rows["weights"] if of_accuracy else "", projected=projected
     )
-    labels = [kind_label(*told, projected=bool(x)) for *told, x in rows.to_numpy()]
+    labels = [kind_label(*of_kind, projected=bool(x)) for *of_kind, x in rows.to_numpy()]
     return pd.Series(labels, index=rows.index, dtype="str")
 
 
@@ -527,7 +381,7 @@ def _as_ours(published: pd.DataFrame) -> pd.DataFrame:
     return published.assign(**ours, line="published")
 
 
-def _beside(ours: pd.DataFrame, theirs: pd.DataFrame, values: list[str]) -> pd.DataFrame:
+def _with_published(ours: pd.DataFrame, theirs: pd.DataFrame, values: list[str]) -> pd.DataFrame:
     theirs = _as_ours(theirs)
     columns = [*GROUP, "cluster", "machine", "line", *POINT, *values, *LAUNCHES, "kind"]
     whole: dict[str, Any] = {"repeats": "Int64", "epochs": "int64"}

@@ -39,10 +39,10 @@ def saving_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
     about = {"source": lines[0].iloc[0]["kind"], "study": lines[0].iloc[0]["study"]}
     saved, drawn, observed = zip(*(_saved(group, fitted, line) for line in lines), strict=True)
     rows: list[dict[str, Any]] = []
-    for line, *told in zip(lines, saved, drawn, observed, strict=True):
+    for line, *of_line in zip(lines, saved, drawn, observed, strict=True):
         first = line.iloc[0]
         of = {"model": first["model"], "batch_per_worker": int(first["batch_per_worker"])}
-        rows += [about | of | row for row in _rows(*told)]
+        rows += [about | of | row for row in _rows(*of_line)]
     mean = _rows(*(np.mean(values, axis=0) for values in (saved, drawn, observed)))
     return rows + [about | {"model": "", "batch_per_worker": None} | row for row in mean]
 

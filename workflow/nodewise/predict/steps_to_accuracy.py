@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sympy import Expr
 
-from nodewise.predict.fit import DRAWS, TAILS, Points, fit
+from nodewise.predict.fit import DRAWS, TAILS, fit
 from nodewise.predict.law import Floats, Law, Parameter, b, positive
+from nodewise.predict.points import Points
 
 if TYPE_CHECKING:
     import pandas as pd

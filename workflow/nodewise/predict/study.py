@@ -1,12 +1,7 @@
-"""Tables in, tables out: the overhead of every strategy that was measured, or published.
-
-Curves over one link are fitted together; see `curve_groups`. Laws are chosen by what ran, and
-where that leaves several, by what they foretell; see `choose_law`.
-"""
+"""The tables of a study's fits, and of how they are judged."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +18,22 @@ from nodewise.predict import (
     savings,
     steps_to_accuracy,
 )
-from nodewise.predict import calibration as of_calibration
-from nodewise.predict.curve_groups import ABOUT, CurveGroup, find_groups, published_curves
-from nodewise.predict.fit import DRAWS, Fit, Priors, fit
+from nodewise.predict.curve_groups import ABOUT, CurveGroup
+from nodewise.predict.fit import DRAWS, Fit
+from nodewise.predict.fit_curves import FittedGroup, fit_curves, groups_to_fit
 from nodewise.predict.judge import TRIALS, relative_error
-from nodewise.predict.law import At, Law, PartsLaw
+from nodewise.predict.law import At, Law, Parameter, PartsLaw
 from nodewise.results.calibration import Calibration
-from nodewise.results.tables import typed, write_csv
+from nodewise.results.curve_points import IMPORTED
+from nodewise.results.table_files import typed, write_csv
 
 ALL_POINTS = "all points"
 OVERSUBSCRIBED = "oversubscribed, not fitted"
 POORLY = "poorly constrained by the data"
 UNTIMED = "points without step time or payload left out"
 CROWDED = "oversubscribed points not fitted"
+UNKNOWN_PAYLOAD = "s per gradient"
 NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
-_NOTHING_S = 1e-9  # for an example: less than a clock tells
-_TAILS_APART = 3.29  # standard deviations from end to end of a 90 % interval
 
 FITS = {
     "source": "str",
@@ -104,69 +99,19 @@ JUDGED = {"trials": TRIALS, "judgement": judge.JUDGEMENT}
 OVERHEAD = FITTED | JUDGED
 
 
-@dataclass(frozen=True)
-class StudyFit:
-    """What a study's curves were fitted to: per group the choice of its law, and the fit.
-
-    `ours` and `theirs` are all groups, of measured and of published curves, with the laws of what
-    ran; `fitted` are those with points to fit, with the laws that were chosen.
-    """
-
-    ours: list[CurveGroup]
-    theirs: list[CurveGroup]
-    fitted: list[tuple[CurveGroup, choose_law.Choice, Fit]]
-
-
-def fit_curves(
-    curves: pd.DataFrame,
-    cells: pd.DataFrame,
-    published: pd.DataFrame,
-    calibrations: Iterable[Calibration] = (),
-    *,
-    draws: int = DRAWS,
-) -> StudyFit:
-    """Fit all curves of a study; the same input gives the same fits.
-
-    Args:
-        curves: one row per batch and nodes, with its median step time (`results.tables`).
-        cells: one row per launch, for the noise; may be empty.
-        published: the published step times; may be empty.
-        calibrations: what is known of latency and bandwidth of clusters beforehand.
-        draws: how many equally likely coefficients the intervals come from.
-
-    Raises:
-        UserError: a table lacks a column.
-    """
-    ours = list(find_groups(curves, cells))
-    theirs = list(find_groups(published_curves(published), cells))
-    done = []
-    learned: dict[tuple[str, str], Priors] = {}
-    for ran, known in _with_priors(ours, theirs, calibrations):
-        priors = learned.get((ran.link, ran.law.name), known)
-        chosen = choose_law.choose(choose_law.alternatives(ran.law), ran.fitted.points(), priors)
-        group = replace(ran, law=chosen.law)
-        fitted = fit(group.law, group.fitted.points(), priors=priors, draws=draws)
-        learned.setdefault((ran.link, ran.law.name), learned_priors(group, fitted))
-        done.append((group, chosen, fitted))
-    return StudyFit(ours, theirs, done)
-
-
 def fit_study(
-    curves: pd.DataFrame,
-    cells: pd.DataFrame,
-    published: pd.DataFrame,
+    points: pd.DataFrame,
     calibrations: Iterable[Calibration] = (),
     *,
     steps: Sequence[steps_to_accuracy.Known] = (),
     draws: int = DRAWS,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `FITTED`; see `fit_curves` and `fitted_tables`."""
-    found = fit_curves(curves, cells, published, calibrations, draws=draws)
-    return fitted_tables(found, steps, draws)
+    return fitted_tables(fit_curves(points, calibrations, draws=draws), steps, draws)
 
 
 def fitted_tables(
-    found: StudyFit, steps: Sequence[steps_to_accuracy.Known] = (), draws: int = DRAWS
+    found: Sequence[FittedGroup], steps: Sequence[steps_to_accuracy.Known] = (), draws: int = DRAWS
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `FITTED`.
 
@@ -179,128 +124,46 @@ def fitted_tables(
         draws: how many equally likely coefficients the intervals of published bandwidths come from.
     """
     laws = {known.key: known.law for known in steps if known.law is not None}
-    measured = pd.concat([group.rows for group in found.ours]) if found.ours else pd.DataFrame()
+    points = pd.concat([one.group.rows for one in found]) if found else pd.DataFrame()
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in FITTED}
-    for group, chosen, fitted in found.fitted:
-        rows["choices"] += choice_rows(group, chosen)
+    for one in found:
+        group, fitted = one.group, one.fit
+        rows["choices"] += choice_rows(group, one.choice)
         rows["fits"] += fit_rows(group, fitted)
         rows["predictions"] += prediction_rows(group, fitted)
         rows["diagnosis"] += diagnosis_rows(group, fitted)
-        told = objectives.tellable(group, fitted)
-        rows["optima"] += objectives.optima_rows(told, fitted, laws, NODES)
-        rows["rates"] += link_rates.rate_rows(told, fitted, measured)
+        answerable = objectives.answerable(group, fitted)
+        rows["optima"] += objectives.optima_rows(answerable, fitted, laws, NODES)
+        rows["rates"] += link_rates.rate_rows(answerable, fitted, points)
         rows["savings"] += savings.saving_rows(group, fitted)
     rows["steps_to_accuracy"] = [steps_to_accuracy.steps_row(known) for known in steps]
-    for group in found.theirs:
-        rows["fits"] += published_bandwidth.fit_rows(group, draws)
+    for one in found:
+        rows["fits"] += published_bandwidth.fit_rows(one.group, draws)
     return {name: typed(rows[name], FITTED[name]) for name in FITTED}
 
 
 def judge_study(
-    curves: pd.DataFrame,
-    cells: pd.DataFrame,
-    published: pd.DataFrame,
-    calibrations: Iterable[Calibration] = (),
-    *,
-    draws: int = DRAWS,
+    points: pd.DataFrame, calibrations: Iterable[Calibration] = (), *, draws: int = DRAWS
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `JUDGED`: what the same fits say of points that are left out of them.
 
     Arguments and errors are those of `fit_curves`. No fit sees what another group tells of its
     link.
     """
-    ours = list(find_groups(curves, cells))
-    theirs = list(find_groups(published_curves(published), cells))
+    groups = groups_to_fit(points, calibrations)
     rows: list[dict[str, Any]] = []
-    for group, known in _with_priors(ours, theirs, calibrations):
+    for group, known in groups:
         rows += judge.try_held_out(group, known, draws)
-    for group in theirs:
+    for group, _ in groups:
         rows += published_bandwidth.trial_rows(group)
     trials = typed(rows, TRIALS)
     return {"trials": trials, "judgement": judge.judge(trials)}
-
-
-def _with_priors(
-    ours: Iterable[CurveGroup], theirs: Iterable[CurveGroup], calibrations: Iterable[Calibration]
-) -> Iterator[tuple[CurveGroup, Priors]]:
-    """Yield the groups with points to fit, in the order of fitting, and what calibrations tell."""
-    examined = (
-        ((one.cluster.label, one.provenance.cpu), of_calibration.examine(one).all_reduces)
-        for one in calibrations
-        if one.status == "ok"
-    )
-    calibrated = {at: found["ring"].coefficients for at, found in examined if "ring" in found}
-    for group in [*_richest_first(ours), *_richest_first(theirs)]:
-        if group.rows["fitted"].any():
-            yield group, known_priors(group, calibrated)
 
 
 def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
     """Write each table as `NAME.csv`, each in one atomic step."""
     for name, table in tables.items():
         write_csv(table, out_dir / f"{name}.csv")
-
-
-def known_priors(group: CurveGroup, calibrated: Mapping[tuple[str, str], pd.DataFrame]) -> Priors:
-    """Return what is known beforehand of the link: of rings, servers, pipelines on emulated nodes.
-
-    Rings borrow from what a calibration told of TensorFlow's. A step's all-reduce is not quite the
-    calibration's: bandwidth is taken for known within a tenth, and as messages hide behind bytes,
-    latency for somewhere between nothing and the calibrated one.
-
-    Servers have all bytes pass one link, which few workers do not fill yet: they do not show what
-    it bears. It is taken for the configured rate less headers, within a tenth; so is that of
-    pipelines, of which a cut is crossed by one message at a time.
-
-    Args:
-        group: curves over one link.
-        calibrated: α and β (`calibration.COEFFICIENTS`) by the label of a cluster, and machine.
-    """
-    priors = of_input(group)
-    cluster, machine = group.rows.iloc[0][["cluster", "machine"]]
-    if group.law.name in ("server", "gpipe") and (link := link_rates.link_of(cluster)) is not None:
-        beta = link.seconds_per_byte
-        priors["seconds_per_byte", group.link] = (beta, beta / 10)
-    if group.law.name != "ring" or (cluster, machine) not in calibrated:
-        return priors
-    found = calibrated[cluster, machine]
-    own = found[found["clock"] == of_calibration.OWN_TIME].iloc[0]
-    if own["latency_s"] > 0:
-        priors["latency_s", group.link] = (own["latency_s"] / 2, own["latency_s"] / 2)
-    if own["bandwidth_bytes_per_s"] > 0:
-        beta = 1 / own["bandwidth_bytes_per_s"]
-        priors["seconds_per_byte", group.link] = (beta, beta / 10)
-    return priors
-
-
-def of_input(group: CurveGroup) -> dict[tuple[str, str], tuple[float, float]]:
-    """Return that a node spends nothing on examples of others: of curves whose input is sharded."""
-    sharded = group.rows[group.rows["pipeline"] == "sharded"]
-    return {
-        ("input_per_example_s", curve): (0.0, _NOTHING_S) for curve in sharded["curve"].unique()
-    }
-
-
-def learned_priors(group: CurveGroup, fitted: Fit) -> Priors:
-    """Return what a fit tells of its link, within a tenth at best, for other fits of that link.
-
-    Curves of one link have fits of their own where their laws take different things for known, such
-    as the bytes of an activation; latency and bandwidth are the link's all the same.
-    """
-    found: dict[tuple[str, str], tuple[float, float]] = {}
-    for name in ("latency_s", "seconds_per_byte"):
-        value, (low, high) = fitted.value(name, group.link), fitted.interval(name, group.link)
-        spread = float(np.hypot((high - low) / _TAILS_APART, value / 10))
-        if spread > 0:  # false of NaN: the law has none, or there are no draws
-            found[name, group.link] = (value, spread)
-    return found
-
-
-def _richest_first(groups: Iterable[CurveGroup]) -> list[CurveGroup]:
-    """Return groups by link and law, of each the one with the most points first."""
-    return sorted(
-        groups, key=lambda group: (group.link, group.law.name, -group.rows["fitted"].sum())
-    )
 
 
 def choice_rows(group: CurveGroup, chosen: choose_law.Choice) -> list[dict[str, Any]]:
@@ -347,7 +210,7 @@ def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
                 "settings": law_settings(group.law),
                 "parameter": name,
                 "meaning": parameters[name].meaning,
-                "unit": parameters[name].unit,
+                "unit": _unit(group, parameters[name]),
                 "value": fitted.value(name, label),
                 "low": low,
                 "high": high,
@@ -357,6 +220,12 @@ def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _unit(group: CurveGroup, parameter: Parameter) -> str:
+    """Return the unit of a coefficient; a file may leave open how many bytes a gradient has."""
+    unknown = group.rows["kind"].eq(IMPORTED) & group.rows["payload_bytes"].eq(1)
+    return UNKNOWN_PAYLOAD if parameter.unit == "s/B" and unknown.any() else parameter.unit
 
 
 def law_settings(law: Law) -> str:
@@ -391,12 +260,13 @@ def prediction_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
         table = _asked(group, fitted, at, str(about["curve"]))
         table["beyond"] = ~(table["nodes"] <= (known.index.max() if len(known) else 0))
         for scenario, observed in ((ALL_POINTS, known), (OVERSUBSCRIBED, crowded)):
-            told = table.assign(observed_s=table["nodes"].map(observed), scenario=scenario)
+            points = table.assign(observed_s=table["nodes"].map(observed), scenario=scenario)
             if scenario == OVERSUBSCRIBED:
-                told = told.dropna(subset="observed_s")
-            told["error"] = relative_error(told["fitted_s"], told["observed_s"])
+                points = points.dropna(subset="observed_s")
+            points["error"] = relative_error(points["fitted_s"], points["observed_s"])
             rows += [
-                about | dict(zip(map(str, told), row, strict=True)) for row in told.to_numpy(object)
+                about | dict(zip(map(str, points), row, strict=True))
+                for row in points.to_numpy(object)
             ]
     return rows
 

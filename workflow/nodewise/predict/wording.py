@@ -63,13 +63,13 @@ def in_words(optimum: Optimum) -> str:
         "deadline": write_number(question.deadline_s or 0.0, "s"),
     }
     words = _Words(*(text.format(**known) for text in _WORDS[question.objective]))
-    said = [
+    sentences = [
         f"{_compared(optimum)} {_goal(optimum, words)} {_best(optimum)}",
         _break_even(optimum, words),
         _limits(optimum, words),
         _basis(optimum),
     ]
-    return " ".join(filter(None, said))
+    return " ".join(filter(None, sentences))
 
 
 def _basis(optimum: Optimum) -> str:
@@ -162,13 +162,13 @@ def _best(optimum: Optimum) -> str:
     close = ranges(optimum.nodes, np.isin(optimum.nodes, near))
     others = near not in ([], [optimum.best])
     if optimum.question.objective == "efficiency":
-        told = f" On {close} nodes it is within {_NEAR} of {optimum.question.least_efficiency:g}."
+        nearby = f" On {close} nodes it is within {_NEAR} of {optimum.question.least_efficiency:g}."
     elif _probability(optimum) >= _SETTLED:
-        told = f" On {close} nodes it is within {_NEAR} of the best."
+        nearby = f" On {close} nodes it is within {_NEAR} of the best."
     else:
-        told = f" ({close} nodes are within {_NEAR} of it)"
-        return f"{best} by the formula{told if others else ''}. {_unsettled(optimum)}"
-    return f"{best} ({sure}).{told if others else ''}"
+        nearby = f" ({close} nodes are within {_NEAR} of it)"
+        return f"{best} by the formula{nearby if others else ''}. {_unsettled(optimum)}"
+    return f"{best} ({sure}).{nearby if others else ''}"
 
 
 def _is_near(optimum: Optimum, nodes: int) -> bool:

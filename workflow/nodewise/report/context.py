@@ -1,5 +1,6 @@
 """What the pages of a study are made from."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +23,7 @@ from nodewise.results.calibration import Calibration
 from nodewise.results.compare_runs import read_changes
 from nodewise.results.model_description import Architecture
 from nodewise.results.record import Record, read_record
-from nodewise.results.tables import read_tables
+from nodewise.results.table_files import read_tables
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import Config, read_config
 
@@ -89,6 +90,15 @@ class ReportContext:
         return {
             name: one.title for of in (*read, self.config) for name, one in of.experiments.items()
         }
+
+    def experiments_in_words(self, texts: "pd.Series[str]") -> "pd.Series[str]":
+        """Return texts with the titles of the experiments that they name."""
+        titles = self.experiment_titles
+
+        def written(text: str) -> str:
+            return re.sub(r"\w+", lambda name: titles.get(name[0], name[0]), text)
+
+        return texts.map(written, na_action="ignore")
 
     def model_title(self, model: str) -> str:
         """Return the title of a model, or its name if it is not one of ours."""

@@ -7,10 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from nodewise.predict.curve_groups import curve_keys
-from nodewise.predict.queries import CURVE, with_labels
+from nodewise.predict.fit_queries import CURVE
+from nodewise.predict.queries import with_labels
 from nodewise.report.context import ReportContext
-from nodewise.results.tables import CURVE_KEY, SINGLE
+from nodewise.results.columns import CURVE_KEY, SINGLE
+from nodewise.results.curve_points import curve_keys
 from nodewise.strategies import STRATEGIES
 
 _POINT = [name for name in CURVE_KEY if name != "strategy"]
@@ -70,6 +71,7 @@ class Curves:
         nodes = f"nodes of {row['cluster']}" if row["cluster"] else row["source"]
         where = {
             "published": "published",
+            "imported": "imported",
             "measured": "processes of one machine",
             "emulated soft": f"{nodes}, shares held softly",
         }

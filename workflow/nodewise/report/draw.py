@@ -14,7 +14,7 @@ from nodewise.report.figures import ALL_REDUCES, MODELS, draw_figures
 from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.report.figures.models import sizes
 from nodewise.report.output import replaced, write_files
-from nodewise.results.tables import read_tables
+from nodewise.results.table_files import read_tables
 
 BUNDLE = f"vega-{VEGA_LITE}.js"
 THEMES = "themes.js"

@@ -12,7 +12,7 @@ import pandas as pd
 
 from nodewise.core.intervals import students_t
 from nodewise.predict.queries import Tables
-from nodewise.results.tables import CURVE_KEY
+from nodewise.results.columns import CURVE_KEY
 
 LAUNCHES = 3
 SETTLED = 0.01

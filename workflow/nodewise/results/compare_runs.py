@@ -17,7 +17,9 @@ from scipy.special import stdtrit
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import squares
 from nodewise.core.units import write_number
-from nodewise.results.tables import CELLS, CURVE_KEY, build_tables, read_csv, read_parquet, typed
+from nodewise.results.columns import CELLS, CURVE_KEY
+from nodewise.results.table_files import read_csv, read_parquet, typed
+from nodewise.results.tables import build_tables
 
 LEVEL = 0.99
 CHANGES = {

@@ -38,14 +38,14 @@ class Given:
             UserError: its name does not match the pattern.
         """
         names = ("curve", "devices", "batch", "global_batch")
-        said = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        values = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.pattern is not None:
             found = _pattern(self.pattern).fullmatch(path.name)
             if found is None:
                 raise UserError(f"{path}: its name is not like --name {self.pattern}")
             of_name = found.groupdict()
-            said |= {n: text if n == "curve" else int(text) for n, text in of_name.items()}
-        return {_COLUMNS.get(name, name): value for name, value in said.items()}
+            values |= {n: text if n == "curve" else int(text) for n, text in of_name.items()}
+        return {_COLUMNS.get(name, name): value for name, value in values.items()}
 
 
 def convert(paths: Sequence[Path], given: Given, file_format: str | None = None) -> pd.DataFrame:
@@ -62,9 +62,9 @@ def convert(paths: Sequence[Path], given: Given, file_format: str | None = None)
 def _rows(path: Path, given: Given, file_format: str | None) -> pd.DataFrame:
     rows = read_rows(path, file_format)
     batches = {"batch_per_worker", "global_batch"}
-    said = set(rows) | (batches if batches & set(rows) else set())
+    known = set(rows) | (batches if batches & set(rows) else set())
     for name, value in given.values(path).items():
-        if name not in said:
+        if name not in known:
             rows[name] = value
     if "curve" not in rows:
         rows["curve"] = path.resolve().parent.name or "runs"

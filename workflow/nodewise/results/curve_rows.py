@@ -26,7 +26,7 @@ from nodewise.results.curves import (
     Measurements,
     Scaling,
 )
-from nodewise.results.tables import typed
+from nodewise.results.table_files import typed
 
 PARTS = ("compute_s", "wait_s", "communicate_s")
 NEEDED = ("curve", "nodes")
@@ -91,10 +91,8 @@ def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
     if sum(len(curve.measured) for curve in curves) > MOST_POINTS:
         raise UserError(f"{path}: has more than {MOST_POINTS:,} points; split it")
     notes = tuple(rows.attrs.get("notes", ()))
-    found = Measurements(path.name, file_sha256(path), curves, notes)
-    for group in found.groups():
-        _check_batches(path, group)
-    return found
+    _check_batches(path, curves)
+    return Measurements(path.name, file_sha256(path), curves, notes)
 
 
 def _read_rows(rows: pd.DataFrame, path: Path) -> Iterable["_Row"]:
@@ -115,14 +113,18 @@ def _is_known(value: str | float) -> bool:
     return value != "" if isinstance(value, str) else not np.isnan(value)
 
 
-def _check_batches(path: Path, together: Sequence[Curve]) -> None:
-    batches = sum(len(curve.batches) for curve in together)
-    if batches > MOST_BATCHES:
-        others = ", with the others of its cluster," if len(together) > 1 else ""
-        raise UserError(
-            f"{path}: curve {together[0].name!r}{others} has {batches} batches per worker; "
-            f"at most {MOST_BATCHES} can be fitted together"
-        )
+def _check_batches(path: Path, curves: Iterable[Curve]) -> None:
+    of_link: dict[tuple[bool, str], list[Curve]] = defaultdict(list)
+    for curve in curves:
+        of_link[curve.cluster is None, curve.link].append(curve)
+    for together in of_link.values():
+        batches = sum(len(curve.batches) for curve in together)
+        if batches > MOST_BATCHES:
+            others = ", with the others of its cluster," if len(together) > 1 else ""
+            raise UserError(
+                f"{path}: curve {together[0].name!r}{others} has {batches} batches per worker; "
+                f"at most {MOST_BATCHES} can be fitted together"
+            )
 
 
 @dataclass(frozen=True)
@@ -185,11 +187,11 @@ def _with_batches(rows: Sequence[_Row], scaling: Scaling) -> bool:
 
 
 def _curve(name: str, rows: Sequence[_Row]) -> Curve:
-    said, unit = (
+    named, unit = (
         _only(column, [(row.where, row.texts.get(column)) for row in rows])
         for column in ("scaling", "unit")
     )
-    scaling: Scaling = next((one for one in SCALINGS if one == said), "unknown")
+    scaling: Scaling = next((one for one in SCALINGS if one == named), "unknown")
     batch_known = _with_batches(rows, scaling)
     for row in rows:
         _check_row(row)

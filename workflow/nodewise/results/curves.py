@@ -1,6 +1,5 @@
 """Curves: step times by nodes and batch, of one model trained with one strategy."""
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
@@ -136,19 +135,3 @@ class Measurements:
     sha256: str
     curves: tuple[Curve, ...]
     notes: tuple[str, ...]
-
-    def groups(self) -> list[list[Curve]]:
-        """Return the curves that are fitted together: of one law, and of one link.
-
-        Where nobody said a curve's collective, it is taken for that of its cluster, if it has one.
-        """
-        said: dict[tuple[bool, str], set[str]] = defaultdict(set)
-        for curve in self.curves:
-            if not curve.assumed:
-                said[curve.cluster is None, curve.link].add(curve.collective)
-        together: dict[tuple[str, bool, str], list[Curve]] = defaultdict(list)
-        for curve in self.curves:
-            link = (curve.cluster is None, curve.link)
-            known = said[link] if curve.assumed and len(said[link]) == 1 else {curve.collective}
-            together[next(iter(known)), *link].append(curve)
-        return list(together.values())

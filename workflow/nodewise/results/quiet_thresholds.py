@@ -35,22 +35,22 @@ def failed(
         cores: how many cores this process has, in a container for instance.
         host_cores: all cores of the machine, for which alone its host says what it took.
     """
-    said = []
+    reasons = []
     moved = seen.reference_after_us / seen.reference_before_us - 1
     if abs(moved) > REFERENCE_MOVED:
         than = "more" if moved > 0 else "less"
         by = write_percent(abs(moved))
-        said.append(f"the reference step took {by} {than} after the block than before")
+        reasons.append(f"the reference step took {by} {than} after the block than before")
     whole = seen.window_s * host_cores
     if seen.stolen_s > STOLEN * whole:
         stolen = write_percent(seen.stolen_s / whole)
-        said.append(f"the hypervisor took {stolen} of the cores' time (steal time)")
+        reasons.append(f"the hypervisor took {stolen} of the cores' time (steal time)")
     whole = seen.window_s * cores
     if seen.foreign_cpu_s > FOREIGN * whole:
         foreign = write_percent(seen.foreign_cpu_s / whole)
-        said.append(f"other processes used {foreign} of the cores' time")
+        reasons.append(f"other processes used {foreign} of the cores' time")
     for rank, (node, share) in enumerate(zip(seen.nodes, shares, strict=True)):
         if node.cpu_s > (1 + OVER_SHARE) * share * seen.window_s:
             used = node.cpu_s / seen.window_s
-            said.append(f"node {rank} used {used:.3f} of a core instead of {share:g}")
-    return said
+            reasons.append(f"node {rank} used {used:.3f} of a core instead of {share:g}")
+    return reasons

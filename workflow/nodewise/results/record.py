@@ -262,6 +262,18 @@ class Measurement(Frozen):
         return max(worker.elapsed_s for worker in self.workers)
 
 
+# The exchanges of records before cells said theirs.
+_EXCHANGES = {
+    **dict.fromkeys(("custom_loop", "horovod", "mpi", "multi_worker_mirrored"), "ring"),
+    **dict.fromkeys(("async_sgd", "parameter_server"), "server"),
+    **dict.fromkeys(("hybrid", "model_parallel", "split_dense", "tensor_parallel"), "activations"),
+    "compressed_sgd": "all-gather",
+    "mirrored": "devices",
+    "parameter_averaging": "averaging",
+    "single": "none",
+}
+
+
 class Failure(Frozen):
     """Why a cell has no result: the reason in one line, the rank to blame, its last log lines."""
 
@@ -287,6 +299,12 @@ class Record(Frozen):
     provenance: Provenance
     result: Measurement | None
     failure: Failure | None
+
+    @property
+    def exchange(self) -> str:
+        """How the strategy brings gradients together."""
+        cell = self.cell
+        return cell.exchange or str(cell.options.get("collective", _EXCHANGES[cell.strategy]))
 
     @model_validator(mode="after")
     def _status_tells_the_truth(self) -> Self:

@@ -200,27 +200,27 @@ def _no_duplicates(key: str, values: Sequence[object]) -> None:
         raise ValueError(f"{key}: {twice} is there twice")
 
 
-def _inside_the_project(folder: str) -> str:
-    path = PurePosixPath(folder)
-    if path.is_absolute() or ".." in path.parts:
-        raise ValueError("must be a folder inside the project, such as data/records/MACHINE/STUDY")
-    return folder
+def _inside_the_project(path: str) -> str:
+    if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+        raise ValueError("must be a path inside the project, such as data/records/MACHINE/STUDY")
+    return path
 
 
-Folder = Annotated[Line, AfterValidator(_inside_the_project)]
+InsidePath = Annotated[Line, AfterValidator(_inside_the_project)]
 
 
 class Runs(Frozen):
     """Folders with the records of two runs of one study, to tell what changed between them."""
 
-    old: Folder
-    new: Folder
+    old: InsidePath
+    new: InsidePath
 
 
 class Config(Frozen):
     """A whole study: either `experiments` to measure, or `records` of studies measured before.
 
     `records` are folders; each holds the records of one study, and its `calibration.json` if any.
+    `curves` are files with curves that others measured, in any format that can be imported.
     """
 
     name: Name
@@ -231,8 +231,9 @@ class Config(Frozen):
     cell_time_limit_s: float = Field(default=900, gt=0, le=86_400)
     watts_per_core: float = Field(default=WATTS_PER_CORE, gt=0, le=10_000)
     experiments: dict[Name, Experiment] = Field(default_factory=dict, min_length=1)
-    records: list[Folder] = Field(default_factory=list, min_length=1)
+    records: list[InsidePath] = Field(default_factory=list, min_length=1)
     changes: Runs | None = None
+    curves: list[InsidePath] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _measured_now_or_before(self) -> Self:
@@ -242,6 +243,7 @@ class Config(Frozen):
         if self.records and measuring:
             raise ValueError(f"{min(measuring)}: nothing is measured here; leave it out")
         _no_duplicates("records", self.records)
+        _no_duplicates("curves", self.curves)
         _check_size(sum(experiment.size for experiment in self.experiments.values()))
         return self
 
@@ -393,11 +395,15 @@ def check_files_exist(study: Config) -> None:
     User code is not run, so the number of examples of user data is not checked.
 
     Raises:
-        UserError: a function or a dataset is missing, or a step takes more examples than there
-            are, and the message names the experiment; or a model of the project is not described.
+        UserError: a function, a dataset or a file is missing, or a step takes more examples than
+            there are, and the message names the experiment; or a model of the project is not
+            described.
     """
     for model in registry():
         facts(model)
+    for path in study.curves:
+        if not Path(path).is_file():
+            raise UserError(f"curves: {path}: there is no such file")
     for name, experiment in study.experiments.items():
         try:
             _check_files(experiment)

@@ -122,30 +122,31 @@ class Exchange(NamedTuple):
 
 
 def exchange(cell: Cell, work: Work) -> Exchange:
-    """Return what the busiest node of `cell` exchanges in a step.
+    """Return what the busiest node of `cell` exchanges in a step, by what its strategy declares.
 
-    If the strategy's formula needs what registries do not tell, such as the activations where a
+    If the declared formula needs what registries do not tell, such as the activations where a
     model is cut, it is a ring's share.
     """
-    nodes, gradient = cell.nodes, work.payload_bytes
     strategy = STRATEGIES[cell.strategy]
     per_epoch = work.train_examples // cell.global_batch
-    trained = Trained(cell, gradient, per_epoch)
-    messages = 2 * (nodes - 1)
+    trained = Trained(cell, work.payload_bytes, per_epoch)
+    sent = strategy.bytes_sent(trained)
+    if sent is None:
+        sent = ring(trained)
+    if sent == 0:
+        return Exchange()
+    messages = 2 * (cell.nodes - 1)
     match strategy.exchange_of(cell.options):
-        case "none" | "devices":
-            return Exchange()
-        case "server":
-            return Exchange(nodes * gradient / cell.servers, 2, turns=2)
-        case "star":
-            return Exchange((nodes - 1) * gradient, messages, turns=2)
-        case "averaging":
+        case "server":  # answers all workers
+            return Exchange(cell.nodes * sent / cell.servers, 2, turns=2)
+        case "star":  # its driver sends half of all
+            return Exchange(cell.nodes * sent / 2, messages, turns=2)
+        case "averaging":  # once in a period; also of optimizer states, whose size is not known
             period = cell.options["period"]
             steps = max(1, period if isinstance(period, int) else per_epoch)
             return Exchange(ring(trained) / steps, messages / steps)
         case _:
-            sent = strategy.bytes_sent(trained)
-            return Exchange(ring(trained) if sent is None else sent, messages)
+            return Exchange(sent, messages)
 
 
 class Planned(NamedTuple):
@@ -264,7 +265,7 @@ def _sums(planned: Sequence[Planned]) -> tuple[str, str, str, str]:
 
 def _remarks(study: Config, planned: Sequence[Planned]) -> Iterator[str]:
     yield ""
-    yield from _beside(planned)
+    yield from _other_steps(planned)
     if any(one.record and not one.done for one in planned):
         yield "Failed and refused cells are not repeated. To try again: nodewise missing --forget"
     limit = study.cell_time_limit_s
@@ -282,7 +283,7 @@ def _remarks(study: Config, planned: Sequence[Planned]) -> Iterator[str]:
         yield "No cell has a record yet: the estimate may be wrong by a factor of 2."
 
 
-def _beside(planned: Sequence[Planned]) -> Iterator[str]:
+def _other_steps(planned: Sequence[Planned]) -> Iterator[str]:
     """List the other steps of a study that has cells left to measure."""
     if all(one.record for one in planned):
         return

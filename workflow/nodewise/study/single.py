@@ -143,7 +143,7 @@ def _chosen(pairs: tuple[str, ...]) -> dict[str, Any]:
 
 def _experiment(options: Options, cluster: ClusterSettings) -> str:
     """Return the name of what is measured so: on other nodes, or for longer, is another cell."""
-    words = ["by_hand"]
+    words = ["single_run"]
     if cluster.kind != "local":
         words += [_plain(cluster.label)]
     if options.epochs is not None:

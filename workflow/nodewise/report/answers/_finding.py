@@ -19,7 +19,7 @@ from nodewise.report.html import (
 )
 from nodewise.report.page import PageFigure
 from nodewise.report.pages.strategies import in_words
-from nodewise.results.tables import CURVE_KEY
+from nodewise.results.columns import CURVE_KEY
 
 PAYS = [
     *POINT,

@@ -36,13 +36,13 @@ _WAYS = [
 def which_strategy(study: ReportContext) -> Finding:
     """Answer by the experiment and number of nodes at which most strategies were measured."""
     asked = Finding("strategy", "Which strategy?", "curves")
-    rows = comparisons.compared_ways(study.tables["curves"])
+    rows = comparisons.compared_points(study.tables["curves"])
     told = comparisons.fair(rows)
     at = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
     groups = [group for _, group in told.groupby(at) if group["strategy"].nunique() > 1]
     if not groups:
         return with_numbers(study, asked, rows, _WAYS)
-    group = comparisons.most_ways(groups)
+    group = comparisons.most_strategies(groups)
     group = group.sort_values("examples_per_s", ascending=False)
     best, last = group.iloc[0], group.iloc[-1]
     answer = Markup("Of {} strategies for {} on {} nodes, {}.{}").format(

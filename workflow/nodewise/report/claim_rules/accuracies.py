@@ -5,7 +5,8 @@ import pandas as pd
 from nodewise.predict.queries import Tables, with_labels
 from nodewise.report import evidence
 from nodewise.report.claim_rules import POINT, beside, claim_rule
-from nodewise.results.tables import OVERSUBSCRIBED, SINGLE
+from nodewise.results.cell_rows import OVERSUBSCRIBED
+from nodewise.results.columns import SINGLE
 
 
 @claim_rule("keeps_accuracy")

@@ -6,7 +6,7 @@ from nodewise.core.intervals import students_t
 from nodewise.predict.queries import Tables, with_labels
 from nodewise.report import evidence
 from nodewise.report.claim_rules import beside, claim_rule
-from nodewise.results.tables import CURVE_KEY
+from nodewise.results.columns import CURVE_KEY
 
 
 @claim_rule("staleness")

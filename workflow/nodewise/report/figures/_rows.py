@@ -3,12 +3,12 @@
 import pandas as pd
 
 from nodewise.core.units import kind_label
-from nodewise.predict import queries
+from nodewise.predict import fit_queries, queries
 from nodewise.report.theme import MOST_TONES
 
 LINE = ("experiment", "model", "dataset", "line", "kind")
 MODEL = tuple(queries.MODEL)
-CURVE = tuple(queries.CURVE)
+CURVE = tuple(fit_queries.CURVE)
 
 _EXPERIMENT = ["experiment", "model", "dataset"]
 
@@ -50,19 +50,19 @@ def step_parts(tables: queries.Tables) -> pd.DataFrame:
 
 def predictions(tables: queries.Tables) -> pd.DataFrame:
     """Return predictions and trials with launches, and the label of the points as `points_kind`."""
-    rows = without_compared(tables["curves"], queries.with_trials(tables))
-    return _with_kind(queries.with_launches(rows, tables["curves"]), tables)
+    rows = without_compared(tables["curves"], fit_queries.with_trials(tables))
+    return _with_kind(fit_queries.with_launches(rows, tables["curves"]), tables)
 
 
 def link_rates(tables: queries.Tables) -> pd.DataFrame:
     """Return step times by the rate of the link, with cautions and `points_kind`."""
-    rates = queries.link_rates(without_compared(tables["curves"], tables["rates"]))
-    return _with_kind(queries.with_flags(rates, tables["curves"]), tables)
+    rates = fit_queries.link_rates(without_compared(tables["curves"], tables["rates"]))
+    return _with_kind(fit_queries.with_flags(rates, tables["curves"]), tables)
 
 
 def without_compared(curves: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return `rows` without experiments whose strategies are compared on a chart of their own."""
-    return _without(queries.ways(curves)[_EXPERIMENT].drop_duplicates(), rows)
+    return _without(queries.compared_strategies(curves)[_EXPERIMENT].drop_duplicates(), rows)
 
 
 def _with_kind(rows: pd.DataFrame, tables: queries.Tables) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import altair as alt
 import pandas as pd
 
 from nodewise.core.units import write_number
-from nodewise.predict import queries
+from nodewise.predict import fit_queries
 from nodewise.predict.queries import LAUNCHES, POINT
 from nodewise.report import theme
 from nodewise.report.figure import (
@@ -64,7 +64,7 @@ _ROOM = 1.4  # above and below the points; an interval may reach further out
 @figure(
     "fit",
     tables="curves predictions trials",
-    rows=lambda tables: queries.fit_roles(queries.near(_rows.predictions(tables))),
+    rows=lambda tables: fit_queries.fit_roles(fit_queries.near(_rows.predictions(tables))),
     axes=CURVE,
     order=82,
 )
@@ -72,7 +72,7 @@ def overhead_fit(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw fitted step times, the observed ones, and the held-out predictions.
 
     Args:
-        rows: one curve of `queries.fit_roles`, with launches.
+        rows: one curve of `fit_queries.fit_roles`, with launches.
         of: the axes that the rows share.
     """
     kind = rows["points_kind"].iloc[0]
@@ -105,7 +105,7 @@ def overhead_fit(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
 @figure(
     "outlook",
     tables="curves predictions trials",
-    rows=lambda tables: queries.speedup_roles(queries.near(_rows.predictions(tables))),
+    rows=lambda tables: fit_queries.speedup_roles(fit_queries.near(_rows.predictions(tables))),
     axes=CURVE,
     order=80,
 )
@@ -113,7 +113,7 @@ def outlook(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw the speed-up against one node, by the formula and of the points.
 
     Args:
-        rows: one curve of `queries.speedup_roles`, with launches.
+        rows: one curve of `fit_queries.speedup_roles`, with launches.
         of: the axes that the rows share.
     """
     kind = rows["points_kind"].iloc[0]
@@ -143,7 +143,7 @@ def outlook(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
 @figure(
     "reach",
     tables="curves predictions trials optima",
-    rows=lambda tables: queries.reach(_rows.predictions(tables), tables["optima"]),
+    rows=lambda tables: fit_queries.reach(_rows.predictions(tables), tables["optima"]),
     axes=CURVE,
     order=81,
 )
@@ -151,7 +151,7 @@ def reach(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw the speed-up up to the most nodes that the formula was asked about, with intervals.
 
     Args:
-        rows: one curve of `queries.reach`, with launches.
+        rows: one curve of `fit_queries.reach`, with launches.
         of: the axes that the rows share.
     """
     kind = rows["points_kind"].iloc[0]
@@ -195,7 +195,7 @@ def link_rates(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw efficiency by the rate of the link, one line per number of nodes.
 
     Args:
-        rows: what `queries.link_rates` returns, of one line.
+        rows: what `fit_queries.link_rates` returns, of one line.
         of: the axes that the rows share.
     """
     kind = rows["points_kind"].iloc[0]
@@ -276,7 +276,7 @@ def _rate_layers(lines: pd.DataFrame, seen: pd.DataFrame, shaded: int) -> list[a
 @figure(
     "saved",
     tables="savings",
-    rows=lambda tables: queries.mean_savings(tables["savings"]),
+    rows=lambda tables: fit_queries.mean_savings(tables["savings"]),
     axes=["study"],
     order=91,
 )
@@ -284,7 +284,7 @@ def savings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     """Draw the share of the training time that more nodes save, beside what a study claimed.
 
     Args:
-        rows: one study of `queries.mean_savings`.
+        rows: one study of `fit_queries.mean_savings`.
         of: the axes that the rows share.
     """
     law = rows.assign(role=rows["kind"])

@@ -613,17 +613,13 @@ def _several_clusters(data: pd.DataFrame) -> str:
 
 
 def _several_machines(data: pd.DataFrame) -> str:
-    """Say which machine measured what, if it was not one: their times do not compare."""
-    ours = data[data["machine"] != ""].groupby("machine")["experiment"].unique()
-    measured = "; ".join(
-        f"{machine} (experiment{'s' * (len(of) > 1)} {', '.join(of)})"
-        for machine, of in ours.items()
-    )
-    said = (
+    """Say that several machines measured the points, if so: their times do not compare."""
+    machines = sorted(set(data["machine"]) - {""})
+    caption = (
         " Several machines measured these points; compare times only within one of them: "
-        f"{measured}."
+        f"{'; '.join(machines)}."
     )
-    return said * (len(ours) > 1)
+    return caption * (len(machines) > 1)
 
 
 def _span(epochs: pd.Series) -> str:

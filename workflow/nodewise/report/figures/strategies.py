@@ -5,7 +5,7 @@ import pandas as pd
 
 from nodewise.core.units import write_number
 from nodewise.predict.comparisons import DEVICES
-from nodewise.predict.queries import LAUNCHES, way_parts, ways
+from nodewise.predict.queries import LAUNCHES, compared_parts, compared_strategies
 from nodewise.report import theme
 from nodewise.report.figure import (
     LOG,
@@ -46,13 +46,13 @@ _THROUGHPUT = [
 @figure(
     "ways",
     tables="curves",
-    rows=lambda tables: ways(tables["curves"]),
+    rows=lambda tables: compared_strategies(tables["curves"]),
     axes=_AXES,
     section="Strategies compared",
     order=30,
 )
 def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
-    """Draw examples per second by strategy and nodes (`queries.ways`)."""
+    """Draw examples per second by strategy and nodes (`queries.compared_strategies`)."""
     examples = rows["examples_per_s"] * rows["step_time_s"]
     data = rows.assign(
         low=examples / rows["step_time_high_s"],
@@ -130,7 +130,7 @@ def _throughput_layers(data: pd.DataFrame) -> list[alt.Chart]:
 @figure(
     "ways-parts",
     tables="curves",
-    rows=lambda tables: way_parts(tables["curves"]),
+    rows=lambda tables: compared_parts(tables["curves"]),
     axes=_AXES,
     section="Strategies compared",
     order=31,

@@ -18,13 +18,13 @@ from nodewise.predict.calibration import (
     examine,
 )
 from nodewise.predict.comparisons import SHORT_S, too_short_for_parts
-from nodewise.predict.curve_groups import PARTS_AGREE
 from nodewise.report.context import ReportContext
 from nodewise.report.html import Column, number, slug, table
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.pages.strategies import in_words
 from nodewise.results.calibration import COLLECTIVES, Calibration
+from nodewise.results.curve_points import PARTS_AGREE
 
 PARTS_WITHIN = 0.05
 _PATH = "calibration.html"

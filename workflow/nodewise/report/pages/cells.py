@@ -17,8 +17,8 @@ from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.pages.strategies import page_of
 from nodewise.report.strategy_words import trained_by
+from nodewise.results.columns import PARTS
 from nodewise.results.record import Conditions, Measurement, Record
-from nodewise.results.tables import PARTS
 
 Facts = list[tuple[str, object]]
 

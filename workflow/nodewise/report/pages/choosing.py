@@ -72,7 +72,7 @@ _RATIOS = [
 @page("choosing")
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the guide."""
-    speeds = comparisons.with_rate_intervals(comparisons.compared_ways(study.tables["curves"]))
+    speeds = comparisons.with_rate_intervals(comparisons.compared_points(study.tables["curves"]))
     trained = trainings(study)
     context = {
         "answers": [*_by_speed(study, comparisons.fair(speeds)), *_by_accuracy(study, trained)],
@@ -89,7 +89,7 @@ def _by_speed(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str, st
     groups = [group for _, group in rows.groupby(_WHERE) if group["strategy"].nunique() > 1]
     if not groups:
         return
-    group = comparisons.most_ways(groups)
+    group = comparisons.most_strategies(groups)
     best = group.sort_values("examples_per_s", kind="stable").iloc[-1]
     yield {
         "criterion": Markup("Fastest"),
@@ -316,5 +316,5 @@ def _point(study: ReportContext, row: "pd.Series[Any]", nodes: Sequence[int] = (
         text(study.model_title(row["model"])),
         text(on),
         text(counted(row["batch_per_worker"], "example")),
-        text(row["experiment"]),
+        text(study.experiment_titles.get(row["experiment"], row["experiment"])),
     )

@@ -1,8 +1,8 @@
 """How many nodes? The answers, then what they rest on: the formulas, the points, the errors.
 
 One page has the answers and the judgement of all formulas. Behind it is a page for each source of
-points (emulated, measured, published) with the answers and errors of all its curves, and behind
-that one for each curve, with its coefficients and what bounds its points.
+points (emulated, measured, published, imported) with the answers and errors of all its curves, and
+behind that one for each curve, with its coefficients and what bounds its points.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,16 +15,16 @@ from markupsafe import Markup
 
 from nodewise.core.units import kind_label
 from nodewise.predict.choose_law import BY, LEAST_NODE_COUNTS
+from nodewise.predict.fit_queries import CURVE, coefficients_of
 from nodewise.predict.judge import EACH, LARGEST, LARGEST_TOTALS
 from nodewise.predict.law import LAWS, baselines
 from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
 from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
-from nodewise.predict.queries import CURVE, coefficients_of
 from nodewise.predict.steps_to_accuracy import BY_EPOCHS, BY_NOISE
 from nodewise.predict.steps_to_accuracy import SOURCE as CRITICAL_BATCH
-from nodewise.predict.study import ALL_POINTS, CROWDED, UNTIMED
+from nodewise.predict.study import ALL_POINTS, CROWDED, UNKNOWN_PAYLOAD, UNTIMED
 from nodewise.report.context import ReportContext
 from nodewise.report.curve_names import Curves
 from nodewise.report.html import Column, Row, Table, badge, data, number, slug, table, text
@@ -36,6 +36,7 @@ _TITLES = {
     "emulated soft": "Emulated clusters, shares held softly",
     "measured": "Processes of one machine",
     "published": "Published results",
+    "imported": "Imported curves",
 }
 # Formulas whose one node is not plain training -> what it does besides
 _ALONE = {
@@ -320,6 +321,7 @@ def _written(row: dict[Any, Any]) -> Markup:
 _UNITS = {
     "s": (1, "s", ""),
     "s/B": (1e6, "s", " per MB"),
+    UNKNOWN_PAYLOAD: (1, "s", " per gradient"),
     "1": (1, "share", ""),
     "B/s": (1, "B/s", ""),
 }

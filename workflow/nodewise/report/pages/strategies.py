@@ -18,7 +18,7 @@ from nodewise.report.context import ReportContext
 from nodewise.report.html import Column, Table, slug, table, text
 from nodewise.report.page import Page, PageFigure
 from nodewise.report.pages import page
-from nodewise.results.tables import PARTS
+from nodewise.results.columns import PARTS
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.bytes_sent import Trained
 

@@ -8,13 +8,14 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import counted, write_number
-from nodewise.predict.queries import beside_published, beside_runs, mean_savings, with_labels
+from nodewise.predict.fit_queries import mean_savings
+from nodewise.predict.queries import published_and_ours, published_runs_and_ours, with_labels
 from nodewise.report.context import ReportContext
 from nodewise.report.html import Column, data, interval, number, slug, table
 from nodewise.report.page import Page, PageFigure
 from nodewise.report.pages import page, survey
+from nodewise.results.columns import SINGLE
 from nodewise.results.importers import published
-from nodewise.results.tables import SINGLE
 
 NTUA = "Multi-node Training with TensorFlow"
 
@@ -129,7 +130,7 @@ _ENERGY = [
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield a page per published study, and the page that lists them."""
     listed = []
-    points = beside_published(study.tables)
+    points = published_and_ours(study.tables)
     points = points[points["study"] == "ntua"]
     if len(points):
         path = "studies/ntua.html"
@@ -137,7 +138,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         listed.append({"page": path, "title": NTUA, "points": len(points), "measured": measured})
         yield Page(path, "studies/ntua.md.j2", NTUA, _ntua(study, points), figures=True)
     for name, title in RUNS.items():
-        rows = beside_runs(study.tables, name)
+        rows = published_runs_and_ours(study.tables, name)
         if rows.empty:
             continue
         path = f"studies/{name}.html"
@@ -166,7 +167,11 @@ def _ntua(study: ReportContext, points: pd.DataFrame) -> dict[str, Any]:
         "figure_28": _figure_28(study),
         "relabelled": int((printed != read).sum()),
         "table": table(
-            points.assign(model=points["model"].map(titles), machine=_machines(study, points)),
+            points.assign(
+                model=points["model"].map(titles),
+                machine=_machines(study, points),
+                experiment=study.experiments_in_words(points["experiment"]),
+            ),
             _TABLE_2,
         ),
     }
@@ -253,12 +258,14 @@ def _runs(study: ReportContext, name: str, rows: pd.DataFrame) -> dict[str, Any]
         accuracy_label=rows["accuracy_label"].where(whole),
         machine=_machines(study, rows),
         against=_against(study, rows),
+        experiment=study.experiments_in_words(rows["experiment"]),
     )
     known = rows[["training_accuracy", "test_accuracy_published", "train_accuracy"]].notna()
     scored = known.any(axis=1)
     cells = study.cells[(study.cells["study"] == name) & study.cells["energy_j"].notna()]
     energy = cells.assign(
-        per_thousand_j=1000 * cells["energy_j"] / (cells["steps"] * cells["global_batch"])
+        experiment=study.experiments_in_words(cells["experiment"]),
+        per_thousand_j=1000 * cells["energy_j"] / (cells["steps"] * cells["global_batch"]),
     )
     trained = rows["model"].iloc[0]
     page = f"models/{slug(trained)}.html" if trained in study.architectures else None

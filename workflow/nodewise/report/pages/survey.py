@@ -13,7 +13,7 @@ from nodewise.report.context import ReportContext
 from nodewise.report.html import CAUTION, POINT, Column, Table, table
 from nodewise.report.pages.strategies import in_words
 from nodewise.report.strategy_words import setting
-from nodewise.results.tables import CURVE_KEY
+from nodewise.results.columns import CURVE_KEY
 
 NAME = "survey"
 _PAGE = "studies/survey.html"

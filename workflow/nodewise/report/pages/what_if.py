@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
+from nodewise.predict.fit_queries import coefficients_of, full_fit, with_trials
 from nodewise.predict.law import LAWS, baselines
 from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
-from nodewise.predict.queries import coefficients_of, full_fit, with_trials
 from nodewise.report.context import ReportContext
 from nodewise.report.curve_names import Curves
 from nodewise.report.html import Column, table

@@ -5,6 +5,7 @@ registers its importer when it is imported: `IMPORTERS.add("my_format", MyFormat
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -14,7 +15,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.registry import Registry
 from nodewise.core.schema import read_bytes
 from nodewise.results.curve_rows import measurements
-from nodewise.results.curves import Measurements
+from nodewise.results.curves import Curve, Measurements
 
 
 class Importer(Protocol):
@@ -81,6 +82,28 @@ def import_curves(path: Path, name: str | None = None) -> Measurements:
         UserError: as `read_rows`; or the file does not say what curves need.
     """
     return measurements(read_rows(path, name), path)
+
+
+def import_for_study(paths: Sequence[Path]) -> list[Curve]:
+    """Return the curves of files that a study shows beside its own.
+
+    Raises:
+        UserError: as `import_curves`; or curves do not fit in a study's tables.
+    """
+    found: dict[str, Path] = {}
+    curves: list[Curve] = []
+    for path in paths:
+        for curve in import_curves(path).curves:
+            where = f"{path}: curve {curve.name!r}"
+            if curve.name in found:
+                raise UserError(f"{where}: is in {found[curve.name]}, too; rename one of them")
+            if not curve.in_seconds:
+                raise UserError(f"{where}: needs examples, to tell the seconds of a step")
+            if any(batch % 1 for batch in curve.batches):
+                raise UserError(f"{where}: batches per worker must be whole numbers in a study")
+            found[curve.name] = path
+            curves.append(curve)
+    return curves
 
 
 def _recognise(path: Path) -> str:

@@ -1,0 +1,112 @@
+"""What `nodewise fit`, `predict`, `optimum` and `forecast` show in a terminal."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from nodewise.core.units import write_number, write_plain
+from nodewise.predict.ask import Row
+from nodewise.predict.fit_file import FitFile
+
+_LISTED = 8  # numbers in a line of a table
+_NAMED = 3  # curves that are named before a note that all of them have
+
+
+def curves_table(file: FitFile) -> Table:
+    """Return what was fitted, a line per curve, for a terminal."""
+    shown = _table("Curve", "Points", "Nodes", "Batches", "Formula", "Noise")
+    laws = {name: group for group in file.fits for name in group.curves}
+    for curve in file.curves:
+        group = laws[curve.name]
+        shown.add_row(
+            escape(curve.name),
+            f"{len(curve.measured)}",
+            _listed(curve.nodes),
+            _listed(curve.batches),
+            group.law,
+            write_number(group.noise, "share"),
+        )
+    return shown
+
+
+def predictions_table(rows: Sequence[Row]) -> Table:
+    """Return the rows of `prediction_rows` for a terminal."""
+    asked = [f"{rows[0]['objective']}", "90 % interval"] if "objective" in rows[0] else []
+    epochs = ["Epoch"] if any(row["epoch_time_s"] is not None for row in rows) else []
+    titles = ("Curve", "Nodes", "Batch", "Step", *epochs, "90 % interval", "Examples/s", *asked)
+    shown = _table(*titles, "Kind", "Outside")
+    for row in rows:
+        values = [
+            escape(row["curve"]),
+            f"{row['nodes']:,}",
+            f"{row['batch_per_worker']:,.6g}",
+            write_number(row["step_time_s"], "s"),
+            *([write_number(row["epoch_time_s"], "s")] if epochs else []),
+            f"{write_number(row['low'], 's')} – {write_number(row['high'], 's')}",
+            write_plain(row["samples_per_s"]) if row["samples_per_s"] else "–",
+        ]
+        if asked:
+            values += _objective(row)
+        kind = "extrapolated" if row["extrapolated"] else row["kind"]
+        shown.add_row(*values, kind, ", ".join(row["outside"]))
+    return shown
+
+
+def forecast_table(rows: Sequence[Row]) -> Table:
+    """Return the rows of `forecast.forecast_rows` for a terminal."""
+    shown = _table("Nodes", "Step", "90 % interval", "Examples/s", "Speedup", "Kind")
+    for row in rows:
+        step, low, high = (write_number(row[name], "s") for name in ("step_time_s", "low", "high"))
+        rates = (write_plain(row["samples_per_s"]), write_number(row["speedup"], "×"))
+        shown.add_row(f"{row['nodes']:,}", step, f"{low} – {high}", *rates, row["kind"])
+    return shown
+
+
+def points_table(rows: Sequence[Row]) -> Table:
+    """Return the rows of `points_file.predict_points` for a terminal."""
+    shown = _table("Curve", "Devices", "Value", "90 % interval")
+    for row in rows:
+        about = [escape(row["curve"] or ""), f"{row['n_devices']}"]
+        if "error" in row:
+            shown.add_row(*about, escape(row["error"]), "")
+            continue
+        value, low, high = (write_plain(row[name]) for name in ("value", "low", "high"))
+        shown.add_row(*about, f"{value} {escape(row['unit'])}".rstrip(), f"{low} – {high}")
+    return shown
+
+
+def _objective(row: Row) -> list[str]:
+    """Return the value of an objective and its interval in words."""
+    if row["value"] is None:
+        return ["not told", ""]
+    ends = f"{write_plain(row['value_low'])} – {write_plain(row['value_high'])}"
+    return [f"{write_plain(row['value'])} {row['unit']}".rstrip(), ends]
+
+
+def notes_of(file: FitFile) -> Iterator[str]:
+    """Yield the notes of a file, each once, with the curves that it is about."""
+    yield from file.notes
+    about: dict[str, list[str]] = {}
+    for curve in file.curves:
+        for note in curve.notes:
+            about.setdefault(note, []).append(curve.name)
+    for note, names in about.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        yield f"{', '.join(names[:_NAMED])}{more}: {note}"
+
+
+def _table(first: str, *titles: str) -> Table:
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+    shown.add_column(first)
+    for title in titles:
+        words = title in ("Kind", "Outside", "Formula")
+        shown.add_column(title, justify="left" if words else "right", no_wrap=True)
+    return shown
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    if len(numbers) <= _LISTED:
+        return ", ".join(f"{number:,.6g}" for number in numbers)
+    return f"{numbers[0]:,.6g} … {numbers[-1]:,.6g} ({len(numbers)})"

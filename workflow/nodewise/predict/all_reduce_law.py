@@ -1,0 +1,110 @@
+"""The law of all-reduces that follow one another, as in a calibration, and its fit."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+from sympy import Expr
+
+from nodewise.core.intervals import median_error
+from nodewise.predict.fit import Fit, fit
+from nodewise.predict.law import LINK, At, Floats, Law, Parameter, S, alpha, beta, n, positive
+from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.points import Points
+
+_ITERATIONS = 10
+_LATENCY, _SECONDS_PER_BYTE = LINK
+
+
+@dataclass(frozen=True)
+class Messages(Law):
+    """T = s + 2(n−1)·α: what an all-reduce takes of the software, if the link is no limit.
+
+    The 2(n−1) messages of `RingAllReduce`, as many as where each node sends to each other one
+    twice, and a call of the software, however many nodes there are.
+    """
+
+    name: ClassVar[str] = "messages"
+    title: ClassVar[str] = "Messages"
+    source: ClassVar[str] = RingAllReduce.source
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter("s", "software_s", "s", "link", "a call of the software"),
+        _LATENCY,
+    )
+    step: ClassVar[Expr] = positive("s") + 2 * (n - 1) * alpha
+
+
+@dataclass(frozen=True)
+class Bytes(Law):
+    """T = 2(n−1)/n·S·β: what the bytes of an all-reduce take of a link."""
+
+    name: ClassVar[str] = "bytes"
+    title: ClassVar[str] = "Bytes on the link"
+    source: ClassVar[str] = RingAllReduce.source
+    parameters: ClassVar[tuple[Parameter, ...]] = (_SECONDS_PER_BYTE,)
+    step: ClassVar[Expr] = 2 * S * beta * (n - 1) / n
+
+
+@dataclass(frozen=True)
+class Overlapped:
+    """T = max(s + 2(n−1)·α, 2(n−1)/n·S·β): both laws, fitted each to its own points.
+
+    All-reduces that follow one another are cut into pieces, and one piece is worked on while
+    another is on the link: the longer of the two is what shows. (Their sum overestimates by a
+    seventh where both are of one size.)
+    """
+
+    messages: Fit
+    sent_bytes: Fit
+
+    def evaluate(self, nodes: Floats, payload: Floats) -> Floats:
+        """Return times in wall seconds."""
+        at = At.of(nodes, 0, payload)
+        longer: Floats = np.maximum(self.messages.evaluate(at), self.sent_bytes.evaluate(at))
+        return longer
+
+    def evaluate_interval(self, nodes: Floats, payload: Floats) -> tuple[Floats, Floats]:
+        """Return both ends of the interval of the longer of the two."""
+        at = At.of(nodes, 0, payload)
+        both = (self.messages.evaluate_interval(at), self.sent_bytes.evaluate_interval(at))
+        low, high = (np.maximum(*ends) for ends in zip(*both, strict=True))
+        return low, high
+
+
+def points_of(times: pd.DataFrame) -> Points:
+    """Return the medians of wall seconds as points; `times` as in `fit_overlapped`."""
+    walls = [np.asarray(wall) for wall in times["wall"]]
+    spread = [
+        np.std(np.log(w), ddof=1) * median_error(len(w)) if len(w) > 1 else np.nan for w in walls
+    ]
+    return Points.of(
+        times["nodes"], 0, times["payload_bytes"], [np.median(w) for w in walls], noise=spread
+    )
+
+
+def fit_overlapped(times: pd.DataFrame) -> Overlapped:
+    """Fit both laws, each to the points at which it says the longer time.
+
+    Begins with the smallest payload for the messages and the largest for the bytes, which stay
+    there, and goes on until no point changes sides.
+
+    Args:
+        times: `nodes`, `payload_bytes` and the wall seconds of the launches, `wall`, of each point;
+            one point or more.
+    """
+    points = points_of(times)
+    smallest = points.payload == points.payload.min()
+    largest = points.payload == points.payload.max()
+    to_messages, to_bytes = smallest, largest
+    for _ in range(_ITERATIONS):
+        messages = fit(Messages(), points.where(to_messages), draws=0)
+        sent_bytes = fit(Bytes(), points.where(to_bytes), draws=0)
+        longer = messages.evaluate(points.at) > sent_bytes.evaluate(points.at)
+        before, to_messages = to_messages, smallest | (longer & ~largest)
+        to_bytes = largest | ~to_messages
+        if (to_messages == before).all():
+            break
+    return Overlapped(
+        fit(Messages(), points.where(to_messages)), fit(Bytes(), points.where(to_bytes))
+    )

@@ -1,0 +1,325 @@
+"""How the coefficients of a law are found: log least squares, of many curves together.
+
+A relative error counts the same for a step of a millisecond and of a minute. Parts that were
+measured apart (compute, wait, communicate) are fitted beside the whole step.
+
+Noise of a time t is relative, plus a floor for parts that are near 0: σ·(t + floor). Points that
+obey another law are outvoted, not dropped: residuals are weighted as of a Student t distribution
+(K. L. Lange, R. J. A. Little and J. M. G. Taylor, JASA 84, 1989).
+
+Draws are by randomise-then-optimise: each is the bounded least squares solution for data and
+priors to which their noise was added (J. M. Bardsley et al., SIAM J. Sci. Comput. 36, 2014); for a
+law that is linear in its coefficients and without bounds these are draws of the exact posterior.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.optimize import nnls
+
+from nodewise.core.errors import UserError
+from nodewise.predict.law import At, Floats, Law, Mask, PartsLaw
+from nodewise.predict.points import Labels, Points, lines_of
+
+Coefficient = tuple[str, str]
+"""Name of a parameter, and the label of what shares it."""
+Priors = Mapping[Coefficient, tuple[float, float]]
+"""Mean and standard deviation of coefficients that are known from elsewhere."""
+
+PARTS = ("compute", "wait", "communicate")
+TAILED = 4.0  # degrees of freedom of the t distribution of residuals
+_PART_FLOOR = 0.05  # of the step: parts below it are told apart from 0 by as much
+_PART_NOISE = 2.0  # expected of parts, as they come from fewer steps than the whole
+_NOISE, _NOISE_FREEDOM = 0.05, 3.0  # what noise is expected to be, and the weight of that
+_OPEN = 1.0  # each term may be as large as the step: keeps what is not identified finite
+_OUTER, _INNER, _HALVINGS = 12, 12, 8
+_CONVERGED = 1e-6
+_LEAST = 1e-3  # of what was observed: a law's time below it counts as that
+
+
+class Problem:
+    """Rows of the least squares problem: whole steps, then parts, then priors."""
+
+    def __init__(self, law: Law, points: Points, priors: Priors) -> None:
+        self.law, self.points, self.at = law, points, points.at
+        scopes = {"model": points.model, "link": points.link, "line": points.lines}
+        self.coefficients = tuple(
+            (p.name, str(label)) for p in law.parameters for label in np.unique(scopes[p.scope])
+        )
+        self.index = {c: i for i, c in enumerate(self.coefficients)}
+        self.rows = coefficient_rows(law, self.index, points.model, points.link, self.at)
+        self.asked = _asked(law, points)
+        seen = [getattr(points, name)[known] for name, known in self.asked]
+        self.observed = np.concatenate(seen)
+        self.point = np.concatenate([np.flatnonzero(known) for _, known in self.asked])
+        self.kind = np.repeat(np.arange(len(seen)), [len(times) for times in seen])
+        whole = np.concatenate([points.step_s[known] for _, known in self.asked])
+        self.floor = np.where(self.kind > 0, _PART_FLOOR * whole, 0.0)
+        self.parameters = {p.name: p for p in law.parameters}
+        self._set_sizes()
+        self.given = {self.index[c]: prior for c, prior in priors.items() if c in self.index}
+        self._set_priors()
+
+    def model(self, theta: Floats, xp: Any = np) -> Floats:  # noqa: ANN401
+        """Return the law's times for the observations: shape (observations,).
+
+        `xp` is the library of the array `theta`: NumPy, or one with its interface.
+        """
+        return self._times(gather(self.law, theta, self.rows, xp), xp)
+
+    def _times(self, values: Mapping[str, Floats], xp: Any = np) -> Floats:  # noqa: ANN401
+        """Return the times of the observations, shape (…, observations)."""
+        shape = next(iter(values.values())).shape
+        found: Floats = xp.concatenate(
+            [
+                xp.broadcast_to(getattr(self.law, name)(values, self.at, xp), shape)[..., known]
+                for name, known in self.asked
+                if known.any()
+            ],
+            -1,
+        )
+        return found
+
+    def _moved(self, theta: Floats) -> tuple[dict[str, Floats], Floats]:
+        """Return the values of the points, as they are and with one parameter after another moved.
+
+        A point has one coefficient of each parameter: all of a parameter's are moved at once. Of
+        shape (1 + parameters, points), and the steps by coefficient.
+        """
+        step = 1e-6 / self.sizes
+        count = len(self.rows)
+        moved = np.tile(theta[self.rows], (count + 1, 1, 1))
+        moved[np.arange(count) + 1, np.arange(count)] += step[self.rows]
+        return _by_name(self.law, moved), step
+
+    def _jacobian(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return the model and, by differences, d model / d θ: (observations, coefficients)."""
+        values, step = self._moved(theta)
+        times, columns = self._times(values), self.rows[:, self.point]
+        jacobian = np.zeros((len(self.observed), len(self.coefficients)))
+        jacobian[np.arange(len(self.observed)), columns] = (times[1:] - times[0]) / step[columns]
+        return times[0], jacobian
+
+    def _set_sizes(self) -> None:
+        """Set, per coefficient, 1 over the value at which its term would be a whole step.
+
+        That is on average over the points that it touches; if it touches none, over those points on
+        two nodes. Away from 0, where terms that multiply vanish, so that sizes come from sizes.
+        """
+        typical = float(np.median(self.points.step_s))
+        units = (self.parameters[name].unit for name, _ in self.coefficients)
+        self.sizes = np.array([1.0 if unit == "1" else 1 / typical for unit in units])
+        two = At(np.maximum(self.at.nodes, 2.0), self.at.batch, self.at.payload)
+        for _ in range(2):
+            alone, on_two = (self._mean_shares(at) for at in (self.at, two))
+            self.sizes = np.where(alone > 0, alone, np.where(on_two > 0, on_two, self.sizes))
+
+    def _mean_shares(self, at: At) -> Floats:
+        """Return d step / d θ as a share of the step, the mean of the points where it is not 0."""
+        values, step = self._moved(0.3 / self.sizes)
+        steps = np.asarray(self.law.step_s(values, at))
+        shares = np.abs(steps[1:] - steps[0]) / step[self.rows] / self.points.step_s
+        total, touched = (
+            np.bincount(self.rows.ravel(), each.ravel(), len(self.sizes))
+            for each in (shares, shares > 0)
+        )
+        mean: Floats = total / np.maximum(touched, 1)
+        return mean
+
+    def expected_share(self, name: str) -> float:
+        """Return the share of a step that the term of a coefficient is expected to take."""
+        shrink = self.parameters[name].shrink
+        return _OPEN if shrink is None else shrink
+
+    def _set_priors(self) -> None:
+        """Set the mean and the precision of one prior row per coefficient."""
+        names = [name for name, _ in self.coefficients]
+        self.precision = self.sizes / np.array([self.expected_share(name) for name in names])
+        self.prior_mean = np.zeros(len(names))
+        for i, (mean, spread) in self.given.items():
+            self.prior_mean[i], self.precision[i] = mean, 1 / spread
+        self.signed = np.array([self.parameters[name].signed for name in names])
+
+    def residuals(self, theta: Floats) -> Floats:
+        """Return log residuals of the observations."""
+        return self._residuals(self.model(theta))
+
+    def _residuals(self, times: Floats) -> Floats:
+        times = np.maximum(times, _LEAST * self.observed)
+        return np.asarray(np.log((times + self.floor) / (self.observed + self.floor)))
+
+    def _cost(self, theta: Floats, weights: Floats, noise: Floats) -> float:
+        prior = self.precision * (theta - self.prior_mean)
+        fit = np.sqrt(weights) * self.residuals(theta) / noise[self.kind]
+        return float(fit @ fit + prior @ prior)
+
+    def _linearised(self, theta: Floats, weights: Floats, noise: Floats) -> tuple[Floats, Floats]:
+        """Return matrix and right-hand side of least squares for θ, at θ."""
+        modelled, slopes = self._jacobian(theta)
+        times = np.maximum(modelled, _LEAST * self.observed)
+        sharpness = np.sqrt(weights) / noise[self.kind]
+        jacobian = slopes * (sharpness / (times + self.floor))[:, None]
+        wanted = jacobian @ theta - sharpness * self._residuals(modelled)
+        matrix = np.vstack([jacobian, np.diag(self.precision)])
+        right = np.concatenate([wanted, self.precision * self.prior_mean])
+        return matrix, right
+
+    def _start(self) -> Floats:
+        """Return a start at which each coefficient explains an equal share of a step."""
+        start = 0.5 / self.sizes / max(1, len(self.parameters))
+        known = self.prior_mean > 0
+        return np.where(known, self.prior_mean, np.where(self.signed, 0.0, start))
+
+    def solve(self) -> tuple[Floats, Floats, Floats]:
+        """Return coefficients, the noise of each kind, and the weight of each observation."""
+        theta = self._start()
+        weights = np.ones_like(self.observed)
+        expected = self.expected_noise()
+        noise, spare = expected, self._spare()
+        for _ in range(_OUTER):
+            before = theta
+            theta = self._improve(theta, weights, noise)
+            squares = self.residuals(theta) ** 2
+            found = np.bincount(self.kind, weights * squares, len(noise))
+            noise = np.sqrt((found + _NOISE_FREEDOM * expected**2) / (spare + _NOISE_FREEDOM))
+            if spare.any():
+                weights = (TAILED + 1) / (TAILED + squares / noise[self.kind] ** 2)
+            if np.max(np.abs(theta - before) * self.sizes) < _CONVERGED:
+                break
+        return theta, noise, weights
+
+    def expected_noise(self) -> Floats:
+        """Return what the noise of each kind of observation is expected to be."""
+        known = self.points.noise[np.isfinite(self.points.noise)]
+        whole = float(max(np.median(known), 0.002)) if len(known) else _NOISE
+        return np.array([whole, *[_PART_NOISE * whole] * len(PARTS)])
+
+    def _spare(self) -> Floats:
+        """Return, per kind, observations beyond the coefficients that no prior holds.
+
+        Each kind pays for coefficients by its share of the observations.
+        """
+        free = sum(self.parameters[name].shrink is None for name, _ in self.coefficients)
+        share = max(len(self.observed) - free, 0) / len(self.observed)
+        return np.bincount(self.kind, minlength=1 + len(PARTS)).astype(np.float64) * share
+
+    def _improve(self, theta: Floats, weights: Floats, noise: Floats) -> Floats:
+        """Gauss–Newton with bounds, each step halved while it does not help."""
+        cost = self._cost(theta, weights, noise)
+        for _ in range(_INNER):
+            matrix, right = self._linearised(theta, weights, noise)
+            towards = self._solve(matrix, right[:, None])[0] - theta
+            for halving in range(_HALVINGS):
+                step = theta + towards / 2**halving
+                lower = self._cost(step, weights, noise)
+                if lower < cost:
+                    break
+            else:
+                break
+            theta, gain, cost = step, cost - lower, lower
+            if gain <= _CONVERGED * (cost + 1):
+                break
+        return theta
+
+    def draw(
+        self, theta: Floats, noise: Floats, weights: Floats, draws: int, rng: np.random.Generator
+    ) -> Floats:
+        """Return equally likely coefficients, shape (draws, coefficients).
+
+        An observation of a t distribution tells (ν+1)/(ν+3) of what its weight says.
+        """
+        tailed = ((TAILED + 3) / (TAILED + 1)) ** 0.5 if self._spare().any() else 1.0
+        matrix, right = self._linearised(theta, weights, tailed * noise)
+        freedom = self._spare() + _NOISE_FREEDOM
+        chance = np.empty((len(right), draws))
+        for i in range(draws):
+            wider = np.sqrt(freedom / rng.chisquare(freedom))
+            chance[:, i] = rng.standard_normal(len(right))
+            chance[: len(self.observed), i] *= wider[self.kind]
+        return self._solve(matrix, right[:, None] + chance)
+
+    def _solve(self, matrix: Floats, right: Floats) -> Floats:
+        """Return the coefficients that fit each column of `right`, (columns, coefficients).
+
+        Raises:
+            UserError: the solver did not converge; the text names the curves.
+        """
+        try:
+            return least_squares(matrix, right, self.signed)
+        except RuntimeError as error:
+            curves = ", ".join(np.unique(self.points.model))
+            raise UserError(
+                f"curve {curves}: no fit was found ({str(error).rstrip('.')}); "
+                "check that its times are right"
+            ) from error
+
+
+def least_squares(matrix: Floats, right: Floats, signed: Mask) -> Floats:
+    """Minimise |matrix·x − column|² for each column of `right`, with x ≥ 0 where not `signed`.
+
+    Signed coefficients are eliminated: with their columns first, the lower part of the triangle of
+    a QR decomposition is the problem of the other coefficients alone.
+
+    Args:
+        matrix: (rows, coefficients), with independent columns.
+        right: (rows, columns).
+        signed: (coefficients,), which of them may be below 0.
+
+    Returns:
+        x, shape (columns, coefficients).
+
+    Raises:
+        RuntimeError: too many iterations.
+    """
+    order, free = np.argsort(~signed, kind="stable"), int(signed.sum())
+    scale = np.linalg.norm(matrix, axis=0)[order]
+    q, r = np.linalg.qr(matrix[:, order] / scale)
+    wanted = q.T @ right
+    x = np.empty((right.shape[1], len(order)))
+    if free < len(order):  # nnls crashes without any coefficient
+        for row, column in zip(x, wanted[free:].T, strict=True):
+            row[order[free:]], _ = nnls(r[free:, free:], column)
+    rest = wanted[:free] - r[:free, free:] @ x[:, order[free:]].T
+    x[:, order[:free]] = solve_triangular(r[:free, :free], rest).T
+    x[:, order] /= scale
+    return x
+
+
+def _asked(law: Law, points: Points) -> list[tuple[str, Mask]]:
+    """Return, per kind of observation, its name, and where it was observed.
+
+    Kinds are 0 for whole steps and 1, 2, … for `PARTS`; each has a noise of its own.
+    """
+    names = [f"{part}_s" for part in PARTS] if isinstance(law, PartsLaw) else []
+    return [(name, np.isfinite(getattr(points, name))) for name in ("step_s", *names)]
+
+
+def coefficient_rows(
+    law: Law, index: Mapping[Coefficient, int], model: Labels, link: Labels, at: At
+) -> NDArray[np.intp]:
+    """Return the coefficient of each parameter and point; −1: none, which counts as 0."""
+    lines, of = lines_of(model, link, at.batch)
+    scopes = {scope: i for i, scope in enumerate(("model", "link", "line"))}
+    found = [
+        [index.get((p.name, line[scopes[p.scope]]), -1) for line in lines] for p in law.parameters
+    ]
+    return np.array(found, dtype=np.intp)[:, of]
+
+
+def gather(
+    law: Law,
+    theta: Floats,
+    rows: NDArray[np.intp],
+    xp: Any = np,  # noqa: ANN401 (a library)
+) -> dict[str, Floats]:
+    """Return the values of each parameter, shape (…, points), of coefficients (…, coefficients)."""
+    padded = xp.concatenate([theta, xp.zeros((*theta.shape[:-1], 1))], axis=-1)
+    return _by_name(law, padded[..., rows])
+
+
+def _by_name(law: Law, values: Floats) -> dict[str, Floats]:
+    """Return values of shape (…, parameters, points) by the names of the parameters."""
+    return {p.name: values[..., i, :] for i, p in enumerate(law.parameters)}

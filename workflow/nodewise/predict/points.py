@@ -1,0 +1,103 @@
+"""The points that a law is fitted to, as arrays, and what they are labelled with."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nodewise.predict.law import At, Floats, Mask
+
+Labels = NDArray[np.str_]
+
+
+@dataclass(frozen=True)
+class Points:
+    """What was measured: arrays of shape (points,).
+
+    `step_s` is the time in which nodes × batch examples are done, in seconds and above 0;
+    `payload` is in bytes, `batch` in examples per worker. `model` and `link` label what shares
+    compute, and latency and bandwidth. Parts are seconds of the step, NaN where not measured.
+    `noise` is the relative standard deviation of `step_s` by its repeats, NaN where unknown.
+    """
+
+    nodes: Floats
+    batch: Floats
+    payload: Floats
+    step_s: Floats
+    model: Labels
+    link: Labels
+    compute_s: Floats
+    wait_s: Floats
+    communicate_s: Floats
+    noise: Floats
+
+    @classmethod
+    def of(
+        cls,
+        nodes: ArrayLike,
+        batch: ArrayLike,
+        payload: ArrayLike,
+        step_s: ArrayLike,
+        *,
+        model: ArrayLike = "",
+        link: ArrayLike = "",
+        compute_s: ArrayLike = np.nan,
+        wait_s: ArrayLike = np.nan,
+        communicate_s: ArrayLike = np.nan,
+        noise: ArrayLike = np.nan,
+    ) -> "Points":
+        """Return the points, one label or part for all where only one is given.
+
+        Raises:
+            ValueError: shapes differ, an axis is not finite, or a step time is not above 0.
+        """
+        numbers = [nodes, batch, payload, step_s, compute_s, wait_s, communicate_s, noise]
+        floats = np.broadcast_arrays(*(np.asarray(x, float) for x in numbers))
+        shape = floats[3].shape
+        labels = [np.broadcast_to(np.asarray(x, str), shape) for x in (model, link)]
+        points = cls(*floats[:4], *labels, *floats[4:])
+        points._check()
+        return points
+
+    def _check(self) -> None:
+        axes = (self.nodes, self.batch, self.payload, self.step_s)
+        if self.step_s.ndim != 1:
+            raise ValueError("points are arrays of one dimension")
+        if not all(np.isfinite(axis).all() for axis in axes) or not (self.step_s > 0).all():
+            raise ValueError("points need finite axes and step times above 0")
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def where(self, mask: Mask) -> "Points":
+        """Return the points at which `mask`, of shape (points,), is true."""
+        return Points(*(getattr(self, name)[mask] for name in self.__dataclass_fields__))
+
+    @property
+    def at(self) -> At:
+        """Where the points are."""
+        return At.of(self.nodes, self.batch, self.payload)
+
+    @property
+    def lines(self) -> Labels:
+        """The line of each point: one batch of one model on one link."""
+        return line_labels(self.model, self.link, self.batch)
+
+
+def line_labels(model: Labels, link: Labels, batch: Floats) -> Labels:
+    """Return the labels of lines: one batch of one model on one link."""
+    lines, of = lines_of(model, link, batch)
+    return np.array([label for _, _, label in lines], str)[of]
+
+
+def lines_of(
+    model: Labels, link: Labels, batch: Floats
+) -> tuple[list[tuple[str, str, str]], NDArray[np.intp]]:
+    """Return model, link and label of each line that points are on, and of each point which one.
+
+    Points are many, lines are few: texts are made and looked up once for each line.
+    """
+    points = list(zip(model.tolist(), link.tolist(), batch.tolist(), strict=True))
+    places = {line: place for place, line in enumerate(dict.fromkeys(points))}
+    of = np.array([places[line] for line in points], dtype=np.intp)
+    return [(m, k, f"{m}|{k}|{b:g}") for m, k, b in places], of

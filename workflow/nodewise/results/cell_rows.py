@@ -1,0 +1,269 @@
+"""The rows of tables that one record gives: of cells, epochs, steps and observations."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from nodewise.core.cell import Cell
+from nodewise.results.columns import PARTS, SPLIT, STEPS
+from nodewise.results.noise_scale import NoiseScale
+from nodewise.results.record import Measurement, Record
+from nodewise.results.table_files import typed
+
+Seconds = NDArray[np.float64]
+
+OVERSUBSCRIBED = "more workers than cores"
+NO_LINKS = "no network emulation"
+
+
+def axes(record: Record) -> dict[str, Any]:
+    """Return what says which cell a row is of."""
+    cell = record.cell
+    return {
+        "cell_id": cell.id,
+        "study": cell.study,
+        "experiment": cell.experiment,
+        "model": cell.model,
+        "dataset": cell.dataset,
+        "strategy": cell.strategy_name,
+        "cluster": cell.cluster.label,
+        "batch_per_worker": cell.batch,
+        "nodes": cell.nodes,
+        "repeat": cell.repeat,
+    }
+
+
+def usual_reference_us(records: Iterable[Record]) -> dict[str, float]:
+    """Return each processor's median time of the reference step: what "normalised" refers to."""
+    of_cpu: dict[str, list[float]] = {}
+    for record in records:
+        if record.result is not None:
+            of_cpu.setdefault(record.provenance.cpu, []).append(_reference_us(record.result))
+    return {cpu: float(np.median(times)) for cpu, times in of_cpu.items()}
+
+
+def _reference_us(result: Measurement) -> float:
+    """Return the CPU time of the reference step around the timed steps."""
+    return (result.conditions.reference_before_us + result.conditions.reference_after_us) / 2
+
+
+def cell_row(
+    record: Record, usual_reference_us: dict[str, float], watts_per_core: float
+) -> dict[str, Any]:
+    """Return the row of `cells`; what a cell without result cannot know stays empty."""
+    cell = record.cell
+    oversubscribed = (
+        record.result.oversubscribed
+        if record.result is not None
+        else cell.cores > record.provenance.cores
+    )
+    has_links = record.kind == "measured" or NO_LINKS not in record.provenance.network
+    flags = [OVERSUBSCRIBED] * oversubscribed + [NO_LINKS] * (not has_links)
+    row = axes(record) | {
+        "global_batch": cell.global_batch,
+        "exchange": record.exchange,
+        "options": json.dumps(cell.options, sort_keys=True),
+        "status": record.status,
+        "reason": record.failure.reason if record.failure else "",
+        "kind": record.kind,
+        "data_origin": record.data.origin if record.data else "",
+        "machine": record.provenance.cpu,
+        "weights": _weights(record),
+        "oversubscribed": oversubscribed,
+        "flags": "; ".join(flags),
+        "input": cell.input,
+        "preprocessing_nodes": cell.preprocessing_nodes,
+        "energy_kind": "",
+        "time_dilation": 1 / cell.cluster.share,
+        "whole_epochs": cell.extent.epochs is not None,
+        "started_at": record.started_at,
+        "commit": record.provenance.commit or "",
+    }
+    if record.result is None:
+        return row
+    speed = usual_reference_us[record.provenance.cpu] / _reference_us(record.result)
+    measured = _measured(record.result, cell, record.exchange, speed, watts_per_core)
+    flags += record.result.conditions.outside
+    return row | measured | {"flags": "; ".join(flags)}
+
+
+def _weights(record: Record | NoiseScale) -> str:
+    """Return what training started from: `random` only where pretrained weights were meant."""
+    if record.weights is None:
+        return ""
+    return "random" if record.weights.origin == "random" else "pretrained"
+
+
+def _measured(
+    result: Measurement, cell: Cell, exchange: str, speed: float, watts_per_core: float
+) -> dict[str, Any]:
+    """The results; times are the node's own, not those that its share of a core stretches.
+
+    `speed` is that of the machine during the cell against its usual one. Normalised times are
+    those that the usual machine would have taken: compute and apply are scaled, the rest is not.
+    """
+    share = cell.cluster.share
+    steps = _step_times(result) * share
+    p10, median, p90 = np.quantile(steps if steps.size else [np.nan], [0.1, 0.5, 0.9])
+    step_time = result.elapsed_s / result.steps * share
+    split = _split_times(result, exchange, share)
+    last = result.epochs[-1]
+    computing = (
+        step_time if cell.nodes == 1 else split.get("compute_s", 0) + split.get("apply_s", 0)
+    )
+    return {
+        "whole_epochs": result.whole_epochs,
+        "steps": result.steps,
+        "steps_per_epoch": result.steps_per_epoch,
+        "epochs": len(result.epochs),
+        "step_time_s": step_time,
+        "step_time_median_s": median,
+        "step_time_p10_s": p10,
+        "step_time_p90_s": p90,
+        "step_time_wall_s": step_time / share,
+        "input_s": np.mean([sum(w.input_us) for w in result.workers]) / result.steps / 1e6 * share,
+        "step_time_normalised_s": step_time - computing * (1 - speed),
+        "examples_per_s": cell.global_batch / step_time if step_time else np.nan,
+        "epoch_time_s": step_time * result.steps_per_epoch,
+        "train_time_s": result.elapsed_s * share,
+        "train_loss": last.loss,
+        "train_accuracy": last.accuracy,
+        "test_loss": result.test.loss if result.test else np.nan,
+        "test_accuracy": result.test.accuracy if result.test else np.nan,
+        "trainable_parameters": result.trainable_parameters,
+        "payload_bytes": result.payload_bytes,
+        "bytes_sent_per_step": np.mean([w.bytes_sent for w in result.workers]) / result.steps,
+        **_energy(result, cell, watts_per_core),
+        **split,
+        "compute_normalised_s": split.get("compute_s", np.nan) * speed,
+        "reference_s": _reference_us(result) / 1e6,
+        "discarded_blocks": len(result.discarded),
+        "first_timed_step_s": result.start_up.first_timed_step_s,
+    }
+
+
+def _energy(result: Measurement, cell: Cell, watts_per_core: float) -> dict[str, Any]:
+    """The energy of the timed steps: as metered, else CPU time of all nodes × declared watts."""
+    if result.energy_j is not None:
+        return {"energy_j": result.energy_j, "energy_kind": "measured"}
+    # the others were watched during warm-up and split steps, too
+    timed = result.steps / (result.steps + cell.extent.untimed_steps)
+    cpu_s = sum(worker.cpu_s for worker in result.workers) + result.others_cpu_s * timed
+    return {"energy_j": cpu_s * watts_per_core, "energy_kind": "estimated"}
+
+
+def _step_times(result: Measurement) -> Seconds:
+    """Seconds of each timed step, mean over the workers."""
+    return _mean_s(worker.step_us for worker in result.workers)
+
+
+def _mean_s(of_workers: Iterable[Sequence[int]]) -> Seconds:
+    """Seconds of each step, mean over the workers that have it, from microseconds of each."""
+    workers = [np.asarray(steps_us, dtype=np.float64) for steps_us in of_workers]
+    if len({len(steps_us) for steps_us in workers}) == 1:
+        return np.asarray(np.mean(workers, axis=0) / 1e6)
+    steps = [*zip_longest(*workers, fillvalue=np.nan)]
+    return np.nanmean(steps, axis=1) / 1e6 if steps else np.empty(0)
+
+
+def _split_times(result: Measurement, exchange: str, share: float) -> dict[str, float]:
+    """Seconds of a split-form step and of its parts, mean over the workers; what they add up to.
+
+    The step is the median of the steps, and a part has the share that it has of all steps together:
+    medians of parts would not add up to it. Where only some steps exchange anything the step is the
+    mean, as step times are. What is timed around the parts was not in records at first.
+    """
+    splits = [worker.split for worker in result.workers if worker.split is not None]
+    if not splits:
+        return {}
+    parts = np.array([_mean_s(getattr(split, f"{part}_us") for split in splits) for part in PARTS])
+    around = _mean_s(split.step_us for split in splits)
+    steps = around if around.size else parts.sum(axis=0)
+    step = float(np.mean(steps) if exchange == "averaging" else np.median(steps)) * share
+    shares = parts.sum(axis=1) / max(steps.sum(), 1e-9)
+    times = dict(zip(SPLIT, (shares * step).tolist(), strict=True))
+    return times | {"split_step_s": step, "split_timed": shares.sum() if around.size else np.nan}
+
+
+def epoch_rows(record: Record) -> list[dict[str, Any]]:
+    """Return the rows of `epochs`."""
+    if record.result is None or record.data is None:
+        return []
+    kind = {
+        "kind": record.kind,
+        "data_origin": record.data.origin,
+        "weights": _weights(record),
+    }
+    share = record.cell.cluster.share
+    return [
+        axes(record) | epoch.model_dump() | kind | {"seconds": epoch.seconds * share}
+        for epoch in record.result.epochs
+    ]
+
+
+def steps_table(records: Sequence[Record]) -> pd.DataFrame:
+    """Return the table `steps`."""
+    times = {
+        record.cell.id: _step_times(record.result) * record.cell.cluster.share
+        for record in records
+        if record.result is not None
+    }
+    counts = [len(seconds) for seconds in times.values()]
+    rows = {
+        "cell_id": np.repeat(np.array([*times], dtype=object), np.array(counts, dtype=int)),
+        "step": np.concatenate([np.arange(count) + 1 for count in (0, *counts)]),
+        "step_time_s": np.concatenate([np.empty(0), *times.values()]),
+    }
+    return typed(pd.DataFrame(rows), STEPS)
+
+
+def observation_rows(record: Record) -> list[dict[str, Any]]:
+    """Return what the strategy noted of its own, all workers together; `…_s` are seconds, as times are."""
+    noted: dict[str, list[float]] = {}
+    for worker in record.result.workers if record.result else ():
+        for name, values in worker.observed.items():
+            noted.setdefault(name, []).extend(values)
+    rows = []
+    for name, values in noted.items():
+        if not values:
+            continue
+        seen = pd.Series(values) * (record.cell.cluster.share if name.endswith("_s") else 1)
+        rows.append(
+            {
+                "cell_id": record.cell.id,
+                "observation": name,
+                "values": len(seen),
+                "mean": seen.mean(),
+                "median": seen.median(),
+                "p90": seen.quantile(0.9),
+                "largest": seen.max(),
+            }
+        )
+    return rows
+
+
+def noise_rows(measured: NoiseScale) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `noise_scale`, one per point and group; the noise scale is that of the point's groups together."""
+    for point in measured.points:
+        noise, signal = measured.estimates(point)
+        whole = noise.mean() / signal.mean() if signal.mean() > 0 else np.nan
+        for group, (of_noise, of_signal) in enumerate(zip(noise, signal, strict=True), 1):
+            yield {
+                "model": measured.model,
+                "dataset": measured.data.dataset,
+                "kind": measured.kind,
+                "data_origin": measured.data.origin,
+                "weights": _weights(measured),
+                "step": point.step,
+                "group": group,
+                "small_batch": measured.small_batch,
+                "big_batch": measured.big_batch,
+                "noise": of_noise,
+                "signal": of_signal,
+                "noise_scale": whole,
+            }

@@ -1,0 +1,78 @@
+"""Tables as files: CSV for people and other tools, Parquet for speed."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from nodewise.core.errors import UserError
+from nodewise.core.files import atomic
+from nodewise.results.columns import COLUMNS
+
+# texts as Python's own: tables are small, and little of them is taken at a time
+pd.set_option("mode.string_storage", "python")
+
+
+def write_tables(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
+    """Write each table as `NAME.csv` and `NAME.parquet`, each file in one atomic step."""
+    for name, table in tables.items():
+        write_csv(table, out_dir / f"{name}.csv")
+        with atomic(out_dir / f"{name}.parquet") as path:
+            table.to_parquet(path, index=False)
+
+
+def read_tables(tables_dir: Path) -> dict[str, pd.DataFrame]:
+    """Read back what `write_tables` wrote.
+
+    Raises:
+        UserError: a table is missing, is unreadable, or lacks a column.
+    """
+    return {name: read_parquet(tables_dir / f"{name}.parquet", COLUMNS[name]) for name in COLUMNS}
+
+
+def typed(rows: pd.DataFrame | Iterable[dict[str, Any]], columns: dict[str, str]) -> pd.DataFrame:
+    """Return `rows` as a table with exactly `columns` (name -> dtype), in that order."""
+    table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows), columns=[*columns])
+    return table[[*columns]].astype(columns).reset_index(drop=True)
+
+
+def write_csv(table: pd.DataFrame, path: Path) -> None:
+    """Write a table as CSV in one atomic step."""
+    with atomic(path) as temporary:
+        table.to_csv(temporary, index=False, lineterminator="\n", date_format="%Y-%m-%dT%H:%M:%SZ")
+
+
+def read_csv(path: Path, columns: dict[str, str]) -> pd.DataFrame:
+    """Read back what `write_csv` wrote of a table with these columns.
+
+    Raises:
+        UserError: the file is missing, is unreadable, or lacks a column.
+    """
+    texts = {name: dtype for name, dtype in columns.items() if dtype == "str"}
+    with _in_words(path):
+        return typed(pd.read_csv(path, dtype=texts).fillna(dict.fromkeys(texts, "")), columns)
+
+
+def read_parquet(path: Path, columns: dict[str, str]) -> pd.DataFrame:
+    """Read a table with these columns.
+
+    Raises:
+        UserError: the file is missing, is unreadable, or lacks a column.
+    """
+    with _in_words(path):
+        return typed(pd.read_parquet(path), columns)
+
+
+@contextmanager
+def _in_words(path: Path) -> Iterator[None]:
+    """Tell in words what is wrong with a table that is read in the block."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: there is no such table; make the tables first") from error
+    except KeyError as error:
+        raise UserError(f"{path}: a column is missing ({error.args[0]})") from error
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: is not a table of this version ({error})") from error
