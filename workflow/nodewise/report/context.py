@@ -14,6 +14,7 @@ from nodewise.core.errors import UserError
 from nodewise.data.registry import Entry, read_registry
 from nodewise.models.registry import registry, title_of
 from nodewise.predict import queries
+from nodewise.report.claims import Judged, judge_claims
 from nodewise.report.html import Row, text
 from nodewise.report.page import PageFigure, read_figure
 from nodewise.report.strategy_words import trained_by
@@ -75,6 +76,11 @@ class ReportContext:
     def stand_in(self) -> bool:
         """Whether any cell trained on a generated stand-in."""
         return bool((self.tables["cells"]["data_origin"] == "generated").any())
+
+    @cached_property
+    def claims(self) -> list[Judged]:
+        """What the published studies claim, each judged by the tables."""
+        return judge_claims(self.tables, self.overhead)
 
     @cached_property
     def experiment_titles(self) -> dict[str, str]:

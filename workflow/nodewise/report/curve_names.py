@@ -9,11 +9,10 @@ import pandas as pd
 
 from nodewise.predict.curve_groups import curve_keys
 from nodewise.predict.queries import CURVE, with_labels
+from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.results.tables import CURVE_KEY, SINGLE
 from nodewise.strategies import STRATEGIES
-
-_POINT = [name for name in CURVE_KEY if name != "strategy"]
 
 
 @dataclass(frozen=True)
@@ -44,14 +43,13 @@ class Curves:
         return self._points[self._points["curve"] == curve]
 
     def against_plain(self, curve: str) -> "pd.Series[float]":
-        """Return the speed-ups of a curve's points on several nodes over plain training.
-
-        That is one process at the same batch, where it was measured beside the curve.
-        """
+        """Return the speed-ups over one process of a curve's points that count as evidence."""
         single = self._points[(self._points["strategy"] == SINGLE) & (self._points["nodes"] == 1)]
-        at = [name for name in _POINT if name != "nodes"]
-        mine = self.points(curve).merge(single[at].drop_duplicates(), "inner", at)
-        return mine.loc[(mine["nodes"] > 1) & ~mine["oversubscribed"], "speedup"].dropna()
+        at = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
+        single = single[[*at, "repeats", "flags"]].drop_duplicates(at)
+        mine = self.points(curve).merge(single, "inner", at, suffixes=("", "_one"))
+        mine = evidence.of_times(mine[mine["nodes"] > 1], self.study.tables, other="_one")
+        return evidence.counting(mine)["speedup"].dropna()
 
     @cached_property
     def _keyed(self) -> pd.DataFrame:
