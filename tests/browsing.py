@@ -2,8 +2,8 @@
 
 from playwright.sync_api import Page
 
-CELL = "cells/ntua_steps/fashion_cnn/multi_worker_mirrored/batch~64/nodes~2/repeat~0.html"
-ODD_CELL = "cells/odd/fashion_cnn/multi_worker_mirrored/batch~64/nodes~3/repeat~0.html"
+CURVE = "curves/fashion-cnn/multi-worker-mirrored.html"
+ODD_CURVE = "curves/script-alert-1-script-y-z/multi-worker-mirrored.html"
 ODD_MODEL = "<script>alert(1)</script> `y` *z*"
 ODD_RESULTS = "results/fashion-mnist/script-alert-1-script-y-z.html"
 ODD_REASON = "`x` | **bold** <img src=x onerror=alert(2)> [go](javascript:alert(3)) {{ 7*7 }}"

@@ -147,12 +147,16 @@
       `<td class="key">${escape(row[0])}</td><td class="value">${escape(row[1])}</td>`;
     const table = filled.map((row) => `<tr>${cells(row)}</tr>`).join("");
     const how = matchMedia("(hover: none)").matches ? "Tap again" : "Click";
-    return `<table><tbody>${table}</tbody></table>${cell ? `<p>${how}: its cell</p>` : ""}`;
+    return `<table><tbody>${table}</tbody></table>${cell ? `<p>${how}: its page</p>` : ""}`;
   }
+
+  /** Name a model or a strategy as addresses do. */
+  const plain = (name) =>
+    name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
 
   let touched = null;
 
-  /** Go from a point or a bar to the page of its cell; of two touches the first one only tells. */
+  /** Go from a point or a bar to the page of its curve; of two touches the first one only tells. */
   function follow(event, item) {
     if (!item?.datum?.cell_id || !["symbol", "rect"].includes(item.mark.marktype)) {
       return;
@@ -161,7 +165,8 @@
       touched = item;
       return;
     }
-    const address = new URL(`cells/${item.datum.cell_id}.html`, ROOT);
+    const [, model, strategy] = item.datum.cell_id.split("/").map(plain);
+    const address = new URL(`curves/${model}/${strategy}.html`, ROOT);
     if (event.ctrlKey || event.metaKey) {
       window.open(address);
     } else {

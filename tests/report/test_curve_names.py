@@ -9,7 +9,7 @@ from nodewise.predict.curve_groups import curve_keys
 from nodewise.predict.queries import CURVE
 from nodewise.report.context import ReportContext
 from nodewise.report.curve_names import Curves
-from nodewise.report.pages import fit
+from nodewise.report.pages import predictions as fit
 
 POINT = {
     "study": "survey",

@@ -40,7 +40,7 @@ def sentences(folder, name):
     """Return what each page says outside of its tables and figures."""
     docs = folder / name
     render(folder, out_dir=docs)
-    pages = [page for page in docs.rglob("*.md") if page.parent.name != "cells"]
+    pages = docs.rglob("*.md")
     return {page.relative_to(docs): _SHOWN.sub("", page.read_text()).split("\n") for page in pages}
 
 

@@ -8,14 +8,13 @@ import pytest
 
 import make_records as make
 from nodewise.predict import comparisons
-from nodewise.report import evidence
+from nodewise.report import choosing, evidence
 from nodewise.report.answers import ANSWERS, batch, nodes
-from nodewise.report.pages import choosing
 from nodewise.report.strategy_words import setting
 from nodewise.results.tables import CURVE_KEY, CURVES, typed
 from rendering import draw_all, render
 
-NEW = ("findings.md", "choosing.md", "glossary.md")
+NEW = ("findings.md", "your-case.md", "glossary.md")
 
 
 class Text(HTMLParser):
@@ -167,9 +166,9 @@ def test_comparisons_that_do_not_count_are_counted_and_decide_nothing(study):
     assert not any("on 3 nodes" in answer for answer in leads(docs / "findings.md"))
 
 
-def test_each_answer_links_the_cells_that_it_rests_on(study):
+def test_each_answer_links_the_curves_that_it_rests_on(study):
     page = (study[1] / "findings.md").read_text()
-    cells = re.findall(r'href="(cells/[^"]+\.html)"', page)
+    cells = re.findall(r'href="(curves/[^"]+\.html)"', page)
     assert cells and all((study[1] / cell).with_suffix(".md").is_file() for cell in cells)
 
 
@@ -208,7 +207,7 @@ def test_without_a_record_every_question_says_that_nothing_was_measured(tmp_path
     nothing = "Too little evidence. Nothing comparable was measured"
     answers = leads(docs / "findings.md")
     assert len(answers) == 6 and all(answer.startswith(nothing) for answer in answers)
-    assert Text((docs / "choosing.md").read_text()).text.count(nothing) == 2
+    assert Text((docs / "your-case.md").read_text()).text.count(nothing) == 2
 
 
 def test_a_model_with_markup_in_its_name_is_shown_and_is_no_element(tmp_path):

@@ -241,7 +241,7 @@ def test_values_switch_between_absolute_and_speed_up(watched, site):
 # --- cells ---
 
 
-def test_a_click_on_a_point_opens_its_cell(watched):
+def test_a_click_on_a_point_opens_the_page_of_its_curve(watched):
     page = watched.open(RESULTS)
     points = page.locator(POINTS)
     ids = points.evaluate_all("(all) => all.map((one) => one.__data__.datum.cell_id)")
@@ -250,8 +250,7 @@ def test_a_click_on_a_point_opens_its_cell(watched):
     assert urlsplit(page.url).path.endswith(RESULTS)
     wanted = next(one for one in ids if "/nodes~2/" in one)
     points.nth(ids.index(wanted)).click(force=True)
-    page.wait_for_url(f"**/cells/{wanted}.html")
-    assert "2 nodes" in page.locator("h1").inner_text()
+    page.wait_for_url("**/curves/fashion-cnn/multi-worker-mirrored.html")
 
 
 def test_pointing_at_a_mark_tells_what_it_has_and_where_a_click_leads(watched):
@@ -267,7 +266,7 @@ def test_pointing_at_a_mark_tells_what_it_has_and_where_a_click_leads(watched):
     cautious = next(i for i, one in enumerate(marks) if one["cell_id"] and one["flags"])
     points.nth(cautious).hover(force=True)
     page.wait_for_function(
-        "document.querySelector('#vg-tooltip-element').innerText.includes('Click: its cell')"
+        "document.querySelector('#vg-tooltip-element').innerText.includes('Click: its page')"
     )
     assert marks[cautious]["flags"] in told.inner_text()
     assert marks[cautious]["cell_id"] not in told.inner_text()
@@ -277,7 +276,7 @@ def test_pictures_are_offered_beside_the_other_files(watched):
     page = watched.open(RESULTS)
     wait_for_charts(page)
     offered = page.locator(f"[id='{TIME}'] .nw-links").locator("a, button").all_inner_texts()
-    assert offered == ["CSV", "Vega-Lite JSON", "SVG", "PNG", "Its cells"]
+    assert offered == ["CSV", "Vega-Lite JSON", "SVG", "PNG", "Its records"]
 
 
 @pytest.mark.parametrize("watched", [NARROW], indirect=True)
@@ -295,18 +294,17 @@ def test_on_a_telephone_node_numbers_do_not_run_into_each_other(watched):
     assert all(one[1] < other[0] for one, other in itertools.pairwise(boxes))
 
 
-def test_a_click_on_a_bar_opens_its_cell(watched):
+def test_a_click_on_a_bar_opens_the_page_of_its_curve(watched):
     page = watched.open(RESULTS)
     bar = page.locator("[id$='-split'] .nw-live .mark-rect.role-mark path").first
-    cell = bar.evaluate("(one) => one.__data__.datum.cell_id")
     bar.click(force=True)
-    page.wait_for_url(f"**/cells/{cell}.html")
+    page.wait_for_url("**/curves/fashion-cnn/*.html")
 
 
 def test_a_link_leads_to_the_cells_of_a_chart_without_a_mouse(watched):
     page = watched.open(RESULTS)
-    page.locator(f"[id='{LOSS}']").get_by_role("link", name="Its cells").press("Enter")
-    page.wait_for_url("**/cells/index.html*")
+    page.locator(f"[id='{LOSS}']").get_by_role("link", name="Its records").press("Enter")
+    page.wait_for_url("**/records.html*")
     shown = page.locator("[data-cell]:not([hidden])")
     asked = {"experiment": "ntua_epochs", "model": "fashion_cnn"}
     assert shown.count() > 0
@@ -352,7 +350,7 @@ def test_paper_is_light_even_if_the_screen_is_dark(watched):
 
 
 def test_tables_are_whole_on_paper(watched):
-    page = watched.open("cells/index.html")
+    page = watched.open("records.html")
     page.emulate_media(media="print")
     table = page.locator(".nw-scroll").first
     assert table.evaluate("(one) => one.scrollHeight - one.clientHeight") <= 1

@@ -64,7 +64,7 @@ def test_the_architecture_is_told_in_words(watched):
 
 def test_the_cells_of_a_model_are_one_click_away(watched):
     page = watched.open(PAGE)
-    page.get_by_role("link", name="Its cells").click()
+    page.get_by_role("link", name="Its records").click()
     page.locator(".nw-filter").wait_for()  # shown by the script that reads the address
     assert page.locator("select[name=model]").input_value() == "fashion_cnn"
     shown = page.locator("tr[data-cell]:visible")

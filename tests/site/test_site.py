@@ -10,13 +10,13 @@ from urllib.parse import unquote, urlsplit
 import pandas as pd
 import pytest
 
-from browsing import CELL, ODD_CELL, ODD_LOG, ODD_MODEL, ODD_REASON, ODD_RESULTS, wait_for_charts
+from browsing import CURVE, ODD_CURVE, ODD_LOG, ODD_MODEL, ODD_REASON, ODD_RESULTS, wait_for_charts
 from nodewise.predict.queries import OVERHEAD
 from nodewise.results.tables import COLUMNS
 
 RESULTS = "results/fashion-mnist/fashion-cnn.html"
-WITH_FIGURES = ["index.html", RESULTS, "fit.html", "studies/ntua.html", "calibration.html"]
-WITH_NUMBERS = [CELL, "cells/index.html", "findings.html", "choosing.html"]
+WITH_FIGURES = ["index.html", RESULTS, "predictions.html", "studies/ntua.html", "calibration.html"]
+WITH_NUMBERS = [CURVE, "records.html", "findings.html", "your-case.html"]
 NARROW = {"viewport": {"width": 360, "height": 800}}
 
 # --- every page ---
@@ -56,7 +56,7 @@ def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, h
 
 @pytest.mark.slow
 def test_a_stand_in_is_announced_at_the_top_of_every_page(watched, html):
-    for path in [*WITH_FIGURES, CELL, ODD_CELL, "method.html", "data.html"]:
+    for path in [*WITH_FIGURES, CURVE, ODD_CURVE, "method.html", "data.html"]:
         assert "stand-in" in watched.open(path).locator(".md-banner").inner_text()
 
 
@@ -166,7 +166,7 @@ def test_without_scripts_the_picture_the_words_and_the_table_are_there(watched, 
     card.locator("summary").click()
     assert card.locator("details table tbody tr").count() > 30
     assert card.locator("details p").inner_text() == picture.get_attribute("alt")
-    page.goto(f"{site.as_uri()}/cells/index.html")
+    page.goto(f"{site.as_uri()}/records.html")
     assert page.locator("tr[data-cell]").count() == 39
     assert not page.locator(".nw-filter").is_visible()
 
@@ -189,16 +189,16 @@ def test_every_figure_has_words_a_table_and_its_files(watched, site):
 
 
 def test_a_model_that_is_named_like_a_script_is_shown_and_not_run(watched):
-    for path in (ODD_RESULTS, ODD_CELL):
+    for path in (ODD_RESULTS, ODD_CURVE):
         page = watched.open(path)
         assert ODD_MODEL in page.locator("h1").inner_text()
         assert ODD_MODEL in page.title()
-    page = watched.open("cells/index.html")
+    page = watched.open("records.html")
     assert page.locator("td", has_text=ODD_MODEL).count() == 3
 
 
 def test_a_reason_with_markup_is_shown_and_not_run(watched):
-    for path in (ODD_CELL, ODD_RESULTS, "cells/index.html"):
+    for path in (ODD_CURVE, ODD_RESULTS, "records.html"):
         page = watched.open(path)
         assert page.get_by_text(ODD_REASON).first.is_visible(), path
         assert page.locator("article img[src=x]").count() == 0
@@ -206,7 +206,7 @@ def test_a_reason_with_markup_is_shown_and_not_run(watched):
 
 
 def test_a_log_with_markup_is_shown_line_by_line(watched):
-    log = watched.open(ODD_CELL).locator(".failure pre code").inner_text()
+    log = watched.open(ODD_CURVE).locator(".failure pre code").inner_text()
     assert log.splitlines() == ODD_LOG
 
 
@@ -217,7 +217,7 @@ def test_search_finds_pages_without_a_server_and_runs_nothing(watched):
     field.press_sequentially("pooled")
     page.wait_for_selector(".md-search-result__item")
     found = page.locator(".md-search-result__list").inner_text()
-    assert "How this was measured" in found
+    assert "Method and data" in found
     field.fill("")
     field.press_sequentially("odd")  # the experiment of the model that is named like a script
     page.get_by_role("heading", name=ODD_MODEL).first.wait_for()
@@ -227,12 +227,12 @@ def test_search_finds_pages_without_a_server_and_runs_nothing(watched):
 
 
 def test_the_list_of_cells_filters_and_remembers_it_in_the_address(watched):
-    page = watched.open("cells/index.html")
+    page = watched.open("records.html")
     visible = page.locator("tr[data-cell]:visible")
     assert visible.count() == 39
     page.select_option("select[name=status]", "failed")
     assert visible.count() == 2
-    assert page.locator(".nw-filter output").inner_text() == "2 of 39 cells"
+    assert page.locator(".nw-filter output").inner_text() == "2 of 39 records"
     page.fill("input[name=text]", "WORKER 2")
     assert visible.count() == 1
     assert "status=failed" in page.url and "text=WORKER" in page.url
@@ -247,19 +247,15 @@ def test_the_list_of_cells_filters_and_remembers_it_in_the_address(watched):
     assert batches == ["all", "32", "64", "128", "256", "512"]  # as numbers, not as text
 
 
-def test_a_cell_page_draws_every_step(watched, site):
-    page = watched.open(CELL)
-    steps = page.locator(".nw-steps__line").get_attribute("points").split()
-    record = json.loads((site / CELL.replace(".html", ".json")).read_text())
-    assert len(steps) == len(record["result"]["workers"][0]["step_us"]) == 40
-    parts = [part.bounding_box()["width"] for part in page.locator(".nw-bar span").all()]
-    split = [
-        float(v) for v in page.locator(".nw-split data").evaluate_all("l => l.map(d => d.value)")
-    ]
-    assert [p / sum(parts) for p in parts] == pytest.approx(
-        [s / sum(split) for s in split], abs=0.01
-    )
-    assert page.locator("pre code").last.inner_text().startswith("snakemake --cores all --force")
+def test_a_curve_has_the_records_of_its_launches(watched, site):
+    page = watched.open(CURVE)
+    page.locator("summary", has_text="Records of all launches").first.click()
+    link = page.locator("a[download]", has_text="JSON").first
+    assert link.is_visible()
+    target = (site / CURVE).parent / unquote(link.get_attribute("href"))
+    assert json.loads(target.read_text())["cell"]["model"] == "fashion_cnn"
+    page.locator("summary", has_text="how to repeat it").first.click()
+    assert page.locator("pre code").first.inner_text().startswith("snakemake --cores all --force")
 
 
 # --- links ---

@@ -84,5 +84,5 @@ def test_the_cells_of_a_strategy_are_one_click_away_and_back(watched):
     shown = page.locator("tr[data-cell]:visible")
     assert 0 < shown.count() < page.locator("tr[data-cell]").count()
     shown.first.locator("a").click()
-    page.locator(".nw-sub a", has_text="multi_worker_mirrored").click()
+    page.locator(".nw-sub a", has_text="How this strategy works").click()
     page.wait_for_url(f"**/{PAGE}")

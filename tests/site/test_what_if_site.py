@@ -11,7 +11,7 @@ from nodewise.predict.law import LAWS
 
 pytestmark = pytest.mark.slow
 
-PAGE = "what-if.html"
+PAGE = "your-case.html"
 
 
 def answer(page):

@@ -9,6 +9,7 @@ import pytest
 import make_calibration
 import make_records as make
 import projects
+from nodewise.report.context import curve_page
 from nodewise.results.calibration import calibration_json
 from nodewise.results.record import record_json
 from projects import CONFIG, finish, start, write_study
@@ -62,7 +63,8 @@ def test_tensorflow_is_really_hidden(project):
 
 def test_every_record_has_its_page_and_only_reports_are_results(project):
     for cell in [cell for cells in CELLS for cell in cells]:
-        assert (project / f"build/site/cells/{cell.id}.html").is_file()
+        assert (project / f"build/site/records/{cell.id}.json").is_file()
+        assert (project / "build/site" / curve_page(cell.model, cell.strategy_name)).is_file()
     assert {path.name for path in (project / "results").iterdir()} == {"small"}
     assert not (project / "results/small/records").exists()
     assert not (project / "results/small/calibration").exists()
@@ -85,7 +87,10 @@ def test_a_changed_record_is_on_the_site_and_stays_as_it_was_committed(project):
     failed = record_json(make.failed(cell, "lost & found"))
     path.write_text(failed)
     assert build(project) == REPORTING
-    assert "lost &" in (project / f"build/site/cells/{cell.id}.html").read_text()
+    assert (
+        "lost &"
+        in (project / "build/site" / curve_page(cell.model, cell.strategy_name)).read_text()
+    )
     assert path.read_text() == failed
     assert build(project) == set()
 
@@ -111,12 +116,12 @@ def test_after_a_change_of_how_charts_look_they_are_on_the_site(project):
 def test_of_a_record_that_is_removed_nothing_stays_on_the_site(project):
     (cell,) = (cell for cell in CELLS[0] if (cell.nodes, cell.batch) == (3, 256))
     path = project / FOLDERS[0] / f"{cell.id}.json"
-    pages = [project / f"build/site/cells/{cell.id}.{end}" for end in ("html", "json")]
-    assert all(page.is_file() for page in pages)
+    page = project / f"build/site/records/{cell.id}.json"
+    assert page.is_file()
     record = path.read_text()
     path.unlink()
     assert build(project) == REPORTING
-    assert not any(page.exists() for page in pages)
+    assert not page.exists()
     search = (project / "build/site/search/search_index.json").read_text()
     assert cell.id not in search
     path.write_text(record)

@@ -15,7 +15,7 @@ from nodewise.data.registry import Entry, read_registry
 from nodewise.models.registry import registry, title_of
 from nodewise.predict import queries
 from nodewise.report.claims import Judged, judge_claims
-from nodewise.report.html import Row, text
+from nodewise.report.html import Row, slug, text
 from nodewise.report.page import PageFigure, read_figure
 from nodewise.report.strategy_words import trained_by
 from nodewise.results.calibration import Calibration
@@ -53,10 +53,12 @@ class ReportContext:
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """The cells, each with its `page` and the `label` of its kind."""
+        """The cells, each with the `page` of its curve, its `record` and its kind as `label`."""
         cells = self.tables["cells"]
-        pages = [f"cells/{_checked_id(cell_id)}.html" for cell_id in cells["cell_id"]]
-        return queries.with_labels(cells).assign(page=pages)
+        return queries.with_labels(cells).assign(
+            page=list(map(curve_page, cells["model"], cells["strategy"])),
+            record=list(map(record_file, cells["cell_id"])),
+        )
 
     @cached_property
     def step_times(self) -> dict[str, pd.Series]:
@@ -149,6 +151,16 @@ class ReportContext:
             return said
         examples = Markup(" with {} examples per worker and step")
         return said + examples.format(row["batch_per_worker"])
+
+
+def curve_page(model: str, strategy: str) -> str:
+    """Return the address of the page of a model's training by a strategy."""
+    return f"curves/{slug(model)}/{slug(strategy)}.html"
+
+
+def record_file(cell_id: str) -> str:
+    """Return the address of the record of a cell."""
+    return f"records/{_checked_id(cell_id)}.json"
 
 
 def read_context(

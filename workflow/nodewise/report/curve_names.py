@@ -10,7 +10,7 @@ import pandas as pd
 from nodewise.predict.curve_groups import curve_keys
 from nodewise.predict.queries import CURVE, with_labels
 from nodewise.report import evidence
-from nodewise.report.context import ReportContext
+from nodewise.report.context import ReportContext, curve_page
 from nodewise.results.tables import CURVE_KEY, SINGLE
 from nodewise.strategies import STRATEGIES
 
@@ -37,6 +37,11 @@ class Curves:
         """Return the title of a curve's experiment, or its name if it has none; empty without."""
         name = str(self._keyed.loc[curve, "experiment"])
         return self.study.experiment_titles.get(name, name)
+
+    def page(self, curve: str) -> str:
+        """Return the address of the page that a curve is on."""
+        row = self._keyed.loc[curve]
+        return curve_page(str(row["model"]), str(row["strategy"]) or "published")
 
     def points(self, curve: str) -> pd.DataFrame:
         """Return our own points of a curve, with labels: rows of the table `curves`."""

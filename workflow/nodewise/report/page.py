@@ -28,6 +28,13 @@ _CELLS = {
     **{axis: axis for axis in ("experiment", "model", "strategy")},
     "batch": "batch_per_worker",
 }
+# file or folder -> entry of the navigation, if it is not the last one
+_TABS = {
+    "index.html": "index.html",
+    "your-case.html": "your-case.html",
+    **dict.fromkeys(["results", "curves", "findings.html"], "results/index.html"),
+    "studies": "studies/index.html",
+}
 _SIZE = re.compile(r'<svg [^>]*?width="(\d+)[\d.]*" height="(\d+)')
 _OURS = {"measured", "emulated", "emulated soft"}
 
@@ -46,6 +53,12 @@ class Page:
     context: Mapping[str, Any]
     figures: bool = False
     contents: bool = True
+
+    @property
+    def tab(self) -> str:
+        """The entry of the navigation that it belongs to, by address."""
+        top = self.path.partition("/")[0]
+        return _TABS.get(top, "method.html")
 
     @property
     def source(self) -> str:

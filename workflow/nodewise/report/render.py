@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from nodewise.core.units import counted
 from nodewise.report import html
-from nodewise.report.context import CHANGES, ReportContext, read_context
+from nodewise.report.context import CHANGES, ReportContext, read_context, record_file
 from nodewise.report.formulas import law_formula
 from nodewise.report.html import slug
 from nodewise.report.laws_js import laws_script
@@ -99,7 +99,7 @@ def _downloads(
             f"models/{name}.json": architecture_json(of) for name, of in study.architectures.items()
         },
         **{calibration.file_of(one): calibration_json(one) for one in study.calibrations},
-        **{f"cells/{cell_id}.json": record_json(one) for cell_id, one in study.records.items()},
+        **{record_file(cell_id): record_json(one) for cell_id, one in study.records.items()},
     }
 
 
@@ -153,6 +153,7 @@ def _render(
         study_title=study.config.title,
         stand_in=study.stand_in,
         contents=page.contents,
+        tab=Markup(page.tab),  # noqa: S704 (ours)
         scripts=[Markup(name) for name in scripts] if page.figures else [],  # noqa: S704 (ours)
         **page.context,
     )

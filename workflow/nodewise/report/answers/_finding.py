@@ -44,7 +44,8 @@ class Finding:
     Attributes:
         anchor: of its section.
         tables: the tables that the answer is from, by name.
-        cells: the cells behind the answer; their pages are the evidence.
+        cells: the cells behind the answer.
+        evidence: the pages of their curves, each with its title.
         limits: what the answer does not say, one sentence each.
     """
 
@@ -55,6 +56,7 @@ class Finding:
     figures: list[PageFigure] = field(default_factory=list)
     numbers: Table | None = None
     cells: list[str] = field(default_factory=list)
+    evidence: list[tuple[str, str]] = field(default_factory=list)
     limits: list[Markup] = field(default_factory=list)
 
 
@@ -70,9 +72,13 @@ def with_numbers(
         "count as evidence: in the table, with the reason, not in the answer."
     )
     limits = [*asked.limits, *([text(said)] if left_out else [])]
-    cells = list(dict.fromkeys(cell for cell in asked.cells if cell))
+    behind = study.cells[study.cells["cell_id"].isin(asked.cells)].drop_duplicates("page")
+    pages = [
+        (row["page"], f"{study.model_title(row['model'])}, {study.strategy_title(row['strategy'])}")
+        for row in behind.to_dict("records")
+    ]
     numbers = table(_shown(study, rows), columns)
-    return replace(asked, numbers=numbers, cells=cells, limits=limits)
+    return replace(asked, numbers=numbers, evidence=pages, limits=limits)
 
 
 def too_little(

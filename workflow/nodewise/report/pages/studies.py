@@ -153,7 +153,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         listed.append({"page": path, "title": survey.TITLE, "points": None})
         told["figures"] = _of_study(study, survey.NAME, "ways")
         yield Page(path, "studies/survey.md.j2", survey.TITLE, told, bool(told["figures"]))
-    context = {"studies": listed}
+    context = {"studies": listed, "claims": claims_table(study)}
     yield Page("studies/index.html", "studies/index.md.j2", "Studies", context, contents=False)
 
 

@@ -10,7 +10,7 @@ from nodewise.core.units import counted
 from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.comparison_words import fastest, named
-from nodewise.report.context import ReportContext
+from nodewise.report.context import ReportContext, curve_page
 from nodewise.report.html import (
     CAUTION,
     POINT,
@@ -22,10 +22,9 @@ from nodewise.report.html import (
     table,
     text,
 )
-from nodewise.report.page import Page
-from nodewise.report.pages import page
 from nodewise.report.pages.strategies import in_words
 
+PAGE = "your-case.html"
 _WHERE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
 _SPEEDS = [
     *POINT,
@@ -68,20 +67,18 @@ _RATIOS = [
 ]
 
 
-@page("choosing")
-def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield the guide."""
+def context(study: ReportContext) -> dict[str, Any]:
+    """Return what the page Your case shows of the strategies."""
     speeds = evidence.of_launches(comparisons.compared_ways(study.tables["curves"]), study.tables)
     speeds = comparisons.with_rate_intervals(speeds)
     trained = trainings(study)
-    context = {
+    return {
         "answers": [*_by_speed(study, speeds), *_by_accuracy(study, trained)],
         "rule": ratio_rule(study),
         "ratios": _ratios(study),
         "speeds": table(_titled(study, speeds), _SPEEDS) if len(speeds) else None,
         "trainings": table(_titled(study, trained), _TRAININGS) if len(trained) else None,
     }
-    yield Page("choosing.html", "choosing.md.j2", "Choosing", context)
 
 
 def _by_speed(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
@@ -99,21 +96,21 @@ def _by_speed(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str, st
             group["strategy"].nunique(), fastest(study, group)
         ),
         "where": _point(study, best),
-        "cell": best["cell_id"],
+        "page": curve_page(best["model"], best["strategy"]),
     }
     cheapest = group.sort_values("node_s", kind="stable").iloc[0]
     yield {
         "criterion": Markup("Cheapest, by node time"),
         "answer": _cheapest(study, cheapest),
         "where": _point(study, cheapest),
-        "cell": cheapest["cell_id"],
+        "page": curve_page(cheapest["model"], cheapest["strategy"]),
     }
 
 
 def _too_little(goal: str, rows: pd.DataFrame) -> dict[str, str]:
     """Return that no strategy is best for a goal yet, and what would have to be measured."""
     needs = text(f"Too little evidence. {evidence.needs(rows)}")
-    return {"criterion": Markup(goal), "answer": needs, "where": Markup(""), "cell": ""}  # noqa: S704
+    return {"criterion": Markup(goal), "answer": needs, "where": Markup(""), "page": ""}  # noqa: S704
 
 
 def _cheapest(study: ReportContext, cheapest: "pd.Series[Any]") -> Markup:
@@ -199,7 +196,7 @@ def _by_accuracy(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str,
                 text(_not_apart(study, alike.tolist())),
             ),
             "where": _point(study, best, several),
-            "cell": best["cell_id"],
+            "page": curve_page(best["model"], best["strategy"]),
         }
 
 
@@ -322,7 +319,7 @@ def _ratios(study: ReportContext) -> Table | None:
 
 
 def _titled(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
-    return in_words(study, rows, "choosing.html")
+    return in_words(study, rows, PAGE)
 
 
 def _point(study: ReportContext, row: "pd.Series[Any]", nodes: Sequence[int] = ()) -> Markup:
