@@ -17,7 +17,8 @@ ODD_LOG = [
 
 
 def wait_for_charts(page: Page) -> None:
-    """Wait until every chart that a page shows is drawn as it is wanted now."""
+    """Begin to use a page; wait until every chart that it shows is drawn as it is wanted now."""
+    page.mouse.move(3, 3)
     page.wait_for_function(
         """() => [...document.querySelectorAll('.nw-figure')]
           .filter((figure) => figure.checkVisibility())

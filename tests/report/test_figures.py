@@ -443,7 +443,7 @@ def test_without_results_there_is_no_figure_but_what_draws_them(tmp_path):
     make.write_study(tmp_path, [])
     assert draw_all(tmp_path) == []
     names = {path.name for path in (tmp_path / "charts").iterdir()}
-    assert names == {f"vega-{VEGA_LITE}.js", "themes.js", ".nodewise"}
+    assert names == {"vega.js", "themes.js", ".nodewise"}
 
 
 def test_figures_of_cells_that_are_gone_are_removed(tmp_path):

@@ -14,7 +14,7 @@ def test_findings_answer_with_charts_and_evidence(watched):
 
 def test_a_word_leads_to_its_meaning(watched):
     page = watched.open("your-case.html")
-    page.locator("a.nw-term").first.click()
+    page.locator("a.nw-term", has_text="Transfer-to-compute").first.click()
     page.wait_for_url("**/glossary.html#transfer-to-compute-ratio")
     assert page.locator("dt:target").inner_text() == "Transfer-to-compute ratio"
 

@@ -11,6 +11,9 @@ import pytest
 import prose
 from browsing import ODD_MODEL
 
+HOME_BYTES, PAGE_BYTES = 500_000, 1_000_000
+"""What a page may load before anybody uses it, apart from the search index; not compressed."""
+SEARCH_BYTES = 300_000
 LEFT_OUT = {"404.html"}  # its addresses are those of a server's root
 ODD_TAG = "<script>alert(1)</script>"
 PAGES = sorted(Path("workflow/nodewise/strategies").glob("*/page.md"))
@@ -123,20 +126,33 @@ def served(site, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_every_page_works_below_any_prefix_of_a_server_and_asks_no_other_host(
-    browser, served, html
+def test_every_page_works_below_any_prefix_of_a_server_is_light_and_asks_no_other_host(
+    browser, served, html, site
 ):
     page = browser.new_page()
     asked, said = set(), []
+    weighed: list[tuple[str, str]] = []
+    heavy: dict[str, int] = {}
     page.on("request", lambda request: asked.add(request.url))
     page.on("response", lambda got: said.append((got.status, got.url)))
+    page.on(
+        "response", lambda got: weighed.append((got.url, got.headers.get("content-length", "0")))
+    )
     page.on("pageerror", lambda error: said.append((0, str(error))))
     page.on("console", lambda message: message.type == "error" and said.append((0, message.text)))
     for path in html:
         if path not in LEFT_OUT:
+            weighed.clear()
             page.goto(f"{served}/{path}")
             assert page.locator("h1").count() == 1, path
+            bytes_of = {url: int(size) for url, size in weighed if "/search/" not in url}
+            if sum(bytes_of.values()) > (HOME_BYTES if path == "index.html" else PAGE_BYTES):
+                heavy[path] = sum(bytes_of.values())
+    assert heavy == {}
+    assert not [url for url in asked if "vega" in url]
+    assert (site / "search/search_index.json").stat().st_size <= SEARCH_BYTES
     page.goto(f"{served}/index.html")
+    page.mouse.move(3, 3)
     page.wait_for_selector(".nw-figure--live svg")
     page.close()
     elsewhere = {url for url in asked if not url.startswith((f"{served}/", "data:", "blob:"))}
@@ -155,7 +171,8 @@ def test_without_scripts_every_page_has_its_text_and_every_chart_its_picture(wat
         assert len(page.locator("article").inner_text()) > 100, path
         stills = page.locator(".nw-still")
         assert stills.count() == page.locator(".nw-figure").count(), path
-        assert all(stills.evaluate_all("(l) => l.map((one) => one.checkVisibility())")), path
+        hidden = "(all) => all.filter((o) => !o.closest('details') && !o.checkVisibility()).length"
+        assert stills.evaluate_all(hidden) == 0, path
 
 
 # --- search ---

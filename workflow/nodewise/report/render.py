@@ -73,11 +73,10 @@ def render_pages(
     files |= _copies(site_dir / "assets", "assets", ["*.*"])
     files |= {path.name: path.read_bytes() for path in sorted((site_dir / "pages").glob("*.md"))}
     files["assets/laws.js"] = laws_script()
-    scripts = sorted(name for name in files if name.startswith("charts/") and name.endswith(".js"))
     files |= {f"charts/{shown.name}.js": shown.script for shown in study.figures}
     environment = _environment(site_dir / "templates")
     files |= {
-        page.source: _render(environment, study, page, scripts)
+        page.source: _render(environment, study, page)
         for pages in PAGES.values()
         for page in pages(study)
     }
@@ -139,9 +138,7 @@ def _environment(templates: Path) -> jinja2.Environment:
     return environment
 
 
-def _render(
-    environment: jinja2.Environment, study: ReportContext, page: Page, scripts: Sequence[str]
-) -> str:
+def _render(environment: jinja2.Environment, study: ReportContext, page: Page) -> str:
     def url(target: str) -> Markup:
         """Return the address of a file of the site, relative to this page."""
         relative = posixpath.relpath(target, posixpath.dirname(page.path) or ".")
@@ -154,7 +151,7 @@ def _render(
         stand_in=study.stand_in,
         contents=page.contents,
         tab=Markup(page.tab),  # noqa: S704 (ours)
-        scripts=[Markup(name) for name in scripts] if page.figures else [],  # noqa: S704 (ours)
+        figures_on_page=page.figures,
         **page.context,
     )
     return rendered.strip() + "\n"
