@@ -6,6 +6,7 @@ from collections import defaultdict
 from html.parser import HTMLParser
 from io import StringIO
 from urllib.parse import unquote, urlsplit
+from zipfile import ZipFile
 
 import pandas as pd
 import pytest
@@ -321,5 +322,16 @@ def test_every_table_can_be_downloaded(site):
     links = Links((site / "data.html").read_text()).to
     names = {link.rsplit("/")[-1] for link in links if link.startswith("tables/")}
     names -= {"peers.json", "all_reduce.json"}  # which the project has, whatever the study
-    expected = {f"{name}.{end}" for name in COLUMNS for end in ("csv", "parquet")}
-    assert names == expected | {f"{name}.csv" for name in OVERHEAD}
+    tables = [*COLUMNS, *OVERHEAD]
+    assert names == {f"{name}.{end}" for name in tables for end in ("csv", "parquet")}
+    read = pd.read_parquet(site / "tables/predictions.parquet")
+    assert list(read) == list(pd.read_csv(site / "tables/predictions.csv"))
+
+
+def test_all_records_can_be_downloaded_at_once(site):
+    with ZipFile(site / "records.zip") as archive:
+        names = archive.namelist()
+        for name in names:
+            assert archive.read(name) == (site / name).read_bytes()
+    links = Links((site / "records.html").read_text()).to
+    assert {unquote(link) for link in links if link.startswith("records/")} == set(names)

@@ -8,11 +8,14 @@ numbers in them pass through `html`. Pages without numbers of a study are plain 
 """
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import quote
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import jinja2
+import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import counted
@@ -88,6 +91,7 @@ def _downloads(
     study: ReportContext, tables_dir: Path, overhead_dir: Path, charts_dir: Path
 ) -> dict[str, str | bytes]:
     """Return the files that readers may download: tables, charts, models, records, calibrations."""
+    records = {record_file(cell_id): record_json(one) for cell_id, one in study.records.items()}
     return {
         **_copies(tables_dir, "tables", [f"{name}.*" for name in study.tables]),
         **_copies(overhead_dir, "tables", [f"{name}.csv" for name in study.overhead]),
@@ -98,8 +102,25 @@ def _downloads(
             f"models/{name}.json": architecture_json(of) for name, of in study.architectures.items()
         },
         **{calibration.file_of(one): calibration_json(one) for one in study.calibrations},
-        **{record_file(cell_id): record_json(one) for cell_id, one in study.records.items()},
+        **{f"tables/{name}.parquet": _parquet(rows) for name, rows in study.overhead.items()},
+        **records,
+        "records.zip": _zipped(records),
     }
+
+
+def _parquet(rows: pd.DataFrame) -> bytes:
+    with BytesIO() as file:
+        rows.to_parquet(file)
+        return file.getvalue()
+
+
+def _zipped(files: Mapping[str, str]) -> bytes:
+    """Return the files as one archive, which is the same for the same files."""
+    with BytesIO() as file:
+        with ZipFile(file, "w", ZIP_DEFLATED) as archive:
+            for name in sorted(files):
+                archive.writestr(ZipInfo(name), files[name], ZIP_DEFLATED)
+        return file.getvalue()
 
 
 def _copies(folder: Path, under: str, patterns: Sequence[str]) -> dict[str, bytes]:

@@ -164,7 +164,7 @@ def _tables(study: ReportContext) -> list[dict[str, Any]]:
             "anchor": slug(name),
             "row": _sentence(explain_table(name)[0]),
             "rows": f"{len(table):,}",
-            "files": [f"{name}.csv", *([f"{name}.parquet"] if name in study.tables else [])],
+            "files": [f"{name}.csv", f"{name}.parquet"],
             "columns": [(column, explain_table(name)[1][str(column)]) for column in table],
         }
         for name, table in tables.items()
