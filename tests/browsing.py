@@ -2,8 +2,8 @@
 
 from playwright.sync_api import Page
 
-CELL = "cells/ntua_steps/fashion_cnn/multi_worker_mirrored/batch~64/nodes~2/repeat~0.html"
-ODD_CELL = "cells/odd/fashion_cnn/multi_worker_mirrored/batch~64/nodes~3/repeat~0.html"
+CURVE = "curves/fashion-cnn/multi-worker-mirrored.html"
+ODD_CURVE = "curves/script-alert-1-script-y-z/multi-worker-mirrored.html"
 ODD_MODEL = "<script>alert(1)</script> `y` *z*"
 ODD_RESULTS = "results/fashion-mnist/script-alert-1-script-y-z.html"
 ODD_REASON = "`x` | **bold** <img src=x onerror=alert(2)> [go](javascript:alert(3)) {{ 7*7 }}"
@@ -17,7 +17,8 @@ ODD_LOG = [
 
 
 def wait_for_charts(page: Page) -> None:
-    """Wait until every chart that a page shows is drawn as it is wanted now."""
+    """Begin to use a page; wait until every chart that it shows is drawn as it is wanted now."""
+    page.mouse.move(3, 3)
     page.wait_for_function(
         """() => [...document.querySelectorAll('.nw-figure')]
           .filter((figure) => figure.checkVisibility())

@@ -1,12 +1,13 @@
 /* Draws the charts of a page, those on the screen first, the others while the browser has nothing
  * else to do. The specification of each is a script of its own: a page that is opened from a folder
- * can load nothing else.
+ * can load nothing else. Vega is large: it is loaded when a reader begins to use the page.
  *
  * The static picture stays until its chart is drawn, and for readers without scripts. A switch
  * between light and dark, and whatever is chosen in the controls, draws the charts again.
  */
 "use strict";
 (() => {
+  const SIGNS = ["pointermove", "pointerdown", "touchstart", "wheel", "scroll", "keydown"];
   const ROOT = new URL("..", document.currentScript.src);
   const NARROW = 520;
   const PHONE = 360;
@@ -105,6 +106,9 @@
     for (const name of Object.keys(spec.datasets)) {
       spec.datasets[name] = spec.datasets[name].filter(window.nodewiseControls.keeps);
     }
+    if (location.search) {
+      Object.assign(spec.title, spec.usermeta.plain); // a finding is about all of the data
+    }
     look(spec);
     spec.layer = spec.layer.filter((layer) => draws(layer, spec));
     const points = spec.layer.some(({ mark }) => mark.type === "point");
@@ -128,15 +132,29 @@
     return spec;
   }
 
-  /** Load the script of a figure; return the specification that it leaves under the figure's name. */
-  function load(figure) {
+  /** Run the script at an address. */
+  function run(address) {
     return new Promise((resolve, reject) => {
       const script = document.createElement("script");
-      script.src = figure.dataset.script;
-      script.onload = () => resolve(window.nodewiseCharts[figure.dataset.name]);
+      script.src = address;
+      script.onload = resolve;
       script.onerror = () => reject(new Error(`${script.src} cannot be loaded`));
       document.head.append(script);
     });
+  }
+
+  /** Return the specification that the script of a figure leaves under the figure's name. */
+  async function load(figure) {
+    await run(figure.dataset.script);
+    return window.nodewiseCharts[figure.dataset.name];
+  }
+
+  let vega = null;
+
+  /** Load Vega and the settings of both themes, once. */
+  function loadVega() {
+    const names = ["themes.js", "vega.js"];
+    return (vega ??= Promise.all(names.map((name) => run(new URL(`charts/${name}`, ROOT)))));
   }
 
   /** Return what pointing at a mark tells: no row without a value, and where a click leads. */
@@ -147,12 +165,16 @@
       `<td class="key">${escape(row[0])}</td><td class="value">${escape(row[1])}</td>`;
     const table = filled.map((row) => `<tr>${cells(row)}</tr>`).join("");
     const how = matchMedia("(hover: none)").matches ? "Tap again" : "Click";
-    return `<table><tbody>${table}</tbody></table>${cell ? `<p>${how}: its cell</p>` : ""}`;
+    return `<table><tbody>${table}</tbody></table>${cell ? `<p>${how}: its page</p>` : ""}`;
   }
+
+  /** Name a model or a strategy as addresses do. */
+  const plain = (name) =>
+    name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
 
   let touched = null;
 
-  /** Go from a point or a bar to the page of its cell; of two touches the first one only tells. */
+  /** Go from a point or a bar to the page of its curve; of two touches the first one only tells. */
   function follow(event, item) {
     if (!item?.datum?.cell_id || !["symbol", "rect"].includes(item.mark.marktype)) {
       return;
@@ -161,7 +183,8 @@
       touched = item;
       return;
     }
-    const address = new URL(`cells/${item.datum.cell_id}.html`, ROOT);
+    const [, model, strategy] = item.datum.cell_id.split("/").map(plain);
+    const address = new URL(`curves/${model}/${strategy}.html`, ROOT);
     if (event.ctrlKey || event.metaKey) {
       window.open(address);
     } else {
@@ -197,6 +220,7 @@
   async function draw(figure) {
     const target = figure.querySelector(".nw-live");
     try {
+      await loadVega();
       figure.specification ??= await load(figure);
       figure.drawn?.finalize();
       target.hidden = false;
@@ -243,6 +267,7 @@
   }
 
   async function drawAll() {
+    SIGNS.forEach((sign) => removeEventListener(sign, drawAll));
     for (const figure of figures) {
       waiting.add(figure);
       figure.setAttribute("aria-busy", "true");
@@ -259,20 +284,23 @@
     }
     drawing = false;
   }
-  drawAll();
+  SIGNS.forEach((sign) => addEventListener(sign, drawAll, { passive: true }));
+  if (location.search) {
+    drawAll(); // as the address has chosen
+  }
   document.addEventListener("nodewise:chosen", drawAll);
   let width = innerWidth;
   let settled = null;
   addEventListener("resize", () => {
     clearTimeout(settled);
     settled = setTimeout(() => {
-      if (innerWidth !== width) {
+      if (innerWidth !== width && vega) {
         width = innerWidth; // titles are broken for it; of heights alone nothing depends
         drawAll();
       }
     }, 200);
   });
-  new MutationObserver(drawAll).observe(document.body, {
+  new MutationObserver(() => vega && drawAll()).observe(document.body, {
     attributeFilter: ["data-md-color-scheme"],
   });
 })();

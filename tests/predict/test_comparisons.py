@@ -122,13 +122,12 @@ def test_a_model_of_the_same_name_on_other_data_has_its_own_page(tmp_path):
         assert other not in page
 
 
-def test_the_way_whose_points_were_launched_again_is_told_first_of_two_comparisons():
-    once = [{"strategy": name, "repeats": 1, "nodes": 2} for name in "abc"]
-    again = [{"strategy": name, "repeats": 3, "nodes": 2} for name in "ab"]
-    groups = [pd.DataFrame(once), pd.DataFrame(again)]
-    assert comparisons.most_strategies(groups) is groups[1]
-    assert comparisons.launched_again(pd.concat(groups))["repeats"].tolist() == [3, 3]
-    assert len(comparisons.launched_again(groups[0])) == 3
+def test_of_two_comparisons_the_one_of_most_strategies_is_told():
+    groups = [
+        pd.DataFrame([{"strategy": name, "nodes": nodes} for name in names])
+        for names, nodes in (("ab", 8), ("abc", 2), ("abc", 4))
+    ]
+    assert comparisons.most_strategies(groups) is groups[2]
 
 
 def test_one_node_of_several_shares_of_a_core_is_held_against_the_largest_share(tmp_path):

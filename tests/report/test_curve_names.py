@@ -8,7 +8,7 @@ import pytest
 from nodewise.predict.fit_queries import CURVE
 from nodewise.report.context import ReportContext
 from nodewise.report.curve_names import Curves
-from nodewise.report.pages import fit
+from nodewise.report.pages import predictions as fit
 from nodewise.results.curve_points import curve_keys
 
 POINT = {
@@ -23,7 +23,8 @@ POINT = {
     "kind": "emulated",
     "data_origin": "mirror",
     "whole_epochs": False,
-    "oversubscribed": False,
+    "repeats": 3,
+    "flags": "",
     "speedup": 0.5,
     "weights": "",
 }
@@ -41,6 +42,10 @@ def curves_of(points, *, experiments=(), law="server", published=()):
         tables={
             "curves": rows,
             "cells": pd.DataFrame([{"strategy": "bounded", "cell_id": "one"}]),
+            **dict.fromkeys(
+                ("published", "published_runs"),
+                pd.DataFrame(columns=["study", "model", "batch_per_worker"]),
+            ),
         },
         records={"one": SimpleNamespace(cell=SimpleNamespace(strategy="async_sgd"))},
         experiment_titles=dict(experiments),
@@ -106,7 +111,8 @@ def test_points_are_compared_with_one_process_at_the_same_batch():
             {"nodes": 1, "speedup": 0.4},
             {},
             {"nodes": 4, "speedup": 1.5},
-            {"nodes": 8, "speedup": 3.0, "oversubscribed": True},
+            {"nodes": 5, "speedup": 7.0, "repeats": 2},
+            {"nodes": 8, "speedup": 3.0, "flags": "more workers than cores"},
             {"batch_per_worker": 128, "speedup": 9.0},
         ]
     )

@@ -252,7 +252,7 @@ def test_measured_times_stand_beside_what_was_counted(docs):
     section = page.partition("## Step time and throughput")[2].partition("\n## ")[0]
     assert section.count("nw-kind--measured") == section.count("<tr><td")
     assert '<a href="../results/fashion-mnist/fashion-cnn.html">' in page
-    assert '<a href="../cells/index.html?model=fashion_cnn">' in unescape(page)
+    assert '<a href="../records.html?model=fashion_cnn">' in unescape(page)
 
 
 @pytest.mark.slow

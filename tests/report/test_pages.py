@@ -9,7 +9,6 @@ from urllib.parse import unquote
 
 import jinja2
 import markdown
-import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -22,8 +21,8 @@ from nodewise.predict import queries
 from nodewise.predict.judge import EACH
 from nodewise.report import html as markup
 from nodewise.report.context import read_context
+from nodewise.report.html import slug
 from nodewise.report.pages import PAGES
-from nodewise.report.pages.cells import _plot
 from nodewise.results.columns import COLUMNS, explain_table
 from rendering import draw_all, render
 
@@ -167,20 +166,21 @@ def test_every_page_is_linked_from_another_or_in_the_navigation(study):
     assert {str(path.relative_to(docs)) for path in docs.rglob("*.md")} - known == set()
 
 
-def test_every_cell_has_its_page_and_its_record(study):
+def test_every_cell_is_on_the_page_of_its_curve_with_its_record(study):
     cells = pd.read_parquet(study / "tables" / "cells.parquet")
     for cell_id in cells["cell_id"]:
-        assert (study / "docs" / "cells" / f"{cell_id}.md").is_file()
-        record = (study / "docs" / "cells" / f"{cell_id}.json").read_text()
+        page = study / "docs/curves/fashion-cnn" / f"{slug(cell_id.split('/')[2])}.md"
+        assert f'href="../../records/{cell_id}.json"' in page.read_text()
+        record = (study / "docs" / "records" / f"{cell_id}.json").read_text()
         assert json.loads(record)["cell"]["batch"] == int(cell_id.split("batch~")[1].split("/")[0])
 
 
 @pytest.mark.slow
-def test_the_page_of_a_cell_that_is_gone_is_removed(tmp_path):
+def test_the_record_of_a_cell_that_is_gone_is_removed(tmp_path):
     records = [make.record(make.cell(batch=batch)) for batch in (32, 64)]
     make.write_study(tmp_path, records)
     render(tmp_path)
-    page = tmp_path / "docs" / "cells" / f"{records[1].cell.id}.md"
+    page = tmp_path / "docs" / "records" / f"{records[1].cell.id}.json"
     assert page.is_file()
     (tmp_path / "records" / f"{records[1].cell.id}.json").unlink()
     make.write_study(tmp_path, records[:1])
@@ -188,41 +188,14 @@ def test_the_page_of_a_cell_that_is_gone_is_removed(tmp_path):
     assert not page.exists()
 
 
-@pytest.mark.parametrize("count", [1, 40, 1000, 20_000])
-def test_a_drawing_of_any_number_of_steps_is_as_fine_as_a_screen(count):
-    seconds = np.random.default_rng(count).uniform(0.01, 0.02, count)
-    seconds[count // 3] = 0.5
-    row = {f"step_time_{name}_s": 0.015 for name in ("p10", "median", "p90")} | {
-        "label": "measured"
-    }
-    points = str(_plot(row, pd.Series(seconds))["points"]).split()
-    assert len(points) == count if count <= 1000 else 600 < len(points) < 3000
-    heights = [float(point.partition(",")[2]) for point in points]
-    assert heights.count(min(heights)) == 1  # the longest step is there
-
-
 def test_a_failed_cell_shows_its_reason_on_three_pages(study):
     gap = "worker 2 did not finish in time"
-    pages = ["results/fashion-mnist/fashion-cnn.md", "cells/index.md"]
-    pages.append("cells/ntua_steps/fashion_cnn/multi_worker_mirrored/batch~512/nodes~3/repeat~1.md")
+    pages = ["results/fashion-mnist/fashion-cnn.md", "records.md"]
+    pages.append("curves/fashion-cnn/multi-worker-mirrored.md")
     for page in pages:
         assert gap in Texts((study / "docs" / page).read_text()).text
     cell = Texts((study / "docs" / pages[2]).read_text()).text
     assert "killed after 600 s" in cell and "snakemake --cores all --force" in cell
-
-
-def test_an_emulated_cell_tells_its_nodes_and_both_of_its_clocks(tmp_path):
-    cluster = {"kind": "emulated", "node": {"cpu": 0.2}, "link": {"rate_mbit": 100}}
-    cell = make.cell(cluster=cluster)
-    record = make.record(cell).model_copy(update={"kind": "emulated"})
-    tables = make.write_study(tmp_path, [record])
-    render(tmp_path)
-    page = (tmp_path / f"docs/cells/{cell.id}.md").read_text()
-    assert "0.2 core, 100 Mbit/s" in Texts(page).text
-    values = [float(value) for value in re.findall(r'<data value="([^"]+)"', page)]
-    own = tables["epochs"]["seconds"].iloc[0]
-    assert any(value == pytest.approx(own, rel=1e-5) for value in values)
-    assert any(value == pytest.approx(5 * own, rel=1e-5) for value in values)  # of the workers
 
 
 def test_without_a_single_record_the_pages_say_so(tmp_path):
@@ -239,7 +212,7 @@ def test_without_a_single_result_the_failures_are_shown(tmp_path):
     make.write_study(tmp_path, [make.failed(cell, "no memory", status="refused") for cell in cells])
     docs = render(tmp_path)
     assert "no memory" in (docs / "results/fashion-mnist/fashion-cnn.md").read_text()
-    assert "refused" in (docs / f"cells/{cells[0].id}.md").read_text()
+    assert "refused" in (docs / "curves/fashion-cnn/multi-worker-mirrored.md").read_text()
 
 
 def test_a_stand_in_is_announced_on_every_page_of_a_study_and_else_on_none(tmp_path, study):

@@ -354,21 +354,21 @@ def test_a_page_shows_the_split_of_its_own_cells(docs):
 def test_a_strategy_without_cells_says_so_in_one_line(docs):
     text = page(docs, "horovod")
     assert "No cell of this study used this strategy." in text
-    assert '<figure class="nw-figure">' not in text and "Its cells" not in text
+    assert '<figure class="nw-figure">' not in text and "Its records" not in text
     assert "No cell of this strategy had its steps timed in parts." in page(docs, "mpi")
 
 
 def test_cells_are_linked_by_what_the_study_calls_them(docs):
-    link = '<a href="../cells/index.html?strategy=rarely">'
+    link = '<a href="../records.html?strategy=rarely">'
     assert link in unescape(page(docs, "parameter_averaging"))
     assert link in unescape((docs / "strategies/index.md").read_text())
     assert "1 rarely" in Texts((docs / "strategies/index.md").read_text()).text
 
 
-def test_a_cell_leads_to_the_page_of_its_strategy(docs):
-    (cell,) = (docs / "cells/survey/fashion_cnn/rarely").rglob("*.md")
-    leads = re.findall(r'<a href="([^"]+)">rarely</a>', cell.read_text())
-    target = (cell.parent / leads[0]).resolve().relative_to(docs.resolve())
+def test_a_curve_leads_to_the_page_of_its_strategy(docs):
+    curve = docs / "curves/fashion-cnn/rarely.md"
+    leads = re.findall(r'<a href="([^"]+)">How this strategy works</a>', curve.read_text())
+    target = (curve.parent / leads[0]).resolve().relative_to(docs.resolve())
     assert target == Path(page_of("parameter_averaging"))
     assert (docs / target).with_suffix(".md").is_file()
 

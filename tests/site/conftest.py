@@ -36,7 +36,7 @@ def site(fill_once) -> Path:
 def build(folder: Path) -> None:
     odd = [make.record(make.cell(experiment="odd", n=n), origin="generated") for n in (1, 2)]
     lost = make.failed(make.cell(experiment="odd", n=3), ODD_REASON, ODD_LOG)
-    tables = make.write_study(folder, [*make.grid(), *odd, lost], make.published())
+    tables = make.write_study(folder, [*make.grid(repeats=3), *odd, lost], make.published())
     for name in ("cells", "curves", "epochs"):
         table = tables[name]
         tables[name] = table.assign(

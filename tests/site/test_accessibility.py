@@ -3,7 +3,7 @@
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from browsing import ODD_CELL, wait_for_charts
+from browsing import ODD_CURVE, wait_for_charts
 
 # style sheets are not fetched again: a page from a folder may not read them
 RULES = {
@@ -13,7 +13,7 @@ RULES = {
 }
 OF_COLOUR = RULES | {"runOnly": ["color-contrast", "link-in-text-block"]}
 BARRIERS = ("serious", "critical")
-FOLDERS = ("cells", "fit", "models", "results", "strategies", "studies")
+FOLDERS = ("curves", "models", "predictions", "results", "strategies", "studies")
 # what can be focused and is shown; the way to the top comes and goes while one scrolls
 CONTROLS = """() => [...document.querySelectorAll(
   'a[href], button, input, select, textarea, summary, [tabindex]')].filter((one) =>
@@ -33,7 +33,7 @@ def of_each_kind(site, html):
     for folder in FOLDERS:
         members = [path for path in html if path.startswith(f"{folder}/") and path not in alone]
         chosen.append(max(members, key=lambda path: (site / path).stat().st_size))
-    return [*chosen, ODD_CELL]
+    return [*chosen, ODD_CURVE]
 
 
 def barriers(page, rules):

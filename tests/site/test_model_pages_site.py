@@ -13,7 +13,10 @@ TEXTS = ".nw-net svg text"
 
 def test_the_models_are_reached_from_the_top_and_compared(watched):
     page = watched.open("index.html")
-    page.locator(".md-tabs__link", has_text="Models").click()
+    page.locator(".md-tabs__link", has_text="Method and data").click()
+    page.locator(".nw-door", has_text="Models").click()
+    page.wait_for_url("**/models/index.html")
+    page.mouse.move(5, 5)
     page.wait_for_selector(".nw-figure--live svg")
     assert page.locator("h1").inner_text().startswith("Models")
     drawn = page.locator(".nw-live svg .mark-symbol.role-mark path")
@@ -64,7 +67,7 @@ def test_the_architecture_is_told_in_words(watched):
 
 def test_the_cells_of_a_model_are_one_click_away(watched):
     page = watched.open(PAGE)
-    page.get_by_role("link", name="Its cells").click()
+    page.get_by_role("link", name="Its records").click()
     page.locator(".nw-filter").wait_for()  # shown by the script that reads the address
     assert page.locator("select[name=model]").input_value() == "fashion_cnn"
     shown = page.locator("tr[data-cell]:visible")

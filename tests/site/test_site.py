@@ -6,17 +6,18 @@ from collections import defaultdict
 from html.parser import HTMLParser
 from io import StringIO
 from urllib.parse import unquote, urlsplit
+from zipfile import ZipFile
 
 import pandas as pd
 import pytest
 
-from browsing import CELL, ODD_CELL, ODD_LOG, ODD_MODEL, ODD_REASON, ODD_RESULTS, wait_for_charts
+from browsing import CURVE, ODD_CURVE, ODD_LOG, ODD_MODEL, ODD_REASON, ODD_RESULTS, wait_for_charts
 from nodewise.predict.queries import OVERHEAD
 from nodewise.results.columns import COLUMNS
 
 RESULTS = "results/fashion-mnist/fashion-cnn.html"
-WITH_FIGURES = ["index.html", RESULTS, "fit.html", "studies/ntua.html", "calibration.html"]
-WITH_NUMBERS = [CELL, "cells/index.html", "findings.html", "choosing.html"]
+WITH_FIGURES = ["index.html", RESULTS, "predictions.html", "studies/ntua.html", "calibration.html"]
+WITH_NUMBERS = [CURVE, "records.html", "findings.html", "your-case.html"]
 NARROW = {"viewport": {"width": 360, "height": 800}}
 
 # --- every page ---
@@ -56,7 +57,7 @@ def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, h
 
 @pytest.mark.slow
 def test_a_stand_in_is_announced_at_the_top_of_every_page(watched, html):
-    for path in [*WITH_FIGURES, CELL, ODD_CELL, "method.html", "data.html"]:
+    for path in [*WITH_FIGURES, CURVE, ODD_CURVE, "method.html", "data.html"]:
         assert "stand-in" in watched.open(path).locator(".md-banner").inner_text()
 
 
@@ -128,7 +129,7 @@ def test_a_dark_system_gets_dark_charts_at_once(watched):
 
 
 def test_pointing_at_a_mark_tells_its_kind_and_numbers(watched):
-    page = watched.open("index.html")
+    page = watched.open(RESULTS)
     page.locator(
         ".nw-live path[aria-roledescription=point][aria-label*='step time ×']"
     ).first.hover()
@@ -141,10 +142,12 @@ def test_pointing_at_a_mark_tells_its_kind_and_numbers(watched):
 def test_charts_that_cannot_be_drawn_leave_their_pictures(browser, site):
     context = browser.new_context()
     page = context.new_page()
-    page.route("**/vega-*.js", lambda route: route.abort())
+    page.route("**/vega.js", lambda route: route.abort())
     page.goto(f"{site.as_uri()}/findings.html")
     figures = page.locator(".nw-figure")
     assert figures.count() > 1
+    page.mouse.move(3, 3)
+    page.wait_for_selector(".nw-figure[aria-busy]")
     # one that fails does not keep the others from being tried
     page.wait_for_function("() => !document.querySelector('.nw-figure[aria-busy]')")
     for figure in figures.all():
@@ -161,13 +164,13 @@ def test_without_scripts_the_picture_the_words_and_the_table_are_there(watched, 
     picture = card.locator(".nw-still")
     picture.scroll_into_view_if_needed()
     assert picture.bounding_box()["height"] > 100
-    assert "Training time of 5 epochs" in picture.get_attribute("alt")
-    assert card.locator("figcaption").inner_text().startswith("Each group of points")
+    assert "Throughput against one node" in picture.get_attribute("alt")
+    assert card.locator("figcaption").inner_text().startswith("Examples per second against one")
     card.locator("summary").click()
-    assert card.locator("details table tbody tr").count() > 30
+    assert card.locator("details table tbody tr").count() > 5
     assert card.locator("details p").inner_text() == picture.get_attribute("alt")
-    page.goto(f"{site.as_uri()}/cells/index.html")
-    assert page.locator("tr[data-cell]").count() == 39
+    page.goto(f"{site.as_uri()}/records.html")
+    assert page.locator("tr[data-cell]").count() == 54
     assert not page.locator(".nw-filter").is_visible()
 
 
@@ -189,16 +192,16 @@ def test_every_figure_has_words_a_table_and_its_files(watched, site):
 
 
 def test_a_model_that_is_named_like_a_script_is_shown_and_not_run(watched):
-    for path in (ODD_RESULTS, ODD_CELL):
+    for path in (ODD_RESULTS, ODD_CURVE):
         page = watched.open(path)
         assert ODD_MODEL in page.locator("h1").inner_text()
         assert ODD_MODEL in page.title()
-    page = watched.open("cells/index.html")
+    page = watched.open("records.html")
     assert page.locator("td", has_text=ODD_MODEL).count() == 3
 
 
 def test_a_reason_with_markup_is_shown_and_not_run(watched):
-    for path in (ODD_CELL, ODD_RESULTS, "cells/index.html"):
+    for path in (ODD_CURVE, ODD_RESULTS, "records.html"):
         page = watched.open(path)
         assert page.get_by_text(ODD_REASON).first.is_visible(), path
         assert page.locator("article img[src=x]").count() == 0
@@ -206,7 +209,7 @@ def test_a_reason_with_markup_is_shown_and_not_run(watched):
 
 
 def test_a_log_with_markup_is_shown_line_by_line(watched):
-    log = watched.open(ODD_CELL).locator(".failure pre code").inner_text()
+    log = watched.open(ODD_CURVE).locator(".failure pre code").inner_text()
     assert log.splitlines() == ODD_LOG
 
 
@@ -217,7 +220,7 @@ def test_search_finds_pages_without_a_server_and_runs_nothing(watched):
     field.press_sequentially("pooled")
     page.wait_for_selector(".md-search-result__item")
     found = page.locator(".md-search-result__list").inner_text()
-    assert "How this was measured" in found
+    assert "Method and data" in found
     field.fill("")
     field.press_sequentially("odd")  # the experiment of the model that is named like a script
     page.get_by_role("heading", name=ODD_MODEL).first.wait_for()
@@ -227,19 +230,19 @@ def test_search_finds_pages_without_a_server_and_runs_nothing(watched):
 
 
 def test_the_list_of_cells_filters_and_remembers_it_in_the_address(watched):
-    page = watched.open("cells/index.html")
+    page = watched.open("records.html")
     visible = page.locator("tr[data-cell]:visible")
-    assert visible.count() == 39
+    assert visible.count() == 54
     page.select_option("select[name=status]", "failed")
     assert visible.count() == 2
-    assert page.locator(".nw-filter output").inner_text() == "2 of 39 cells"
+    assert page.locator(".nw-filter output").inner_text() == "2 of 54 records"
     page.fill("input[name=text]", "WORKER 2")
     assert visible.count() == 1
     assert "status=failed" in page.url and "text=WORKER" in page.url
     page.reload()
     assert visible.count() == 1
     page.click(".nw-filter button[type=reset]")
-    page.wait_for_function("document.querySelectorAll('tr[data-cell]:not([hidden])').length === 39")
+    page.wait_for_function("document.querySelectorAll('tr[data-cell]:not([hidden])').length === 54")
     assert "?" not in page.url
     nodes = page.locator("select[name=nodes] option").all_inner_texts()
     assert nodes == ["all", "1", "2", "3"]
@@ -247,19 +250,16 @@ def test_the_list_of_cells_filters_and_remembers_it_in_the_address(watched):
     assert batches == ["all", "32", "64", "128", "256", "512"]  # as numbers, not as text
 
 
-def test_a_cell_page_draws_every_step(watched, site):
-    page = watched.open(CELL)
-    steps = page.locator(".nw-steps__line").get_attribute("points").split()
-    record = json.loads((site / CELL.replace(".html", ".json")).read_text())
-    assert len(steps) == len(record["result"]["workers"][0]["step_us"]) == 40
-    parts = [part.bounding_box()["width"] for part in page.locator(".nw-bar span").all()]
-    split = [
-        float(v) for v in page.locator(".nw-split data").evaluate_all("l => l.map(d => d.value)")
-    ]
-    assert [p / sum(parts) for p in parts] == pytest.approx(
-        [s / sum(split) for s in split], abs=0.01
-    )
-    assert page.locator("pre code").last.inner_text().startswith("snakemake --cores all --force")
+def test_a_curve_has_the_records_of_its_launches(watched, site):
+    page = watched.open(CURVE)
+    page.locator("summary", has_text="Records of all launches").first.click()
+    link = page.get_by_role("link", name="JSON", exact=True).first
+    assert link.is_visible()
+    target = (site / CURVE).parent / unquote(link.get_attribute("href"))
+    assert json.loads(target.read_text())["cell"]["model"] == "fashion_cnn"
+    page.locator("summary", has_text="how to repeat it").first.click()
+    command = page.locator("details", has_text="how to repeat it").first.locator("pre code")
+    assert command.inner_text().startswith("snakemake --cores all --force")
 
 
 # --- links ---
@@ -322,5 +322,16 @@ def test_every_table_can_be_downloaded(site):
     links = Links((site / "data.html").read_text()).to
     names = {link.rsplit("/")[-1] for link in links if link.startswith("tables/")}
     names -= {"peers.json", "all_reduce.json"}  # which the project has, whatever the study
-    expected = {f"{name}.{end}" for name in COLUMNS for end in ("csv", "parquet")}
-    assert names == expected | {f"{name}.csv" for name in OVERHEAD}
+    tables = [*COLUMNS, *OVERHEAD]
+    assert names == {f"{name}.{end}" for name in tables for end in ("csv", "parquet")}
+    read = pd.read_parquet(site / "tables/predictions.parquet")
+    assert list(read) == list(pd.read_csv(site / "tables/predictions.csv"))
+
+
+def test_all_records_can_be_downloaded_at_once(site):
+    with ZipFile(site / "records.zip") as archive:
+        names = archive.namelist()
+        for name in names:
+            assert archive.read(name) == (site / name).read_bytes()
+    links = Links((site / "records.html").read_text()).to
+    assert {unquote(link) for link in links if link.startswith("records/")} == set(names)

@@ -9,14 +9,32 @@ from pathlib import Path
 import pytest
 
 import prose
-from browsing import CELL, ODD_CELL, ODD_MODEL
+from browsing import ODD_MODEL
 
+HOME_BYTES, PAGE_BYTES = 500_000, 1_000_000
+"""What a page may load before anybody uses it, apart from the search index; not compressed."""
+SEARCH_BYTES = 300_000
 LEFT_OUT = {"404.html"}  # its addresses are those of a server's root
-CELLS = {"cells/index.html", CELL, ODD_CELL}  # one page stands for all of the same template
 ODD_TAG = "<script>alert(1)</script>"
 PAGES = sorted(Path("workflow/nodewise/strategies").glob("*/page.md"))
 TEMPLATES = [*sorted(Path("site/templates").rglob("*.j2")), *PAGES]
 JINJA = re.compile(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
+
+
+# --- addresses ---
+
+
+def test_addresses_are_plain_words_and_short(html):
+    addresses = [path for path in html if not re.fullmatch(r"[a-z0-9/-]{1,55}\.html", path)]
+    assert addresses == []
+
+
+def test_the_navigation_has_five_entries_and_every_page_belongs_to_one(site, html):
+    for path in html:
+        page = (site / path).read_text()
+        entries = re.findall(r'<li class="md-tabs__item( md-tabs__item--active)?">', page)
+        assert len(entries) == 5, path
+        assert len(list(filter(None, entries))) == (path != "404.html"), path
 
 
 # --- numbers ---
@@ -108,20 +126,33 @@ def served(site, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_every_page_works_below_any_prefix_of_a_server_and_asks_no_other_host(
-    browser, served, html
+def test_every_page_works_below_any_prefix_of_a_server_is_light_and_asks_no_other_host(
+    browser, served, html, site
 ):
     page = browser.new_page()
     asked, said = set(), []
+    weighed: list[tuple[str, str]] = []
+    heavy: dict[str, int] = {}
     page.on("request", lambda request: asked.add(request.url))
     page.on("response", lambda got: said.append((got.status, got.url)))
+    page.on(
+        "response", lambda got: weighed.append((got.url, got.headers.get("content-length", "0")))
+    )
     page.on("pageerror", lambda error: said.append((0, str(error))))
     page.on("console", lambda message: message.type == "error" and said.append((0, message.text)))
     for path in html:
-        if path not in LEFT_OUT and (not path.startswith("cells/") or path in CELLS):
+        if path not in LEFT_OUT:
+            weighed.clear()
             page.goto(f"{served}/{path}")
             assert page.locator("h1").count() == 1, path
+            bytes_of = {url: int(size) for url, size in weighed if "/search/" not in url}
+            if sum(bytes_of.values()) > (HOME_BYTES if path == "index.html" else PAGE_BYTES):
+                heavy[path] = sum(bytes_of.values())
+    assert heavy == {}
+    assert not [url for url in asked if "vega" in url]
+    assert (site / "search/search_index.json").stat().st_size <= SEARCH_BYTES
     page.goto(f"{served}/index.html")
+    page.mouse.move(3, 3)
     page.wait_for_selector(".nw-figure--live svg")
     page.close()
     elsewhere = {url for url in asked if not url.startswith((f"{served}/", "data:", "blob:"))}
@@ -133,32 +164,32 @@ def test_every_page_works_below_any_prefix_of_a_server_and_asks_no_other_host(
 @pytest.mark.parametrize("watched", [{"java_script_enabled": False}], indirect=True)
 def test_without_scripts_every_page_has_its_text_and_every_chart_its_picture(watched, site, html):
     for path in html:
-        if path in LEFT_OUT or (path.startswith("cells/") and path not in CELLS):
+        if path in LEFT_OUT:
             continue
         page = watched.page
         page.goto((site / path).as_uri())
         assert len(page.locator("article").inner_text()) > 100, path
         stills = page.locator(".nw-still")
         assert stills.count() == page.locator(".nw-figure").count(), path
-        assert all(stills.evaluate_all("(l) => l.map((one) => one.checkVisibility())")), path
+        hidden = "(all) => all.filter((o) => !o.closest('details') && !o.checkVisibility()).length"
+        assert stills.evaluate_all(hidden) == 0, path
 
 
 # --- search ---
 
 
-def test_search_finds_a_cell_by_its_model_and_batch(watched):
+def test_search_finds_a_curve_by_its_model_and_strategy(watched):
     page = watched.open("index.html")
     field = page.locator("input[name=query]")
     field.click()
-    field.press_sequentially("Fashion CNN batch 128")
+    field.press_sequentially("Fashion CNN MultiWorkerMirrored")
     first = page.locator(".md-search-result__list a").first
     first.wait_for()
     page.wait_for_function(
         """() => document.querySelector('.md-search-result__list a')
-          ?.textContent.includes('batch 128')"""
+          ?.textContent.includes('Fashion CNN')"""
     )
-    assert "/batch~128/" in first.get_attribute("href")
     first.click()
-    page.wait_for_url("**/cells/**")
-    assert "batch 128" in page.locator("h1").inner_text()
+    page.wait_for_url("**/curves/fashion-cnn/**")
+    assert "Fashion CNN" in page.locator("h1").inner_text()
     assert ODD_MODEL not in page.locator("h1").inner_text()

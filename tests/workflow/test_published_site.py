@@ -9,6 +9,7 @@ import pytest
 import make_calibration
 import make_records as make
 import projects
+from nodewise.report.context import curve_page
 from nodewise.results.calibration import calibration_json
 from nodewise.results.record import record_json
 from projects import CONFIG, finish, start, write_study
@@ -62,7 +63,8 @@ def test_tensorflow_is_really_hidden(project):
 
 def test_every_record_has_its_page_and_only_reports_are_results(project):
     for cell in [cell for cells in CELLS for cell in cells]:
-        assert (project / f"build/site/cells/{cell.id}.html").is_file()
+        assert (project / f"build/site/records/{cell.id}.json").is_file()
+        assert (project / "build/site" / curve_page(cell.model, cell.strategy_name)).is_file()
     assert {path.name for path in (project / "results").iterdir()} == {"small"}
     assert not (project / "results/small/records").exists()
     assert not (project / "results/small/calibration").exists()
@@ -85,13 +87,16 @@ def test_a_changed_record_is_on_the_site_and_nothing_of_a_removed_one(project):
     failed = record_json(make.failed(cell, "lost & found"))
     path.write_text(failed)
     (removed,) = (cell for cell in CELLS[0] if (cell.nodes, cell.batch) == (3, 256))
-    pages = [project / f"build/site/cells/{removed.id}.{end}" for end in ("html", "json")]
-    assert all(page.is_file() for page in pages)
+    page = project / f"build/site/records/{removed.id}.json"
+    assert page.is_file()
     (project / FOLDERS[0] / f"{removed.id}.json").unlink()
     assert build(project) == REPORTING
-    assert "lost &" in (project / f"build/site/cells/{cell.id}.html").read_text()
+    assert (
+        "lost &"
+        in (project / "build/site" / curve_page(cell.model, cell.strategy_name)).read_text()
+    )
     assert path.read_text() == failed  # it stays as it was committed
-    assert not any(page.exists() for page in pages)
+    assert not page.exists()
     search = (project / "build/site/search/search_index.json").read_text()
     assert removed.id not in search
     assert build(project) == set()

@@ -142,7 +142,7 @@ def test_a_whole_epoch_is_judged_by_its_accuracy_on_a_page(finished):
     result = read_record(finished / f"results/small/records/{WHOLE}.json").result
     assert [epoch.epoch for epoch in result.epochs] == [1]
     assert 0.5 < result.test.accuracy < 1
-    assert (finished / f"build/site/cells/{WHOLE}.html").is_file()
+    assert (finished / f"build/site/records/{WHOLE}.json").is_file()
 
 
 def test_the_bytes_on_the_wire_are_those_of_the_ring(finished):
@@ -160,7 +160,7 @@ def test_a_cell_that_cannot_train_is_a_record_that_says_why_and_a_gap_on_the_sit
     assert record.failure.rank == 0
     assert reason in record.failure.reason
     assert any(reason in line for line in record.failure.log_tail)
-    page = (finished / f"build/site/cells/{IMPOSSIBLE}.html").read_text()
+    page = (finished / "build/site/records.html").read_text()
     assert reason in page
 
 

@@ -1,7 +1,7 @@
 """Tables -> what findings rest on: which point is compared with which. Frames in, frames out.
 
 Ratios are against one node with the same batch per worker. Points with a caution (`flags`) stay in
-the frames; what is concluded rests on `fair` points alone.
+the frames; what is concluded rests on those alone that count as evidence.
 """
 
 from collections.abc import Sequence
@@ -29,36 +29,14 @@ OVER_BATCHES = ["experiment", "model", "cluster", "line", "label", "nodes"]
 SPLIT_LONGER = 0.25
 SHORT_S = 0.01
 _SECONDS = [f"{part}_s" for part in ("compute", *OVERHEADS)]
-NEARLY = 0.05  # launches of the same lie further apart
 
 _AT = [*GROUP, "cluster", "machine", "label", "whole_epochs", "batch_per_worker"]
 _LAUNCH = [*AXES, "kind", "data_origin", "whole_epochs"]
 
 
-def fair(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows without a caution."""
-    return rows[rows["flags"] == ""]
-
-
 def most_strategies(groups: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the launched-again comparison of most strategies; of several, on most nodes."""
-    return max(
-        groups,
-        key=lambda one: (
-            (one["repeats"] > 1).mean() > 0.5,
-            one["strategy"].nunique(),
-            one["nodes"].iloc[0],
-        ),
-    )
-
-
-def launched_again(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of several launches, or all if there are none.
-
-    The best of many that were launched once is the luckiest.
-    """
-    repeated = rows[rows["repeats"] > 1]
-    return rows if repeated.empty else repeated
+    """Return the comparison of most ways; of several, on most nodes."""
+    return max(groups, key=lambda one: (one["strategy"].nunique(), one["nodes"].iloc[0]))
 
 
 def with_rate_intervals(rows: pd.DataFrame) -> pd.DataFrame:
@@ -70,20 +48,14 @@ def with_rate_intervals(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def not_slower(group: pd.DataFrame) -> tuple[list[str], list[str]]:
-    """Return which strategies of a comparison may be as fast as its fastest.
-
-    First those whose interval overlaps with that of the fastest; then, where one of the two was
-    launched once and has none, those within `NEARLY` of it.
-    """
+def not_slower(group: pd.DataFrame) -> list[str]:
+    """Return the strategies of a comparison whose interval overlaps with that of its fastest."""
     ranked = with_rate_intervals(group).sort_values(
         "examples_per_s", ascending=False, kind="stable"
     )
     best, others = ranked.iloc[0], ranked.iloc[1:]
-    known = others["examples_per_s_high"].notna() & pd.notna(best["examples_per_s_low"])
-    overlap = known & (others["examples_per_s_high"] >= best["examples_per_s_low"])
-    near = ~known & (others["examples_per_s"] >= (1 - NEARLY) * best["examples_per_s"])
-    return others.loc[overlap, "strategy"].tolist(), others.loc[near, "strategy"].tolist()
+    overlap = others["examples_per_s_high"] >= best["examples_per_s_low"]
+    return [*others.loc[overlap, "strategy"]]
 
 
 def launches_of(cells: pd.DataFrame, cell_id: str) -> "pd.Series[float]":
@@ -270,7 +242,7 @@ def accuracies(tables: Tables) -> pd.DataFrame:
     """
     found = [_our_accuracies(tables), _published_points(tables), _published_runs(tables)]
     known = [rows.dropna(axis=1, how="all") for rows in found if len(rows)]
-    columns = [*_SCORED, "test_accuracy_one", "train_accuracy_one"]
+    columns = [*_SCORED, *(f"{name}_one" for name in _OF_ONE)]
     rows = (pd.concat(known) if known else pd.DataFrame()).reindex(columns=columns)
     tested = rows["test_accuracy"].notna() & rows["test_accuracy_one"].notna()
     accuracy = rows["test_accuracy"].where(tested, rows["train_accuracy"])
@@ -283,14 +255,16 @@ def accuracies(tables: Tables) -> pd.DataFrame:
         batch_per_worker=rows["batch_per_worker"].astype("Int64"),
         of=tested.map({True: "test", False: "training"}),
         cell_id=rows["cell_id"].astype("str").fillna(""),
+        cell_id_one=rows["cell_id_one"].astype("str").fillna(""),
         flags=rows["flags"].astype("str").fillna(""),
     )
     return scored.dropna(subset="change").reset_index(drop=True)
 
 
+_OF_ONE = ["train_accuracy", "test_accuracy", "cell_id", "repeats"]
 _SCORED = [
     *("study", "experiment", "model", "dataset", "strategy", "batch_per_worker", "nodes", "epochs"),
-    *("train_accuracy", "test_accuracy", "label", "flags", "cell_id"),
+    *("label", "flags", *_OF_ONE),
 ]
 
 
@@ -321,17 +295,16 @@ def _beside_one(rows: pd.DataFrame, at: list[str]) -> pd.DataFrame:
 
     That is `single`, or else the same strategy's own.
     """
-    scores = ["train_accuracy", "test_accuracy"]
-    rows = rows.reindex(columns=list(dict.fromkeys([*rows.columns, *scores])))
+    rows = rows.reindex(columns=list(dict.fromkeys([*rows.columns, *_OF_ONE])))
     one = rows[rows["nodes"] == 1]
     single = one[one["strategy"] == SINGLE].drop_duplicates(at)
     own = one.drop_duplicates([*at, "strategy"])
     several = rows[rows["nodes"] > 1]
-    several = several.merge(single[[*at, *scores]], "left", at, suffixes=("", "_one"))
+    several = several.merge(single[[*at, *_OF_ONE]], "left", at, suffixes=("", "_one"))
     several = several.merge(
-        own[[*at, "strategy", *scores]], "left", [*at, "strategy"], suffixes=("", "_own")
+        own[[*at, "strategy", *_OF_ONE]], "left", [*at, "strategy"], suffixes=("", "_own")
     )
-    for score in scores:
+    for score in _OF_ONE:
         several[f"{score}_one"] = several[f"{score}_one"].fillna(several.pop(f"{score}_own"))
     return several
 
@@ -352,6 +325,7 @@ def energies(tables: Tables) -> pd.DataFrame:
         flags=("flags", _of_launches),
         exchange=("exchange", "first"),
         cell_id=("cell_id", "first"),
+        repeats=("cell_id", "size"),
     )
     one = points[points["strategy"] == SINGLE]
     one = one.drop(columns=["strategy", "nodes", "exchange", "cell_id"])

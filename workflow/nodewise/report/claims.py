@@ -15,10 +15,9 @@ from pydantic import Field, StringConstraints, TypeAdapter
 from nodewise.core.cell import Frozen
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_yaml
-from nodewise.core.units import counted
 from nodewise.predict.queries import Tables
+from nodewise.report import evidence
 from nodewise.report.claim_rules import CLAIM_RULES, complete
-from nodewise.report.evidence import NEEDS
 from nodewise.results.importers.published import FOLDER
 
 CLAIMS = FOLDER / "claims.yaml"
@@ -52,7 +51,7 @@ class Judged:
     @property
     def counting(self) -> pd.DataFrame:
         """The comparisons that count by the rule of evidence."""
-        return self.comparisons[self.comparisons["lacks"] == ""]
+        return evidence.counting(self.comparisons)
 
     @property
     def speaking(self) -> tuple[int, int, int]:
@@ -73,17 +72,9 @@ class Judged:
         """What would settle the claim, in a sentence; empty if it is settled."""
         if self.verdict != "too little evidence":
             return ""
-        if self.comparisons.empty:
-            return "Nothing comparable was measured: it takes both sides, three launches each."
         if len(self.counting):
             return "Every interval includes the limit: it takes more launches of each point."
-        lacking = [str(lacks).split() for lacks in self.comparisons["lacks"]]
-        nearest = min(lacking, key=len)
-        found = counted(len(lacking), "comparison")
-        none = (
-            f"None of {found} counts" if len(lacking) > 1 else "The only comparison does not count"
-        )
-        return f"{none}: it takes {' and '.join(NEEDS[name] for name in nearest)}."
+        return evidence.needs(self.comparisons)
 
 
 def judge_claims(tables: Tables, overhead: Tables, path: Path = CLAIMS) -> list[Judged]:

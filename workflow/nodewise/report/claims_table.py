@@ -3,7 +3,7 @@
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.report.claims import Judged, judge_claims
+from nodewise.report.claims import Judged
 from nodewise.report.comparison_words import kind_of
 from nodewise.report.context import ReportContext
 from nodewise.report.html import (
@@ -31,7 +31,7 @@ def claims_table(study: ReportContext, of: str | None = None) -> Table:
     The values are those of the comparisons that count; of all, where none does.
     """
     rows = []
-    for one in judge_claims(study.tables, study.overhead):
+    for one in study.claims:
         if of not in (None, one.claim.study):
             continue
         shown = one.counting if len(one.counting) else one.comparisons

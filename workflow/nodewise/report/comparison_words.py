@@ -55,28 +55,23 @@ def fastest(study: ReportContext, group: pd.DataFrame) -> Markup:
     # what the study itself calls a strategy already says it
     own = best["strategy"] in STRATEGIES
     told = setting(best["exchange"], json.loads(best["options"] or "{}")) if own else ""
-    overlap, near = comparisons.not_slower(group)
-    once = pd.isna(best["examples_per_s_low"])
+    overlap = comparisons.not_slower(group)
     ends = best["examples_per_s_low"], best["examples_per_s_high"]
     return Markup("{}{} {}: {} examples/s{}{}").format(
         text(study.strategy_title(best["strategy"])),
         text(f" ({told})" if told else ""),
-        "had the highest rate" if overlap or near else "was the fastest",
+        "had the highest rate" if overlap else "was the fastest",
         number(best["examples_per_s"], "/s", best["label"]),
-        Markup(", launched once") if once else interval(*ends, "/s"),
-        _as_fast(study, overlap, near),
+        interval(*ends, "/s"),
+        _as_fast(study, overlap),
     )
 
 
-def _as_fast(study: ReportContext, overlap: list[str], near: list[str]) -> Markup:
-    said = ""
-    if overlap:
-        of = "interval of {} overlaps" if len(overlap) == 1 else "intervals of {} overlap"
-        said += f"; the {of.format(named(study, overlap))} with it"
-    if near:
-        verb = "is" if len(near) == 1 else "are"
-        said += f"; {named(study, near)} {verb} less than {comparisons.NEARLY:.0%} below it"
-    return text(said.replace("%", "\u00a0%"))
+def _as_fast(study: ReportContext, overlap: list[str]) -> Markup:
+    if not overlap:
+        return Markup("")
+    of = "interval of {} overlaps" if len(overlap) == 1 else "intervals of {} overlap"
+    return text(f"; the {of.format(named(study, overlap))} with it")
 
 
 def named(study: ReportContext, strategies: list[str]) -> str:

@@ -16,7 +16,8 @@ from nodewise.data.registry import Entry, read_registry
 from nodewise.models.facts import read_all_facts
 from nodewise.models.registry import title_of
 from nodewise.predict import queries
-from nodewise.report.html import Row, text
+from nodewise.report.claims import Judged, judge_claims
+from nodewise.report.html import Row, slug, text
 from nodewise.report.page import PageFigure, read_figure
 from nodewise.report.strategy_words import trained_by
 from nodewise.results.calibration import Calibration
@@ -54,10 +55,12 @@ class ReportContext:
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """The cells, each with its `page` and the `label` of its kind."""
+        """The cells, each with the `page` of its curve, its `record` and its kind as `label`."""
         cells = self.tables["cells"]
-        pages = [f"cells/{_checked_id(cell_id)}.html" for cell_id in cells["cell_id"]]
-        return queries.with_labels(cells).assign(page=pages)
+        return queries.with_labels(cells).assign(
+            page=list(map(curve_page, cells["model"], cells["strategy"])),
+            record=list(map(record_file, cells["cell_id"])),
+        )
 
     @cached_property
     def step_times(self) -> dict[str, pd.Series]:
@@ -77,6 +80,11 @@ class ReportContext:
     def stand_in(self) -> bool:
         """Whether any cell trained on a generated stand-in."""
         return bool((self.tables["cells"]["data_origin"] == "generated").any())
+
+    @cached_property
+    def claims(self) -> list[Judged]:
+        """What the published studies claim, each judged by the tables."""
+        return judge_claims(self.tables, self.overhead)
 
     @cached_property
     def experiment_titles(self) -> dict[str, str]:
@@ -154,6 +162,16 @@ class ReportContext:
             return said
         examples = Markup(" with {} examples per worker and step")
         return said + examples.format(row["batch_per_worker"])
+
+
+def curve_page(model: str, strategy: str) -> str:
+    """Return the address of the page of a model's training by a strategy."""
+    return f"curves/{slug(model)}/{slug(strategy)}.html"
+
+
+def record_file(cell_id: str) -> str:
+    """Return the address of the record of a cell."""
+    return f"records/{_checked_id(cell_id)}.json"
 
 
 def read_context(

@@ -9,12 +9,11 @@ import pandas as pd
 
 from nodewise.predict.fit_queries import CURVE
 from nodewise.predict.queries import with_labels
-from nodewise.report.context import ReportContext
+from nodewise.report import evidence
+from nodewise.report.context import ReportContext, curve_page
 from nodewise.results.columns import CURVE_KEY, SINGLE
 from nodewise.results.curve_points import curve_keys
 from nodewise.strategies import STRATEGIES
-
-_POINT = [name for name in CURVE_KEY if name != "strategy"]
 
 
 @dataclass(frozen=True)
@@ -40,19 +39,23 @@ class Curves:
         name = str(self._keyed.loc[curve, "experiment"])
         return self.study.experiment_titles.get(name, name)
 
+    def page(self, curve: str) -> str:
+        """Return the address of the page that a curve is on."""
+        row = self._keyed.loc[curve]
+        return curve_page(str(row["model"]), str(row["strategy"]) or "published")
+
     def points(self, curve: str) -> pd.DataFrame:
         """Return our own points of a curve, with labels: rows of the table `curves`."""
         return self._points[self._points["curve"] == curve]
 
     def against_plain(self, curve: str) -> "pd.Series[float]":
-        """Return the speed-ups of a curve's points on several nodes over plain training.
-
-        That is one process at the same batch, where it was measured beside the curve.
-        """
+        """Return the speed-ups over one process of a curve's points that count as evidence."""
         single = self._points[(self._points["strategy"] == SINGLE) & (self._points["nodes"] == 1)]
-        at = [name for name in _POINT if name != "nodes"]
-        mine = self.points(curve).merge(single[at].drop_duplicates(), "inner", at)
-        return mine.loc[(mine["nodes"] > 1) & ~mine["oversubscribed"], "speedup"].dropna()
+        at = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
+        single = single[[*at, "repeats", "flags"]].drop_duplicates(at)
+        mine = self.points(curve).merge(single, "inner", at, suffixes=("", "_one"))
+        mine = evidence.of_times(mine[mine["nodes"] > 1], self.study.tables, other="_one")
+        return evidence.counting(mine)["speedup"].dropna()
 
     @cached_property
     def _keyed(self) -> pd.DataFrame:

@@ -9,14 +9,14 @@ from altair.utils.schemapi import debug_mode
 from nodewise.models.facts import read_all_facts
 from nodewise.predict import queries
 from nodewise.report import pictures, theme
-from nodewise.report.figure import VEGA_LITE, spec_json
+from nodewise.report.figure import spec_json
 from nodewise.report.figures import ALL_REDUCES, MODELS, draw_figures
 from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.report.figures.models import sizes
 from nodewise.report.output import replaced, write_files
 from nodewise.results.table_files import read_tables
 
-BUNDLE = f"vega-{VEGA_LITE}.js"
+BUNDLE = "vega.js"
 THEMES = "themes.js"
 
 

@@ -72,13 +72,45 @@ def of_bytes(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
 
 
 def of_launches(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
-    """Return points that are compared with a number, with what they lack to count: `lacks`."""
+    """Return points, each with what it lacks by itself to count in any comparison: `lacks`."""
     return _with_lacks(
         rows,
         launches=rows["repeats"] < LAUNCHES,
         rest=rows["flags"] != "",
         batch=_other_batch(rows, tables),
     )
+
+
+def of_trainings(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
+    """Return trainings, each with what its accuracy lacks by itself to count: `lacks`."""
+    return _with_lacks(
+        rows,
+        launches=rows["repeats"] < LAUNCHES,
+        batch=_other_batch(rows, tables),
+        epochs=~(
+            rows["cell_id"].isin(_settled(tables["epochs"])) | _is_of_study(rows, tables, "epochs")
+        ),
+    )
+
+
+def counting(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the comparisons or points that lack nothing."""
+    return rows[rows["lacks"] == ""]
+
+
+def needs(rows: pd.DataFrame) -> str:
+    """Return in a sentence what has to be measured, where none of `rows` counts."""
+    if rows.empty:
+        return "Nothing comparable was measured: it takes both sides, three launches each."
+    nearest = min(rows["lacks"].astype(str), key=lambda lacks: len(lacks.split()))
+    if len(rows) == 1:
+        return f"The only comparison does not count: it takes {in_words(nearest)}."
+    return f"None of {len(rows)} comparisons counts: it takes {in_words(nearest)}."
+
+
+def in_words(lacks: str) -> str:
+    """Return what a comparison needs to count; nothing if it does."""
+    return " and ".join(NEEDS[name] for name in lacks.split())
 
 
 def _with_lacks(rows: pd.DataFrame, **lacks: "pd.Series[bool]") -> pd.DataFrame:

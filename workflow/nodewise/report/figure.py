@@ -65,7 +65,7 @@ class Figure:
         of: the axes that all its data share, name -> value.
         layers: the charts that lie on top of each other, the last one uppermost.
         data: what the chart draws.
-        title: what is shown.
+        title: what is plotted.
         kinds: the kinds of the numbers shown; the chart's subtitle.
         alt: the picture in words, made from the data.
         caption: how to read it.
@@ -73,6 +73,7 @@ class Figure:
             switched.
         axis: where the values are drawn.
         height: of the plot, in pixels.
+        finding: what it shows, in a sentence that becomes its title; empty if too little is known.
     """
 
     figure: str
@@ -86,6 +87,7 @@ class Figure:
     views: Sequence[View] = ()
     axis: Literal["x", "y"] = "y"
     height: int = theme.HEIGHT
+    finding: str = ""
 
     @property
     def name(self) -> str:
@@ -108,6 +110,8 @@ class Figure:
         frames = {id(layer.data): layer.data for layer in self.layers}
         rows = {frame: _records(data) for frame, data in frames.items()}
         names = {frame: _name(records) for frame, records in rows.items()}
+        where = [*self.kinds, *self.where]
+        plotted = [self.title, *where] if self.finding else where
         data = [{"data": {"name": names[id(layer.data)]}} for layer in self.layers]
         layers = [_without_data(layer) for layer in self.layers]
         if len(frames) > 1:
@@ -118,13 +122,14 @@ class Figure:
             **(data[0] if len(frames) == 1 else {}),
             "description": self.alt,
             "height": self.height,
-            "title": {"text": self.title, "subtitle": " · ".join([*self.kinds, *self.where])},
+            "title": {"text": self.finding or self.title, "subtitle": " · ".join(plotted)},
             "usermeta": {
                 "figure": self.figure,
                 "of": self.of,
                 "kinds": [*self.kinds],
                 "caption": self.caption,
                 "axis": self.axis,
+                "plain": {"text": self.title, "subtitle": " · ".join(where)},
                 "views": [asdict(view) for view in self.views if self._has(view.field)],
             },
             "width": "container",

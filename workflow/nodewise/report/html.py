@@ -133,6 +133,7 @@ POINT = [
     Column("nodes", "Nodes"),
 ]
 CAUTION = [Column("label", "Kind"), Column("flags", "Caution", wide=True)]
+EVIDENCE = [*CAUTION, Column("missing", "To count as evidence it takes", wide=True)]
 STEP_TIME = Column(
     *("step_time_s", "Step time", "s"),
     kind_from="label",

@@ -1,4 +1,4 @@
-"""The laws in JavaScript, generated from their formulas, for the page "What if?"."""
+"""The laws in JavaScript, generated from their formulas, for the page "Your case"."""
 
 import json
 from dataclasses import MISSING, fields

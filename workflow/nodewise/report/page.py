@@ -28,6 +28,13 @@ _CELLS = {
     **{axis: axis for axis in ("experiment", "model", "strategy")},
     "batch": "batch_per_worker",
 }
+# file or folder -> entry of the navigation, if it is not the last one
+_TABS = {
+    "index.html": "index.html",
+    "your-case.html": "your-case.html",
+    **dict.fromkeys(["results", "curves", "findings.html"], "results/index.html"),
+    "studies": "studies/index.html",
+}
 _SIZE = re.compile(r'<svg [^>]*?width="(\d+)[\d.]*" height="(\d+)')
 _OURS = {"measured", "emulated", "emulated soft"}
 
@@ -46,6 +53,12 @@ class Page:
     context: Mapping[str, Any]
     figures: bool = False
     contents: bool = True
+
+    @property
+    def tab(self) -> str:
+        """The entry of the navigation that it belongs to, by address."""
+        top = self.path.partition("/")[0]
+        return _TABS.get(top, "method.html")
 
     @property
     def source(self) -> str:
@@ -105,7 +118,7 @@ class PageFigure:
     @property
     def script(self) -> str:
         """A script that hands its specification to a page that has settings and words already."""
-        about = {key: self.spec["usermeta"][key] for key in ("axis", "views")}
+        about = {key: self.spec["usermeta"][key] for key in ("axis", "plain", "views")}
         spec = {key: self.spec[key] for key in self.spec if key not in ("config", "description")}
         spec |= {"usermeta": about}
         return f"(window.nodewiseCharts ??= {{}})[{script_json(self.name)}]={script_json(spec)};\n"

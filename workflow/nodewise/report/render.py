@@ -8,16 +8,19 @@ numbers in them pass through `html`. Pages without numbers of a study are plain 
 """
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import quote
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import jinja2
+import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import counted
 from nodewise.report import html
-from nodewise.report.context import CHANGES, ReportContext, read_context
+from nodewise.report.context import CHANGES, ReportContext, read_context, record_file
 from nodewise.report.formulas import law_formula
 from nodewise.report.html import slug
 from nodewise.report.laws_js import laws_script
@@ -73,11 +76,10 @@ def render_pages(
     files |= _copies(site_dir / "assets", "assets", ["*.*"])
     files |= {path.name: path.read_bytes() for path in sorted((site_dir / "pages").glob("*.md"))}
     files["assets/laws.js"] = laws_script()
-    scripts = sorted(name for name in files if name.startswith("charts/") and name.endswith(".js"))
     files |= {f"charts/{shown.name}.js": shown.script for shown in study.figures}
     environment = _environment(site_dir / "templates")
     files |= {
-        page.source: _render(environment, study, page, scripts)
+        page.source: _render(environment, study, page)
         for pages in PAGES.values()
         for page in pages(study)
     }
@@ -89,6 +91,7 @@ def _downloads(
     study: ReportContext, tables_dir: Path, overhead_dir: Path, charts_dir: Path
 ) -> dict[str, str | bytes]:
     """Return the files that readers may download: tables, charts, models, records, calibrations."""
+    records = {record_file(cell_id): record_json(one) for cell_id, one in study.records.items()}
     return {
         **_copies(tables_dir, "tables", [f"{name}.*" for name in study.tables]),
         **_copies(overhead_dir, "tables", [f"{name}.csv" for name in study.overhead]),
@@ -99,8 +102,25 @@ def _downloads(
             f"models/{name}.json": architecture_json(of) for name, of in study.architectures.items()
         },
         **{calibration.file_of(one): calibration_json(one) for one in study.calibrations},
-        **{f"cells/{cell_id}.json": record_json(one) for cell_id, one in study.records.items()},
+        **{f"tables/{name}.parquet": _parquet(rows) for name, rows in study.overhead.items()},
+        **records,
+        "records.zip": _zipped(records),
     }
+
+
+def _parquet(rows: pd.DataFrame) -> bytes:
+    with BytesIO() as file:
+        rows.to_parquet(file)
+        return file.getvalue()
+
+
+def _zipped(files: Mapping[str, str]) -> bytes:
+    """Return the files as one archive, which is the same for the same files."""
+    with BytesIO() as file:
+        with ZipFile(file, "w", ZIP_DEFLATED) as archive:
+            for name in sorted(files):
+                archive.writestr(ZipInfo(name), files[name], ZIP_DEFLATED)
+        return file.getvalue()
 
 
 def _copies(folder: Path, under: str, patterns: Sequence[str]) -> dict[str, bytes]:
@@ -139,9 +159,7 @@ def _environment(templates: Path) -> jinja2.Environment:
     return environment
 
 
-def _render(
-    environment: jinja2.Environment, study: ReportContext, page: Page, scripts: Sequence[str]
-) -> str:
+def _render(environment: jinja2.Environment, study: ReportContext, page: Page) -> str:
     def url(target: str) -> Markup:
         """Return the address of a file of the site, relative to this page."""
         relative = posixpath.relpath(target, posixpath.dirname(page.path) or ".")
@@ -153,7 +171,8 @@ def _render(
         study_title=study.config.title,
         stand_in=study.stand_in,
         contents=page.contents,
-        scripts=[Markup(name) for name in scripts] if page.figures else [],  # noqa: S704 (ours)
+        tab=Markup(page.tab),  # noqa: S704 (ours)
+        figures_on_page=page.figures,
         **page.context,
     )
     return rendered.strip() + "\n"

@@ -8,9 +8,10 @@ from markupsafe import Markup
 
 from nodewise.core.units import counted
 from nodewise.predict import comparisons
+from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.html import (
-    CAUTION,
+    EVIDENCE,
     POINT,
     Column,
     Table,
@@ -31,10 +32,9 @@ PAYS = [
         high="speedup_high",
     ),
     Column("efficiency", "Efficiency", "share", kind_from="label"),
-    *CAUTION,
+    *EVIDENCE,
 ]
 DEVICES = Markup("Devices of one machine are not several nodes and are left out.")
-NOTHING = Markup("Nothing that was measured so far answers this.")
 
 
 @dataclass(frozen=True)
@@ -44,40 +44,55 @@ class Finding:
     Attributes:
         anchor: of its section.
         tables: the tables that the answer is from, by name.
-        cells: the cells behind the answer; their pages are the evidence.
+        cells: the cells behind the answer.
+        evidence: the pages of their curves, each with its title.
         limits: what the answer does not say, one sentence each.
     """
 
     anchor: str
     question: str
     tables: str
-    answer: Markup = NOTHING
+    answer: Markup = field(default_factory=Markup)
     figures: list[PageFigure] = field(default_factory=list)
     numbers: Table | None = None
     cells: list[str] = field(default_factory=list)
+    evidence: list[tuple[str, str]] = field(default_factory=list)
     limits: list[Markup] = field(default_factory=list)
 
 
 def with_numbers(
     study: ReportContext, asked: Finding, rows: pd.DataFrame, columns: list[Column]
 ) -> Finding:
-    """Return the finding with its table; a limit says how many of its points have a caution."""
+    """Return the finding with its table; a limit says how many of its points do not count."""
     if rows.empty:
         return asked
-    cautions = len(rows) - len(comparisons.fair(rows))
+    left_out = len(rows) - len(evidence.counting(rows))
     said = (
-        f"{cautions} of {counted(len(rows), 'point')} {'has' if cautions == 1 else 'have'} a "
-        "caution: in the table, not in the answer."
+        f"{left_out} of {counted(len(rows), 'comparison')} {'does' if left_out == 1 else 'do'} not "
+        "count as evidence: in the table, with the reason, not in the answer."
     )
-    limits = [*asked.limits, *([text(said)] if cautions else [])]
-    cells = list(dict.fromkeys(cell for cell in asked.cells if cell))
+    limits = [*asked.limits, *([text(said)] if left_out else [])]
+    behind = study.cells[study.cells["cell_id"].isin(asked.cells)].drop_duplicates("page")
+    pages = [
+        (row["page"], f"{study.model_title(row['model'])}, {study.strategy_title(row['strategy'])}")
+        for row in behind.to_dict("records")
+    ]
     numbers = table(_shown(study, rows), columns)
-    return replace(asked, numbers=numbers, cells=cells, limits=limits)
+    return replace(asked, numbers=numbers, evidence=pages, limits=limits)
+
+
+def too_little(
+    study: ReportContext, asked: Finding, rows: pd.DataFrame, columns: list[Column]
+) -> Finding:
+    """Return the finding of a question to which none of `rows` is evidence, and what would be."""
+    answer = text(f"Too little evidence. {evidence.needs(rows)}")
+    return with_numbers(study, replace(asked, answer=answer), rows, columns)
 
 
 def _shown(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
     strategy = rows["line"] if "line" in rows else rows["strategy"]
-    return in_words(study, rows.assign(strategy=strategy), "findings.html")
+    missing = rows["lacks"].map(evidence.in_words)
+    return in_words(study, rows.assign(strategy=strategy, missing=missing), "findings.html")
 
 
 def figures_of(study: ReportContext, row: "pd.Series[Any]", *names: str) -> list[PageFigure]:
@@ -115,10 +130,3 @@ def two_runs(study: ReportContext, told: pd.DataFrame) -> list[Markup]:
     )
     gains = [int((rows[f"speedup_{run}"] > 1).sum()) for run in ("old", "new")]
     return [said.format(len(rows), "was" if len(rows) == 1 else "were", *gains)]
-
-
-def one_launch(rows: pd.DataFrame) -> list[Markup]:
-    single = int((rows["repeats"] < 2).sum())
-    said = Markup("{} of {} {} launched once; how far repeated launches would differ is unknown.")
-    verb = "was" if single == 1 else "were"
-    return [said.format(single, counted(len(rows), "point"), verb)] if single else []

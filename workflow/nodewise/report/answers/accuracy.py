@@ -6,11 +6,12 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.predict import comparisons
+from nodewise.report import evidence
 from nodewise.report.answers import answer
-from nodewise.report.answers._finding import Finding, figures_of, with_numbers
+from nodewise.report.answers._finding import Finding, figures_of, too_little, with_numbers
 from nodewise.report.context import ReportContext
 from nodewise.report.html import (
-    CAUTION,
+    EVIDENCE,
     POINT,
     Column,
     number,
@@ -23,7 +24,7 @@ _ACCURACY = [
     Column("of", "Examples"),
     Column("accuracy_one", "On one node", "accuracy", kind_from="label"),
     Column("accuracy", "Accuracy", "accuracy", kind_from="label"),
-    *CAUTION,
+    *EVIDENCE,
 ]
 # what trainings have in common that went through the same weights
 _TRAINING = [
@@ -34,43 +35,37 @@ _TRAINING = [
 
 @answer("accuracy", order=4)
 def accuracy_cost(study: ReportContext) -> Finding:
-    """Answer by whole trainings on several nodes, against the same epochs on one node."""
+    """Answer by whole trainings on several nodes, against the same epochs on one node.
+
+    What the studies print is told beside, not concluded from: nobody knows its launches.
+    """
     asked = Finding(
         "accuracy", "What does it cost in accuracy?", "curves cells published published_runs"
     )
     rows = comparisons.accuracies(study.tables)
-    told = comparisons.fair(rows)
-    ours, theirs = (told[(told["label"] == "published") == of] for of in (False, True))
-    trainings = ours.drop_duplicates(_TRAINING)
-    said = [
-        _changes(part, who)
-        for part, who in ((trainings, "our trainings"), (theirs, "the published trainings"))
-        if len(part)
-    ]
-    if not said:
-        return with_numbers(study, asked, rows, _ACCURACY)
-    answer = Markup("After the same number of epochs with the same batch per worker, {}.").format(
-        Markup(", and ").join(said)
-    )
-    limits = []
+    of_studies = rows["label"] == "published"
+    rows, theirs = rows[~of_studies], rows[of_studies]
+    rows = evidence.of_accuracies(rows, study.tables, other="_one")
+    ours = evidence.counting(rows)
+    printed = _printed(theirs)
     if ours.empty:
-        limits.append(text("None of our trainings on several nodes went through whole epochs."))
-    else:
-        limits.append(
-            text(
-                "How far trainings with other seeds lie apart was not measured: small differences "
-                "may be chance."
-            )
-        )
-        limits.append(
-            text("In our trainings the learning rate was not scaled with the global batch.")
-        )
-        limits.append(
-            text(
-                "A caution about time, such as more workers than cores, does not make an accuracy "
-                "doubtful, except with asynchronous strategies, whose updates depend on timing."
-            )
-        )
+        return too_little(study, replace(asked, limits=printed), rows, _ACCURACY)
+    trainings = ours.drop_duplicates(_TRAINING)
+    answer = Markup("After the same number of epochs with the same batch per worker, {}.").format(
+        _changes(trainings, "our trainings")
+    )
+    limits = [
+        *printed,
+        text(
+            "All launches start from the same weights. How far trainings with other seeds lie "
+            "apart was not measured: small differences may be chance."
+        ),
+        text("In our trainings the learning rate was not scaled with the global batch."),
+        text(
+            "A caution about time, such as more workers than cores, does not make an accuracy "
+            "doubtful."
+        ),
+    ]
     if len(trainings) < len(ours):
         limits.append(
             text(
@@ -78,13 +73,21 @@ def accuracy_cost(study: ReportContext) -> Finding:
                 "weights: trainings with equal accuracies are counted once."
             )
         )
-    worst = ours.sort_values("change", kind="stable").iloc[0] if len(ours) else None
-    figures = [] if worst is None else figures_of(study, worst, "accuracy-by-epoch", "accuracy")
-    if figures and worst is not None and worst["of"] == "test":
+    worst = ours.sort_values("change", kind="stable").iloc[0]
+    figures = figures_of(study, worst, "accuracy-by-epoch", "accuracy")
+    if figures and worst["of"] == "test":
         limits.append(text("The figure shows training accuracy, the answer test accuracy."))
     cells = sorted(set(ours["cell_id"]) - {""})[:4]
     told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
     return with_numbers(study, told_of, rows, _ACCURACY)
+
+
+def _printed(theirs: pd.DataFrame) -> list[Markup]:
+    """Return what the published trainings say, if there are any."""
+    if theirs.empty:
+        return []
+    said = Markup("The studies print no number of launches: by their tables, {}.")
+    return [said.format(_changes(theirs, "the published trainings"))]
 
 
 def _changes(rows: pd.DataFrame, who: str) -> Markup:

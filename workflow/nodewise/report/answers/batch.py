@@ -6,13 +6,14 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.predict import comparisons
+from nodewise.report import evidence
 from nodewise.report.answers import answer
 from nodewise.report.answers._finding import (
     PAYS,
     Finding,
     figures_of,
     listed,
-    one_launch,
+    too_little,
     two_runs,
     with_numbers,
 )
@@ -29,12 +30,13 @@ def which_batch(study: ReportContext) -> Finding:
     """Answer by the line and number of nodes of which most batches were measured."""
     asked = Finding("batch", "Which batch?", "curves")
     rows = comparisons.on_several_nodes(study.tables["curves"])
-    told = comparisons.fair(rows)
+    rows = evidence.of_times(rows, study.tables, other="_one")
     at = comparisons.OVER_BATCHES
+    rows = rows[rows.groupby(at)["batch_per_worker"].transform("nunique") > 1]
+    told = evidence.counting(rows)
     told = told[told.groupby(at)["batch_per_worker"].transform("nunique") > 1]
     if told.empty:
-        several = rows.groupby(at)["batch_per_worker"].transform("nunique") > 1
-        return with_numbers(study, asked, rows[several], PAYS)
+        return too_little(study, asked, rows, PAYS)
     lines = [line.sort_values("batch_per_worker") for _, line in told.groupby(at)]
     line = max(lines, key=lambda one: (len(one), one["nodes"].iloc[0]))
     small, large = line.iloc[0], line.iloc[-1]
@@ -54,13 +56,12 @@ def which_batch(study: ReportContext) -> Finding:
             "This is about throughput alone: a larger batch means fewer updates of the weights in "
             "an epoch."
         ),
-        *one_launch(line),
         *two_runs(study, line),
     ]
     figures = figures_of(study, large, "batches", "speedup", "time")
     cells = [small["cell_id"], large["cell_id"]]
     told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
-    return with_numbers(study, told_of, told, PAYS)
+    return with_numbers(study, told_of, rows, PAYS)
 
 
 def _how_batch_matters(line: pd.DataFrame) -> str:
@@ -84,4 +85,4 @@ def _batches_that_pay(line: pd.DataFrame) -> str:
     unclear = pays[pays["speedup_low"] <= 1]
     if len(unclear):
         said += f"; at {listed(unclear['batch_per_worker'])} the 90\u00a0% interval includes 1"
-    return f"Of the batches without a caution ({listed(line['batch_per_worker'])}), {said}."
+    return f"Of the batches that count as evidence ({listed(line['batch_per_worker'])}), {said}."

@@ -6,12 +6,13 @@ from markupsafe import Markup
 
 from nodewise.core.units import counted
 from nodewise.predict import comparisons
+from nodewise.report import evidence
 from nodewise.report.answers import answer
-from nodewise.report.answers._finding import Finding, with_numbers
+from nodewise.report.answers._finding import Finding, too_little, with_numbers
 from nodewise.report.comparison_words import kind_of
 from nodewise.report.context import ReportContext
 from nodewise.report.html import (
-    CAUTION,
+    EVIDENCE,
     POINT,
     Column,
     badge,
@@ -24,7 +25,7 @@ _ENERGY = [
     Column("energy_one_j", "1,000 examples on one node", "J", kind_from="label"),
     Column("energy_j", "1,000 examples", "J", kind_from="label"),
     Column("ratio", "Against one node", "×", kind_from="label"),
-    *CAUTION,
+    *EVIDENCE,
 ]
 
 
@@ -32,10 +33,10 @@ _ENERGY = [
 def energy_cost(study: ReportContext) -> Finding:
     """Answer by the energy of a thousand examples, against one node."""
     asked = Finding("energy", "What does it cost in energy?", "cells")
-    rows = comparisons.energies(study.tables)
-    told = comparisons.fair(rows)
+    rows = evidence.of_times(comparisons.energies(study.tables), study.tables, other="_one")
+    told = evidence.counting(rows)
     if told.empty:
-        return with_numbers(study, asked, rows, _ENERGY)
+        return too_little(study, asked, rows, _ENERGY)
     least, most = (
         told.sort_values("ratio", kind="stable").iloc[0],
         told.sort_values("ratio", kind="stable").iloc[-1],

@@ -7,13 +7,14 @@ from markupsafe import Markup
 
 from nodewise.core.units import counted
 from nodewise.predict import comparisons
+from nodewise.report import evidence
 from nodewise.report.answers import answer
 from nodewise.report.answers._finding import (
     DEVICES,
     PAYS,
     Finding,
     figures_of,
-    one_launch,
+    too_little,
     two_runs,
     with_numbers,
 )
@@ -31,20 +32,19 @@ def nodes_pay(study: ReportContext) -> Finding:
     """Answer by the points on several nodes, without a caution, against their own one node."""
     asked = Finding("nodes", "Does adding nodes pay?", "curves")
     rows = comparisons.on_several_nodes(study.tables["curves"])
-    told = comparisons.fair(rows)
+    rows = evidence.of_times(rows, study.tables, other="_one")
+    told = evidence.counting(rows)
     if told.empty:
-        return with_numbers(study, asked, rows, PAYS)
-    again = comparisons.launched_again(told)
-    best = again.sort_values("speedup", kind="stable").iloc[-1]
-    among = " at a point launched more than once" * (len(again) < len(told))
+        return too_little(study, asked, rows, PAYS)
+    best = told.sort_values("speedup", kind="stable").iloc[-1]
     gains = told[told["speedup"] > 1]
     speed = number(best["speedup"], "×", best["label"]) + between_launches(best)
     answer = Markup(
-        "On several nodes, training was faster than on one in {} of {}.{} The highest speed-up{} "
-        "was {}: {}."
+        "On several nodes, training was faster than on one in {} of {}.{} The highest speed-up was "
+        "{}: {}."
     ).format(
         *(len(gains) or "none", text(counted(len(told), "comparison")), _how_sure(gains)),
-        *(text(among), speed, study.point(best)),
+        *(speed, study.point(best)),
     )
     limits = [
         text(
@@ -53,8 +53,7 @@ def nodes_pay(study: ReportContext) -> Finding:
         ),
         DEVICES,
         *wide_intervals(study, told),
-        *one_launch(told),
-        *two_runs(study, rows),
+        *two_runs(study, told),
     ]
     shown = figures_of(study, best, "speedup", "ways", "time")
     cells = [best["cell_id"], best["cell_id_one"]]
@@ -67,19 +66,11 @@ def _how_sure(gains: pd.DataFrame) -> Markup:
     if gains.empty:
         return Markup("")
     clear = int((gains["speedup_low"] > 1).sum())
-    unclear = int((gains["speedup_low"] <= 1).sum())
-    once = len(gains) - clear - unclear
-    if once == len(gains):
-        one = "It has no interval: it was launched once."
-        several = "None of these has an interval: they were launched once."
-        return text(f" {one if once == 1 else several}")
+    unclear = len(gains) - clear
     said = [
         f"in {clear} of these the 90\u00a0% interval of the speed-up lies above 1"
         if clear
         else "in none of these does the 90\u00a0% interval of the speed-up lie above 1",
-        f"in {unclear} it includes 1" if unclear else "",
-        f"{once} {'was' if once == 1 else 'were'} launched once, without an interval"
-        if once
-        else "",
+        f"in {unclear} it includes 1" if clear and unclear else "",
     ]
     return text(f" {'; '.join(filter(None, said)).capitalize()}.")

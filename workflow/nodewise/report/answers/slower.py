@@ -6,12 +6,13 @@ from markupsafe import Markup
 
 from nodewise.core.units import counted
 from nodewise.predict import comparisons
+from nodewise.report import evidence
 from nodewise.report.answers import answer
-from nodewise.report.answers._finding import NOTHING, Finding, figures_of, with_numbers
+from nodewise.report.answers._finding import Finding, figures_of, too_little, with_numbers
 from nodewise.report.comparison_words import kind_of
 from nodewise.report.context import ReportContext
 from nodewise.report.html import (
-    CAUTION,
+    EVIDENCE,
     POINT,
     Column,
     number,
@@ -31,7 +32,7 @@ _PARTS = [
         Column(f"{part}_share", words.capitalize(), "share", kind_from="label")
         for part, words in _PART.items()
     ),
-    *CAUTION,
+    *EVIDENCE,
 ]
 
 
@@ -42,23 +43,21 @@ def why_slower(study: ReportContext) -> Finding:
     Its figure is of the point in the middle of those that the answer is about.
     """
     asked = Finding("slower", "Why was it slower?", "curves")
-    rows = comparisons.parts(study.tables["curves"])
-    slow = rows[rows["speedup"] <= 1]
-    told = comparisons.fair(slow)
+    rows = evidence.of_times(comparisons.parts(study.tables["curves"]), study.tables, other="_one")
+    if evidence.counting(rows).empty:
+        return too_little(study, asked, rows, _PARTS)
+    told = evidence.counting(rows[rows["speedup"] <= 1])
     if told.empty:
-        answer = (
-            NOTHING
-            if comparisons.fair(rows).empty
-            else Markup(
-                "It was not: at every point whose parts can be trusted, several nodes trained "
-                "faster than one."
-            )
+        answer = Markup(
+            "It was not: at every point whose parts can be trusted, several nodes trained faster "
+            "than one."
         )
-        return with_numbers(study, replace(asked, answer=answer), slow, _PARTS)
+        return with_numbers(study, replace(asked, answer=answer), rows, _PARTS)
     counts = told["largest"].value_counts()
     part = counts.index[0]
     of_part = told[told["largest"] == part]
-    several = comparisons.fair(comparisons.on_several_nodes(study.tables["curves"]))
+    several = comparisons.on_several_nodes(study.tables["curves"])
+    several = evidence.counting(evidence.of_times(several, study.tables, other="_one"))
     slower = int((several["speedup"] <= 1).sum())
     answer = Markup(
         "At {} several nodes were not faster than one; {} of them {} parts that can be trusted. "
@@ -94,4 +93,4 @@ def why_slower(study: ReportContext) -> Finding:
     ]
     cells = [middle["cell_id"], middle["cell_id_one"]]
     told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
-    return with_numbers(study, told_of, slow, _PARTS)
+    return with_numbers(study, told_of, rows, _PARTS)

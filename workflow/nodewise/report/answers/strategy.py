@@ -7,12 +7,13 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.predict import comparisons
+from nodewise.report import evidence
 from nodewise.report.answers import answer
-from nodewise.report.answers._finding import DEVICES, Finding, figures_of, one_launch, with_numbers
+from nodewise.report.answers._finding import DEVICES, Finding, figures_of, too_little, with_numbers
 from nodewise.report.comparison_words import fastest, named
 from nodewise.report.context import ReportContext
 from nodewise.report.html import (
-    CAUTION,
+    EVIDENCE,
     POINT,
     Column,
     text,
@@ -28,7 +29,7 @@ _WAYS = [
         high="examples_per_s_high",
     ),
     Column("against_one", "Against one node", "×", kind_from="label"),
-    *CAUTION,
+    *EVIDENCE,
 ]
 
 
@@ -37,11 +38,12 @@ def which_strategy(study: ReportContext) -> Finding:
     """Answer by the experiment and number of nodes at which most strategies were measured."""
     asked = Finding("strategy", "Which strategy?", "curves")
     rows = comparisons.compared_points(study.tables["curves"])
-    told = comparisons.fair(rows)
+    rows = comparisons.with_rate_intervals(evidence.of_launches(rows, study.tables))
+    told = evidence.counting(rows)
     at = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
     groups = [group for _, group in told.groupby(at) if group["strategy"].nunique() > 1]
     if not groups:
-        return with_numbers(study, asked, rows, _WAYS)
+        return too_little(study, asked, rows, _WAYS)
     group = comparisons.most_strategies(groups)
     group = group.sort_values("examples_per_s", ascending=False)
     best, last = group.iloc[0], group.iloc[-1]
@@ -61,12 +63,18 @@ def which_strategy(study: ReportContext) -> Finding:
             "and more to compute."
         ),
         devices or DEVICES,
-        *one_launch(group),
     ]
     figures = figures_of(study, best, "ways", "ways-parts")
     cells = [best["cell_id"], last["cell_id"]]
     told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
-    return with_numbers(study, told_of, comparisons.with_rate_intervals(group), _WAYS)
+    return with_numbers(study, told_of, _around(rows, group, at), _WAYS)
+
+
+def _around(rows: pd.DataFrame, group: pd.DataFrame, at: list[str]) -> pd.DataFrame:
+    """Return all points of the comparison that the answer is from."""
+    return rows[(rows[at] == group[at].iloc[0]).all(axis=1)].sort_values(
+        "examples_per_s", ascending=False
+    )
 
 
 def _first_of_whole_gradients(study: ReportContext, group: pd.DataFrame) -> Markup:

@@ -4,6 +4,8 @@ import pandas as pd
 
 from nodewise.core.units import kind_label
 from nodewise.predict import fit_queries, queries
+from nodewise.report import evidence
+from nodewise.report.figures import _findings
 from nodewise.report.theme import MOST_TONES
 
 LINE = ("experiment", "model", "dataset", "line", "kind")
@@ -40,12 +42,13 @@ def accuracies(tables: queries.Tables) -> pd.DataFrame:
 def speedups(tables: queries.Tables) -> pd.DataFrame:
     """Return the speed-ups of experiments that no other chart compares."""
     rows = without_compared(tables["curves"], queries.speedups(tables["curves"]))
-    return _without(_short(tables), rows)
+    return _findings.with_certain(_without(_short(tables), rows), tables)
 
 
 def step_parts(tables: queries.Tables) -> pd.DataFrame:
     """Return the parts of steps, but for experiments that the chart of settings compares."""
-    return _without(_short(tables), queries.step_parts(tables["curves"]))
+    rows = _without(_short(tables), queries.step_parts(tables["curves"]))
+    return evidence.of_launches(rows, tables)
 
 
 def predictions(tables: queries.Tables) -> pd.DataFrame:

@@ -31,7 +31,7 @@ from nodewise.report.figure import (
     tooltip,
     whole,
 )
-from nodewise.report.figures import _rows, figure
+from nodewise.report.figures import _findings, _rows, figure
 from nodewise.report.figures._rows import LINE, MODEL
 from nodewise.report.figures.stacks import PALE, cautions, stacked
 
@@ -202,7 +202,7 @@ def _improvement_layers(data: pd.DataFrame) -> list[alt.Chart]:
 
 @figure(
     "split",
-    tables="curves cells",
+    tables="curves cells published published_runs",
     rows=_rows.step_parts,
     axes=LINE,
     section="Where the time goes",
@@ -222,6 +222,7 @@ def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     return Figure(
         figure="split",
         of=of,
+        finding=_findings.of_parts(rows),
         layers=[bars, *cautions(data, _POINT, **places), _node_numbers(data, BAR_GAP)],
         data=data,
         title="Where the time of a step goes",
@@ -244,7 +245,7 @@ def step_split(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
 
 @figure(
     "speedup",
-    tables="curves cells",
+    tables="curves cells published published_runs",
     rows=_rows.speedups,
     axes=LINE,
     section="Speed-up and efficiency",
@@ -256,6 +257,7 @@ def speedup(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     return Figure(
         figure="speedup",
         of=of,
+        finding=_findings.of_speedups(rows),
         layers=_lines_over_nodes(data, _SPEEDUP.y(), _ideal_speedup(data)),
         data=data,
         title=_SPEEDUP.heading,
@@ -269,7 +271,13 @@ def speedup(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     )
 
 
-@figure("batches", tables="curves cells", rows=_rows.speedups, axes=LINE, order=62)
+@figure(
+    "batches",
+    tables="curves cells published published_runs",
+    rows=_rows.speedups,
+    axes=LINE,
+    order=62,
+)
 def speedup_by_batch(rows: pd.DataFrame, of: dict[str, str]) -> Figure | None:
     """Draw throughput against one node over the batches, a line per number of nodes; not of one."""
     rows = rows[rows["nodes"] > 1].reset_index(drop=True)
@@ -290,6 +298,7 @@ def speedup_by_batch(rows: pd.DataFrame, of: dict[str, str]) -> Figure | None:
     return Figure(
         figure="batches",
         of=of,
+        finding=_findings.of_batches(rows),
         layers=[
             even.mark_rule(strokeDash=[3, 4]).encode(y=_BATCHES.y()),
             base.mark_line(strokeWidth=1.8, opacity=0.75),
@@ -323,7 +332,7 @@ def _ideal_speedup(data: pd.DataFrame) -> pd.DataFrame:
 
 @figure(
     "efficiency",
-    tables="curves cells",
+    tables="curves cells published published_runs",
     rows=_rows.speedups,
     axes=LINE,
     section="Speed-up and efficiency",
@@ -337,6 +346,7 @@ def efficiency(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     return Figure(
         figure="efficiency",
         of=of,
+        finding=_findings.of_efficiencies(rows),
         layers=_lines_over_nodes(data, y, ideal),
         data=data,
         title="Efficiency by nodes",

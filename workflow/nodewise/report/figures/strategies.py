@@ -6,7 +6,7 @@ import pandas as pd
 from nodewise.core.units import write_number
 from nodewise.predict.comparisons import DEVICES
 from nodewise.predict.queries import LAUNCHES, compared_parts, compared_strategies
-from nodewise.report import theme
+from nodewise.report import evidence, theme
 from nodewise.report.figure import (
     LOG,
     PHONE,
@@ -21,7 +21,7 @@ from nodewise.report.figure import (
     kinds_of,
     tooltip,
 )
-from nodewise.report.figures import figure
+from nodewise.report.figures import _findings, figure
 from nodewise.report.figures.scaling import HOLLOW
 from nodewise.report.figures.stacks import PALE, cautions, stacked
 
@@ -45,8 +45,8 @@ _THROUGHPUT = [
 
 @figure(
     "ways",
-    tables="curves",
-    rows=lambda tables: compared_strategies(tables["curves"]),
+    tables="curves published published_runs",
+    rows=lambda tables: evidence.of_launches(compared_strategies(tables["curves"]), tables),
     axes=_AXES,
     section="Strategies compared",
     order=30,
@@ -64,6 +64,7 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     return Figure(
         figure="ways",
         of=of,
+        finding=_findings.of_strategies(rows),
         layers=_throughput_layers(data),
         data=data,
         title=_VIEWS[0].heading,

@@ -47,8 +47,9 @@ _SHARES = [
 
 @page("about")
 def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield the page that leads to the pages about the site, the method and the data page."""
+    """Yield the page of the method, which leads to all about the site, and that of the data."""
     method = {
+        "peers": peers.FILE.is_file(),
         "evidence": evidence,
         "interval": round(100 * INTERVAL),
         "kinds": list(KINDS.items()),
@@ -66,9 +67,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "not_keeping": int((study.cells["started_at"] < _MEMORY_KEPT).sum()),
         "without_onednn": _without_onednn(study),
     }
-    compared = {"peers": peers.FILE.is_file()}
-    yield Page("about.html", "about.md.j2", "About", compared, contents=False)
-    yield Page("method.html", "method.md.j2", "How this was measured", method)
+    yield Page("method.html", "method.md.j2", "Method and data", method)
     cells = study.tables["cells"]
     data = {
         "tables": _tables(study),
@@ -164,7 +163,7 @@ def _tables(study: ReportContext) -> list[dict[str, Any]]:
             "anchor": slug(name),
             "row": _sentence(explain_table(name)[0]),
             "rows": f"{len(table):,}",
-            "files": [f"{name}.csv", *([f"{name}.parquet"] if name in study.tables else [])],
+            "files": [f"{name}.csv", f"{name}.parquet"],
             "columns": [(column, explain_table(name)[1][str(column)]) for column in table],
         }
         for name, table in tables.items()

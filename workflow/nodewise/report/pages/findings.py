@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from nodewise.core.intervals import INTERVAL
 from nodewise.report.answers import give_answers
-from nodewise.report.claims_table import claims_table
 from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
 from nodewise.report.pages import page
@@ -15,7 +14,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page of the findings."""
     context = {
         "findings": list(give_answers(study)),
-        "claims": claims_table(study),
         "level": f"{100 * INTERVAL:g}",
     }
     yield Page("findings.html", "findings.md.j2", "Findings", context, figures=True)

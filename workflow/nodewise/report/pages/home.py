@@ -23,10 +23,12 @@ _CURVE = ["experiment", "model", "dataset", "cluster", "machine", "line", "label
 @page("home")
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the home page."""
-    # of what was measured most
-    figures = sorted(study.pick("time"), key=lambda one: one.csv.count("\n"), reverse=True)[:1]
+    answer = _answer(study)
+    figures = answer["figures"] if answer else []
+    if not figures:  # of what was measured most
+        figures = sorted(study.pick("time"), key=lambda one: one.csv.count("\n"), reverse=True)[:1]
     context = {
-        "answer": _answer(study),
+        "answer": answer,
         "headlines": [*_pays_from(study), *_predicted(study)],
         "figures": figures,
         "cells": {"all": len(study.cells), "lost": int((study.cells["status"] != "ok").sum())},
@@ -99,6 +101,9 @@ def _answer(study: ReportContext) -> dict[str, Any] | None:
         "short": _in_short(ends),
         "sentences": [_sentence(study, end, first=end is largest) for end in ends],
         "where": _where(study, largest),
+        "figures": study.pick(
+            "speedup", **{name: largest[name] for name in ("experiment", "model", "line")}
+        )[:1],
         "strategy": study.strategy_title(largest["line"]),
         "kind": largest["label"],
     }

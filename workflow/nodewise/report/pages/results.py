@@ -76,7 +76,9 @@ def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame
             sections.append({"title": title, "anchor": slug(title), "figures": shown})
     curves = with_labels(study.tables["curves"])
     curves = curves[(curves["model"] == model) & (curves["dataset"] == dataset)]
+    pages = cells.drop_duplicates("page")[["page", "strategy"]].to_numpy()
     return {
+        "pages": [(path, study.strategy_title(strategy)) for path, strategy in pages],
         "model_page": f"models/{slug(model)}.html" if model in study.architectures else None,
         "size": done.iloc[0] if len(done) else None,
         "gaps": cells[cells["status"] != "ok"].to_dict("records"),

@@ -10,6 +10,8 @@ from markupsafe import Markup
 from nodewise.core.units import counted, write_number
 from nodewise.predict.fit_queries import mean_savings
 from nodewise.predict.queries import published_and_ours, published_runs_and_ours, with_labels
+from nodewise.report import evidence
+from nodewise.report.claims_table import claims_table
 from nodewise.report.context import ReportContext
 from nodewise.report.html import Column, data, interval, number, slug, table
 from nodewise.report.page import Page, PageFigure
@@ -152,7 +154,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         listed.append({"page": path, "title": survey.TITLE, "points": None})
         told["figures"] = _of_study(study, survey.NAME, "ways")
         yield Page(path, "studies/survey.md.j2", survey.TITLE, told, bool(told["figures"]))
-    context = {"studies": listed}
+    context = {"studies": listed, "claims": claims_table(study)}
     yield Page("studies/index.html", "studies/index.md.j2", "Studies", context, contents=False)
 
 
@@ -163,7 +165,8 @@ def _ntua(study: ReportContext, points: pd.DataFrame) -> dict[str, Any]:
         "models": table(_table_1(study), _TABLE_1),
         "trainings": _trainings(study),
         "improvement": study.pick("improvement", study="ntua"),
-        "ratios": _ratios(points.dropna(subset="ratio")),
+        "claims": claims_table(study, NTUA),
+        **_ratios(study, points.dropna(subset="ratio")),
         "figure_28": _figure_28(study),
         "relabelled": int((printed != read).sum()),
         "table": table(
@@ -271,6 +274,7 @@ def _runs(study: ReportContext, name: str, rows: pd.DataFrame) -> dict[str, Any]
     page = f"models/{slug(trained)}.html" if trained in study.architectures else None
     return {
         "name": name,
+        "claims": claims_table(study, RUNS[name]),
         "model": {"title": study.model_title(trained), "page": page},
         "measured": bool(rows["seconds_ours"].notna().any()),
         "efficiency": _efficiency(rows),
@@ -289,20 +293,23 @@ def _runs(study: ReportContext, name: str, rows: pd.DataFrame) -> dict[str, Any]
 def _fed(study: ReportContext, name: str) -> dict[str, Any] | None:
     """Return the throughput of nodes fed by others beside that of nodes that feed themselves."""
     curves = study.tables["curves"]
-    rows = with_labels(curves[(curves["study"] == name) & (curves["flags"] == "")])
-    at = ["model", "dataset", "strategy", "cluster", "label", "batch_per_worker", "nodes"]
+    rows = with_labels(curves[curves["study"] == name])
+    at = ["study", "model", "dataset", "strategy", "cluster", "machine", "label"]
+    at += ["batch_per_worker", "nodes"]
     service, own = (rows[rows["pipeline"] == how] for how in ("service", "sharded"))
     pairs = service.merge(own, "inner", at, suffixes=("", "_own"))
     if pairs.empty:
         return None
-    pair = pairs.iloc[0]
+    pairs = evidence.of_times(pairs, study.tables, other="_own")
+    told = evidence.counting(pairs)
+    pair = pairs.iloc[0] if told.empty else told.iloc[0]
     extra = study.records[pair["cell_id"]].cell.preprocessing_nodes
     return {
         "extra": counted(extra, "extra node"),
         "nodes": counted(pair["nodes"], "node"),
         "service": number(pair["examples_per_s"], "/s", pair["label"]),
         "own": number(pair["examples_per_s_own"], "/s", pair["label"]),
-        "once": bool(max(pair["repeats"], pair["repeats_own"]) == 1),
+        "needs": evidence.needs(pairs) if told.empty else "",
     }
 
 
@@ -328,12 +335,17 @@ def _of_study(study: ReportContext, name: str, *figures: str) -> list[PageFigure
     return [one for one in study.pick(*figures) if one.of.get("experiment") in experiments]
 
 
-def _ratios(measured: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the median ratio of each kind of our times."""
-    return [
+def _ratios(study: ReportContext, measured: pd.DataFrame) -> dict[str, Any]:
+    """Return the median ratio of each kind of our times that count, or what it takes to count."""
+    repeats = study.tables["curves"].set_index("cell_id")["repeats"]
+    measured = measured.assign(repeats=measured["cell_id"].map(repeats))
+    measured = evidence.of_launches(measured, study.tables)
+    told = evidence.counting(measured)
+    ratios = [
         {"points": len(rows), "number": data(rows["ratio"].median(), "mean"), "label": str(label)}
-        for label, rows in measured.groupby("label")
+        for label, rows in told.groupby("label")
     ]
+    return {"ratios": ratios, "needs": evidence.needs(measured) if told.empty else ""}
 
 
 def _letters(name: str) -> str:

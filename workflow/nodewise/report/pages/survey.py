@@ -7,6 +7,7 @@ import pandas as pd
 
 from nodewise.predict import comparisons
 from nodewise.predict.queries import with_labels
+from nodewise.report import evidence
 from nodewise.report.claims_table import claims_table
 from nodewise.report.comparison_words import wide_intervals
 from nodewise.report.context import ReportContext
@@ -63,7 +64,7 @@ def context(study: ReportContext) -> dict[str, Any] | None:
         "staleness": _told(study, rows, rows["mean"].notna(), _STALENESS),
         "compression": _told(study, rows, rows["exchange"] == "all-gather", _EXCHANGED),
         "accuracy": _accuracy(study),
-        "wide": wide_intervals(study, _beside_one_node(study, rows), up="../"),
+        "wide": wide_intervals(study, _counting(study, rows), up="../"),
     }
 
 
@@ -105,6 +106,11 @@ def _beside_one_node(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
     """Return those of the points that one node stands beside, with the interval against it."""
     several = comparisons.on_several_nodes(study.tables["curves"]).drop_duplicates(CURVE_KEY)
     return several.merge(rows[CURVE_KEY].drop_duplicates(), "inner", CURVE_KEY)
+
+
+def _counting(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
+    several = _beside_one_node(study, rows)
+    return evidence.counting(evidence.of_times(several, study.tables, other="_one"))
 
 
 def _told(

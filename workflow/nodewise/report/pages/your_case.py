@@ -1,4 +1,4 @@
-"""What if: the formulas in the reader's browser, beginning with what was fitted to a curve."""
+"""Your case: the formulas in the reader's browser, and which strategy fits what matters."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,6 +9,7 @@ import pandas as pd
 from nodewise.predict.fit_queries import coefficients_of, full_fit, with_trials
 from nodewise.predict.law import LAWS, baselines
 from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
+from nodewise.report import choosing
 from nodewise.report.context import ReportContext
 from nodewise.report.curve_names import Curves
 from nodewise.report.html import Column, table
@@ -26,7 +27,7 @@ _COLUMNS = [
 ]
 
 
-@page("what_if")
+@page("your_case")
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page; without a fit it begins with made-up values, and says so."""
     labels = Curves(study).labels
@@ -40,7 +41,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "laws": [(name, law.title) for name, law in LAWS.items() if name not in baselines()],
         "still": table(rows.assign(told=told, curve=rows["curve"].map(labels)), _COLUMNS),
     }
-    yield Page("what-if.html", "what_if.md.j2", "What if?", context)
+    yield Page(choosing.PAGE, "your_case.md.j2", "Your case", context | choosing.context(study))
 
 
 def presets(

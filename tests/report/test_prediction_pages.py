@@ -14,7 +14,7 @@ from nodewise.core.units import write_number
 from nodewise.predict import fit_queries, queries
 from nodewise.predict.judge import EACH
 from nodewise.predict.law import LAWS
-from nodewise.report.pages.fit import _beaten
+from nodewise.report.pages.predictions import _beaten
 from nodewise.results.importers import import_for_study, published
 from rendering import draw_all
 
@@ -38,7 +38,7 @@ def text_of(study, page):
 
 
 def test_the_answers_come_first_and_are_those_of_the_table(study):
-    page = text_of(study, "fit.md")
+    page = text_of(study, "predictions.md")
     optima = queries.read_overhead(study / "overhead")["optima"]
     said = [answer for answer in optima.loc[optima["best"], "answer"] if answer in page]
     assert len(said) >= 6  # of what was measured, and of what was published
@@ -47,14 +47,14 @@ def test_the_answers_come_first_and_are_those_of_the_table(study):
 
 
 def test_every_answer_says_whether_it_is_fitted_or_predicted(study):
-    html = (study / "docs" / "fit.md").read_text()
+    html = (study / "docs" / "predictions.md").read_text()
     answers = re.findall(r"<li>(.*?)</li>", html)
     assert answers
     assert all("nw-kind--fitted" in one or "nw-kind--predicted" in one for one in answers)
 
 
 def test_an_answer_says_from_which_nodes_it_is_and_how_far_off_the_formula_is_there(study):
-    page = text_of(study, "fit.md")
+    page = text_of(study, "predictions.md")
     ours, theirs, _ = page.split("Fitted to the points on ")[1:]
     assert ours.startswith("1 and 2 nodes. On these the formula is off by")
     assert "With so few node counts" in ours and "These nodes are processes of one" in ours
@@ -63,7 +63,7 @@ def test_an_answer_says_from_which_nodes_it_is_and_how_far_off_the_formula_is_th
 
 
 def test_every_law_is_judged_beside_the_baselines_with_its_coverage(study):
-    page = text_of(study, "fit.md")
+    page = text_of(study, "predictions.md")
     judged = page[page.index("How wrong were the formulas?") :]
     titles = ("Amdahl", "USL", "Ernest", "Pollux", "Power law", "Straight line")
     for title in ("the strategy's own formula", *titles):
@@ -74,7 +74,7 @@ def test_every_law_is_judged_beside_the_baselines_with_its_coverage(study):
 
 def test_the_errors_are_summed_up_before_their_table(study):
     judged = queries.read_overhead(study / "overhead")["judgement"]
-    page = text_of(study, "fit.md").replace("\u00a0", " ")
+    page = text_of(study, "predictions.md").replace("\u00a0", " ")
     each = judged[(judged["source"] == "published") & (judged["scenario"] == EACH)]
     own, others = each[each["own"]].iloc[0], each[~each["own"]]
     best = others.loc[others["median_error"].idxmin()]
@@ -100,23 +100,25 @@ def test_groups_in_which_a_baseline_is_better_are_counted_and_named(least, told)
 
 def test_there_is_a_page_for_each_source_and_each_curve_and_they_are_linked(study):
     fits = queries.read_overhead(study / "overhead")["predictions"]
-    pages = list((study / "docs" / "fit").glob("*.md"))
-    assert len(pages) == fits["source"].nunique() + fits["curve"].nunique()
+    pages = list((study / "docs" / "predictions").glob("*.md"))
+    assert len(pages) == fits["source"].nunique()
     for source in fits["source"].unique():
-        assert f'href="fit/{source}.html"' in (study / "docs" / "fit.md").read_text()
-        text = (study / "docs" / f"fit/{source}.md").read_text()
-        linked = set(re.findall(r'href="([^"/]+)\.html"', text))
-        assert linked and linked <= {page.stem for page in pages}
+        assert (
+            f'href="predictions/{source}.html"' in (study / "docs" / "predictions.md").read_text()
+        )
+        text = (study / "docs" / f"predictions/{source}.md").read_text()
+        linked = set(re.findall(r'href="\.\./(curves/[^"]+)\.html"', text))
+        assert linked and all((study / "docs" / f"{page}.md").is_file() for page in linked)
 
 
 def test_a_source_has_the_errors_of_every_law_for_every_line(study):
     trials = queries.read_overhead(study / "overhead")["trials"]
-    page = text_of(study, "fit/published.md")
+    page = text_of(study, "predictions/published.md")
     largest = page[page.index("Errors on the largest") : page.index("Errors with each")]
     errors = fit_queries.held_out(trials)
     errors = errors[errors["source"] == "published"]
     assert len(errors) == 12
-    html = (study / "docs/fit/published.md").read_text()
+    html = (study / "docs/predictions/published.md").read_text()
     for error in errors["error"]:
         assert f'<data value="{error:.6g}">' in html
     assert largest.count("Fashion CNN") == 5
@@ -124,11 +126,10 @@ def test_a_source_has_the_errors_of_every_law_for_every_line(study):
 
 def test_a_curve_has_its_coefficients_units_and_what_bounds_each_point(study):
     fits = queries.read_overhead(study / "overhead")["fits"]
-    name = "ntua-fashion-cnn-fashion-mnist-multi-worker-mirrored-published-whole-epochs"
-    page = text_of(study, f"fit/{name}.md")
+    page = text_of(study, "curves/fashion-cnn/multi-worker-mirrored.md")
     assert "β: inverse bandwidth" in page and "per MB fitted" in page
     own = fits[(fits["curve"].str.contains("fashion_cnn")) & (fits["source"] == "published")]
-    html = (study / f"docs/fit/{name}.md").read_text()
+    html = (study / "docs/curves/fashion-cnn/multi-worker-mirrored.md").read_text()
     for value in own.loc[own["unit"] == "s", "value"]:
         assert f'<data value="{value:.6g}">' in html
     assert "bandwidth-bound" in page and "compute-bound" in page and "bytes on the link" in page
@@ -145,14 +146,14 @@ def test_two_critical_batches_that_are_far_apart_are_told(study, tmp_path, by_ep
     columns = pd.read_csv(path).columns
     pd.DataFrame(rows, columns=columns).to_csv(path, index=False)
     render(folder)
-    page = text_of(folder, "fit.md")
+    page = text_of(folder, "predictions.md")
     assert "Fewer steps from a larger batch" in page
     assert ("The two estimates differ." in page) == bool(told)
     assert told in page
 
 
 def test_a_page_keeps_markup_of_its_own_apart_from_text(study):
-    for page in (study / "docs" / "fit").glob("*.md"):
+    for page in (study / "docs" / "predictions").glob("*.md"):
         assert "<data" not in Texts(page.read_text()).text, page.name
 
 
@@ -177,8 +178,8 @@ def test_without_a_fit_the_pages_say_so(tmp_path):
     make.write_study(tmp_path, [])
     (tmp_path / "records").mkdir(exist_ok=True)
     docs = render(tmp_path)
-    assert "No curve has enough points yet" in (docs / "fit.md").read_text()
-    assert not (docs / "fit").exists()
+    assert "No curve has enough points yet" in (docs / "predictions.md").read_text()
+    assert not (docs / "predictions").exists()
 
 
 def test_curves_that_others_measured_are_fitted_judged_and_shown(study):
@@ -186,8 +187,8 @@ def test_curves_that_others_measured_are_fitted_judged_and_shown(study):
     assert (fitted["judgement"]["source"] == "imported").any()
     fits = fitted["fits"][fitted["fits"]["source"] == "imported"]
     assert set(fits.loc[fits["parameter"] == "seconds_per_byte", "unit"]) == {"s per gradient"}
-    assert "Their cluster · imported" in text_of(study, "fit/imported.md")
-    assert "per gradient" in text_of(study, "fit/their-cluster.md")
+    assert "Their cluster · imported" in text_of(study, "predictions/imported.md")
+    assert "per gradient" in text_of(study, "predictions/imported.md")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""How many nodes? The answers, then what they rest on: the formulas, the points, the errors.
+"""Predictions: the answers, then what they rest on: the formulas, the points, the errors.
 
 One page has the answers and the judgement of all formulas. Behind it is a page for each source of
-points (emulated, measured, published, imported) with the answers and errors of all its curves, and
-behind that one for each curve, with its coefficients and what bounds its points.
+points (emulated, measured, published, imported) with the answers and errors of all its curves. The
+page of each curve has its coefficients and what bounds its points.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,6 +31,7 @@ from nodewise.report.html import Column, Row, Table, badge, data, number, slug, 
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 
+PAGE = "predictions.html"
 _TITLES = {
     "emulated": "Emulated clusters",
     "emulated soft": "Emulated clusters, shares held softly",
@@ -104,9 +105,9 @@ _STEPS = [
 ]
 
 
-@page("fit")
+@page("predictions")
 def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield the page of the answers, then one for each source of points and for each curve."""
+    """Yield the page of the answers, then one for each source of points."""
     predictions = study.overhead["predictions"]
     sources = [name for name in _TITLES if (predictions["source"] == name).any()]
     curves = Curves(study)
@@ -123,18 +124,13 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "beaten": _beaten(study.overhead["judgement"]),
         "judgement": table(_judgement(study.overhead["judgement"]), _JUDGEMENT),
     }
-    yield Page("fit.html", "fit.md.j2", "How many nodes?", context, figures=True)
+    yield Page(PAGE, "predictions/index.md.j2", "How many nodes?", context, figures=True)
     for name in sources:
-        of_source = _source(curves, name)
-        yield Page(_path(name), "fit/source.md.j2", _TITLES[name], of_source)
-        for curve in of_source["curves"]:
-            up = [("fit.html", "How many nodes?"), (_path(name), _TITLES[name])]
-            told = {"one": curve, "up": up, **_evidence(study, curve["key"])}
-            yield Page(curve["page"], "fit/curve.md.j2", curve["label"], told, figures=True)
+        yield Page(_path(name), "predictions/source.md.j2", _TITLES[name], _source(curves, name))
 
 
 def _path(name: str) -> str:
-    return f"fit/{slug(name)}.html"
+    return f"predictions/{slug(name)}.html"
 
 
 def _overview(curves: Curves, source: str) -> dict[str, Any]:
@@ -146,7 +142,7 @@ def _overview(curves: Curves, source: str) -> dict[str, Any]:
         "title": _TITLES[source],
         "anchor": slug(source),
         "page": _path(source),
-        "curve": _curve(curves, str(points.idxmax()), "outlook", "reach"),
+        "curve": curve(curves, str(points.idxmax())),
     }
 
 
@@ -161,8 +157,8 @@ def _source(curves: Curves, source: str) -> dict[str, Any]:
     return {
         "heading": _TITLES[source],
         "curves": [
-            _curve(curves, str(curve), "outlook", "reach", "fit")
-            for curve in of_source["predictions"]["curve"].unique()
+            {"label": curves.labels[key], "page": curves.page(key)}
+            for key in of_source["predictions"]["curve"].unique()
         ],
         "answers": _answers(_linked(curves, of_source["optima"])),
         "shared": _coefficients(fits[fits["curve"] == ""], _SHARED),
@@ -189,13 +185,18 @@ def _named(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
 
 def _linked(curves: Curves, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows with a `link` to the page of their curve, for a page beside it."""
-    link = Markup('<a href="{}.html">{}</a>')
-    links = {key: link.format(slug(key), text(label)) for key, label in curves.labels.items()}
+    link = Markup('<a href="../{}">{}</a>')
+    links = {
+        key: link.format(curves.page(key), text(label)) for key, label in curves.labels.items()
+    }
     return rows.assign(link=rows["curve"].map(links).astype(object))
 
 
-def _curve(curves: Curves, curve: str, *figures: str) -> dict[str, Any]:
-    """Return the figures of a curve, and the answers in words: for its largest batches."""
+def curve(curves: Curves, curve: str) -> dict[str, Any]:
+    """Return what is fitted to a curve: figures, coefficients, and the answers in words.
+
+    These are for its largest batches.
+    """
     study = curves.study
     optima, predictions = study.overhead["optima"], study.overhead["predictions"]
     best = optima[(optima["curve"] == curve) & optima["best"]]
@@ -207,12 +208,13 @@ def _curve(curves: Curves, curve: str, *figures: str) -> dict[str, Any]:
         "label": curves.labels[curve],
         "key": curve,
         "experiment": curves.experiment(curve),
-        "page": _path(curve),
+        "page": curves.page(curve),
         "answers": [
             {"kind": badge(row["kind"]), "text": row["answer"]}
             for row in best[~of_batch | largest].to_dict("records")
         ],
-        "figures": study.pick(*figures, curve=curve),
+        "figures": study.pick("outlook", "reach", "fit", curve=curve),
+        **_evidence(study, curve),
         "fitted": [int(n) for n in sorted(set(fitted["nodes"]))],
         "off": [
             number(error, "share", "fitted")

@@ -8,8 +8,9 @@ from markupsafe import Markup
 
 from nodewise.core.units import counted
 from nodewise.predict import comparisons
+from nodewise.report import evidence
 from nodewise.report.comparison_words import fastest, named
-from nodewise.report.context import ReportContext
+from nodewise.report.context import ReportContext, curve_page
 from nodewise.report.html import (
     CAUTION,
     POINT,
@@ -21,10 +22,9 @@ from nodewise.report.html import (
     table,
     text,
 )
-from nodewise.report.page import Page
-from nodewise.report.pages import page
 from nodewise.report.pages.strategies import in_words
 
+PAGE = "your-case.html"
 _WHERE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
 _SPEEDS = [
     *POINT,
@@ -48,7 +48,6 @@ _TRAININGS = [
     Column("test_accuracy", "Test, at the end", "accuracy", kind_from="label"),
     *CAUTION,
 ]
-_ALIKE = 0.005  # accuracies that are nearer than that, of one seed each, are not told apart
 _BINS = {  # each from its key on, to the next
     0.0: "0 to 0.25",
     0.25: "0.25 to 0.5",
@@ -62,32 +61,32 @@ _RATIOS = [
     Column("points", "Points"),
     Column("pay", "Faster than one node"),
     Column("clear", "Of these, 90\u00a0% interval above 1"),
-    Column("once", "Of these, launched once"),
     Column("speedup", "Median speed-up", "×", kind_from="label"),
     Column("efficiency", "Median efficiency", "share", kind_from="label"),
     Column("label", "Kind"),
 ]
 
 
-@page("choosing")
-def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield the guide."""
-    speeds = comparisons.with_rate_intervals(comparisons.compared_points(study.tables["curves"]))
+def context(study: ReportContext) -> dict[str, Any]:
+    """Return what the page Your case shows of the strategies."""
+    speeds = evidence.of_launches(comparisons.compared_points(study.tables["curves"]), study.tables)
+    speeds = comparisons.with_rate_intervals(speeds)
     trained = trainings(study)
-    context = {
-        "answers": [*_by_speed(study, comparisons.fair(speeds)), *_by_accuracy(study, trained)],
+    return {
+        "answers": [*_by_speed(study, speeds), *_by_accuracy(study, trained)],
         "rule": ratio_rule(study),
         "ratios": _ratios(study),
         "speeds": table(_titled(study, speeds), _SPEEDS) if len(speeds) else None,
         "trainings": table(_titled(study, trained), _TRAININGS) if len(trained) else None,
     }
-    yield Page("choosing.html", "choosing.md.j2", "Choosing", context)
 
 
 def _by_speed(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
     """Yield what is fastest and cheapest where most strategies were measured beside each other."""
-    groups = [group for _, group in rows.groupby(_WHERE) if group["strategy"].nunique() > 1]
+    told = evidence.counting(rows)
+    groups = [group for _, group in told.groupby(_WHERE) if group["strategy"].nunique() > 1]
     if not groups:
+        yield _too_little("Fastest and cheapest", rows)
         return
     group = comparisons.most_strategies(groups)
     best = group.sort_values("examples_per_s", kind="stable").iloc[-1]
@@ -97,15 +96,21 @@ def _by_speed(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str, st
             group["strategy"].nunique(), fastest(study, group)
         ),
         "where": _point(study, best),
-        "cell": best["cell_id"],
+        "page": curve_page(best["model"], best["strategy"]),
     }
     cheapest = group.sort_values("node_s", kind="stable").iloc[0]
     yield {
         "criterion": Markup("Cheapest, by node time"),
         "answer": _cheapest(study, cheapest),
         "where": _point(study, cheapest),
-        "cell": cheapest["cell_id"],
+        "page": curve_page(cheapest["model"], cheapest["strategy"]),
     }
+
+
+def _too_little(goal: str, rows: pd.DataFrame) -> dict[str, str]:
+    """Return that no strategy is best for a goal yet, and what would have to be measured."""
+    needs = text(f"Too little evidence. {evidence.needs(rows)}")
+    return {"criterion": Markup(goal), "answer": needs, "where": Markup(""), "page": ""}  # noqa: S704
 
 
 def _cheapest(study: ReportContext, cheapest: "pd.Series[Any]") -> Markup:
@@ -149,9 +154,9 @@ def _node_times_overlap(several: "pd.Series[Any]", one_s: float) -> bool:
 
 
 def _node_time_between(point: "pd.Series[Any]", node_s: float, of: str) -> Markup:
-    """Return the interval of a node time, by that of the step time; of one launch there is none."""
+    """Return the interval of a node time, by that of the step time."""
     low, high = (point[f"step_time_{end}_s{of}"] for end in ("low", "high"))
-    if pd.isna(low):
+    if pd.isna(low):  # the one node beside it was launched once
         return Markup(", launched once")
     step_s = point[f"step_time_s{of}"]
     return interval(node_s * low / step_s, node_s * high / step_s, "s")
@@ -159,24 +164,27 @@ def _node_time_between(point: "pd.Series[Any]", node_s: float, of: str) -> Marku
 
 def _by_accuracy(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
     """Yield what is most accurate where most whole trainings can be compared."""
-    # a caution about time makes no accuracy doubtful, unless updates depend on timing
-    told = rows[(rows["flags"] == "") | (rows["exchange"] != comparisons.SERVER)]
+    points = _points(study, rows)
+    told = evidence.counting(points)
     groups = [of for _, of in told.groupby(_TRAINED) if len(of) > 1]
     if not groups:
+        yield _too_little("Most accurate", points)
         return
     group = max(groups, key=len)
-    every = len(rows.merge(group[_TRAINED].drop_duplicates(), "inner", _TRAINED))
     for name, criterion, examples in (
         ("test_accuracy", "Most accurate", "test"),
         ("in_time", "Most accurate in a given time", "training"),
         ("in_epochs", "Most accurate in given epochs", "training"),
     ):
-        known = (comparisons.fair(group) if name == "in_time" else group).dropna(subset=name)
+        # a caution is about time: it makes no accuracy doubtful, but that in a given time
+        known = group[group["flags"] == ""] if name == "in_time" else group
+        known = known.dropna(subset=name)
         if known.empty:
             continue
         best = known.sort_values(name, kind="stable").iloc[-1]
-        alike = known.loc[known[name] >= best[name] - _ALIKE, "strategy"].drop(best.name)
-        told_of = Markup("{}: {} {} accuracy; {} among {}, one seed each{}")
+        near = known[name] >= best[name] - evidence.SEEDS
+        alike = known.loc[near, "strategy"].drop(best.name)
+        told_of = Markup("{}: {} {} accuracy; {} among {} with the same initial weights{}")
         several = sorted(set(known["nodes"]))
         yield {
             "criterion": Markup(criterion),  # noqa: S704 (of this module)
@@ -184,18 +192,25 @@ def _by_accuracy(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str,
                 text(study.strategy_title(best["strategy"])),
                 *(number(best[name], "accuracy", best["label"]), examples),
                 between(known[name].min(), known[name].max(), "accuracy", best["label"]),
-                text(_trusted(len(known), every)),
+                text(counted(len(known), "training")),
                 text(_not_apart(study, alike.tolist())),
             ),
             "where": _point(study, best, several),
-            "cell": best["cell_id"],
+            "page": curve_page(best["model"], best["strategy"]),
         }
 
 
-def _trusted(known: int, every: int) -> str:
-    if known == every:
-        return f"{every} trainings"
-    return f"{known} of {every} trainings (the others have a caution, or no such value)"
+def _points(study: ReportContext, cells: pd.DataFrame) -> pd.DataFrame:
+    """Return trainings by strategy and nodes, means over their launches, with what they lack."""
+    scores = ("test_accuracy", "in_time", "in_epochs")
+    points = cells.groupby([*_TRAINED, "study", "strategy", "nodes"], as_index=False).agg(
+        **{name: (name, "mean") for name in scores},
+        repeats=("cell_id", "size"),
+        epochs=("epochs", "first"),
+        flags=("flags", "max"),
+        cell_id=("cell_id", "first"),
+    )
+    return evidence.of_trainings(points, study.tables)
 
 
 def _not_apart(study: ReportContext, strategies: list[str]) -> str:
@@ -234,8 +249,9 @@ def trainings(study: ReportContext) -> pd.DataFrame:
 
 
 def _split(study: ReportContext) -> pd.DataFrame:
-    """Return the data-parallel points without a caution whose communicating was told apart."""
-    rows = comparisons.fair(comparisons.parts(study.tables["curves"]))
+    """Return the data-parallel points that count and whose communicating was told apart."""
+    rows = evidence.of_times(comparisons.parts(study.tables["curves"]), study.tables, other="_one")
+    rows = evidence.counting(rows)
     return rows[rows["exchange"].isin(comparisons.DATA_PARALLEL) & (rows["ratio"] > 0)]
 
 
@@ -293,7 +309,6 @@ def _ratios(study: ReportContext) -> Table | None:
             "points": len(part),
             "pay": int((part["speedup"] > 1).sum()),
             "clear": int((part["speedup_low"] > 1).sum()),
-            "once": int(((part["speedup"] > 1) & part["speedup_low"].isna()).sum()),
             "speedup": part["speedup"].median(),
             "efficiency": part["efficiency"].median(),
             "label": kind,
@@ -304,7 +319,7 @@ def _ratios(study: ReportContext) -> Table | None:
 
 
 def _titled(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
-    return in_words(study, rows, "choosing.html")
+    return in_words(study, rows, PAGE)
 
 
 def _point(study: ReportContext, row: "pd.Series[Any]", nodes: Sequence[int] = ()) -> Markup:

@@ -1,0 +1,69 @@
+"""The rule of evidence holds in every sentence of every page: what does not count changes none."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import make_records as make
+from nodewise.report import evidence
+from nodewise.results.importers import published
+from nodewise.results.tables import CURVE_KEY
+from rendering import render
+
+# what shows numbers without concluding anything from them: tables, facts, figures, scripts
+_SHOWN = re.compile(
+    r"<(table|figure|dl|script|ol)\b.*?</\1>|^\| .*$|^.*class=\"nw-number.*$",
+    re.DOTALL | re.MULTILINE,
+)
+_VALUES = ("_s", "_per_s", "speedup", "efficiency", "accuracy", "_j")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A study of which some points count: others were launched once, or have a caution."""
+    folder = tmp_path_factory.mktemp("evidence")
+    grid = make.grid(batches=(64, 512), repeats=3)
+    ways = [
+        make.record(make.cell(study=study, experiment=study, strategy=name, n=nodes, repeat=repeat))
+        for study, launches in (("survey", 3), ("asu", 1))
+        for name, nodes in (("single", 1), ("custom_loop", 2), ("mpi", 2), ("async_sgd", 2))
+        for repeat in range(launches)
+    ]
+    make.write_study(folder, [*grid, *ways], make.published(), published.runs())
+    (folder / "charts").mkdir()
+    return folder
+
+
+def sentences(folder, name):
+    """Return what each page says outside of its tables and figures."""
+    docs = folder / name
+    render(folder, out_dir=docs)
+    pages = docs.rglob("*.md")
+    return {page.relative_to(docs): _SHOWN.sub("", page.read_text()).split("\n") for page in pages}
+
+
+def without_evidence(folder):
+    """Return the keys of the points that can count in no comparison of times."""
+    tables = {path.stem: pd.read_parquet(path) for path in (folder / "tables").glob("*.parquet")}
+    rows = evidence.of_launches(tables["curves"], tables)
+    return rows.loc[rows["lacks"] != "", CURVE_KEY]
+
+
+@pytest.mark.slow
+def test_values_of_points_that_do_not_count_change_no_sentence(folder):
+    before = sentences(folder, "before")
+    lacking = without_evidence(folder)
+    assert len(lacking) > 0
+    for name in ("curves", "cells"):
+        path = folder / "tables" / f"{name}.parquet"
+        rows = pd.read_parquet(path)
+        known = rows.merge(lacking.assign(lacking=True), "left", CURVE_KEY)["lacking"].eq(True)
+        columns = [column for column in rows if column.endswith(_VALUES)]
+        rows.loc[known.to_numpy(), columns] /= 7
+        rows.to_parquet(path)
+    after = sentences(folder, "after")
+    changed = {page: set(after[page]) ^ set(before[page]) for page in before}
+    assert {page: lines for page, lines in changed.items() if lines} == {}
+    assert any("faster than on one in" in line for line in before[Path("findings.md")])

@@ -1,0 +1,209 @@
+"""Curves: one page for each model and strategy, with all its points, launches and records."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from nodewise.core.cell import Cell
+from nodewise.core.units import counted, write_number
+from nodewise.predict.queries import with_labels
+from nodewise.report.context import ReportContext, curve_page
+from nodewise.report.curve_names import Curves
+from nodewise.report.html import STEP_TIME, Column, Row, Table, badge, slug, table
+from nodewise.report.page import Page
+from nodewise.report.pages import page, predictions
+from nodewise.report.pages.results import path_of
+from nodewise.report.pages.strategies import page_of
+from nodewise.results.curve_points import curve_keys
+from nodewise.results.record import Record
+
+Facts = list[tuple[str, object]]
+
+_SECTION = ["experiment", "dataset", "cluster"]
+_PARTS = {
+    "input_s": "Waiting for examples",
+    "compute_s": "Computing",
+    "wait_s": "Waiting for workers",
+    "communicate_s": "Communicating",
+    "apply_s": "Updating",
+}
+_POINTS = [
+    Column("batch_per_worker", "Batch per worker"),
+    Column("nodes", "Nodes"),
+    Column("repeats", "Launches"),
+    STEP_TIME,
+    Column("examples_per_s", "Examples/s", "/s", kind_from="label"),
+    Column("speedup", "Speed-up", "×", kind_from="label"),
+    Column("efficiency", "Efficiency", "share", kind_from="label"),
+    *(Column(name, title, "s", kind_from="label") for name, title in _PARTS.items()),
+    Column("bytes_sent_per_step", "Sent per step", "B", kind_from="label"),
+    Column("label", "Kind"),
+    Column("flags", "Caution", wide=True),
+]
+_RECORDS = [
+    Column("batch_per_worker", "Batch per worker"),
+    Column("nodes", "Nodes"),
+    Column("repeat", "Launch"),
+    Column("step_time_s", "Step time", "s", kind_from="label"),
+    Column("test_accuracy", "Test accuracy", "accuracy", kind_from="accuracy_label"),
+    Column("energy_j", "Energy of the timed steps", "J", kind_from="energy_kind"),
+    Column("label", "Kind"),
+    Column("accuracy_label", "Kind of accuracy"),
+    Column("energy_kind", "Kind of energy"),
+    Column("started", "Started"),
+    Column("flags", "Caution", wide=True),
+    Column("record", "Record"),
+]
+
+
+@page("curves")
+def pages(study: ReportContext) -> Iterator[Page]:
+    """Yield a page for each model and strategy that was measured, or whose results were published.
+
+    A section of it is one experiment on one kind of nodes.
+    """
+    curves = Curves(study)
+    published = _published(curves)
+    for path, cells in study.cells.groupby("page"):
+        first = cells.iloc[0]
+        title = f"{study.model_title(first['model'])}, {study.strategy_title(first['strategy'])}"
+        known = sorted((rows for _, rows in cells.groupby(_SECTION)), key=len, reverse=True)
+        sections = [_section(curves, str(path), rows) for rows in known]
+        sections += published.pop(str(path), [])
+        yield _page(study, str(path), title, first, sections)
+    for path, sections in published.items():
+        model = sections[0]["model"]
+        yield _page(study, path, f"{study.model_title(model)}, published", None, sections)
+
+
+def _page(
+    study: ReportContext,
+    path: str,
+    title: str,
+    first: "pd.Series[Any] | None",
+    sections: list[dict[str, Any]],
+) -> Page:
+    context: dict[str, Any] = {"sections": sections, "strategy_page": None, "results": None}
+    if first is not None:
+        trained = study.records[first["cell_id"]].cell.strategy
+        context["strategy_page"] = page_of(trained)
+        context["results"] = path_of(first["model"], first["dataset"])
+    return Page(path, "curve.md.j2", title, context, figures=True)
+
+
+def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
+    study, first = curves.study, cells.iloc[0]
+    points = with_labels(study.tables["curves"])
+    alike = [*_SECTION, "model", "strategy"]
+    points = points[(points[alike] == first[alike]).all(axis=1)]
+    keys = dict.fromkeys(curve_keys(points)) if len(points) else {}
+    fitted = [predictions.curve(curves, key) for key in keys if key in curves.labels]
+    record = study.records[first["cell_id"]]
+    title = study.experiment_titles.get(first["experiment"], first["experiment"])
+    of = {"experiment": first["experiment"], "model": first["model"], "line": first["strategy"]}
+    return {
+        "model": first["model"],
+        "title": title,
+        "anchor": slug(f"{first['experiment']} {first['dataset']} {first['cluster']}"),
+        "nodes": _nodes(record.cell),
+        "dataset": study.dataset_title(first["dataset"]),
+        "kinds": [badge(kind) for kind in dict.fromkeys(points["label"])],
+        "points": table(points.sort_values(["batch_per_worker", "nodes"]), _POINTS)
+        if len(points)
+        else None,
+        "figures": study.pick("split", **of),
+        "fitted": fitted,
+        "lost": [_lost(study, row) for row in cells[cells["status"] != "ok"].to_dict("records")],
+        "records": _records(cells, path),
+        "command": record.provenance.command,
+        "origin": _origin(study, record),
+    }
+
+
+def _published(curves: Curves) -> dict[str, list[dict[str, Any]]]:
+    """Return the sections of curves that others measured, by the address of their page."""
+    told = curves.study.overhead["predictions"]
+    told = told[told["source"] == "published"].drop_duplicates("curve")
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in told.to_dict("records"):
+        one = predictions.curve(curves, row["curve"])
+        section = dict.fromkeys(["points", "records", "command", "nodes", "dataset"]) | {
+            "model": row["model"],
+            "title": f"As published: {curves.labels[row['curve']]}",
+            "anchor": slug(f"published {row['curve']}"),
+            "kinds": [badge("published")],
+            "figures": [],
+            "fitted": [one],
+            "lost": [],
+            "origin": [],
+        }
+        page = curve_page(row["model"], row["strategy"] or "published")
+        found.setdefault(page, []).append(section)
+    return found
+
+
+def _nodes(cell: Cell) -> str:
+    return "processes of one machine" if cell.cluster.kind == "local" else cell.cluster.label
+
+
+def _lost(study: ReportContext, row: Row) -> dict[str, Any]:
+    """Return a launch without a result, with its reason and the last lines of its log."""
+    failure = study.records[row["cell_id"]].failure
+    point = f"batch {row['batch_per_worker']}, {counted(row['nodes'], 'node')}"
+    return {
+        "status": row["status"],
+        "where": f"{point}, launch {row['repeat']}",
+        "reason": row["reason"],
+        "rank": failure.rank if failure else None,
+        "log_tail": failure.log_tail if failure else [],
+    }
+
+
+def _records(cells: pd.DataFrame, path: str) -> Table:
+    up = "../" * path.count("/")
+    link = Markup('<a href="{}" download>JSON</a>')
+    rows = cells.sort_values(["batch_per_worker", "nodes", "repeat"])
+    return table(
+        rows.assign(
+            energy_kind=rows["energy_kind"].where(rows["energy_kind"] != ""),
+            started=rows["started_at"].dt.strftime("%Y-%m-%d %H:%M"),
+            record=[link.format(up + record) for record in rows["record"]],
+        ),
+        _RECORDS,
+    )
+
+
+def _input(cell: Cell) -> str:
+    if not cell.preprocessing_nodes:
+        return cell.input
+    return f"{cell.input}, {counted(cell.preprocessing_nodes, 'preprocessing node')}"
+
+
+def _origin(study: ReportContext, record: Record) -> Facts:
+    """Return where measurements come from: examples, machine, versions, commit."""
+    made, data = record.provenance, record.data
+    facts: Facts = []
+    if data is not None:
+        note = f"; {data.note}" if data.note else ""
+        facts += [
+            ("Examples", f"{study.dataset_title(data.dataset)}, {data.origin}{note}"),
+            ("Training and test examples", f"{data.train_examples:,} and {data.test_examples:,}"),
+            ("SHA-256 of the examples", data.sha256),
+        ]
+    if record.weights is not None:
+        facts.append(("Starts from", f"{record.weights.name}, {record.weights.origin}"))
+    dirty = " and changes that were not committed" if made.dirty else ""
+    facts += [
+        ("Commit", f"{made.commit}{dirty}" if made.commit else "unknown"),
+        ("Processor", f"{made.cpu}, {made.cores} cores"),
+        ("Memory", write_number(made.memory_bytes, "B")),
+        ("Kernel", made.kernel),
+        ("Network", made.network),
+        ("CPU per node", made.cpu_limit),
+        ("Input", _input(record.cell)),
+        ("Versions", ", ".join(f"{name} {made.versions[name]}" for name in sorted(made.versions))),
+        ("Seed", record.cell.seed),
+    ]
+    return facts
