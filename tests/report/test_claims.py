@@ -144,7 +144,7 @@ def test_every_claim_of_the_project_is_judged_and_shown_with_its_verdict(study):
     judged = claims.judge_claims(tables, read_overhead(study / "overhead"))
     assert len(judged) == len(claims.read_claims())
     assert {one.claim.rule for one in judged} == set(CLAIM_RULES)
-    shown = html.unescape(re.sub(r"<[^>]+>", "", (study / "docs/findings.md").read_text()))
+    shown = html.unescape(re.sub(r"<[^>]+>", "", (study / "docs/studies/index.md").read_text()))
     for one in judged:
         assert one.verdict in shown and one.needs in shown
 
