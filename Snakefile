@@ -26,7 +26,6 @@ localrules:
     prepare_dataset,
     prepare_own_dataset,
     prepare_weights,
-    describe_model,
     build_horovod,
     calibrate,
     measure_noise_scale,

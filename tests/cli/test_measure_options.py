@@ -164,7 +164,7 @@ def test_epochs_take_the_place_of_steps():
         ({"steps": 1}, "--steps: 1 is not allowed, must be at least 2"),
         ({"epochs": 0}, "--epochs: 0 is not allowed, must be at least 1"),
         ({"batch": 0}, "--batch: 0 is not allowed, must be at least 1"),
-        ({"cluster": "moon"}, "cluster kind moon: unknown; allowed: emulated, local, ssh"),
+        ({"cluster": "moon"}, "cluster kind moon: unknown; allowed: emulated, local, slurm, ssh"),
         ({"cluster": "{kind: emulated, node: {cpus: 1}}"}, "node.cpus: unknown key"),
         ({"cluster": "{"}, "--cluster {: cannot be read as YAML"),
         ({"cpu": 0.5}, "--cpu and --rate: only with --cluster emulated"),

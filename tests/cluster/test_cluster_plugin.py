@@ -71,7 +71,7 @@ def test_its_nodes_are_on_the_site(plugin, tmp_path):
     done = run(plugin, "-c", RENDER, tmp_path)
     assert done.returncode == 0, done.stderr
     pages = [page for page in (tmp_path / "docs").rglob("*.md") if "blue toys" in page.read_text()]
-    assert {page.parent.name for page in pages} >= {"docs", "fit", "strategies", "studies"}
+    assert {page.parent.name for page in pages} >= {"docs", "predictions", "strategies", "studies"}
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from nodewise.cli import app
 from nodewise.cli.options import Objective
+from nodewise.cli.predict_tables import predictions_table
 from nodewise.core.errors import UserError
 from nodewise.predict import least_squares
 from nodewise.predict.ask import (
@@ -20,7 +21,6 @@ from nodewise.predict.ask import (
     optimum_rows,
     parse_nodes,
     prediction_rows,
-    predictions_table,
 )
 from nodewise.predict.curve_groups import find_groups, group_of
 from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit

@@ -188,7 +188,7 @@ def test_curves_that_others_measured_are_fitted_judged_and_shown(study):
     fits = fitted["fits"][fitted["fits"]["source"] == "imported"]
     assert set(fits.loc[fits["parameter"] == "seconds_per_byte", "unit"]) == {"s per gradient"}
     assert "Their cluster · imported" in text_of(study, "predictions/imported.md")
-    assert "per gradient" in text_of(study, "predictions/imported.md")
+    assert "per gradient" in text_of(study, "curves/their-cluster/imported.md")
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_repeats_interleave_over_nodes(tmp_path):
         (
             "cluster",
             {"kind": "moon"},
-            "cluster.kind: 'moon' is not allowed, must be one of emulated, local, ssh",
+            "cluster.kind: 'moon' is not allowed, must be one of emulated, local, slurm, ssh",
         ),
         (
             "cluster",

@@ -113,8 +113,8 @@ def test_after_a_change_of_how_charts_look_they_are_on_the_site(project):
     assert {"draw_charts", "render_pages", "build_site"} <= build(project)
     assert pictures
     assert not [path for path, before in pictures.items() if path.read_text() == before]
-    page = (project / "build/site/findings.html").read_text()
-    widths = re.findall(r'<img class="nw-still" src="[^"]+" width="(\d+)"', page)
+    pages = "".join(path.read_text() for path in (project / "build/site").rglob("*.html"))
+    widths = re.findall(r'<img class="nw-still" src="[^"]+" width="(\d+)"', pages)
     assert widths
     assert max(map(int, widths)) < 720
 

@@ -10,12 +10,6 @@ steps: measure_cell
 ORDER = {cell: len(CELLS) - place for place, cell in enumerate(CELLS)}
 
 
-def hosts(wildcards):
-    """Return how many machines a cell needs, if its nodes are not on this one."""
-    cell = cell_of(wildcards)
-    return math.ceil(cell.processes / getattr(cell.cluster, "devices_per_node", 1))
-
-
 rule measure_cell:
     input:
         manifest=lambda w: f"results/datasets/{cell_of(w).dataset}/manifest.json",

@@ -82,6 +82,12 @@ def cell_of(wildcards):
     return CELLS[wildcards.cell]
 
 
+def hosts(wildcards):
+    """Return how many machines a cell needs, if its nodes are not on this one."""
+    cell = cell_of(wildcards)
+    return math.ceil(cell.processes / getattr(cell.cluster, "devices_per_node", 1))
+
+
 def model_file(wildcards):
     """Return the files that build a cell's model."""
     cell = cell_of(wildcards)

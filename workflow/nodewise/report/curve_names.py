@@ -42,7 +42,7 @@ class Curves:
     def page(self, curve: str) -> str:
         """Return the address of the page that a curve is on."""
         row = self._keyed.loc[curve]
-        return curve_page(str(row["model"]), str(row["strategy"]) or "published")
+        return curve_page(str(row["model"]), str(row["strategy"] or row["source"]))
 
     def points(self, curve: str) -> pd.DataFrame:
         """Return our own points of a curve, with labels: rows of the table `curves`."""

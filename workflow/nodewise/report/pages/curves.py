@@ -42,6 +42,7 @@ _POINTS = [
     Column("label", "Kind"),
     Column("flags", "Caution", wide=True),
 ]
+_AS = {"published": "As published", "imported": "As imported"}
 _RECORDS = [
     Column("batch_per_worker", "Batch per worker"),
     Column("nodes", "Nodes"),
@@ -60,22 +61,22 @@ _RECORDS = [
 
 @page("curves")
 def pages(study: ReportContext) -> Iterator[Page]:
-    """Yield a page for each model and strategy that was measured, or whose results were published.
+    """Yield a page for each model and strategy that was measured, here or by others.
 
     A section of it is one experiment on one kind of nodes.
     """
     curves = Curves(study)
-    published = _published(curves)
+    of_others = _of_others(curves)
     for path, cells in study.cells.groupby("page"):
         first = cells.iloc[0]
         title = f"{study.model_title(first['model'])}, {study.strategy_title(first['strategy'])}"
         known = sorted((rows for _, rows in cells.groupby(_SECTION)), key=len, reverse=True)
         sections = [_section(curves, str(path), rows) for rows in known]
-        sections += published.pop(str(path), [])
+        sections += of_others.pop(str(path), [])
         yield _page(study, str(path), title, first, sections)
-    for path, sections in published.items():
-        model = sections[0]["model"]
-        yield _page(study, path, f"{study.model_title(model)}, published", None, sections)
+    for path, sections in of_others.items():
+        model, source = sections[0]["model"], sections[0]["source"]
+        yield _page(study, path, f"{study.model_title(model)}, {source}", None, sections)
 
 
 def _page(
@@ -122,24 +123,25 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _published(curves: Curves) -> dict[str, list[dict[str, Any]]]:
+def _of_others(curves: Curves) -> dict[str, list[dict[str, Any]]]:
     """Return the sections of curves that others measured, by the address of their page."""
     told = curves.study.overhead["predictions"]
-    told = told[told["source"] == "published"].drop_duplicates("curve")
+    told = told[told["source"].isin(_AS)].drop_duplicates("curve")
     found: dict[str, list[dict[str, Any]]] = {}
     for row in told.to_dict("records"):
         one = predictions.curve(curves, row["curve"])
         section = dict.fromkeys(["points", "records", "command", "nodes", "dataset"]) | {
             "model": row["model"],
-            "title": f"As published: {curves.labels[row['curve']]}",
-            "anchor": slug(f"published {row['curve']}"),
-            "kinds": [badge("published")],
+            "source": row["source"],
+            "title": f"{_AS[row['source']]}: {curves.labels[row['curve']]}",
+            "anchor": slug(f"{row['source']} {row['curve']}"),
+            "kinds": [badge(row["source"])],
             "figures": [],
             "fitted": [one],
             "lost": [],
             "origin": [],
         }
-        page = curve_page(row["model"], row["strategy"] or "published")
+        page = curve_page(row["model"], row["strategy"] or row["source"])
         found.setdefault(page, []).append(section)
     return found
 
