@@ -15,14 +15,15 @@ from pathlib import Path
 
 os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", "OMP_NUM_THREADS": "1"}
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from nodewise import data as datasets
 from nodewise.cluster.local import Local
-from nodewise.measure import join
+from nodewise.measure.node import compute_with_one_thread
 from nodewise.models import registry
-from nodewise.strategies.api import Job, Replica, score
+from nodewise.strategies.api import flat, unflat
 from nodewise.strategies.compressed_sgd import CompressedSgd
 from nodewise.strategies.compressed_sgd.compression import Update
 from nodewise.strategies.compressed_sgd.worker import codec_of
@@ -40,22 +41,33 @@ class Training:
     """One model, the residuals of the workers that train it, and what was noted of each message."""
 
     def __init__(self, options: CompressedSgd | None) -> None:
-        module = registry.load("fashion_cnn")
-        self.replica = Replica(Job(0, 1, BATCH, 1, module.build, module.optimizer))
-        self.size = self.replica.model.count_params()
+        keras.utils.set_random_seed(1)
+        self.model = registry.load("fashion_cnn").build()
+        self.gradient = tf.function(self._gradient, autograph=False)
+        self.size = self.model.count_params()
         self.codec = codec_of(options, self.size) if options else None
         self.residuals = np.zeros((WORKERS, self.size), np.float32)
         self.bytes, self.encode_s, self.decode_s, self.right = [], [], [], []
+
+    def _gradient(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the mean gradient over a batch, flat, and the share of right answers."""
+        with tf.GradientTape() as tape:
+            outputs = self.model(x, training=True)
+            loss = self.model.compute_loss(x, y, outputs, training=True)
+        right = tf.equal(tf.argmax(outputs, axis=1), tf.cast(y, tf.int64))
+        gradients = tape.gradient(loss, self.model.trainable_variables)
+        return flat(gradients), tf.reduce_mean(tf.cast(right, tf.float32))
 
     def step(self, batches: list[tuple[tf.Tensor, tf.Tensor]]) -> None:
         """Train one step on one batch per worker."""
         total = np.zeros(self.size, np.float32)
         for worker, (x, y) in enumerate(batches):
-            self.right.append(float(score(0.0, self.replica.model(x), y)[1]) / BATCH)
-            gradient = self.replica.gradient(x, y).numpy()
+            gradient, right = (found.numpy() for found in self.gradient(x, y))
+            self.right.append(float(right))
             update = self.sent(worker, gradient) if self.codec else Update(slice(None), gradient)
             total[update.indices] += update.values / WORKERS
-        self.replica.apply(tf.constant(total))
+        weights = self.model.trainable_variables
+        self.model.optimizer.apply(unflat(tf.constant(total), weights), weights)
 
     def sent(self, worker: int, gradient: np.ndarray) -> Update:
         """Return what the others see of a worker's gradient; keep the rest of it."""
@@ -74,7 +86,7 @@ class Training:
 
 def main() -> None:
     Local(1).enter_node(0)
-    join.compute_with_one_thread()
+    compute_with_one_thread()
     data = datasets.load(MANIFEST)
     rows = np.random.default_rng(1).permutation(len(data.y_train))
     steps = rows[: STEPS * WORKERS * BATCH].reshape(STEPS, WORKERS, BATCH)

@@ -96,7 +96,8 @@ def train(folder: Path) -> None:
     compute_with_one_thread()
     data = datasets.load(cell_start.DATASET / "manifest.json")
     fashion_cnn = registry.load("fashion_cnn")
-    model, optimizer = fashion_cnn.build(), fashion_cnn.optimizer()
+    model = fashion_cnn.build()
+    optimizer = model.optimizer
     optimizer.build(model.trainable_variables)
     hvd.broadcast_variables([v.value for v in model.variables], root_rank=0)
     cross_entropy = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -35,12 +35,12 @@ def main() -> None:
     rng = np.random.default_rng(1)
     ids = rng.integers(1, 30_000, (BATCH, bert.TOKENS)).astype(np.uint16)
     x, y = tf.constant(ids), tf.constant(rng.integers(0, 2, BATCH).astype(np.uint8))
-    strategy = Strategy(Job(0, 1, BATCH, 1, bert.build, bert.optimizer))
+    strategy = Strategy(Job(0, 1, BATCH, 1, bert.build))
     print(f"model and optimizer built: {unique() / GB:.2f} GB")
     for step in range(1, STEPS + 1):
         started = time.perf_counter()
         with watched() as most:
-            strategy.step(x, y).numpy()
+            strategy.step((x, y))
         seconds = time.perf_counter() - started
         print(f"step {step}: {seconds:.1f} s, at most {max(most) / GB:.2f} GB", flush=True)
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

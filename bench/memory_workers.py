@@ -58,22 +58,22 @@ def train(rank: int, channel: Channel, *, cell: Cell, with_data: bool) -> Messag
 
     from nodewise import data as datasets
     from nodewise.data import pipeline
-    from nodewise.measure import join
+    from nodewise.measure.node import compute_with_one_thread
     from nodewise.models import training
     from nodewise.strategies import STRATEGIES
     from nodewise.strategies.api import Job
 
-    join.compute_with_one_thread()
+    compute_with_one_thread()
     data = datasets.load(DATASET / "manifest.json")
     recipe = training.recipe_of(cell, data)
-    job = Job(0, 1, BATCH, 1, recipe.build, recipe.optimizer)
+    job = Job(0, 1, BATCH, 1, recipe.build)
     strategy = STRATEGIES["single"].worker().Strategy(job)
     nothing = tf.zeros([BATCH, *data.x_train.shape[1:]], tf.uint8), tf.zeros([BATCH])
     stream = itertools.repeat(nothing)
     if with_data:
         stream = pipeline.batches(cell, data, recipe, rank, warm_up=1)
-    for x, y in itertools.islice(stream, STEPS):
-        strategy.step(x, y)
+    for batch in itertools.islice(stream, STEPS):
+        strategy.step(batch)
     channel.meet("trained")  # all are there while each is measured
     shard = len(pipeline.rows_read(cell, len(data.y_train), rank))
     seen = {"pss": psutil.Process().memory_full_info().pss, "shard": shard}

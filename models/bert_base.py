@@ -69,7 +69,13 @@ _VARIABLES = {
 
 def build() -> keras.Model:
     """Map token ids (batch, 512), uint16, 0 being padding, to logits (batch, 2), float32."""
-    return bert(BASE, TOKENS)
+    model = bert(BASE, TOKENS)
+    model.compile(
+        optimizer=keras.optimizers.Adam(learning_rate=2e-4),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    return model
 
 
 def bert(sizes: Sizes, tokens: int) -> keras.Model:
@@ -186,8 +192,3 @@ def _parts(layer: keras.Layer) -> dict[str, keras.Layer]:
             f"{prefix}attention.output.dense": layer.output_dense,
         }
     return {f"{prefix}{_LAYERS[own]}": layer} if own in _LAYERS else {}
-
-
-def optimizer() -> keras.optimizers.Optimizer:
-    """Adam with learning rate 2e-4."""
-    return keras.optimizers.Adam(learning_rate=2e-4)

@@ -72,7 +72,7 @@ def build() -> keras.Model:
     )
     for layer in backbone.layers[:-TRAINED_LAYERS]:
         layer.trainable = False  # batch normalisations then use their moving statistics
-    return keras.Sequential(
+    model = keras.Sequential(
         [
             keras.Input(SHAPE, dtype="uint8"),
             layers.Rescaling(
@@ -91,13 +91,14 @@ def build() -> keras.Model:
         ],
         name="densenet121",
     )
+    model.compile(
+        optimizer=keras.optimizers.Adam(),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    return model
 
 
 def load_pretrained(model: keras.Model, file: Path) -> None:
     """Put ImageNet weights, in the HDF5 file of keras.applications, into the backbone."""
     model.get_layer("backbone").load_weights(file)
-
-
-def optimizer() -> keras.optimizers.Optimizer:
-    """Adam with Keras' default learning rate, 0.001."""
-    return keras.optimizers.Adam()

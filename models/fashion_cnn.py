@@ -15,7 +15,7 @@ METADATA = {
 
 def build() -> keras.Model:
     """Map images (batch, 28, 28, 1), uint8, to logits (batch, 10), float32."""
-    return keras.Sequential(
+    model = keras.Sequential(
         [
             keras.Input((28, 28, 1), dtype="uint8"),
             layers.Rescaling(1 / 255),
@@ -27,8 +27,9 @@ def build() -> keras.Model:
         ],
         name="fashion_cnn",
     )
-
-
-def optimizer() -> keras.optimizers.Optimizer:
-    """SGD, learning rate 0.01, momentum 0.9."""
-    return keras.optimizers.SGD(learning_rate=0.01, momentum=0.9)
+    model.compile(
+        optimizer=keras.optimizers.SGD(learning_rate=0.01, momentum=0.9),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    return model

@@ -16,7 +16,7 @@ METADATA = {
 
 def build() -> keras.Model:
     """Map images (batch, 28, 28, 1), uint8, to logits (batch, 10), float32."""
-    return keras.Sequential(
+    model = keras.Sequential(
         [
             keras.Input((28, 28, 1), dtype="uint8"),
             layers.Rescaling(1 / 255),
@@ -31,8 +31,9 @@ def build() -> keras.Model:
         ],
         name="mnist_cnn",
     )
-
-
-def optimizer() -> keras.optimizers.Optimizer:
-    """Adam with Keras' default learning rate, 0.001."""
-    return keras.optimizers.Adam()
+    model.compile(
+        optimizer=keras.optimizers.Adam(),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    return model

@@ -33,7 +33,7 @@ def preprocess(x: tf.Tensor) -> tf.Tensor:
 def build() -> keras.Model:
     """Map pictures (batch, 32, 32, 3), uint8, to logits (batch, 10), float32."""
     shape = (SIDE, SIDE, 3)
-    return keras.Sequential(
+    model = keras.Sequential(
         [
             keras.Input(shape, dtype="uint8"),
             layers.Rescaling(1.0, offset=[-mean for mean in MEAN]),
@@ -45,13 +45,14 @@ def build() -> keras.Model:
         ],
         name="resnet50",
     )
+    model.compile(
+        optimizer=keras.optimizers.Adam(),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    return model
 
 
 def load_pretrained(model: keras.Model, file: Path) -> None:
     """Put ImageNet weights, in the HDF5 file of keras.applications, into the backbone."""
     model.get_layer("backbone").load_weights(file)
-
-
-def optimizer() -> keras.optimizers.Optimizer:
-    """Adam with Keras' default learning rate, 0.001."""
-    return keras.optimizers.Adam()

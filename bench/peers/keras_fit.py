@@ -58,13 +58,13 @@ def measure(
     Rank 0 keeps the memory that a step frees.
     """
     from nodewise import data as datasets
-    from nodewise.measure import join
+    from nodewise.measure.node import start_in_node
     from nodewise.models import registry
 
     keep_memory = rank == 0
     if keep_memory:
         _keep_memory()
-    join.join(cluster, 0, channel, 1)
+    start_in_node(cluster, 0, channel, 1)
     module, data = registry.load(model), datasets.load(manifest_of(model))
     ways = {}
     for way in WAYS:
@@ -122,11 +122,9 @@ def our_loop(module, data, model: str, addresses: list[str]):
     strategy = (
         STRATEGIES[OURS]
         .worker()
-        .Strategy(
-            Job(0, 1, FIT_BATCH, SEED, module.build, module.optimizer, addresses=tuple(addresses))
-        )
+        .Strategy(Job(0, 1, FIT_BATCH, SEED, module.build, addresses=tuple(addresses)))
     )
-    recipe = Recipe(module.build, module.optimizer)
+    recipe = Recipe(module.build)
     stream = pipeline.batches(cell, data, recipe, 0, warm_up=0)
 
     def train() -> float:
@@ -142,9 +140,9 @@ def keras_fit(module, data, *, jit_compile: bool | str):
 
     model = module.build()
     model.compile(
-        module.optimizer(),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],  # as our loop counts right answers
+        model.optimizer,
+        model.loss,
+        metrics=["accuracy"],
         jit_compile=jit_compile,
     )
     x, y = np.array(data.x_train[: STEPS * FIT_BATCH]), np.array(data.y_train[: STEPS * FIT_BATCH])

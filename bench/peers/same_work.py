@@ -56,9 +56,9 @@ def train(
     import tensorflow as tf
 
     from nodewise import data as datasets
-    from nodewise.measure import join
+    from nodewise.measure.node import start_in_node
     from nodewise.models import registry as models
-    from nodewise.strategies.api import Job
+    from nodewise.strategies.api import Job, plain
 
     nodes, module = len(cluster.addresses()), models.load(model)
     entry = STRATEGIES[strategy]
@@ -74,7 +74,7 @@ def train(
                 layer.rate = 0
         return built
 
-    join.join(cluster, rank, channel, nodes)
+    start_in_node(cluster, rank, channel, nodes)
     trained = (
         STRATEGIES[strategy]
         .worker()
@@ -85,7 +85,6 @@ def train(
                 nodes * batch,
                 SEED,
                 build,
-                module.optimizer,
                 options=entry.checked({}, nodes),
                 addresses=tuple(cluster.addresses()),
             )
@@ -95,12 +94,13 @@ def train(
         np.savez(out / "weights.npz", *trained.weights())
         np.savez(out / "examples.npz", x=x, y=y)
     mine = slice(None) if entry.whole_batches else slice(rank * batch, (rank + 1) * batch)
-    scores = [
-        trained.step(tf.constant(a[mine]), tf.constant(b[mine])).numpy()
-        for a, b in zip(x, y, strict=True)
-    ]
+    losses = []
+    for a, b in zip(x, y, strict=True):
+        trained.model.reset_metrics()
+        logs = plain(trained.step((tf.constant(a[mine]), tf.constant(b[mine]))))
+        losses.append(logs["loss"] / (1 if entry.one_process else nodes))
     trained.barrier()
-    return {"losses": [float(loss_sum) / (nodes * batch) for loss_sum, _ in scores]}
+    return {"losses": losses}
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ ROWS = np.arange(EXAMPLES)
 STEPS = EXAMPLES // (NODES * BATCH)
 X, Y = np.arange(EXAMPLES, dtype=np.uint8)[:, None], np.arange(EXAMPLES, dtype=np.uint8)
 DATA = Dataset(None, (X, Y), (X, Y))
-PLAIN = Recipe(build=None, optimizer=None)
+PLAIN = Recipe(build=None)
 
 
 def cell(**changes):
@@ -96,7 +96,7 @@ def test_preprocessing_and_augmentation_run_on_what_is_read():
         read.append(x.shape[0])
         return tf.cast(x, tf.float32) / 2
 
-    recipe = Recipe(None, None, preprocess=note, augment=lambda x: x + 1)
+    recipe = Recipe(None, preprocess=note, augment=lambda x: x + 1)
     x, y = next(pipeline.batches(cell(), DATA, recipe, 0, warm_up=0))
     np.testing.assert_array_equal(x.numpy()[:, 0], y.numpy() / 2 + 1)
 
@@ -109,7 +109,7 @@ def test_an_unsharded_worker_prepares_the_whole_global_batch_and_keeps_its_part(
         return x
 
     of = cell(input="unsharded")
-    recipe = Recipe(None, None, preprocess=note)
+    recipe = Recipe(None, preprocess=note)
     parts = [next(pipeline.batches(of, DATA, recipe, rank, warm_up=0)) for rank in range(NODES)]
     assert {len(y) for _, y in parts} == {BATCH}
     assert set(sizes) == {NODES * BATCH}
@@ -118,7 +118,7 @@ def test_an_unsharded_worker_prepares_the_whole_global_batch_and_keeps_its_part(
 
 def test_whole_batches_are_the_same_on_every_worker_and_are_not_cut():
     of = cell(input="whole")
-    recipe = Recipe(None, None, augment=lambda x: tf.cast(x, tf.float32) + tf.random.uniform([]))
+    recipe = Recipe(None, augment=lambda x: tf.cast(x, tf.float32) + tf.random.uniform([]))
     x = [next(pipeline.batches(of, DATA, recipe, rank, warm_up=0))[0] for rank in range(NODES)]
     assert {len(part) for part in x} == {NODES * BATCH}
     assert all((part.numpy() == x[0].numpy()).all() for part in x)
@@ -148,7 +148,7 @@ RAGGED_DATA = Dataset(None, (RAGGED, ROWS), (RAGGED, ROWS))
 @pytest.mark.parametrize("how", ["sharded", "unsharded", "whole"])
 def test_structures_are_cut_in_batches_as_fit_would(how):
     of = cell(input=how)
-    recipe = Recipe(None, None, preprocess=lambda x: x | {"image": x["image"] * 2})
+    recipe = Recipe(None, preprocess=lambda x: x | {"image": x["image"] * 2})
     steps = list(itertools.islice(pipeline.batches(of, NESTED, recipe, 0, warm_up=1), 1 + STEPS))
     for x, (label, other), weight in steps:
         assert (x["name"].dtype, x["image"].dtype) == (tf.string, tf.float64)
@@ -175,7 +175,7 @@ def test_ragged_rows_stay_with_their_labels(how):
 @pytest.mark.parametrize("train", [X, (X,), {"a": X}], ids=["x", "(x,)", "dict"])
 @pytest.mark.parametrize("how", ["sharded", "unsharded"])
 def test_data_without_targets_is_x_as_fit_hands_it_on(train, how):
-    recipe = Recipe(None, None, preprocess=lambda x: x)
+    recipe = Recipe(None, preprocess=lambda x: x)
     stream = pipeline.batches(cell(input=how), Dataset(None, train, None), recipe, 0, warm_up=0)
     batch = next(stream)
     tf.nest.assert_same_structure(batch, train, check_types=True)
@@ -188,7 +188,7 @@ def test_the_spec_of_a_batch_is_that_of_the_batches(how, data):
     def wider(x):
         return tf.nest.map_structure(lambda array: tf.expand_dims(array, -1), x)
 
-    of, recipe = cell(input=how), Recipe(None, None, preprocess=wider)
+    of, recipe = cell(input=how), Recipe(None, preprocess=wider)
     spec = pipeline.batch_spec(of, data, recipe)
     batch = next(pipeline.batches(of, data, recipe, 0, warm_up=0))
     tf.nest.assert_same_structure(batch, spec, check_types=True)
@@ -200,7 +200,7 @@ def test_the_spec_of_a_batch_is_that_of_the_batches(how, data):
 
 def test_examples_are_evaluated_in_their_order_without_augmentation():
     data = Dataset(None, None, NESTED.train)
-    recipe = Recipe(None, None, preprocess=lambda x: x["name"], augment=lambda x: 1 / 0)
+    recipe = Recipe(None, preprocess=lambda x: x["name"], augment=lambda x: 1 / 0)
     parts = list(pipeline.evaluation_batches(data, recipe, ROWS[5:15], 4))
     assert [len(weight) for _, _, weight in parts] == [4, 4, 2]
     names = [name.decode() for x, _, _ in parts for name in x.numpy()]

@@ -111,7 +111,7 @@ def first_batches(fed: str, rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]
     y = np.arange(100, dtype=np.uint8)
     data = Dataset(None, (x, y), (x, y))
     cell = make.cell(n=2, batch=10, input=fed)
-    stream = batches(cell, data, Recipe(None, None), rank, warm_up=1)
+    stream = batches(cell, data, Recipe(None), rank, warm_up=1)
     for number, (some_x, some_y) in zip(range(1 + 2 * 5), stream, strict=False):
         if number in (0, 1, 6):
             yield some_x.numpy(), some_y.numpy()

@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 
-import numpy as np
 import tensorflow as tf
 
 from nodewise.cluster.kinds.local import Local
@@ -18,17 +17,24 @@ from nodewise.strategies import api
 STEPS, SENT_PER_STEP = 3, 5_000
 
 
+class Model:
+    """Has no metrics."""
+
+    def reset_metrics(self):
+        pass
+
+
 class Late:
     """A step leaves its bytes in a queue; only a barrier puts them on the wire for sure."""
 
-    train = api.Strategy.train
+    model, train = Model(), api.Strategy.train
 
     def __init__(self, wire):
         self.wire, self.queue = wire, b""
 
-    def step(self, x, y):
+    def step(self, batch):
         self.queue += bytes(SENT_PER_STEP)
-        return tf.zeros(2)
+        return {"loss": tf.zeros([])}
 
     def barrier(self):
         self.wire.sendall(self.queue)
@@ -77,14 +83,14 @@ def test_bytes_still_queued_when_the_last_step_returns_are_counted():
 class Hasty:
     """One of two workers; each step puts bytes on the other's wire, and waits for nobody."""
 
-    train = api.Strategy.train
+    model, train = Model(), api.Strategy.train
 
     def __init__(self, meeting, received, other):
         self.meeting, self.received, self.other = meeting, received, other
 
-    def step(self, x, y):
+    def step(self, batch):
         self.received[self.other] += SENT_PER_STEP
-        return tf.zeros(2)
+        return {"loss": tf.zeros([])}
 
     def barrier(self):
         self.meeting.wait(5)
@@ -104,7 +110,7 @@ def test_a_worker_that_looks_late_counts_just_the_bytes_of_its_steps(monkeypatch
         strategy = Hasty(meeting, received, 1 - rank)
         timed = train._timed(cell(), strategy, stream(), 4, lambda message: None)
         counted[rank] = timed["bytes_received"]
-        strategy.step(None, None)
+        strategy.step(None)
 
     monkeypatch.setattr(train, "traffic", traffic)
     threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
@@ -118,9 +124,11 @@ def test_a_worker_that_looks_late_counts_just_the_bytes_of_its_steps(monkeypatch
 class AtOnce:
     """Trains its steps in two goes, of which the first takes the longer."""
 
+    model = Model()
+
     def train(self, stream, steps):
-        yield api.Steps(np.array([6.0, 2.0]), input_s=[0.1, 0.2], step_s=[3.0, 4.0])
-        yield api.Steps(np.array([1.0, 1.0]), input_s=[0.0], step_s=[0.5])
+        yield api.Steps({"loss": 6.0}, input_s=[0.1, 0.2], step_s=[3.0, 4.0])
+        yield api.Steps({"loss": 5.0}, input_s=[0.0], step_s=[0.5])
 
 
 def test_steps_trained_at_once_are_counted_one_by_one():
@@ -130,7 +138,7 @@ def test_steps_trained_at_once_are_counted_one_by_one():
     epoch = clock.train(AtOnce(), iter(()), STEPS)
     assert clock.step_us == [3_000_000, 4_000_000, 500_000]
     assert clock.input_us == [100_000, 200_000, 0]
-    assert (epoch["steps"], epoch["loss_sum"], epoch["right"]) == (STEPS, 7, 3)
+    assert (epoch["steps"], epoch["logs"]) == (STEPS, {"loss": 5.0})
     (first,) = sent
     assert first["event"] == "first_step"
     assert before - 4 <= first["at"] <= time.monotonic() - 4  # the second took 4 s after that

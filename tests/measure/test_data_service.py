@@ -61,7 +61,7 @@ def test_every_example_arrives_with_its_label_prepared(tmp_path, address):
     rows = np.arange(EXAMPLES)
     x = saved(tmp_path / "x.npy", np.stack([rows, 2 * rows], 1).astype(np.uint16))
     y = saved(tmp_path / "y.npy", (rows % 7).astype(np.uint8))
-    recipe = Recipe(None, None, preprocess=lambda x: tf.cast(x, tf.int32) + 1)
+    recipe = Recipe(None, preprocess=lambda x: tf.cast(x, tf.int32) + 1)
     stream = pipeline.batches(
         fed_by(2), Dataset(None, (x, y), (x, y)), recipe, 0, warm_up=5, service=address
     )
@@ -85,7 +85,7 @@ def test_structures_of_any_numbers_arrive_together(tmp_path, address):
         saved(tmp_path / "weight.npy", (rows % 100 + 0.5).astype("float32")),
     )
     stream = pipeline.batches(
-        fed_by(2), Dataset(None, train, None), Recipe(None, None), 0, warm_up=0, service=address
+        fed_by(2), Dataset(None, train, None), Recipe(None), 0, warm_up=0, service=address
     )
     x, y, weight = next(stream)
     for kind in kinds:
@@ -100,7 +100,7 @@ def test_strings_and_ragged_arrays_are_not_served(tmp_path, address, what):
     x = names if what == "strings" else Ragged(np.ones(100), (np.arange(101),))
     data = Dataset(None, (x, np.ones(100)), None)
     with pytest.raises(UserError, match=f"input: service cannot read {what}; allowed here"):
-        pipeline.batches(fed_by(2), data, Recipe(None, None), 0, warm_up=0, service=address)
+        pipeline.batches(fed_by(2), data, Recipe(None), 0, warm_up=0, service=address)
 
 
 @pytest.fixture(scope="module")

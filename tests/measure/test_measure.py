@@ -83,10 +83,12 @@ def failure_of(project, name: str) -> tuple[Failure, str]:
 def test_a_cell_that_fails_is_recorded_and_exit_code_1(project):
     (project / "wrong.py").write_text(
         "import keras\n\ndef build():\n"
-        "    return keras.Sequential([keras.Input((9, 9, 3)), keras.layers.Flatten()])\n"
+        "    model = keras.Sequential([keras.Input((9, 9, 3)), keras.layers.Flatten()])\n"
+        "    model.compile('sgd', 'mse')\n"
+        "    return model\n"
     )
     failure, said = failure_of(project, "wrong")
-    assert "takes examples of shape 9×9×3" in failure.reason
+    assert "wrong.py:build: ValueError" in failure.reason
     assert failure.reason in said
 
 

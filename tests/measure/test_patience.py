@@ -2,9 +2,11 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import make_records as make
+from nodewise.data import Dataset
 from nodewise.measure import worker
 from nodewise.models.training import Recipe
 
@@ -14,7 +16,8 @@ def test_a_peer_may_be_silent_for_as_long_as_a_step_of_a_cell_that_ends_in_time(
     limit_s, patience_s
 ):
     cell = make.cell(n=2, time_limit_s=limit_s)
-    recipe, cluster = Recipe(build=None, optimizer=None), SimpleNamespace(addresses=list)
-    data = SimpleNamespace(y_train=range(640))
+    recipe, cluster = Recipe(build=None), SimpleNamespace(addresses=list)
+    x = np.zeros((640, 4), np.float32)
+    data = Dataset(None, (x, x), None)
     job = worker._job(cell, cluster, data, recipe, 1, weights=None)
     assert job.patience_s == patience_s

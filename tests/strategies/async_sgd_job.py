@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
+from compiled import compiled
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
@@ -99,9 +100,7 @@ def place(
         asked.nodes,
         asked.nodes * BATCH,
         3,
-        made.build,
-        made.optimizer,
-        made.loss,
+        compiled(made.build, made.optimizer, made.loss),
         options,
         tuple(cluster.addresses()[: asked.nodes + options.server_nodes]),
         patience_s=asked.timeout_s,
@@ -130,7 +129,7 @@ def train(
 
     initial = strategy.state()
     for batch in batches:
-        strategy.split_step(*batch)
+        strategy.split_step(batch)
     save("split")
     strategy.restore(initial)
     tf.random.set_seed(rank)  # as every input pipeline does; waits for all that is under way
@@ -141,7 +140,7 @@ def train(
     for batch in batches:
         time.sleep(asked.sleep_s[rank] if asked.sleep_s else 0)
         begun.append(time.monotonic())
-        strategy.step(*batch)
+        strategy.step(batch)
         ages.append(age(strategy))
         last_ages.append(age(strategy, -1))
     ended = time.monotonic()
@@ -191,15 +190,13 @@ def clock(asked: Asked) -> Made:
     def batches(rank: int) -> list[Any]:
         return [(tf.ones([BATCH, FEATURES]), tf.zeros([BATCH], tf.int32))] * asked.steps
 
-    return Made(build, lambda: keras.optimizers.SGD(1.0), lambda y, logits: logits[:, 0], batches)
+    return Made(build, lambda: keras.optimizers.SGD(1.0), lambda y, outputs: outputs[:, 0], batches)
 
 
 def net(asked: Asked) -> Made:
     import keras
     import numpy as np
     import tensorflow as tf
-
-    from nodewise.models.training import cross_entropy
 
     def build() -> keras.Model:
         layers = keras.layers
@@ -234,7 +231,7 @@ def net(asked: Asked) -> Made:
         y = random.integers(0, 3, (asked.steps, BATCH))
         return [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
 
-    return Made(build, optimizer, cross_entropy, batches)
+    return Made(build, optimizer, None, batches)
 
 
 def words(asked: Asked) -> Made:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from compiled import compiled
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
@@ -100,7 +101,7 @@ def trained(rank, optimizer, options):
     from nodewise.strategies.parameter_averaging import worker as parameter_averaging
 
     job = api.Job(
-        rank, NODES, EXAMPLES, 3, build, make_optimizer(optimizer),
+        rank, NODES, EXAMPLES, 3, compiled(build, make_optimizer(optimizer)),
         options=STRATEGIES["parameter_averaging"].checked(options, NODES),
         steps_per_epoch=STEPS_PER_EPOCH,
     )  # fmt: skip
@@ -108,23 +109,23 @@ def trained(rank, optimizer, options):
     mine = batches(np.array_split(np.arange(EXAMPLES), NODES)[rank])
     initial = strategy.state()
     for batch in mine[:WARM_UP]:
-        strategy.step(*batch)
+        strategy.step(batch)
     strategy.restore(initial)
     saved: dict[str, list[np.ndarray]] = {"weights": [], "memory": [], "steps": []}
     strategy.barrier()
     sent = [traffic().sent]
     for batch in mine:
-        strategy.step(*batch)
+        strategy.step(batch)
         strategy.barrier()  # a worker's last bytes may leave a moment after its own step
         sent.append(traffic().sent)
         saved["weights"].append(flat(strategy.weights()))
-        memory = parameter_averaging.memory(strategy.optimizer)
+        memory = parameter_averaging.memory(strategy.model.optimizer)
         saved["memory"].append(flat([variable.numpy() for variable in memory]))
-        saved["steps"].append(strategy.optimizer.iterations.numpy())
+        saved["steps"].append(strategy.model.optimizer.iterations.numpy())
     strategy.agree()
     agreed = flat(strategy.weights())
     strategy.restore(initial)
-    times = [strategy.split_step(*batch) for batch in mine]
+    times = [strategy.split_step(batch) for batch in mine]
     return saved | {
         "sent": np.diff(sent),
         "agreed": agreed,
@@ -138,10 +139,10 @@ def one_process():
     from nodewise.strategies import api
     from nodewise.strategies.single import worker as single
 
-    job = api.Job(0, 1, EXAMPLES, 3, build, make_optimizer("sgd"))
+    job = api.Job(0, 1, EXAMPLES, 3, compiled(build, make_optimizer("sgd")))
     strategy = single.Strategy(job)
     weights = []
     for batch in batches(slice(None)):
-        strategy.step(*batch)
+        strategy.step(batch)
         weights.append(flat(strategy.weights()))
     return weights

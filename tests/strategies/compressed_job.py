@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from compiled import compiled
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
@@ -74,8 +75,9 @@ def linear(rank, options, addresses, out, given=None, killed=False):
 
     trained = compressed_sgd.Strategy(
         api.Job(
-            rank, NODES, sum(EXAMPLES), 3, build, lambda: keras.optimizers.SGD(RATE),
-            loss=lambda y, logits: logits[:, 0], options=options, addresses=addresses,
+            rank, NODES, sum(EXAMPLES), 3,
+            compiled(build, lambda: keras.optimizers.SGD(RATE), lambda y, outputs: outputs[:, 0]),
+            options=options, addresses=addresses,
         )
     )  # fmt: skip
     rows = np.split(np.arange(sum(EXAMPLES)), np.cumsum(EXAMPLES)[:-1])[rank]
@@ -83,14 +85,14 @@ def linear(rank, options, addresses, out, given=None, killed=False):
     y = tf.zeros(len(rows), tf.int32)
     initial, seen = trained.state(), [trained.weights()[0]]
     for step in x:
-        trained.step(step, y)
+        trained.step((step, y))
         seen.append(trained.weights()[0])
         if killed and rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
     residual = trained.state()[-2]
     trained.restore(initial)
     for step in x:
-        trained.split_step(step, y)
+        trained.split_step((step, y))
     again = trained.split_weights()[0]
     return {"weights": np.squeeze(seen), "residual": residual, "again": np.squeeze(again)}
 
@@ -113,15 +115,16 @@ def pictures(rank, options, addresses, out):
     with np.load(out / "pictures.npz") as data:
         x, y = (array.reshape(STEPS, NODES, -1, *array.shape[1:]) for array in data.values())
     job = api.Job(
-        rank, NODES, NODES * x.shape[2], 3, module.build, module.optimizer,
+        rank, NODES, NODES * x.shape[2], 3, module.build,
         options=options, addresses=addresses,
     )  # fmt: skip
     trained = compressed_sgd.Strategy(job)
     KEPT.append(trained)
     initial, before, losses = flat(trained), traffic().sent, []
     for step in range(STEPS):
-        scores = trained.step(tf.constant(x[step, rank]), tf.constant(y[step, rank]))
-        losses.append(scores[0].numpy() / x.shape[2])
+        trained.model.reset_metrics()
+        logs = trained.step((tf.constant(x[step, rank]), tf.constant(y[step, rank])))
+        losses.append(float(logs["loss"]))
     return {
         "sent": traffic().sent - before,
         "counted": trained.observations()["bytes_counted"],
@@ -149,10 +152,11 @@ def statistics(rank, options, addresses, out):
         )
 
     job = api.Job(
-        rank, NODES, 8 * NODES, 3, build, keras.optimizers.SGD, options=options, addresses=addresses
-    )
+        rank, NODES, 8 * NODES, 3, compiled(build, keras.optimizers.SGD),
+        options=options, addresses=addresses,
+    )  # fmt: skip
     trained = compressed_sgd.Strategy(job)
-    trained.step(tf.random.stateless_normal([8, 4], [rank, 1], rank), tf.zeros(8, tf.int32))
+    trained.step((tf.random.stateless_normal([8, 4], [rank, 1], rank), tf.zeros(8, tf.int32)))
     before = [v.numpy() for v in api.moving_statistics(trained.model)]
     trained.agree()
     after = [v.numpy() for v in api.moving_statistics(trained.model)]

@@ -11,6 +11,7 @@ import json
 from functools import partial
 from pathlib import Path
 
+from compiled import compiled
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
@@ -59,8 +60,7 @@ def train(rank: int, channel: Channel, *, cluster: Local, strategy: str, out: Pa
         NODES,
         NODES * BATCH,
         3,
-        build,
-        keras.optimizers.SGD,
+        compiled(build, keras.optimizers.SGD),
         options=options,
         addresses=tuple(cluster.addresses()),
     )
@@ -77,10 +77,10 @@ def train(rank: int, channel: Channel, *, cluster: Local, strategy: str, out: Pa
     x = tf.constant(random.normal(rank, 1, (BATCH, 4)), tf.float32)
     y = tf.constant(random.integers(0, 2, BATCH))
     for _ in range(3):
-        trained.step(x, y)
+        trained.step((x, y))
     threads = count_threads()
     for _ in range(MORE_STEPS):
-        trained.step(x, y)
+        trained.step((x, y))
     grown = count_threads() - threads
     (out / f"threads~{rank}.json").write_text(json.dumps(grown))
     statistics = api.moving_statistics(trained.model)

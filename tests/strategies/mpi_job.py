@@ -43,7 +43,9 @@ def train(rank: int, channel: Channel, *, cluster: Local) -> Message:
     from nodewise.strategies.mpi import worker as mpi
 
     def build() -> keras.Model:
-        return keras.Sequential([keras.Input((4,)), layers.Dense(1000), layers.Dense(2)])
+        model = keras.Sequential([keras.Input((4,)), layers.Dense(1000), layers.Dense(2)])
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        return model
 
     def waiting(strategy: mpi.Strategy, rank: int) -> float:
         strategy.barrier()
@@ -61,7 +63,7 @@ def train(rank: int, channel: Channel, *, cluster: Local) -> Message:
             strategy.barrier()
             time.sleep(LATE_S * rank)
             started = time.perf_counter()
-            strategy.step(x, y)
+            strategy.step((x, y))
             own.append(time.perf_counter() - started)
         return {"step_s": own, **strategy.observations()}
 
@@ -85,11 +87,16 @@ def train(rank: int, channel: Channel, *, cluster: Local) -> Message:
 
     node.start_in_node(cluster, rank, channel, NODES)
     job = api.Job(
-        rank, NODES, NODES, 3, build, keras.optimizers.SGD, addresses=tuple(cluster.addresses())
+        rank,
+        NODES,
+        NODES,
+        3,
+        build,
+        addresses=tuple(cluster.addresses()),
     )
     strategy = mpi.Strategy(job)
     x, y = tf.zeros([1, 4]), tf.zeros([1], tf.int32)
-    strategy.step(x, y)
+    strategy.step((x, y))
     listening = [
         connection.laddr.ip
         for connection in psutil.Process().net_connections()

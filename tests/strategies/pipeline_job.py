@@ -3,7 +3,7 @@
 `main(out, cases)` trains each case: its strategy, nodes, model (a function below), options, and the
 worker that ends, hangs or fails in the middle, if one does. All workers of a case train STEPS steps
 on the same global batches and then agree. Each saves in OUT/CASE the weights, then the moving
-statistics as model~RANK.npz; and as seen~RANK.json the scores of each step, what the strategy
+statistics as model~RANK.npz; and as seen~RANK.json the loss of each step, what the strategy
 observed, the bytes on the wire, and from before they agreed a digest of the weights, the moving
 statistics, and the seeds of dropout. If a case fails, OUT/CASE/failure.txt says why.
 """
@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from compiled import compiled
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
@@ -124,17 +125,19 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
         case.nodes,
         GLOBAL_BATCH,
         3,
-        {build.__name__: build for build in builds}[case.model],
-        lambda: keras.optimizers.SGD(0.05, momentum=0.9),
+        compiled(
+            {build.__name__: build for build in builds}[case.model],
+            lambda: keras.optimizers.SGD(0.05, momentum=0.9),
+        ),
         options=STRATEGIES[case.strategy].checked(case.options, case.nodes),
         addresses=tuple(cluster.addresses()[: case.nodes]),
     )
     trained = STRATEGIES[case.strategy].worker().Strategy(job)
     batches = [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
-    trained.step(*batches[0])  # traces
+    trained.step(batches[0])  # traces
     trained.barrier()
     trained.observations()
-    scores, wire = [], traffic()
+    losses, wire = [], traffic()
     trained.barrier()  # nobody sends before all have looked
     for step, batch in enumerate(batches):
         if step == STEPS // 2:
@@ -146,13 +149,14 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
                 time.sleep(60)
             if rank == case.fails:
                 raise ArithmeticError("of itself")
-        scores.append(trained.step(*batch).numpy().tolist())
+        trained.model.reset_metrics()
+        losses.append(api.plain(trained.step(batch)).get("loss"))
     observed = trained.observations()
     trained.barrier()
     after = traffic()
     statistics = api.moving_statistics(trained.model)
     seen = {
-        "scores": scores,
+        "losses": losses,
         "observed": observed,
         "sent": after.sent - wire.sent,
         "received": after.received - wire.received,

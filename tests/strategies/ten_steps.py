@@ -85,31 +85,37 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
             trained.agree()
 
     node.start_in_node(cluster, rank, channel, workers)
-    build = registry.load("fashion_cnn").build
+    fashion_cnn = registry.load("fashion_cnn")
+
+    def build() -> keras.Model:
+        model = fashion_cnn.build()
+        model.compile(make_optimizer(), model.loss, metrics=["accuracy"])
+        return model
+
+    rows = np.arange(GLOBAL_BATCH)
+    if not entry.whole_batches:
+        rows = np.array_split(rows, nodes)[rank]
     job = Job(
         rank,
         nodes,
         GLOBAL_BATCH,
         3,
         build,
-        make_optimizer,
         options=options,
         addresses=tuple(cluster.addresses()[:workers]),
+        batch=tuple(tf.TensorSpec(one[0][rows].shape, one.dtype) for one in (x, y)),
     )
     trained = STRATEGIES[strategy].worker().Strategy(job)
     initial = trained.state()
-    rows = np.arange(GLOBAL_BATCH)
-    if not entry.whole_batches:
-        rows = np.array_split(rows, nodes)[rank]
     batches = [(tf.constant(a[rows]), tf.constant(b[rows])) for a, b in zip(x, y, strict=True)]
     # the split form trains a copy of the fused form's weights, made at its first step
     for batch in batches:
-        trained.split_step(*batch)
+        trained.split_step(batch)
     agree(trained)
     np.savez(out / f"split~{rank}.npz", *trained.split_weights())
     trained.restore(initial)
     for batch in batches:
-        trained.step(*batch)
+        trained.step(batch)
     agree(trained)
     np.savez(out / f"fused~{rank}.npz", *trained.weights())
     trained.barrier()

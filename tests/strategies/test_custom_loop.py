@@ -24,7 +24,7 @@ def test_the_loop_trains_what_single_steps_train(workers):
         scale = np.abs(worker["one_by_one"]).max()
         assert scale < 10  # else the tolerance would allow anything
         assert np.abs(worker["looped"] - worker["one_by_one"]).max() <= 1e-5 * scale
-        np.testing.assert_allclose(worker["scores_looped"], worker["scores_one_by_one"], rtol=1e-4)
+        np.testing.assert_allclose(worker["loss_looped"], worker["loss_one_by_one"], rtol=1e-4)
 
 
 def test_the_loop_takes_as_many_batches_as_it_makes_steps(workers):

@@ -161,15 +161,16 @@ def test_n_workers_equal_one_process(trained, one_process, strategy, options, co
 
 @pytest.mark.slow
 def test_the_gradient_of_all_workers_is_clipped_not_each_one_s(trained, one_process):
-    case = trained("multi_worker_mirrored", {}, 2, CLIPPED)
+    case = trained("custom_loop", {}, 2, CLIPPED)
     for form in FORMS:
         for worker in case.weights(form):
             assert largest_difference(worker, one_process(CLIPPED)) <= TOLERANCE
 
 
-def test_what_would_clip_the_gradient_of_each_device_is_refused(trained):
-    refused = trained("mirrored", {}, 2, CLIPPED)
-    assert "clip each device's gradient, not their sum" in refused.failure()
+@pytest.mark.parametrize("strategy", ["mirrored", "multi_worker_mirrored"])
+def test_what_would_clip_the_gradient_of_each_replica_is_refused(trained, strategy):
+    refused = trained(strategy, {}, 2, CLIPPED)
+    assert "clip each replica's gradient, not their sum" in refused.failure()
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -1,23 +1,25 @@
 """The part of a model that a server has: updated as the whole would be, or refused."""
 
-from dataclasses import replace
-
 import keras
 import numpy as np
 import pytest
 from keras import layers
 
+from compiled import compiled
 from nodewise.core.errors import RefusedError
-from nodewise.strategies import api
 from nodewise.strategies.api import Job
 from nodewise.strategies.async_sgd.server_part import Part
+from nodewise.strategies.parts import optimizer_of_parts, optimizer_of_stage
 
 
-def job(**dense) -> Job:
+def job(optimizer: str = "", **dense) -> Job:
     def build() -> keras.Model:
         return keras.Sequential([keras.Input((4,)), layers.Dense(3, **dense)])
 
-    return Job(0, 1, 8, 1, build, lambda: keras.optimizers.SGD(0.5))
+    def make() -> keras.optimizers.Optimizer:
+        return optimizer_of(optimizer) if optimizer else keras.optimizers.SGD(0.5)
+
+    return Job(0, 1, 8, 1, compiled(build, make))
 
 
 def test_a_factor_is_no_reason_to_trace_the_update_again():
@@ -55,14 +57,14 @@ def optimizer_of(name: str) -> keras.optimizers.Optimizer:
 
 @pytest.mark.parametrize("name", LAYERWISE)
 def test_an_optimizer_that_may_look_at_more_than_each_weight_gets_no_parts(name):
-    asked = replace(job(), optimizer=lambda: optimizer_of(name))
+    model = job(name).build()
     with pytest.raises(RefusedError, match="not known to treat each weight for itself"):
-        api.optimizer_of_parts(asked)
+        optimizer_of_parts(model)
     if name in IN_STAGES:
-        assert type(api.optimizer_of_stage(asked)) is type(optimizer_of(name))
+        assert type(optimizer_of_stage(model)) is type(optimizer_of(name))
     else:
         with pytest.raises(RefusedError, match="not known to treat each variable for itself"):
-            api.optimizer_of_stage(asked)
+            optimizer_of_stage(model)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_an_optimizer_that_may_look_at_more_than_each_weight_gets_no_parts(name)
     ],
 )
 def test_an_optimizer_of_each_weight_trains_a_part_as_it_trains_the_whole(name):
-    asked = replace(job(), optimizer=lambda: optimizer_of(name))
+    asked = job(name)
     parts = [Part(asked, 0, 1), *(Part(asked, number, 2) for number in range(2))]
     gradient = np.linspace(-1, 2, parts[0].weights.size, dtype=np.float32)
     for part, own in zip(parts, [gradient, *np.array_split(gradient, 2)], strict=True):

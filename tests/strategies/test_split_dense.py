@@ -100,7 +100,7 @@ def model_of(*ones):
 
 
 def split_in(model):
-    job = Job(0, 2, 8, 1, lambda: model, keras.optimizers.SGD)
+    job = Job(0, 2, 8, 1, lambda: model)
     return [layer for layer in model.layers if split_dense.saves_bytes(layer, model, job)]
 
 

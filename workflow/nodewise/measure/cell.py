@@ -255,6 +255,15 @@ def do_part(
     return part(cell, cluster, rank, channel, manifest=manifest, weights=weights)
 
 
+# how Keras names what people call accuracy, by the kind of labels
+_ACCURACIES = (
+    "accuracy",
+    "sparse_categorical_accuracy",
+    "categorical_accuracy",
+    "binary_accuracy",
+)
+
+
 class _Launch:
     """What the launcher hears from its workers, and does when they meet."""
 
@@ -325,9 +334,8 @@ def _epochs(cell: Cell, parts: list[dict[str, Any]]) -> list[Epoch]:
     """Put the workers' epochs together; refuse those of a training that diverged."""
     epochs = []
     for number, of_workers in enumerate(zip(*(part["epochs"] for part in parts), strict=True), 1):
-        examples = of_workers[0]["steps"] * cell.global_batch
-        loss = sum(part["loss_sum"] for part in of_workers) / examples
-        if not math.isfinite(loss):
+        loss, accuracy = _scores([(part["logs"], 1) for part in of_workers])
+        if loss is not None and not math.isfinite(loss):
             raise process.WorkerError(f"the training diverged: a loss of {loss}", None, [])
         epochs.append(
             Epoch(
@@ -335,7 +343,7 @@ def _epochs(cell: Cell, parts: list[dict[str, Any]]) -> list[Epoch]:
                 steps=of_workers[0]["steps"],
                 seconds=max(part["seconds"] for part in of_workers),
                 loss=loss,
-                accuracy=sum(part["right"] for part in of_workers) / examples,
+                accuracy=accuracy,
             )
         )
     return epochs
@@ -346,8 +354,21 @@ def _evaluation(parts: list[dict[str, Any]]) -> Evaluation | None:
     tested = sum(part["examples"] for part in parts)
     if not tested:
         return None
-    return Evaluation(
-        examples=tested,
-        loss=sum(part["loss_sum"] for part in parts) / tested,
-        accuracy=sum(part["right"] for part in parts) / tested,
-    )
+    loss, accuracy = _scores([(part["logs"], part["examples"]) for part in parts])
+    return Evaluation(examples=tested, loss=loss, accuracy=accuracy)
+
+
+def _scores(of_workers: list[tuple[dict[str, float], int]]) -> tuple[float | None, float | None]:
+    """Return loss and accuracy, means over workers with their logs and weights.
+
+    None is what no worker has: a stage of a model that is not its last has neither.
+    """
+
+    def mean(names: tuple[str, ...]) -> float | None:
+        found = [
+            (logs[name], weight) for logs, weight in of_workers for name in names if name in logs
+        ]
+        total = sum(weight for _, weight in found)
+        return sum(value * weight for value, weight in found) / total if total else None
+
+    return mean(("loss",)), mean(_ACCURACIES)

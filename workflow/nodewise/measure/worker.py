@@ -19,13 +19,20 @@ from nodewise.cluster.api import Cluster
 from nodewise.cluster.channel import Channel, Message
 from nodewise.core.cell import Cell
 from nodewise.data import Dataset, load
-from nodewise.data.pipeline import Batch, batches, rows_read, steps_per_epoch
+from nodewise.data.pipeline import (
+    Batch,
+    batch_spec,
+    batches,
+    evaluation_batches,
+    rows_read,
+    steps_per_epoch,
+)
 from nodewise.measure import data_service, energy
 from nodewise.measure.node import idle_through_blocks, start_in_node
 from nodewise.measure.traffic import Traffic, traffic
 from nodewise.models.training import Recipe, recipe_of
 from nodewise.strategies import STRATEGIES
-from nodewise.strategies.api import PATIENCE_S, Job, Strategy, score
+from nodewise.strategies.api import PATIENCE_S, Job, Strategy, optimizers_of, plain
 
 EVALUATION_BATCH = 256
 IDLE_BARRIERS = 20
@@ -85,17 +92,19 @@ def train_cell(
             break
         stream = stream_after(warm_up=warm_up)
     strategy.agree()
+    for optimizer in optimizers_of(strategy.model):  # as `fit` does in the end
+        optimizer.finalize_variable_values(strategy.model.trainable_variables)
     return result | {
         "weights_sha256": strategy.weights_sha256(),
         "rank": rank,
-        "shard_examples": len(rows_read(cell, len(data.y_train), rank)),
+        "shard_examples": len(rows_read(cell, data.train_examples, rank)),
         "steps_per_epoch": steps,
         "trainable_parameters": sum(
             math.prod(variable.shape) for variable in strategy.model.trainable_variables
         ),
         "total_parameters": strategy.model.count_params(),
         "test": _evaluate(strategy, recipe, data, cell.workers, rank)
-        if cell.extent.epochs
+        if cell.extent.epochs and data.test is not None
         else None,
     }
 
@@ -133,11 +142,10 @@ def _job(
         global_batch=cell.global_batch,
         seed=cell.seed,
         build=partial(recipe.built, weights),
-        optimizer=recipe.optimizer,
-        loss=recipe.loss,
         options=STRATEGIES[cell.strategy].options.model_validate(cell.options),
         addresses=tuple(cluster.addresses()[: cell.workers + cell.servers]),
-        steps_per_epoch=steps_per_epoch(cell, len(data.y_train)),
+        steps_per_epoch=steps_per_epoch(cell, data.train_examples),
+        batch=batch_spec(cell, data, recipe),
         # who is dead is noticed by its connection; no step of a cell that ends in time is longer
         patience_s=max(PATIENCE_S, cell.time_limit_s / _LEAST_STEPS),
     )
@@ -159,14 +167,15 @@ class Clock:
         return self._meters.joules()
 
     def train(self, strategy: Strategy, stream: Iterator[Batch], steps: int) -> dict[str, Any]:
-        """Run `steps` steps; return their seconds and the summed scores of this worker."""
-        scores = np.zeros(2)
+        """Run `steps` steps; return their seconds and the logs after the last."""
+        logs: dict[str, float] = {}
+        strategy.model.reset_metrics()
         started = time.perf_counter()
         for done in strategy.train(stream, steps):
             now = time.perf_counter()
             if not self.step_us:
                 self._send({"event": "first_step", "at": time.monotonic() - sum(done.step_s[1:])})
-            scores += done.scores
+            logs = done.logs
             self.step_us += [round(seconds * 1e6) for seconds in done.step_s]
             self.input_us += [round(seconds * 1e6) for seconds in done.input_s]
             if now - self._told > _PROGRESS_S:
@@ -176,8 +185,7 @@ class Clock:
                 self._metered = now
                 self.joules()  # else a meter may turn over twice
         elapsed = time.perf_counter() - started
-        loss_sum, right = scores.tolist()
-        return {"steps": steps, "seconds": elapsed, "loss_sum": loss_sum, "right": right}
+        return {"steps": steps, "seconds": elapsed, "logs": logs}
 
 
 def _timed_steps(cell: Cell, steps_per_epoch: int) -> int:
@@ -240,22 +248,16 @@ def _wire(strategy: Strategy) -> Traffic:
 
 def _evaluate(
     strategy: Strategy, recipe: Recipe, data: Dataset, workers: int, rank: int
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Score the worker's part of the test examples; the parts together are all of them."""
-
-    def scores_of(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        logits = strategy.model(recipe.preprocess(x), training=False)
-        return score(tf.reduce_sum(recipe.loss(y, logits)), logits, y)
-
-    forward = tf.function(scores_of, reduce_retracing=True, autograph=False)
-    rows = np.array_split(np.arange(len(data.y_test)), workers)[rank]
-    scores = np.zeros(2)
-    for start in range(0, len(rows), EVALUATION_BATCH):
-        part = rows[start : start + EVALUATION_BATCH]
-        x, y = tf.constant(data.x_test[part]), tf.constant(data.y_test[part])
-        scores += forward(x, y).numpy()
-    loss_sum, right = scores.tolist()
-    return {"examples": len(rows), "loss_sum": loss_sum, "right": right}
+    model = strategy.trained()
+    model.reset_metrics()
+    step = tf.function(model.test_step, reduce_retracing=True, autograph=False)
+    rows = np.array_split(np.arange(data.test_examples), workers)[rank]
+    logs: dict[str, float] = {}
+    for batch in evaluation_batches(data, recipe, rows, EVALUATION_BATCH):
+        logs = plain(step(batch))
+    return {"examples": len(rows), "logs": logs}
 
 
 def _split(strategy: Strategy, stream: Iterator[Batch], steps: int) -> dict[str, Any] | None:
@@ -266,16 +268,16 @@ def _split(strategy: Strategy, stream: Iterator[Batch], steps: int) -> dict[str,
     if steps == 0:
         return None
     trained = strategy.state()
-    strategy.split_step(*next(stream))
+    strategy.split_step(next(stream))
     idle = []
     for _ in range(IDLE_BARRIERS):
         before = time.perf_counter()
         strategy.barrier()
         idle.append(time.perf_counter() - before)
     times, step_us = [], []
-    for x, y in itertools.islice(stream, steps):
+    for batch in itertools.islice(stream, steps):
         before = time.perf_counter()
-        times.append(strategy.split_step(x, y))
+        times.append(strategy.split_step(batch))
         step_us.append(round((time.perf_counter() - before) * 1e6))
     strategy.restore(trained)
     split: dict[str, Any] = {

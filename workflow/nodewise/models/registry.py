@@ -3,8 +3,7 @@
 A model is one file, `models/<name>.py`. Its `METADATA` is read without running the file. It has
 
 - `METADATA = {...}`: a literal dictionary, the fields of `ModelEntry`;
-- `build() -> keras.Model`: uncompiled, from a batch of prepared examples to logits;
-- `optimizer() -> keras.optimizers.Optimizer`;
+- `build() -> keras.Model`: compiled, for batches of prepared examples;
 - `preprocess(x) -> x`, if the dataset stores other than prepared examples: on a batch;
 - `augment(x) -> x`, if training varies its examples: on a prepared batch, at random;
 - `load_pretrained(model, file)`, if the model starts from pretrained weights: fills a built one.

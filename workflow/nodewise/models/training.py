@@ -17,13 +17,7 @@ from nodewise.models import registry
 if TYPE_CHECKING:
     from nodewise.data import Dataset
 
-Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 OnBatch = Callable[[tf.Tensor], tf.Tensor]
-
-
-def cross_entropy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """Return the softmax cross-entropy of each example, (examples,), from logits and labels."""
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(y, tf.int32), logits)
 
 
 def _as_it_is(x: tf.Tensor) -> tf.Tensor:
@@ -34,14 +28,12 @@ def _as_it_is(x: tf.Tensor) -> tf.Tensor:
 class Recipe:
     """How to build and feed a model.
 
-    `preprocess` turns a batch of the dataset into one for the model, in training and evaluation;
-    `augment` changes a preprocessed batch at random, in training alone. `loss` takes labels and
-    logits and returns one loss per example. `load_pretrained` fills a built model from a file.
+    `build` returns a compiled model. `preprocess` turns a batch of the dataset into one for the
+    model, in training and evaluation; `augment` changes a preprocessed batch at random, in training
+    alone. `load_pretrained` fills a built model from a file.
     """
 
     build: Callable[[], keras.Model]
-    optimizer: Callable[[], keras.optimizers.Optimizer]
-    loss: Loss = cross_entropy
     preprocess: OnBatch = _as_it_is
     augment: OnBatch = _as_it_is
     load_pretrained: Callable[[keras.Model, Path], None] | None = None
@@ -63,11 +55,11 @@ def recipe_of(cell: Cell, data: "Dataset") -> Recipe:
     if cell.build is not None:
         from nodewise.models import user_model
 
-        return user_model.recipe(cell.build, data)
+        return Recipe(user_model.building(cell.build))
     module = registry.load(cell.model)
     optional: dict[str, Any] = {
         name: getattr(module, name)
         for name in ("preprocess", "augment", "load_pretrained")
         if hasattr(module, name)
     }
-    return Recipe(module.build, module.optimizer, **optional)
+    return Recipe(module.build, **optional)

@@ -194,21 +194,24 @@ class Conditions(Frozen):
 
 
 class Epoch(Frozen):
-    """Training loss and accuracy over one epoch (or over the timed steps), all workers together."""
+    """Training loss and accuracy over one epoch (or over the timed steps), all workers together.
+
+    They are what Keras' `fit` says, None where it would say neither.
+    """
 
     epoch: int = Field(ge=1)
     steps: int = Field(ge=1)
     seconds: Seconds
-    loss: Finite
-    accuracy: Share
+    loss: Finite | None
+    accuracy: Share | None
 
 
 class Evaluation(Frozen):
     """The model on the test examples, after whole epochs."""
 
     examples: int = Field(ge=1)
-    loss: Finite
-    accuracy: Share
+    loss: Finite | None
+    accuracy: Share | None
 
 
 class Measurement(Frozen):

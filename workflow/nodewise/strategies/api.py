@@ -1,28 +1,23 @@
-"""The interface of every strategy, and the model replica that most of them train."""
+"""The interface of every strategy, and what several of them do with a model's variables."""
 
 import hashlib
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise.core.errors import RefusedError
-from nodewise.models.training import Loss, cross_entropy
 from nodewise.strategies.declaration import NO_OPTIONS, Options
 
-_OF_EACH_WEIGHT = (
-    *(keras.optimizers.SGD, keras.optimizers.RMSprop, keras.optimizers.Lion, keras.optimizers.Ftrl),
-    *(keras.optimizers.Adam, keras.optimizers.AdamW, keras.optimizers.ScheduleFreeAdamW),
-    *(keras.optimizers.Nadam, keras.optimizers.Adamax),
-    *(keras.optimizers.Adagrad, keras.optimizers.Adadelta),
-)
-_OF_WHOLE_VARIABLES = (keras.optimizers.Adafactor, keras.optimizers.Lamb, keras.optimizers.Muon)
+Batch = tuple[Any, ...]
+"""What `fit` gives `train_step`: (x, y) or (x, y, sample_weight), each a structure of tensors."""
+Logs = dict[str, tf.Tensor]
+"""What `train_step` returns: the loss and the metrics so far, by name."""
 
 PATIENCE_S = 60.0  # a peer that is silent for longer is an error, not a wait without end
 
@@ -31,13 +26,12 @@ PATIENCE_S = 60.0  # a peer that is silent for longer is an error, not a wait wi
 class Job:
     """One worker's place in the job and what it is to train.
 
-    `global_batch` is the number of examples per step over all workers: gradients are sums over
-    the local examples divided by it, so that their sum over workers is the mean over the global
-    batch, also when workers hold different numbers of examples. `loss` takes labels and logits and
-    returns one loss per example. `addresses` are `host:port` of every place of the job, for a
-    strategy that connects its workers itself: those of the workers, then of the servers.
-    An epoch is `steps_per_epoch` steps. A peer that is silent for longer than `patience_s` is an
-    error, where the strategy waits itself.
+    `build` returns a compiled model. `global_batch` is the number of examples per step over all
+    workers. `addresses` are `host:port` of every place of the job, for a strategy that connects its
+    workers itself: those of the workers, then of the servers. An epoch is `steps_per_epoch` steps.
+    A peer that is silent for longer than `patience_s` is an error, where the strategy waits itself.
+    `batch` describes a worker's batch, TensorSpecs in its structure: with it, what a model makes
+    at its first step is there before.
     """
 
     rank: int
@@ -45,12 +39,11 @@ class Job:
     global_batch: int
     seed: int
     build: Callable[[], keras.Model]
-    optimizer: Callable[[], keras.optimizers.Optimizer]
-    loss: Loss = cross_entropy
     options: Options = NO_OPTIONS
     addresses: tuple[str, ...] = ()
     steps_per_epoch: int = 1
     patience_s: float = PATIENCE_S
+    batch: Any = None
 
 
 class StepTimes(NamedTuple):
@@ -63,13 +56,13 @@ class StepTimes(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Fused steps that were trained one after the other.
+    """Steps that were trained one after the other.
 
-    `scores` is the sum of what the steps return, (2,). `input_s` and `step_s` have an entry a step:
-    the seconds that it waited for its batch, and its seconds in all.
+    `logs` are those of the last one. `input_s` and `step_s` have an entry a step: the seconds that
+    it waited for its batch, and its seconds in all.
     """
 
-    scores: np.ndarray
+    logs: dict[str, float]
     input_s: list[float]
     step_s: list[float]
 
@@ -88,25 +81,19 @@ class Strategy(ABC):
 
     replicas_agree: bool = True
     model: keras.Model
-    optimizer: keras.optimizers.Optimizer
 
     @abstractmethod
     def __init__(self, job: Job) -> None:
         """Build the replica. Collective: all workers of the job must be there."""
 
     @abstractmethod
-    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        """Train one step on the worker's own examples.
+    def step(self, batch: Batch) -> Logs:
+        """Train one step on the worker's own examples; return what the model's train_step does.
 
-        Args:
-            x: the worker's part of the global batch, (examples, …).
-            y: its labels, (examples,), integer.
-
-        Returns:
-            float32 (2,): sum of losses and number of right answers over the worker's own examples.
+        A worker that sees no outputs of the model returns nothing.
         """
 
-    def train(self, stream: Iterator[tuple[tf.Tensor, tf.Tensor]], steps: int) -> Iterator[Steps]:
+    def train(self, stream: Iterator[Batch], steps: int) -> Iterator[Steps]:
         """Train `steps` steps on what `stream` gives next; yield what is done, some at a time.
 
         A step's time begins where that of the one before it ended. A strategy that loops over steps
@@ -114,15 +101,15 @@ class Strategy(ABC):
         """
         before = time.perf_counter()
         for _ in range(steps):
-            x, y = next(stream)
+            batch = next(stream)
             fed = time.perf_counter()
-            scores = self.step(x, y).numpy()
+            logs = plain(self.step(batch))
             ended = time.perf_counter()
-            yield Steps(scores, [fed - before], [ended - before])
+            yield Steps(logs, [fed - before], [ended - before])
             before = ended
 
     @abstractmethod
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> StepTimes:
+    def split_step(self, batch: Batch) -> StepTimes:
         """Train one step like `step`, part by part. Its weights are those of `split_weights`."""
 
     @abstractmethod
@@ -136,12 +123,16 @@ class Strategy(ABC):
         The moving statistics of batch normalisation are averaged. Collective; not part of a step.
         """
 
+    def trained(self) -> keras.Model:
+        """Return the trained model on plain variables of this process; after `agree`."""
+        return self.model
+
     def observations(self) -> dict[str, list[float]]:
         """Return the strategy's own measurements since the last call, by name."""
         return {}
 
     def weights(self) -> list[np.ndarray]:
-        """Return the trainable weights that `step` updates, as float32 arrays."""
+        """Return the trainable weights that `step` updates, as arrays."""
         return [np.asarray(v.numpy()) for v in self.model.trainable_variables]
 
     def split_weights(self) -> list[np.ndarray]:
@@ -162,14 +153,55 @@ class Strategy(ABC):
             variable.assign(value)
 
     def _variables(self) -> list[keras.Variable]:
-        return changing(self.model, self.optimizer)
+        return changing(self.model)
 
 
-def changing(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
-    """Return the variables that training changes: all but those of frozen layers."""
-    frozen = {id(variable) for variable in _frozen(model)}
-    kept = [variable for variable in model.variables if id(variable) not in frozen]
-    return [*kept, *optimizer.variables]
+def plain(logs: Logs) -> dict[str, float]:
+    """Return logs as plain numbers; what is no number is left out, as nothing here shows it."""
+    return {name: float(value) for name, value in logs.items() if tf.rank(value) == 0}
+
+
+def examples_in(batch: Batch) -> int:
+    """Return the number of examples in a batch, which its static shape tells."""
+    return int(tf.nest.flatten(batch)[0].shape[0])
+
+
+def optimizers_of(model: keras.Model) -> list[keras.optimizers.Optimizer]:
+    """Return the optimizers of a model: the compiled one, and those that it keeps beside it."""
+    found = {}
+    for value in vars(model).values():
+        kept = list(value.values()) if isinstance(value, dict) else value
+        for one in kept if isinstance(kept, list | tuple) else [kept]:
+            if isinstance(one, keras.optimizers.Optimizer):
+                found[id(one)] = one
+    return list(found.values())
+
+
+def changing(model: keras.Model, *optimizers: keras.optimizers.Optimizer) -> list[keras.Variable]:
+    """Return the variables that training changes: all but those of frozen layers and metrics.
+
+    Those of `optimizers` are among them, by default of the model's own.
+    """
+    left_out = {id(variable) for variable in [*_frozen(model), *model.metrics_variables]}
+    kept = [variable for variable in model.variables if id(variable) not in left_out]
+    of_optimizers = [
+        variable
+        for optimizer in optimizers or optimizers_of(model)
+        for variable in optimizer.variables
+    ]
+    known = {id(variable) for variable in kept}
+    return [*kept, *(variable for variable in of_optimizers if id(variable) not in known)]
+
+
+def make_variables(model: keras.Model, batch: Batch) -> None:
+    """Have a model make the variables that it makes when it sees its first batch, by its spec."""
+    model.test_on_batch(*tf.nest.map_structure(_zeros, batch))
+    model.reset_metrics()
+
+
+def _zeros(spec: tf.TensorSpec) -> np.ndarray:
+    empty = b"" if spec.dtype == tf.string else 0
+    return np.full(spec.shape, empty, spec.dtype.as_numpy_dtype)
 
 
 def moving_statistics(model: keras.Model) -> list[keras.Variable]:
@@ -208,156 +240,25 @@ def _frozen(layer: keras.Layer) -> list[keras.Variable]:
     return [variable for inner in getattr(layer, "layers", ()) for variable in _frozen(inner)]
 
 
-def gradients(
-    model: keras.Model, job: Job, x: tf.Tensor, y: tf.Tensor
-) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Return the local part of the global batch's mean gradient, and [loss sum, right answers]."""
-    # a tape of its own accord watches frozen variables, too, and keeps what they need
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-        tape.watch([variable.value for variable in model.trainable_variables])
-        logits = model(x, training=True)
-        loss_sum = tf.reduce_sum(job.loss(y, logits))
-        loss = loss_sum / job.global_batch
-    found = tape.gradient(loss, model.trainable_variables)
-    # an embedding's is sparse, with which Adam does other steps than with the same as a tensor
-    return [tf.convert_to_tensor(g) for g in found], score(loss_sum, logits, y)
-
-
-def score(loss_sum: tf.Tensor, logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """Return float32 (2,): `loss_sum` and the number of right answers."""
-    right = tf.equal(tf.argmax(logits, axis=1, output_type=tf.int32), tf.cast(y, tf.int32))
-    return tf.stack([loss_sum, tf.reduce_sum(tf.cast(right, tf.float32))])
-
-
 def flat(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Return all entries of `tensors`, which may be none, in one buffer, (entries,)."""
+    """Return all entries of `tensors`, which may be none, in one buffer, (entries,), float32."""
     if not tensors:
         return tf.zeros([0])
-    return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
+    return tf.concat([tf.reshape(tf.cast(one, tf.float32), [-1]) for one in tensors], axis=0)
 
 
 def unflat(buffer: tf.Tensor, like: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Return what `flat` made one buffer of, in the shapes of `like`."""
+    """Return what `flat` made one buffer of, in the shapes and types of `like`."""
     if not like:
         return []
     parts = tf.split(buffer, [math.prod(one.shape) for one in like])
-    return [tf.reshape(part, one.shape) for part, one in zip(parts, like, strict=True)]
+    return [
+        tf.cast(tf.reshape(part, one.shape), one.dtype)
+        for part, one in zip(parts, like, strict=True)
+    ]
 
 
 def assign(variables: Sequence[keras.Variable], buffer: tf.Tensor) -> None:
     """Set `variables` to what `flat` made one buffer of."""
     for variable, value in zip(variables, unflat(buffer, variables), strict=True):
         variable.assign(value)
-
-
-def clips(optimizer: keras.optimizers.Optimizer) -> bool:
-    """Tell whether an optimizer clips gradients: those of all workers together, it must be."""
-    limits = (optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue)
-    return any(limit is not None for limit in limits)
-
-
-def optimizer_of_parts(job: Job) -> keras.optimizers.Optimizer:
-    """Return the job's optimizer for nodes of which each has parts of the variables.
-
-    Raises:
-        RefusedError: it may not treat each weight for itself.
-    """
-    optimizer = job.optimizer()
-    if optimizer.clipnorm is not None or optimizer.global_clipnorm is not None:
-        raise RefusedError(
-            "the optimizer's clipnorm needs the gradients of all nodes; use clipvalue"
-        )
-    if type(optimizer) not in _OF_EACH_WEIGHT:  # what a subclass does is not known
-        kind = type(optimizer).__name__
-        raise RefusedError(f"the optimizer {kind} is not known to treat each weight for itself")
-    return optimizer
-
-
-def optimizer_of_stage(job: Job) -> keras.optimizers.Optimizer:
-    """Return the job's optimizer for nodes of which each has some variables, whole ones.
-
-    Raises:
-        RefusedError: it may not treat each variable for itself.
-    """
-    optimizer = job.optimizer()
-    if optimizer.global_clipnorm is not None:
-        raise RefusedError(
-            "the optimizer's global_clipnorm needs the gradients of all stages; use clipnorm"
-        )
-    if type(optimizer) not in (*_OF_EACH_WEIGHT, *_OF_WHOLE_VARIABLES):
-        kind = type(optimizer).__name__
-        raise RefusedError(f"the optimizer {kind} is not known to treat each variable for itself")
-    return optimizer
-
-
-def refuse_constraints(variables: Iterable[keras.Variable]) -> None:
-    """Check that variables of which a node has other ones, or parts, are under no constraint.
-
-    Raises:
-        RefusedError: one is.
-    """
-    for variable in variables:
-        if variable.constraint is not None:
-            raise RefusedError(f"{variable.path} has a constraint, which needs all of it")
-
-
-class Replica:
-    """A model and its optimizer on plain variables of this process.
-
-    `gradient` and `apply` are the two halves of `step`. In between, gradients are one flat float32
-    buffer in the order of `model.trainable_variables`, for a collective to sum.
-    """
-
-    def __init__(self, job: Job) -> None:
-        keras.utils.set_random_seed(job.seed)
-        self.model = job.build()
-        own_masks(self.model, job.rank)
-        self.optimizer = job.optimizer()
-        self.optimizer.build(self.model.trainable_variables)
-        self._job = job
-        # AutoGraph would leave a file per function: workers do not exit, they are ended
-        self.gradient = tf.function(self._gradient, autograph=False)
-        self.scored_gradient = tf.function(self._scored_gradient, autograph=False)
-        self.apply = tf.function(self._apply, autograph=False)
-        self.step = tf.function(self._step, autograph=False)
-
-    def like(self, variables: Sequence[keras.Variable]) -> Self:
-        """Set what training changes to the values of `variables`, in their order."""
-        for target, source in zip(changing(self.model, self.optimizer), variables, strict=True):
-            target.assign(source.numpy())
-        return self
-
-    def split_step(
-        self,
-        x: tf.Tensor,
-        y: tf.Tensor,
-        barrier: Callable[[], None],
-        all_reduce: Callable[[tf.Tensor], tf.Tensor],
-    ) -> StepTimes:
-        """Train a step of synchronous data parallelism, its parts timed apart."""
-        marks = [time.perf_counter()]
-        gradient = self.gradient(x, y)
-        marks.append(time.perf_counter())
-        barrier()
-        marks.append(time.perf_counter())
-        total = all_reduce(gradient)
-        marks.append(time.perf_counter())
-        self.apply(total)
-        marks.append(time.perf_counter())
-        return StepTimes(*np.diff(marks).tolist())
-
-    def _gradient(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        return self._scored_gradient(x, y)[0]
-
-    def _scored_gradient(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        grads, scores = gradients(self.model, self._job, x, y)
-        return flat(grads), scores
-
-    def _apply(self, gradient: tf.Tensor) -> None:
-        weights = self.model.trainable_variables
-        self.optimizer.apply(unflat(gradient, weights), weights)
-
-    def _step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        grads, scores = gradients(self.model, self._job, x, y)
-        self.optimizer.apply(grads, self.model.trainable_variables)
-        return scores

@@ -2,10 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
-from nodewise.strategies.transport import Floats
+from nodewise.strategies.transport import Peers
+
+Array = NDArray[Any]
 
 
 class Calls:
@@ -16,35 +21,50 @@ class Calls:
     """
 
     def __init__(self) -> None:
-        self._lost: OSError | None = None
+        self._error: Exception | None = None
         self._last: tf.Operation | None = None
 
-    def __call__(self, function: Callable[[Floats], Floats], values: tf.Tensor) -> tf.Tensor:
-        """Return `function(values)`, float32; it is called each time that the graph runs."""
+    def __call__(self, function: Callable[[Array], Array], values: tf.Tensor) -> tf.Tensor:
+        """Return `function(values)`, of their type; it is called each time that the graph runs."""
 
-        def call(values: Floats) -> Floats:
+        def call(values: Array) -> Array:
             try:
                 return function(values)
-            except OSError as error:
-                self._lost = error
+            except Exception as error:
+                self._error = error
                 raise
 
         graph = tf.compat.v1.get_default_graph()
         before = [self._last] if self._last is not None and self._last.graph is graph else []
         with tf.control_dependencies(before):
-            found = tf.numpy_function(call, [values], tf.float32)
+            found = tf.numpy_function(call, [values], values.dtype)
         self._last = found.op
         return found
 
     @contextmanager
-    def raising_lost_peer(self) -> Iterator[None]:
-        """Raise the OSError of a peer that is gone or stuck, not TensorFlow's UnknownError for it.
+    def raising(self) -> Iterator[None]:
+        """Raise what such a function raised, not TensorFlow's own error for it.
 
         A context manager, and a decorator of functions that run such a graph.
         """
         try:
             yield
-        except tf.errors.UnknownError:
-            if self._lost is None:
+        except tf.errors.OpError:
+            if self._error is None:
                 raise
-            raise self._lost from None
+            raise self._error from None
+
+
+def concat_by(peers: Peers, calls: Calls, rows: tf.Tensor) -> tf.Tensor:
+    """Return the rows of all workers, (rows, …), in the order of ranks: each sends all others its.
+
+    Every worker comes with as many.
+    """
+
+    def found(own: Array) -> Array:
+        messages = peers.exchange(own.tobytes())
+        return np.concatenate([np.frombuffer(one, own.dtype) for one in messages]).reshape(
+            -1, *own.shape[1:]
+        )
+
+    return tf.ensure_shape(calls(found, rows), [None, *rows.shape[1:]])

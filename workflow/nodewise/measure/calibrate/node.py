@@ -12,7 +12,7 @@ from nodewise.cluster.channel import Channel, Message
 from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.measure.node import start_in_node
 from nodewise.measure.traffic import traffic
-from nodewise.strategies.multi_worker_mirrored.worker import Ring
+from nodewise.strategies.ring import Ring
 from nodewise.strategies.transport import Direct, Peers
 
 _PORT = 2999  # beside those of the workers' servers
@@ -60,7 +60,7 @@ class _Collectives:
         peers = Peers(rank, cluster.addresses()[: plan.nodes], timeout_s=plan.time_limit_s)
         self._ring = Ring()
         signature = [tf.TensorSpec([None], tf.float32)]
-        ring = tf.function(self._ring.all_reduce, input_signature=signature, autograph=False)
+        ring = tf.function(self._ring.sum, input_signature=signature, autograph=False)
         self._all_reduces: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
             "ring": ring,
             "direct": Direct(peers).all_reduce,

@@ -4,11 +4,12 @@ Imports TensorFlow.
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
@@ -20,7 +21,8 @@ from nodewise.data import Dataset, load
 from nodewise.measure.noise_scale import BIG_BATCH, GROUPS, SMALL_BATCH, STEPS
 from nodewise.models.training import Recipe, recipe_of
 from nodewise.results.noise_scale import Point, group_squares
-from nodewise.strategies.api import Job, Replica
+from nodewise.strategies.api import Job, flat
+from nodewise.strategies.replica import Replica
 
 Batch = tuple[tf.Tensor, tf.Tensor]
 
@@ -37,25 +39,34 @@ def _points(cell: Cell, data: Dataset, weights: Path | None, channel: Channel) -
     """Yield what was measured after each number of steps."""
     recipe = recipe_of(cell, data)
     replica = Replica(_job(cell, recipe, weights))
+    mean_gradient = tf.function(partial(_mean_gradient, replica.model), autograph=False)
     stream = _batches(data, recipe, cell.seed)
     batches = BIG_BATCH // SMALL_BATCH
     whole = STEPS[-1] + len(STEPS) * GROUPS * batches
     trained = 0
     for number, step in enumerate(STEPS, 1):
-        for x, y in itertools.islice(stream, step - trained):
-            replica.step(x, y)
+        for batch in itertools.islice(stream, step - trained):
+            replica.step(batch)
         trained = step
-        gradients = (_gradient(replica, x, y, cell.model, step) for x, y in stream)
+        gradients = (_gradient(mean_gradient, batch, cell.model, step) for batch in stream)
         small, big = zip(*group_squares(gradients, batches, GROUPS), strict=True)
         yield Point(step=step, small_squares=list(small), big_squares=list(big))
         channel.send({"progress": (step + number * GROUPS * batches) / whole})
 
 
-def _gradient(
-    replica: Replica, x: tf.Tensor, y: tf.Tensor, model: str, step: int
-) -> NDArray[np.float32]:
+def _mean_gradient(model: keras.Model, batch: Batch) -> tf.Tensor:
     """Return the mean gradient over a batch, (parameters,)."""
-    gradient: NDArray[np.float32] = replica.gradient(x, y).numpy()
+    x, y = batch
+    with tf.GradientTape() as tape:
+        loss = model.compute_loss(x, y, model(x, training=True), training=True)
+    found = tape.gradient(loss, model.trainable_variables)
+    return flat([tf.convert_to_tensor(gradient) for gradient in found])
+
+
+def _gradient(
+    mean_gradient: Callable[[Batch], tf.Tensor], batch: Batch, model: str, step: int
+) -> NDArray[np.float32]:
+    gradient: NDArray[np.float32] = mean_gradient(batch).numpy()
     if not np.isfinite(gradient).all():
         raise RefusedError(f"{model}: its gradient is not finite after {step} steps of training")
     return gradient
@@ -68,8 +79,6 @@ def _job(cell: Cell, recipe: Recipe, weights: Path | None) -> Job:
         global_batch=SMALL_BATCH,
         seed=cell.seed,
         build=partial(recipe.built, weights),
-        optimizer=recipe.optimizer,
-        loss=recipe.loss,
     )
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from nodewise.strategies import api
+from nodewise.strategies.parts import optimizer_of_parts, refuse_constraints
 
 
 class Part:
@@ -25,10 +26,13 @@ class Part:
 
     def __init__(self, job: api.Job, number: int, parts: int) -> None:
         keras.utils.set_random_seed(job.seed)
-        self._variables = _pieces(job.build().trainable_variables, number, parts)
-        self._optimizer = api.optimizer_of_parts(job) if parts > 1 else job.optimizer()
+        model = job.build()
+        if job.batch is not None:  # a model may make its variables when it sees a batch
+            api.make_variables(model, job.batch)
+        self._variables = _pieces(model.trainable_variables, number, parts)
+        self._optimizer = optimizer_of_parts(model) if parts > 1 else model.optimizer
         # the same rate, or schedule of rates, times a factor that each update has of its own
-        self._rates, self._factor = job.optimizer(), tf.Variable(1.0)
+        self._rates, self._factor = job.build().optimizer, tf.Variable(1.0)
         self._optimizer.learning_rate = lambda: self._rates.learning_rate * self._factor
         self._optimizer.build(self._variables)
         self._update = tf.function(self._apply, autograph=False)
@@ -78,7 +82,7 @@ def _pieces(variables: list[keras.Variable], number: int, parts: int) -> list[ke
         if high - low == size:
             pieces.append(variable)
         elif low < high:
-            api.refuse_constraints([variable])
+            refuse_constraints([variable])
             pieces.append(keras.Variable(flat[low:high]))
         offset += size
     return pieces

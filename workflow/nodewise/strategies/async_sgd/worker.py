@@ -27,10 +27,13 @@ import numpy as np
 import tensorflow as tf
 from typing_extensions import Buffer
 
+from nodewise.core.errors import RefusedError
 from nodewise.strategies import api
 from nodewise.strategies.async_sgd import AsyncSgd
 from nodewise.strategies.async_sgd.server_part import Part
 from nodewise.strategies.async_sgd.staleness import Flat, Gathering, Ledger
+from nodewise.strategies.calls import Calls
+from nodewise.strategies.replica import Gradient, after, build
 from nodewise.strategies.transport import Peers
 
 _SIGNS = 4  # who waits is told that others make progress, so often before it loses its patience
@@ -63,45 +66,78 @@ class Strategy(api.Strategy):
     replicas_agree = False
 
     def __init__(self, job: api.Job) -> None:
-        keras.utils.set_random_seed(job.seed)
-        self.model = job.build()
-        api.own_masks(self.model, job.rank)
-        self.optimizer = job.optimizer()  # never applied: the servers have their own
         self._job = job
         self._bounded = _options(job).bound is not None
-        self._gradient = tf.function(self._flat_gradient, autograph=False)
+        self._noted: dict[str, list[float]] = {}
+        self._marks: list[tf.Tensor] | None = None
+        self._held_s = 0.0  # in the last push
+        self._calls = Calls()
+        keras.utils.set_random_seed(job.seed)
+        self.model = job.build()
+        one_optimizer(self.model).apply = self._pushed
+        self._step = tf.function(self._own_step, autograph=False)
+        self._marked = tf.function(self._marked_step, autograph=False)
         self._load = tf.function(
             lambda weights: api.assign(self.model.trainable_variables, weights), autograph=False
         )
-        self._noted: dict[str, list[float]] = {}
+        build(self.model, self._step, job)
+        api.own_masks(self.model, job.rank)
         self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
         self._servers = range(job.size, len(job.addresses))
+        self._pull()  # an initializer may have no seed
 
-    def _flat_gradient(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        grads, scores = api.gradients(self.model, self._job, x, y)
-        # a part of the global batch's mean gradient; an update of its own takes a whole one
-        return api.flat(grads) * self._job.size, scores
+    def _own_step(self, batch: api.Batch) -> api.Logs:
+        self._weight = self._job.size * api.examples_in(batch) / self._job.global_batch
+        self._marks = None
+        logs: api.Logs = self.model.train_step(batch)
+        return logs
 
-    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        gradient, scores = self._gradient(x, y)
-        weights, _ = self._push(gradient.numpy())
-        self._load(weights)
-        return scores
+    def _marked_step(self, batch: api.Batch) -> tf.Tensor:
+        """Train a step; return when its gradient was ready, and when the weights were here."""
+        self._weight = self._job.size * api.examples_in(batch) / self._job.global_batch
+        marks: list[tf.Tensor] = []
+        self._marks = marks
+        self.model.train_step(batch)
+        return tf.stack(marks)
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
+    def _pushed(
+        self, gradients: Iterable[Gradient], variables: Iterable[keras.Variable] = ()
+    ) -> None:
+        """In place of an update here: have the servers make it, take their weights."""
+        trained = self.model.trainable_variables
+        known = {id(v): one for v, one in zip(variables, gradients, strict=True) if one is not None}
+        dense = [
+            tf.convert_to_tensor(known[id(v)]) if id(v) in known else tf.zeros(v.shape)
+            for v in trained
+        ]
+        gradient = api.flat(dense) * self._weight
+        ready = after([gradient])
+        with tf.control_dependencies([ready]):
+            weights = self._calls(self._push, tf.identity(gradient))
+        weights = tf.ensure_shape(weights, gradient.shape)
+        here = after([weights])
+        if self._marks is not None:
+            self._marks += [ready, here]
+        with tf.control_dependencies([here]):
+            api.assign(trained, tf.identity(weights))
+
+    def step(self, batch: api.Batch) -> api.Logs:
+        with self._calls.raising():
+            logs: api.Logs = self._step(batch)
+        return logs
+
+    def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train one step in parts, of which waiting is what the servers held the worker back."""
-        marks = [time.perf_counter()]
-        gradient = self._gradient(x, y)[0].numpy()
-        marks.append(time.perf_counter())
-        weights, held_s = self._push(gradient)
-        marks.append(time.perf_counter())
-        self._load(weights)
-        marks.append(time.perf_counter())
-        compute, exchange, apply = np.diff(marks).tolist()
-        return api.StepTimes(compute, held_s, exchange - held_s, apply)
+        began = time.time()  # the clock of tf.timestamp
+        with self._calls.raising():
+            ready, here = self._marked(batch).numpy()
+        exchange = here - ready
+        return api.StepTimes(
+            ready - began, self._held_s, exchange - self._held_s, time.time() - here
+        )
 
-    def _push(self, gradient: Flat) -> tuple[Flat, float]:
-        """Send each server its part; return the new weights, and how long they were held back."""
+    def _push(self, gradient: Flat) -> Flat:
+        """Send each server its part of the gradient; return the new weights."""
         parts = [part.data for part in np.array_split(gradient, len(self._servers))]
         answers = self._ask(Request.PUSH, dict(zip(self._servers, parts, strict=True)))
         # of each the most: who is held back by one server waits for all
@@ -111,7 +147,8 @@ class Strategy(api.Strategy):
             self._note("lead", note.lead)
         if note.held_s:
             self._note("held_s", note.held_s)
-        return _joined(part for _, part in answers), note.held_s
+        self._held_s = note.held_s
+        return _joined(part for _, part in answers)
 
     def _note(self, name: str, value: float) -> None:
         self._noted.setdefault(name, []).append(value)
@@ -281,6 +318,22 @@ class Server:
     def _answer(self, worker: int, note: Note, payload: Buffer) -> None:
         self._peers.send(worker, _NOTE.pack(*note))
         self._peers.send(worker, payload)
+
+
+def one_optimizer(model: keras.Model) -> keras.optimizers.Optimizer:
+    """Return the optimizer of a model, of which servers have one too.
+
+    Raises:
+        RefusedError: it has several, or one that scales the loss or averages weights.
+    """
+    optimizers = api.optimizers_of(model)
+    if len(optimizers) != 1:
+        raise RefusedError("the model has several optimizers, and this strategy's servers one")
+    if isinstance(optimizers[0], keras.optimizers.LossScaleOptimizer):
+        raise RefusedError("the optimizer scales the loss, which servers do not know of")
+    if optimizers[0].use_ema:
+        raise RefusedError("the optimizer averages weights (use_ema), which servers do not give")
+    return optimizers[0]
 
 
 def _options(job: api.Job) -> AsyncSgd:

@@ -11,19 +11,90 @@ all-reduce sends 2(n−1)/n·S; float16, with M = S/2, sends less than that up t
 """
 
 import struct
+from typing import cast
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
-from nodewise.strategies import api
+from nodewise.core.errors import RefusedError
+from nodewise.strategies import api, replica
+from nodewise.strategies.calls import Calls
 from nodewise.strategies.compressed_sgd import CompressedSgd, compression
-from nodewise.strategies.transport import LENGTH_BYTES, Peers
+from nodewise.strategies.replica import Exchange
+from nodewise.strategies.transport import LENGTH_BYTES, Floats, Peers
 
 _EXAMPLES = struct.Struct(">I")
 
 
-class Strategy(api.Strategy):
+class Updates(Exchange):
+    """The exchange of compressed gradients, and of whole arrays where that is meant."""
+
+    keeps_rows = False
+
+    def __init__(self, job: api.Job) -> None:
+        self._options = cast(CompressedSgd, job.options)
+        self._job = job
+        self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
+        self._calls = Calls()
+        self.raising = self._calls.raising
+        self._codec: compression.Codec | None = None
+        self.examples = 0  # of the worker's own batch
+        self.residual = np.zeros(0, np.float32)
+        self.steps = 0
+        self.bytes_counted: list[float] = []
+
+    def sum(self, values: tf.Tensor) -> tf.Tensor:
+        return tf.ensure_shape(self._calls(self.total, values), values.shape)
+
+    def total(self, values: Floats) -> Floats:
+        """Return the sum of `values`, uncompressed, over the workers. Collective."""
+        everyone = self._peers.exchange(values.tobytes())
+        total: Floats = np.sum([np.frombuffer(one, np.float32) for one in everyone], axis=0)
+        return total
+
+    def gradients(self, own: tf.Tensor) -> tf.Tensor:
+        return tf.ensure_shape(self._calls(self._mean, own), own.shape)
+
+    def _mean(self, gradient: Floats) -> Floats:
+        """Return the mean of all updates in place of the sum of the `gradient`s. Collective."""
+        if self._codec is None:
+            self._codec = codec_of(self._options, gradient.size)
+        if self.residual.size != gradient.size:
+            self.residual = np.zeros_like(gradient)
+        messages = self._peers.exchange(self._message(self._codec, gradient))
+        return self._decoded(self._codec, messages)
+
+    def _message(self, codec: compression.Codec, gradient: Floats) -> bytes:
+        """Return what tells the others of this step's gradient: examples, and the update of them.
+
+        Raises:
+            FloatingPointError: the gradient is not finite, and would never leave the residual.
+        """
+        self.steps += 1
+        counts = self.steps > self._options.warmup_steps
+        if not counts and self._job.rank >= self._options.warmup_nodes:
+            return _EXAMPLES.pack(0)
+        self.residual += gradient * (self._job.global_batch / self.examples)
+        if not np.isfinite(self.residual).all():
+            raise FloatingPointError("the gradient is not finite, so that it cannot be compressed")
+        return _EXAMPLES.pack(self.examples) + codec.encode(self.residual)
+
+    def _decoded(self, codec: compression.Codec, messages: list[bytes | bytearray]) -> Floats:
+        """Return the mean of the updates; keep what is left of the own gradient."""
+        own = messages[self._job.rank]
+        self.bytes_counted.append((self._job.size - 1) * (LENGTH_BYTES + len(own)))
+        examples = [_EXAMPLES.unpack_from(message)[0] for message in messages]
+        total = np.zeros(codec.size, np.float32)
+        for rank, message in enumerate(messages):
+            if examples[rank]:
+                update = codec.decode(memoryview(message)[_EXAMPLES.size :])
+                total[update.indices] += update.values * np.float32(examples[rank] / sum(examples))
+                if rank == self._job.rank:  # seen as the others see it
+                    self.residual[update.indices] -= update.values
+        return total
+
+
+class Strategy(replica.Strategy):
     """Train on `job.size` workers, each connected to all others.
 
     What is compressed is the mean gradient over the worker's own examples; updates are weighted by
@@ -32,84 +103,42 @@ class Strategy(api.Strategy):
     """
 
     def __init__(self, job: api.Job) -> None:
-        if not isinstance(job.options, CompressedSgd):
-            raise TypeError("compressed_sgd takes options of its own")
-        self._options = job.options
-        self._job = job
-        self._replica = api.Replica(job)
-        self.model = self._replica.model
-        self.optimizer = self._replica.optimizer
-        self._codec = codec_of(job.options, sum(v.size for v in self.weights()))
-        self._residual = np.zeros(self._codec.size, np.float32)
-        self._steps = 0
-        self._bytes_counted: list[float] = []
-        self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
+        self._updates = Updates(job)
+        super().__init__(job, self._updates)
+        if len(api.optimizers_of(self.model)) > 1:
+            raise RefusedError("the model has several optimizers; one residual is kept, of one")
 
-    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        gradient, scores = self._replica.scored_gradient(x, y)
-        self._replica.apply(self._mean(gradient, x.shape[0]))
-        return scores
+    def step(self, batch: api.Batch) -> api.Logs:
+        self._updates.examples = api.examples_in(batch)
+        with self._updates.raising():
+            return super().step(batch)
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
+    def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train one step in parts; encoding and decoding belong to communicating."""
-        return self._replica.split_step(
-            x, y, self.barrier, lambda gradient: self._mean(gradient, x.shape[0])
-        )
-
-    def _mean(self, gradient: tf.Tensor, examples: int) -> NDArray[np.float32]:
-        """Return the mean of all updates in place of the sum of the `gradient`s. Collective."""
-        return self._decoded(self._peers.exchange(self._message(gradient.numpy(), examples)))
-
-    def _message(self, gradient: NDArray[np.float32], examples: int) -> bytes:
-        """Return what tells the others of this step's gradient: examples, and the update of them.
-
-        Raises:
-            FloatingPointError: the gradient is not finite, and would never leave the residual.
-        """
-        self._steps += 1
-        counts = self._steps > self._options.warmup_steps
-        if not counts and self._job.rank >= self._options.warmup_nodes:
-            return _EXAMPLES.pack(0)
-        self._residual += gradient * (self._job.global_batch / examples)
-        if not np.isfinite(self._residual).all():
-            raise FloatingPointError("the gradient is not finite, so that it cannot be compressed")
-        return _EXAMPLES.pack(examples) + self._codec.encode(self._residual)
-
-    def _decoded(self, messages: list[bytes | bytearray]) -> NDArray[np.float32]:
-        """Return the mean of the updates; keep what is left of the own gradient."""
-        own = messages[self._job.rank]
-        self._bytes_counted.append((self._job.size - 1) * (LENGTH_BYTES + len(own)))
-        examples = [_EXAMPLES.unpack_from(message)[0] for message in messages]
-        total = np.zeros(self._codec.size, np.float32)
-        for rank, message in enumerate(messages):
-            if examples[rank]:
-                update = self._codec.decode(memoryview(message)[_EXAMPLES.size :])
-                total[update.indices] += update.values * np.float32(examples[rank] / sum(examples))
-                if rank == self._job.rank:  # seen as the others see it
-                    self._residual[update.indices] -= update.values
-        return total
+        self._updates.examples = api.examples_in(batch)
+        with self._updates.raising():
+            return super().split_step(batch)
 
     def barrier(self) -> None:
-        self._peers.exchange(b"")
+        self._updates.total(np.zeros(0, np.float32))
 
     def agree(self) -> None:
         statistics = api.moving_statistics(self.model)
-        messages = self._peers.exchange(api.flat(statistics).numpy().tobytes())
-        everyone = [np.frombuffer(message, np.float32) for message in messages]
-        api.assign(statistics, np.mean(everyone, axis=0))
+        total = self._updates.total(api.flat(statistics).numpy())
+        api.assign(statistics, total / self._job.size)
 
     def observations(self) -> dict[str, list[float]]:
         """Return `bytes_counted`: bytes that this worker handed to the wire, per step."""
-        noted, self._bytes_counted = self._bytes_counted, []
+        noted, self._updates.bytes_counted = self._updates.bytes_counted, []
         return {"bytes_counted": noted}
 
     def state(self) -> list[np.ndarray]:
-        return [*super().state(), self._residual.copy(), np.array(self._steps)]
+        return [*super().state(), self._updates.residual.copy(), np.array(self._updates.steps)]
 
     def restore(self, state: list[np.ndarray]) -> None:
         *variables, residual, steps = state
         super().restore(variables)
-        self._residual, self._steps = residual.copy(), int(steps)
+        self._updates.residual, self._updates.steps = residual.copy(), int(steps)
 
 
 def codec_of(options: CompressedSgd, size: int) -> compression.Codec:

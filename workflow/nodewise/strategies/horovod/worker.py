@@ -15,8 +15,9 @@ from contextlib import contextmanager
 import tensorflow as tf
 
 from nodewise.cluster.api import parsed
-from nodewise.strategies import STRATEGIES, api
+from nodewise.strategies import STRATEGIES, api, replica
 from nodewise.strategies.horovod import build
+from nodewise.strategies.replica import Exchange
 from nodewise.strategies.transport import Peers, interface
 
 STRATEGIES["horovod"].check_available()
@@ -29,45 +30,50 @@ from horovod.runner.http.http_server import (  # type: ignore[import-not-found] 
 )
 
 
-class Strategy(api.Strategy):
+class Horovod(Exchange):
+    """Horovod's all-reduce and all-gather. Names are the same on all workers."""
+
+    def __init__(self) -> None:
+        self._traced = 0
+
+    def sum(self, values: tf.Tensor) -> tf.Tensor:
+        return hvd.allreduce(values, op=hvd.Sum, name=self._name())
+
+    def concat(self, rows: tf.Tensor) -> tf.Tensor:
+        return hvd.allgather(rows, name=self._name())
+
+    def _name(self) -> str:
+        self._traced += 1
+        return f"exchange_{self._traced}"
+
+
+class Strategy(replica.Strategy):
     """Train on `job.size` workers that meet at a server of worker 0."""
 
     def __init__(self, job: api.Job) -> None:
         _start(job)
-        self._job = job
-        self._replica = api.Replica(job)
-        self.model = self._replica.model
-        self.optimizer = self._replica.optimizer
-        self._step = tf.function(self._fused, autograph=False)
-        self._barrier = tf.function(lambda own: _sum([own], "barrier"), autograph=False)
-        self._total = tf.function(lambda flat: _sum([flat], "flat")[0], autograph=False)
-
-    def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        grads, scores = api.gradients(self.model, self._job, x, y)
-        # one group: else which gradients are summed together, and so their rounding, is a race
-        total = _sum(grads, "gradients")
-        self.optimizer.apply(total, self.model.trainable_variables)
-        return scores
-
-    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+        self._horovod = Horovod()
         with _with_peers():
-            return self._step(x, y)
+            super().__init__(job, self._horovod)
+        self._sum = tf.function(self._horovod.sum, autograph=False)
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
+    def step(self, batch: api.Batch) -> api.Logs:
         with _with_peers():
-            return self._replica.split_step(x, y, self.barrier, self._total)
+            return super().step(batch)
+
+    def split_step(self, batch: api.Batch) -> api.StepTimes:
+        with _with_peers():
+            return super().split_step(batch)
 
     def barrier(self) -> None:
         with _with_peers():
             # a constant inside would be summed once, when TensorFlow simplifies the function
-            self._barrier(tf.zeros([1]))
+            self._sum(tf.zeros([1]))
 
     def agree(self) -> None:
-        statistics = api.moving_statistics(self.model)
-        if statistics:
-            total = _sum([tf.convert_to_tensor(v.numpy()) for v in statistics], "statistics")
-            for variable, value in zip(statistics, total, strict=True):
-                variable.assign(value / self._job.size)
+        for variable in api.moving_statistics(self.model):
+            total = self._sum(tf.convert_to_tensor(variable.numpy()))
+            variable.assign(total / self._job.size)
 
 
 @contextmanager
@@ -83,12 +89,6 @@ def _with_peers() -> Iterator[None]:
         if "Horovod has been shut down" not in str(error):
             raise
         raise ConnectionError("Horovod has been shut down: a peer is gone") from None
-
-
-def _sum(tensors: list[tf.Tensor], name: str) -> list[tf.Tensor]:
-    """Return the sums over the workers; `name` is the same on all of them."""
-    total: list[tf.Tensor] = hvd.grouped_allreduce(tensors, op=hvd.Sum, name=name)
-    return total
 
 
 class _Rendezvous(RendezvousHTTPServer):  # type: ignore[misc]

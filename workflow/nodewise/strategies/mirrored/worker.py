@@ -12,8 +12,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise.core.errors import RefusedError
-from nodewise.strategies import api
+from nodewise.strategies import api, native
+from nodewise.strategies.replica import Gradient, after, before_apply, step_times, weighted
 
 
 class Strategy(api.Strategy):
@@ -21,24 +21,15 @@ class Strategy(api.Strategy):
 
     def __init__(self, job: api.Job) -> None:
         self._job = job
-        self._devices = _devices(job.size)
-        self._mirrored = tf.distribute.MirroredStrategy(self._devices)
-        with self._mirrored.scope():
-            keras.utils.set_random_seed(job.seed)
-            self.model = job.build()
-            self.optimizer = job.optimizer()
-            self.optimizer.build(self.model.trainable_variables)
+        self._mirrored = tf.distribute.MirroredStrategy(_devices(job.size))
+        self.model = native.build(job, self._mirrored, "MirroredStrategy", _make_variables)
         self._own_masks()
-        if job.size > 1 and api.clips(self.optimizer):
-            raise RefusedError(
-                "MirroredStrategy has the optimizer clip each device's gradient, not their sum; "
-                "custom_loop clips the sum"
-            )
-        self._copies: list[api.Replica] = []
+        self._shares = [len(part) for part in _parts(job.global_batch, job.size)]
+        self._marks: list[list[tf.Tensor]] | None = None  # of each device
+        for optimizer in api.optimizers_of(self.model):
+            before_apply(optimizer, self._before_apply)
         self._step = tf.function(self._fused, autograph=False)
-        self._gradients = tf.function(self._copies_gradients, autograph=False)
-        self._sum = tf.function(tf.add_n, autograph=False)
-        self._apply = tf.function(self._copies_apply, autograph=False)
+        self._marked = tf.function(self._marked_step, autograph=False)
 
     def _own_masks(self) -> None:
         """Give each device random numbers of its own: what the first one has, and its number."""
@@ -51,63 +42,67 @@ class Strategy(api.Strategy):
         super().restore(state)
         self._own_masks()
 
-    def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        parts = _parts(x, y, self._job.size)
+    def _fused(self, batch: api.Batch) -> api.Logs:
+        self._marks = None
+
+        def device_step() -> api.Logs:
+            logs: api.Logs = self.model.train_step(self._own_part(batch))
+            return logs
+
+        logs = self._mirrored.run(device_step)
+        return {
+            name: self._mirrored.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None)
+            for name, value in logs.items()
+        }
+
+    def _own_part(self, batch: api.Batch) -> api.Batch:
+        """In a device's own context: return its part of the global batch."""
+        rows = _parts(self._job.global_batch, self._job.size)[_device()]
+        part: api.Batch = tf.nest.map_structure(lambda one: one[rows[0] : rows[-1] + 1], batch)
+        return part
+
+    def _before_apply(self, gradients: list[Gradient]) -> list[Gradient]:
+        """In a device's own context: weight its gradients by its examples; note marks if asked."""
+        share = self._job.size * self._shares[_device()] / self._job.global_batch
+        gradients = weighted(gradients, share)
+        if self._marks is None:
+            return gradients
+        ready = after(gradients)
+        given = [one for one in gradients if one is not None]
+        context = tf.distribute.get_replica_context()
+        sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, given))
+        total = [one if one is None else next(sums) for one in gradients]
+        exchanged = after(total)
+        self._marks[_device()].append(tf.stack([ready, ready, exchanged]))
+        with tf.control_dependencies([exchanged]):
+            # the optimizer sums over the devices once more
+            return weighted(total, 1 / self._job.size)
+
+    def _marked_step(self, batch: api.Batch) -> tf.Tensor:
+        """Train a step; return the times of its marks on each device, (devices, applies, 3)."""
+        marks: list[list[tf.Tensor]] = [[] for _ in range(self._job.size)]
+        self._marks = marks
 
         def device_step() -> tf.Tensor:
-            context = tf.distribute.get_replica_context()
-            own = parts[int(tf.get_static_value(context.replica_id_in_sync_group))]
-            grads, scores = api.gradients(self.model, self._job, *own)
-            # in a replica context a Keras optimizer sums the gradients over devices itself
-            self.optimizer.apply(grads, self.model.trainable_variables)
-            return scores
+            self.model.train_step(self._own_part(batch))
+            return tf.stack(marks[_device()])
 
-        scores = self._mirrored.run(device_step)
-        return self._mirrored.reduce(tf.distribute.ReduceOp.SUM, scores, axis=None)
+        return tf.stack(self._mirrored.experimental_local_results(self._mirrored.run(device_step)))
 
-    def _copies_gradients(self, x: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
-        gradients = []
-        for device, copy, own in zip(
-            self._devices, self._copies, _parts(x, y, self._job.size), strict=True
-        ):
-            with tf.device(device):
-                gradients.append(copy.gradient(*own))
-        return gradients
+    def step(self, batch: api.Batch) -> api.Logs:
+        logs: api.Logs = self._step(batch)
+        return logs
 
-    def _copies_apply(self, total: tf.Tensor) -> None:
-        for device, copy in zip(self._devices, self._copies, strict=True):
-            with tf.device(device):
-                copy.apply(total)
-
-    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        return self._step(x, y)
-
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
+    def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train one step in parts, of which waiting is 0: it cannot be told from computing.
 
-        The gradients are there when the slowest device has its own.
+        Gradients are ready when the slowest device has its own. They are summed twice, once to time
+        it, then by the optimizer, whose second sum is taken to need as long as the first.
         """
-        self._copy_once()
-        marks = [time.perf_counter()]
-        gradients = self._gradients(x, y)
-        marks += [time.perf_counter()] * 2
-        total = self._sum(gradients)
-        marks.append(time.perf_counter())
-        self._apply(total)
-        marks.append(time.perf_counter())
-        return api.StepTimes(*np.diff(marks).tolist())
-
-    def _copy_once(self) -> None:
-        """Give every device a plain copy of the model, for the split form.
-
-        On mirrored variables a Keras optimizer would sum the gradients, which are summed already.
-        """
-        for device in self._devices[len(self._copies) :]:
-            with tf.device(device):  # what is read is the device's own, its masks included
-                self._copies.append(api.Replica(self._job).like(self._variables()))
-
-    def split_weights(self) -> list[np.ndarray]:
-        return [np.asarray(v.numpy()) for v in self._copies[0].model.trainable_variables]
+        began = time.time()  # the clock of tf.timestamp
+        marks = self._marked(batch).numpy().max(axis=0)
+        times = step_times(began, marks, time.time())
+        return times._replace(apply=max(0.0, times.apply - times.communicate))
 
     def barrier(self) -> None:
         """Return: a step has ended on all devices when it returns."""
@@ -115,6 +110,9 @@ class Strategy(api.Strategy):
     def agree(self) -> None:
         for variable in api.moving_statistics(self.model):
             variable.assign(np.mean(self._on_each_device(variable), axis=0))
+
+    def trained(self) -> keras.Model:
+        return native.plain_copy(self._job, self.model.variables)
 
     def weights_sha256(self) -> str:
         for variable in self.model.trainable_variables:
@@ -128,10 +126,21 @@ class Strategy(api.Strategy):
         return [np.asarray(copy.numpy()) for copy in copies]
 
 
-def _parts(x: tf.Tensor, y: tf.Tensor, size: int) -> list[tuple[tf.Tensor, tf.Tensor]]:
-    """Cut a batch into `size` parts, which differ by one example at most."""
-    sizes = [len(part) for part in np.array_split(np.arange(x.shape[0]), size)]
-    return list(zip(tf.split(x, sizes), tf.split(y, sizes), strict=True))
+def _make_variables(model: keras.Model, batch: api.Batch) -> None:
+    api.make_variables(model, batch)
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+
+
+def _device() -> int:
+    """Return which device this is, in its own context."""
+    context = tf.distribute.get_replica_context()
+    return int(tf.get_static_value(context.replica_id_in_sync_group))
+
+
+def _parts(examples: int, size: int) -> list[np.ndarray]:
+    """Return the rows of each of `size` parts of a batch, which differ by one example at most."""
+    return np.array_split(np.arange(examples), size)
 
 
 def _devices(size: int) -> list[str]:

@@ -20,6 +20,7 @@ import tensorflow as tf
 from nodewise.models.cut import cut
 from nodewise.strategies import api
 from nodewise.strategies.model_parallel import ModelParallel
+from nodewise.strategies.parts import mean_loss, optimizer_of_stage, scored, unpacked
 from nodewise.strategies.transport import Peers
 
 
@@ -72,7 +73,7 @@ class Strategy(api.Strategy):
         self._micro_batches = [slice(part[0], part[-1] + 1) for part in parts]
         self._stage = self._stages[self._place]
         self._trained = [variable.value for variable in self._stage.trainable_variables]
-        self.optimizer = api.optimizer_of_stage(job)
+        self.optimizer = optimizer_of_stage(self.model)
         self.optimizer.build(self._stage.trainable_variables)
         self._last = self._place == len(self._stages) - 1
         self._before_trains = any(s.trainable_variables for s in self._stages[: self._place])
@@ -82,27 +83,28 @@ class Strategy(api.Strategy):
         self._bubbles: list[float] = []
         self._peers = Peers(job.rank, job.addresses[: job.size], timeout_s=job.patience_s)
 
-    def _stage_forward(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return what the stage makes of x; the last one its part of the loss, and its scores."""
+    def _stage_forward(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, api.Logs]:
+        """Return what the stage makes of x; the last one its part of the loss, and its logs."""
         made = self._stage(x, training=True)
         if not self._last:
-            return made, tf.zeros(2)
-        loss_sum = tf.reduce_sum(self._job.loss(y, made))
-        return loss_sum / self._job.global_batch, api.score(loss_sum, made, y)
+            return made, {}
+        loss = mean_loss(self.model, y, made)
+        share = x.shape[0] / self._job.global_batch
+        return loss * share, scored(self.model, y, made, loss)
 
     def _stage_apply(self, gradients: list[tf.Tensor]) -> None:
         # an embedding's has single rows, some of them twice, which Adam would square one by one
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
         self.optimizer.apply(dense, self._stage.trainable_variables)
 
-    def _train(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, api.StepTimes]:
+    def _train(self, batch: api.Batch) -> tuple[api.Logs, api.StepTimes]:
+        x, y = unpacked(batch)
         laps = Laps()
-        scores = tf.zeros(2)
+        logs: api.Logs = {}
         passes = []
         for part in self._micro_batches:
-            kept, scored = self._pass_forward(x[part], y[part], laps)
+            kept, logs = self._pass_forward(x[part], y[part], laps)
             passes.append(kept)
-            scores += scored
         gradients: list[tf.Tensor] = []
         if self._trained or self._before_trains:  # else nobody needs a gradient of this stage
             while passes:
@@ -115,20 +117,20 @@ class Strategy(api.Strategy):
         if self._trained:
             self._apply(gradients)
         laps.end("apply")
-        return scores, laps.times()
+        return logs, laps.times()
 
-    def _pass_forward(self, x: tf.Tensor, y: tf.Tensor, laps: Laps) -> tuple[_Pass, tf.Tensor]:
+    def _pass_forward(self, x: tf.Tensor, y: tf.Tensor, laps: Laps) -> tuple[_Pass, api.Logs]:
         if self._place > 0:
             x = self._receive(self._job.rank - 1, (len(x), *self._stage.input_shape[1:]), laps)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(self._trained)
             if self._before_trains:
                 tape.watch(x)
-            made, scores = self._forward(x, y)
+            made, logs = self._forward(x, y)
         if not self._last:
             self._peers.send(self._job.rank + 1, made.numpy())
         laps.end("compute")
-        return _Pass(tape, x, made), scores
+        return _Pass(tape, x, made), logs
 
     def _pass_backward(self, kept: _Pass, laps: Laps) -> list[tf.Tensor]:
         """Return the gradients of the stage's weights; send that of what it was given."""
@@ -154,17 +156,17 @@ class Strategy(api.Strategy):
         """Return the gradients over the whole global batch. One pipeline has seen all of it."""
         return gradients
 
-    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        scores, times = self._train(x, y)
+    def step(self, batch: api.Batch) -> api.Logs:
+        logs, times = self._train(batch)
         self._bubbles.append((times.wait + times.communicate) / sum(times))
-        return scores
+        return logs
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
+    def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train one step; its parts are sums over the micro-batches.
 
         To wait is to wait until a neighbour begins to send, to communicate until all is here.
         """
-        return self._train(x, y)[1]
+        return self._train(batch)[1]
 
     def observations(self) -> dict[str, list[float]]:
         """Return the share of each step in which this stage waited for others, or for its link."""

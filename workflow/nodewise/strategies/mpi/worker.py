@@ -22,8 +22,10 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from nodewise.cluster.api import NotPermittedError
-from nodewise.strategies import api
+from nodewise.strategies import api, replica
+from nodewise.strategies.calls import Array, Calls
 from nodewise.strategies.mpi import pmi
+from nodewise.strategies.replica import Exchange
 from nodewise.strategies.transport import Peers, interface
 
 mpi4py.rc.initialize = False  # a rank must know its peers first
@@ -38,39 +40,69 @@ _SHARED_BYTES = 2_000_000  # of a rank; MPICH 5 takes 1.1 MB
 _QUIET_LEFT = 0.25  # of the quiet time when something moved: the kernel can make asking slow, too
 
 
-class Strategy(api.Strategy):
-    """Train on `job.size` ranks, each on a node of its own."""
+class Ranks(Exchange):
+    """All ranks of the job, each on a node of its own."""
 
     def __init__(self, job: api.Job) -> None:
-        self._job = job
+        self._patience_s = job.patience_s
         self._ranks = _connected(job)
-        self._replica = api.Replica(job)
-        self.model = self._replica.model
-        self.optimizer = self._replica.optimizer
-        self._step_s: list[float] = []
+        self._calls = Calls()
+        self.raising = self._calls.raising
 
-    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        started = time.perf_counter()
-        gradient, scores = self._replica.scored_gradient(x, y)
-        self._replica.apply(self._sum(gradient))
-        self._step_s.append(time.perf_counter() - started)
-        return scores
+    def sum(self, values: tf.Tensor) -> tf.Tensor:
+        return tf.ensure_shape(self._calls(self.total, values), values.shape)
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
-        return self._replica.split_step(x, y, self.barrier, self._sum)
-
-    def _sum(self, values: tf.Tensor) -> NDArray[np.float32]:
+    def total(self, values: Array) -> Array:
         """Return the sum of `values`, of the same shape on every worker, over the workers."""
         total = np.array(values)  # to be kept until the all-reduce is done: mpi4py does not
-        finish(lambda: self._ranks.Iallreduce(MPI.IN_PLACE, total), self._job.patience_s)
+        finish(lambda: self._ranks.Iallreduce(MPI.IN_PLACE, total), self._patience_s)
+        return total
+
+    def concat(self, rows: tf.Tensor) -> tf.Tensor:
+        return tf.ensure_shape(self._calls(self._gathered, rows), [None, *rows.shape[1:]])
+
+    def _gathered(self, own: Array) -> Array:
+        own = np.ascontiguousarray(own)
+        found = np.empty((self._ranks.size * len(own), *own.shape[1:]), own.dtype)
+        finish(lambda: self._ranks.Iallgather(own, found), self._patience_s)
+        return found
+
+    def to_first(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return, in rank 0, the sum of `values` over the ranks."""
+        total = np.empty_like(values)
+        finish(lambda: self._ranks.Ireduce(values, total, root=0), self._patience_s)
         return total
 
     def barrier(self) -> None:
-        finish(self._ranks.Ibarrier, self._job.patience_s)
+        """Return when every worker has called it."""
+        finish(self._ranks.Ibarrier, self._patience_s)
+
+
+class Strategy(replica.Strategy):
+    """Train on `job.size` ranks."""
+
+    def __init__(self, job: api.Job) -> None:
+        self._ranks = Ranks(job)
+        super().__init__(job, self._ranks)
+        self._step_s: list[float] = []
+
+    def step(self, batch: api.Batch) -> api.Logs:
+        started = time.perf_counter()
+        with self._ranks.raising():
+            logs = super().step(batch)
+        self._step_s.append(time.perf_counter() - started)
+        return logs
+
+    def split_step(self, batch: api.Batch) -> api.StepTimes:
+        with self._ranks.raising():
+            return super().split_step(batch)
+
+    def barrier(self) -> None:
+        self._ranks.barrier()
 
     def agree(self) -> None:
         for variable in api.moving_statistics(self.model):
-            variable.assign(self._sum(variable.numpy()) / self._job.size)
+            variable.assign(self._ranks.total(variable.numpy()) / self._job.size)
 
     def observations(self) -> dict[str, list[float]]:
         """Return, in rank 0, `mean_step_s`: the seconds of each step, their mean over the ranks.
@@ -78,8 +110,7 @@ class Strategy(api.Strategy):
         Collective.
         """
         own, self._step_s = np.array(self._step_s), []
-        total = np.empty_like(own)
-        finish(lambda: self._ranks.Ireduce(own, total, root=0), self._job.patience_s)
+        total = self._ranks.to_first(own)
         return {"mean_step_s": (total / self._job.size).tolist()} if self._job.rank == 0 else {}
 
 
@@ -129,7 +160,11 @@ def _connected(job: api.Job) -> MPI.Intracomm:
     pmi.manage(Peers(job.rank, addresses, timeout_s=job.patience_s))
     # ctypes releases the interpreter's lock. MPI.Init of mpi4py holds it, so that the thread which
     # has to answer MPI's questions meanwhile could not run
-    ctypes.CDLL(MPI.__file__).MPI_Init(None, None)
+    # a thread of TensorFlow calls MPI within a step, this one in between: never two at a time
+    provided = ctypes.c_int()
+    ctypes.CDLL(MPI.__file__).MPI_Init_thread(
+        None, None, MPI.THREAD_SERIALIZED, ctypes.byref(provided)
+    )
     _forget_shared_memory()
     MPI.COMM_WORLD.Set_errhandler(MPI.ERRORS_RETURN)  # mpi4py raises what is returned
     return MPI.COMM_WORLD

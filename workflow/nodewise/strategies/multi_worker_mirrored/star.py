@@ -5,11 +5,12 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from nodewise.strategies import api
-from nodewise.strategies.calls import Calls
+from nodewise.strategies.calls import Calls, concat_by
+from nodewise.strategies.replica import Exchange
 from nodewise.strategies.transport import Peers
 
 
-class Star:
+class Star(Exchange):
     """The connections between worker 0, the driver, and the other workers."""
 
     def __init__(self, job: api.Job) -> None:
@@ -19,16 +20,16 @@ class Star:
         """
         self._peers = Peers(job.rank, job.addresses[: job.size], timeout_s=job.patience_s)
         self._calls = Calls()
-        self.raising_lost_peer = self._calls.raising_lost_peer
+        self.raising = self._calls.raising
 
-    def all_reduce(self, values: tf.Tensor) -> tf.Tensor:
+    def sum(self, values: tf.Tensor) -> tf.Tensor:
         """Return the sum of `values`, float32 (entries,) on every worker, over the workers.
 
         Of S bytes every worker sends S; the driver sends S to each of them.
         """
-        return tf.ensure_shape(self._calls(self._sum, values), values.shape)
+        return tf.ensure_shape(self._calls(self._total, values), values.shape)
 
-    def _sum(self, own: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _total(self, own: NDArray[np.float32]) -> NDArray[np.float32]:
         if self._peers.rank > 0:
             self._peers.send(0, own.data)
             total = self._peers.receive_array(0)
@@ -41,3 +42,6 @@ class Star:
                 self._peers.send(peer, total.data)
         self._peers.flush()
         return total
+
+    def concat(self, rows: tf.Tensor) -> tf.Tensor:
+        return concat_by(self._peers, self._calls, rows)

@@ -18,8 +18,9 @@ import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
 from nodewise.strategies import api
-from nodewise.strategies.multi_worker_mirrored.worker import Ring
 from nodewise.strategies.parameter_averaging import ParameterAveraging
+from nodewise.strategies.replica import Replica
+from nodewise.strategies.ring import Ring
 
 
 class Strategy(api.Strategy):
@@ -32,28 +33,24 @@ class Strategy(api.Strategy):
         self.replicas_agree = self._period == 1
         self._since = 0  # steps since the weights were averaged
         self._ring = Ring()
-        self._replica = api.Replica(job)
+        self._replica = Replica(job)
+        self._replica.start_alike(self._ring)
         self.model = self._replica.model
-        self.optimizer = self._replica.optimizer
+        optimizers = api.optimizers_of(self.model)
         self._averaged = list(self.model.trainable_variables)
         if chosen.optimizer_state == "averaged":
-            self._averaged += memory(self.optimizer)
-        self._reset = resettable(self.optimizer) if chosen.optimizer_state == "reset" else []
+            self._averaged += [variable for one in optimizers for variable in memory(one)]
+        reset = chosen.optimizer_state == "reset"
+        self._reset = [v for one in optimizers for v in resettable(one)] if reset else []
         self._fresh = [tf.convert_to_tensor(variable.numpy()) for variable in self._reset]
-        self._step = tf.function(self._fused, autograph=False)
         self._average = tf.function(self._average_fused, autograph=False)
         self._flat = tf.function(self._averaged_flat, autograph=False)
         self._load = tf.function(self._load_mean, autograph=False)
+        self._sum = tf.function(self._ring.sum, autograph=False)
         initial = self.state()
         self._average()  # trace and connect: when the first one is due, the clock is running
-        self._load(self._ring.sum(self._flat()))
+        self._load(self._sum(self._flat()))
         self.restore(initial)
-
-    def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        grads, scores = api.gradients(self.model, self._job, x, y)
-        grads = [gradient * self._job.size for gradient in grads]
-        self.optimizer.apply(grads, self.model.trainable_variables)
-        return scores
 
     def _averaged_flat(self) -> tf.Tensor:
         return api.flat([variable.value for variable in self._averaged])
@@ -64,42 +61,38 @@ class Strategy(api.Strategy):
             variable.assign(fresh)
 
     def _average_fused(self) -> None:
-        self._load_mean(self._ring.all_reduce(self._averaged_flat()))
+        self._load_mean(self._ring.sum(self._averaged_flat()))
 
     def _due(self) -> bool:
         """Count a step; tell whether the weights are to be averaged after it."""
         self._since = (self._since + 1) % self._period
         return self._since == 0
 
-    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        scores = self._step(x, y)
+    def step(self, batch: api.Batch) -> api.Logs:
+        logs: api.Logs = self._replica.step(batch)
         if self._due():
             self._average()
-        return scores
+        return logs
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
+    def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train one step in parts; it waits and communicates only if averaging is due.
 
         The weights' way into the buffer and back belongs to the update.
         """
-        marks = [time.perf_counter()]
-        gradient = self._replica.gradient(x, y) * self._job.size
-        marks.append(time.perf_counter())
-        self._replica.apply(gradient)
-        marks.append(time.perf_counter())
+        own_step = self._replica.split_step(batch)
         if not self._due():
-            compute, apply = np.diff(marks).tolist()
-            return api.StepTimes(compute, 0.0, 0.0, apply)
+            return own_step
+        marks = [time.perf_counter()]
         own = self._flat()
         marks.append(time.perf_counter())
         self.barrier()
         marks.append(time.perf_counter())
-        total = self._ring.sum(own)
+        total = self._sum(own)
         marks.append(time.perf_counter())
         self._load(total)
         marks.append(time.perf_counter())
-        compute, apply, copy, wait, communicate, load = np.diff(marks).tolist()
-        return api.StepTimes(compute, wait, communicate, apply + copy + load)
+        copy, wait, communicate, load = np.diff(marks).tolist()
+        return api.StepTimes(own_step.compute, wait, communicate, own_step.apply + copy + load)
 
     def barrier(self) -> None:
         self._ring.barrier()

@@ -16,6 +16,7 @@ import queue
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import keras
@@ -25,6 +26,14 @@ from numpy.typing import NDArray
 
 from nodewise.cluster.api import parsed
 from nodewise.strategies import api
+from nodewise.strategies.parts import (
+    mean_loss,
+    optimizer_of_all,
+    optimizer_of_parts,
+    refuse_constraints,
+    scored,
+    unpacked,
+)
 from nodewise.strategies.transport import Peers
 
 _SIGNS = 4  # who trains tells those who may wait for it, so often before they lose their patience
@@ -35,7 +44,8 @@ _HERE, _TRAINING = b"here", b"training"
 class _Done(NamedTuple):
     """What a dispatched step leaves; `marks` are the times at which its parts ended."""
 
-    scores: NDArray[np.float32]
+    loss: NDArray[np.float32]
+    outputs: NDArray[np.float32]
     staleness: int
     marks: list[float]
 
@@ -63,7 +73,8 @@ class _Desk:
         """Register the three functions."""
         tf.numpy_function(self._take, [], [tf.bool, self._x.dtype, self._y.dtype], name="take")
         tf.numpy_function(self._mark, [], [], name="mark")
-        tf.numpy_function(self._finish, [tf.zeros(2), tf.zeros([], tf.int64)], [], name="finish")
+        made = [tf.zeros([]), tf.zeros([]), tf.zeros([], tf.int64)]
+        tf.numpy_function(self._finish, made, [], name="finish")
 
     def train(self, x: tf.Tensor, y: tf.Tensor) -> _Done:
         """Return what the next step that the coordinator dispatches to this worker has done.
@@ -105,9 +116,9 @@ class _Desk:
         """In a step: note the time."""
         return tf.raw_ops.PyFunc(input=[], token=self._tokens["mark"], Tout=[])
 
-    def finish(self, scores: tf.Tensor, staleness: tf.Tensor) -> tf.Operation:
+    def finish(self, loss: tf.Tensor, outputs: tf.Tensor, staleness: tf.Tensor) -> tf.Operation:
         """In a step: note the time and tell the worker that the step is done."""
-        given = [scores, staleness]
+        given = [loss, outputs, staleness]
         return tf.raw_ops.PyFunc(input=given, token=self._tokens["finish"], Tout=[])
 
     def _take(self) -> tuple[np.bool_, NDArray[np.generic], NDArray[np.generic]]:
@@ -122,9 +133,11 @@ class _Desk:
     def _mark(self) -> None:
         self._marks.append(time.perf_counter())
 
-    def _finish(self, scores: NDArray[np.float32], staleness: np.int64) -> None:
+    def _finish(
+        self, loss: NDArray[np.float32], outputs: NDArray[np.float32], staleness: np.int64
+    ) -> None:
         self._mark()
-        self._done.put(_Done(scores.copy(), int(staleness), self._marks))
+        self._done.put(_Done(loss.copy(), outputs.copy(), int(staleness), self._marks))
 
 
 class _Coordinator:
@@ -152,9 +165,10 @@ class _Coordinator:
         with self._strategy.scope():
             keras.utils.set_random_seed(job.seed)
             self.model = job.build()
-            self.optimizer = api.optimizer_of_parts(job) if servers > 1 else job.optimizer()
+            of = optimizer_of_parts if servers > 1 else optimizer_of_all
+            self.optimizer = of(self.model)
             self._pieces = [_pieces(variable) for variable in self.model.trainable_variables]
-            api.refuse_constraints(
+            refuse_constraints(
                 variable
                 for variable, pieces in zip(
                     self.model.trainable_variables, self._pieces, strict=True
@@ -170,9 +184,10 @@ class _Coordinator:
         )
 
         def done(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-            scores, staleness = train(x, y)  # this function is done when its variables are updated
-            with tf.control_dependencies([scores]):
-                finished = desk.finish(scores, staleness)
+            # this function is done when its variables are updated
+            loss, outputs, staleness = train(x, y)
+            with tf.control_dependencies([loss]):
+                finished = desk.finish(loss, outputs, staleness)
             with tf.control_dependencies([finished]):
                 return tf.zeros([])
 
@@ -216,8 +231,10 @@ class _Coordinator:
         except Exception as error:  # nobody waits for this thread
             self._desk.fail(error)
 
-    def _step(self, x: tf.Tensor, y: tf.Tensor, desk: _Desk) -> tuple[tf.Tensor, tf.Tensor]:
-        """Pull, compute, push; return the batch's scores and the gradient's staleness."""
+    def _step(
+        self, x: tf.Tensor, y: tf.Tensor, desk: _Desk
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Pull, compute, push; return the loss, the outputs and the gradient's staleness."""
         trained, others = self.model.trainable_variables, self.model.non_trainable_variables
         with tf.control_dependencies([x]):
             updates = tf.identity(self.optimizer.iterations.value)
@@ -227,13 +244,13 @@ class _Coordinator:
             pulled = desk.mark()
         with tf.control_dependencies([pulled]), tf.GradientTape() as tape:
             tape.watch(weights)
-            logits, changed = self.model.stateless_call(weights, rest, x, training=True)
-            loss_sum = tf.reduce_sum(self._job.loss(y, logits))
-            # a part of the global batch's mean; an update of its own takes a whole one
-            loss = loss_sum * (self._job.size / self._job.global_batch)
-        # an embedding's is sparse, with which Adam does other steps than with the same as a tensor
-        gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, weights)]
-        with tf.control_dependencies(gradients):
+            outputs, changed = self.model.stateless_call(weights, rest, x, training=True)
+            # Keras divides by the number of replicas
+            loss = mean_loss(self.model, y, outputs) * self._strategy.num_replicas_in_sync
+            # as a part of the global batch's mean; an update of its own takes a whole one
+            weighted = loss * (self._job.size * x.shape[0] / self._job.global_batch)
+        gradients = tape.gradient(weighted, weights)
+        with tf.control_dependencies(tf.nest.flatten(gradients, expand_composites=True)):
             computed = desk.mark()
         with tf.control_dependencies([computed]):
             staleness = tf.identity(self.optimizer.iterations.value) - updates
@@ -243,7 +260,7 @@ class _Coordinator:
             for variable, before, after in zip(others, rest, changed, strict=True):
                 if after is not before:
                     variable.assign(after)
-        return api.score(loss_sum, logits, y), tf.cast(staleness, tf.int64)
+        return loss, outputs, tf.cast(staleness, tf.int64)
 
     def variables(self) -> list[keras.Variable]:
         """Return what training changes, on the servers."""
@@ -264,8 +281,23 @@ def _cut(gradient: tf.Tensor, pieces: list[tf.Variable]) -> list[tf.Tensor]:
     """Return the gradient of a variable, cut as the variable is."""
     if len(pieces) == 1:
         return [gradient]
+    if isinstance(gradient, tf.IndexedSlices):  # of an embedding, the rows of this batch
+        return list(_cut_rows(gradient, pieces))
     parts: list[tf.Tensor] = tf.split(gradient, [piece.shape[0] for piece in pieces])
     return parts
+
+
+def _cut_rows(gradient: tf.IndexedSlices, pieces: list[tf.Variable]) -> Iterator[tf.IndexedSlices]:
+    first = 0
+    for piece in pieces:
+        rows = piece.shape[0]
+        own = (gradient.indices >= first) & (gradient.indices < first + rows)
+        yield tf.IndexedSlices(
+            tf.boolean_mask(gradient.values, own),
+            tf.boolean_mask(gradient.indices, own) - first,
+            piece.shape,
+        )
+        first += rows
 
 
 class Strategy(api.Strategy):
@@ -288,25 +320,30 @@ class Strategy(api.Strategy):
             self._coordinator = _Coordinator(job, _cluster(job))
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
-        self.optimizer = job.optimizer()  # never applied: the servers have another
+        self._score = tf.function(
+            lambda y, outputs, loss: scored(self.model, y, outputs, loss), autograph=False
+        )
         self._desk: _Desk | None = None
         self._under_way = False  # steps are dispatched
         self._staleness: list[float] = []
         self._told = time.monotonic()
 
-    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        return tf.constant(self._train(x, y).scores)
+    def step(self, batch: api.Batch) -> api.Logs:
+        done = self._train(batch)
+        logs: api.Logs = self._score(batch[1], tf.constant(done.outputs), tf.constant(done.loss))
+        return logs
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
+    def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train one step in parts.
 
         To wait is to wait until the coordinator's step begins; to communicate, to pull the
         variables; to apply, to push the gradients and have them applied.
         """
-        wait, communicate, compute, apply = np.diff(self._train(x, y).marks).tolist()
+        wait, communicate, compute, apply = np.diff(self._train(batch).marks).tolist()
         return api.StepTimes(compute, wait, communicate, apply)
 
-    def _train(self, x: tf.Tensor, y: tf.Tensor) -> _Done:
+    def _train(self, batch: api.Batch) -> _Done:
+        x, y = unpacked(batch)
         if self._desk is None:
             self._desk = self._opened(x, y)
         if not self._under_way:

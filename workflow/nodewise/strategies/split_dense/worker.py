@@ -25,6 +25,13 @@ from numpy.typing import NDArray
 from nodewise.models.layers import graph_calls
 from nodewise.strategies import api
 from nodewise.strategies.calls import Calls
+from nodewise.strategies.parts import (
+    mean_loss,
+    optimizer_of_all,
+    optimizer_of_parts,
+    scored,
+    unpacked,
+)
 from nodewise.strategies.split_dense import fewer_bytes
 from nodewise.strategies.transport import Direct, Floats, Peers
 
@@ -56,9 +63,10 @@ class Strategy(api.Strategy):
         self._split = self._with_parts()  # shares all other layers with `model`
         halves = self._parts and not api.moving_statistics(self.model)
         self._trained = Halves(self._split) if halves else self._split
-        self.optimizer = api.optimizer_of_parts(job) if self._parts else job.optimizer()
+        optimizer_of = optimizer_of_parts if self._parts else optimizer_of_all
+        self.optimizer = optimizer_of(self.model)
         self.optimizer.build(self._split.trainable_variables)
-        raising = self._calls.raising_lost_peer()
+        raising = self._calls.raising()
         self._compute = raising(tf.function(self._gradients, autograph=False))
         self._apply = tf.function(self._applied, autograph=False)
         self._step = raising(tf.function(self._fused, autograph=False))
@@ -77,8 +85,18 @@ class Strategy(api.Strategy):
                 part.bias.assign(whole.bias.numpy())
         return split
 
-    def _gradients(self, x: tf.Tensor, y: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
-        grads, scores = api.gradients(self._trained, self._job, x, y)
+    def _gradients(self, batch: api.Batch) -> tuple[list[tf.Tensor], api.Logs]:
+        x, y = unpacked(batch)
+        trained = self._trained.trainable_variables
+        # a tape of its own accord watches frozen variables, too, and keeps what they need
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch([variable.value for variable in trained])
+            outputs = self._trained(x, training=True)
+            loss = mean_loss(self.model, y, outputs)
+            part = loss * (api.examples_in(batch) / self._job.global_batch)
+        # an embedding's is sparse, with which Adam does other steps than with the same as a tensor
+        grads = [tf.convert_to_tensor(one) for one in tape.gradient(part, trained)]
+        logs = scored(self.model, y, outputs, loss)
         # of these a gradient is of everybody's examples already
         whole = {id(part.kernel) for part in self._parts.values()}
         weights = self._split.trainable_variables
@@ -87,20 +105,21 @@ class Strategy(api.Strategy):
         total = iter(api.unflat(summed, own))
         return [
             grad if id(w) in whole else next(total) for grad, w in zip(grads, weights, strict=True)
-        ], scores
+        ], logs
 
     def _applied(self, gradients: Sequence[tf.Tensor]) -> None:
         self.optimizer.apply(gradients, self._split.trainable_variables)
 
-    def _fused(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        gradients, scores = self._gradients(x, y)
+    def _fused(self, batch: api.Batch) -> api.Logs:
+        gradients, logs = self._gradients(batch)
         self._applied(gradients)
-        return scores
+        return logs
 
-    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        return self._step(x, y)
+    def step(self, batch: api.Batch) -> api.Logs:
+        logs: api.Logs = self._step(batch)
+        return logs
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
+    def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train one step in parts; communicating is what exchanges take, in between computing.
 
         Waiting is that of a barrier before the step; in the step it is part of communicating.
@@ -109,7 +128,7 @@ class Strategy(api.Strategy):
         self.barrier()
         marks.append(time.perf_counter())
         before = self._direct.seconds
-        gradients, _ = self._compute(x, y)
+        gradients, _ = self._compute(batch)
         marks.append(time.perf_counter())
         self._apply(gradients)
         marks.append(time.perf_counter())

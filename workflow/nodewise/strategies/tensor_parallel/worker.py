@@ -24,6 +24,13 @@ from tensorflow.experimental import dtensor
 
 from nodewise.models.cut import padded, pairs, widened
 from nodewise.strategies import api
+from nodewise.strategies.parts import (
+    mean_loss,
+    optimizer_of_parts,
+    refuse_constraints,
+    scored,
+    unpacked,
+)
 
 _NODES = "nodes"  # the mesh's only dimension
 
@@ -41,7 +48,7 @@ class Strategy(api.Strategy):
         self._mesh = _mesh(job)
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
-        api.refuse_constraints(self.model.trainable_variables)
+        refuse_constraints(self.model.trainable_variables)
         self._split = widened(self.model, job.size)  # the model whose parts are equally large
         self._widened = self._split is not self.model
         for own, wide in zip(_all(self.model), _all(self._split), strict=True):
@@ -51,10 +58,10 @@ class Strategy(api.Strategy):
             keras.Variable(self._part(variable.numpy(), layout))
             for variable, layout in zip(self._split.trainable_variables, self._layouts, strict=True)
         ]
-        self.optimizer = api.optimizer_of_parts(job)
+        self.optimizer = optimizer_of_parts(self.model)
         self.optimizer.build(self._parts)
         self._others = self._split.non_trainable_variables
-        moving = {id(variable) for variable in api.changing(self._split, self.optimizer)}
+        moving = {id(variable) for variable in api.changing(self._split)}
         self._moving = [n for n, other in enumerate(self._others) if id(other) in moving]
         self._real = self._where_weights_are()
         self._compute = tf.function(self._computed, autograph=False)
@@ -105,7 +112,7 @@ class Strategy(api.Strategy):
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
             logits, after = self._split.stateless_call(weights, others, x, training=True)
-            loss = tf.reduce_sum(self._job.loss(y, logits)) / self._job.global_batch
+            loss = mean_loss(self.model, y, logits)
         gradients = [
             dtensor.relayout(tf.convert_to_tensor(gradient), layout)
             for gradient, layout in zip(tape.gradient(loss, weights), self._layouts, strict=True)
@@ -120,8 +127,8 @@ class Strategy(api.Strategy):
         for number, value in zip(self._moving, moved, strict=True):
             self._others[number].assign(value)
 
-    def _scored(self, logits: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        return api.score(tf.reduce_sum(self._job.loss(y, logits)), logits, y)
+    def _scored(self, logits: tf.Tensor, y: tf.Tensor) -> api.Logs:
+        return scored(self.model, y, logits, mean_loss(self.model, y, logits))
 
     def _gathered(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
         """Return DTensors of which every node has all."""
@@ -142,19 +149,21 @@ class Strategy(api.Strategy):
             for part, layout in zip(self._parts, self._layouts, strict=True)
         ]
 
-    def step(self, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        """Train one step; the scores of all examples are those of the first worker."""
+    def step(self, batch: api.Batch) -> api.Logs:
+        """Train one step; the logs of all examples are those of the first worker."""
+        x, y = unpacked(batch)
         with _in_time(self._job.patience_s):
             gradients, moved, logits = self._local_step(x, y)
         self._apply(gradients, moved)
-        return self._score(logits, y) if self._job.rank == 0 else tf.zeros(2)
+        return self._score(logits, y) if self._job.rank == 0 else {}
 
-    def split_step(self, x: tf.Tensor, y: tf.Tensor) -> api.StepTimes:
+    def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train one step in parts, of which communicating is 0.
 
         It cannot be told from computing, which it is in between, nor can waiting within the step:
         to wait is the barrier before it.
         """
+        x, y = unpacked(batch)
         marks = [time.perf_counter()]
         self.barrier()
         marks.append(time.perf_counter())

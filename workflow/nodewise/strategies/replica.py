@@ -1,0 +1,211 @@
+"""A compiled model that trains by its own `train_step`, with the gradients of all workers.
+
+Whatever a model does in a step, it ends in its optimizer's `apply`. There, and nowhere else, a
+strategy comes in: it exchanges the gradients first. Clipping, accumulation, averages of weights and
+weight decay come after it, on the exchanged gradient. Horovod's Keras optimizer works this way
+(Sergeev and Del Balso, arXiv:1802.05799).
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Self, TypeAlias
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from nodewise.strategies import api
+
+Gradient: TypeAlias = "tf.Tensor | tf.IndexedSlices | None"
+OnGradients = Callable[[list[Gradient]], list[Gradient]]
+
+
+class Exchange:
+    """How workers exchange gradients: sums, and concatenations of the rows that all have.
+
+    Of an embedding's gradient only some rows are there. Without `keeps_rows` it is filled up.
+    """
+
+    keeps_rows = True
+
+    def sum(self, values: tf.Tensor) -> tf.Tensor:
+        """Return the sum of `values`, float32 (entries,) on every worker, over the workers."""
+        raise NotImplementedError
+
+    def gradients(self, own: tf.Tensor) -> tf.Tensor:
+        """Return what all workers apply, by default the sum of their flat gradients."""
+        return self.sum(own)
+
+    def concat(self, rows: tf.Tensor) -> tf.Tensor:
+        """Return the rows of all workers, (rows, …), in the order of ranks.
+
+        Every worker comes with as many.
+        """
+        raise NotImplementedError
+
+
+class Replica:
+    """A compiled model on plain variables of this process.
+
+    `step` trains a step by the model's own `train_step`; `split_step` times its parts. With an
+    `exchange`, what is applied is the sum of the workers' gradients, each weighted by the worker's
+    share of the global batch: the mean over that, if each is the mean over the worker's examples.
+    Without one, a gradient is applied that is as large as such a sum.
+    """
+
+    def __init__(self, job: api.Job, exchange: Exchange | None = None) -> None:
+        keras.utils.set_random_seed(job.seed)
+        self.model = job.build()
+        self._job = job
+        self._exchange = exchange
+        self._marks: list[list[tf.Tensor]] | None = None
+        for optimizer in api.optimizers_of(self.model):
+            before_apply(optimizer, self._exchanged)
+        # AutoGraph would leave a file per function: workers do not exit, they are ended
+        self.step = tf.function(self._step, autograph=False)
+        self._marked = tf.function(self._marked_step, autograph=False)
+        build(self.model, self.step, job)
+        if exchange is not None:
+            self.start_alike(exchange)
+        api.own_masks(self.model, job.rank)
+
+    def start_alike(self, exchange: Exchange) -> None:
+        """Give all workers the weights of the first one: an initializer may have no seed."""
+        weights = [v for v in api.agreed(self.model) if tf.as_dtype(v.dtype).is_floating]
+        own = api.flat([tf.convert_to_tensor(variable.numpy()) for variable in weights])
+        first = own if self._job.rank == 0 else tf.zeros_like(own)
+        api.assign(weights, tf.function(exchange.sum, autograph=False)(first))
+
+    def like(self, variables: list[keras.Variable]) -> Self:
+        """Set what training changes to the values of `variables`, in their order."""
+        for target, source in zip(api.changing(self.model), variables, strict=True):
+            target.assign(source.numpy())
+        return self
+
+    def _step(self, batch: api.Batch) -> api.Logs:
+        self._share = api.examples_in(batch) / self._job.global_batch
+        self._marks = None
+        logs: api.Logs = self.model.train_step(batch)
+        return logs
+
+    def _marked_step(self, batch: api.Batch) -> tf.Tensor:
+        """Train a step; return, for each `apply` in it, the times of its marks, (applies, 3)."""
+        self._share = api.examples_in(batch) / self._job.global_batch
+        self._marks = []
+        self.model.train_step(batch)
+        return tf.stack([tf.stack(marks) for marks in self._marks])
+
+    def split_step(self, batch: api.Batch) -> api.StepTimes:
+        """Train a step, its parts timed apart."""
+        began = time.time()  # the clock of tf.timestamp
+        marks: NDArray[np.float64] = self._marked(batch).numpy()
+        return step_times(began, marks, time.time())
+
+    def _exchanged(self, gradients: list[Gradient]) -> list[Gradient]:
+        """Return what an optimizer is to apply in place of its own `gradients`."""
+        if self._marks is None:
+            return self._sums(gradients)
+        ready = after(gradients)
+        if self._exchange is None:
+            self._marks.append([ready, ready, ready])
+            return self._sums(gradients)
+        # a constant would be summed once, when TensorFlow simplifies the function
+        met = after([self._exchange.sum(tf.reshape(tf.cast(ready, tf.float32), [1]))])
+        with tf.control_dependencies([met]):
+            total = self._sums([one if one is None else tf.identity(one) for one in gradients])
+        exchanged = after(total)
+        self._marks.append([ready, met, exchanged])
+        with tf.control_dependencies([exchanged]):
+            return [one if one is None else tf.identity(one) for one in total]
+
+    def _sums(self, gradients: list[Gradient]) -> list[Gradient]:
+        if self._exchange is None:
+            return weighted(gradients, self._share * self._job.size)
+        if not self._exchange.keeps_rows:
+            gradients = [one if one is None else tf.convert_to_tensor(one) for one in gradients]
+        dense = [one for one in gradients if one is not None and not _is_sparse(one)]
+        own = api.flat(dense) * self._share
+        sums = iter(api.unflat(self._exchange.gradients(own), dense) if dense else [])
+        rows = partial(self._rows, self._exchange.concat)
+        return [
+            one if one is None else rows(one) if _is_sparse(one) else next(sums)
+            for one in gradients
+        ]
+
+    def _rows(self, concat: Callable[[tf.Tensor], tf.Tensor], own: tf.IndexedSlices) -> Gradient:
+        """Return the rows of all workers: added up, Adam would take other steps with them."""
+        values = concat(own.values * tf.cast(self._share, own.values.dtype))
+        return tf.IndexedSlices(values, concat(own.indices), own.dense_shape)
+
+
+def before_apply(optimizer: keras.optimizers.Optimizer, change: OnGradients) -> None:
+    """Have `optimizer` apply what `change` makes of the gradients that it is given."""
+    apply = optimizer.apply
+
+    def changed(
+        gradients: Iterable[Gradient], variables: Iterable[keras.Variable] | None = None
+    ) -> None:
+        apply(change(list(gradients)), variables)
+
+    optimizer.apply = changed
+
+
+def weighted(gradients: list[Gradient], weight: float) -> list[Gradient]:
+    """Return `gradients` times `weight`."""
+    return [one if one is None or weight == 1 else one * weight for one in gradients]
+
+
+def build(model: keras.Model, step: Any, job: api.Job) -> None:  # noqa: ANN401
+    """Have a model and its optimizers make their variables; trace the `step` if it can be."""
+    if job.batch is not None:
+        step.get_concrete_function(job.batch)
+    elif model.optimizer is not None and model.built and not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+
+
+def after(values: Sequence[Gradient]) -> tf.Tensor:
+    """In a graph: return the time at which all of `values` were there."""
+    with tf.control_dependencies([one for one in tf.nest.flatten(values) if one is not None]):
+        return tf.timestamp()
+
+
+def step_times(began: float, marks: NDArray[np.float64], ended: float) -> api.StepTimes:
+    """Return the parts of a step from the times in it.
+
+    `marks` are, for each time that an optimizer applied gradients, when these were ready, when the
+    slowest worker had come, and when they were exchanged, (applies, 3). What is done between two
+    such times, an update among it, counts as computing.
+    """
+    ready, met, exchanged = marks.T
+    computing = np.append([began], exchanged[:-1])
+    return api.StepTimes(
+        compute=float(np.sum(ready - computing)),
+        wait=float(np.sum(met - ready)),
+        communicate=float(np.sum(exchanged - met)),
+        apply=float(ended - exchanged[-1]),
+    )
+
+
+def _is_sparse(gradient: Gradient) -> bool:
+    return isinstance(gradient, tf.IndexedSlices)
+
+
+class Strategy(api.Strategy):
+    """Synchronous data parallelism: the base of strategies that exchange gradients.
+
+    A strategy has an exchange, and a barrier.
+    """
+
+    def __init__(self, job: api.Job, exchange: Exchange | None = None) -> None:
+        self._job = job
+        self._replica = Replica(job, exchange)
+        self.model = self._replica.model
+
+    def step(self, batch: api.Batch) -> api.Logs:
+        logs: api.Logs = self._replica.step(batch)
+        return logs
+
+    def split_step(self, batch: api.Batch) -> api.StepTimes:
+        return self._replica.split_step(batch)
