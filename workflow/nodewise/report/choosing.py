@@ -14,6 +14,7 @@ from nodewise.report.context import ReportContext, curve_page
 from nodewise.report.html import (
     CAUTION,
     POINT,
+    RATE,
     Column,
     Table,
     between,
@@ -28,14 +29,7 @@ PAGE = "your-case.html"
 _WHERE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
 _SPEEDS = [
     *POINT,
-    Column("repeats", "Launches"),
-    Column(
-        *("examples_per_s", "Examples/s", "/s"),
-        kind_from="label",
-        low="examples_per_s_low",
-        high="examples_per_s_high",
-    ),
-    Column("against_one", "Against one node", "×", kind_from="label"),
+    *RATE,
     Column("node_s", "Node time of 1,000 examples", "s", kind_from="label"),
     *CAUTION,
 ]

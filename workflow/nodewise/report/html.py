@@ -132,6 +132,16 @@ POINT = [
     Column("batch_per_worker", "Batch per worker"),
     Column("nodes", "Nodes"),
 ]
+RATE = [
+    Column("repeats", "Launches"),
+    Column(
+        *("examples_per_s", "Examples/s", "/s"),
+        kind_from="label",
+        low="examples_per_s_low",
+        high="examples_per_s_high",
+    ),
+    Column("against_one", "Against one node", "×", kind_from="label"),
+]
 CAUTION = [Column("label", "Kind"), Column("flags", "Caution", wide=True)]
 EVIDENCE = [*CAUTION, Column("missing", "To count as evidence it takes", wide=True)]
 STEP_TIME = Column(

@@ -85,17 +85,20 @@ class Replica:
         return self
 
     def _step(self, batch: api.Batch) -> api.Logs:
-        self._share = api.examples_in(batch) / self._job.global_batch
-        self._marks = None
-        logs: api.Logs = self.model.train_step(batch)
-        return logs
+        return self._train(batch, None)
 
     def _marked_step(self, batch: api.Batch) -> tf.Tensor:
         """Train a step; return, for each `apply` in it, the times of its marks, (applies, 3)."""
+        marks: list[list[tf.Tensor]] = []
+        self._train(batch, marks)
+        return tf.stack([tf.stack(times) for times in marks])
+
+    def _train(self, batch: api.Batch, marks: list[list[tf.Tensor]] | None) -> api.Logs:
+        """Train a step; note its marks if there is a list for them."""
         self._share = api.examples_in(batch) / self._job.global_batch
-        self._marks = []
-        self.model.train_step(batch)
-        return tf.stack([tf.stack(marks) for marks in self._marks])
+        self._marks = marks
+        logs: api.Logs = self.model.train_step(batch)
+        return logs
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train a step, its parts timed apart."""

@@ -15,20 +15,13 @@ from nodewise.report.context import ReportContext
 from nodewise.report.html import (
     EVIDENCE,
     POINT,
-    Column,
+    RATE,
     text,
 )
 
 _WAYS = [
     *POINT,
-    Column("repeats", "Launches"),
-    Column(
-        *("examples_per_s", "Examples/s", "/s"),
-        kind_from="label",
-        low="examples_per_s_low",
-        high="examples_per_s_high",
-    ),
-    Column("against_one", "Against one node", "×", kind_from="label"),
+    *RATE,
     *EVIDENCE,
 ]
 

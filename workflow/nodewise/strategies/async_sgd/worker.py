@@ -87,18 +87,20 @@ class Strategy(api.Strategy):
         self._pull()  # an initializer may have no seed
 
     def _own_step(self, batch: api.Batch) -> api.Logs:
-        self._weight = self._job.size * api.examples_in(batch) / self._job.global_batch
-        self._marks = None
-        logs: api.Logs = self.model.train_step(batch)
-        return logs
+        return self._train(batch, None)
 
     def _marked_step(self, batch: api.Batch) -> tf.Tensor:
         """Train a step; return when its gradient was ready, and when the weights were here."""
-        self._weight = self._job.size * api.examples_in(batch) / self._job.global_batch
         marks: list[tf.Tensor] = []
-        self._marks = marks
-        self.model.train_step(batch)
+        self._train(batch, marks)
         return tf.stack(marks)
+
+    def _train(self, batch: api.Batch, marks: list[tf.Tensor] | None) -> api.Logs:
+        """Train a step; note its marks if there is a list for them."""
+        self._weight = self._job.size * api.examples_in(batch) / self._job.global_batch
+        self._marks = marks
+        logs: api.Logs = self.model.train_step(batch)
+        return logs
 
     def _pushed(
         self, gradients: Iterable[Gradient], variables: Iterable[keras.Variable] = ()
