@@ -2,10 +2,11 @@
 
     python bench/peers --torch-python PATH [--models …] [--ways …] [--nodes …] [--out FILE]
 
-Levels: the fastest of ours that is exact takes at most 0.9 of a step of Horovod, and at most 0.9 of
-one of DistributedDataParallel, on every number of nodes; an all-reduce takes at most 1.08 times
-what its bytes take of the link. `custom_loop` on one node is compared with Keras' `fit`, too,
-without a level.
+Levels: the exchange adds at most as much to a step (one on n nodes, less one on one node) as with
+Horovod and with DistributedDataParallel, on 2, 3 and 8 nodes; where computing and sending take
+about as long (`--batch 400`), a step on three nodes takes at most 1.2 times the longer of the two;
+an all-reduce takes at most 1.08 times what its bytes take of the link; `custom_loop` on one node is
+never slower than Keras' `fit`.
 
 All train the same model with the same optimizer on the same kind of nodes, a launch each, by turns
 in a random order, round after round. Before that, ten steps from the same weights on the same
@@ -23,19 +24,19 @@ from pathlib import Path
 
 from contest import DDP, HERE, Contest, call, nodewise
 from findings import Findings, fit_ratios, lines, results_of, run_line, work_line
-from keras_fit import FIT_BATCH, OURS
+from keras_fit import BATCH_AND_STEPS, OURS, USUAL
 from same_work import manifest_of
 
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node
 from nodewise.core.cell import Extent
 from nodewise.core.files import check_writable, write_text
 from nodewise.measure.provenance import provenance
+from nodewise.models.registry import registry
 from nodewise.results.importers.peers import Fit
 from nodewise.results.record import Provenance
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build as horovod_build
 
-STEPS_ALONE = "fashion_mlp"  # of which a step costs little beside what surrounds it
 MODELS = ["fashion_cnn", "mnist_cnn"]  # of which ddp_worker.py has the same
 OUR_WAYS = ["custom_loop", "mpi", "multi_worker_mirrored", "split_dense"]
 
@@ -44,7 +45,7 @@ def main() -> None:
     """Check, measure, and write what was found."""
     asked = arguments()
     check_writable(asked.out)
-    fitted = [*asked.models, STEPS_ALONE] if asked.fit_rounds else []
+    fitted = [*registry()] if asked.fit_rounds else []
     prepare({*asked.models, *fitted}, asked.ways)
     started, findings = datetime.now(UTC), Findings()
     with tempfile.TemporaryDirectory() as folder:
@@ -78,7 +79,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--ways", nargs="+", choices=[*STRATEGIES, DDP], default=[*OUR_WAYS, "horovod", DDP]
     )
-    parser.add_argument("--nodes", nargs="+", type=int, default=[2, 3, 8])
+    parser.add_argument("--nodes", nargs="+", type=int, default=[1, 2, 3, 8])
     parser.add_argument("--batch", type=int, default=64, help="examples per node and step")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=12, help="timed ones of a launch")
@@ -116,7 +117,8 @@ def contest_of(asked: argparse.Namespace, folder: Path) -> Contest:
 
 def fit(model: str, rounds: int) -> Fit:
     rates = json.loads(call([sys.executable, HERE / "keras_fit.py", model, rounds]))
-    return Fit(model=model, batch=FIT_BATCH, rates=rates, ratios=fit_ratios(rates, OURS))
+    batch, _ = BATCH_AND_STEPS.get(model, USUAL)
+    return Fit(model=model, batch=batch, rates=rates, ratios=fit_ratios(rates, OURS))
 
 
 def provenance_of(asked: argparse.Namespace) -> Provenance:

@@ -1,6 +1,6 @@
 """What follows from launches: medians over rounds, ratios to the peers, and all of it in words."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -9,6 +9,7 @@ from nodewise.cluster.kinds.emulated import Emulated
 from nodewise.results.importers.peers import (
     LEVELS,
     PEERS,
+    Added,
     AllReduce,
     Fit,
     Interval,
@@ -43,7 +44,9 @@ def results_of(findings: Findings, *, cluster: Emulated, **about: Any) -> Result
         cluster=cluster,
         levels=LEVELS,
         step_times=step_times(runs),
-        ratios=ratios(runs),
+        ratios=ratios(runs, step_seconds),
+        added=added(runs),
+        added_ratios=ratios(runs, Exchanged(runs).added_s),
         all_reduces=all_reduces(runs, cluster.link.rate_mbit),
     )
 
@@ -69,28 +72,81 @@ def step_times(runs: Sequence[Run]) -> list[StepTime]:
     return [StepTime(**of, step_s=one) for (of, _), one in zip(found, spreads, strict=True)]
 
 
-def ratios(runs: Sequence[Run]) -> list[Ratio]:
-    """Return the ratios of our ways to the peers that were measured beside them."""
+def step_seconds(run: Run) -> float:
+    """Return what is compared of a run: its step."""
+    return run.step_s
+
+
+class Exchanged:
+    """What runs on several nodes take more than those on one, of the same round."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._alone = {self._key(run): run.step_s for run in runs if run.nodes == 1}
+
+    @staticmethod
+    def _key(run: Run) -> tuple[str, str, int, int]:
+        return run.model, run.way, run.batch, run.round
+
+    def added_s(self, run: Run) -> float | None:
+        """Return how much longer a step takes than on one node; None if that is not known."""
+        alone = self._alone.get(self._key(run))
+        return None if run.nodes == 1 or alone is None else run.step_s - alone
+
+    def of_longer(self, run: Run) -> float | None:
+        """Return a step in units of the longer of computing and sending; None as above."""
+        alone = self._alone.get(self._key(run))
+        if run.nodes == 1 or alone is None or run.all_reduce_s is None:
+            return None
+        return run.step_s / max(alone, run.all_reduce_s)
+
+
+def added(runs: Sequence[Run]) -> list[Added]:
+    """Return what the exchange adds to a step, for each way in each place with several nodes."""
+    exchanged = Exchanged(runs)
+    found = []
+    for place, ways in places(runs):
+        for way, of in ways.items():
+            more = [value for run in of.values() if (value := exchanged.added_s(run)) is not None]
+            longer = [value for run in of.values() if (value := exchanged.of_longer(run))]
+            if more and min(more) > 0:
+                found.append((place | {"way": way}, more, longer))
+    more_s = intervals([more for _, more, _ in found])
+    of_longer = iter(intervals([longer for _, _, longer in found if longer]))
+    return [
+        Added(**of, added_s=one, of_longer=next(of_longer) if longer else None)
+        for (of, _, longer), one in zip(found, more_s, strict=True)
+    ]
+
+
+def ratios(runs: Sequence[Run], seconds: Callable[[Run], float | None]) -> list[Ratio]:
+    """Return the ratios of our ways' `seconds` to those of the peers measured beside them."""
     found = [
         (place | {"way": way, "peer": peer}, both)
         for place, ways in places(runs)
         for way, peer in product(ways, PEERS)
         if way not in PEERS and peer in ways
-        if (both := quotients(ways[way], ways[peer]))
+        if (both := quotients(ways[way], ways[peer], seconds))
     ]
     spreads = intervals([both for _, both in found])
     return [Ratio(**of, ratio=one) for (of, _), one in zip(found, spreads, strict=True)]
 
 
-def quotients(ours: dict[int, Run], theirs: dict[int, Run]) -> list[float]:
-    """Return the ratios of step times, one for each round that has both."""
-    return [run.step_s / theirs[number].step_s for number, run in ours.items() if number in theirs]
+def quotients(
+    ours: dict[int, Run], theirs: dict[int, Run], seconds: Callable[[Run], float | None]
+) -> list[float]:
+    """Return the ratios of `seconds`, one for each round that has both; none if any is not > 0."""
+    both = [
+        (seconds(run), seconds(theirs[number])) for number, run in ours.items() if number in theirs
+    ]
+    if not all(one is not None and one > 0 for pair in both for one in pair):
+        return []
+    return [one / other for one, other in both]
 
 
 def all_reduces(runs: Sequence[Run], rate_mbit: float) -> list[AllReduce]:
     """Return what each way's all-reduces take, in units of the wire time."""
     found = []
-    for place, ways in places(runs):
+    for place, ways in places([run for run in runs if run.nodes > 1]):
         for way, of in ways.items():
             payload = next(iter(of.values())).payload_bytes
             wire_s = wire_seconds(place["nodes"], payload, rate_mbit)
@@ -129,6 +185,16 @@ def lines(found: Results) -> list[str]:
     """Return the findings in words, one a line."""
     return [
         *(f"{r.model}, {r.nodes} nodes: {r.way} / {r.peer} = {r.ratio}" for r in found.ratios),
+        *(
+            f"{r.model}, {r.nodes} nodes, added to a step: {r.way} / {r.peer} = {r.ratio}"
+            for r in found.added_ratios
+        ),
+        *(
+            f"{a.model}, {a.nodes} nodes, {a.way}: step / longer of computing and sending = "
+            f"{a.of_longer}"
+            for a in found.added
+            if a.of_longer
+        ),
         *(
             f"{a.payload_bytes:,} bytes, {a.nodes} nodes, {a.way}: all-reduce / wire = {a.ratio}"
             for a in found.all_reduces

@@ -7,7 +7,7 @@ all ways train as many steps, one after the other on the same core, in a random 
 anyone calls after `compile`, which on a CPU too lets XLA compile the step; "no XLA" is told not to.
 Our workers keep the memory that a step frees, as nobody's `fit` does by itself: "memory kept" does,
 in the same process as ours. Of `fit` the second epoch of a call counts: what it prepares before the
-first is not held against it.
+first is not held against it, and pictures that have to be resized are resized before.
 """
 
 import ctypes
@@ -26,7 +26,15 @@ from nodewise.cluster.channel import Channel
 from nodewise.cluster.local import Local
 from nodewise.measure.cell import settle_environment
 
-FIT_BATCH, STEPS, TIME_LIMIT_S = 64, 100, 900
+TIME_LIMIT_S = 3600
+BATCH_AND_STEPS = {  # so that a round of a large model takes a minute
+    "mnist_cnn": (64, 30),
+    "cifar10_cnn": (64, 30),
+    "resnet50": (8, 6),
+    "densenet121": (8, 6),
+    "bert_base": (4, 4),
+}
+USUAL = (64, 100)
 OURS = "custom_loop"
 WAYS = [OURS, "fit", "fit, no XLA", "fit, memory kept"]
 KEEP_MEMORY = (OURS, "fit, memory kept")
@@ -66,14 +74,16 @@ def measure(
         _keep_memory()
     start_in_node(cluster, 0, channel, 1)
     module, data = registry.load(model), datasets.load(manifest_of(model))
+    batch, steps = BATCH_AND_STEPS.get(model, USUAL)
     ways = {}
     for way in WAYS:
         if (way in KEEP_MEMORY) != keep_memory:
             continue
         if way == OURS:
-            ways[way] = our_loop(module, data, model, cluster.addresses())
+            ways[way] = our_loop(module, data, model, cluster.addresses(), batch=batch, steps=steps)
         else:
-            ways[way] = keras_fit(module, data, jit_compile=False if "no XLA" in way else "auto")
+            compiled = False if "no XLA" in way else "auto"
+            ways[way] = keras_fit(module, data, batch, steps, jit_compile=compiled)
         ways[way]()  # traces
     rates: dict[str, list[float]] = {way: [] for way in ways}
     chance = random.Random(SEED)  # the same order in both
@@ -81,7 +91,7 @@ def measure(
         for way in chance.sample(WAYS, len(WAYS)):
             channel.meet(f"{turn} {way}")
             if way in ways:
-                rates[way].append(STEPS * FIT_BATCH / ways[way]())
+                rates[way].append(steps * batch / ways[way]())
     channel.meet("done")
     return rates
 
@@ -96,7 +106,7 @@ def _keep_memory() -> None:
         libc.mallopt(parameter, value)
 
 
-def our_loop(module, data, model: str, addresses: list[str]):
+def our_loop(module, data, model: str, addresses: list[str], *, batch: int, steps: int):
     """Return what trains some steps as a cell does, pipeline and all, and returns their seconds."""
     from nodewise.cluster.kinds.local import Local as OneCore
     from nodewise.core.cell import Cell, Extent
@@ -112,28 +122,28 @@ def our_loop(module, data, model: str, addresses: list[str]):
         dataset=data.manifest.dataset,
         strategy=OURS,
         cluster=OneCore(),
-        batch=FIT_BATCH,
+        batch=batch,
         nodes=1,
         repeat=0,
-        extent=Extent(steps=STEPS),
+        extent=Extent(steps=steps),
         seed=SEED,
         time_limit_s=TIME_LIMIT_S,
     )
     strategy = (
         STRATEGIES[OURS]
         .worker()
-        .Strategy(Job(0, 1, FIT_BATCH, SEED, module.build, addresses=tuple(addresses)))
+        .Strategy(Job(0, 1, batch, SEED, module.build, addresses=tuple(addresses)))
     )
-    recipe = Recipe(module.build)
+    recipe = Recipe(module.build, getattr(module, "preprocess", Recipe.preprocess))
     stream = pipeline.batches(cell, data, recipe, 0, warm_up=0)
 
     def train() -> float:
-        return sum(sum(done.step_s) for done in strategy.train(stream, STEPS))
+        return sum(sum(done.step_s) for done in strategy.train(stream, steps))
 
     return train
 
 
-def keras_fit(module, data, *, jit_compile: bool | str):
+def keras_fit(module, data, batch: int, steps: int, *, jit_compile: bool | str):
     """Return what lets `fit` train some steps and returns their seconds."""
     import keras
     import numpy as np
@@ -145,7 +155,9 @@ def keras_fit(module, data, *, jit_compile: bool | str):
         metrics=["accuracy"],
         jit_compile=jit_compile,
     )
-    x, y = np.array(data.x_train[: STEPS * FIT_BATCH]), np.array(data.y_train[: STEPS * FIT_BATCH])
+    x, y = np.array(data.x_train[: steps * batch]), np.array(data.y_train[: steps * batch])
+    if hasattr(module, "preprocess"):
+        x = module.preprocess(x).numpy()
 
     class Epochs(keras.callbacks.Callback):
         def on_epoch_begin(self, epoch: int, logs=None) -> None:
@@ -156,7 +168,7 @@ def keras_fit(module, data, *, jit_compile: bool | str):
 
     def train() -> float:
         clock = Epochs()
-        model.fit(x, y, batch_size=FIT_BATCH, epochs=2, verbose=0, callbacks=[clock])
+        model.fit(x, y, batch_size=batch, epochs=2, verbose=0, callbacks=[clock])
         return clock.seconds
 
     return train

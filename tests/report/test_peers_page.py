@@ -35,7 +35,7 @@ def test_a_ratio_is_taken_within_a_round():
     """The machine is twice as slow in every round: the ratio is the same in all of them."""
     runs = [run(n, "custom_loop", 0.8 * 2**n) for n in range(4)]
     runs += [run(n, "horovod", 1.0 * 2**n) for n in range(4)]
-    (ratio,) = findings.ratios(runs)
+    (ratio,) = findings.ratios(runs, findings.step_seconds)
     assert (ratio.way, ratio.peer, ratio.nodes, ratio.kind) == (
         "custom_loop",
         "horovod",
@@ -49,9 +49,28 @@ def test_a_ratio_is_taken_within_a_round():
 
 def test_only_rounds_that_have_both_and_places_that_have_both_count():
     runs = [run(0, "mpi", 1.0), run(1, "mpi", 3.0), run(1, "ddp", 2.0), run(0, "mpi", 1.0, nodes=3)]
-    (ratio,) = findings.ratios(runs)
+    (ratio,) = findings.ratios(runs, findings.step_seconds)
     assert (ratio.nodes, ratio.ratio.median, ratio.ratio.rounds) == (2, 1.5, 1)
     assert ratio.ratio.low is None and str(ratio.ratio) == "1.500 (no interval, 1 round)"
+
+
+def test_what_the_exchange_adds_is_a_step_less_one_on_one_node_of_the_same_round():
+    runs = [run(n, "custom_loop", 0.4 * 2**n, nodes=1) for n in range(3)]
+    runs += [run(n, "custom_loop", 1.0 * 2**n, nodes=3, all_reduce_s=0.5 * 2**n) for n in range(3)]
+    runs += [run(n, "ddp", 0.2 * 2**n, nodes=1) for n in range(3)]
+    runs += [run(n, "ddp", 1.2 * 2**n, nodes=3) for n in range(3)]
+    (ours, theirs) = findings.added(runs)
+    assert ours.added_s.median == pytest.approx(1.2) and ours.added_s.rounds == 3
+    assert ours.of_longer.median == pytest.approx(2)  # 1.0 of 0.5, each round
+    assert theirs.added_s.median == pytest.approx(2) and theirs.of_longer is None
+    (ratio,) = findings.ratios(runs, findings.Exchanged(runs).added_s)
+    assert (ratio.nodes, ratio.ratio.median) == (3, pytest.approx(0.6))
+
+
+def test_without_a_step_on_one_node_nothing_is_said_of_what_is_added():
+    runs = [run(0, "custom_loop", 1.0), run(0, "ddp", 2.0)]
+    assert findings.added(runs) == []
+    assert findings.ratios(runs, findings.Exchanged(runs).added_s) == []
 
 
 def test_ratios_of_a_few_rounds_hold_the_truth_as_often_as_they_say():
@@ -64,14 +83,17 @@ def test_ratios_of_a_few_rounds_hold_the_truth_as_often_as_they_say():
             for way, of_way in zip(("custom_loop", "horovod"), of_round, strict=True)
             for nodes, step_s in enumerate(of_way, 2)
         ]
-        found += [ratio.ratio for ratio in findings.ratios(runs)]
+        found += [ratio.ratio for ratio in findings.ratios(runs, findings.step_seconds)]
     assert len(found) == 400
     assert 0.85 < np.mean([one.low <= 1 <= one.high for one in found]) < 0.95
 
 
 def test_what_is_published_follows_from_its_runs():
     published = peers.Results.model_validate_json(peers.FILE.read_text())
-    assert_close(published.ratios, findings.ratios(published.runs))
+    assert_close(published.ratios, findings.ratios(published.runs, findings.step_seconds))
+    added_s = findings.Exchanged(published.runs).added_s
+    assert_close(published.added, findings.added(published.runs))
+    assert_close(published.added_ratios, findings.ratios(published.runs, added_s))
     assert_close(published.step_times, findings.step_times(published.runs))
     rate = published.cluster.link.rate_mbit
     assert_close(published.all_reduces, findings.all_reduces(published.runs, rate))
@@ -114,9 +136,10 @@ def page(tmp_path_factory):
     make_records.write_study(folder, make_records.grid(batches=(64,)), make_records.published())
     steps = {"split_dense": 0.8, "custom_loop": 0.95, "horovod": 1.0, "ddp": 0.84}
     runs = [
-        run(n, way, step_s * 1.1**n, all_reduce_s=0.42 if way == "horovod" else None)
+        run(n, way, step_s * 1.1**n, nodes, all_reduce_s=0.42 if way == "horovod" else None)
         for n in range(3)
-        for way, step_s in steps.items()
+        for way, on_two in steps.items()
+        for nodes, step_s in ((1, 0.3), (2, on_two))
     ]
     work = [peers.SameWork(model="fashion_cnn", way="ddp", nodes=2, losses=[2.3], off=2e-4)]
     rates = {"custom_loop": [300.0], "fit": [100.0]}
@@ -170,14 +193,19 @@ def rows_of(page, heading):
     return [[tags.sub(" ", cell).split() for cell in row.split("</td>")[:-1]] for row in rows]
 
 
-def test_the_fastest_of_ours_is_held_against_each_peer(page):
-    horovod, ddp = rows_of(page, "Our fastest against theirs")
-    assert horovod[2][-1] == "split_dense" and horovod[4][0] == "0.800×" and horovod[6] == ["yes"]
-    assert ddp[3][0] == "PyTorch" and ddp[4][0] == "0.952×" and ddp[6] == ["no"]
+def test_what_each_way_adds_is_held_against_both_peers(page):
+    rows = rows_of(page, "What the exchange adds to a step")
+    of = {row[2][-1]: row for row in rows}
+    assert list(of) == ["split_dense", "DistributedDataParallel", "custom_loop", "Horovod"]
+    fastest = of["split_dense"]
+    assert (fastest[4][0], fastest[5][0], fastest[6]) == ("0.714×", "0.926×", ["yes"])
+    slower = of["custom_loop"]  # adds less than one of them
+    assert (slower[4][0], slower[5][0], slower[6]) == ("0.929×", "1.20×", ["no"])
+    assert of["Horovod"][6] == ["–"] and of["Horovod"][7][0] == "2.62×"
 
 
 def test_every_way_is_listed_the_fastest_first_and_a_peer_is_not_held_against_itself(page):
-    ways = rows_of(page, "Every strategy")
+    ways = [row for row in rows_of(page, "Every strategy") if row[1] == ["2"]]
     named = ["split_dense", "DistributedDataParallel", "custom_loop", "Horovod"]
     assert [row[2][-1] for row in ways] == named
     assert ways[3][4] == ["–"] and ways[2][4][0] == "0.950×"
@@ -192,5 +220,5 @@ def test_all_reduces_have_a_target_of_their_own_and_loops_none(page):
     assert in_one_round[6] == ["no"] and alone[6] == ["yes"]
     assert rows_of(page, "The loop on one node")[0][3] == ["measured"]
     text = re.sub(r"<[^>]+>", "", page)
-    assert "at most 0.900×" in text
+    assert "a ratio of at most 1.00×" in " ".join(text.split())
     assert "the losses differed by at most 0.0200\u00a0% measured" in text

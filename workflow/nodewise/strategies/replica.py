@@ -6,6 +6,7 @@ weight decay come after it, on the exchanged gradient. Horovod's Keras optimizer
 (Sergeev and Del Balso, arXiv:1802.05799).
 """
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -21,6 +22,8 @@ from nodewise.strategies import api
 Gradient: TypeAlias = "tf.Tensor | tf.IndexedSlices | None"
 OnGradients = Callable[[list[Gradient]], list[Gradient]]
 
+BUCKET_BYTES = 1_000_000
+
 
 class Exchange:
     """How workers exchange gradients: sums, and concatenations of the rows that all have.
@@ -34,9 +37,17 @@ class Exchange:
         """Return the sum of `values`, float32 (entries,) on every worker, over the workers."""
         raise NotImplementedError
 
-    def gradients(self, own: tf.Tensor) -> tf.Tensor:
-        """Return what all workers apply, by default the sum of their flat gradients."""
-        return self.sum(own)
+    def gradients(self, own: list[tf.Tensor]) -> list[tf.Tensor]:
+        """Return what all workers apply, in place of their `own` float32 gradients: their sums.
+
+        They are summed in buckets, those of the last layers first, in the order in which
+        back-propagation makes them: sending a bucket begins when its gradients are there (Li et
+        al., "PyTorch Distributed", VLDB 2020).
+        """
+        sums: list[tf.Tensor] = []
+        for bucket in in_buckets(own[::-1]):
+            sums += api.unflat(self.sum(api.flat(bucket)), bucket)
+        return sums[::-1]
 
     def concat(self, rows: tf.Tensor) -> tf.Tensor:
         """Return the rows of all workers, (rows, …), in the order of ranks.
@@ -129,11 +140,11 @@ class Replica:
         if not self._exchange.keeps_rows:
             gradients = [one if one is None else tf.convert_to_tensor(one) for one in gradients]
         dense = [one for one in gradients if one is not None and not _is_sparse(one)]
-        own = api.flat(dense) * self._share
-        sums = iter(api.unflat(self._exchange.gradients(own), dense) if dense else [])
+        own = [tf.cast(one, tf.float32) * self._share for one in dense]
+        sums = iter(self._exchange.gradients(own) if dense else [])
         rows = partial(self._rows, self._exchange.concat)
         return [
-            one if one is None else rows(one) if _is_sparse(one) else next(sums)
+            one if one is None else rows(one) if _is_sparse(one) else tf.cast(next(sums), one.dtype)
             for one in gradients
         ]
 
@@ -141,6 +152,19 @@ class Replica:
         """Return the rows of all workers: added up, Adam would take other steps with them."""
         values = concat(own.values * tf.cast(self._share, own.values.dtype))
         return tf.IndexedSlices(values, concat(own.indices), own.dense_shape)
+
+
+def in_buckets(tensors: Sequence[tf.Tensor]) -> list[list[tf.Tensor]]:
+    """Return float32 `tensors` in groups, each closed when it has `BUCKET_BYTES` or more."""
+    buckets: list[list[tf.Tensor]] = [[]]
+    size = 0
+    for one in tensors:
+        if size >= BUCKET_BYTES:
+            buckets.append([])
+            size = 0
+        buckets[-1].append(one)
+        size += 4 * math.prod(one.shape)
+    return buckets
 
 
 def before_apply(optimizer: keras.optimizers.Optimizer, change: OnGradients) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from nodewise.strategies.replica import Exchange
+from nodewise.strategies.replica import BUCKET_BYTES, Exchange
 
 
 class Ring(Exchange):
@@ -19,6 +19,7 @@ class Ring(Exchange):
     def __init__(self) -> None:
         self._options = tf.distribute.experimental.CommunicationOptions(
             implementation=tf.distribute.experimental.CommunicationImplementation.RING,
+            bytes_per_pack=BUCKET_BYTES,  # of what Keras' optimizer exchanges by itself
         )
         self.workers = tf.distribute.MultiWorkerMirroredStrategy(
             communication_options=self._options

@@ -18,6 +18,7 @@ from nodewise.results.importers.peers import (
     PEERS,
     Exchanges,
     Interval,
+    Ratio,
     Results,
 )
 
@@ -26,7 +27,7 @@ NAMES = {"horovod": "Horovod", "ddp": "PyTorch DistributedDataParallel"}
 
 _PLACE = [Column("model", "Model"), Column("nodes", "Nodes")]
 _KIND = Column("kind", "Kind")
-
+_NOTHING = Interval(median=float("nan"), low=None, high=None, rounds=0)
 
 _FIT_NAMES = {
     "fit": "Keras fit",
@@ -40,13 +41,13 @@ def _ends(name: str, title: str, unit: str) -> Column:
     return Column(name, title, unit, kind_from="kind", low=f"{name}_low", high=f"{name}_high")
 
 
-_FASTEST = [
+_ADDED = [
     *_PLACE,
-    Column("way", "Our fastest strategy"),
-    Column("peer", "Against"),
-    _ends("ratio", "Our step ÷ theirs", "×"),
-    Column("rounds", "Rounds"),
+    Column("way", "Strategy"),
+    _ends("added", "Added to a step", "s"),
+    *(_ends(peer, f"÷ {NAMES[peer]}", "×") for peer in PEERS),
     Column("reached", "Target met"),
+    _ends("of_longer", "Step ÷ longer of computing and sending", "×"),
     _KIND,
 ]
 _STEPS = [
@@ -93,7 +94,7 @@ def pages(
     found = read_json(Results, file)
     context = {
         "file": file.as_posix(),
-        "fastest": table(_fastest(study, found), _FASTEST),
+        "added": table(_added(study, found), _ADDED) if found.added else None,
         "steps": table(_steps(study, found), _STEPS),
         "all_reduces": table(_all_reduces(study, found), _ALL_REDUCES),
         "exchanges": _exchanges(exchanges) if exchanges.is_file() else None,
@@ -129,33 +130,37 @@ def _reached(ratio: Interval, level: float) -> str:
     return f"{met}, uncertain" if ratio.low <= level <= ratio.high else met
 
 
-def _fastest(study: ReportContext, found: Results) -> list[dict[str, Any]]:
-    """Return the ratios of the fastest of our ways in each place."""
+def _added(study: ReportContext, found: Results) -> list[dict[str, Any]]:
+    """Return what the exchange of each way adds in each place, the least first."""
+    against = _against(found.added_ratios)
     rows = []
-    for place, steps in _places(found).items():
-        ours = [step for step in steps if step.way not in PEERS]
-        best = min(ours, key=lambda step: step.step_s.median, default=None)
-        for one in found.ratios:
-            if best is not None and (one.model, one.nodes, one.way) == (*place, best.way):
-                rows.append(
-                    {
-                        "model": study.model_title(one.model),
-                        "nodes": one.nodes,
-                        "way": study.named_strategy(one.way),
-                        "peer": NAMES[one.peer],
-                        **_spread("ratio", one.ratio),
-                        "rounds": one.ratio.rounds,
-                        "reached": _reached(one.ratio, found.levels["step"]),
-                        "kind": kind_label(one.kind),
-                    }
-                )
+    for one in sorted(found.added, key=lambda one: (one.model, one.nodes, one.added_s.median)):
+        ratios = [against.get((one.model, one.nodes, one.way, peer), _NOTHING) for peer in PEERS]
+        row = {
+            "model": study.model_title(one.model),
+            "nodes": one.nodes,
+            "way": NAMES.get(one.way) or study.named_strategy(one.way),
+            **_spread("added", one.added_s),
+            "reached": _reached_all(ratios, found.levels["added"]),
+            **_spread("of_longer", one.of_longer or _NOTHING),
+            "kind": kind_label(one.kind),
+        }
+        for peer, ratio in zip(PEERS, ratios, strict=True):
+            row |= _spread(peer, ratio)
+        rows.append(row)
     return rows
+
+
+def _reached_all(ratios: Sequence[Interval], level: float) -> str:
+    """Return whether all of them that are known reach the level; "–" if none is known."""
+    words = [_reached(ratio, level) for ratio in ratios if ratio.rounds]
+    worst = ["no", "no, uncertain", "yes, uncertain", "yes"]
+    return min(words, key=worst.index, default="–")
 
 
 def _steps(study: ReportContext, found: Results) -> list[dict[str, Any]]:
     """Return every way in every place, the fastest first."""
-    against = {(one.model, one.nodes, one.way, one.peer): one.ratio for one in found.ratios}
-    nothing = Interval(median=float("nan"), low=None, high=None, rounds=0)
+    against = _against(found.ratios)
     rows = []
     for place, steps in _places(found).items():
         for step in sorted(steps, key=lambda step: step.step_s.median):
@@ -167,9 +172,13 @@ def _steps(study: ReportContext, found: Results) -> list[dict[str, Any]]:
                 "kind": kind_label(step.kind),
             }
             for peer in PEERS:
-                row |= _spread(peer, against.get((*place, step.way, peer), nothing))
+                row |= _spread(peer, against.get((*place, step.way, peer), _NOTHING))
             rows.append(row)
     return rows
+
+
+def _against(ratios: Sequence[Ratio]) -> dict[tuple[str, int, str, str], Interval]:
+    return {(one.model, one.nodes, one.way, one.peer): one.ratio for one in ratios}
 
 
 def _places(found: Results) -> Mapping[tuple[str, int], Sequence[Any]]:

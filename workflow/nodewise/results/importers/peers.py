@@ -24,7 +24,7 @@ from nodewise.results.record import Kind, Provenance
 PEERS = ("horovod", "ddp")
 FILE = Path("data/bench/peers.json")  # of the comparison that is published
 EXCHANGES_FILE = Path("data/bench/all_reduce.json")
-LEVELS = {"step": 0.9, "all_reduce": 1.08}
+LEVELS = {"added": 1.0, "of_longer": 1.2, "all_reduce": 1.08}
 
 
 class Interval(Frozen):
@@ -100,7 +100,7 @@ class StepTime(Frozen):
 
 
 class Ratio(Frozen):
-    """Step time of one of our ways over that of a peer: below 1 is faster."""
+    """Seconds of one of our ways over those of a peer: below 1 is faster."""
 
     kind: Kind
     model: str
@@ -109,6 +109,23 @@ class Ratio(Frozen):
     nodes: int
     batch: int
     ratio: Interval
+
+
+class Added(Frozen):
+    """What the exchange adds to a step: its wall seconds less those of a step on one node.
+
+    `of_longer` is the step in units of the longer of a step on one node, which is all computing,
+    and the all-reduce alone. It is 1 where one of them hides the other; none for a way without an
+    all-reduce.
+    """
+
+    kind: Kind
+    model: str
+    way: str
+    nodes: int
+    batch: int
+    added_s: Interval
+    of_longer: Interval | None
 
 
 class AllReduce(Frozen):
@@ -125,11 +142,12 @@ class AllReduce(Frozen):
 class Results(Frozen):
     """One comparison. All times are wall times; a node's own is `cluster.share` times as long.
 
-    `levels` are the targets: `step` is the most that `ratios` may be for the fastest exact way,
-    `all_reduce` the most that `all_reduces` may be.
+    `ratios` are those of steps, `added_ratios` those of what the exchange adds. `levels` are the
+    targets: the most that `added_ratios` may be, `of_longer` where computing and sending take about
+    as long, and `all_reduces`.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     started_at: datetime
     finished_at: datetime
     cluster: Cluster
@@ -141,6 +159,8 @@ class Results(Frozen):
     runs: list[Run] = Field(min_length=1)
     step_times: list[StepTime]
     ratios: list[Ratio]
+    added: list[Added]
+    added_ratios: list[Ratio]
     all_reduces: list[AllReduce]
 
 

@@ -52,8 +52,10 @@ class Updates(Exchange):
         total: Floats = np.sum([np.frombuffer(one, np.float32) for one in everyone], axis=0)
         return total
 
-    def gradients(self, own: tf.Tensor) -> tf.Tensor:
-        return tf.ensure_shape(self._calls(self._mean, own), own.shape)
+    def gradients(self, own: list[tf.Tensor]) -> list[tf.Tensor]:
+        """Return the mean updates; the largest entries are those of the whole gradient."""
+        gradient = api.flat(own)
+        return api.unflat(tf.ensure_shape(self._calls(self._mean, gradient), gradient.shape), own)
 
     def _mean(self, gradient: Floats) -> Floats:
         """Return the mean of all updates in place of the sum of the `gradient`s. Collective."""

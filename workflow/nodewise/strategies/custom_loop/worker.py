@@ -1,8 +1,8 @@
 """A training loop of our own: synchronous data parallelism with little overhead per step.
 
-It uses the ring all-reduce of MultiWorkerMirroredStrategy, but plain variables, and one buffer for
-all gradients. `_AT_ONCE` steps run in one `tf.while_loop`, which takes the batches from the input
-pipeline itself, so Python is called only once per loop.
+It uses the ring all-reduce of MultiWorkerMirroredStrategy, but plain variables. `_AT_ONCE` steps
+run in one `tf.while_loop`, which takes the batches from the input pipeline itself, so Python is
+called only once per loop.
 """
 
 import time

@@ -1,0 +1,87 @@
+"""Gradients are exchanged in buckets, each as soon as back-propagation has made its own."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import compiled
+
+MODEL_INPUTS, UNITS, CLASSES = 300, 1000, 10
+
+
+@pytest.fixture(scope="module")
+def replica():
+    from nodewise.strategies import replica
+
+    return replica
+
+
+@given(st.lists(st.integers(1, 600_000), min_size=1, max_size=20))
+def test_buckets_hold_all_in_order_and_are_closed_when_they_are_large_enough(replica, entries):
+    import tensorflow as tf
+
+    tensors = [tf.TensorSpec([count], tf.float32) for count in entries]
+    buckets = replica.in_buckets(tensors)
+    assert [one for bucket in buckets for one in bucket] == tensors
+    for *before_last, _ in buckets:
+        assert size_of(before_last) < replica.BUCKET_BYTES
+    assert all(size_of(bucket) >= replica.BUCKET_BYTES for bucket in buckets[:-1])
+
+
+def size_of(tensors):
+    return sum(4 * one.shape[0] for one in tensors)
+
+
+def test_the_last_layers_gradients_are_sent_while_the_first_ones_are_computed(replica):
+    """In the graph of a step nothing that the first exchange needs comes after another one."""
+    import tensorflow as tf
+
+    from nodewise.strategies.api import Job
+
+    sums = []
+
+    class Noted(replica.Exchange):
+        def sum(self, values):
+            sums.append(tf.identity(values))
+            return sums[-1]
+
+    batch = (tf.TensorSpec([8, MODEL_INPUTS]), tf.TensorSpec([8], tf.int32))
+    built = compiled.compiled(model, optimizer)
+    trained = replica.Replica(Job(0, 2, 16, 1, built, batch=batch), Noted())
+    sums.clear()
+    step = tf.function(trained.step.python_function).get_concrete_function(batch)
+    last_layers, first_layers = sums
+    assert last_layers.shape == [UNITS * UNITS + UNITS + UNITS * CLASSES + CLASSES]
+    assert first_layers.shape == [MODEL_INPUTS * UNITS + UNITS]
+    of_first_kernel = {
+        op
+        for op in step.graph.get_operations()
+        if op.type == "MatMul" and op.outputs[0].shape == [MODEL_INPUTS, UNITS]
+    }
+    assert of_first_kernel & needed_by(first_layers.op)
+    assert not of_first_kernel & needed_by(last_layers.op)
+    assert last_layers.op not in needed_by(first_layers.op)
+
+
+def model():
+    import keras
+
+    layers = [keras.layers.Dense(UNITS, "relu"), keras.layers.Dense(UNITS, "relu")]
+    return keras.Sequential([keras.Input([MODEL_INPUTS]), *layers, keras.layers.Dense(CLASSES)])
+
+
+def optimizer():
+    import keras
+
+    return keras.optimizers.SGD()
+
+
+def needed_by(operation):
+    """Return all operations that have to be done before `operation`."""
+    found, left = set(), [operation]
+    while left:
+        for before in [*(one.op for one in left[-1].inputs), *left.pop().control_inputs]:
+            if before not in found:
+                found.add(before)
+                left.append(before)
+    return found
