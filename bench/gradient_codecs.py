@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from nodewise import data as datasets
 from nodewise.cluster.local import Local
-from nodewise.measure.node import compute_with_one_thread
+from nodewise.measure.node import compute_with
 from nodewise.models import registry
 from nodewise.strategies.api import flat, unflat
 from nodewise.strategies.compressed_sgd import CompressedSgd
@@ -86,7 +86,7 @@ class Training:
 
 def main() -> None:
     Local(1).enter_node(0)
-    compute_with_one_thread()
+    compute_with(1)
     data = datasets.load(MANIFEST)
     rows = np.random.default_rng(1).permutation(len(data.y_train))
     steps = rows[: STEPS * WORKERS * BATCH].reshape(STEPS, WORKERS, BATCH)

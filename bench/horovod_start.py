@@ -88,12 +88,12 @@ def train(folder: Path) -> None:
     import tensorflow as tf
 
     from nodewise import data as datasets
-    from nodewise.measure.node import compute_with_one_thread
+    from nodewise.measure.node import compute_with
     from nodewise.models import registry
 
     at = {"imported_s": time.monotonic()}
     hvd.init()
-    compute_with_one_thread()
+    compute_with(1)
     data = datasets.load(cell_start.DATASET / "manifest.json")
     fashion_cnn = registry.load("fashion_cnn")
     model = fashion_cnn.build()

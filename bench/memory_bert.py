@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 import tensorflow as tf
 
-from nodewise.measure.node import compute_with_one_thread
+from nodewise.measure.node import compute_with
 from nodewise.models import registry
 from nodewise.strategies.api import Job
 from nodewise.strategies.single.worker import Strategy
@@ -30,7 +30,7 @@ GB = 1e9
 
 def main() -> None:
     """Train and print."""
-    compute_with_one_thread()
+    compute_with(1)
     bert = registry.load("bert_base")
     rng = np.random.default_rng(1)
     ids = rng.integers(1, 30_000, (BATCH, bert.TOKENS)).astype(np.uint16)

@@ -58,12 +58,12 @@ def train(rank: int, channel: Channel, *, cell: Cell, with_data: bool) -> Messag
 
     from nodewise import data as datasets
     from nodewise.data import pipeline
-    from nodewise.measure.node import compute_with_one_thread
+    from nodewise.measure.node import compute_with
     from nodewise.models import training
     from nodewise.strategies import STRATEGIES
     from nodewise.strategies.api import Job
 
-    compute_with_one_thread()
+    compute_with(1)
     data = datasets.load(DATASET / "manifest.json")
     recipe = training.recipe_of(cell, data)
     job = Job(0, 1, BATCH, 1, recipe.build)

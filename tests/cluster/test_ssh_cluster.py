@@ -17,6 +17,7 @@ import yaml
 import projects
 from nodewise.cluster import host_checks
 from nodewise.cluster.kinds.ssh import Ssh
+from nodewise.core.units import counted
 from nodewise.results.record import read_record
 
 pytestmark = [
@@ -92,6 +93,8 @@ def test_a_cell_on_two_hosts_and_nothing_stays(project, hosts, tmp_path):
     assert (record.status, record.cell.cluster.kind, record.kind) == ("ok", "ssh", "measured")
     assert "node1" in text
     assert not any(word in text for word in ('one"', 'two"', ssh_hosts.NET, str(hosts)))
+    cores = counted(len(os.sched_getaffinity(0)), "thread")  # all that a host has
+    assert {worker.device for worker in record.result.workers} == {f"CPU, {cores}"}
     payload = record.result.payload_bytes
     assert all(w.bytes_sent / record.result.steps > 0.9 * payload for w in record.result.workers)
     assert ssh_hosts.agents(tmp_path / "there") == []

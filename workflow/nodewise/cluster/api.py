@@ -45,6 +45,8 @@ class Cluster(ABC):
     cpu_limit: str  # likewise
     remote = False  # whether workers run on other hosts: see relay
     shares: Sequence[float] = ()  # of a core, by rank; none if the nodes are not limited
+    threads = 1  # that a worker computes with: a node of this machine is a core or part of one
+    gpus = "-1"  # that a worker sees, as CUDA_VISIBLE_DEVICES: all nodes would share one of ours
 
     @abstractmethod
     def open(self) -> AbstractContextManager[None]:

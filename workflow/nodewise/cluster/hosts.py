@@ -115,7 +115,8 @@ class Hosts(api.Cluster):
         agent = self.start_agent(rank, environment, show=True)
         for difference in differences(agent.hello):
             raise RefusedError(f"{self.label(rank)}: {difference}")
-        send(agent.to, job | {"rank": rank, "addresses": self.addresses()})
+        place = {"place": rank % self.per_host, "workers_here": self.per_host}
+        send(agent.to, job | place | {"rank": rank, "addresses": self.addresses()})
         try:
             self._pass_on(rank, channel, agent)
         except (EOFError, ConnectionError):
@@ -245,8 +246,8 @@ class OneHost(api.Cluster):
 
     kind = "measured"
 
-    def __init__(self, addresses: list[str]) -> None:
-        self._addresses = addresses
+    def __init__(self, addresses: list[str], *, gpus: str, threads: int) -> None:
+        self._addresses, self.gpus, self.threads = addresses, gpus, threads
 
     @contextmanager
     def open(self) -> Iterator[None]:

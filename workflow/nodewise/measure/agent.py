@@ -28,6 +28,7 @@ from nodewise.cluster.process import START_WITHIN_S
 from nodewise.cluster.worker import be_worker
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
+from nodewise.measure.devices import gpu_of_worker, gpus_of_host, threads_of_worker
 
 _REACH_WITHIN_S = 3.0
 
@@ -136,6 +137,9 @@ def _work(rank: int, channel: Channel, *, job: Message) -> Message:
     settle_environment()
     from nodewise import data  # NumPy, which reads the settled environment
 
+    workers = job["workers_here"]
+    gpu = gpu_of_worker(gpus_of_host(), job["place"], workers)
+
     addresses = [_resolved(address) for address in job["addresses"]]
     host, port = parsed(addresses[rank])
     if host.startswith("127.") and len({parsed(address)[0] for address in addresses}) > 1:
@@ -151,7 +155,7 @@ def _work(rank: int, channel: Channel, *, job: Message) -> Message:
         rank,
         channel,
         cell=Cell.model_validate_json(json.dumps(job["cell"])),
-        cluster=OneHost(addresses),
+        cluster=OneHost(addresses, gpus=gpu, threads=threads_of_worker(workers)),
         manifest=manifest,
         weights=Path(job["weights"]) if job["weights"] else None,
     )

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 Progress = Callable[[float], None]
 
 ENVIRONMENT = {
-    "CUDA_VISIBLE_DEVICES": "-1",  # nodes here are CPU nodes; a GPU would be shared by all of them
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",  # no thread may exist when namespaces are entered
     "TF_CPP_MIN_LOG_LEVEL": "1",
@@ -107,8 +106,6 @@ def measure(
         OSError: the record or a log cannot be written.
     """
     settle_environment()
-    if cell.one_process:
-        os.environ.pop("CUDA_VISIBLE_DEVICES")  # its devices may be GPUs, one for each
     from nodewise import data
     from nodewise.measure.inputs import check_inputs
 
@@ -306,6 +303,9 @@ def _together(
     others, parts = parts[cell.workers :], parts[: cell.workers]
     if len({part["weights_sha256"] for part in parts}) > 1:
         raise process.WorkerError("the workers' weights differ after training", None, [])
+    devices = sorted({part["device"] for part in parts})
+    if len(devices) > 1:
+        raise process.WorkerError(f"the workers' devices differ: {'; '.join(devices)}", None, [])
     first = parts[0]
     workers = [
         WorkerResult.model_validate({key: part[key] for key in WorkerResult.model_fields})

@@ -28,7 +28,7 @@ from nodewise.data.pipeline import (
     steps_per_epoch,
 )
 from nodewise.measure import data_service, energy
-from nodewise.measure.node import idle_through_blocks, start_in_node
+from nodewise.measure.node import device, idle_through_blocks, start_in_node
 from nodewise.measure.traffic import Traffic, traffic
 from nodewise.models.training import Recipe, recipe_of
 from nodewise.strategies import STRATEGIES
@@ -61,7 +61,8 @@ def train_cell(
     two steps, `{"event": "first_step"}` when the first timed step is done, and `{"progress": …}`
     about twice a second from rank 0, the share that is done.
     """
-    start_in_node(cluster, rank, channel, cell.workers)
+    # devices of one process may be GPUs, one for each
+    start_in_node(cluster, rank, channel, cell.workers, any_gpu=cell.one_process)
     data = load(manifest)
     recipe = recipe_of(cell, data)
     job = _job(cell, cluster, data, recipe, rank, weights=weights)
@@ -97,6 +98,7 @@ def train_cell(
     return result | {
         "weights_sha256": strategy.weights_sha256(),
         "rank": rank,
+        "device": device(),
         "shard_examples": len(rows_read(cell, data.train_examples, rank)),
         "steps_per_epoch": steps,
         "trainable_parameters": sum(

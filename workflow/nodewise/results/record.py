@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NoReturn, Self
 
 from pydantic import AfterValidator, AwareDatetime, Field, model_validator
 
-from nodewise.core.cell import Cell, Frozen, Name
+from nodewise.core.cell import Cell, Frozen, Line, Name
 from nodewise.core.errors import UserError, one_line
 from nodewise.core.schema import read_json
 
@@ -127,11 +127,13 @@ class Split(Frozen):
 class WorkerResult(Frozen):
     """What one worker saw during the timed steps.
 
-    `input_us` is the part of each step that it waited for its batch. `observed` is what a strategy
-    notes of its own, such as the staleness of each update.
+    `device` is what it computed with; none in records from before that was noted. `input_us` is
+    the part of each step that it waited for its batch. `observed` is what a strategy notes of its
+    own, such as the staleness of each update.
     """
 
     rank: Count
+    device: Line | None = None
     shard_examples: Count
     step_us: list[StepMicros] = Field(min_length=1)
     input_us: list[Micros]
