@@ -115,6 +115,18 @@ def test_repeats_interleave_over_nodes(tmp_path):
     assert cells == read(tmp_path, GOOD).cells()
 
 
+def test_each_launch_of_a_point_has_a_seed_of_its_own(tmp_path):
+    cells = read(tmp_path, GOOD).cells()
+    assert {cell.seed - cell.repeat for cell in cells} == {read(tmp_path, GOOD).seed}
+
+
+def test_experiments_are_measured_one_after_the_other(tmp_path):
+    two = dict.fromkeys(("second", "first"), GOOD["experiments"]["steps"])
+    cells = read(tmp_path, GOOD | {"experiments": two}).cells()
+    names = [cell.experiment for cell in cells]
+    assert names == ["second"] * (len(cells) // 2) + ["first"] * (len(cells) // 2)
+
+
 @pytest.mark.parametrize(
     ("where", "value", "said"),
     [

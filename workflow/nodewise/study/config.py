@@ -38,6 +38,7 @@ from nodewise.strategies import STRATEGIES
 DEFAULT = "config/study.yaml"
 DATASETS = Path("data/datasets.yaml")
 MOST_CELLS = 20_000
+MOST_REPEATS = 100
 """Cells of a study: half a minute each makes a week."""
 
 RECORDS = "*/*/*/batch~*/nodes~*/repeat~*.json"  # in a folder: named by the ids of their cells
@@ -97,7 +98,7 @@ class Experiment(Feeding):
     own_models: dict[Name, OwnModel] = Field(default_factory=dict)
     strategies: dict[Name, StrategyAxes] = Field(min_length=1)
     batches: list[Annotated[int, Field(ge=1, le=MAX_BATCH)]] = Field(min_length=1)
-    repeats: int = Field(default=1, ge=1, le=100)
+    repeats: int = Field(default=1, ge=1, le=MOST_REPEATS)
     cluster: Cluster | None = None
     extent: Extent
     input: Input = "sharded"
@@ -227,7 +228,7 @@ class Config(Frozen):
     title: Line = Field(max_length=120)
     data: Data = Data()
     cluster: Cluster = Emulated()
-    seed: int = Field(default=1, ge=0, lt=2**31)
+    seed: int = Field(default=1, ge=0, lt=2**31 - MOST_REPEATS)
     cell_time_limit_s: float = Field(default=900, gt=0, le=86_400)
     watts_per_core: float = Field(default=WATTS_PER_CORE, gt=0, le=10_000)
     experiments: dict[Name, Experiment] = Field(default_factory=dict, min_length=1)
@@ -287,12 +288,15 @@ class Config(Frozen):
     def cells(self) -> list[Cell]:
         """Return every cell to measure, in the order of measuring.
 
-        A repeat is a fresh launch. All of repeat 0 comes before repeat 1, and within a repeat the
-        order is random (by the seed): what drifts on the machine during a study then moves no node
-        count more than another.
+        Experiments are measured one after the other: a study that is cut off has some of them
+        whole. A repeat is a fresh launch with a seed of its own. All of repeat 0 of an experiment
+        comes before repeat 1, and within a repeat the order is random (by the seed): what drifts
+        on the machine meanwhile then moves no node count more than another.
         """
+        chance = random.Random(self.seed)  # noqa: S311 (an order, not a secret)
         cells = []
         for name, experiment in self.experiments.items():
+            of_experiment = []
             axes = [(s, n) for s, grid in experiment.strategies.items() for n in grid.nodes]
             for repeat, trained, batch, (variant, nodes) in itertools.product(
                 range(experiment.repeats), experiment.trained(), experiment.batches, axes
@@ -300,7 +304,7 @@ class Config(Frozen):
                 axis = experiment.strategies[variant]
                 strategy = axis.strategy or variant
                 options = STRATEGIES[strategy].checked(axis.options, nodes)
-                cells.append(
+                of_experiment.append(
                     Cell(
                         **trained._asdict(),
                         study=experiment.study,
@@ -314,12 +318,13 @@ class Config(Frozen):
                         nodes=nodes,
                         repeat=repeat,
                         extent=experiment.extent,
-                        seed=self.seed,
+                        seed=self.seed + repeat,
                         time_limit_s=self.cell_time_limit_s,
                     )
                 )
-        random.Random(self.seed).shuffle(cells)  # noqa: S311 (an order, not a secret)
-        return sorted(cells, key=lambda cell: cell.repeat)
+            chance.shuffle(of_experiment)
+            cells += sorted(of_experiment, key=lambda cell: cell.repeat)
+        return cells
 
     def emulated_cluster(self) -> tuple[Emulated, int] | None:
         """Return the settings that most emulated cells have, and their most nodes; None of none.
