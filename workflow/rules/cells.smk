@@ -1,4 +1,4 @@
-"""Cells, each measured alone on the whole machine.
+"""Cells, each measured alone on the whole machine, or on nodes of its own.
 
 in:    a prepared dataset; pretrained weights if the model has any; Horovod, if the cell trains with
        it; the files of its model and its strategy
@@ -22,7 +22,7 @@ rule measure_cell:
     log:
         f"{RESULTS}/logs/{{cell}}/cell.log",
     priority: lambda w: ORDER.get(w.cell, 0)
-    threads: workflow.cores
+    threads: cores_of_cell
     resources:
         # for a Slurm job of its own, see profiles/slurm; such a job has two tasks or more
         nodes=hosts,

@@ -88,6 +88,14 @@ def hosts(wildcards):
     return math.ceil(cell.processes / getattr(cell.cluster, "devices_per_node", 1))
 
 
+def cores_of_cell(wildcards):
+    """Return all cores: one cell at a time. One, if the nodes of an allocation are counted."""
+    in_allocation = cell_of(wildcards).cluster.kind == "slurm"
+    return (
+        1 if in_allocation and "nodes" in workflow.global_resources else workflow.cores
+    )
+
+
 def model_file(wildcards):
     """Return the files that build a cell's model."""
     cell = cell_of(wildcards)

@@ -1,11 +1,12 @@
 """What a cluster offers: nodes for the workers of one cell, and a certain end."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nodewise.cluster import lock
 from nodewise.core.cell import Cell, ClusterSettings
 from nodewise.results.record import Kind, NodeUsage
 
@@ -47,6 +48,15 @@ class Cluster(ABC):
     shares: Sequence[float] = ()  # of a core, by rank; none if the nodes are not limited
     threads = 1  # that a worker computes with: a node of this machine is a core or part of one
     gpus = "-1"  # that a worker sees, as CUDA_VISIBLE_DEVICES: all nodes would share one of ours
+
+    @contextmanager
+    def to_itself(self, on_wait: Callable[[], None]) -> Iterator[float]:
+        """Yield the seconds waited once no other cell is measured on these nodes, before `open`.
+
+        Others wait until the block ends. `on_wait` is called once if there is someone to wait for.
+        """
+        with lock.to_itself(on_wait) as waited_s:
+            yield waited_s
 
     @abstractmethod
     def open(self) -> AbstractContextManager[None]:

@@ -21,9 +21,20 @@ from nodewise.cluster import memory
 
 OnKilled = Callable[[int], None]
 
+_PARENT = os.getppid()  # read when this module is loaded: later it may be another process already
 _GONE_WITHIN_S = 10.0
 _LOOK_EVERY_S = 1.0  # at the launcher's memory
 _LONGEST_PATH = 107 - len("/pymp-12345678/listener-12345678")
+
+
+def end_with_parent() -> None:
+    """End this process if the one that started it is gone.
+
+    Raises:
+        SystemExit: it is.
+    """
+    if os.getppid() != _PARENT:
+        raise SystemExit("the process that started this cell is gone")
 
 
 @contextmanager

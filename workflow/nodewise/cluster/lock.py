@@ -1,17 +1,18 @@
-"""One measurement at a time on this machine, whichever study it belongs to."""
+"""One measurement at a time on a machine, whichever study it belongs to."""
 
 import errno
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
-from nodewise.cluster.process import end_with_parent
+from nodewise.cluster.guard import end_with_parent
 
 # An abstract address: it is no file, and the kernel frees it when the last holder ends, however. A
 # lock on a file would not do: Linux keeps a user from opening another's file in /tmp for writing
 # (fs.protected_regular), and the processes that are forked meanwhile could not hold it too.
-_ADDRESS = "\0nodewise measures on this machine"
+_ADDRESS = "\0nodewise measures on "
+_THIS = "this machine"
 _POLL_S = 0.2
 
 
@@ -24,18 +25,44 @@ def to_itself(on_wait: Callable[[], None]) -> Iterator[float]:
     Enter it before moving into another network namespace.
     """
     started = time.monotonic()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as held:
-        while not _bind(held):
-            if time.monotonic() - started < _POLL_S:
-                on_wait()
-            end_with_parent()
-            time.sleep(_POLL_S)
+    with some([_THIS], 1, on_wait):
         yield time.monotonic() - started
 
 
-def _bind(held: socket.socket) -> bool:
+@contextmanager
+def some(machines: Sequence[str], count: int, on_wait: Callable[[], None]) -> Iterator[list[str]]:
+    """Yield `count` of `machines` on which no other cell is measured, as `to_itself` for this one.
+
+    Whoever measures on them has to be started on this machine.
+    """
+    told = False
+    while True:
+        with ExitStack() as held:
+            free = _held(machines, count, held)
+            if len(free) == count:
+                yield free
+                return
+        if not told:
+            on_wait()
+            told = True
+        end_with_parent()
+        time.sleep(_POLL_S)
+
+
+def _held(machines: Sequence[str], count: int, held: ExitStack) -> list[str]:
+    """Take at most `count` of `machines` that are free, until `held` is closed; return them."""
+    free: list[str] = []
+    for machine in machines:
+        if len(free) < count:
+            place = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            if _bind(place, _ADDRESS + machine):
+                free.append(machine)
+    return free
+
+
+def _bind(place: socket.socket, address: str) -> bool:
     try:
-        held.bind(_ADDRESS)
+        place.bind(address)
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise

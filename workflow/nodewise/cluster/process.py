@@ -9,7 +9,6 @@ what they started. They could not do so themselves: a duty cycle may have stoppe
 """
 
 import multiprocessing
-import os
 import shutil
 import signal
 import time
@@ -28,11 +27,10 @@ import psutil
 from nodewise.cluster import memory
 from nodewise.cluster.api import NotPermittedError
 from nodewise.cluster.channel import Message, receive, send
-from nodewise.cluster.guard import guarded, kill_group
+from nodewise.cluster.guard import end_with_parent, guarded, kill_group
 from nodewise.cluster.worker import LINE_LENGTH, Work, be_worker
 from nodewise.core.errors import RefusedError
 
-_PARENT = os.getppid()  # read when this module is loaded: later it may be another process already
 _POLL_S = 0.2
 _LOOK_S = 1.0  # between two looks at what the workers use
 # When one worker dies the others fail too, within this time, for want of a peer.
@@ -348,16 +346,6 @@ def cpu_s(pid: int) -> float:
     except psutil.NoSuchProcess:
         return 0.0
     return float(times.user + times.system)
-
-
-def end_with_parent() -> None:
-    """End this process if the one that started it is gone.
-
-    Raises:
-        SystemExit: it is.
-    """
-    if os.getppid() != _PARENT:
-        raise SystemExit("the process that started this cell is gone")
 
 
 def _end(workers: list[_Worker]) -> None:

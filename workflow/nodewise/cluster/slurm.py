@@ -5,13 +5,13 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import NoReturn
 
-from nodewise.cluster import api
+from nodewise.cluster import api, lock
 from nodewise.cluster.hosts import NO_COMMAND, Hosts, agent_words
 from nodewise.cluster.kinds.slurm import Slurm
 from nodewise.cluster.process import WorkerError
@@ -22,7 +22,10 @@ _ENDS_WITHIN_S = 10.0
 
 
 class Allocation(Hosts):
-    """The first nodes of the allocation of this process, as many as `size` workers need."""
+    """Nodes of the allocation of this process, as many as `size` workers need.
+
+    Of the cells that are measured at a time, each has nodes of its own.
+    """
 
     cpu_limit = "none: a node is what the allocation has of a host"
     setup = "make setup"
@@ -30,6 +33,19 @@ class Allocation(Hosts):
     def __init__(self, size: int, settings: Slurm) -> None:
         super().__init__(size, settings.ports, settings.devices_per_node)
         self._settings = settings
+        self._wanted = math.ceil(size / self.per_host)
+        self._taken: list[str] = []  # by `to_itself`
+
+    @contextmanager
+    def to_itself(self, on_wait: Callable[[], None]) -> Iterator[float]:
+        """Take the first nodes that are free.
+
+        Raises:
+            UserError, NotPermittedError: as `open`.
+        """
+        started = time.monotonic()
+        with lock.some(self._names(), self._wanted, on_wait) as self._taken:
+            yield time.monotonic() - started
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -38,6 +54,23 @@ class Allocation(Hosts):
         Raises:
             UserError: there is no allocation, or it has ended. No record is written then: in
                 another allocation the cell can be measured.
+            NotPermittedError: it has too few nodes.
+        """
+        names = self._names()
+        taken = self._taken or names[: self._wanted]
+        self._hosts = [taken[rank // self.per_host] for rank in range(self.size)]
+        self._places = [names.index(host) + 1 for host in self._hosts]
+        try:
+            yield
+        except (WorkerError, RefusedError):
+            self._names()
+            raise
+
+    def _names(self) -> list[str]:
+        """Return the nodes of the allocation.
+
+        Raises:
+            UserError, NotPermittedError: as `open`.
         """
         job = os.environ.get("SLURM_JOB_ID")
         if not job:
@@ -46,21 +79,15 @@ class Allocation(Hosts):
                 f"salloc --nodes={self.size} COMMAND, or sbatch profiles/slurm/study.sh CONFIG"
             )
         names = _scontrol("show", "hostnames", _nodes_of(job)).split()
-        wanted = math.ceil(self.size / self.per_host)
-        if wanted > len(names):
+        if self._wanted > len(names):
             raise api.NotPermittedError(
-                f"{wanted} nodes need as many in the allocation, not {len(names)}",
-                f"salloc --nodes={wanted}",
+                f"{self._wanted} nodes need as many in the allocation, not {len(names)}",
+                f"salloc --nodes={self._wanted}",
             )
-        self._hosts = [names[rank // self.per_host] for rank in range(self.size)]
-        try:
-            yield
-        except (WorkerError, RefusedError):
-            _nodes_of(job)
-            raise
+        return names
 
     def label(self, rank: int) -> str:
-        return f"node{rank // self.per_host + 1}"
+        return f"node{self._places[rank]}"
 
     def names(self, rank: int) -> set[str]:
         return {self._hosts[rank]}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from nodewise.cluster import api, cgroup, cluster_of, lock, memory, process
+from nodewise.cluster import api, cgroup, cluster_of, memory, process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
@@ -149,7 +149,7 @@ def measure(
     period = Period()
     try:
         source.check_usable()
-        with lock.to_itself(on_wait) as waited_s:
+        with cluster.to_itself(on_wait) as waited_s:
             began, period = command_began() + waited_s, Period()
             STRATEGIES[cell.strategy].check_available()
             with cluster.open():
