@@ -6,8 +6,10 @@ Prints one JSON object: ways, and for each its examples per second, round by rou
 all ways train as many steps, one after the other on the same core, in a random order. `fit` is what
 anyone calls after `compile`, which on a CPU too lets XLA compile the step; "no XLA" is told not to.
 Our workers keep the memory that a step frees, as nobody's `fit` does by itself: "memory kept" does,
-in the same process as ours. Of `fit` the second epoch of a call counts: what it prepares before the
-first is not held against it, and pictures that have to be resized are resized before.
+in the same process as ours. A "bare step" is what costs least: loss, gradient and update, without
+the model's `train_step` and its metrics. Of `fit` the second epoch of a call counts: what it
+prepares before the first is not held against it, and pictures that have to be resized are resized
+before.
 """
 
 import ctypes
@@ -36,8 +38,9 @@ BATCH_AND_STEPS = {  # so that a round of a large model takes a minute
 }
 USUAL = (64, 100)
 OURS = "custom_loop"
-WAYS = [OURS, "fit", "fit, no XLA", "fit, memory kept"]
-KEEP_MEMORY = (OURS, "fit, memory kept")
+BARE = "custom_loop, bare step"
+WAYS = [OURS, BARE, "fit", "fit, no XLA", "fit, memory kept"]
+KEEP_MEMORY = (OURS, BARE, "fit, memory kept")
 _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8  # of malloc.h
 
 
@@ -79,8 +82,10 @@ def measure(
     for way in WAYS:
         if (way in KEEP_MEMORY) != keep_memory:
             continue
-        if way == OURS:
-            ways[way] = our_loop(module, data, model, cluster.addresses(), batch=batch, steps=steps)
+        if way in (OURS, BARE):
+            recipe = recipe_of(module, bare=way == BARE)
+            places = cluster.addresses()
+            ways[way] = our_loop(recipe, data, model, places, batch=batch, steps=steps)
         else:
             compiled = False if "no XLA" in way else "auto"
             ways[way] = keras_fit(module, data, batch, steps, jit_compile=compiled)
@@ -106,12 +111,35 @@ def _keep_memory() -> None:
         libc.mallopt(parameter, value)
 
 
-def our_loop(module, data, model: str, addresses: list[str], *, batch: int, steps: int):
+def recipe_of(module, *, bare: bool):
+    """Return how to build and feed a model; `bare` replaces its `train_step`."""
+    import tensorflow as tf
+
+    from nodewise.models.training import Recipe
+
+    def build():
+        model = module.build()
+
+        def train_step(batch):
+            x, y = batch
+            with tf.GradientTape() as tape:
+                loss = model.loss(y, model(x, training=True))
+            gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
+            model.optimizer.apply(gradients, model.trainable_variables)
+            return {"loss": loss}
+
+        if bare:
+            model.train_step = train_step
+        return model
+
+    return Recipe(build, getattr(module, "preprocess", Recipe.preprocess))
+
+
+def our_loop(recipe, data, model: str, addresses: list[str], *, batch: int, steps: int):
     """Return what trains some steps as a cell does, pipeline and all, and returns their seconds."""
     from nodewise.cluster.kinds.local import Local as OneCore
     from nodewise.core.cell import Cell, Extent
     from nodewise.data import pipeline
-    from nodewise.models.training import Recipe
     from nodewise.strategies import STRATEGIES
     from nodewise.strategies.api import Job
 
@@ -132,9 +160,8 @@ def our_loop(module, data, model: str, addresses: list[str], *, batch: int, step
     strategy = (
         STRATEGIES[OURS]
         .worker()
-        .Strategy(Job(0, 1, batch, SEED, module.build, addresses=tuple(addresses)))
+        .Strategy(Job(0, 1, batch, SEED, recipe.build, addresses=tuple(addresses)))
     )
-    recipe = Recipe(module.build, getattr(module, "preprocess", Recipe.preprocess))
     stream = pipeline.batches(cell, data, recipe, 0, warm_up=0)
 
     def train() -> float:

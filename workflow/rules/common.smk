@@ -90,10 +90,9 @@ def hosts(wildcards):
 
 def cores_of_cell(wildcards):
     """Return all cores: one cell at a time. One, if the nodes of an allocation are counted."""
+    counted = "nodes" in workflow.global_resources
     in_allocation = cell_of(wildcards).cluster.kind == "slurm"
-    return (
-        1 if in_allocation and "nodes" in workflow.global_resources else workflow.cores
-    )
+    return 1 if counted and in_allocation else workflow.cores
 
 
 def model_file(wildcards):

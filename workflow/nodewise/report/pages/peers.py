@@ -33,6 +33,7 @@ _FIT_NAMES = {
     "fit": "Keras fit",
     "fit, no XLA": "Keras fit without XLA",
     "fit, memory kept": "Keras fit, memory kept",
+    "custom_loop, bare step": "our loop without train_step",
 }
 
 
