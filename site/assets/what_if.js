@@ -1,4 +1,4 @@
-/* The calculator of the page "What if?": begins with a fitted curve, keeps what is typed in the
+/* The calculator of the page "Your case": begins with a fitted curve, keeps what is typed in the
  * address, and says where it leaves what was measured.
  */
 "use strict";
@@ -8,6 +8,7 @@
   const ROWS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
   const ALIKE = 1 + 1e-9; // what differs by less differs by rounding
   const NEAR = 1.05;
+  const EFFICIENT = 0.8;
   const box = document.getElementById("calculator");
   const form = box.querySelector("form");
   const presets = JSON.parse(document.getElementById("nw-presets").textContent);
@@ -54,6 +55,8 @@
       payload_mb: short(preset.payload / 1e6),
       fixed_ms: short(p.compute_fixed_s * 1e3),
       example_us: short(p.compute_per_example_s * 1e6),
+      speed: "1",
+      link: "",
       rate_mbit: short(8e-6 / Math.max(p.seconds_per_byte ?? 0, 1e-12)),
       latency_ms: short((p.latency_s ?? 0) * 1e3),
       jitter_ms: short((p.jitter_s ?? 0) * 1e3),
@@ -61,6 +64,9 @@
       batch: String(batch ?? 64),
       nodes: String(preset.nodes.at(-1) ?? 4),
       fixed: "batch",
+      examples: "60000",
+      goal: "fastest",
+      price: "1",
     };
   }
 
@@ -91,8 +97,8 @@
       },
       values: {
         ...base.values,
-        compute_fixed_s: typed("fixed_ms") / 1e3,
-        compute_per_example_s: typed("example_us") / 1e6,
+        compute_fixed_s: typed("fixed_ms") / 1e3 / typed("speed"),
+        compute_per_example_s: typed("example_us") / 1e6 / typed("speed"),
         latency_s: typed("latency_ms") / 1e3,
         seconds_per_byte: 8e-6 / typed("rate_mbit"),
         jitter_s: typed("jitter_ms") / 1e3,
@@ -142,13 +148,16 @@
     const told = (n) => {
       const point = at(question, n);
       const speedup = point.rate / one.rate;
-      return { ...point, speedup, efficiency: speedup / n };
+      const epoch = typed("examples") / point.rate;
+      const price = (n * epoch * typed("price")) / 3600;
+      return { ...point, speedup, efficiency: speedup / n, epoch, price };
     };
     return Array.from({ length: most(question) }, (_, i) => told(i + 1));
   }
 
   function duration(seconds) {
-    const [unit, factor] = seconds < 1e-3 ? ["µs", 1e6] : seconds < 1 ? ["ms", 1e3] : ["s", 1];
+    const units = [["µs", 1e6, 1e-3], ["ms", 1e3, 1], ["s", 1, 600], ["min", 1 / 60, 36e3]];
+    const [unit, factor] = units.find(([, , below]) => seconds < below) ?? ["h", 1 / 3600];
     return `${number(seconds * factor)} ${unit}`;
   }
 
@@ -163,12 +172,39 @@
 
   const counted = (nodes) => `${nodes} ${nodes === 1 ? "node" : "nodes"}`;
 
+  /** What the best number of nodes is, in sentences, by what is looked for. */
+  const BEST = {
+    fastest(points) {
+      const best = points.reduce((a, b) => (b.rate > ALIKE * a.rate ? b : a));
+      const enough = points.find(({ rate }) => NEAR * rate >= best.rate);
+      const grows = points.every(({ rate }, i) => !i || rate > ALIKE * points[i - 1].rate);
+      const lines = [
+        grows && points.length > 1
+          ? `There is no best number of nodes up to ${points.length}: each further one helps.`
+          : `Fastest on ${counted(best.n)}, ${number(best.speedup)} times one node` +
+            `${best.n > 1 && best.n === points.length ? ": more were not looked at" : ""}.`,
+      ];
+      if (enough.n < best.n) {
+        const last = grows ? "the last" : "that";
+        lines.push(`From ${counted(enough.n)} on it is within 5 % of ${last}.`);
+      }
+      return lines;
+    },
+    cheapest(points) {
+      const best = points.reduce((a, b) => (ALIKE * b.price < a.price ? b : a));
+      const costs = `an epoch costs ${number(best.price)} and takes ${duration(best.epoch)}`;
+      return [`Cheapest on ${counted(best.n)}: ${costs}.`];
+    },
+    efficient(points) {
+      const best = points.findLast(({ efficiency }) => efficiency * ALIKE >= EFFICIENT);
+      const all = best.n === points.length ? ": more were not looked at" : "";
+      return [`Up to ${counted(best.n)} have an efficiency of at least 80 %${all}.`];
+    },
+  };
+
   function sentence(question, points) {
     const here = points[question.nodes - 1];
-    const best = points.reduce((a, b) => (b.rate > ALIKE * a.rate ? b : a));
-    const enough = points.find(({ rate }) => NEAR * rate >= best.rate);
     const pays = points.find(({ n, speedup }) => n > 1 && speedup > ALIKE);
-    const grows = points.every(({ rate }, i) => !i || rate > ALIKE * points[i - 1].rate);
     const share = (...parts) =>
       percent(parts.reduce((sum, part) => sum + here[part], 0) / here.step);
     const { compute, input, wait, communicate } = here;
@@ -182,14 +218,9 @@
       pays
         ? `The fewest nodes that are faster than one node of the same strategy are ${pays.n}.`
         : `Up to ${counted(points.length)}, none are faster than one node of the same strategy.`,
-      grows && points.length > 1
-        ? `There is no best number of nodes up to ${points.length}: each further one helps.`
-        : `Fastest on ${counted(best.n)}, ${number(best.speedup)} times one node` +
-          `${best.n > 1 && best.n === points.length ? ": more were not looked at" : ""}.`,
+      `An epoch takes ${duration(here.epoch)} and costs ${number(here.price)}.`,
+      ...BEST[field("goal").value](points),
     ];
-    if (enough.n < best.n) {
-      lines.push(`From ${counted(enough.n)} on it is within 5 % of ${grows ? "the last" : "that"}.`);
-    }
     if (question.law in ALONE) {
       lines.push(
         `One node of this strategy ${ALONE[question.law]}: plain training in one process does less.`,
@@ -219,7 +250,7 @@
     }
     const own = start();
     const moved = [...form.querySelectorAll("input:enabled")]
-      .filter(({ name }) => !["batch", "nodes"].includes(name))
+      .filter(({ name }) => !["batch", "nodes", "examples", "price"].includes(name))
       .filter(({ name, value }) => Number(value) !== Number(own[name]));
     if (moved.length) {
       said.push(`changed: ${moved.map(titleOf).join("; ")}`);
@@ -269,10 +300,11 @@ ${ticks.join("")}${marks.join("")}
 
   function row(point, chosen) {
     const { n, b, compute, wait, input, communicate, rate, speedup, efficiency } = point;
+    const { epoch, price } = point;
     const cells = [
       ...[number(n), number(b), duration(point.step)],
       ...[compute + input, wait, communicate].map(duration),
-      ...[number(rate), number(speedup), percent(efficiency)],
+      ...[number(rate), number(speedup), percent(efficiency), duration(epoch), number(price)],
     ];
     const made = element("tr", {}, ...cells.map((text) => element("td", { textContent: text })));
     [...made.children].forEach((cell) => cell.classList.add("nw-right"));
@@ -351,6 +383,15 @@ ${ticks.join("")}${marks.join("")}
     history.replaceState(null, "", address);
   }
 
+  /** A chosen link has a rate and a latency; what is typed there is another link. */
+  function follow(name) {
+    if (name === "link" && field("link").value) {
+      [field("rate_mbit").value, field("latency_ms").value] = field("link").value.split(" ");
+    } else if (["rate_mbit", "latency_ms"].includes(name)) {
+      field("link").value = "";
+    }
+  }
+
   for (const { title } of all) {
     field("preset").add(new Option(title));
   }
@@ -358,6 +399,7 @@ ${ticks.join("")}${marks.join("")}
     if (event.target.name === "preset") {
       begin();
     } else {
+      follow(event.target.name);
       show();
     }
     keep();

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from nodewise.predict.forecast import LINKS
 from nodewise.predict.law import LAWS
 
 pytestmark = pytest.mark.slow
@@ -189,6 +190,54 @@ def test_twice_the_processor_takes_half_the_time_of_any_measured_batch(watched):
         whole = {"fixed_ms": "compute_fixed_s", "example_us": "compute_per_example_s"}[name]
         page.fill(f"[name={name}]", repr(first["values"][whole] * factor / 2))
     assert told_s(page) == pytest.approx(before / 2, rel=0.005)
+
+
+def test_a_link_that_is_chosen_has_its_rate_and_latency_and_typing_is_another(watched):
+    page = watched.open(PAGE)
+    page.select_option("[name=link]", label="Ethernet, 10 Gbit/s")
+    link = LINKS["10gbit"]
+    rate = float(page.input_value("[name=rate_mbit]"))
+    assert rate == pytest.approx(8e-6 * link.bytes_per_s, rel=1e-3)
+    latency_ms = float(page.input_value("[name=latency_ms]"))
+    assert latency_ms == pytest.approx(1e3 * link.latency_s)
+    told = answer(page)
+    page.reload()
+    page.wait_for_selector("#calculator:not([hidden])")
+    assert answer(page) == told
+    page.fill("[name=rate_mbit]", "77")
+    assert page.input_value("[name=link]") == ""
+
+
+def costs(page):
+    """Return nodes, seconds of an epoch and its price of each row of the table."""
+    texts = page.locator(".nw-what-if__table tbody tr").evaluate_all(
+        "(all) => all.map((row) => [...row.cells].map((cell) => cell.textContent))"
+    )
+    return [(int(row[0]), seconds(row[9]), float(row[10].replace(",", ""))) for row in texts]
+
+
+def seconds(text):
+    number, unit = text.replace(",", "").split()
+    return float(number) * {"h": 3600, "min": 60, "s": 1, "ms": 1e-3}[unit]
+
+
+def test_an_epoch_costs_what_its_nodes_cost_for_its_time(watched):
+    page = watched.open(f"{PAGE}?examples=1000000&price=2.5")
+    for nodes, epoch_s, price in costs(page):
+        assert price == pytest.approx(nodes * epoch_s / 3600 * 2.5, rel=2e-3)
+    page.select_option("[name=goal]", "cheapest")
+    cheapest = min(costs(page), key=lambda row: row[2])
+    assert f"Cheapest on {cheapest[0]} node" in answer(page)
+    page.select_option("[name=goal]", "efficient")
+    assert "an efficiency of at least 80 %" in answer(page)
+
+
+def test_devices_twice_as_fast_take_half_the_time_on_one_node(watched):
+    page = watched.open(f"{PAGE}?nodes=1")
+    before = told_s(page)
+    page.fill("[name=speed]", "2")
+    assert told_s(page) == pytest.approx(before / 2, rel=0.005)
+    assert "changed: Devices, times as fast" in warning(page)
 
 
 def test_the_axis_of_many_nodes_can_be_read(watched):

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from nodewise.predict.fit_queries import coefficients_of, full_fit, with_trials
+from nodewise.predict.forecast import LINKS
 from nodewise.predict.law import LAWS, baselines
 from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
 from nodewise.report import choosing
@@ -16,6 +17,16 @@ from nodewise.report.html import Column, table
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 
+_LINKS = {
+    "1gbit": "Ethernet, 1 Gbit/s",
+    "10gbit": "Ethernet, 10 Gbit/s",
+    "25gbit": "Ethernet, 25 Gbit/s",
+    "100gbit": "Ethernet, 100 Gbit/s",
+    "hdr": "InfiniBand HDR",
+    "ndr": "InfiniBand NDR",
+    "nvlink": "NVLink 3",
+    "pcie": "PCIe 4.0",
+}
 _STILL = 4  # curves of the table below the calculator
 _SHOWN_NODES = (1, 2, 4, 8, 16, 32, 64)
 _COLUMNS = [
@@ -38,6 +49,10 @@ def pages(study: ReportContext) -> Iterator[Page]:
     told = rows["beyond"].map({True: "predicted", False: "fitted"})
     context = {
         "presets": offered,
+        "links": [
+            (title, f"{8e-6 * LINKS[name].bytes_per_s:.4g}", f"{1e3 * LINKS[name].latency_s:.4g}")
+            for name, title in _LINKS.items()
+        ],
         "laws": [(name, law.title) for name, law in LAWS.items() if name not in baselines()],
         "still": table(rows.assign(told=told, curve=rows["curve"].map(labels)), _COLUMNS),
     }
