@@ -24,7 +24,7 @@ from nodewise.predict.similar_curves import (
 )
 from nodewise.results.curves import Floats
 
-TRIED = [Settings(*each) for each in product((0, 0.5, 1), (0.7, 0.85, 1), (0.7, 1, 1.4))]
+TRIED = [Settings(*each) for each in product((0.7, 0.85, 1), (0.7, 1, 1.4))]
 
 
 class Trial:

@@ -71,3 +71,9 @@ def test_the_table_of_published_curves_is_read():
     assert len({curve.publisher for curve in curves}) == 34
     address = "https://github.com/mlcommons/training_results_v2.0/tree/main/Dell/results"
     assert publisher_of(address) == "dell"
+
+
+def test_the_second_device_of_a_machine_brings_all_of_a_rings_exchange_at_once():
+    ring = 1 / (1 + 0.4 * (1 - 1 / np.array([1.0, 2.0])))
+    last_slope = 2 * np.log(ring[-1])
+    assert ask(curve(ring), 4)[0] > last_slope + 0.03

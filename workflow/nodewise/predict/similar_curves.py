@@ -1,15 +1,16 @@
 """Predict a scaling curve from its points and from what similar published curves did next.
 
 A simple rule continues the curve. Published curves say how far such rules were off where they
-looked alike: the weighted median of these errors corrects the rule, and their 5 % and 95 %
-quantiles are the interval. Errors are those of the log efficiency per doubling of devices, so that
-an interval widens with the distance. Each example weighs 1/√(examples of its publisher), and more
-if it is of the publisher of the curve that is asked about.
+looked alike: the weighted median of these errors, smoothed, corrects the rule, and their 5 % and
+95 % quantiles are the interval. Errors are those of the log efficiency per doubling of devices, so
+that an interval widens with the distance. Each example weighs 1/√(examples of its publisher), and
+more if it is of the publisher of the curve that is asked about.
 
-Rules: within a machine, the mean of the last slope of log efficiency and of a straight line of the
-time per example and device over the devices; over several machines, most of the last slope; at the
-same global batch that straight line, which is Amdahl's law, averaged with the last slope unless the
-last two points start at one device.
+Rules continue the last two points. At the same batch per device the slope of log efficiency goes
+on; over several machines, most of it. At the same global batch Amdahl's law goes on, averaged with
+that slope. From one device to the next, a slope tells little: all that devices exchange is new
+there. Within a machine, the law of a ring then says how that grows; at the same global batch it is
+Amdahl's law alone.
 """
 
 from collections import Counter
@@ -29,6 +30,9 @@ NOISE = 0.05
 
 _COVERAGE = 0.92  # of left-out publishers; a little over the 90 % that are promised
 _TAIL = 0.05
+_MIDDLE = (0.4, 0.5, 0.6)
+"""The mean of these quantiles is the median, smoothed: it depends less on a single example."""
+
 _LEAST_STEP = 0.5  # doublings; the error of a shorter step is that of the measurements
 _GROWTH = 0.8  # of errors with the distance: no wider than needed far away
 _EVERYWHERE = 1e-3  # weight of a published curve that is nothing like the asked one
@@ -43,12 +47,10 @@ _SLOPE = 0.12  # per doubling; slopes far above differ by their ratio
 class Settings:
     """What was chosen by trying; `bench/corpus_nested.py` says how well that transfers.
 
-    `line` is the share of the straight line within a machine, the rest is the last slope. `slope`
-    is the share of the last slope that goes on over several machines. `reach` is the
+    `slope` is the share of the last slope that goes on over several machines. `reach` is the
     distance of features at which an example weighs 0.6 times as much.
     """
 
-    line: float = 0.5
     slope: float = 0.85
     reach: float = 1.0
 
@@ -118,13 +120,15 @@ def _ahead(curve: Scaling, target: Target, settings: Settings) -> Guess:
     mean = float((curve.efficiency[-1] - curve.efficiency[0]) / (logs[-1] - logs[0]))
     several, crosses = curve.hosts[-1] > 1, curve.hosts[-1] <= 1 < target.hosts
     from_one = curve.devices[-2] == 1
-    line = line_change(curve, target.devices)
     if curve.strong:
-        change = line if from_one else (line + last * step) / 2
+        amdahl = line_change(curve.part(len(curve) - 2, len(curve)), target.devices)
+        change = amdahl if from_one else (amdahl + last * step) / 2
     elif several or crosses:
         change = settings.slope * last * step
+    elif from_one:
+        change = _ring_change(curve, target.devices)
     else:
-        change = settings.line * line + (1 - settings.line) * last * step
+        change = last * step
     change = float(np.clip(change, -_STEEPEST * step, _RISING * step))
     features = (
         _bent(last),
@@ -142,10 +146,25 @@ def _ahead(curve: Scaling, target: Target, settings: Settings) -> Guess:
 
 
 def line_change(curve: Scaling, devices: float) -> float:
-    """Return the change from the last log efficiency by a straight line of time over devices."""
+    """Return the change from the last log efficiency by a straight line of time over devices.
+
+    That time is of an example and device: at the same global batch this is Amdahl's law.
+    """
     times = np.exp(curve.efficiency[-1] - curve.efficiency)
     slope, fixed = np.polyfit(curve.devices, times, 1)
     time = fixed + slope * devices
+    return float(-np.log(time)) if time > 0 else 0.0
+
+
+def _ring_change(curve: Scaling, devices: float) -> float:
+    """Return the change from the second of two points, of which the first is of one device.
+
+    A ring of n devices exchanges (n − 1)/n of its bytes: what two points add to the time of one
+    device grows by that.
+    """
+    known = float(curve.devices[-1])
+    one = float(np.exp(curve.efficiency[-1] - curve.efficiency[-2]))  # in times of the second
+    time = one + (1 - one) * (1 - 1 / devices) / (1 - 1 / known)
     return float(-np.log(time)) if time > 0 else 0.0
 
 
@@ -201,8 +220,9 @@ class Examples:
         order = np.argsort(self.errors)
         sums = np.cumsum(weights[:, order], axis=1)
         shares = sums / sums[:, -1:]
-        found = [(shares < q).sum(axis=1) for q in (_TAIL, 0.5, 1 - _TAIL)]
-        return np.asarray(self.errors[order][np.minimum(found, len(order) - 1)])
+        found = [(shares < q).sum(axis=1) for q in (_TAIL, *_MIDDLE, 1 - _TAIL)]
+        low, *middle, high = self.errors[order][np.minimum(found, len(order) - 1)]
+        return np.array([low, np.mean(middle, axis=0), high])
 
     def weights_for(self, publisher: str) -> Floats:
         """Return the weights of the examples for a curve of a publisher."""
