@@ -14,7 +14,7 @@ broadcast shape. A = c₀ + c₁·b; all other letters as in the laws.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nodewise.predict.law import AllReduce, At, Floats, Law, PartsLaw, Values
+from nodewise.predict.law import At, Floats, Law, Values
 from nodewise.predict.laws.amdahl import Amdahl
 from nodewise.predict.laws.averaging import ParameterAveraging
 from nodewise.predict.laws.compressed import CompressedAllGather
@@ -28,6 +28,7 @@ from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
 from nodewise.predict.laws.tree import BinomialTree
 from nodewise.predict.laws.usl import Usl
+from nodewise.predict.parts_law import AllReduce, PartsLaw
 
 _LN2 = float(np.log(2))
 

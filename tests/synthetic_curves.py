@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nodewise.predict.fit import fit
-from nodewise.predict.law import At, Floats, Law, PartsLaw
+from nodewise.predict.law import At, Floats, Law
 from nodewise.predict.laws.averaging import ParameterAveraging
 from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.halving_doubling import HalvingDoubling
@@ -18,6 +18,7 @@ from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
 from nodewise.predict.laws.tree import BinomialTree
+from nodewise.predict.parts_law import PartsLaw
 from nodewise.predict.points import Points
 
 LAWS: tuple[PartsLaw, ...] = (

@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.predict.law import LAWS, PartsLaw, baselines
+from nodewise.predict.law import LAWS
 from nodewise.predict.laws.amdahl import Amdahl
 from nodewise.predict.laws.ernest import Ernest
 from nodewise.predict.laws.linear import Linear
 from nodewise.predict.laws.pollux import Pollux
 from nodewise.predict.laws.power import PowerLaw
 from nodewise.predict.laws.usl import Usl
+from nodewise.predict.parts_law import PartsLaw, baselines
 
 positive = st.floats(1e-3, 1e3)
 share = st.floats(0, 1)

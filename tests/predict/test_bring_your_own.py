@@ -25,7 +25,7 @@ from nodewise.predict.ask import (
 from nodewise.predict.curve_groups import find_groups, group_of
 from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit
 from nodewise.predict.law import LAWS
-from nodewise.predict.optimum import OBJECTIVES
+from nodewise.predict.question import OBJECTIVES
 from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import Measurements
 from nodewise.results.importers import import_curves

@@ -10,11 +10,12 @@ from scipy.optimize import lsq_linear
 
 from nodewise import predict
 from nodewise.predict.fit import fit
-from nodewise.predict.law import LAWS, At, baselines
+from nodewise.predict.law import LAWS, At
 from nodewise.predict.laws.power import PowerLaw
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
 from nodewise.predict.least_squares import least_squares
+from nodewise.predict.parts_law import baselines
 from nodewise.predict.points import Points
 
 TRUTH = {

@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.predict.functions import expected_maximum, overlapped
-from nodewise.predict.law import (
-    LAWS,
-    AllReduce,
-    At,
-    PartsLaw,
-    baselines,
-)
+from nodewise.predict.law import LAWS, At
 from nodewise.predict.laws.averaging import ParameterAveraging
 from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.halving_doubling import HalvingDoubling
@@ -25,6 +19,7 @@ from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
 from nodewise.predict.laws.tree import BinomialTree
+from nodewise.predict.parts_law import AllReduce, PartsLaw, baselines
 
 ALL_REDUCES = [RingAllReduce(), HalvingDoubling(), BinomialTree(), Star()]
 SERVED = [

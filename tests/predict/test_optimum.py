@@ -16,8 +16,9 @@ from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
 from nodewise.predict.laws.tree import BinomialTree
-from nodewise.predict.optimum import OBJECTIVES, Question, find_optimum
+from nodewise.predict.optimum import find_optimum
 from nodewise.predict.points import Points
+from nodewise.predict.question import OBJECTIVES, Question
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy
 from nodewise.predict.wording import in_words, optimum_rows, ranges
 

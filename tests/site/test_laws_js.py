@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from nodewise.predict.law import LAWS, PartsLaw
+from nodewise.predict.law import LAWS
+from nodewise.predict.parts_law import PartsLaw
 from nodewise.report.laws_js import laws_script
 
 TRIED = 200

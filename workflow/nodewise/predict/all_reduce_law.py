@@ -9,8 +9,9 @@ from sympy import Expr
 
 from nodewise.core.intervals import median_error
 from nodewise.predict.fit import Fit, fit
-from nodewise.predict.law import LINK, At, Floats, Law, Parameter, S, alpha, beta, n, positive
+from nodewise.predict.law import At, Floats, Law, Parameter, S, n, positive
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.parts_law import LINK, alpha, beta
 from nodewise.predict.points import Points
 
 _ITERATIONS = 10

@@ -11,7 +11,8 @@ import numpy as np
 from nodewise.core.errors import UserError
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.law import At, Floats
-from nodewise.predict.optimum import LEAST_EFFICIENCY, Objective, Optimum, Question, find_optimum
+from nodewise.predict.optimum import Optimum, find_optimum
+from nodewise.predict.question import LEAST_EFFICIENCY, Objective, Question
 from nodewise.predict.steps_to_accuracy import NotEnoughRunsError, StepsToAccuracy, fit_counted
 from nodewise.predict.wording import in_words
 from nodewise.results.curves import MOST_NODES, Curve

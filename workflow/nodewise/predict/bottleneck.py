@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 from nodewise.core.units import write_number
 from nodewise.predict.curve_groups import ABOUT
 from nodewise.predict.fit import Fit
-from nodewise.predict.law import At, Floats, Law, PartsLaw
+from nodewise.predict.law import At, Floats, Law
 from nodewise.predict.laws.pipeline import GPipe
+from nodewise.predict.parts_law import PartsLaw
 
 BOUND = {
     "compute": "compute-bound",

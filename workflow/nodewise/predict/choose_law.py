@@ -13,10 +13,11 @@ import numpy as np
 
 from nodewise.core.units import write_number
 from nodewise.predict.fit import fit
-from nodewise.predict.law import AllReduce, Law, Mask
+from nodewise.predict.law import Law, Mask
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.least_squares import Priors
+from nodewise.predict.parts_law import AllReduce
 from nodewise.predict.points import Points
 
 LEAST_NODE_COUNTS = 4

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 from nodewise.predict.choose_law import choose
 from nodewise.predict.curve_groups import ABOUT, CurveGroup
 from nodewise.predict.fit import Fit, fit
-from nodewise.predict.law import LAWS, Floats, baselines
+from nodewise.predict.law import LAWS, Floats
 from nodewise.predict.least_squares import Priors
+from nodewise.predict.parts_law import baselines
 from nodewise.results.table_files import typed
 
 LARGEST = "largest node count left out"

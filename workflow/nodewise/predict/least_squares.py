@@ -21,7 +21,8 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
 from nodewise.core.errors import UserError
-from nodewise.predict.law import At, Floats, Law, Mask, PartsLaw
+from nodewise.predict.law import At, Floats, Law, Mask
+from nodewise.predict.parts_law import PartsLaw
 from nodewise.predict.points import Labels, Points, lines_of
 
 Coefficient = tuple[str, str]

@@ -14,7 +14,8 @@ import pandas as pd
 from nodewise.predict.curve_groups import ABOUT, CurveGroup
 from nodewise.predict.fit import Fit
 from nodewise.predict.law import At
-from nodewise.predict.optimum import Optimum, Question, answer, find_times
+from nodewise.predict.optimum import Optimum, answer, find_times
+from nodewise.predict.question import Question
 from nodewise.predict.steps_to_accuracy import SYNCHRONOUS, Key, StepsToAccuracy
 from nodewise.predict.wording import optimum_rows
 

@@ -3,185 +3,22 @@
 Whatever law was fitted is asked at every number of nodes, with its coefficients and with all of its
 draws. Minima are flat and points few: the answer is the probability that k nodes are best, and the
 set that is within 5 % of the best. Where a law says that there is no best number, so does this.
-
-Numbers of steps are not rounded: an epoch of D examples takes D/(n·b) steps. Nor are batches: at a
-fixed global batch G every node has G/n examples.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.predict.fit import TAILS, Fit
 from nodewise.predict.law import At, Floats
-from nodewise.predict.steps_to_accuracy import StepsToAccuracy
+from nodewise.predict.question import Counts, Question
 
-Counts = NDArray[np.int64]
-Objective = Literal[
-    "epoch_time", "target_time", "epoch_cost", "target_cost", "efficiency", "deadline", "energy"
-]
-OBJECTIVES: tuple[str, ...] = get_args(Objective)
-
-NEAR = 0.05
-LEAST_EFFICIENCY = 0.5
 MOST_SURE = 0.95
 """No law is more probable than this to hold where nothing was measured."""
-FARTHEST = 4096
-"""How many nodes a law is asked about when it says whether there is a best number at all."""
 _FAR_POINTS = 300
-_ALIKE = 1e-9  # values that differ by less are equal: the rest is rounding
 _TIMED = 0.5  # of the draws, at least, must have a step on every number of nodes
-_HOUR_S = 3600.0
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is to be best, and what stays the same on any number of nodes.
-
-    Either `batch`, examples per node and step, or `global_batch`, examples per step, is given.
-
-    - `epoch_time`, `epoch_cost`: of one pass over `examples`, which they need.
-    - `target_time`, `target_cost`: of the steps to an accuracy, by `steps`, which they need. That
-      law is one of synchronous training: it knows no staleness. If steps are known up to a factor
-      only, so are these: they are told relative to one node.
-    - `efficiency`: seconds on one node over n times those on n nodes, for the same examples. The
-      best is the most nodes with `least_efficiency` or more.
-    - `deadline`: seconds of the job, which is the steps to an accuracy if they are known, else an
-      epoch. The best is the cheapest that takes no more than `deadline_s`; if there is none, the
-      fastest.
-    - `energy`: of the same job, in Wh, if a node takes `watts`.
-
-    A cost is nodes × hours × `price`, of one node for an hour; without a price it is in node-hours.
-    Times and costs include `startup_s`, in which nodes do not train yet.
-
-    Raises:
-        ValueError: something is missing, too much, or not above 0.
-    """
-
-    objective: Objective
-    batch: float | None = None
-    global_batch: float | None = None
-    examples: float | None = None
-    steps: StepsToAccuracy | None = None
-    price: float | None = None
-    least_efficiency: float = LEAST_EFFICIENCY
-    deadline_s: float | None = None
-    watts: float | None = None
-    startup_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.objective not in OBJECTIVES:
-            raise ValueError(f"objective: must be one of {', '.join(OBJECTIVES)}")
-        for objective, name in (("deadline", "deadline_s"), ("energy", "watts")):
-            if self.objective == objective and getattr(self, name) is None:
-                raise ValueError(f"{objective} needs {name}")
-        if (self.batch is None) == (self.global_batch is None):
-            raise ValueError("give either a batch per worker or a global batch")
-        if self.objective.startswith("epoch") and self.examples is None:
-            raise ValueError(f"{self.objective} needs the examples of an epoch")
-        if self.to_target and self.steps is None:
-            raise ValueError(f"{self.objective} needs the steps to an accuracy")
-        for name in ("batch", "global_batch", "examples", "price"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < np.inf:
-                raise ValueError(f"{name}: must be a number above 0, not {value!r}")
-
-    @property
-    def to_target(self) -> bool:
-        """Whether it is about a target accuracy."""
-        of_job = self.objective in ("deadline", "energy") and self.steps is not None
-        return of_job or self.objective.startswith("target")
-
-    @property
-    def unit(self) -> str:
-        """What values are in: `s`, `node-hours`, `price`, or `1` for what has no unit."""
-        if self.objective == "efficiency" or self._relative:
-            return "1"
-        if self.objective == "energy":
-            return "Wh"
-        if not self.objective.endswith("cost"):
-            return "s"
-        return "node-hours" if self.price is None else "price"
-
-    @property
-    def _relative(self) -> bool:
-        return (
-            self.to_target
-            and self.steps is not None
-            and self.steps.target is None
-            and not self.steps.measured
-        )
-
-    def batches(self, nodes: Counts) -> Floats:
-        """Return the examples per node and step on `nodes`."""
-        if self.global_batch is not None:
-            return self.global_batch / nodes.astype(np.float64)
-        return np.full(nodes.shape, self.batch, dtype=np.float64)
-
-    def most(self, nodes: int) -> int:
-        """Return `nodes`, or as many as can have an example each at this global batch."""
-        return nodes if self.global_batch is None else min(nodes, int(self.global_batch))
-
-    def farthest(self, compared: int) -> int:
-        """Return how many nodes are looked at, where up to `compared` are compared."""
-        return self.most(max(FARTHEST, compared))
-
-    def values(self, nodes: Counts, step_s: Floats, steps: Floats) -> Floats:
-        """Return what is asked for, (…, points), of which the first is on one node.
-
-        Args:
-            nodes: (points,), the first being 1.
-            step_s: seconds of a step, (…, points).
-            steps: how many there are, (…, points).
-        """
-        seconds = step_s * steps
-        if self.objective == "efficiency":
-            return seconds[..., :1] / (nodes * seconds)
-        seconds = seconds + self.startup_s
-        if self.objective.endswith("cost"):
-            seconds = seconds * nodes * (self.price or 1.0) / _HOUR_S
-        elif self.objective == "energy":
-            seconds = seconds * nodes * (self.watts or 1.0) / _HOUR_S
-        return seconds / seconds[..., :1] if self._relative else seconds
-
-    def best(self, values: Floats, nodes: Counts) -> NDArray[np.intp]:
-        """Return the index of the best point of `values`, (…, points): shape (…)."""
-        if self.objective == "efficiency":
-            enough = values >= self.least_efficiency  # one node always is
-            return np.asarray(values.shape[-1] - 1 - np.argmax(enough[..., ::-1], axis=-1))
-        values = self._costs(values, nodes)
-        least = values.min(axis=-1, keepdims=True)
-        return np.asarray(np.argmax(values <= (1 + _ALIKE) * least, axis=-1))  # the fewest nodes
-
-    def _costs(self, values: Floats, nodes: Counts) -> Floats:
-        """Return what is to be least: with a deadline, the cost of what is in time."""
-        if self.objective != "deadline" or self.deadline_s is None:
-            return values
-        in_time = values <= self.deadline_s
-        late = ~in_time.any(axis=-1, keepdims=True)
-        return np.where(late, values, np.where(in_time, values * nodes, np.inf))
-
-    def beats_one(self, nodes: Counts, values: Floats) -> NDArray[np.bool_]:
-        """Return where nodes do better than one: of efficiency, do as much in less time."""
-        if self.objective == "efficiency":
-            return np.asarray(values * nodes > 1 + _ALIKE)
-        return np.asarray(values < (1 - _ALIKE) * values[..., :1])
-
-    def near(self, values: Floats, nodes: Counts) -> NDArray[np.bool_]:
-        """Return which of `values`, (points,), are within 5 % of the best: of efficiency, of least.
-
-        The best is always among them.
-        """
-        best = self.best(values, nodes)
-        if self.objective == "efficiency":
-            close = np.abs(values / self.least_efficiency - 1) <= NEAR
-        else:
-            costs = self._costs(values, nodes)
-            close = costs <= (1 + NEAR) * costs[best]
-        return np.asarray(close | (np.arange(len(values)) == best))
 
 
 @dataclass(frozen=True)

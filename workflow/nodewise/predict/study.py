@@ -22,7 +22,8 @@ from nodewise.predict.curve_groups import ABOUT, CurveGroup
 from nodewise.predict.fit import DRAWS, Fit
 from nodewise.predict.fit_curves import FittedGroup, fit_curves, groups_to_fit
 from nodewise.predict.judge import TRIALS, relative_error
-from nodewise.predict.law import At, Law, Parameter, PartsLaw
+from nodewise.predict.law import At, Law, Parameter
+from nodewise.predict.parts_law import PartsLaw
 from nodewise.results.calibration import Calibration
 from nodewise.results.curve_points import IMPORTED
 from nodewise.results.table_files import typed, write_csv

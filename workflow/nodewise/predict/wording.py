@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.core.units import write_number
-from nodewise.predict.optimum import NEAR, Counts, Optimum
+from nodewise.predict.optimum import Optimum
+from nodewise.predict.question import NEAR, Counts
 
 
 class _Words(NamedTuple):

@@ -7,7 +7,8 @@ from markupsafe import Markup
 from sympy import Expr, Symbol
 
 from nodewise.predict.functions import ExpectedMaximum, Overlapped, QueuedTime
-from nodewise.predict.law import LAWS, PARTS, Law, PartsLaw
+from nodewise.predict.law import LAWS, PARTS, Law
+from nodewise.predict.parts_law import PartsLaw
 from nodewise.report.html import text
 
 _AXES = {

@@ -7,7 +7,8 @@ from typing import Any
 from sympy import Expr, jscode
 
 from nodewise.predict.functions import FUNCTIONS, ExpectedMaximum, Overlapped, QueuedTime
-from nodewise.predict.law import LAWS, PARTS, Law, PartsLaw
+from nodewise.predict.law import LAWS, PARTS, Law
+from nodewise.predict.parts_law import PartsLaw
 
 _SCRIPT = """\
 /* Generated from the formulas in workflow/nodewise/predict/laws. Seconds, bytes, examples. */

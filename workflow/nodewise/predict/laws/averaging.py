@@ -6,8 +6,9 @@ from typing import ClassVar
 import sympy
 from sympy import Expr
 
-from nodewise.predict.law import LAWS, PartsLaw, positive, setting
+from nodewise.predict.law import LAWS, positive, setting
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.parts_law import PartsLaw
 
 tau = positive("tau")
 

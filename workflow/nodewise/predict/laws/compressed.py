@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sympy import Expr
 
-from nodewise.predict.law import LAWS, Parameter, PartsLaw, S, alpha, beta, n, positive, setting
+from nodewise.predict.law import LAWS, Parameter, S, n, positive, setting
+from nodewise.predict.parts_law import PartsLaw, alpha, beta
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from sympy import Expr
 
-from nodewise.predict.law import LAWS, ONE_NODE, Law, Parameter, n, positive
+from nodewise.predict.law import LAWS, Law, Parameter, n, positive
+from nodewise.predict.parts_law import ONE_NODE
 
 k = positive("k")
 

@@ -6,7 +6,8 @@ from typing import ClassVar
 import sympy
 from sympy import Expr
 
-from nodewise.predict.law import LAWS, PartsLaw
+from nodewise.predict.law import LAWS
+from nodewise.predict.parts_law import PartsLaw
 
 
 @LAWS.register

@@ -10,21 +10,8 @@ import sympy
 from sympy import Expr
 
 from nodewise.predict.functions import QueuedTime
-from nodewise.predict.law import (
-    COMPUTE,
-    EXCESS_INPUT,
-    LAWS,
-    LINK,
-    PARTS,
-    Parameter,
-    PartsLaw,
-    S,
-    alpha,
-    beta,
-    n,
-    positive,
-    setting,
-)
+from nodewise.predict.law import LAWS, PARTS, Parameter, S, n, positive, setting
+from nodewise.predict.parts_law import COMPUTE, EXCESS_INPUT, LINK, PartsLaw, alpha, beta
 
 # Below the knee a few workers hardly tell what is computed from what is sent: bytes are expected to
 # be the smaller part, or a knee would be seen where there is none.

@@ -7,23 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import sympy
 from sympy import Expr
 
-from nodewise.predict.law import (
-    COMPUTE,
-    EXCESS_INPUT,
-    LAWS,
-    LINK,
-    PARTS,
-    Parameter,
-    PartsLaw,
-    alpha,
-    b,
-    beta,
-    c_0,
-    in_order,
-    n,
-    positive,
-    setting,
-)
+from nodewise.predict.law import LAWS, PARTS, Parameter, b, in_order, n, positive, setting
+from nodewise.predict.parts_law import COMPUTE, EXCESS_INPUT, LINK, PartsLaw, alpha, beta, c_0
 
 if TYPE_CHECKING:
     import pandas as pd

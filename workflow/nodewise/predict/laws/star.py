@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from sympy import Expr
 
-from nodewise.predict.law import LAWS, AllReduce, S, alpha, beta, n
+from nodewise.predict.law import LAWS, S, n
+from nodewise.predict.parts_law import AllReduce, alpha, beta
 
 
 @LAWS.register

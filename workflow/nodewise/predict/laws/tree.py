@@ -6,8 +6,9 @@ from typing import ClassVar
 import sympy
 from sympy import Expr
 
-from nodewise.predict.law import LAWS, AllReduce, S, alpha, beta, n
+from nodewise.predict.law import LAWS, S, n
 from nodewise.predict.laws.halving_doubling import HalvingDoubling
+from nodewise.predict.parts_law import AllReduce, alpha, beta
 
 
 @LAWS.register

@@ -17,10 +17,11 @@ from nodewise.core.units import kind_label
 from nodewise.predict.choose_law import BY, LEAST_NODE_COUNTS
 from nodewise.predict.fit_queries import CURVE, coefficients_of
 from nodewise.predict.judge import EACH, LARGEST, LARGEST_TOTALS
-from nodewise.predict.law import LAWS, baselines
+from nodewise.predict.law import LAWS
 from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
 from nodewise.predict.laws.pipeline import GPipe
+from nodewise.predict.parts_law import baselines
 from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
 from nodewise.predict.steps_to_accuracy import BY_EPOCHS, BY_NOISE
 from nodewise.predict.steps_to_accuracy import SOURCE as CRITICAL_BATCH

@@ -8,7 +8,8 @@ import pandas as pd
 
 from nodewise.predict.fit_queries import coefficients_of, full_fit, with_trials
 from nodewise.predict.forecast import LINKS
-from nodewise.predict.law import LAWS, baselines
+from nodewise.predict.law import LAWS
+from nodewise.predict.parts_law import baselines
 from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
 from nodewise.report import choosing
 from nodewise.report.context import ReportContext

@@ -1,0 +1,135 @@
+"""Laws of a step whose parts can be measured apart: computing, waiting, input, communicating."""
+
+from dataclasses import KW_ONLY, dataclass
+from types import ModuleType
+from typing import ClassVar
+
+import numpy as np
+from sympy import Expr
+
+from nodewise.predict.functions import ExpectedMaximum, Overlapped
+from nodewise.predict.law import (
+    LAWS,
+    PARTS,
+    At,
+    Law,
+    Parameter,
+    Value,
+    Values,
+    b,
+    in_order,
+    n,
+    positive,
+    setting,
+)
+
+COMPUTE = (
+    Parameter("c_0", "compute_fixed_s", "s", "model", "computing per step"),
+    Parameter("c_1", "compute_per_example_s", "s", "model", "computing per example"),
+    Parameter(
+        "d",
+        "compute_deviation_s",
+        "s",
+        "line",
+        "deviation of computing this batch from c₀ + c₁b",
+        shrink=0.10,
+        signed=True,
+    ),
+)
+JITTER = (
+    Parameter(
+        "sigma",
+        "jitter_s",
+        "s",
+        "model",
+        "jitter (standard deviation) of a node's time",
+        shrink=0.05,
+    ),
+    Parameter(
+        "v",
+        "jitter_share",
+        "1",
+        "link",
+        "further jitter, relative to the computing time",
+        shrink=0.05,
+    ),
+)
+EXCESS_INPUT = Parameter(
+    "e",
+    "input_per_example_s",
+    "s",
+    "model",
+    "reading an example that another node trains on",
+    shrink=0.05,
+)
+LINK = (
+    Parameter("alpha", "latency_s", "s", "link", "latency per message"),
+    Parameter("beta", "seconds_per_byte", "s/B", "link", "inverse bandwidth"),
+)
+ONE_NODE = Parameter("a", "one_node_s", "s", "line", "the step on one node")
+
+c_0, c_1, d = (p.symbol for p in COMPUTE)
+sigma, v = (p.symbol for p in JITTER)
+alpha, beta = (p.symbol for p in LINK)
+
+
+@dataclass(frozen=True)
+class PartsLaw(Law):
+    """t = compute + wait + input + communicate: what can be measured apart is told apart.
+
+    compute = c₀ + c₁·b + d. wait = (σ + v·compute)·m_n: the slowest of n nodes, whose times spread
+    by σ + v·compute, is expected m_n spreads above their mean (normal order statistics; H. A. David
+    and H. N. Nagaraja, Order Statistics, 3rd ed., 2003). input = e·b·(n − 1): what a pipeline that
+    is not sharded costs, since each node then reads the examples of all; 0 where it is sharded.
+    """
+
+    parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, *JITTER, EXCESS_INPUT, *LINK)
+    compute: ClassVar[Expr] = in_order(c_0, c_1 * b, d)
+    wait: ClassVar[Expr] = (sigma + v * PARTS["compute"]) * ExpectedMaximum(n)
+    input: ClassVar[Expr] = EXCESS_INPUT.symbol * b * (n - 1)
+    communicate: ClassVar[Expr]
+    step: ClassVar[Expr] = in_order(
+        PARTS["compute"], PARTS["wait"], PARTS["input"], PARTS["communicate"]
+    )
+
+    def compute_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
+        """Return the seconds that a node computes in a step."""
+        return self._seconds("compute", p, at, xp)
+
+    def wait_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
+        """Return the seconds that a step waits for the slowest node."""
+        return self._seconds("wait", p, at, xp)
+
+    def input_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
+        """Return the seconds that a step spends on examples of other nodes."""
+        return self._seconds("input", p, at, xp)
+
+    def communicate_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
+        """Return the seconds that a step exchanges gradients or weights."""
+        return self._seconds("communicate", p, at, xp)
+
+
+@dataclass(frozen=True)
+class AllReduce(PartsLaw):
+    """Gradients are summed over all nodes in every step: compute and communicate, maybe at once.
+
+    With `overlap` γ > 1 they take (computeᵞ + communicateᵞ)^(1/γ) together: their sum at γ = 1, the
+    longer of both as γ grows (A. Qiao et al., Pollux, OSDI 2021). The parts remain what each would
+    take alone, and then add up to more than the step.
+    """
+
+    _: KW_ONLY
+    overlap: float = setting(
+        "gamma", "1", "overlap of computing and communicating; 1 is none", least=1, default=1.0
+    )
+
+    step: ClassVar[Expr] = in_order(
+        Overlapped(PARTS["compute"], PARTS["communicate"], positive("gamma")),
+        PARTS["wait"],
+        PARTS["input"],
+    )
+
+
+def baselines() -> tuple[str, ...]:
+    """Return the names of the laws that know nothing of how nodes exchange anything."""
+    return tuple(name for name, law in LAWS.items() if not issubclass(law, PartsLaw))
