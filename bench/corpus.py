@@ -67,7 +67,7 @@ def predict_last(curve: Curve, similar: SimilarCurves) -> dict[str, Any]:
     known = whole.part(0, len(whole) - 1)
     devices, hosts, batch = whole.devices[-1], whole.hosts[-1], whole.batch[-1]
     truth = whole.efficiency[-1]
-    value, low, high = similar.predict(known, Target(devices, hosts, batch))
+    value, low, high = similar.predict(known, [Target(devices, hosts, batch)])[:, 0]
     times = batch / np.exp([truth, value, low, high])
     own = curve.own_value(times, np.array(devices), np.array(batch))
     return {

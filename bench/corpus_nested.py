@@ -49,7 +49,7 @@ class Trial:
         weights = self._examples.weights * np.where(mine, OWN * self._seen, ~self._seen)
         weights = weights * ((of != publisher) | (asked == publisher))
         features = np.array([made.features for made in self._guesses])
-        middle = self._examples.quantiles(features, weights, self._reach)[1]
+        middle = self._examples.quantiles(features, weights, self._reach)[0]
         return np.array(
             [
                 made.start + made.change + mid * made.step - curve.efficiency[-1]

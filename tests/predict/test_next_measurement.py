@@ -9,9 +9,9 @@ from nodewise.cli import app
 HEADER = "curve,nodes,batch_per_worker,step_time_s,payload_bytes"
 
 
-def ask(tmp_path, rows, *arguments):
+def ask(tmp_path, rows, *arguments, header=HEADER):
     table, fit = tmp_path / "mine.csv", tmp_path / "fit.json"
-    table.write_text("\n".join([HEADER, *rows]))
+    table.write_text("\n".join([header, *rows]))
     assert CliRunner().invoke(app, ["fit", str(table), "-o", str(fit)]).exit_code == 0
     done = CliRunner().invoke(app, ["next", str(fit), *arguments, "--json"])
     assert done.exit_code == 0, done.output
@@ -36,3 +36,11 @@ def test_who_knows_the_answer_measures_nothing(tmp_path):
     (row,) = ask(tmp_path, rows, "--nodes", "1-8")
     assert row["nodes"] is None
     assert row["answer"].startswith("Nothing: ")
+
+
+def test_devices_of_several_machines_fill_them_and_are_called_devices(tmp_path):
+    header = "curve,n_devices,n_nodes,devices_per_node,scaling,batch_per_device,quantity,value,unit"
+    rows = [f"a,{n},1,8,weak,32,throughput,{100 * n**0.4},img/s" for n in (1, 2, 4)]
+    (row,) = ask(tmp_path, rows, "--nodes", "1-64", header=header)
+    assert row["nodes"] in (*range(1, 9), 16)
+    assert " devices next" in row["answer"]

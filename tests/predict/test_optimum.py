@@ -216,7 +216,7 @@ def test_a_law_of_one_batch_is_not_asked_about_another():
     held = Question("epoch_time", batch=64, examples=EXAMPLES)
     assert find_optimum(fitted, held, [2, 4, 8], payload=PAYLOAD).best == 8
     shared = Question("epoch_time", global_batch=64, examples=EXAMPLES)
-    with pytest.raises(ValueError, match="amdahl: says nothing of one node, or of such batches"):
+    with pytest.raises(ValueError, match="the points say nothing of one node, or of such batches"):
         find_optimum(fitted, shared, [2, 4], payload=PAYLOAD)
 
 

@@ -29,9 +29,8 @@ def curve(efficiency, strong=False, batch=32.0, per_host=4):
 
 
 def ask(points, devices, per_host=4):
-    return published().predict(
-        points, Target(devices, float(np.ceil(devices / per_host)), points.batch[-1])
-    )
+    target = Target(devices, float(np.ceil(devices / per_host)), points.batch[-1])
+    return published().predict(points, [target])[:, 0]
 
 
 @given(

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from nodewise.core.errors import UserError
+from nodewise.predict.curve_predictions import CurvePredictions, candidates
+from nodewise.predict.fit import TAILS
 from nodewise.predict.fit_file import FitFile
-from nodewise.predict.law import At, Floats
-from nodewise.predict.optimum import Optimum, find_optimum
+from nodewise.predict.law import Floats
+from nodewise.predict.optimum import FAR, Optimum, answer
 from nodewise.predict.question import LEAST_EFFICIENCY, Objective, Question
 from nodewise.predict.steps_to_accuracy import NotEnoughRunsError, StepsToAccuracy, fit_counted
 from nodewise.predict.wording import in_words
@@ -107,7 +109,23 @@ class Asked:
             deadline_s=self.deadline_s,
             watts=self.watts,
             startup_s=self.startup_s,
+            unit_s=1.0 if curve.in_seconds or not steps else 1 / (self.examples or 1),
+            node="device" if curve.unit else "node",
+            batch_known=curve.batch_known,
         )
+
+    def missing(self, question: Question, curve: Curve) -> str | None:
+        """Return in words what a curve lacks to answer a question; None if it lacks nothing."""
+        if question.to_target:
+            if not curve.batch_known:
+                return "steps to an accuracy need batches, which the measurements do not have"
+            in_seconds = curve.in_seconds or self.examples is not None
+            lacks = not in_seconds and (self.steps is not None or self.startup_s > 0)
+            return "needs --examples, to know the seconds of a step" if lacks else None
+        whole = question.objective in ("deadline", "energy") or self.startup_s > 0
+        if whole and question.objective != "efficiency" and self._epoch(curve) is None:
+            return "needs --examples, to know the seconds of an epoch"
+        return None
 
     def objectives(self) -> list[Objective]:
         """Return the objectives that what is given suffices for."""
@@ -215,13 +233,16 @@ def prediction_rows(
     are None where the points do not tell.
     """
     rows: list[Row] = []
+    predictions = CurvePredictions(file)
     for curve in file.curves:
         for each in asked.batches_of(curve):
-            counts = each.nodes_of(nodes)
-            rows += _of_line(file, curve, each, counts)
+            counts = candidates(curve, each.nodes_of(nodes))
+            rows += _of_line(predictions, curve, each, counts)
             if objective is not None:
                 question = each.question(objective, curve)
-                found = _optimum(file, curve, question, counts)
+                found = each.missing(question, curve) or _optimum(
+                    predictions, curve, question, counts
+                )
                 about = {"objective": objective, "unit": each.unit(question, curve)}
                 for row in rows[-len(counts) :]:
                     row.update(about, **_value(found, row["nodes"]))
@@ -236,13 +257,13 @@ def _value(found: Optimum | str, nodes: int) -> Row:
     return {name: float(each[found.at(nodes)]) for name, each in zip(names, three, strict=True)}
 
 
-def _of_line(file: FitFile, curve: Curve, asked: Asked, nodes: Sequence[int]) -> Iterator[Row]:
-    fitted = file.fit_of(curve)
+def _of_line(
+    predictions: CurvePredictions, curve: Curve, asked: Asked, nodes: Sequence[int]
+) -> Iterator[Row]:
     n = np.array(nodes, float)
     batch = np.full_like(n, asked.batch) if asked.batch else (asked.global_batch or 0) / n
-    at = At.of(n, batch, curve.payload)
-    value = np.maximum(fitted.evaluate(at, curve.name, curve.link), 0.0)
-    low, high = fitted.evaluate_interval(at, curve.name, curve.link)
+    value = np.maximum(predictions.evaluate(curve, n, batch), 0.0)
+    low, high = np.quantile(predictions.draw(curve, n, batch), TAILS, axis=0)
     # what is not told at all is 0 in the fit, at the edge of what is likely
     three = (value, np.clip(low, 0.0, value), np.maximum(high, value))
     (step, epoch), *ends = (asked.times(curve, times, n * batch) for times in three)
@@ -261,7 +282,7 @@ def _of_line(file: FitFile, curve: Curve, asked: Asked, nodes: Sequence[int]) ->
             "epoch_time_s": _number(epoch[i]),
             "kind": "fitted" if (n[i], batch[i]) in there else "predicted",
             "outside": _outside(curve, n[i], batch[i]),
-            "extrapolated": bool(n[i] > 2 * curve.nodes[-1]),
+            "extrapolated": bool(n[i] > FAR * curve.nodes[-1]),
         }
 
 
@@ -285,18 +306,11 @@ def _outside(curve: Curve, nodes: float, batch: float) -> list[str]:
 
 
 def _optimum(
-    file: FitFile, curve: Curve, question: Question, nodes: Iterable[int]
+    predictions: CurvePredictions, curve: Curve, question: Question, nodes: Iterable[int]
 ) -> Optimum | str:
     """Return the answer to a question, or in words why the curve's points do not tell."""
     try:
-        return find_optimum(
-            file.fit_of(curve),
-            question,
-            nodes,
-            payload=curve.payload,
-            model=curve.name,
-            link=curve.link,
-        )
+        return answer(question, predictions.times(curve, question, nodes))
     except ValueError as error:
         return str(error)
 
@@ -312,11 +326,14 @@ def optimum_rows(
     if not objectives:
         objectives = asked.objectives()
     rows = []
+    predictions = CurvePredictions(file)
     for curve in file.curves:
         for each in asked.batches_of(curve):
             for objective in objectives:
                 question = each.question(objective, curve)
-                found = _optimum(file, curve, question, each.nodes_of(nodes))
+                found = each.missing(question, curve) or _optimum(
+                    predictions, curve, question, each.nodes_of(nodes)
+                )
                 rows.append(
                     {
                         "curve": curve.name,

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from nodewise.predict.fit import Fit
+from nodewise.predict.curve_predictions import CurvePredictions, batch_of, candidates
 from nodewise.predict.fit_file import FitFile
-from nodewise.predict.law import At, Floats
+from nodewise.predict.law import Floats
 from nodewise.results.curves import Curve
 
 SETUP_S = 60.0
@@ -40,60 +40,92 @@ def next_rows(file: FitFile, nodes: Sequence[int], setup_s: float = SETUP_S) -> 
         nodes: the numbers of nodes among which the fastest is sought.
         setup_s: seconds until a measurement times steps.
     """
-    return [_row(curve, file.fit_of(curve), nodes, setup_s) for curve in file.curves]
+    predictions = CurvePredictions(file)
+    return [_row(predictions, curve, nodes, setup_s) for curve in file.curves]
 
 
-def _row(curve: Curve, fitted: Fit, nodes: Sequence[int], setup_s: float) -> Row:
-    counts = np.unique(np.array([*nodes], dtype=np.int64))
-    batch = _batch(curve, counts)
-    step_s = np.maximum(
-        fitted.draw(At.of(counts, batch, curve.payload), curve.name, curve.link), _LEAST_S
+def _row(predictions: CurvePredictions, curve: Curve, nodes: Sequence[int], setup_s: float) -> Row:
+    counts = np.array(sorted({*candidates(curve, nodes)}), dtype=np.float64)
+    batch = batch_of(curve, counts)
+    drawn = np.maximum(predictions.draw(curve, counts, batch), _LEAST_S)
+    losses = losses_of(drawn / (counts * batch))
+    # where only whole runs were timed, one is measured again
+    measured_s = STEPS * drawn if curve.in_seconds else drawn / (counts * batch)
+    minutes = counts * (setup_s + np.median(measured_s, axis=0)) / 60
+    best = best_measurement(
+        counts, drawn, losses, minutes, known=curve.nodes, noise=predictions.noise(curve)
     )
-    losses = step_s / (counts * batch)  # seconds of an example
-    losses = losses / losses.min(axis=1, keepdims=True) - 1
     regret = float(losses.mean(axis=0).min())
     about: Row = {"curve": curve.name, "regret": regret, "nodes": None}
+    if best is None:
+        fastest = f"{int(counts[np.argmin(losses.mean(axis=0))]):,}"
+        known = f"the fastest number of {_noun(curve)} is known well enough: {fastest}"
+        return about | {"answer": f"Nothing: {known} costs {regret:.1%} at most on average."}
+    return about | best | {"answer": _answer(best, regret, _noun(curve))}
+
+
+def losses_of(example_s: Floats) -> Floats:
+    """Return what numbers of nodes lose against the fastest, as a share, by the time per example.
+
+    Args:
+        example_s: (draws, points).
+    """
+    return np.asarray(example_s / example_s.min(axis=1, keepdims=True) - 1)
+
+
+def best_measurement(
+    counts: Floats,
+    drawn: Floats,
+    losses: Floats,
+    minutes: Floats,
+    *,
+    known: Sequence[int],
+    noise: float,
+) -> Row | None:
+    """Return what to measure next, with `nodes`, `saved` and `minutes`; None: nothing is worth it.
+
+    Args:
+        counts: numbers of nodes, (points,).
+        drawn: equally likely step times, (draws, points).
+        losses: see `losses_of`, (draws, points).
+        minutes: what measuring each takes of the machines, (points,).
+        known: the numbers of nodes that were measured, ascending.
+        noise: relative standard deviation of a measured step.
+    """
+    if losses.mean(axis=0).min() < ENOUGH:
+        return None
     rows = [
-        _worth(int(n), step_s[:, i], losses, fitted.noise, setup_s)
+        {
+            "nodes": int(n),
+            "saved": _saved(int(n), drawn[:, i], losses, noise),
+            "minutes": float(minutes[i]),
+        }
         for i, n in enumerate(counts)
-        if n not in curve.nodes and n <= _FARTHEST * curve.nodes[-1]
+        if n not in known and n <= _FARTHEST * known[-1]
     ]
     best = max(rows, key=lambda row: row["saved"] / row["minutes"], default=None)
-    if regret < ENOUGH or best is None or best["saved"] <= 0:
-        known = f"the fastest number of nodes is known well enough: {_fastest(counts, losses)}"
-        return about | {"answer": f"Nothing: {known} costs {regret:.1%} at most on average."}
-    return about | best | {"answer": _answer(best, regret)}
+    return best if best is not None and best["saved"] > 0 else None
 
 
-def _batch(curve: Curve, counts: "np.ndarray[Any, np.dtype[np.int64]]") -> Floats:
-    """Return the batch per node: of one global batch if the curve has one, else of the last."""
-    if curve.global_batch is not None:
-        return np.asarray(curve.global_batch / counts, dtype=np.float64)
-    last = max(curve.measured, key=lambda point: (point.nodes, point.batch_per_worker))
-    return np.full(counts.shape, last.batch_per_worker, dtype=np.float64)
-
-
-def _worth(n: int, step_s: Floats, losses: Floats, noise: float, setup_s: float) -> Row:
-    """Return what measuring a step on n nodes would save of the regret, and how long it takes."""
-    chance = np.random.default_rng(n).standard_normal(len(step_s))
-    seen = np.argsort(np.log(step_s) + noise * chance)
+def _saved(n: int, drawn: Floats, losses: Floats, noise: float) -> float:
+    """Return what measuring a step on n nodes would save of the regret."""
+    chance = np.random.default_rng(n).standard_normal(len(drawn))
+    seen = np.argsort(np.log(drawn) + noise * chance)
     after = sum(
         float(losses[bin_].mean(axis=0).min()) * len(bin_)
         for bin_ in np.array_split(seen, min(_BINS, len(seen)))
     )
-    saved = float(losses.mean(axis=0).min()) - after / len(seen)
-    minutes = n * (setup_s + STEPS * float(np.median(step_s))) / 60
-    return {"nodes": n, "saved": max(saved, 0.0), "minutes": minutes}
+    return max(float(losses.mean(axis=0).min()) - after / len(seen), 0.0)
 
 
-def _fastest(counts: "np.ndarray[Any, np.dtype[np.int64]]", losses: Floats) -> str:
-    return f"{int(counts[np.argmin(losses.mean(axis=0))]):,}"
+def _noun(curve: Curve) -> str:
+    return "devices" if curve.unit else "nodes"
 
 
-def _answer(best: Row, regret: float) -> str:
+def _answer(best: Row, regret: float, noun: str) -> str:
     share = best["saved"] / regret
     return (
-        f"Measure {best['nodes']:,} nodes next: the best number is not known, which costs "
+        f"Measure {best['nodes']:,} {noun} next: the best number is not known, which costs "
         f"{regret:.0%} of the time on average, and this would save {share:.0%} of that for "
         f"{best['minutes']:.3g} minutes of machine time."
     )

@@ -5,7 +5,7 @@ draws. Minima are flat and points few: the answer is the probability that k node
 set that is within 5 % of the best. Where a law says that there is no best number, so does this.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 
 from nodewise.predict.fit import TAILS, Fit
 from nodewise.predict.law import At, Floats
+from nodewise.predict.points import Points
 from nodewise.predict.question import Counts, Question
 
 MOST_SURE = 0.95
 """No law is more probable than this to hold where nothing was measured."""
+FAR = 2
+"""More than so many times as many nodes as were measured are an extrapolation."""
 _FAR_POINTS = 300
 _TIMED = 0.5  # of the draws, at least, must have a step on every number of nodes
 
@@ -69,7 +72,7 @@ class Optimum:
     @property
     def extrapolated(self) -> bool:
         """Whether the best number is more than twice the largest that was measured."""
-        return self.best > 2 * self.most_measured
+        return self.best > FAR * self.most_measured
 
     @property
     def range(self) -> tuple[int, int]:
@@ -158,24 +161,56 @@ def find_times(
     Raises:
         ValueError: as `find_optimum`.
     """
-    counts = _compared(question, nodes)
     _check(fitted, model, link)
+    points = fitted.points
+    return times_of(
+        question,
+        nodes,
+        payload=payload,
+        points=points.where((points.model == model) & (points.link == link)),
+        evaluate=lambda at: fitted.evaluate(at, model, link),
+        draw=lambda at: fitted.draw(at, model, link),
+    )
+
+
+def times_of(
+    question: Question,
+    nodes: Iterable[int],
+    *,
+    payload: float,
+    points: Points,
+    evaluate: Callable[[At], Floats],
+    draw: Callable[[At], Floats],
+) -> StepTimes:
+    """Return what answers a question about measured points, by anything that goes on from them.
+
+    Args:
+        question: what is to be best.
+        nodes: the numbers to compare.
+        payload: the bytes of one gradient.
+        points: what was measured.
+        evaluate: returns the step times somewhere, (points,).
+        draw: returns equally likely ones, (draws, points).
+
+    Raises:
+        ValueError: the points say too little of one node or of the batches.
+    """
+    counts = _compared(question, nodes)
     at, far = (
         At.of(where, question.batches(where), payload)
         for where in (counts, _everywhere(question, counts))
     )
-    step_s = fitted.evaluate(at, model, link)
+    step_s = evaluate(at)
     if not (step_s > 0).all():
-        raise ValueError(f"{fitted.law.name}: says nothing of one node, or of such batches")
-    drawn_s = fitted.draw(at, model, link)
+        raise ValueError("the points say nothing of one node, or of such batches")
+    drawn_s = draw(at)
     timed = np.all(drawn_s > 0, axis=1)  # in the others a step takes no time at all somewhere
     if timed.mean() < _TIMED:
         raise ValueError("the points say too little of one node, or of such batches, to compare")
-    far_s = fitted.evaluate(far, model, link)
-    measured = _measured(fitted, at, model, link)
-    points = fitted.points
-    most = int(points.nodes[(points.model == model) & (points.link == link)].max())
-    return StepTimes(at, step_s, drawn_s[timed], timed, far, far_s, measured, most)
+    most = int(points.nodes.max())
+    return StepTimes(
+        at, step_s, drawn_s[timed], timed, far, evaluate(far), _measured(points, at), most
+    )
 
 
 def answer(question: Question, times: StepTimes) -> Optimum:
@@ -259,9 +294,8 @@ def _everywhere(question: Question, counts: Counts) -> Counts:
     return np.unique(np.concatenate([counts, between, far]).round().astype(np.int64))
 
 
-def _measured(fitted: Fit, at: At, model: str, link: str) -> NDArray[np.bool_]:
-    """Return where there are measured points of the model and link around, (points,)."""
-    points = fitted.points.where((fitted.points.model == model) & (fitted.points.link == link))
+def _measured(points: Points, at: At) -> NDArray[np.bool_]:
+    """Return where there are measured points around, (points,)."""
     inside = np.full(len(at.nodes), len(points) > 0)
     for asked, known in ((at.nodes, points.nodes), (at.batch, points.batch)):
         inside &= (asked >= known.min(initial=np.inf)) & (asked <= known.max(initial=-np.inf))

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from nodewise.core.errors import UserError
+from nodewise.predict.curve_predictions import CurvePredictions, batch_of
 from nodewise.predict.fit_file import FitFile
-from nodewise.predict.law import At
-from nodewise.predict.published_curves import hosts_of, read_published, scaling_of
-from nodewise.predict.similar_curves import SimilarCurves, Target
-from nodewise.results.curves import MOST_NODES, Curve, Floats
+from nodewise.predict.optimum import FAR
+from nodewise.results.curves import MOST_NODES, Curve
 from nodewise.results.importers.user_csv import Number, read_table
 
 NEEDED = ("curve", "n_devices")
@@ -24,7 +23,6 @@ _NUMBERS = {
     "batch_per_device": Number(1e-9, 1e15),
     "global_batch": Number(1e-9, 1e15),
 }
-_LEAST_S = 1e-12
 
 Row = dict[str, Any]
 
@@ -50,7 +48,7 @@ def predict_points(file: FitFile, points: Sequence[Mapping[str, str]]) -> list[R
     more than twice as many devices as were measured. Or `error`, which says what is wrong.
     """
     curves = {curve.name: curve for curve in file.curves}
-    similar = _similar_curves(file)
+    predictions = CurvePredictions(file)
     rows: list[Row] = []
     for point in points:
         row: Row = {name: value or None for name, value in point.items()}
@@ -58,7 +56,7 @@ def predict_points(file: FitFile, points: Sequence[Mapping[str, str]]) -> list[R
             row |= _numbers(point)
             if point["curve"] not in curves:
                 raise ValueError(f"curve {point['curve'][:60]!r} is not in the fit")
-            rows.append(row | _predict(file, curves[point["curve"]], row, similar))
+            rows.append(row | _predict(predictions, curves[point["curve"]], row))
         except ValueError as error:
             rows.append(row | {"error": str(error)})
     return rows
@@ -83,16 +81,10 @@ def _numbers(point: Mapping[str, str]) -> Row:
     return found
 
 
-def _predict(file: FitFile, curve: Curve, row: Row, similar: SimilarCurves) -> Row:
+def _predict(predictions: CurvePredictions, curve: Curve, row: Row) -> Row:
     nodes = np.array([float(row["n_devices"])])
-    batch = np.array([batch_of(curve, row)])
-    at = At.of(nodes, batch, curve.payload)
-    times = _like_published(curve, row, batch, similar)
-    if times is None:
-        fitted = file.fit_of(curve)
-        step = fitted.evaluate(at, curve.name, curve.link)
-        ends = fitted.observed_interval(at, curve.name, curve.link)
-        times = np.maximum([step, *ends], _LEAST_S)
+    batch = np.array([_batch_of(curve, row)])
+    times = predictions.observed(curve, nodes, batch, [row.get("n_nodes")])
     value, *sides = curve.own_value(times, nodes, batch)[:, 0].tolist()
     if not np.isfinite([value, *sides]).all():
         raise ValueError("the points of the curve say too little")
@@ -101,33 +93,11 @@ def _predict(file: FitFile, curve: Curve, row: Row, similar: SimilarCurves) -> R
         "low": min(value, *sides),
         "high": max(value, *sides),
         "unit": curve.unit,
-        "extrapolated": bool(nodes[0] > 2 * curve.nodes[-1]),
+        "extrapolated": bool(nodes[0] > FAR * curve.nodes[-1]),
     }
 
 
-def _similar_curves(file: FitFile) -> SimilarCurves:
-    """Return what published curves, and the others of the file, say; nothing if no curve asks."""
-    found = [scaling_of(curve) for curve in file.curves if curve.unit]
-    mine = [curve for curve in found if curve is not None]
-    return SimilarCurves([*read_published(), *mine] if mine else [])
-
-
-def _like_published(curve: Curve, row: Row, batch: Floats, similar: SimilarCurves) -> Floats | None:
-    """Return the step time and its ends as similar curves went on, or None if they do not help.
-
-    Curves in units of their own are of the kind that is published. Where one number of devices has
-    several batches, the law knows more.
-    """
-    points = scaling_of(curve) if curve.unit else None
-    if points is None:
-        return None
-    devices = float(row["n_devices"])
-    target = Target(devices, hosts_of(curve, devices, row.get("n_nodes")), float(batch[0]))
-    efficiency = np.array(similar.predict(points, target))
-    return np.asarray(batch / np.exp(efficiency))[:, None]
-
-
-def batch_of(curve: Curve, row: Row) -> float:
+def _batch_of(curve: Curve, row: Row) -> float:
     """Return the batch per node of a point; where it has none, as the curve's own scaling says."""
     nodes = float(row["n_devices"])
     if curve.batch_known:
@@ -135,7 +105,4 @@ def batch_of(curve: Curve, row: Row) -> float:
             return float(row["batch_per_device"])
         if row.get("global_batch") is not None:
             return float(row["global_batch"]) / nodes
-    last = max(curve.measured, key=lambda point: point.nodes)
-    if curve.scaling == "strong":
-        return last.batch_per_worker * last.nodes / nodes
-    return last.batch_per_worker
+    return float(batch_of(curve, np.array(nodes)))

@@ -84,3 +84,28 @@ def levels(rows: pd.DataFrame) -> pd.DataFrame:
             "width": rows["width"].mean() if name == "ours" else 2 * size.quantile(0.9),
         }
     return pd.DataFrame(found).T
+
+
+NEXT = PUBLISHED.with_name("next_measurements.csv")
+FOLLOWED = {
+    "curve": "str",
+    "publisher": "str",
+    "points": "int64",
+    **{
+        f"{way}_{what}": kind
+        for way in ("doubling", "next")
+        for what, kind in (
+            ("measured", "int64"),
+            ("devices", "int64"),
+            ("loss", "float64"),
+            ("good", "bool"),
+        )
+    },
+}
+"""How many measurements each way made, which number of devices it took, what that loses against the
+best of the curve, and whether that is at most 10 %; `bench/next_measurement.py` makes the table."""
+
+
+def read_next(path: Path = NEXT) -> pd.DataFrame:
+    """Return what doubling and what following `nodewise next` found, a row per curve."""
+    return typed(pd.read_csv(path), FOLLOWED)

@@ -71,7 +71,7 @@ def scaling_of(curve: Curve) -> Scaling | None:
 
 def hosts_of(curve: Curve, devices: float, hosts: float | None) -> float:
     """Return in how many machines so many devices are: as given, or full ones."""
-    return float(hosts or np.ceil(devices / (curve.devices_per_host or 1)))
+    return float(hosts or np.ceil(devices / curve.per_host))
 
 
 @cache

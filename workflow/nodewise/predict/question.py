@@ -47,6 +47,11 @@ class Question:
     A cost is nodes × hours × `price`, of one node for an hour; without a price it is in node-hours.
     Times and costs include `startup_s`, in which nodes do not train yet.
 
+    Times of steps are in units of `unit_s` seconds.
+
+    For answers in words, `node` is what a node is called. Unless `batch_known`, batches are
+    placeholders.
+
     Raises:
         ValueError: something is missing, too much, or not above 0.
     """
@@ -61,6 +66,9 @@ class Question:
     deadline_s: float | None = None
     watts: float | None = None
     startup_s: float = 0.0
+    unit_s: float = 1.0
+    node: str = "node"
+    batch_known: bool = True
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
@@ -124,10 +132,10 @@ class Question:
 
         Args:
             nodes: (points,), the first being 1.
-            step_s: seconds of a step, (…, points).
+            step_s: times of a step, in units of `unit_s`, (…, points).
             steps: how many there are, (…, points).
         """
-        seconds = step_s * steps
+        seconds = step_s * self.unit_s * steps
         if self.objective == "efficiency":
             return seconds[..., :1] / (nodes * seconds)
         seconds = seconds + self.startup_s

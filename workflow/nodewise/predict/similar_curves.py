@@ -14,7 +14,7 @@ Amdahl's law alone.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,6 +28,8 @@ from nodewise.results.curves import Floats
 NOISE = 0.05
 """How far one more measurement of the same point is off: half of its 90 % interval, of the log."""
 
+DEVIATIONS = 1.645
+"""Standard deviations to each end of a 90 % interval."""
 _COVERAGE = 0.92  # of left-out publishers; a little over the 90 % that are promised
 _TAIL = 0.05
 _MIDDLE = (0.4, 0.5, 0.6)
@@ -207,22 +209,32 @@ class Examples:
     weights: Floats
     publishers: NDArray[np.str_]
 
-    def quantiles(self, features: Floats, weights: Floats, reach: float = USED.reach) -> Floats:
-        """Return low end, median and high end of the errors of similar curves, a row each.
+    def quantiles(
+        self,
+        features: Floats,
+        weights: Floats,
+        reach: float = USED.reach,
+        shares: Sequence[float] = (_TAIL, 1 - _TAIL),
+    ) -> tuple[Floats, Floats]:
+        """Return the medians of the errors of similar curves, and other quantiles, a row each.
 
         Args:
             features: of each guess.
             weights: of the examples, for all guesses or for each.
             reach: see `Settings`.
+            shares: of the other quantiles.
         """
         apart = cdist(features, self.features, "sqeuclidean")
         weights = weights * (np.exp(-apart / (2 * reach**2)) + _EVERYWHERE)
         order = np.argsort(self.errors)
         sums = np.cumsum(weights[:, order], axis=1)
-        shares = sums / sums[:, -1:]
-        found = [(shares < q).sum(axis=1) for q in (_TAIL, *_MIDDLE, 1 - _TAIL)]
-        low, *middle, high = self.errors[order][np.minimum(found, len(order) - 1)]
-        return np.array([low, np.mean(middle, axis=0), high])
+        asked = [*_MIDDLE, *shares]
+        last = len(order) - 1
+        found = [
+            np.minimum(np.searchsorted(row, np.multiply(asked, row[-1])), last) for row in sums
+        ]
+        errors = self.errors[order][np.array(found)].T
+        return errors[: len(_MIDDLE)].mean(axis=0), errors[len(_MIDDLE) :]
 
     def weights_for(self, publisher: str) -> Floats:
         """Return the weights of the examples for a curve of a publisher."""
@@ -238,7 +250,7 @@ class Examples:
         if len(set(self.publishers)) < 2:
             return 1.0
         others = self.publishers[None] != self.publishers[:, None]
-        low, mid, high = self.quantiles(self.features, self.weights * others)
+        mid, (low, high) = self.quantiles(self.features, self.weights * others)
         off = self.errors - mid
         ratio = np.abs(off) / np.maximum(np.where(off < 0, mid - low, high - mid), 1e-3)
         order = np.argsort(ratio)
@@ -261,17 +273,46 @@ class SimilarCurves:
                     found.setdefault(made.kind, []).append((curve.publisher, made, truth))
         self._examples = {kind: table_of(rows) for kind, rows in found.items()}
 
-    def predict(self, curve: Scaling, target: Target) -> tuple[float, float, float]:
-        """Return the log efficiency at a target, and the ends of its 90 % interval."""
-        made = guess(curve, target)
-        known = self._examples[made.kind]
-        weights = known.weights_for(curve.publisher)
-        low, mid, high = known.quantiles(np.array([made.features]), weights)[:, 0]
-        middle = 0.0 if made.kind == "between" else float(mid)
-        value = made.start + made.change + middle * made.step
-        ends = sorted(known.factor * made.step * (end - middle) for end in (low, high))
-        below, above = (np.hypot(max(end, 0.0), NOISE) for end in (-ends[0], ends[1]))
-        return value, value - float(below), value + float(above)
+    def predict(self, curve: Scaling, targets: Sequence[Target]) -> Floats:
+        """Return the log efficiencies at targets, and the ends of their 90 % intervals: three rows.
+
+        The intervals are those of one more measurement.
+        """
+        value, ends = self._continue(curve, targets, (_TAIL, 1 - _TAIL))
+        low, high = np.sort(ends, axis=0)
+        below, above = (np.hypot(np.maximum(end, 0.0), NOISE) for end in (-low, high))
+        return np.array([value, value - below, value + above])
+
+    def draw(self, curve: Scaling, targets: Sequence[Target], draws: int) -> tuple[Floats, Floats]:
+        """Return the log efficiencies at targets, and equally likely ones, a row per draw.
+
+        A draw goes on everywhere as the same share of similar curves did. The measured points are
+        off together.
+        """
+        rng = np.random.default_rng([len(curve), draws])
+        shares = rng.permutation((np.arange(draws) + 0.5) / draws)
+        value, ends = self._continue(curve, targets, shares.tolist())
+        off = rng.normal(scale=NOISE / DEVIATIONS, size=(draws, 1))
+        return value, value + ends + off
+
+    def _continue(
+        self, curve: Scaling, targets: Sequence[Target], shares: Sequence[float]
+    ) -> tuple[Floats, Floats]:
+        """Return log efficiencies at targets, and how far off each share of them was."""
+        made = [guess(curve, target) for target in targets]
+        value = np.array([each.start + each.change for each in made])
+        off = np.zeros((len(shares), len(made)))
+        for kind in {each.kind for each in made}:
+            at = [i for i, each in enumerate(made) if each.kind == kind]
+            known, step = self._examples[kind], np.array([made[i].step for i in at])
+            features = np.array([made[i].features for i in at])
+            middle, ends = known.quantiles(
+                features, known.weights_for(curve.publisher), shares=shares
+            )
+            middle = middle * (kind != "between")
+            value[at] += middle * step
+            off[:, at] = known.factor * step * (ends - middle)
+        return value, off
 
 
 def examples_of(curve: Scaling, settings: Settings = USED) -> list[tuple[Guess, float]]:

@@ -1,12 +1,13 @@
 """An optimum in words, and as rows of a table."""
 
+import re
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.core.units import write_number
-from nodewise.predict.optimum import Optimum
+from nodewise.predict.optimum import MOST_SURE, Optimum
 from nodewise.predict.question import NEAR, Counts
 
 
@@ -70,7 +71,8 @@ def in_words(optimum: Optimum) -> str:
         _limits(optimum, words),
         _basis(optimum),
     ]
-    return " ".join(filter(None, sentences))
+    answer = " ".join(filter(None, sentences))
+    return answer if question.node == "node" else re.sub(r"\bnode", question.node, answer)
 
 
 def _basis(optimum: Optimum) -> str:
@@ -151,6 +153,8 @@ def _compared(optimum: Optimum) -> str:
     if len(optimum.nodes) < last:  # not all of them were asked about
         some = ", ".join(f"{n:,}" for n in optimum.nodes[:_LISTED])
         these = f"{some}{', …' * (len(optimum.nodes) > _LISTED)} nodes up to {last:,}"
+    if not question.batch_known:
+        return f"Of {these}" + (", each at the same batch," if question.batch else " at one batch,")
     if question.batch is not None:
         return f"Of {these} with {question.batch:,.0f} examples each,"
     return f"Of {these} that share {question.global_batch:,.0f} examples per step,"
@@ -208,7 +212,8 @@ def _probability(optimum: Optimum) -> float:
     """Return how probable the best number is; of efficiency, that it or more nodes reach 0.5."""
     at = optimum.at(optimum.best)
     if optimum.question.objective == "efficiency":
-        return float(optimum.probability[at:].sum())
+        sure = float(optimum.probability[at:].sum())
+        return sure if optimum.measured[at] else min(sure, MOST_SURE)
     return float(optimum.probability[at])
 
 

@@ -17,6 +17,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256
 from nodewise.core.intervals import median_error
 from nodewise.results.curves import (
+    MOST_NODES,
     CLOCKS,
     SCALINGS,
     USUAL,
@@ -171,13 +172,14 @@ def _check_row(row: _Row) -> None:
 def _with_batches(rows: Sequence[_Row], scaling: Scaling) -> bool:
     """Fill in the batches that rows lack; return whether the curve has any.
 
-    A batch of which nothing is known is one example on each node, or at strong scaling on the most.
+    A batch of which nothing is known is one example on each node, or at strong scaling on the most
+    nodes that there may be.
     """
     known = [row.numbers for row in rows if "batch_per_worker" in row.numbers]
     strong = scaling == "strong"
     if strong:
         batches = [n["batch_per_worker"] * n["nodes"] for n in known]
-        batches = batches or [max(row.numbers["nodes"] for row in rows)]
+        batches = batches or [float(MOST_NODES)]
     else:
         batches = [n["batch_per_worker"] for n in known] or [1.0]
     for row in rows:

@@ -59,8 +59,8 @@ class Curve(Frozen):
     `cluster` is what it shares latency and bandwidth with; None: with no other curve. `collective` names the
     law of its step times; if it is `assumed`, nobody said which it is. `scaling` says what stayed
     the same: the batch of a node (weak) or that of all nodes (strong). Unless `batch_known`, nobody
-    said how large batches were: a node then has one example (weak), or all nodes as many as there
-    are nodes at most (strong).
+    said how large batches were: a node then has one example (weak), or all nodes together
+    `MOST_NODES` (strong).
 
     Values of the file were in `unit`, which is `unit_value` of the clock's own: `img/s`, `h`.
     `publisher` is who published the curve, if the file has addresses.
@@ -112,6 +112,12 @@ class Curve(Frozen):
         """The global batch, if it was the same on all of several numbers of nodes."""
         batches = {round(point.nodes * point.batch_per_worker, 6) for point in self.measured}
         return batches.pop() if len(batches) == 1 and len(self.nodes) > 1 else None
+
+    @property
+    def per_host(self) -> float:
+        """The nodes in a machine: as given, else as many as a machine had; 1 if unknown."""
+        seen = [point.nodes / point.hosts for point in self.measured if point.hosts]
+        return self.devices_per_host or max(seen, default=1.0)
 
     def own_value(self, step_time: Floats, nodes: Floats, batch: Floats) -> Floats:
         """Return step times as the file has them: in its quantity, and in its unit."""

@@ -1,12 +1,19 @@
 """What happened to others: published scaling curves, and how well they are predicted."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pandas as pd
 
 from nodewise.core.intervals import INTERVAL
 from nodewise.core.units import write_plain
-from nodewise.predict.published_accuracy import PREDICTED, levels, read_predicted
+from nodewise.predict.published_accuracy import (
+    NEXT,
+    PREDICTED,
+    levels,
+    read_next,
+    read_predicted,
+)
 from nodewise.predict.published_curves import PUBLISHED
 from nodewise.report.context import ReportContext
 from nodewise.report.html import Column, number, table
@@ -19,6 +26,13 @@ _LEVELS = [
     Column("p90", "Nine of ten are better than", "share", "predicted"),
     Column("publishers, median", "Median error, each publisher alike", "share", "predicted"),
     Column("mean of log", "Mean of the absolute log error", "share", "predicted"),
+]
+_WAYS = {"doubling": "Doubling the devices", "next": "Following nodewise next"}
+_NEXT = [
+    Column("way", "Way"),
+    Column("measured", "Measurements, mean", "", "predicted"),
+    Column("good", "Curves whose best time is missed by at most 10\u00a0%", "share", "predicted"),
+    Column("loss", "Lost time, mean", "share", "predicted"),
 ]
 _FILTERS = {
     "publisher": "Publisher",
@@ -46,10 +60,27 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "covered": number(predicted["covered"].mean(), "share", "predicted"),
         "interval": f"{100 * INTERVAL:g}\u00a0%",
         "levels": table(shares.replace({"rule": {"ours": "nodewise"}}), _LEVELS),
+        "next": _next(),
         "curves": curves,
         "filters": list(_FILTERS.items()),
     }
     yield Page("others.html", "others.md.j2", "What happened to others", context)
+
+
+def _next() -> dict[str, Any]:
+    """Return how many measurements each way to a good number takes, and what it finds."""
+    rows = read_next()
+    ways = [
+        {"way": title}
+        | {what: rows[f"{way}_{what}"].mean() for what in ("measured", "good", "loss")}
+        for way, title in _WAYS.items()
+    ]
+    return {
+        "file": f"data/published/curves/{NEXT.name}",
+        "count": len(rows),
+        "table": table(ways, _NEXT),
+        "means": {way: number(rows[f"{way}_measured"].mean(), "", "predicted") for way in _WAYS},
+    }
 
 
 def _curves(predicted: pd.DataFrame) -> list[dict[str, str]]:

@@ -1,0 +1,118 @@
+"""Does `nodewise next` find a good number of devices with fewer measurements than doubling does?
+
+Each published curve with four points or more is a machine on which its own numbers of devices can
+be measured. Both ways begin with the two smallest. Doubling goes on to the next number until a
+measurement is slower than the one before, or the numbers end, and takes the fastest that it
+measured. `next` measures what it names until nothing is worth it, and takes what is fastest on
+average by its draws. It knows the published curves of other publishers only. A number is good if
+its time per example is within 10 % of the best of the curve. Takes a minute; `--write` also writes
+`data/published/curves/next_measurements.csv`, which the site shows.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nodewise.core.progress import progress
+from nodewise.predict.fit import DRAWS
+from nodewise.predict.next_measurement import SETUP_S, STEPS, best_measurement, losses_of
+from nodewise.predict.published_accuracy import FOLLOWED, NEXT
+from nodewise.predict.published_curves import PUBLISHED, Scaling, read_published, scaling_of
+from nodewise.predict.similar_curves import DEVIATIONS, NOISE, SimilarCurves, Target
+from nodewise.results.curves import Curve
+from nodewise.results.importers import import_curves
+
+LEAST_POINTS, FIRST, GOOD = 4, 2, 0.10
+
+
+def double(whole: Scaling) -> tuple[int, int]:
+    """Return which point doubling takes, and after how many measurements."""
+    speed = whole.efficiency + np.log(whole.devices)
+    for at in range(1, len(whole)):
+        if speed[at] < speed[at - 1]:
+            return at - 1, at + 1
+    return len(whole) - 1, len(whole)
+
+
+def follow(curve: Curve, whole: Scaling, similar: SimilarCurves) -> tuple[int, int]:
+    """Return which point following `next` takes, and after how many measurements."""
+    targets = [Target(*at) for at in zip(whole.devices, whole.hosts, whole.batch, strict=True)]
+    known = list(range(FIRST))
+    while True:
+        _, drawn = similar.draw(whole.at(known), targets, DRAWS)
+        step_s = whole.batch / np.exp(drawn)
+        losses = losses_of(step_s / (whole.devices * whole.batch))
+        once_s = STEPS * step_s if curve.in_seconds else step_s / (whole.devices * whole.batch)
+        best = best_measurement(
+            whole.devices,
+            step_s,
+            losses,
+            whole.devices * (SETUP_S + np.median(once_s, axis=0)) / 60,
+            known=whole.devices[known].astype(int).tolist(),
+            noise=NOISE / DEVIATIONS,
+        )
+        if best is None:
+            return int(np.argmin(losses.mean(axis=0))), len(known)
+        known = sorted([*known, int(np.searchsorted(whole.devices, best["nodes"]))])
+
+
+def compare(curve: Curve, whole: Scaling, similar: SimilarCurves) -> dict[str, Any]:
+    """Return a row of `FOLLOWED`."""
+    speed = whole.efficiency + np.log(whole.devices)
+    row: dict[str, Any] = {
+        "curve": curve.name,
+        "publisher": curve.publisher,
+        "points": len(whole),
+    }
+    for way, (at, measured) in (
+        ("doubling", double(whole)),
+        ("next", follow(curve, whole, similar)),
+    ):
+        loss = float(np.expm1(speed.max() - speed[at]))
+        row |= {
+            f"{way}_measured": measured,
+            f"{way}_devices": int(whole.devices[at]),
+            f"{way}_loss": loss,
+            f"{way}_good": loss <= GOOD,
+        }
+    return row
+
+
+def compare_all(curves: Sequence[Curve]) -> pd.DataFrame:
+    """Return a row per curve with enough points."""
+    rows = []
+    scaled = [(curve, whole) for curve in curves if (whole := scaling_of(curve)) is not None]
+    publishers = dict.fromkeys(curve.publisher for curve, _ in scaled)
+    with progress("publishers", len(publishers)) as advance:
+        for publisher in publishers:
+            similar = SimilarCurves(c for c in read_published() if c.publisher != publisher)
+            rows += [
+                compare(curve, whole, similar)
+                for curve, whole in scaled
+                if curve.publisher == publisher and len(whole) >= LEAST_POINTS
+            ]
+            advance(1)
+    return pd.DataFrame(rows)
+
+
+def main() -> None:
+    rows = compare_all(import_curves(PUBLISHED).curves)
+    if "--write" in sys.argv:
+        rows[[*FOLLOWED]].to_csv(NEXT, index=False, float_format="%.4g", lineterminator="\n")
+    print(f"{len(rows)} curves of {rows['publisher'].nunique()} publishers")
+    for way in ("doubling", "next"):
+        measured, good = rows[f"{way}_measured"], rows[f"{way}_good"]
+        loss = rows[f"{way}_loss"]
+        print(
+            f"{way}: {measured.mean():.2f} measurements, {good.mean():.1%} within {GOOD:.0%} of "
+            f"the best, loss {loss.mean():.1%} on average, {loss.quantile(0.9):.1%} at the 90th"
+        )
+    saved = rows["doubling_measured"] - rows["next_measured"]
+    print(f"fewer {(saved > 0).mean():.1%}, as many {(saved == 0).mean():.1%} of the curves")
+
+
+if __name__ == "__main__":
+    main()

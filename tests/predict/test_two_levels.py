@@ -1,0 +1,147 @@
+"""Curves of devices in machines: what `predict` and `optimum` say across machines, and far away."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from nodewise.cli import app
+
+HEADER = (
+    "curve,n_devices,n_nodes,devices_per_node,scaling,batch_per_device,global_batch,"
+    "quantity,value,unit"
+)
+IN_HOST = 8
+
+
+def weak(name, counts, speed=lambda n: 100 * n**0.9):
+    return [
+        f"{name},{n},{-(-n // IN_HOST)},{IN_HOST},weak,32,,throughput,{speed(n)},img/s"
+        for n in counts
+    ]
+
+
+def strong(name, counts, batch=512):
+    return [
+        f"{name},{n},{-(-n // IN_HOST)},{IN_HOST},strong,,{batch},run_time,{5 + 60 / n},min"
+        for n in counts
+    ]
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run(rows, *arguments):
+        table, fit = tmp_path / "mine.csv", tmp_path / "fit.json"
+        table.write_text("\n".join([HEADER, *rows]))
+        assert CliRunner().invoke(app, ["fit", str(table), "-o", str(fit)]).exit_code == 0
+        command, *others = arguments
+        done = CliRunner().invoke(app, [command, str(fit), *map(str, others), "--json"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    return run
+
+
+def best(rows, objective):
+    return next(row for row in rows if row["objective"] == objective)
+
+
+def test_over_several_machines_only_full_ones_are_compared(run):
+    rows = run(weak("a", (1, 2, 4, 12)), "predict", "--nodes", "1-32")
+    assert [row["nodes"] for row in rows] == [*range(1, 9), 12, 16, 24, 32]
+
+
+def test_predictions_of_a_table_and_of_numbers_of_nodes_agree(run, tmp_path):
+    points = tmp_path / "points.csv"
+    points.write_text("curve,n_devices\na,32\na,64")
+    (near, far) = run(weak("a", (1, 2, 4, 8, 16)), "predict", "--at", points)
+    rows = run(weak("a", (1, 2, 4, 8, 16)), "predict", "--nodes", "32,64")
+    speeds = [row["samples_per_s"] for row in rows]
+    assert speeds == pytest.approx([near["value"], far["value"]])
+    assert [row["extrapolated"] for row in rows] == [False, True]
+
+
+def test_intervals_far_away_are_as_wide_as_published_curves_say(run):
+    rows = run(weak("a", (1, 2, 4, 8)), "predict", "--nodes", "8,16,32,64")
+    widths = [np.log(row["high"] / row["low"]) for row in rows]
+    assert widths == sorted(widths)
+    assert widths[-1] > 2 * widths[0]
+
+
+def test_intervals_of_a_law_widen_beyond_twice_what_was_measured(tmp_path):
+    table, fit = tmp_path / "mine.csv", tmp_path / "fit.json"
+    header = "curve,nodes,batch_per_worker,step_time_s,payload_bytes"
+    lines = [f"a,{n},64,{0.1 + 0.01 * (n - 1) / n},4e6" for n in (1, 2, 4, 8)]
+    table.write_text("\n".join([header, *lines]))
+    assert CliRunner().invoke(app, ["fit", str(table), "-o", str(fit)]).exit_code == 0
+    done = CliRunner().invoke(app, ["predict", str(fit), "--nodes", "16,17,64", "--json"])
+    rows = json.loads(done.stdout)
+    at_16, at_17, at_64 = (np.log(row["high"] / row["low"]) for row in rows)
+    assert at_17 - at_16 < 0.1
+    assert at_64 > at_16 + 0.1
+    assert [row["extrapolated"] for row in rows] == [False, True, True]
+
+
+def test_nothing_outside_of_what_was_measured_is_surer_than_19_in_20(run):
+    rows = run(
+        weak("a", (1, 2, 4)), "optimum", "--nodes", "1-64", "--efficiency", "0.05", "--price", 2
+    )
+    for row in rows:
+        assert row["extrapolated"] == (row["best"] > 8)
+        for one in row["nodes"]:
+            if one["nodes"] > 4:
+                assert max(one["probability"], one["beats_one"]) <= 0.95
+        if row["best"] > 4:
+            assert "> 0.99" not in row["answer"].split(").")[0]
+    assert " devices" in rows[0]["answer"]
+    assert " node" not in rows[0]["answer"]
+
+
+def test_objectives_include_start_up_and_the_price(run):
+    options = (
+        "optimum",
+        "--nodes",
+        "1,8,16",
+        "--examples",
+        50_000,
+        "--price",
+        2,
+        "--deadline",
+        "2h",
+    )
+    rows = run(weak("a", (1, 2, 4, 8, 16)), *options)
+    slow = run(weak("a", (1, 2, 4, 8, 16)), *options, "--startup", "10min")
+    one, later = best(rows, "epoch_time")["nodes"][0], best(slow, "epoch_time")["nodes"][0]
+    assert one["value"] == pytest.approx(500)
+    assert later["value"] == pytest.approx(1100)
+    cost = best(slow, "epoch_cost")["nodes"][1]
+    assert cost["value"] == pytest.approx(8 * 2 * (600 + 50_000 / (100 * 8**0.9)) / 3600, rel=0.01)
+    assert best(slow, "deadline")["best"] == 1
+
+
+def test_what_a_curve_lacks_is_said_and_no_number_is_made_up(run, tmp_path):
+    steps = tmp_path / "steps.csv"
+    steps.write_text("global_batch,steps\n64,4000\n512,1000\n1024,700")
+    ask = ("optimum", "--nodes", "1,2,4,8", "--target", steps)
+    row = best(run(strong("a", (1, 2, 4)), *ask), "target_time")
+    assert (row["best"], row["answer"]) == (
+        None,
+        "not told: needs --examples, to know the seconds of a step.",
+    )
+    known = best(run(strong("a", (1, 2, 4)), *ask, "--examples", 51_200), "target_time")
+    # an epoch of 65 minutes has 100 steps on one device, the target takes about 1000
+    assert known["nodes"][0]["value"] == pytest.approx(65 * 60 / 100 * 1000, rel=0.2)
+    no_batch = [row.replace(",512,", ",,") for row in strong("a", (1, 2, 4))]
+    row = best(run(no_batch, *ask, "--examples", 51_200), "target_time")
+    assert "need batches" in row["answer"]
+    row = best(run(weak("a", (1, 2, 4)), "optimum", "--deadline", "1h"), "deadline")
+    assert "needs --examples" in row["answer"]
+
+
+def test_a_curve_without_batches_is_asked_beyond_what_was_measured(run):
+    rows = run(
+        [row.replace(",512,", ",,") for row in strong("a", (8, 16))], "optimum", "--nodes", "8-64"
+    )
+    assert best(rows, "epoch_time")["nodes"][-1]["nodes"] == 64
+    assert "examples" not in best(rows, "epoch_time")["answer"]
