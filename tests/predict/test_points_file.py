@@ -141,3 +141,18 @@ def test_a_batch_that_a_row_lacks_follows_from_the_others(tmp_path):
     (curve,) = import_curves(tmp_path / "curves.csv").curves
     assert (curve.global_batch, curve.batch_known) == (MOST_NODES, False)
     assert any(note.startswith("no batch given") for note in curve.notes)
+
+
+def test_a_malformed_row_has_an_error_and_the_others_are_answered(tmp_path):
+    rows, _ = curves()["images"]
+    write(tmp_path / "curves.csv", rows)
+    run("fit", tmp_path / "curves.csv", "-o", tmp_path / "fit.json")
+    lines = ["curve,n_devices,n_nodes", "images,16,4", "images,16", "images,16,4,7", "images,x,4"]
+    (tmp_path / "points.csv").write_text("\n".join(lines))
+    shown = run("predict", tmp_path / "fit.json", "--at", tmp_path / "points.csv", "--json")
+    good, short, long, word = json.loads(shown.stdout)
+    assert good["low"] < good["value"] < good["high"]
+    assert short["error"] == "has 2 values for 3 columns"
+    assert long["error"] == "has 4 values for 3 columns"
+    assert word["error"].startswith("n_devices: must be a whole number")
+    assert [row["curve"] for row in (short, long, word)] == ["images"] * 3

@@ -17,6 +17,7 @@ from nodewise.results.curves import MOST_NODES, Curve
 from nodewise.results.importers.user_csv import Number, read_table
 
 NEEDED = ("curve", "n_devices")
+MALFORMED = "\n"  # no column has this name, as names are stripped
 _NUMBERS = {
     "n_devices": Number(1, MOST_NODES, whole=True),
     "n_nodes": Number(1, MOST_NODES, whole=True),
@@ -30,14 +31,23 @@ Row = dict[str, Any]
 def read_points(path: Path) -> list[dict[str, str]]:
     """Return the rows of a CSV file with the columns `NEEDED`, and maybe those of batches.
 
+    A row with fewer or more values than columns has an entry `MALFORMED`, which says so.
+
     Raises:
         UserError: it is no CSV file, or a column is missing.
     """
-    header, rows = read_table(path)
+    header, rows = read_table(path, ragged=True)
     missing = [name for name in NEEDED if name not in header]
     if missing:
         raise UserError(f"{path}: row 1: must name columns {', '.join(NEEDED)}")
-    return [dict(zip(header, values, strict=False)) for _, values in rows]
+    return [_point(header, values) for _, values in rows]
+
+
+def _point(header: list[str], values: list[str]) -> dict[str, str]:
+    point = dict.fromkeys(header, "") | dict(zip(header, values, strict=False))
+    if len(values) < len(header) or any(values[len(header) :]):
+        point[MALFORMED] = f"has {len(values)} values for {len(header)} columns"
+    return point
 
 
 def predict_points(file: FitFile, points: Sequence[Mapping[str, str]]) -> list[Row]:
@@ -51,8 +61,10 @@ def predict_points(file: FitFile, points: Sequence[Mapping[str, str]]) -> list[R
     predictions = CurvePredictions(file)
     rows: list[Row] = []
     for point in points:
-        row: Row = {name: value or None for name, value in point.items()}
+        row: Row = {name: value or None for name, value in point.items() if name != MALFORMED}
         try:
+            if MALFORMED in point:
+                raise ValueError(point[MALFORMED])
             row |= _numbers(point)
             if point["curve"] not in curves:
                 raise ValueError(f"curve {point['curve'][:60]!r} is not in the fit")

@@ -128,8 +128,14 @@ def read_header(path: Path) -> set[str]:
     return {name.strip(' "\r') for name in header}
 
 
-def read_table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+def read_table(
+    path: Path, *, ragged: bool = False
+) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """Return the names of the columns, and the rows' values with the line that each ends on.
+
+    Args:
+        path: the file.
+        ragged: whether rows may have fewer or more values than there are columns.
 
     Raises:
         UserError: the file is no CSV file, or has no rows.
@@ -139,7 +145,7 @@ def read_table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: is not UTF-8 text (byte {error.start + 1})") from None
-    header, rows = _split(path, text)
+    header, rows = _split(path, text, ragged)
     twice = [name for name in header if header.count(name) > 1]
     if twice:
         raise UserError(f"{path}: row 1: column {_shown(twice[0])} is there twice")
@@ -159,7 +165,7 @@ def read_text(where: str, text: str) -> str:
     return text
 
 
-def _split(path: Path, text: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
+def _split(path: Path, text: str, ragged: bool) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """Return the names of the columns, and the rows' values with the line that each ends on."""
     first = text.lstrip("\r\n").partition("\n")[0]
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
@@ -177,7 +183,7 @@ def _split(path: Path, text: str) -> tuple[list[str], list[tuple[int, list[str]]
     while header and not header[-1]:
         header.pop()  # as spreadsheets leave them
     for number, values in rows:
-        if len(values) < len(header) or any(values[len(header) :]):
+        if not ragged and (len(values) < len(header) or any(values[len(header) :])):
             raise UserError(
                 f"{path}: row {number}: has {len(values)} values for {len(header)} columns"
             )
