@@ -47,6 +47,7 @@ def test_every_figure_and_table_of_the_ntua_study_is_done_again(tmp_path):
         assert f"igure {number}" in page, number
     assert page.index("CIFAR-10 CNN: figure 16 and figure 17") < page.index("BERT-base: figure 24")
     assert "Table II" in page and "2,396,330" in page  # Table I: parameters of the CIFAR-10 CNN
+    assert page.index("Several nodes from one node") < page.index("Table II")
     improvement = pd.read_csv(tmp_path / "charts/ntua-improvement.csv")
     assert improvement["title"].value_counts()["Mean"] == 4  # published and ours, on 2 and 3 nodes
 

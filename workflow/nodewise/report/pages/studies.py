@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from nodewise.core.units import counted, write_number
 from nodewise.predict.fit_queries import mean_savings
+from nodewise.predict.published_bandwidth import OTHER_MODELS
 from nodewise.predict.queries import published_and_ours, published_runs_and_ours, with_labels
 from nodewise.report import evidence
 from nodewise.report.claims_table import claims_table
@@ -68,6 +69,14 @@ _SAVED_BY_MODEL = [
     Column("batch_per_worker", "Batch per worker"),
     Column("saved", "Saved, by our formulas", "share", kind_from="kind", low="low", high="high"),
     Column("kind", "Kind"),
+]
+_FROM_ONE = [
+    Column("model", "Model"),
+    Column("batch_per_worker", "Batch per worker"),
+    Column("nodes", "Nodes"),
+    Column("observed_s", "Step", "s", "published"),
+    Column("predicted_s", "Step from one node", "s", "predicted"),
+    Column("error", "Error", "share", "predicted"),
 ]
 _SATURATED = 0.05  # a further node that shortens training by less hardly pays
 
@@ -168,6 +177,7 @@ def _ntua(study: ReportContext, points: pd.DataFrame) -> dict[str, Any]:
         "claims": claims_table(study, NTUA),
         **_ratios(study, points.dropna(subset="ratio")),
         "figure_28": _figure_28(study),
+        "from_one": _from_one(study),
         "relabelled": int((printed != read).sum()),
         "table": table(
             points.assign(
@@ -238,6 +248,22 @@ def _figure_28(study: ReportContext) -> dict[str, Any] | None:
         "ideal": write_number(1 / last["nodes"], "share"),
         "limit": write_number(_SATURATED, "share"),
         "saturated": bool(shorter < _SATURATED),
+    }
+
+
+def _from_one(study: ReportContext) -> dict[str, Any] | None:
+    """Return how well step times of one node, and one bandwidth, tell those of several."""
+    trials = study.overhead["trials"]
+    rows = trials[(trials["study"] == "ntua") & (trials["scenario"] == OTHER_MODELS)]
+    if rows.empty:
+        return None
+    medians = rows.groupby("nodes")["error"].median()
+    return {
+        "medians": [
+            {"nodes": nodes, "error": number(error, "share", "predicted")}
+            for nodes, error in medians.items()
+        ],
+        "table": table(rows.assign(model=rows["model"].map(study.model_title)), _FROM_ONE),
     }
 
 
