@@ -236,7 +236,7 @@ def prediction_rows(
     predictions = CurvePredictions(file)
     for curve in file.curves:
         for each in asked.batches_of(curve):
-            counts = candidates(curve, each.nodes_of(nodes))
+            counts = each.nodes_of(nodes)
             rows += _of_line(predictions, curve, each, counts)
             if objective is not None:
                 question = each.question(objective, curve)
@@ -320,6 +320,8 @@ def optimum_rows(
 ) -> list[Row]:
     """Return a row per curve, batch and objective: the best number of nodes, and how sure it is.
 
+    Over several machines only full ones are compared, and what was measured.
+
     Without objectives there are those that what is `asked` suffices for. Where a curve's points do
     not tell, `answer` says so, and what else would be in the row is None or empty.
     """
@@ -331,8 +333,9 @@ def optimum_rows(
         for each in asked.batches_of(curve):
             for objective in objectives:
                 question = each.question(objective, curve)
+                counts = candidates(curve, each.nodes_of(nodes))
                 found = each.missing(question, curve) or _optimum(
-                    predictions, curve, question, each.nodes_of(nodes)
+                    predictions, curve, question, counts
                 )
                 rows.append(
                     {

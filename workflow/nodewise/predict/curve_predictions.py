@@ -103,15 +103,13 @@ class CurvePredictions:
     def times(self, curve: Curve, question: Question, nodes: Iterable[int]) -> StepTimes:
         """Return what answers a question about a curve; see `optimum.times_of`.
 
-        Over several machines only full ones are compared, and what was measured.
-
         Raises:
             ValueError: the points say too little of one node or of the batches.
         """
         points = self._file.fit_of(curve).points
         return times_of(
             question,
-            candidates(curve, nodes),
+            nodes,
             payload=curve.payload,
             points=points.where(points.model == curve.name),
             evaluate=lambda at: self.evaluate(curve, at.nodes, at.batch),
