@@ -1,6 +1,7 @@
 """`nodewise forecast`: several nodes from one node and a link."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -29,6 +30,28 @@ def test_quicker_links_are_quicker_and_a_rate_is_a_link():
     times = [run("--link", link, "--nodes", "8")[0]["step_time_s"] for link in LINKS]
     assert times[:4] == sorted(times[:4], reverse=True)
     assert parse_link("1000mbit") == LINKS["1gbit"]
+
+
+CALIBRATION = "data/records/xeon-2-cores/study/calibration.json"
+
+
+def test_a_calibrated_cluster_tells_its_link_and_hides_messages_behind_bytes():
+    link = parse_link(CALIBRATION)
+    assert link.bytes_per_s == pytest.approx(parse_link("500mbit").bytes_per_s, rel=0.1)
+    one, two = run("--link", CALIBRATION, "--nodes", "1,2")
+    assert one["step_time_s"] == 0.1
+    assert two["step_time_s"] == pytest.approx(0.1 + 4e7 / (0.93 * link.bytes_per_s), rel=0.01)
+    *_, small = run("--link", CALIBRATION, "--nodes", "1,4", "--payload", "100")
+    assert small["step_time_s"] == pytest.approx(0.1 + link.call_s + 6 * link.latency_s)
+
+
+def test_a_calibration_without_all_reduces_is_refused(tmp_path):
+    content = json.loads(Path(CALIBRATION).read_text())
+    for launch in content["launches"]:
+        launch["all_reduces"] = []
+    (tmp_path / "calibration.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match="has no all-reduces"):
+        parse_link(str(tmp_path / "calibration.json"))
 
 
 def test_an_unknown_link_is_answered_by_those_that_are_known():

@@ -160,8 +160,10 @@ def predict_nodes(
 
     With --at the answer has a row per point of the file, in its order: its columns,
     and value, low and high in the quantity and unit of the curve, or error. These
-    intervals are those of one more measurement. Curves of a file with units go on
-    as similar published curves did; other curves follow their cost model.
+    intervals are those of one more measurement.
+
+    Curves of a file with units go on as similar published curves did; other curves
+    follow their cost model.
 
     Exit code: 0 predicted, 2 the file or an option is wrong.
 
@@ -226,7 +228,8 @@ def best_nodes(
     """Find the best number of nodes, and how probable it is.
 
     Without --batch and --global-batch, the measured batches per worker are used,
-    or the measured global batch if there is only one.
+    or the measured global batch if there is only one. Of devices in several
+    machines, numbers that fill their machines are compared.
 
     JSON is a list with best, probability, near (within 5 % of the best),
     break_even, interior (true: both fewer and more nodes are worse), answer (in
@@ -305,7 +308,8 @@ def forecast_nodes(
     link: Annotated[
         str,
         typer.Option(
-            help="1gbit, 10gbit, 25gbit, 100gbit, hdr, ndr, nvlink, pcie, or a rate (250mbit)."
+            help="1gbit, 10gbit, 25gbit, 100gbit, hdr, ndr, nvlink, pcie, a rate (250mbit), or a "
+            "file of `nodewise calibrate`."
         ),
     ],
     model: Annotated[

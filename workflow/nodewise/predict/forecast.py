@@ -3,18 +3,25 @@
 A ring all-reduce follows the computation: t(n) = t(1) + 2(n−1)·α + 2(n−1)/n·S/B. B is what rings
 make of a link's rate, 7 % less than what frames leave of it. `bench/forecast.py` compares this with
 all committed records that have a one-node time.
+
+A calibrated cluster tells B and α itself. Its messages hide behind its bytes, or these behind
+those: t(n) = t(1) + max(s + 2(n−1)·α, 2(n−1)/n·S/B), with s for a call of the software (see
+`all_reduce_law`).
 """
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nodewise.core.errors import UserError
-from nodewise.predict.law import At
+from nodewise.predict.calibration import OWN_TIME, examine
+from nodewise.predict.law import At, Floats
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.link_rates import PAYLOAD_SHARE
+from nodewise.results.calibration import read_calibration
 
 RING_SHARE = 0.93
 SPREAD = 0.083
@@ -23,10 +30,14 @@ _TAIL = 1.645  # standard deviations to each end of a 90 % interval
 
 
 class Link(NamedTuple):
-    """A link: payload in bytes per second, and seconds per message."""
+    """A link: payload in bytes per second, and seconds per message.
+
+    `call_s` is a call of the software, in seconds; None: unknown, and messages do not hide.
+    """
 
     bytes_per_s: float
     latency_s: float
+    call_s: float | None = None
 
 
 def ethernet(gbit: float, latency_s: float) -> Link:
@@ -48,18 +59,34 @@ LINKS: Mapping[str, Link] = {
 
 
 def parse_link(text: str) -> Link:
-    """Return a link by its name, or by a rate such as `250mbit`.
+    """Return a link by its name, by a rate such as `250mbit`, or by a calibration.json.
 
     Raises:
-        UserError: it is neither.
+        UserError: it is none of these, or the calibration has no all-reduces.
     """
+    if text.endswith(".json"):
+        return _calibrated(Path(text))
     found = re.fullmatch(r"(\d+\.?\d*)(m|g)bit", text.lower(), re.ASCII)
     if text.lower() in LINKS:
         return LINKS[text.lower()]
     if found is None or float(found[1]) <= 0:
         names = ", ".join(LINKS)
-        raise UserError(f"--link {text[:40]}: must be one of {names}, or a rate such as 250mbit")
+        raise UserError(
+            f"--link {text[:40]}: must be one of {names}, a rate such as 250mbit, or a file that "
+            "nodewise calibrate wrote (.json)"
+        )
     return ethernet(float(found[1]) * (1.0 if found[2] == "g" else 1e-3), 50e-6)
+
+
+def _calibrated(path: Path) -> Link:
+    """Return the link that a calibration measured, in the nodes' own time."""
+    calibration = read_calibration(path)
+    rings = examine(calibration).all_reduces.get("ring") if calibration.status == "ok" else None
+    if rings is None:
+        raise UserError(f"--link {path}: has no all-reduces: it needs two nodes or more")
+    found = rings.coefficients
+    own = found[found["clock"] == OWN_TIME].iloc[0]
+    return Link(own["bandwidth_bytes_per_s"] / RING_SHARE, own["latency_s"], own["software_s"])
 
 
 def forecast_rows(
@@ -74,14 +101,15 @@ def forecast_rows(
         link: between all nodes.
         nodes: the numbers of nodes.
     """
-    law = RingAllReduce()
-    known = dict.fromkeys((p.name for p in law.parameters), 0.0) | {
-        "compute_fixed_s": one_node_s,
-        "latency_s": link.latency_s,
-        "seconds_per_byte": 1 / (RING_SHARE * link.bytes_per_s),
-    }
     counts = np.array(nodes, dtype=np.float64)
-    steps = np.asarray(law.step_s(known, At.of(counts, batch, payload_bytes)), dtype=np.float64)
+    at = At.of(counts, batch, payload_bytes)
+    messages = _ring_s(at, latency_s=link.latency_s)
+    sent = _ring_s(at, seconds_per_byte=1 / (RING_SHARE * link.bytes_per_s))
+    if link.call_s is None:
+        steps = one_node_s + messages + sent
+    else:
+        called = np.where(counts > 1, link.call_s, 0.0) + messages
+        steps = one_node_s + np.maximum(called, sent)
     rows = []
     for n, step_s in zip(nodes, steps.tolist(), strict=True):
         wider = float(np.exp(_TAIL * SPREAD)) if n > 1 else 1.0
@@ -98,3 +126,10 @@ def forecast_rows(
             }
         )
     return rows
+
+
+def _ring_s(at: At, **known: float) -> Floats:
+    """Return the seconds of a ring all-reduce whose other coefficients are 0."""
+    law = RingAllReduce()
+    values = dict.fromkeys((p.name for p in law.parameters), 0.0) | known
+    return np.asarray(law.communicate_s(values, at), dtype=np.float64)
