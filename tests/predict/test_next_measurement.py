@@ -44,3 +44,10 @@ def test_devices_of_several_machines_fill_them_and_are_called_devices(tmp_path):
     (row,) = ask(tmp_path, rows, "--nodes", "1-64", header=header)
     assert row["nodes"] in (*range(1, 9), 16)
     assert " devices next" in row["answer"]
+
+
+def test_what_lies_between_points_says_nothing_of_what_comes_after_them(tmp_path):
+    header = "curve,n_devices,n_nodes,devices_per_node,scaling,global_batch,quantity,value,unit"
+    rows = [f"a,{n},1,8,strong,512,run_time,{6 + 54 / n},min" for n in (1, 2, 4)]
+    (row,) = ask(tmp_path, rows, "--nodes", "1-16", header=header)
+    assert row["nodes"] is None or row["nodes"] > 4

@@ -23,6 +23,7 @@ ENOUGH = 0.01
 """Regret that nobody needs to measure for, as a share of the time."""
 _FARTHEST = 4  # times the largest number that was measured: farther on a law tells little
 _BINS = 10  # of a measured step, between which draws are told apart
+_CHANCE = 0.05  # of the regret: so much is saved by how the draws happen to fall
 _LEAST_S = 1e-12
 
 Row = dict[str, Any]
@@ -58,9 +59,8 @@ def _row(predictions: CurvePredictions, curve: Curve, nodes: Sequence[int], setu
     regret = float(losses.mean(axis=0).min())
     about: Row = {"curve": curve.name, "regret": regret, "nodes": None}
     if best is None:
-        fastest = f"{int(counts[np.argmin(losses.mean(axis=0))]):,}"
-        known = f"the fastest number of {_noun(curve)} is known well enough: {fastest}"
-        return about | {"answer": f"Nothing: {known} costs {regret:.1%} at most on average."}
+        fastest = int(counts[np.argmin(losses.mean(axis=0))])
+        return about | {"answer": _nothing(fastest, regret, _noun(curve))}
     return about | best | {"answer": _answer(best, regret, _noun(curve))}
 
 
@@ -92,7 +92,8 @@ def best_measurement(
         known: the numbers of nodes that were measured, ascending.
         noise: relative standard deviation of a measured step.
     """
-    if losses.mean(axis=0).min() < ENOUGH:
+    regret = losses.mean(axis=0).min()
+    if regret < ENOUGH:
         return None
     rows = [
         {
@@ -103,8 +104,8 @@ def best_measurement(
         for i, n in enumerate(counts)
         if n not in known and n <= _FARTHEST * known[-1]
     ]
-    best = max(rows, key=lambda row: row["saved"] / row["minutes"], default=None)
-    return best if best is not None and best["saved"] > 0 else None
+    worth = [row for row in rows if row["saved"] > _CHANCE * regret]
+    return max(worth, key=lambda row: row["saved"] / row["minutes"], default=None)
 
 
 def _saved(n: int, drawn: Floats, losses: Floats, noise: float) -> float:
@@ -120,6 +121,14 @@ def _saved(n: int, drawn: Floats, losses: Floats, noise: float) -> float:
 
 def _noun(curve: Curve) -> str:
     return "devices" if curve.unit else "nodes"
+
+
+def _nothing(fastest: int, regret: float, noun: str) -> str:
+    if regret < ENOUGH:
+        known = f"the fastest number of {noun} is known well enough"
+    else:
+        known = f"no further measurement would tell the fastest number of {noun} apart"
+    return f"Nothing: {known}: {fastest:,} costs {regret:.1%} at most on average."
 
 
 def _answer(best: Row, regret: float, noun: str) -> str:

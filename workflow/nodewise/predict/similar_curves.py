@@ -14,7 +14,7 @@ Amdahl's law alone.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,6 +42,8 @@ _STEEPEST, _RISING = 2.0, 0.5  # per doubling; no published curve goes on fallin
 OWN = 4.0
 """How many times as much an example of the same publisher weighs."""
 
+KINDS = ("ahead", "between", "before", "one")
+"""Where a target is: beyond the points, among them, at fewer devices; or there is one point."""
 _SLOPE = 0.12  # per doubling; slopes far above differ by their ratio
 
 
@@ -278,7 +280,7 @@ class SimilarCurves:
 
         The intervals are those of one more measurement.
         """
-        value, ends = self._continue(curve, targets, (_TAIL, 1 - _TAIL))
+        value, ends = self._continue(curve, targets, dict.fromkeys(KINDS, (_TAIL, 1 - _TAIL)))
         low, high = np.sort(ends, axis=0)
         below, above = (np.hypot(np.maximum(end, 0.0), NOISE) for end in (-low, high))
         return np.array([value, value - below, value + above])
@@ -286,28 +288,31 @@ class SimilarCurves:
     def draw(self, curve: Scaling, targets: Sequence[Target], draws: int) -> tuple[Floats, Floats]:
         """Return the log efficiencies at targets, and equally likely ones, a row per draw.
 
-        A draw goes on everywhere as the same share of similar curves did. The measured points are
-        off together.
+        A draw goes on, ahead of the points, as the same share of similar curves did everywhere.
+        What lies between points or before them says nothing of that. The measured points are off
+        together.
         """
         rng = np.random.default_rng([len(curve), draws])
-        shares = rng.permutation((np.arange(draws) + 0.5) / draws)
-        value, ends = self._continue(curve, targets, shares.tolist())
+        shares = (np.arange(draws) + 0.5) / draws
+        value, ends = self._continue(
+            curve, targets, {kind: rng.permutation(shares).tolist() for kind in KINDS}
+        )
         off = rng.normal(scale=NOISE / DEVIATIONS, size=(draws, 1))
         return value, value + ends + off
 
     def _continue(
-        self, curve: Scaling, targets: Sequence[Target], shares: Sequence[float]
+        self, curve: Scaling, targets: Sequence[Target], shares: Mapping[str, Sequence[float]]
     ) -> tuple[Floats, Floats]:
-        """Return log efficiencies at targets, and how far off each share of them was."""
+        """Return log efficiencies at targets, and how far off shares of each kind were: rows."""
         made = [guess(curve, target) for target in targets]
         value = np.array([each.start + each.change for each in made])
-        off = np.zeros((len(shares), len(made)))
+        off = np.zeros((len(shares["ahead"]), len(made)))
         for kind in {each.kind for each in made}:
             at = [i for i, each in enumerate(made) if each.kind == kind]
             known, step = self._examples[kind], np.array([made[i].step for i in at])
             features = np.array([made[i].features for i in at])
             middle, ends = known.quantiles(
-                features, known.weights_for(curve.publisher), shares=shares
+                features, known.weights_for(curve.publisher), shares=shares[kind]
             )
             middle = middle * (kind != "between")
             value[at] += middle * step
