@@ -3,15 +3,16 @@
 import os
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from nodewise.core.cell import Spec
+from nodewise.core.cell import ModelSpec, Spec
 from nodewise.core.errors import UserError
-from nodewise.core.user_function import Function, parse_spec, source_files
+from nodewise.core.user_function import Function, parse_model_spec, parse_spec, source_files
 
 
 @pytest.fixture(autouse=True)
@@ -154,3 +155,14 @@ def test_any_text_is_a_place_or_one_line(text):
         assert "\n" not in str(error)
     else:
         assert place.function.isidentifier()
+
+
+def test_a_saved_model_is_named_by_its_file(tmp_path):
+    with ZipFile("mine.keras", "w") as file:
+        file.writestr("config.json", "{}")
+    place = parse_model_spec(f"{tmp_path}/mine.keras")
+    assert (place.text, place.function, place.name) == ("mine.keras", "", "mine")
+    TypeAdapter(ModelSpec).validate_python(place.text)
+    assert source_files("mine.keras") == ["mine.keras"]
+    with pytest.raises(UserError, match="must be path/to/file"):
+        parse_spec("mine.keras")

@@ -43,7 +43,7 @@ def train(
 
     node.start_in_node(cluster, rank, channel, len(cluster.addresses()))
     module = importlib.import_module(f"kinds.{kind}")
-    how = fit if strategy == "fit" else partial(by, strategy, rank, cluster)
+    how = fit if strategy == "fit" else partial(by, strategy, rank, cluster, channel)
     weights, loss = how(module)
     named = {f"{number:03}": array for number, array in enumerate(weights)}
     np.savez(out / f"{kind}~{rank}.npz", loss=loss, **named)
@@ -55,15 +55,28 @@ def fit(module: Any) -> tuple[list[Any], float]:
 
     keras.utils.set_random_seed(SEED)
     model = module.build()
-    train, _ = module.load()
-    history = model.fit(*train, batch_size=GLOBAL_BATCH, epochs=1, shuffle=False, verbose=0)
+    model, options = model if isinstance(model, tuple) else (model, {})
+    train, test = module.load()
+    history = model.fit(
+        *train,
+        validation_data=test,
+        batch_size=GLOBAL_BATCH,
+        epochs=getattr(module, "EPOCHS", 1),
+        shuffle=False,
+        verbose=0,
+        **options,
+    )
     return model.get_weights(), history.history.get("loss", [0.0])[-1]
 
 
-def by(strategy: str, rank: int, cluster: Local, module: Any) -> tuple[list[Any], float]:
+def by(
+    strategy: str, rank: int, cluster: Local, channel: Channel, module: Any
+) -> tuple[list[Any], float]:
     import numpy as np
     import tensorflow as tf
 
+    from nodewise.measure.callbacks import Callbacks
+    from nodewise.models import user_model
     from nodewise.strategies import STRATEGIES, api
 
     nodes = len(cluster.addresses())
@@ -79,7 +92,7 @@ def by(strategy: str, rank: int, cluster: Local, module: Any) -> tuple[list[Any]
         nodes,
         GLOBAL_BATCH,
         SEED,
-        module.build,
+        user_model.building(f"{module.__file__}:build"),
         options=STRATEGIES[strategy].checked({}, nodes),
         addresses=tuple(cluster.addresses()),
         batch=tf.nest.map_structure(lambda a: tf.TensorSpec((own, *a.shape[1:]), a.dtype), train),
@@ -96,9 +109,31 @@ def by(strategy: str, rank: int, cluster: Local, module: Any) -> tuple[list[Any]
     trained.split_step(batches[0])  # does not stay
     trained.restore(initial)
     trained.model.reset_metrics()
-    for batch in batches:
-        logs = api.plain(trained.step(batch))
+    epochs = getattr(module, "EPOCHS", 1)
+    validate = partial(tested, trained, tf.nest.map_structure(kept, module.load()[1]), rank, nodes)
+    callbacks = Callbacks(
+        trained.model, channel, workers=nodes, epochs=epochs, steps=STEPS, validate=validate
+    )
+    callbacks.begin()
+    for epoch in range(epochs):
+        trained.model.reset_metrics()
+        for batch in batches:
+            logs = api.plain(trained.step(batch))
+        then = callbacks.end if epoch + 1 == epochs else callbacks.between
+        then(epoch, logs)
     trained.agree()
     for optimizer in api.optimizers_of(trained.model):
         optimizer.finalize_variable_values(trained.model.trainable_variables)
     return [np.array(w) for w in trained.model.get_weights()], logs.get("loss", 0.0)
+
+
+def tested(trained: Any, test: Any, rank: int, nodes: int) -> tuple[dict[str, float], int]:
+    """Return what a worker scores of its part of the test examples, and how many these are."""
+    import numpy as np
+    import tensorflow as tf
+
+    model = trained.trained()
+    model.reset_metrics()
+    part = tf.nest.map_structure(lambda array: np.array_split(array, nodes)[rank], test)
+    logs = model.evaluate(*part, verbose=0, return_dict=True)
+    return logs, len(tf.nest.flatten(part)[0])

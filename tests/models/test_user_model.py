@@ -4,15 +4,18 @@ That models of any kind train as in `fit` is tested in test_kinds.py.
 """
 
 from pathlib import Path
+from zipfile import ZipFile
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras import layers
 
-from nodewise.core.errors import UserError
-from nodewise.models import user_model
+from nodewise.core.errors import RefusedError, UserError
+from nodewise.models import fit_options, user_model
 from nodewise.strategies.api import Job
+from nodewise.strategies.parts import optimizer_of_all
 from nodewise.strategies.replica import Replica
 
 HEAD = """
@@ -97,3 +100,185 @@ def test_what_goes_wrong_in_a_train_step_is_told_with_its_line(building):
     build = building(OWN_STEP)
     said = refusal(lambda: Replica(Job(0, 1, 8, 1, build, batch=BATCH)))
     assert said == "mine.py:build: NameError: name 'undefined' is not defined (mine.py:9)"
+
+
+FITTED = """
+model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
+model.compile("sgd", "sparse_categorical_crossentropy")
+return model, {options}
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("3", "must return a model, or a model and a dict of class_weight and callbacks"),
+        ("{'epochs': 3}", "'epochs' is not allowed, only class_weight and callbacks are"),
+        ("{'class_weight': 'balanced'}", "class_weight must be a dict of class numbers and weig"),
+        ("{'class_weight': {0: float('nan')}}", "class_weight must be a dict of class numbers"),
+        ("{'callbacks': [print]}", "a builtin_function_or_method is no callback; allowed are Lear"),
+        ("{'callbacks': keras.callbacks.EarlyStopping()}", "EarlyStopping is not supported"),
+        ("{'callbacks': [keras.callbacks.LambdaCallback()]}", "LambdaCallback is not supported"),
+        (
+            "{'callbacks': [type('Mine', (keras.callbacks.Callback,), {'on_batch_end': print})()]}",
+            "Mine.on_batch_end is not called; allowed are",
+        ),
+    ],
+)
+def test_options_that_cannot_be_followed_are_told_in_one_line(building, options, said):
+    assert said in refusal(building(FITTED.format(options=options)))
+
+
+def test_class_weights_need_plain_labels_and_no_sample_weights(building):
+    build = building(FITTED.format(options="{'class_weight': {0: 2.0}}"))
+    weighted = (*BATCH, tf.TensorSpec((8,), tf.float32))
+    said = refusal(lambda: Replica(Job(0, 1, 8, 1, build, batch=weighted)))
+    assert said == ("mine.py:build: class_weight and sample weights do not go together, as in fit")
+    several = BATCH[0], {"a": BATCH[1]}
+    said = refusal(lambda: Replica(Job(0, 1, 8, 1, build, batch=several)))
+    assert said.startswith("mine.py:build: class_weight needs one label for each example")
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [0, 1, 2, 3, 1],
+        [[0], [1], [2], [3], [1]],
+        [0.0, 0.6, 1.4, 3.0, 2.0],
+        [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]],
+    ],
+)
+def test_class_weights_become_the_sample_weights_of_fit(y):
+    class Spy(keras.Model):
+        def train_step(self, data):
+            self.seen = data
+            return {"loss": 0.0}
+
+    weights, y = {0: 0.5, 2: 3.0}, np.array(y)
+    spy = Spy()
+    spy.compile(run_eagerly=True)
+    spy.fit(np.zeros((len(y), 1)), y, class_weight=weights, batch_size=8, shuffle=False, verbose=0)
+    found = fit_options.weighted((tf.zeros((len(y), 1)), tf.constant(y)), weights)
+    np.testing.assert_array_equal(found[2], spy.seen[2])
+    np.testing.assert_array_equal(found[1], y)
+    assert found[2].dtype == spy.seen[2].dtype
+
+
+MADE_AT_IMPORT = """
+import keras
+from keras import layers
+WEIGHTS = tf.constant([1.0])
+RATE = tf.Variable(0.5)
+net = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
+net.compile("sgd", "mse")
+rest = [layers.Dense(2)]
+adam = keras.optimizers.Adam()
+def build():
+    return net
+def use_layer():
+    model = keras.Sequential([keras.Input((4,)), *rest])
+    model.compile("sgd", "mse")
+    return model
+def use_optimizer():
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
+    model.compile(adam, "mse")
+    return model
+def use_tensors():
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
+    model.compile("sgd", lambda y, made: tf.reduce_sum(made) * WEIGHTS * RATE)
+    return model
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("build", "'net' is made when the file is imported (mine.py:6), but every replica needs"),
+        ("use_layer", "'rest' is made when the file is imported (mine.py:8)"),
+        ("use_optimizer", "'adam' is made when the file is imported (mine.py:9)"),
+    ],
+)
+def test_parts_of_a_model_that_are_made_at_import_are_refused(
+    tmp_path, monkeypatch, function, said
+):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(f"import tensorflow as tf{MADE_AT_IMPORT}")
+    assert said in refusal(user_model.building(f"mine.py:{function}"))
+    assert user_model.building("mine.py:use_tensors")().compiled
+
+
+def test_the_user_s_file_is_imported_when_the_model_is_built_and_not_before(building):
+    build = building("print(" + "'built')")
+    Path("mine.py").write_text("raise ValueError('imported')")
+    assert "imported (mine.py:1)" in refusal(build)
+
+
+def saved(compiled=True, **layer):
+    """Save a model that was trained for a step."""
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3, **layer)])
+    if compiled:
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(keras.optimizers.Adam(0.01), loss)
+        model.fit(np.ones((8, 4)), np.zeros(8), verbose=0)
+    model.save("saved.keras")
+    return model
+
+
+def test_a_saved_model_goes_on_as_it_was_saved(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = saved()
+    replica = Replica(Job(0, 1, 8, 1, user_model.building("saved.keras"), batch=BATCH))
+    assert int(replica.model.optimizer.iterations) == 1
+    x, y = np.ones((8, 4), "float32"), np.ones(8)
+    replica.step((tf.constant(x), tf.constant(y, tf.int64)))
+    model.fit(x, y, verbose=0)
+    for found, expected in zip(
+        [*replica.model.get_weights(), *(v.numpy() for v in replica.model.optimizer.variables)],
+        [*model.get_weights(), *(v.numpy() for v in model.optimizer.variables)],
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_state_of_a_saved_optimizer_is_never_lost_silently(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    saved()
+    model = user_model.building("saved.keras")()
+    with pytest.raises(RefusedError, match="has the state of its optimizer, which this strategy"):
+        optimizer_of_all(model)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"compiled": False}, "the model was saved without being compiled; call model.compile("),
+        (
+            {"activation": keras.layers.Lambda(lambda x: x)},
+            "it has a Python lambda, which is code that is not run from a saved file; write a file",
+        ),
+        (
+            {"kernel_regularizer": type("Mine", (keras.regularizers.L2,), {})(0.1)},
+            "its Mine is not a part of Keras; write a file with a build() that returns keras.model",
+        ),
+    ],
+)
+def test_a_saved_model_that_cannot_be_used_is_told_in_one_line(
+    tmp_path, monkeypatch, options, said
+):
+    monkeypatch.chdir(tmp_path)
+    saved(**options)
+    text = refusal(user_model.building("saved.keras"))
+    assert text.startswith("saved.keras: ")
+    assert said in text
+
+
+def test_a_file_that_is_no_saved_model_is_told_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("other.keras").write_text("no zip")
+    text = refusal(lambda: user_model.building("other.keras"))
+    assert text == "other.keras: is not a model that Keras saved (model.save('other.keras'))"
+    with ZipFile("other.keras", "w") as file:
+        file.writestr("some.txt", "")
+    assert "other.keras: Keras cannot load it (" in refusal(user_model.building("other.keras"))
+    assert "there is no file" in refusal(lambda: user_model.building("missing.keras"))

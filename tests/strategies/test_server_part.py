@@ -83,3 +83,21 @@ def test_an_optimizer_of_each_weight_trains_a_part_as_it_trains_the_whole(name):
             part.apply(own, 1.0)
     whole, *halves = (part.weights for part in parts)
     np.testing.assert_allclose(np.concatenate(halves), whole, rtol=1e-5, atol=1e-7)
+
+
+class OwnStep(keras.Sequential):
+    """Has a training step of its own, which is the workers' business."""
+
+    def train_step(self, data):
+        return super().train_step(data)
+
+
+def test_a_part_of_a_server_may_be_of_a_model_that_does_more_in_a_step():
+    build = compiled(
+        lambda: OwnStep([keras.Input((4,)), layers.Dense(3, activity_regularizer="l2")]),
+        keras.optimizers.Adam,
+    )
+    part = Part(Job(0, 1, 8, 1, build), 0, 2)
+    part.apply(np.ones_like(part.weights), 1.0)
+    with pytest.raises(RefusedError, match="has a train_step of its own"):
+        optimizer_of_parts(build())

@@ -15,7 +15,10 @@ def measure(
     *,
     strategy: Annotated[str, typer.Option(help="A strategy (see `nodewise strategies`).")],
     model: Annotated[
-        str, typer.Option(help="A model (see `nodewise models`), or path/file.py:function.")
+        str,
+        typer.Option(
+            help="A model (see `nodewise models`), path/file.py:function or a .keras file."
+        ),
     ],
     nodes: Annotated[int, typer.Option(help="Number of nodes.")],
     batch: Annotated[int, typer.Option(help="Examples per node and step.")],

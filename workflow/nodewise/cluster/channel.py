@@ -32,6 +32,16 @@ class Channel:
         self.send({"meet": name})
         return bool(self.wait()["again"])
 
+    def share(self, value: Any, workers: int) -> list[Any]:  # noqa: ANN401
+        """Return the values, JSON, of all `workers` that share one, when the last of them has come.
+
+        Raises:
+            ConnectionError: the launcher is gone.
+        """
+        self.send({"share": value, "workers": workers})
+        shared: list[Any] = self.wait()["shared"]
+        return shared
+
     def wait(self) -> Message:
         """Return the next message of the launcher.
 

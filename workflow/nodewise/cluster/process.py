@@ -20,7 +20,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import psutil
 
@@ -193,6 +193,7 @@ class _Job:
         self._workers, self._time_limit_s = workers, time_limit_s
         self._on_message, self._on_meeting, self._on_poll = on_message, on_meeting, on_poll
         self._waiting: Counter[str] = Counter()
+        self._shared: dict[int, Any] = {}  # by rank
         self._killed_before = memory.kills()
 
     def results(self) -> list[Message]:
@@ -247,6 +248,8 @@ class _Job:
             if self._waiting[message["meet"]] == len(self._workers):
                 del self._waiting[message["meet"]]  # the same name may be met at again
                 self._hold(message["meet"])
+        elif "share" in message:
+            self._share(worker, message["share"], message["workers"])
         else:
             self._on_message(worker.rank, message)
 
@@ -258,6 +261,17 @@ class _Job:
             again = self._on_meeting(meeting, [worker.pid for worker in self._workers])
             for worker in self._workers:
                 send(worker.connection, {"again": bool(again)})
+
+    def _share(self, worker: _Worker, value: Any, workers: int) -> None:  # noqa: ANN401
+        """Keep what a worker shares; when all have shared something, send it to all of them."""
+        self._shared[worker.rank] = value
+        if len(self._shared) < workers:
+            return
+        shared, self._shared = self._shared, {}
+        with suppress(ProcessLookupError, BrokenPipeError):
+            for rank in shared:
+                everything = [shared[one] for one in sorted(shared)]
+                send(self._workers[rank].connection, {"shared": everything})
 
     def _raise(self) -> NoReturn:
         """Raise what the workers failed of.

@@ -162,14 +162,28 @@ Input = Literal["sharded", "unsharded", "service"]
 CellInput = Input | Literal["whole"]
 
 
+_PATH = r"[A-Za-z0-9_./][A-Za-z0-9_./-]*"
+SAVED_MODEL = ".keras"
+
+
 def _names_a_function(spec: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*:[A-Za-z_]\w*", spec) or len(spec) > 200:
+    if not re.fullmatch(rf"{_PATH}:[A-Za-z_]\w*", spec) or len(spec) > 200:
         raise ValueError("must be path/file.py:function or package.module:function")
     return spec
 
 
-# Where a user's own model or data comes from.
+def _names_a_model(spec: str) -> str:
+    if spec.endswith(SAVED_MODEL) and re.fullmatch(_PATH, spec) and len(spec) <= 200:
+        return spec
+    try:
+        return _names_a_function(spec)
+    except ValueError as error:
+        raise ValueError(f"{error}, or a saved model, path/model{SAVED_MODEL}") from None
+
+
+# Where a user's own data comes from, and their own model, which may be a saved one, too.
 Spec = Annotated[str, AfterValidator(_names_a_function)]
+ModelSpec = Annotated[str, AfterValidator(_names_a_model)]
 
 
 class Feeding(Frozen):
@@ -206,7 +220,7 @@ class Cell(Feeding):
     servers: int = Field(default=0, ge=0, le=MAX_NODES)
     one_process: bool = False
     cluster: Cluster
-    build: Spec | None = None
+    build: ModelSpec | None = None
     load: Spec | None = None
     batch: int = Field(ge=1, le=MAX_BATCH)
     nodes: int = Field(ge=1, le=MAX_NODES)

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
+from zipfile import is_zipfile
 
 from pydantic import TypeAdapter, ValidationError
 
-from nodewise.core.cell import Spec
+from nodewise.core.cell import SAVED_MODEL, ModelSpec
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes
 
@@ -35,7 +36,8 @@ _OURS = Path(__file__).parents[1]
 class Place:
     """A function of the user's: in `file` if that is given, else in the module `module`.
 
-    `text` is the spec itself; a file in it is relative to the project's folder.
+    `text` is the spec itself; a file in it is relative to the project's folder. Of a saved model
+    the file is all there is: module and function are empty.
     """
 
     text: str
@@ -71,11 +73,30 @@ def parse_spec(spec: str) -> Place:
     return Place(spec, None, where, function)
 
 
+def parse_model_spec(spec: str) -> Place:
+    """Check a model's spec, which is a function's or names a file that Keras saved.
+
+    Raises:
+        UserError: it has another form, or there is no such function or file.
+    """
+    if not spec.endswith(SAVED_MODEL):
+        return parse_spec(spec)
+    file = Path(spec)
+    text = _relative(spec, file)
+    if not file.is_file():
+        raise UserError(f"{spec}: there is no file {file}")
+    if not is_zipfile(file):
+        raise UserError(f"{spec}: is not a model that Keras saved (model.save({file.name!r}))")
+    return Place(text, file, "", "")
+
+
 def source_files(spec: str) -> list[str]:
     """Return the file that a spec names and those of its folder that it imports, transitively.
 
     A module that is not found has none. None of the user's code is run.
     """
+    if spec.endswith(SAVED_MODEL):
+        return [spec]
     where = spec.rpartition(":")[0]
     first = Path(where) if where.endswith(".py") else _file_of(where)
     found: dict[str, None] = {}
@@ -127,13 +148,7 @@ def _imported_names(file: Path) -> set[str]:
 def _in_file(spec: str, file: Path, function: str) -> Place:
     if file.suffix != ".py":
         raise UserError(f"{spec!r}: {file.name!r} is not a Python file (.py)")
-    text = f"{os.path.relpath(file)}:{function}"
-    try:
-        TypeAdapter(Spec).validate_python(text)
-    except ValidationError as error:
-        raise UserError(
-            f"{spec!r}: may have letters, digits and . _ - / only, 200 characters at most"
-        ) from error
+    text = _relative(spec, file, f":{function}")
     if not file.is_file():
         raise UserError(f"{spec}: there is no file {file}")
     try:
@@ -147,6 +162,18 @@ def _in_file(spec: str, file: Path, function: str) -> Place:
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     stem = re.sub(r"\W", "_", file.stem)
     return Place(text, file, f"nodewise_own_{stem}_{digest}", function)
+
+
+def _relative(spec: str, file: Path, function: str = "") -> str:
+    """Return a spec with its file relative to this folder, once a record can hold it."""
+    text = f"{os.path.relpath(file)}{function}"
+    try:
+        TypeAdapter(ModelSpec).validate_python(text)
+    except ValidationError as error:
+        raise UserError(
+            f"{spec!r}: may have letters, digits and . _ - / only, 200 characters at most"
+        ) from error
+    return text
 
 
 def _bound(tree: ast.Module) -> Iterator[str]:
@@ -165,7 +192,8 @@ class Function:
     """The function at a place, imported: call it as often as needed.
 
     Meanwhile Python looks for modules in its own folder first, as if it were a script; for a module
-    that is the project's folder.
+    that is the project's folder. `made_at_import` is what the names of its module meant once it was
+    imported.
     """
 
     def __init__(self, place: Place) -> None:
@@ -175,8 +203,10 @@ class Function:
             UserError: its module cannot be imported, or has no such function.
         """
         self.place = place
-        with self.blamed():
-            self._function = getattr(_imported(place), place.function, None)
+        with blamed(place):
+            self._module = _imported(place)
+            self._function = getattr(self._module, place.function, None)
+        self.made_at_import = dict(vars(self._module))
         if not callable(self._function):
             raise UserError(f"{place.text}: there is no function {place.function!r}")
 
@@ -186,27 +216,39 @@ class Function:
         Raises:
             UserError: it failed; the line says how and where.
         """
-        with self.blamed():
+        with blamed(self.place):
             return self._function()  # type: ignore[misc]
 
-    @contextmanager
-    def blamed(self) -> Iterator[None]:
-        """Run a block of the user's code.
+    def line_of(self, name: str) -> str:
+        """Return ` (file:line)` of the line that first gives a name of its module a meaning."""
+        file = Path(self._module.__file__ or "")
+        lines = [
+            node.lineno
+            for node in ast.walk(ast.parse(file.read_bytes()))
+            if (isinstance(node, ast.Name) and node.id == name)
+            or (isinstance(node, ast.alias) and name in (node.name, node.asname))
+        ]
+        return f" ({os.path.relpath(file)}:{min(lines)})" if lines else ""
 
-        Raises:
-            UserError: it raised, or asked to exit; one line with the user's own file and line.
-        """
-        folder = str((self.place.file.parent if self.place.file else Path.cwd()).resolve())
-        sys.path.insert(0, folder)
-        try:
-            yield
-        except (UserError, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # SystemExit, and what a library derives from it
-            said = f"{type(error).__name__}: {_first_line(error)}{_line_of(error, folder)}"
-            raise UserError(f"{self.place.text}: {said}") from error
-        finally:
-            sys.path.remove(folder)
+
+@contextmanager
+def blamed(place: Place) -> Iterator[None]:
+    """Run a block of the user's code, which is at `place`.
+
+    Raises:
+        UserError: it raised, or asked to exit; one line with the user's own file and line.
+    """
+    folder = str((place.file.parent if place.file else Path.cwd()).resolve())
+    sys.path.insert(0, folder)
+    try:
+        yield
+    except (UserError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # SystemExit, and what a library derives from it
+        said = f"{type(error).__name__}: {_first_line(error)}{_line_of(error, folder)}"
+        raise UserError(f"{place.text}: {said}") from error
+    finally:
+        sys.path.remove(folder)
 
 
 def _imported(place: Place) -> ModuleType:

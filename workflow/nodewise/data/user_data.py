@@ -13,7 +13,7 @@ import numpy as np
 
 from nodewise.core.errors import UserError
 from nodewise.core.progress import progress
-from nodewise.core.user_function import Function, own_dataset_name, parse_spec
+from nodewise.core.user_function import Function, blamed, own_dataset_name, parse_spec
 from nodewise.data.prepared import OwnManifest, write_own, write_refusal
 from nodewise.data.structures import Array, Place, Ragged, Structure, flat, nested
 
@@ -34,10 +34,13 @@ def prepare(spec: str, out: Path) -> OwnManifest:
         UserError: there is no such function, it failed, or it returned what cannot be used.
         OSError: `out` cannot be written.
     """
-    function = Function(parse_spec(spec))
-    name = function.place.text
+    place = parse_spec(spec)
+    from nodewise.data import quiet_tensorflow  # noqa: F401 (before the user's file imports it)
+
+    function = Function(place)
+    name = place.text
     train, test = _sets(name, function())
-    with function.blamed():  # datasets and generators run the user's code when they are read
+    with blamed(place):  # datasets and generators run the user's code when they are read
         arrays = [
             None if examples is None else _read(f"{name}: {split}", examples)
             for split, examples in (("train", train), ("test", test))
@@ -86,7 +89,7 @@ def _read(name: str, examples: object) -> Structure:
 
 def _adapter(name: str, examples: object) -> Any:  # noqa: ANN401 (no types of its own)
     """Return Keras' adapter for a set, which makes a tf.data.Dataset of its batches."""
-    import keras  # here: it takes seconds, which a wrong function should not wait for
+    import keras
     import tensorflow as tf
     from keras.src.trainers.data_adapters import get_data_adapter  # private, but what `fit` calls
 

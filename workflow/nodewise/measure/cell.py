@@ -62,7 +62,12 @@ KEEP_MEMORY = {
     "MALLOC_ARENA_MAX": "1",
 }
 # what every worker of a cell needs; with the command line, in which workers find their launcher
-_PRELOAD = ("nodewise.cli", "nodewise.measure.worker", "nodewise.measure.data_service")
+_PRELOAD = (
+    "nodewise.data.quiet_tensorflow",
+    "nodewise.cli",
+    "nodewise.measure.worker",
+    "nodewise.measure.data_service",
+)
 # what a measurement may end with instead of a result; its record says why
 NO_RESULT = (api.NotPermittedError, RefusedError, process.WorkerError, MemoryError)
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")

@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from nodewise.cluster.api import Cluster
 from nodewise.cluster.channel import Channel, Message
 from nodewise.core.cell import Cell
+from nodewise.core.errors import RefusedError
 from nodewise.data import Dataset, load
 from nodewise.data.pipeline import (
     Batch,
@@ -28,8 +30,10 @@ from nodewise.data.pipeline import (
     steps_per_epoch,
 )
 from nodewise.measure import data_service, energy
+from nodewise.measure.callbacks import Callbacks, Scores
 from nodewise.measure.node import device, idle_through_blocks, start_in_node
-from nodewise.measure.traffic import Traffic, traffic
+from nodewise.measure.traffic import traffic
+from nodewise.models import fit_options
 from nodewise.models.training import Recipe, recipe_of
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.api import PATIENCE_S, Job, Strategy, optimizers_of, plain
@@ -72,6 +76,7 @@ def train_cell(
 
     service = data_service.address(cell, cluster)
     tell = channel.send if rank == 0 else lambda message: None
+    callbacks = _callbacks(cell, strategy, recipe, data, channel=channel, rank=rank)
     initial = strategy.state()
     warm_up = cell.extent.warmup_steps
     stream_after = partial(batches, cell, data, recipe, rank, service=service)
@@ -88,7 +93,7 @@ def train_cell(
             pass
         strategy.restore(initial)
         strategy.observations()  # those of steps that are not timed are nobody's
-        result = _block(cell, strategy, stream, steps, tell)
+        result = _block(cell, strategy, stream, steps, tell, callbacks=callbacks)
         if not channel.meet("timed"):
             break
         stream = stream_after(warm_up=warm_up)
@@ -200,9 +205,11 @@ def _block(
     stream: Iterator[Batch],
     steps_per_epoch: int,
     tell: Callable[[Message], None],
+    *,
+    callbacks: Callbacks | None = None,
 ) -> dict[str, Any]:
     """Train the timed steps, then those whose parts are timed apart."""
-    result = _timed(cell, strategy, stream, steps_per_epoch, tell)
+    result = _timed(cell, strategy, stream, steps_per_epoch, tell, callbacks=callbacks)
     result["observed"] = strategy.observations()
     result["split"] = _split(strategy, stream, cell.extent.split_steps)
     return result
@@ -214,38 +221,88 @@ def _timed(
     stream: Iterator[Batch],
     steps_per_epoch: int,
     tell: Callable[[Message], None],
+    *,
+    callbacks: Callbacks | None = None,
 ) -> dict[str, Any]:
-    wire = _wire(strategy)
+    """Train the timed steps. What callbacks do before and between epochs is left out."""
+    if callbacks:
+        callbacks.begin()
+    before = _wire(strategy)
     clock = Clock(tell, _timed_steps(cell, steps_per_epoch))
-    cpu, started = time.process_time(), time.perf_counter()
-    if cell.extent.steps:
-        epochs = [clock.train(strategy, stream, cell.extent.steps)]
-    else:
-        epochs = [
-            clock.train(strategy, stream, steps_per_epoch) for _ in range(cell.extent.epochs or 0)
-        ]
-    elapsed, spent = time.perf_counter() - started, time.process_time() - cpu
-    energy_j = clock.joules()
-    after = _wire(strategy)
+    began = _clocks(clock)
+    epochs: list[dict[str, Any]] = []
+    for number in range(cell.extent.epochs or 1):
+        steps = cell.extent.steps or steps_per_epoch
+        epochs.append(clock.train(strategy, stream, steps))
+        if callbacks and number + 1 < (cell.extent.epochs or 1):  # the clocks stand still
+            ended, seen = _clocks(clock), _wire(strategy)
+            callbacks.between(number, epochs[-1]["logs"])
+            before += _wire(strategy) - seen
+            began += _clocks(clock) - ended
+    elapsed, spent, energy_j = _clocks(clock) - began
+    after = _wire(strategy) - before
+    if callbacks and cell.extent.epochs:
+        callbacks.end(cell.extent.epochs - 1, epochs[-1]["logs"])
+    sent, received, retransmitted = after.tolist()
     return {
         "epochs": epochs,
         "step_us": clock.step_us,
         "input_us": clock.input_us,
         "elapsed_s": elapsed,
         "cpu_s": spent,
-        "energy_j": energy_j,
-        "bytes_sent": after.sent - wire.sent,
-        "bytes_received": after.received - wire.received,
-        "bytes_retransmitted": after.retransmitted - wire.retransmitted,
+        "energy_j": None if math.isnan(energy_j) else energy_j,
+        "bytes_sent": sent,
+        "bytes_received": received,
+        "bytes_retransmitted": retransmitted,
     }
 
 
-def _wire(strategy: Strategy) -> Traffic:
-    """Return what was on the wire until now, which is between two steps everywhere. Collective."""
+def _clocks(clock: Clock) -> NDArray[np.float64]:
+    """Return the seconds, CPU seconds and joules until now, the last NaN without a meter."""
+    joules = clock.joules()
+    return np.array(
+        [time.perf_counter(), time.process_time(), math.nan if joules is None else joules]
+    )
+
+
+def _wire(strategy: Strategy) -> NDArray[np.int64]:
+    """Return the bytes sent, received and sent again until now, between two steps. Collective."""
     strategy.barrier()  # a step may return before the last of its bytes has left
     seen = traffic()
     strategy.barrier()  # a quick worker's next step may be here before this one has looked
-    return seen
+    return np.array([seen.sent, seen.received, seen.retransmitted])
+
+
+def _callbacks(
+    cell: Cell, strategy: Strategy, recipe: Recipe, data: Dataset, *, channel: Channel, rank: int
+) -> Callbacks | None:
+    """Return the callbacks of the worker's model, if it has any."""
+    if not fit_options.of(strategy.model).callbacks:
+        return None
+    steps = steps_per_epoch(cell, data.train_examples)
+    if (cell.extent.steps or 0) > steps:
+        raise RefusedError(
+            f"callbacks act between epochs, of {steps} steps here; measure fewer steps, or epochs"
+        )
+    validate = partial(_validate, strategy, recipe, data, cell.workers, rank)
+    return Callbacks(
+        strategy.model,
+        channel,
+        workers=cell.workers,
+        epochs=cell.extent.epochs or 1,
+        steps=steps,
+        validate=validate if data.test is not None else None,
+    )
+
+
+def _validate(strategy: Strategy, recipe: Recipe, data: Dataset, workers: int, rank: int) -> Scores:
+    """Score the worker's part of the test examples; the training goes on as if it had not."""
+    state = strategy.state()
+    strategy.agree()
+    tested = _evaluate(strategy, recipe, data, workers, rank)
+    strategy.restore(state)
+    strategy.model.reset_metrics()
+    return tested["logs"], tested["examples"]
 
 
 def _evaluate(

@@ -1,46 +1,131 @@
-"""A user's own model: the compiled model that their `build()` returns.
+"""A user's own model: the compiled model that their `build()` returns, or one that Keras saved.
 
 Imports TensorFlow.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import Any
 
 import keras
 
 from nodewise.core.errors import UserError
-from nodewise.core.user_function import Function, parse_spec
+from nodewise.core.user_function import Function, Place, blamed, parse_model_spec
+from nodewise.models import fit_options
+from nodewise.models.fit_options import NO_FIT_OPTIONS, FitOptions
+
+# what Keras says of a class or function that it does not find, before its name
+_MISSING = r"(?:Could not locate \w+ |object of type |interpret .*'class_name': )['`](\w+)"
+_COMPILE = "call model.compile(optimizer=…, loss=…) before you"
 
 
 def building(spec: str) -> Callable[[], keras.Model]:
-    """Return what builds the model of the user's function `spec`, a new one each time.
+    """Return what builds the user's model `spec`, a new one each time.
 
-    It is called by a strategy, perhaps in a scope of its own: variables must not be there earlier.
-    What goes wrong in the model's `train_step`, when it is traced, is told as one line, too.
+    It is called by a strategy, perhaps in a scope of its own: variables must not be there earlier,
+    and so the user's file is imported only then. What goes wrong in the model's `train_step`, when
+    it is traced, is told as one line, too.
 
     Raises:
-        UserError: there is no such function. Building raises it if there is no compiled model.
+        UserError: there is no such function or file. Building raises it if there is no compiled
+            model.
     """
-    function = Function(parse_spec(spec))
+    place = parse_model_spec(spec)
+    imported = cache(partial(Function, place))
 
     def build() -> keras.Model:
-        model = function()
-        name = function.place.text
-        if not isinstance(model, keras.Model):
-            came = "nothing" if model is None else f"a {type(model).__name__}"
-            raise UserError(f"{name}: must return a keras.Model, not {came}")
-        if not model.compiled:
-            raise UserError(
-                f"{name}: the model is not compiled; call model.compile(optimizer=…, loss=…) "
-                "before you return it"
-            )
+        if place.function:
+            model, options = _built(imported())
+        else:
+            model, options = _loaded(place), NO_FIT_OPTIONS
         train_step = model.train_step
 
-        def blamed(batch: Any) -> Any:  # noqa: ANN401
-            with function.blamed():
-                return train_step(batch)
+        def blamed_step(batch: Any) -> Any:  # noqa: ANN401
+            with blamed(place):
+                return train_step(_weighted(place, batch, options))
 
-        model.train_step = blamed
+        model.train_step = blamed_step
+        model.fit_options = options
         return model
 
     return build
+
+
+def _weighted(place: Place, batch: Any, options: FitOptions) -> Any:  # noqa: ANN401
+    try:
+        return fit_options.weighted(batch, options.class_weight)
+    except UserError as error:
+        raise UserError(f"{place.text}: {error}") from error
+
+
+def _built(function: Function) -> tuple[keras.Model, FitOptions]:
+    """Return the model that a user's function returned, and its options."""
+    name, returned, options = function.place.text, function(), NO_FIT_OPTIONS
+    if isinstance(returned, tuple) and len(returned) == 2:
+        returned, given = returned
+        options = fit_options.read(function.place, given)
+    if not isinstance(returned, keras.Model):
+        came = "nothing" if returned is None else f"a {type(returned).__name__}"
+        raise UserError(f"{name}: must return a keras.Model, not {came}")
+    if not returned.compiled:
+        raise UserError(f"{name}: the model is not compiled; {_COMPILE} return it")
+    _refuse_shared(function, returned)
+    return returned, options
+
+
+def _refuse_shared(function: Function, model: keras.Model) -> None:
+    """Check that a model has no part that an earlier or later one has, too."""
+    own = {id(one) for one in (*_parts(model), model.optimizer) if one is not None}
+    for name, value in function.made_at_import.items():
+        values = value if isinstance(value, list | tuple) else [value]
+        if any(id(one) in own for one in values):
+            place = function.place
+            raise UserError(
+                f"{place.text}: {name!r} is made when the file is imported"
+                f"{function.line_of(name)}, but every replica needs one of its own; make it in "
+                f"{place.function}()"
+            )
+
+
+def _parts(layer: keras.Layer) -> Iterator[keras.Layer]:
+    yield layer
+    for inner in getattr(layer, "layers", ()):
+        yield from _parts(inner)
+
+
+def _loaded(place: Place) -> keras.Model:
+    """Return a saved model, compiled as it was, with the state of its optimizer.
+
+    Raises:
+        UserError: Keras cannot load it, or it was not compiled.
+    """
+    try:
+        with blamed(place):
+            model = keras.models.load_model(place.file)
+    except UserError as error:
+        raise UserError(f"{place.text}: {_why_not_loaded(place, str(error.__cause__))}") from error
+    if not model.compiled:
+        raise UserError(
+            f"{place.text}: the model was saved without being compiled; {_COMPILE} save it"
+        )
+    return model
+
+
+def _why_not_loaded(place: Place, said: str) -> str:
+    """Return what to do about a file that Keras refused, for the text of its error."""
+    said = said.rpartition("Exception encountered: ")[2]  # the innermost
+    missing = re.search(_MISSING, said)
+    if missing:
+        name = missing.group(1)
+        return (
+            f"its {name} is not a part of Keras; write a file with a build() that returns "
+            f"keras.models.load_model(…, custom_objects={{{name!r}: {name}}}), and give that"
+        )
+    if "Python lambda" in said:
+        return (
+            "it has a Python lambda, which is code that is not run from a saved file; write a "
+            "file with a build() that makes the model and calls load_weights, and give that"
+        )
+    first, *_ = said.strip().splitlines() or ["no more is said"]
+    return f"Keras cannot load it ({first[:200]})"

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
+from nodewise.models import fit_options
 from nodewise.strategies.api import Batch, Logs
 
 _OF_EACH_WEIGHT = (
@@ -25,9 +26,20 @@ def optimizer_of_parts(model: keras.Model) -> keras.optimizers.Optimizer:
     """Return a model's optimizer for nodes of which each has parts of the variables.
 
     Raises:
-        RefusedError: it may not treat each weight for itself.
+        RefusedError: it may not treat each weight for itself, or the model does more in a step.
     """
     optimizer = optimizer_of_all(model)
+    refuse_more_than_each_weight(optimizer)
+    return optimizer
+
+
+def refuse_more_than_each_weight(optimizer: keras.optimizers.Optimizer) -> None:
+    """Check that an optimizer trains parts of the variables as it would train all of them.
+
+    Raises:
+        RefusedError: it may not treat each weight for itself, or has a state, of whole variables.
+    """
+    _refuse_state(optimizer)
     if optimizer.clipnorm is not None or optimizer.global_clipnorm is not None:
         raise RefusedError(
             "the optimizer's clipnorm needs the gradients of all nodes; use clipvalue"
@@ -35,7 +47,14 @@ def optimizer_of_parts(model: keras.Model) -> keras.optimizers.Optimizer:
     if type(optimizer) not in _OF_EACH_WEIGHT:  # what a subclass does is not known
         kind = type(optimizer).__name__
         raise RefusedError(f"the optimizer {kind} is not known to treat each weight for itself")
-    return optimizer
+
+
+def _refuse_state(optimizer: keras.optimizers.Optimizer) -> None:
+    if optimizer.built and int(optimizer.iterations) > 0:
+        raise RefusedError(
+            "the saved model has the state of its optimizer, which this strategy would begin anew; "
+            "compile it again in a build()"
+        )
 
 
 def optimizer_of_stage(model: keras.Model) -> keras.optimizers.Optimizer:
@@ -75,6 +94,10 @@ def optimizer_of_all(model: keras.Model) -> keras.optimizers.Optimizer:
     for method in ("train_step", "compute_loss"):
         if getattr(type(model), method) is not getattr(keras.Model, method):
             raise RefusedError(f"the model has a {method} of its own, and this strategy cuts it")
+    options = fit_options.of(model)
+    if options.class_weight or options.callbacks:
+        what = "class weights" if options.class_weight else "callbacks"
+        raise RefusedError(f"the model comes with {what}, and this strategy cuts it")
     if isinstance(model.loss, dict | list | tuple) or len(model.outputs or [None]) > 1:
         raise RefusedError("this strategy cuts the model, which must have one output and one loss")
     if model.losses:
@@ -87,6 +110,7 @@ def optimizer_of_all(model: keras.Model) -> keras.optimizers.Optimizer:
         raise RefusedError("the optimizer scales the loss, and this strategy cuts the model")
     if optimizer.use_ema:
         raise RefusedError("the optimizer averages weights (use_ema), which nobody here would use")
+    _refuse_state(optimizer)
     return optimizer
 
 

@@ -24,13 +24,14 @@ from nodewise.core.cell import (
     Frozen,
     Input,
     Line,
+    ModelSpec,
     Name,
     Option,
     Spec,
 )
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error, location, read_tree, sorted_errors
-from nodewise.core.user_function import own_dataset_name, parse_spec
+from nodewise.core.user_function import own_dataset_name, parse_model_spec, parse_spec
 from nodewise.models.facts import facts
 from nodewise.models.registry import registry
 from nodewise.strategies import STRATEGIES
@@ -79,9 +80,9 @@ _DATASET: TypeAdapter[str] = TypeAdapter(Name | Spec)
 
 
 class OwnModel(Frozen):
-    """A user's own model: what builds it, and a dataset, either known or the user's own too."""
+    """A user's own model: what builds it, or its file, and a dataset, known or the user's own."""
 
-    build: Spec
+    build: ModelSpec
     dataset: Annotated[str, AfterValidator(_names_a_dataset)]
 
 
@@ -420,8 +421,10 @@ def _check_files(experiment: Experiment) -> None:
     from nodewise.data.registry import find  # loads NumPy, which takes time
 
     for trained in experiment.trained():
-        for spec in filter(None, (trained.build, trained.load)):
-            parse_spec(spec)
+        if trained.build:
+            parse_model_spec(trained.build)
+        if trained.load:
+            parse_spec(trained.load)
         if trained.load:
             continue
         examples = find(DATASETS, trained.dataset).train_examples

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from nodewise.core.cell import CLUSTERS, Cell, ClusterSettings
+from nodewise.core.cell import CLUSTERS, SAVED_MODEL, Cell, ClusterSettings
 from nodewise.core.errors import UserError
 from nodewise.core.files import project_path
 from nodewise.core.schema import NOT_YAML, first_error, load_yaml
-from nodewise.core.user_function import parse_spec, with_digest
+from nodewise.core.user_function import parse_model_spec, parse_spec, with_digest
 from nodewise.models.registry import registry
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import Config
@@ -184,15 +184,15 @@ def _cluster(options: Options) -> ClusterSettings:
 
 def _models(options: Options) -> dict[str, Any]:
     """Return the keys of an experiment that name its model and dataset."""
-    if ":" not in options.model:
+    if ":" not in options.model and not options.model.endswith(SAVED_MODEL):
         known = registry().get(options.model)
         if known and options.dataset not in (None, known.dataset):
             raise UserError(
                 f"--dataset: {options.model} trains on {known.dataset}; name another for a model "
-                "of your own (path/file.py:function)"
+                "of your own (path/file.py:function or a .keras file)"
             )
         return {"models": [options.model]}
-    place, dataset = parse_spec(options.model), options.dataset
+    place, dataset = parse_model_spec(options.model), options.dataset
     if dataset is None:
         raise UserError("--dataset: a model of your own needs one: a name or path/file.py:function")
     if ":" in dataset:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from nodewise.strategies import api
-from nodewise.strategies.parts import optimizer_of_parts, refuse_constraints
+from nodewise.strategies.parts import refuse_constraints, refuse_more_than_each_weight
 
 
 class Part:
@@ -30,7 +30,9 @@ class Part:
         if job.batch is not None:  # a model may make its variables when it sees a batch
             api.make_variables(model, job.batch)
         self._variables = _pieces(model.trainable_variables, number, parts)
-        self._optimizer = optimizer_of_parts(model) if parts > 1 else model.optimizer
+        self._optimizer = model.optimizer
+        if parts > 1:
+            refuse_more_than_each_weight(self._optimizer)
         # the same rate, or schedule of rates, times a factor that each update has of its own
         self._rates, self._factor = job.build().optimizer, tf.Variable(1.0)
         self._optimizer.learning_rate = lambda: self._rates.learning_rate * self._factor

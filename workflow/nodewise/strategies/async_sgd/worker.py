@@ -28,6 +28,7 @@ import tensorflow as tf
 from typing_extensions import Buffer
 
 from nodewise.core.errors import RefusedError
+from nodewise.models import fit_options
 from nodewise.strategies import api
 from nodewise.strategies.async_sgd import AsyncSgd
 from nodewise.strategies.async_sgd.server_part import Part
@@ -326,7 +327,8 @@ def one_optimizer(model: keras.Model) -> keras.optimizers.Optimizer:
     """Return the optimizer of a model, of which servers have one too.
 
     Raises:
-        RefusedError: it has several, or one that scales the loss or averages weights.
+        RefusedError: it has several, or one that scales the loss or averages weights, or callbacks
+            that change one.
     """
     optimizers = api.optimizers_of(model)
     if len(optimizers) != 1:
@@ -335,6 +337,8 @@ def one_optimizer(model: keras.Model) -> keras.optimizers.Optimizer:
         raise RefusedError("the optimizer scales the loss, which servers do not know of")
     if optimizers[0].use_ema:
         raise RefusedError("the optimizer averages weights (use_ema), which servers do not give")
+    if fit_options.of(model).callbacks:
+        raise RefusedError("the model comes with callbacks, which do not reach servers' optimizers")
     return optimizers[0]
 
 

@@ -118,6 +118,8 @@ def memory(optimizer: keras.optimizers.Optimizer) -> Sequence[keras.Variable]:
 def resettable(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
     """Return what an optimizer remembers and counts, which it can do without from time to time.
 
+    The learning rate is not among it: a callback may have changed that.
+
     Raises:
         RefusedError: it cannot.
     """
@@ -131,4 +133,4 @@ def resettable(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
             "the optimizer remembers weights, which optimizer_state reset would set to those of "
             "the beginning; use kept or averaged"
         )
-    return list(optimizer.variables)
+    return [one for one in optimizer.variables if one is not optimizer.learning_rate]

@@ -1,0 +1,133 @@
+"""What people give `fit` beside model and data: class weights, and callbacks for the learning rate.
+
+A user's `build` returns them beside the model, under the names that `fit` has for them. Imports
+TensorFlow.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from nodewise.core.errors import UserError
+from nodewise.core.user_function import Place
+
+_OF_KERAS = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
+_CALLED = ("on_train_begin", "on_epoch_begin", "on_epoch_end", "on_train_end")
+_CALLBACKS = (
+    "allowed are LearningRateScheduler, ReduceLROnPlateau and a keras.callbacks.Callback of your "
+    f"own with {', '.join(_CALLED)}"
+)
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """The weight of each class by its number, 1 for others, and callbacks, in their order.
+
+    `place` is the user's function that they come from, if they do.
+    """
+
+    class_weight: Mapping[int, float]
+    callbacks: tuple[keras.callbacks.Callback, ...]
+    place: Place | None
+
+
+NO_FIT_OPTIONS = FitOptions({}, (), None)
+
+
+def read(place: Place, given: object) -> FitOptions:
+    """Return the options that the user's function returned beside its model.
+
+    Raises:
+        UserError: they are not such options.
+    """
+    name = place.text
+    if not isinstance(given, dict):
+        raise UserError(
+            f"{name}: must return a model, or a model and a dict of class_weight and callbacks"
+        )
+    for key in given:
+        if key not in ("class_weight", "callbacks"):
+            raise UserError(f"{name}: {key!r} is not allowed, only class_weight and callbacks are")
+    return FitOptions(
+        _class_weight(name, given.get("class_weight")),
+        _callbacks(name, given.get("callbacks")),
+        place,
+    )
+
+
+def of(model: keras.Model) -> FitOptions:
+    """Return the options of a model; one of this project has none."""
+    options: FitOptions = getattr(model, "fit_options", NO_FIT_OPTIONS)
+    return options
+
+
+def _class_weight(name: str, given: object) -> dict[int, float]:
+    if given is None:
+        return {}
+    numbers = isinstance(given, dict) and all(
+        isinstance(key, Integral) and isinstance(value, Real) and math.isfinite(value)
+        for key, value in given.items()
+    )
+    if not isinstance(given, dict) or not numbers:
+        raise UserError(
+            f"{name}: class_weight must be a dict of class numbers and weights, such as "
+            "{0: 1.0, 1: 5.0}"
+        )
+    return {int(key): float(value) for key, value in given.items()}
+
+
+def _callbacks(name: str, given: Any) -> tuple[keras.callbacks.Callback, ...]:  # noqa: ANN401
+    callbacks = given if isinstance(given, list | tuple) else [] if given is None else [given]
+    for one in callbacks:
+        kind = type(one).__name__
+        if not isinstance(one, keras.callbacks.Callback):
+            raise UserError(f"{name}: callbacks: a {kind} is no callback; {_CALLBACKS}")
+        if not isinstance(one, _OF_KERAS) and _is_of_keras(one):
+            raise UserError(f"{name}: callbacks: {kind} is not supported; {_CALLBACKS}")
+        for method in dir(keras.callbacks.Callback):
+            of_its_own = getattr(type(one), method) is not getattr(keras.callbacks.Callback, method)
+            if method.startswith("on_") and method not in _CALLED and of_its_own:
+                raise UserError(f"{name}: callbacks: {kind}.{method} is not called; {_CALLBACKS}")
+    return tuple(callbacks)
+
+
+def _is_of_keras(callback: keras.callbacks.Callback) -> bool:
+    """Tell whether a class of Keras does something in it."""
+    return any(
+        kind.__module__.partition(".")[0] == "keras"
+        for kind in type(callback).__mro__
+        if kind is not keras.callbacks.Callback
+    )
+
+
+def weighted(batch: Any, class_weight: Mapping[int, float]) -> Any:  # noqa: ANN401
+    """Return a batch with the sample weights that `fit` makes of class weights.
+
+    Args:
+        batch: (x, y); y has class numbers, (examples,) or (examples, 1), or one column a class.
+        class_weight: weights by class; without any the batch stays as it is.
+
+    Raises:
+        UserError: the batch has sample weights already, or other labels.
+    """
+    if not class_weight:
+        return batch
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
+    if sample_weight is not None:
+        raise UserError("class_weight and sample weights do not go together, as in fit")
+    if not isinstance(y, tf.Tensor) or y.shape.rank not in (1, 2):
+        raise UserError("class_weight needs one label for each example, of a single output")
+    classes = y
+    if y.shape.rank == 2:
+        classes = y[:, 0] if y.shape[-1] == 1 else tf.argmax(y, axis=-1)
+    if classes.dtype.is_floating:
+        classes = tf.round(classes)
+    is_class = tf.cast(classes, tf.int64)[:, None] == tf.constant(list(class_weight), tf.int64)
+    weights = tf.constant(list(class_weight.values()), keras.config.floatx())
+    found = tf.reduce_sum(tf.where(is_class, weights, tf.zeros_like(weights)), axis=1)
+    return x, y, tf.where(tf.reduce_any(is_class, axis=1), found, tf.ones_like(found))
