@@ -15,9 +15,9 @@ def declare(folder: Path, group: str, module: str) -> None:
     (info / "entry_points.txt").write_text(f"[{group}]\n{module} = {module}\n")
 
 
-def example(name: str) -> str:
-    """Return the example of a file from the page "Add something" of the site."""
-    page = Path("site/pages/add.md").read_text(encoding="utf-8")
+def example(name: str, plain_page: str = "add.md") -> str:
+    """Return the example of a file from a page of the site, by default of "Add something"."""
+    page = Path("site/pages", plain_page).read_text(encoding="utf-8")
     found = re.search(rf"\n`[\w/]*?{re.escape(name)}` [^`]*?:\n\n```\w+\n(.*?)```", page, re.DOTALL)
     assert found, f"the page has no example of {name}"
     return found[1]

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from nodewise.core.units import write_number
 from nodewise.models.facts import facts
-from nodewise.models.registry import ModelEntry, registry
+from nodewise.models.registry import ModelEntry, check_project, registry
 from nodewise.results.model_description import Architecture
 from nodewise.strategies import STRATEGIES
 
@@ -23,6 +23,7 @@ def rows(batch: int) -> list[Row]:
     Raises:
         UserError: a model's file or description is missing or invalid.
     """
+    check_project()
     return [_row(name, entry, facts(name), batch) for name, entry in registry().items()]
 
 

@@ -146,9 +146,10 @@ def describe_model(
     data/models/fashion_cnn.json
     """
     from nodewise.core.files import check_writable, write_text
-    from nodewise.models.registry import registry
+    from nodewise.models.registry import check_project, registry
     from nodewise.results.model_description import architecture_json
 
+    check_project()
     if name not in registry():  # said before TensorFlow is waited for
         raise UserError(f"unknown model {name!r}; known: {', '.join(sorted(registry()))}")
     check_writable(out)

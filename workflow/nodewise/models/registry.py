@@ -37,15 +37,26 @@ class ModelEntry(Frozen):
     weights: Name | None = None
 
 
-@cache
-def registry() -> dict[str, ModelEntry]:
-    """Return every model by name: the `METADATA` of each file of `models/`.
+def check_project() -> None:
+    """Check that this is the project's folder, or a copy of it, which has models.
 
     Raises:
-        UserError: there is no such folder, or a file's `METADATA` is missing or wrong.
+        UserError: it is not.
     """
     if not MODELS_DIR.is_dir():
-        raise UserError(f"{MODELS_DIR}: cannot be read; run this in the project's folder")
+        raise UserError(
+            f"{MODELS_DIR}: there is no such folder; run this in a clone of the project, or name a "
+            "model of your own (path/file.py:function or a .keras file)"
+        )
+
+
+@cache
+def registry() -> dict[str, ModelEntry]:
+    """Return every model by name: the `METADATA` of each file of `models/`, if it is there.
+
+    Raises:
+        UserError: a file's `METADATA` is missing or wrong.
+    """
     return {path.stem: read_metadata(path) for path in sorted(MODELS_DIR.glob("*.py"))}
 
 

@@ -14,7 +14,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.files import project_path
 from nodewise.core.schema import NOT_YAML, first_error, load_yaml
 from nodewise.core.user_function import parse_model_spec, parse_spec, with_digest
-from nodewise.models.registry import registry
+from nodewise.models.registry import check_project, registry
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import Config
 
@@ -185,6 +185,7 @@ def _cluster(options: Options) -> ClusterSettings:
 def _models(options: Options) -> dict[str, Any]:
     """Return the keys of an experiment that name its model and dataset."""
     if ":" not in options.model and not options.model.endswith(SAVED_MODEL):
+        check_project()
         known = registry().get(options.model)
         if known and options.dataset not in (None, known.dataset):
             raise UserError(
