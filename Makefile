@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
+ADDED := $(VENV)/added-requirements.txt
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: study site test test-all test-parallel test-alone test-random lint setup bayes slurm clean
+.PHONY: study site test test-all test-parallel test-alone test-random lint setup bayes slurm gpu clean
 
 study: $(READY)
 	snakemake --cores all
@@ -42,7 +43,15 @@ lint: $(READY)
 	lint-imports
 	mypy
 
+# `make setup EXTRA=requirements.txt` adds packages of your own, in versions that go with those of
+# the lock. Their list is kept, and they are installed again whenever the environment is renewed.
+ADD := $(VENV)/bin/uv pip install --python $(VENV)/bin/python --constraint requirements.lock --quiet --requirement
+
 setup: $(READY)
+ifdef EXTRA
+	$(ADD) $(EXTRA)
+	cp $(EXTRA) $(ADDED)
+endif
 
 # The Bayesian fit is an extra: it brings JAX along.
 bayes: $(READY)
@@ -51,6 +60,10 @@ bayes: $(READY)
 # For `snakemake --profile profiles/slurm`: Snakemake submits each cell as a job of Slurm.
 slurm: $(READY)
 	$(VENV)/bin/uv pip install --python $(VENV)/bin/python --require-hashes --quiet --requirement requirements-slurm.lock
+
+# TensorFlow's own build of CUDA, for NVIDIA GPUs.
+gpu: $(READY)
+	$(VENV)/bin/uv pip install --python $(VENV)/bin/python --require-hashes --quiet --requirement requirements-gpu.lock
 
 # uv is many times faster than pip; pip fetches it, checked against the lock like everything else.
 # Byte code is compiled once here: without it every cell would wait seconds longer for TensorFlow.
@@ -62,6 +75,7 @@ $(READY): requirements.lock pyproject.toml
 	$(VENV)/bin/python -m pip install --quiet --require-hashes --requirement $(VENV)/uv.lock
 	$(VENV)/bin/uv pip sync --python $(VENV)/bin/python --require-hashes --compile-bytecode --quiet requirements.lock
 	$(VENV)/bin/uv pip install --python $(VENV)/bin/python --no-deps --no-build-isolation --quiet --editable .
+	if [ -f $(ADDED) ]; then $(ADD) $(ADDED); fi
 	touch $@
 
 clean:

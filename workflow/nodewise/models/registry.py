@@ -38,12 +38,12 @@ class ModelEntry(Frozen):
 
 
 def check_project() -> None:
-    """Check that this is the project's folder, or a copy of it, which has models.
+    """Check that this is a clone of the project, whose models are there.
 
     Raises:
         UserError: it is not.
     """
-    if not MODELS_DIR.is_dir():
+    if not registry():
         raise UserError(
             f"{MODELS_DIR}: there is no such folder; run this in a clone of the project, or name a "
             "model of your own (path/file.py:function or a .keras file)"

@@ -1,0 +1,85 @@
+"""nodewise in an environment of a user, beside their packages, and without a clone."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import projects
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+UV = Path(sys.executable).with_name("uv")
+NEEDS_A_CLONE = "models: there is no such folder; run this in a clone of the project"
+
+
+def run(folder: Path, *command: str | Path, fails: bool = False) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert bool(done.returncode) == fails, done.stderr
+    return done.stderr if fails else done.stdout
+
+
+@pytest.fixture(scope="module")
+def nodewise(tmp_path_factory):
+    """Return the command of nodewise, installed with the oldest versions that it allows."""
+    project = projects.copy(tmp_path_factory.mktemp("installation") / "project")
+    environment = project.parent / "environment"
+    python = environment / "bin/python"
+    run(project, UV, "venv", "--quiet", "--python", sys.executable, environment)
+    oldest = "--resolution", "lowest-direct"
+    run(project, UV, "pip", "install", "--quiet", "--python", python, *oldest, project)
+    return python.with_name("nodewise")
+
+
+def test_a_model_of_one_s_own_is_measured_without_a_clone(nodewise, tmp_path):
+    for name in ("models/templates/own_model.py", "data/templates/own_data.py"):
+        shutil.copy(name, tmp_path)
+    own = "--model", "own_model.py:build", "--dataset", "own_data.py:load"
+    how = "--strategy", "custom_loop", "--nodes", "2", "--batch", "32", "--steps", "10"
+    said = run(tmp_path, nodewise, "measure", *own, *how, "--out", "record.json")
+    assert "examples per second" in said
+    record = json.loads((tmp_path / "record.json").read_text())
+    oldest = {
+        name: version.split(",")[0]
+        for name, _, version in (
+            one.partition(">=")
+            for one in tomllib.loads(Path("pyproject.toml").read_text())["project"]["dependencies"]
+        )
+    }
+    for name in ("keras", "tensorflow"):
+        assert record["provenance"]["versions"][name].startswith(oldest[name])
+
+
+def test_measurements_are_fitted_and_predicted_without_a_clone(nodewise, tmp_path):
+    shutil.copy("data/templates/measurements.csv", tmp_path)
+    assert "2 curves" in run(tmp_path, nodewise, "fit", "measurements.csv", "-o", "fit.json")
+    assert "extrapolated" in run(tmp_path, nodewise, "predict", "fit.json", "--nodes", "1-8")
+    said = run(tmp_path, nodewise, "optimum", "fit.json", "--global-batch", "1024")
+    assert "fashion_cnn" in said
+
+
+@pytest.mark.parametrize(
+    "command", ["models", "measure --model fashion_cnn --strategy single --nodes 1 --batch 8"]
+)
+def test_what_needs_a_clone_says_so_in_one_line(nodewise, tmp_path, command):
+    said = run(tmp_path, nodewise, *command.split(), fails=True)
+    assert NEEDS_A_CLONE in said
+    assert said.count("\n") == 1
+
+
+def test_packages_of_one_s_own_stay_when_the_environment_is_renewed(tmp_path):
+    project = projects.copy(tmp_path / "project")
+    (project / "mine.txt").write_text("more-itertools>=10\nnumpy\n")
+    use = ".venv/bin/python", "-c", "import more_itertools, nodewise, numpy; print(numpy.__file__)"
+    run(project, "make", "setup", "EXTRA=mine.txt")
+    assert str(project) in run(project, *use)
+    (project / "requirements.lock").touch()
+    run(project, "make", "setup")
+    assert str(project) in run(project, *use)
+    (project / "mine.txt").write_text("numpy<2\n")
+    assert "numpy" in run(project, "make", "setup", "EXTRA=mine.txt", fails=True)
+    assert "more-itertools" in (project / ".venv/added-requirements.txt").read_text()
