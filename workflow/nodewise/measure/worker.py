@@ -259,10 +259,9 @@ def _timed(
 
 def _clocks(clock: Clock) -> NDArray[np.float64]:
     """Return the seconds, CPU seconds and joules until now, the last NaN without a meter."""
+    seconds, cpu = time.perf_counter(), time.process_time()
     joules = clock.joules()
-    return np.array(
-        [time.perf_counter(), time.process_time(), math.nan if joules is None else joules]
-    )
+    return np.array([seconds, cpu, math.nan if joules is None else joules])
 
 
 def _wire(strategy: Strategy) -> NDArray[np.int64]:
