@@ -1,5 +1,6 @@
 """Pages of strategies: complete, drawn, counted; what was measured stands beside the formula."""
 
+import dataclasses
 import itertools
 import re
 from html import unescape
@@ -14,6 +15,9 @@ from test_pages import Texts, render
 
 import make_records as make
 from nodewise.core.errors import UserError
+from nodewise.predict.law import LAWS, At
+from nodewise.predict.laws.pipeline import GPipe
+from nodewise.report.formulas import formula_of
 from nodewise.report.html import text as text_of
 from nodewise.report.pages.strategies import in_words, page_of, read_diagrams
 from nodewise.results.model_description import Layer
@@ -120,12 +124,55 @@ def test_the_index_has_a_row_for_every_strategy_and_is_in_the_navigation(docs):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_symbol_of_a_formula_is_named_and_no_other(docs, strategy):
     cost = section(page(docs, strategy), "What it costs")
-    written = "".join(re.findall(r'<p class="nw-formula">(.*?)</p>', cost))
-    used = {letter for one in re.findall(r"<i>(.*?)</i>", written) for letter in one.split()}
-    named = re.findall(r"<dt><i>(.*?)</i></dt><dd>(.+?)</dd>", cost)
-    beside = set(re.findall(r"\*([A-Za-zαβτ])\*", cost))
-    assert len(used) > 2
-    assert used <= {symbol for symbol, _ in named} <= used | beside
+    lines = re.findall(r'<p class="nw-formula">.*?<math>(.*?)</math>', cost)
+    told_here = [symbols(line.partition("<mo>=</mo>")[0]).pop() for line in lines]
+    used = set().union(*map(symbols, lines)) - set(told_here)
+    named = re.findall(r"<dt><math>(.*?)</math></dt><dd>(.+?)</dd>", cost)
+    assert "t" in told_here and len(used) > 2
+    assert {symbols(symbol).pop() for symbol, _ in named} == used
+
+
+def symbols(mathml):
+    """Return the symbols of a formula, those with an index as `c_0`; functions are none."""
+    index = r"<msub><mi>(.*?)</mi><mi>(.*?)</mi></msub>"
+    indexed = {f"{letter}_{index}" for letter, index in re.findall(index, mathml)}
+    return indexed | set(re.findall(r"<mi>(.*?)</mi>", re.sub(index, "", mathml)))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_page_shows_the_law_that_is_fitted_to_the_strategy_or_one_of_its_own(docs, strategy):
+    cost = section(page(docs, strategy), "What it costs")
+    law, own = LAWS.of_exchange(STRATEGIES[strategy].exchange), STRATEGIES[strategy].own_law()
+    known = str(formula_of(own or law)).split("</p>")[:-1]
+    assert all(line in cost for line in map(equation_in, known))
+    assert ("No coefficients are fitted" in cost) == (own is not None)
+
+
+def equation_in(line):
+    return re.search("<math>.*?</math>", line)[0]
+
+
+@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if STRATEGIES[name].own_law()])
+def test_a_law_of_a_strategys_own_uses_what_it_declares_and_gives_times(strategy):
+    law = STRATEGIES[strategy].own_law()
+    parts, step = law.steps_to("step")
+    used = step.free_symbols.union(*(part.free_symbols for _, part in parts))
+    assert used <= {*law.symbols().values(), *(symbol for symbol, _ in parts)}
+    made = law(**{one.name: one.metadata["least"] for one in dataclasses.fields(law)})
+    times = made.evaluate({one.name: 1e-3 for one in law.parameters}, [1, 2, 4], 32, 1e6)
+    assert (times > 0).all()
+
+
+def test_one_pipeline_alone_takes_what_the_law_of_pipelines_says():
+    coefficients = {one.name: 1e-3 for one in GPipe.parameters}
+    alone = STRATEGIES["hybrid"].own_law()(4, 100, stages=3, groups=1)
+    pipeline = GPipe(4, 100)
+    parts = [
+        pipeline.compute_s(coefficients, At.of(3, 32, 0)),
+        pipeline.wait_s(coefficients, At.of(3, 32, 0)),
+        pipeline.communicate_s(coefficients, At.of(3, 32, 0)),
+    ]
+    assert alone.evaluate(coefficients | {"wait_s": 0.0}, 3, 32, 1e6) == pytest.approx(sum(parts))
 
 
 def test_pages_ask_no_other_host(docs):
@@ -306,7 +353,7 @@ def test_where_no_formula_can_be_told_there_is_no_column_of_it(docs):
     bytes_ = section(page(docs, "model_parallel"), "Bytes sent")
     (row,) = re.findall(r"<tr><td.*?</tr>", bytes_)
     assert row.count("<data") == 2 and "By the formula" not in bytes_
-    assert "The formula needs A, the size of the activations" in Texts(bytes_).text
+    assert "The formula needs a, the bytes of an example at a cut" in Texts(bytes_).text
 
 
 def test_a_table_names_its_strategies_and_links_each_once(docs):

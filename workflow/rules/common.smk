@@ -102,9 +102,10 @@ def model_file(wildcards):
 
 
 def strategy_files(wildcards):
-    """Return the code of the strategy that a cell trains with."""
+    """Return the code of the strategy that a cell trains with; `law.py` is for its page."""
     folder = STRATEGIES[cell_of(wildcards).strategy].folder
-    return [os.path.relpath(path) for path in sorted(folder.rglob("*.py"))]
+    code = sorted(set(folder.rglob("*.py")) - {folder / "law.py"})
+    return [os.path.relpath(path) for path in code]
 
 
 def weights_manifest(model):

@@ -55,9 +55,11 @@ rule render_pages:
             *("predict/*queries.py", "predict/comparisons.py", "results/columns.*"),
             "predict/published_*.py",
             *("predict/law.py", "predict/functions.py", "predict/laws/*.py"),
+            "predict/all_reduce_law.py",
         ),
         strategies=package(
-            "strategies/*/__init__.py", "strategies/*/page.md", "strategies/*/*.svg"
+            *("strategies/*/__init__.py", "strategies/*/law.py"),
+            *("strategies/*/page.md", "strategies/*/*.svg"),
         ),
     output:
         directory("build/docs"),

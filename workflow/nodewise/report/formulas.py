@@ -1,10 +1,12 @@
 """The formulas of laws as MathML, with what their symbols mean."""
 
 from dataclasses import fields
+from typing import Any
 
 import sympy
 from markupsafe import Markup
 from sympy import Expr, Symbol
+from sympy.printing.mathml import MathMLPresentationPrinter
 
 from nodewise.predict.functions import ExpectedMaximum, Overlapped, QueuedTime
 from nodewise.predict.law import LAWS, PARTS, Law
@@ -20,52 +22,144 @@ _FUNCTIONS = (ExpectedMaximum, QueuedTime)
 _STEP = Symbol("t")
 
 
-def law_formula(name: str) -> Markup:
-    """Return the formulas of a law, and the meaning and unit of each of their symbols.
+def law_formula(*names: str) -> Markup:
+    """Return the formulas of laws, and the meaning and unit of each of their symbols.
+
+    What all of the laws share stands there once; what they do not, with the title of its law.
+
+    Raises:
+        UserError: there is no such law.
+    """
+    return formula_of(*map(LAWS.find, names))
+
+
+def formula_of(*laws: type[Law]) -> Markup:
+    """Return what `law_formula` does, of laws that need not be registered."""
+    written = [(symbol, e, law) for law in laws for symbol, e in _formulas(law)]
+    titles: dict[tuple[Symbol, Expr], list[str]] = {}
+    for symbol, expression, law in written:
+        titles.setdefault((symbol, expression), []).append(law.title)
+    lines = Markup("").join(
+        equation(symbol, expression, "" if len(of) == len(laws) else ", ".join(of))
+        for (symbol, expression), of in titles.items()
+    )
+    meanings = {
+        symbol: meaning
+        for law in laws
+        for symbol, meaning in _meanings(law, [e for _, e, of in written if of is law])
+    }
+    rows = Markup("").join(
+        Markup("<div><dt>{}</dt><dd>{}</dd></div>\n").format(_math(symbol), text(meaning))
+        for symbol, meaning in meanings.items()
+    )
+    return lines + Markup('<dl class="nw-facts nw-symbols">\n{}</dl>').format(rows)
+
+
+def law_source(name: str) -> Markup:
+    """Return where a law comes from; the numbers in it are marked as those of the law's file.
 
     Raises:
         UserError: there is no such law.
     """
     law = LAWS.find(name)
-    written = {_STEP: law.step}
-    if issubclass(law, PartsLaw):
-        written |= {symbol: getattr(law, part) for part, symbol in PARTS.items()}
-    lines = Markup("").join(
-        Markup('<p class="nw-formula">{}</p>\n').format(_math(sympy.Eq(symbol, e, evaluate=False)))
-        for symbol, e in written.items()
-    )
-    used = set().union(*(sympy.sympify(e).atoms(Symbol, *_FUNCTIONS) for e in written.values()))
-    rows = Markup("").join(
-        Markup("<div><dt>{}</dt><dd>{}</dd></div>\n").format(_math(symbol), text(said))
-        for symbol, said in _meanings(law, used)
-    )
-    return lines + Markup('<dl class="nw-facts nw-symbols">\n{}</dl>').format(rows)
+    file = f"workflow/{law.__module__.replace('.', '/')}.py"
+    return Markup('<cite data-file="{}">{}</cite>').format(file, text(law.source))
 
 
-def _meanings(law: type[Law], used: set[Expr]) -> list[tuple[Symbol, str]]:
-    """Return the symbols of axes, coefficients, settings and functions that are used."""
+def _formulas(law: type[Law]) -> list[tuple[Symbol, Expr]]:
+    """Return the step, and the parts that it uses, as symbols and expressions."""
+    if not issubclass(law, PartsLaw):
+        return [(_STEP, law.step)]
+    step = law.step.free_symbols
+    return [(_STEP, law.step)] + [
+        (symbol, sympy.sympify(getattr(law, part)))
+        for part, symbol in PARTS.items()
+        if symbol in step
+    ]
+
+
+def equation(symbol: Symbol, expression: Expr, of: str = "") -> Markup:
+    """Return `symbol` = `expression` as a line of a page; it says what it is `of`, if that."""
+    written = _math(sympy.Eq(symbol, expression, evaluate=False))
+    label = Markup('<span class="nw-formula__of">{}</span>').format(text(of)) if of else ""
+    return Markup('<p class="nw-formula">{}{}</p>\n').format(label, written)
+
+
+def _meanings(law: type[Law], expressions: list[Expr]) -> list[tuple[Symbol, str]]:
+    """Return what the symbols mean that are written: axes, coefficients, settings, functions."""
     about = dict(_AXES)
     about |= {p.symbol.name: (p.unit, p.description) for p in law.parameters}
     about |= {
         f.metadata["letter"]: (f.metadata["unit"], f.metadata["description"]) for f in fields(law)
     }
-    found = {symbol.name for symbol in used if isinstance(symbol, Symbol)}
-    for one in _FUNCTIONS:
-        if any(isinstance(each, one) for each in used):
-            about[one.letter] = (one.unit, one.description)
-            found.add(one.letter)
+    about |= {one.letter: (one.unit, one.description) for one in _FUNCTIONS}
+    used = set().union(*(_with_letters(one).free_symbols for one in expressions))
+    letters = {symbol.name for symbol in used}
     return [
-        (Symbol(letter), description if unit == "1" else f"{description} ({unit})")
-        for letter, (unit, description) in about.items()
-        if letter in found
+        (Symbol(letter), meaning if unit == "1" else f"{meaning} ({unit})")
+        for letter, (unit, meaning) in about.items()
+        if letter in letters
     ]
+
+
+def _with_letters(expression: Expr) -> Expr:
+    """Return an expression as it is written: functions without a closed form are letters."""
+    for one in _FUNCTIONS:
+        expression = expression.replace(one, lambda *_, of=one: Symbol(of.letter))
+    return expression
 
 
 def _math(expression: Expr) -> Markup:
     """Return an expression as MathML; functions without a closed form are letters."""
-    for one in _FUNCTIONS:
-        expression = expression.replace(one, lambda *_, of=one: Symbol(of.letter))
-    shown = expression.replace(Overlapped, Overlapped.closed)
-    written = sympy.mathml(shown, printer="presentation")
-    plain = written.replace("&InvisibleTimes;", "&#8290;")  # a name that HTML does not know in XML
+    written = _Printer().doprint(expression)
+    # a name that HTML does not know in XML, and a hyphen
+    plain = written.replace("&InvisibleTimes;", "&#8290;").replace("<mo>-</mo>", "<mo>−</mo>")
     return Markup("<math>{}</math>").format(Markup(plain))  # noqa: S704 (printed by SymPy)
+
+
+class _Printer(MathMLPresentationPrinter):  # type: ignore[misc]
+    """SymPy's MathML: sums keep the order of `in_order`, and cases stand below each other."""
+
+    def _print_Add(self, expr: Expr, order: str | None = None) -> Any:  # noqa: ANN401, N802
+        ordered = sympy.Add(*expr.args).args != expr.args
+        return super()._print_Add(expr, order="none" if ordered else order)
+
+    def _print_Mul(self, expr: Expr) -> Any:  # noqa: ANN401, N802
+        """Return a product; SymPy multiplies numbers into sums, and they are taken out again."""
+        pairs = [arg.primitive() if arg.is_Add else (sympy.S.One, arg) for arg in expr.args]
+        number = sympy.prod(content for content, _ in pairs)
+        if number == 1:
+            return super()._print_Mul(expr)
+        factors = [number, *(rest for _, rest in pairs)]
+        return super()._print_Mul(sympy.Mul(*factors, evaluate=False))
+
+    def _print_Piecewise(self, expr: Expr) -> Any:  # noqa: ANN401, N802
+        rows = [
+            self._element(
+                "mtr",
+                self._element("mtd", self._print(value)),
+                self._element("mtd", *self._condition(condition)),
+            )
+            for value, condition in expr.args
+        ]
+        return self._element("mrow", self._element("mo", "{"), self._element("mtable", *rows))
+
+    def _condition(self, condition: Any) -> list[Any]:  # noqa: ANN401
+        if condition == sympy.true:
+            return [self._element("mtext", "otherwise")]
+        return [self._element("mtext", "if\u00a0"), self._print(condition)]
+
+    def _element(self, tag: str, *parts: Any) -> Any:  # noqa: ANN401
+        element = self.dom.createElement(tag)
+        for part in parts:
+            text_of = self.dom.createTextNode
+            element.appendChild(text_of(part) if isinstance(part, str) else part)
+        return element
+
+    def _print_Overlapped(self, expr: Expr) -> Any:  # noqa: ANN401, N802
+        return self._print(Overlapped.closed(*expr.args))
+
+    def _letter(self, expr: Expr) -> Any:  # noqa: ANN401
+        return self._print(Symbol(expr.letter))
+
+    _print_ExpectedMaximum = _print_QueuedTime = _letter  # noqa: N815

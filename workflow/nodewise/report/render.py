@@ -21,7 +21,7 @@ from markupsafe import Markup
 from nodewise.core.units import counted
 from nodewise.report import html
 from nodewise.report.context import CHANGES, ReportContext, read_context, record_file
-from nodewise.report.formulas import law_formula
+from nodewise.report.formulas import law_formula, law_source
 from nodewise.report.html import slug
 from nodewise.report.laws_js import laws_script
 from nodewise.report.output import replaced, write_files
@@ -154,6 +154,7 @@ def _environment(templates: Path) -> jinja2.Environment:
         script_json=html.script_json,
         slug=slug,
         law_formula=law_formula,
+        law_source=law_source,
         front_matter_text=html.front_matter_text,
     )
     return environment

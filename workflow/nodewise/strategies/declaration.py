@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -18,6 +18,9 @@ from nodewise.core.cell import Extent, Frozen, Input
 from nodewise.core.registry import Registry
 from nodewise.core.schema import first_error
 from nodewise.strategies.bytes_sent import BytesSent, unknown
+
+if TYPE_CHECKING:
+    from nodewise.predict.law import Law
 
 
 class Options(Frozen):
@@ -128,6 +131,16 @@ class Declaration:
     def folder(self) -> Path:
         """The folder of the strategy."""
         return Path(str(import_module(self.module).__file__)).parent
+
+    def own_law(self) -> "type[Law] | None":
+        """Import the law of its steps that nothing is fitted to; None if it has none.
+
+        It is the class `Step` of the strategy's module `law`, and its page shows it.
+        """
+        if not (self.folder / "law.py").is_file():
+            return None
+        law: type[Law] = import_module(f"{self.module}.law").Step
+        return law
 
     def check_available(self) -> None:
         """Check that this machine has what the strategy needs, before any worker starts.

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sympy import Max, Symbol
 
 from nodewise.core.units import counted, write_number, write_percent
+from nodewise.predict.all_reduce_law import Bytes, Messages
 from nodewise.predict.calibration import (
     BYTES_JUDGED_FROM,
     BYTES_WITHIN,
@@ -19,6 +21,7 @@ from nodewise.predict.calibration import (
 )
 from nodewise.predict.comparisons import SHORT_S, too_short_for_parts
 from nodewise.report.context import ReportContext
+from nodewise.report.formulas import equation
 from nodewise.report.html import Column, number, slug, table
 from nodewise.report.page import Page
 from nodewise.report.pages import page
@@ -31,6 +34,7 @@ _PATH = "calibration.html"
 SHOWN = 40  # cells whose split step is furthest from their fused one
 
 _LAWS = {
+    "time": equation(Symbol("T"), Max(Messages.step, Bytes.step)),
     "bytes_from": write_number(BYTES_JUDGED_FROM, "B"),
     "bytes_within": write_percent(BYTES_WITHIN),
     "predicted_within": write_percent(PREDICTED_WITHIN),

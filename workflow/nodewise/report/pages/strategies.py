@@ -15,6 +15,7 @@ from nodewise.core.errors import UserError
 from nodewise.predict import comparisons
 from nodewise.predict.queries import with_labels
 from nodewise.report.context import ReportContext
+from nodewise.report.formulas import formula_of
 from nodewise.report.html import Column, Table, slug, table, text
 from nodewise.report.page import Page, PageFigure
 from nodewise.report.pages import page
@@ -180,11 +181,13 @@ def _ways(study: ReportContext) -> dict[tuple[str, str], str]:
 def _strategy(study: ReportContext, name: str, cells: pd.DataFrame) -> dict[str, Any]:
     curves = _curves(study, cells)
     split = comparisons.split(curves)
+    own_law = STRATEGIES[name].own_law()
     several = _with_formula(study, name, cells, curves[curves["nodes"] > 1])
     return {
         "name": name,
         "cells": len(cells),
         "diagrams": read_diagrams(STRATEGIES[name].folder),
+        "own_formula": formula_of(own_law) if own_law else None,
         "nodes": STRATEGIES[name].nodes,
         "options": [
             (option, str(field.default).lower())  # as a configuration has it

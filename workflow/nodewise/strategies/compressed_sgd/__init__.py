@@ -60,10 +60,10 @@ STRATEGIES.add(
         facts=Facts(
             synchronous="yes",
             holds="every worker",
-            sends="(n − 1) · M",
+            sends="(n − 1) · ρS",
             needs="a connection between any two nodes",
-            unknown="The formula needs M, the size of a message. With a threshold or the largest "
-            "entries it depends on the gradients.",
+            unknown="The formula needs ρ, the size of a message as a share of S. With a threshold "
+            "or the largest entries it depends on the gradients.",
         ),
         bytes_sent=_bytes_sent,
         options=CompressedSgd,

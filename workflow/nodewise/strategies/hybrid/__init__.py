@@ -34,7 +34,7 @@ STRATEGIES.add(
         facts=Facts(
             synchronous="yes",
             holds="one stage on each node; a whole model per group",
-            sends="2(p − 1)/p · A/g + 2(g − 1)/g · S/p",
+            sends="2(p − 1) · a · b + 2(g − 1)/g · S/p",
             needs="a model that can be cut; a node count divisible by the number of groups",
             unknown=UNKNOWN_CUTS,
         ),

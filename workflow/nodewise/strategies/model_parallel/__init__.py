@@ -6,9 +6,7 @@ from nodewise.core.cell import MAX_BATCH
 from nodewise.models.facts import facts
 from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts, Options
 
-UNKNOWN_CUTS = (
-    "The formula needs A, the size of the activations at the cuts, which records do not hold."
-)
+UNKNOWN_CUTS = "The formula needs a, the bytes of an example at a cut, which records do not hold."
 
 
 class ModelParallel(Options):
@@ -49,7 +47,7 @@ STRATEGIES.add(
         facts=Facts(
             synchronous="yes",
             holds="one stage on each node",
-            sends="2(n − 1)/n · A",
+            sends="2(n − 1) · a · b",
             needs="a model that can be cut where a single tensor passes",
             unknown=UNKNOWN_CUTS,
         ),

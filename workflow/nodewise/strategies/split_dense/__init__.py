@@ -35,7 +35,7 @@ STRATEGIES.add(
         facts=Facts(
             synchronous="yes, at every split layer",
             holds="its columns of split layers on each worker; the other layers on every worker",
-            sends="2(n − 1)/n · (a + S), S without split layers",
+            sends="2(n − 1)/n · (a + S − z)",
             needs="a dense layer with more outputs than a worker has examples",
         ),
         bytes_sent=_bytes_sent,

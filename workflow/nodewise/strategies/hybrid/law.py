@@ -1,0 +1,33 @@
+"""The step of pipelines side by side, for its page: no coefficients are fitted to it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sympy import Expr
+
+from nodewise.predict.law import PARTS, Parameter, S, in_order, n, positive, setting
+from nodewise.predict.laws.pipeline import GPipe
+from nodewise.predict.laws.ring import RingAllReduce
+
+WAIT = Parameter("w", "wait_s", "s", "line", "waiting for the slowest group")
+p, g = positive("p"), positive("g")
+
+
+@dataclass(frozen=True)
+class Step(GPipe):
+    """A pipeline of p stages, then a ring all-reduce of a stage's gradient over g groups.
+
+    A stage's gradient is taken as S/p: stages are cut by their operations, so that some have more
+    weights than others.
+    """
+
+    stages: int = setting("p", "1", "stages of a pipeline", least=1, default=1)
+    groups: int = setting("g", "1", "groups of nodes, each of them a pipeline", least=1, default=1)
+
+    title: ClassVar[str] = "Pipelines in data parallel"
+    parameters: ClassVar[tuple[Parameter, ...]] = (*GPipe.parameters, WAIT)
+    wait: ClassVar[Expr] = GPipe.wait.subs(n, p) + WAIT.symbol
+    communicate: ClassVar[Expr] = GPipe.communicate.subs(n, p) + RingAllReduce.communicate.subs(
+        {n: g, S: S / p}, simultaneous=True
+    )
+    step: ClassVar[Expr] = in_order(PARTS["compute"], PARTS["wait"], PARTS["communicate"])

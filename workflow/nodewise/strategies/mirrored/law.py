@@ -1,0 +1,22 @@
+"""The step on devices of one process, for its page: no coefficients are fitted to it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sympy import Expr
+
+from nodewise.predict.law import PARTS, Parameter, S, in_order, n
+from nodewise.predict.parts_law import COMPUTE, JITTER, PartsLaw
+
+COPY = Parameter("mu", "copy_s", "s/B", "line", "summing a byte in memory")
+
+
+@dataclass(frozen=True)
+class Step(PartsLaw):
+    """The gradients of the other devices are copied to one, and summed there."""
+
+    title: ClassVar[str] = "Devices of one process"
+    source: ClassVar[str] = "a count of the copies to one device"
+    parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, *JITTER, COPY)
+    communicate: ClassVar[Expr] = (n - 1) * S * COPY.symbol
+    step: ClassVar[Expr] = in_order(PARTS["compute"], PARTS["wait"], PARTS["communicate"])
