@@ -9,9 +9,10 @@ from nodewise.report.render import render_pages
 CONFIG = Path("config/study.yaml")
 
 
-def draw_all(folder: Path, *more: Any) -> list[str]:
+def draw_all(folder: Path, **inputs: Any) -> list[str]:
     """Draw the charts of the study in `folder`; return their names."""
-    return draw_charts(folder / "tables", folder / "overhead", folder / "charts", *more)
+    made = (folder / "tables", folder / "overhead", folder / "charts")
+    return draw_charts(*made, config_path=CONFIG, **inputs)
 
 
 def render(folder: Path, **changes: Any) -> Path:

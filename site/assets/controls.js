@@ -23,6 +23,15 @@
 
   const cards = [...document.querySelectorAll(".nw-figure")].map((one) => one.closest(".nw-card"));
   const told = (card, name) => card.dataset[name]?.split("|") ?? [];
+  // names of models and strategies -> what readers are told for them
+  const titles = new Map(
+    cards.flatMap((card) =>
+      Object.keys(FILTERS).flatMap((name) => {
+        const known = told(card, `${name}Titles`);
+        return told(card, name).map((value, index) => [value, known[index] ?? value]);
+      }),
+    ),
+  );
   const offered = (name) =>
     [...new Set(cards.flatMap((card) => told(card, name)))].sort((a, b) =>
       a.localeCompare(b, "en", { numeric: true }),
@@ -36,7 +45,7 @@
 
   function filter(name, [title], values) {
     const boxes = values.map((value) =>
-      element("label", {}, element("input", { type: "checkbox", name, value }), value),
+      element("label", {}, element("input", { type: "checkbox", name, value }), titles.get(value)),
     );
     return element("fieldset", {}, element("legend", {}, title), ...boxes);
   }
@@ -88,7 +97,10 @@
     const names = [...table.tHead.rows[0].cells].map((head) => head.dataset.name);
     const rows = [...table.tBodies[0].rows];
     for (const row of rows) {
-      const values = names.map((name, index) => [name, row.cells[index].textContent]);
+      const values = names.map((name, index) => {
+        const cell = row.cells[index];
+        return [name, cell.querySelector(".nw-name")?.value ?? cell.textContent];
+      });
       row.hidden = !keeps(Object.fromEntries(values));
     }
     return rows.some((row) => !row.hidden);

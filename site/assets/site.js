@@ -9,10 +9,13 @@
   const count = form.querySelector("output");
   const wanted = new URLSearchParams(location.search);
 
+  const names = document.querySelectorAll("[data-cell] .nw-name");
+  const titles = new Map([...names].map((name) => [name.value, name.textContent]));
+
   for (const select of form.querySelectorAll("select")) {
     const values = [...new Set(rows.map((row) => row.dataset[select.name]))];
     values.sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
-    select.append(...values.map((value) => new Option(value, value)));
+    select.append(...values.map((value) => new Option(titles.get(value) ?? value, value)));
     select.value = values.includes(wanted.get(select.name)) ? wanted.get(select.name) : "";
   }
   form.elements.text.value = wanted.get("text") ?? "";

@@ -28,7 +28,8 @@ WRITING = {
     "build-tables": f"--config {SMOKE} --records {{made}}/records --out {{out}}",
     "fit-overhead": "--tables {made}/tables --out {out}",
     "judge-overhead": "--tables {made}/tables --out {out}",
-    "draw-charts": "--tables {made}/tables --overhead {made}/overhead --out {out}",
+    "draw-charts": f"--config {SMOKE} --tables {{made}}/tables --overhead {{made}}/overhead"
+    " --out {out}",
     "render-pages": f"--config {SMOKE} --results {{made}} --out {{out}}",
     "build-site": "--pages {made}/docs --out {out}",
     "calibrate": f"--config {EMULATED} --out {{out}}/calibration.json --logs {{out}}/logs",

@@ -28,7 +28,7 @@ def page_of(study, *calibrations) -> str:
     for calibration in calibrations:
         paths.append(study / f"{len(paths)}.json")
         paths[-1].write_text(calibration_json(calibration))
-    draw_all(study, paths)
+    draw_all(study, calibration_paths=paths)
     docs = render(study, calibration_paths=paths)
     return (docs / "calibration.md").read_text()
 

@@ -48,7 +48,7 @@ def curves_of(points, *, experiments=(), law="server", published=()):
             ),
         },
         records={"one": SimpleNamespace(cell=SimpleNamespace(strategy="async_sgd"))},
-        experiment_titles=dict(experiments),
+        experiment_title=lambda name: dict(experiments).get(name, name),
         model_title=lambda model: {"fashion_mlp": "Fashion MLP"}.get(model, model),
     )
     return Curves(study)

@@ -30,7 +30,7 @@ LIGHT_PAGE, LIGHT_CARD, DARK_PAGE, DARK_CARD = "#fbfaf8", "#ffffff", "#14181f", 
 
 
 def figures(tables, overhead):
-    return list(draw_figures(tables | overhead))
+    return list(draw_figures(tables | overhead, {}))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def published_specs():
     study = read_config(Path("config/published.yaml"))
     files = study.record_files(Path("nowhere"))
     tables = build_tables(files, published.ntua(), study.watts_per_core, published.runs())
-    return [figure.spec() for figure in draw_figures(tables)]
+    return [figure.spec() for figure in draw_figures(tables, {})]
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def crowded_specs(tmp_path_factory):
         for i, n, batch in itertools.product(range(12), (2, 4), (64, 128))
     ]
     paths = make.write([make.record(cell) for cell in cells], tmp_path_factory.mktemp("crowded"))
-    return [figure.spec() for figure in draw_figures(build_tables(paths, None))]
+    return [figure.spec() for figure in draw_figures(build_tables(paths, None), {})]
 
 
 def scales_of(encoding):
@@ -176,7 +176,7 @@ def test_figures_of_one_heading_stand_together_on_the_result_pages():
 
 def test_a_figure_is_left_out_if_one_of_its_tables_is_not_there(study):
     curves = {"curves": study[1]["curves"]}
-    assert {one.figure for one in draw_figures(curves)} <= {
+    assert {one.figure for one in draw_figures(curves, {})} <= {
         name for name in FIGURES if set(FIGURES[name].tables) <= {"curves"}
     }
 
@@ -307,7 +307,7 @@ def emulated(rate, nodes, experiment):
 
 def times_of(tables):
     """Return the chart of training times and its lines' encoding."""
-    (figure,) = [one for one in draw_figures(tables) if one.figure == "time"]
+    (figure,) = [one for one in draw_figures(tables, {}) if one.figure == "time"]
     return figure, figure.spec()["layer"][0]["encoding"]
 
 
@@ -679,7 +679,7 @@ def test_strategies_share_the_chart_of_settings_of_a_number_of_nodes(tmp_path):
         for rate in (25, 100)
     ]
     tables = build_tables(make.write(map(make.record, cells), tmp_path), None)
-    (figure,) = [one for one in draw_figures(tables) if one.figure == "settings"]
+    (figure,) = [one for one in draw_figures(tables, {}) if one.figure == "settings"]
     spec = figure.spec()
     order = spec["layer"][0]["encoding"]["y"]["sort"]
     names = [label.partition("|")[0] for label in order]

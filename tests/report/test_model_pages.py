@@ -26,7 +26,7 @@ from nodewise.report.figures.models import sizes
 
 
 def figures(architectures):
-    return [*draw_figures({MODELS: sizes(architectures)})]
+    return [*draw_figures({MODELS: sizes(architectures)}, {})]
 
 
 def weighted(name, kind="Dense", *inputs, trained=True, detail="8 units"):
@@ -225,7 +225,7 @@ def docs(tmp_path_factory):
 
 
 def render(folder, models):
-    rendering.draw_all(folder, (), models)
+    rendering.draw_all(folder, models_dir=models)
     rendering.render(folder, models_dir=models)
 
 

@@ -67,8 +67,8 @@ def test_figures_can_be_filtered_by_what_their_rows_and_axes_say(shown):
 
 def test_the_table_has_every_row_and_no_column_without_a_value(shown):
     for figure in shown.values():
-        heads = [str(head) for head in figure.table.heads]
-        assert len(figure.table.rows) == len(figure.data)
+        heads = [str(head) for head in figure.table({}).heads]
+        assert len(figure.table({}).rows) == len(figure.data)
         assert not any("cell" in head for head in heads)
         said = figure.data.drop(columns="cell_id").dropna(axis=1, how="all")
         words = said.select_dtypes(exclude="number")
@@ -78,8 +78,8 @@ def test_the_table_has_every_row_and_no_column_without_a_value(shown):
 
 def test_values_are_the_same_text_in_filters_tables_and_specifications(shown):
     figure = shown[TIME]
-    column = [str(head) for head in figure.table.heads].index("Batch per worker")
-    written = {str(row[column]) for row in figure.table.rows}
+    column = [str(head) for head in figure.table({}).heads].index("Batch per worker")
+    written = {str(row[column]) for row in figure.table({}).rows}
     drawn = {
         str(row["batch_per_worker"])
         for rows in figure.spec["datasets"].values()
@@ -87,3 +87,15 @@ def test_values_are_the_same_text_in_filters_tables_and_specifications(shown):
         if "batch_per_worker" in row
     }
     assert written == drawn == set(figure.filters["batch"].split("|"))
+
+
+def test_names_are_told_in_words_and_keep_their_name_for_filters(shown):
+    titles = {"multi_worker_mirrored": "In a ring"}
+    figure, words = shown[TIME], {"line": lambda name: titles.get(name, name)}
+    table = figure.table(words)
+    column = table.names.index("line")
+    cells = {str(row[column]) for row in table.rows}
+    assert '<data class="nw-name" value="multi&#95;worker&#95;mirrored">In a ring</data>' in cells
+    filters = figure.filters_in({"strategy": words["line"]})
+    assert filters["strategy"] == "multi_worker_mirrored"
+    assert filters["strategy-titles"] == "In a ring"

@@ -46,7 +46,7 @@ def build(folder: Path) -> None:
     calibration = folder / "calibration.json"
     calibration.write_text(calibration_json(make_calibration.calibration(noise=0.03)))
     models = make_architectures.write([make_architectures.fashion_cnn()], folder / "models")
-    draw_all(folder, [calibration], models)
+    draw_all(folder, calibration_paths=[calibration], models_dir=models)
     render(folder, calibration_paths=[calibration], models_dir=models)
     build_site(folder / "docs", folder / "site")
 

@@ -79,7 +79,7 @@ def test_a_picture_is_told_in_words(watched):
 
 def test_the_cells_of_a_strategy_are_one_click_away_and_back(watched):
     page = watched.open(PAGE)
-    page.locator(".nw-links a", has_text="multi_worker_mirrored").click()
+    page.locator(".nw-links a", has_text="MultiWorkerMirroredStrategy").click()
     page.locator(".nw-filter").wait_for()  # shown by the script that reads the address
     assert page.locator("select[name=strategy]").input_value() == "multi_worker_mirrored"
     shown = page.locator("tr[data-cell]:visible")

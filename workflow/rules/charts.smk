@@ -9,6 +9,7 @@ steps: draw_charts
 
 rule draw_charts:
     input:
+        config=CONFIG,
         tables=TABLES,
         overhead=OVERHEAD,
         calibrations=CALIBRATIONS,
@@ -28,5 +29,6 @@ rule draw_charts:
         overhead=f"{RESULTS}/overhead",
         calibrations=CALIBRATION_OPTIONS,
     shell:
-        "nodewise draw-charts --tables {input.tables} --overhead {params.overhead}"
+        "nodewise draw-charts --config {input.config:q} --tables {input.tables}"
+        " --overhead {params.overhead}"
         " --out {output} {params.calibrations} > {log} 2>&1"

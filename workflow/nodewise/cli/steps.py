@@ -367,6 +367,8 @@ def judge_overhead(
 
 @app.command(rich_help_panel=PANEL)
 def draw_charts(
+    *,
+    config: Annotated[Path, typer.Option(help="Configuration of the study.")],
     tables: Annotated[Path, typer.Option(help="Folder of the tables.")],
     overhead: Annotated[Path, typer.Option(help="Folder of the fits.")],
     out: Out,
@@ -375,12 +377,19 @@ def draw_charts(
 ) -> None:
     """Draw every chart: a Vega-Lite specification with its text, the data and an SVG picture.
 
-    Example: nodewise draw-charts --tables results/study/tables --overhead
-    results/study/overhead --out results/study/charts
+    Example: nodewise draw-charts --config config/study.yaml --tables
+    results/study/tables --overhead results/study/overhead --out results/study/charts
     """
     from nodewise.report import draw
 
-    draw.draw_charts(tables, overhead, out, calibrations or (), models)
+    draw.draw_charts(
+        tables,
+        overhead,
+        out,
+        config_path=config,
+        calibration_paths=calibrations or (),
+        models_dir=models,
+    )
 
 
 @app.command(rich_help_panel=PANEL)

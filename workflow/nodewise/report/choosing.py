@@ -325,5 +325,5 @@ def _point(study: ReportContext, row: "pd.Series[Any]", nodes: Sequence[int] = (
         text(study.model_title(row["model"])),
         text(on),
         text(counted(row["batch_per_worker"], "example")),
-        text(study.experiment_titles.get(row["experiment"], row["experiment"])),
+        text(study.experiment_title(row["experiment"])),
     )

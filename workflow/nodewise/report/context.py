@@ -10,16 +10,17 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.core.cell import parse_id
+from nodewise.core.cell import node_in_words, parse_id
 from nodewise.core.errors import UserError
 from nodewise.data.registry import Entry, read_registry
 from nodewise.models.facts import read_all_facts
 from nodewise.models.registry import title_of
 from nodewise.predict import queries
 from nodewise.report.claims import Judged, judge_claims
-from nodewise.report.html import Row, slug, text
+from nodewise.report.html import Row, Words, slug, text
 from nodewise.report.page import PageFigure, read_figure
 from nodewise.report.strategy_words import trained_by
+from nodewise.report.titles import experiment_titles
 from nodewise.results.calibration import Calibration
 from nodewise.results.compare_runs import read_changes
 from nodewise.results.model_description import Architecture
@@ -28,7 +29,6 @@ from nodewise.results.table_files import read_tables
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import Config, read_config
 
-CONFIGS = Path("config")
 DATASETS = Path("data/datasets.yaml")
 CHANGES = "changes.csv"  # beside the folder of the tables
 
@@ -88,15 +88,22 @@ class ReportContext:
 
     @cached_property
     def experiment_titles(self) -> dict[str, str]:
-        """The titles of experiments, by name.
+        """The titles of experiments, by name."""
+        return experiment_titles(self.config)
 
-        Records of studies measured before have theirs in the configuration that their folder is
-        named after, if that is still there; one that is invalid is a `UserError`.
-        """
-        configs = [CONFIGS / f"{Path(folder).name}.yaml" for folder in self.config.records]
-        read = [read_config(path) for path in configs if path.is_file()]
+    def experiment_title(self, name: str) -> str:
+        """Return the title of an experiment, or its name if no configuration has it."""
+        return self.experiment_titles.get(name, name)
+
+    @property
+    def words(self) -> Words:
+        """What readers are told for the names in the columns of charts."""
+        strategy = self.strategy_title
         return {
-            name: one.title for of in (*read, self.config) for name, one in of.experiments.items()
+            "model": self.model_title,
+            "strategy": strategy,
+            "line": strategy,
+            "cluster": node_in_words,
         }
 
     def experiments_in_words(self, texts: "pd.Series[str]") -> "pd.Series[str]":
@@ -124,12 +131,6 @@ class ReportContext:
         if of.empty:
             return name
         return trained_by(self.records[of.iloc[0]].cell)
-
-    def named_strategy(self, name: str) -> Markup:
-        """Return a strategy for a table: its title, and below it its name."""
-        return Markup('{}<span class="nw-range">{}</span>').format(
-            text(self.strategy_title(name)), text(name)
-        )
 
     def dataset_title(self, dataset: str) -> str:
         """Return the title of a dataset; where a user's own comes from."""

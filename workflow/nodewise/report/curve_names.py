@@ -36,8 +36,7 @@ class Curves:
 
     def experiment(self, curve: str) -> str:
         """Return the title of a curve's experiment, or its name if it has none; empty without."""
-        name = str(self._keyed.loc[curve, "experiment"])
-        return self.study.experiment_titles.get(name, name)
+        return self.study.experiment_title(str(self._keyed.loc[curve, "experiment"]))
 
     def page(self, curve: str) -> str:
         """Return the address of the page that a curve is on."""

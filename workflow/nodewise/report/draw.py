@@ -14,7 +14,9 @@ from nodewise.report.figures import ALL_REDUCES, MODELS, draw_figures
 from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.report.figures.models import sizes
 from nodewise.report.output import replaced, write_files
+from nodewise.report.titles import experiment_titles
 from nodewise.results.table_files import read_tables
+from nodewise.study.config import read_config
 
 BUNDLE = "vega.js"
 THEMES = "themes.js"
@@ -24,6 +26,8 @@ def draw_charts(
     tables_dir: Path,
     overhead_dir: Path,
     out_dir: Path,
+    *,
+    config_path: Path,
     calibration_paths: Sequence[Path] = (),
     models_dir: Path | None = None,
 ) -> list[str]:
@@ -33,6 +37,14 @@ def draw_charts(
     data) and `NAME.svg` (a picture). Beside them stand the Vega bundle and the light and dark
     settings that draw them in a page.
 
+    Args:
+        tables_dir: what `write_tables` wrote.
+        overhead_dir: what `nodewise fit-overhead` wrote.
+        out_dir: the folder to write.
+        config_path: the study's configuration, which has the titles of its experiments.
+        calibration_paths: what `nodewise calibrate` wrote.
+        models_dir: what `nodewise describe-model` wrote.
+
     Raises:
         UserError: a table is missing or invalid.
         ValueError: two figures have the same name.
@@ -41,10 +53,11 @@ def draw_charts(
     tables[ALL_REDUCES] = all_reduce_times(queries.read_calibrations(calibration_paths))
     if models_dir is not None:
         tables[MODELS] = sizes(read_all_facts(models_dir, set(tables["cells"]["model"])))
+    titles = experiment_titles(read_config(config_path))
     files: dict[str, str] = {}
     names: list[str] = []
     with debug_mode(False):  # see Figure.spec
-        for figure in draw_figures(tables):
+        for figure in draw_figures(tables, titles):
             name, spec = figure.name, figure.spec()
             if name in names:
                 raise ValueError(f"two figures have the name {name}")

@@ -74,6 +74,7 @@ class Figure:
         axis: where the values are drawn.
         height: of the plot, in pixels.
         finding: what it shows, in a sentence that becomes its title; empty if too little is known.
+        where: the titles of the experiment and the strategy that it is of, if it is of one only.
     """
 
     figure: str
@@ -88,18 +89,13 @@ class Figure:
     axis: Literal["x", "y"] = "y"
     height: int = theme.HEIGHT
     finding: str = ""
+    where: Sequence[str] = ()
 
     @property
     def name(self) -> str:
         """The stem of the figure's files."""
         of = [self.of["curve"]] if "curve" in self.of else self.of.values()
         return re.sub(r"[^a-z0-9_]+", "-", "-".join([*of, self.figure]).lower())
-
-    @property
-    def where(self) -> list[str]:
-        """The experiment and the strategy that it is of, as far as it is of one only."""
-        axes = ("experiment", "line", "strategy")
-        return [called(self.of[axis]) for axis in axes if axis in self.of]
 
     def spec(self) -> dict[str, Any]:
         """Return the Vega-Lite specification, as wide as its container, with its data inline.

@@ -3,7 +3,7 @@
 import html
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from numbers import Number
@@ -16,6 +16,8 @@ from nodewise.core.units import base_kind, write_number, write_plain
 from nodewise.results.columns import title_of_column
 
 Row = Mapping[Any, Any]
+Words = Mapping[str, Callable[[str], str]]
+"""By column: the function that returns what readers are told for a name."""
 
 # control characters, lone surrogates, and marks that turn the direction of writing
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -189,10 +191,20 @@ def table(rows: pd.DataFrame | Sequence[Row], columns: Sequence[Column]) -> Tabl
     )
 
 
-def data_table(rows: pd.DataFrame) -> Table:
-    """Return the data of a chart as a table, its columns under their titles."""
+def titled(name: str, title: str) -> Markup:
+    """Return the title of something; scripts that filter by its name find that, too."""
+    return Markup('<data class="nw-name" value="{}">{}</data>').format(text(name), text(title))
+
+
+def data_table(rows: pd.DataFrame, words: Words) -> Table:
+    """Return the data of a chart as a table: columns under their titles, names in `words`."""
     floats = rows.select_dtypes("float64").columns
     written = rows.assign(**{str(name): rows[name].map(write_plain) for name in floats})
+    for column in words.keys() & {*rows.columns}:
+        titles = {
+            name: titled(name, words[column](name)) for name in rows[column].dropna().unique()
+        }
+        written[column] = rows[column].map(titles)
     columns = [Column(str(name), title_of_column(str(name))) for name in rows.columns]
     plain = table(written.where(rows.notna()), columns)
     classes = [_class(rows[c.name], c) for c in columns]

@@ -14,7 +14,7 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.units import base_kind
-from nodewise.report.html import Table, data_table, script_json
+from nodewise.report.html import Table, Words, data_table, script_json
 
 # what readers filter a page's figures by: name -> the axes and columns that say it
 _FILTERS = {
@@ -128,19 +128,27 @@ class PageFigure:
         """What it draws."""
         return pd.read_csv(StringIO(self.csv))
 
-    @cached_property
-    def table(self) -> Table:
-        """Its data, as far as they say something: its words say what all rows share."""
+    def table(self, words: Words) -> Table:
+        """Return its data, names in `words`, without what all rows share: its text says that."""
         shown = self.data.drop(columns="cell_id", errors="ignore").dropna(axis=1, how="all")
-        words = shown.select_dtypes(exclude="number")
-        same = [name for name in words if len(shown) > 1 and words[name].nunique(dropna=False) == 1]
-        return data_table(shown.drop(columns=same))
+        texts = shown.select_dtypes(exclude="number")
+        same = [name for name in texts if len(shown) > 1 and texts[name].nunique(dropna=False) == 1]
+        return data_table(shown.drop(columns=same), words)
 
     @cached_property
     def filters(self) -> dict[str, str]:
         """What it can be filtered by: name -> the values, separated by `|`."""
         found = {name: self._values(axes) for name, axes in _FILTERS.items()}
         return {name: "|".join(values) for name, values in found.items() if values}
+
+    def filters_in(self, words: Words) -> dict[str, str]:
+        """Return `filters`, and the titles of the names in them, in the same order."""
+        titles = {
+            f"{name}-titles": "|".join(map(words[name], values.split("|")))
+            for name, values in self.filters.items()
+            if name in words
+        }
+        return self.filters | titles
 
     def _values(self, axes: Iterable[str]) -> list[str]:
         """Return the values of `axes`; what is published is compared with, whatever is chosen."""

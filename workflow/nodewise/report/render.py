@@ -77,7 +77,7 @@ def render_pages(
     files |= {path.name: path.read_bytes() for path in sorted((site_dir / "pages").glob("*.md"))}
     files["assets/laws.js"] = laws_script()
     files |= {f"charts/{shown.name}.js": shown.script for shown in study.figures}
-    environment = _environment(site_dir / "templates")
+    environment = _environment(site_dir / "templates", study)
     files |= {
         page.source: _render(environment, study, page)
         for pages in PAGES.values()
@@ -131,7 +131,7 @@ def _copies(folder: Path, under: str, patterns: Sequence[str]) -> dict[str, byte
     }
 
 
-def _environment(templates: Path) -> jinja2.Environment:
+def _environment(templates: Path, study: ReportContext) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [
@@ -149,6 +149,8 @@ def _environment(templates: Path) -> jinja2.Environment:
     )
     environment.globals.update(
         badge=html.badge,
+        chart_filters=lambda shown: shown.filters_in(study.words),
+        chart_table=lambda shown: shown.table(study.words),
         counted=counted,
         number=html.number,
         script_json=html.script_json,

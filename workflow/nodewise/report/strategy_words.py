@@ -10,11 +10,16 @@ from nodewise.strategies import STRATEGIES
 
 def trained_by(cell: Cell) -> str:
     """Return what a sentence calls the strategy of a cell; of a variant, its setting, too."""
-    strategy = STRATEGIES[cell.strategy]
+    title, variant = STRATEGIES[cell.strategy].short_title, variant_of(cell)
+    return f"{title} ({variant})" if variant else title
+
+
+def variant_of(cell: Cell) -> str:
+    """Return the setting of a variant in words, or what its study calls it; else nothing."""
     if cell.strategy_name == cell.strategy:
-        return strategy.short_title
-    said = setting(strategy.exchange_of(cell.options), cell.options) or cell.strategy_name
-    return f"{strategy.short_title} ({said})"
+        return ""
+    exchange = STRATEGIES[cell.strategy].exchange_of(cell.options)
+    return setting(exchange, cell.options) or cell.strategy_name
 
 
 def setting(exchange: str, options: Mapping[str, Any]) -> str:
@@ -26,12 +31,25 @@ def setting(exchange: str, options: Mapping[str, Any]) -> str:
         return _staleness_control(options)
     if exchange == "all-gather":
         return _codec(options)
+    if exchange == "activations":
+        return _pipelines(options)
     return str(options.get("collective", ""))
+
+
+def _pipelines(options: Mapping[str, Any]) -> str:
+    groups, parts = options.get("groups"), options.get("micro_batches", 1)
+    said = [
+        counted(groups, "group") if groups else "",
+        f"{parts} micro-batches" if parts > 1 else "",
+    ]
+    return ", ".join(filter(None, said))
 
 
 def _staleness_control(options: Mapping[str, Any]) -> str:
     bound, updates = options.get("bound"), options.get("updates")
+    servers = options.get("servers", 1)
     said = [
+        counted(servers, "server") if servers > 1 else "",
         f"at most {counted(bound, 'step')} ahead of the slowest worker"
         if bound is not None
         else "",

@@ -5,12 +5,12 @@ a module; nothing else has to be changed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from nodewise.core.registry import Registry
-from nodewise.report.figure import Figure
+from nodewise.report.figure import Figure, called
 
 Tables = Mapping[str, pd.DataFrame]
 Rows = Callable[[dict[str, pd.DataFrame]], pd.DataFrame]
@@ -74,19 +74,27 @@ def figure(
     return register
 
 
-def draw_figures(tables: Tables) -> Iterator[Figure]:
+def draw_figures(tables: Tables, titles: Mapping[str, str]) -> Iterator[Figure]:
     """Yield every figure that the tables have data for, those with a lower `order` first.
 
-    A figure sees the tables that it names, and is left out if one of them is not there.
+    A figure sees the tables that it names, and is left out if one of them is not there. Where it
+    shows an experiment, it has the title of that; `titles` are those that are known, by name.
     """
     for name in sorted(FIGURES, key=lambda one: (FIGURES[one].order, one)):
         declared = FIGURES[name]
         if set(declared.tables) <= set(tables):
             rows = declared.rows({table: tables[table] for table in declared.tables})
             for part, of in _each(rows, declared.axes):
+                if "experiment" in part:
+                    part["experiment"] = part["experiment"].replace(titles)
                 drawn = declared.draw(part, of)
                 if drawn is not None:
-                    yield drawn
+                    yield replace(drawn, where=_where(of, titles))
+
+
+def _where(of: Mapping[str, str], titles: Mapping[str, str]) -> list[str]:
+    experiment = [titles.get(of["experiment"], of["experiment"])] if "experiment" in of else []
+    return [*experiment, *(called(of[axis]) for axis in ("line", "strategy") if axis in of)]
 
 
 def sections() -> dict[str, list[str]]:

@@ -131,7 +131,7 @@ def _machines(study: ReportContext) -> pd.DataFrame:
             "cores": record.provenance.cores,
             "memory": write_number(record.provenance.memory_bytes, "B"),
             "kernel": record.provenance.kernel,
-            "experiment": record.cell.experiment,
+            "experiment": study.experiment_title(record.cell.experiment),
         }
         for record in study.records.values()
     ]
@@ -144,7 +144,7 @@ def _machines(study: ReportContext) -> pd.DataFrame:
 
 
 def _each(values: "pd.Series[str]") -> str:
-    return ", ".join(sorted(set(values)))
+    return "; ".join(sorted(set(values)))
 
 
 def _slow_motion(study: ReportContext) -> Table | None:

@@ -13,7 +13,7 @@ from nodewise.report.pages import page
 from nodewise.results.compare_runs import LEVEL, NO_CHANGE, UNKNOWN
 
 _COLUMNS = [
-    Column("experiment", "Experiment"),
+    Column("experiment", "Experiment", wide=True),
     Column("model", "Model"),
     Column("strategy", "Strategy"),
     Column("cluster", "Node", wide=True),
@@ -33,8 +33,14 @@ _COLUMNS = [
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page; it says how to compare two runs if none were."""
     # step times: what training began with is no matter
-    named = study.changes.assign(weights="", model=study.changes["model"].map(study.model_title))
-    rows = with_labels(named)
+    rows = with_labels(
+        study.changes.assign(
+            weights="",
+            experiment=study.changes["experiment"].map(study.experiment_title),
+            model=study.changes["model"].map(study.model_title),
+            strategy=study.changes["strategy"].map(study.strategy_title),
+        )
+    )
     moved = rows[rows["verdict"] != NO_CHANGE]
     # that the noise is unknown everywhere is said above the table
     untold = set(moved["verdict"]) == {UNKNOWN}

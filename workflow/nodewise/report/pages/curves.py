@@ -102,7 +102,7 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
     keys = dict.fromkeys(curve_keys(points)) if len(points) else {}
     fitted = [predictions.curve(curves, key) for key in keys if key in curves.labels]
     record = study.records[first["cell_id"]]
-    title = study.experiment_titles.get(first["experiment"], first["experiment"])
+    title = study.experiment_title(first["experiment"])
     of = {"experiment": first["experiment"], "model": first["model"], "line": first["strategy"]}
     return {
         "model": first["model"],

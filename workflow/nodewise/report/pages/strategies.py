@@ -2,7 +2,7 @@
 
 import json
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -19,6 +19,7 @@ from nodewise.report.formulas import formula_of
 from nodewise.report.html import Column, Table, slug, table, text
 from nodewise.report.page import Page, PageFigure
 from nodewise.report.pages import page
+from nodewise.report.strategy_words import variant_of
 from nodewise.results.columns import PARTS
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.bytes_sent import Trained
@@ -43,7 +44,7 @@ _AT = [
 _POINT = [
     Column("experiment", "Experiment", wide=True),
     Column("model", "Model"),
-    Column("strategy", "Name in this study"),
+    Column("strategy", "Strategy"),
     Column("chosen", "Options"),
     Column("cluster", "Node"),
     Column("batch_per_worker", "Batch per worker"),
@@ -71,9 +72,13 @@ def pages(study: ReportContext) -> Iterator[Page]:
     listed = []
     of_strategy = _cells(study)
     for name, entry in STRATEGIES.items():
-        cells = of_strategy[of_strategy["way"] == name]
-        called = cells.groupby("strategy").size()
-        links = [{"called": str(one), "cells": int(count)} for one, count in called.items()]
+        cells = of_strategy[of_strategy["trained_with"] == name]
+        links = [
+            {"name": one, "variant": variant_of(study.records[cell].cell), "cells": int(count)}
+            for one, cell, count in cells.groupby("strategy")["cell_id"]
+            .agg(["first", "size"])
+            .itertuples()
+        ]
         path, shared = page_of(name), {"facts": entry.facts, "links": links}
         listed.append(shared | {"name": name, "page": path, "title": entry.title})
         context = shared | _strategy(study, name, cells)
@@ -123,55 +128,42 @@ def page_of(strategy: str) -> str:
 
 
 def in_words(study: ReportContext, rows: pd.DataFrame, page: str) -> pd.DataFrame:
-    """Return `rows` as the tables of `page` (a path) show them: names for people, not keys.
+    """Return `rows` as the tables of `page` (a path) show them: titles for people, not names.
 
-    Models and nodes are told in words. A strategy has its title, the study's own name below, and in
-    the first row of it a link to its page; an experiment has its title in its first row.
+    Where a strategy comes first, it is a link to its page.
     """
-    rows = rows.assign(model=rows["model"].map(study.model_title))
+    rows = rows.assign(
+        model=rows["model"].map(study.model_title),
+        experiment=rows["experiment"].map(study.experiment_title),
+        strategy=_linked(study, rows, posixpath.dirname(page) or "."),
+    )
     if "cluster" in rows:
         rows = rows.assign(cluster=rows["cluster"].map(node_in_words))
-    called = _called(study, rows, posixpath.dirname(page) or ".")
-    return rows.assign(strategy=called, experiment=_entitled(study, rows["experiment"]))
+    return rows
 
 
-def _entitled(study: ReportContext, experiments: Iterable[str]) -> list[str]:
-    """Return the name of each experiment, where it comes first with its title, if it has one."""
-    titles = dict(study.experiment_titles)
-    named = Markup('{}<span class="nw-range">{}</span>')
-    return [
-        named.format(text(titles.pop(one)), text(one)) if one in titles else one
-        for one in experiments
-    ]
-
-
-def _called(study: ReportContext, rows: pd.DataFrame, folder: str) -> list[str]:
-    """Return what the strategy of each row is called; `folder` is the page's."""
-    ways = _ways(study)
-    said: dict[str, Markup] = {}
-    called: list[str] = []
+def _linked(study: ReportContext, rows: pd.DataFrame, folder: str) -> list[Markup]:
+    """Return the title of the strategy of each row, linked once; `folder` is the page's."""
+    trained, linked = _trained_with(study), set()
+    shown: list[Markup] = []
     for at in zip(rows["experiment"], rows["strategy"], strict=True):
-        way = ways.get(at, at[1])
-        if way in STRATEGIES:
-            title, key = text(STRATEGIES[way].short_title), text(at[1])
-            named = Markup('{}<span class="nw-range">{}</span>').format(title, key)
-            link = Markup('<a href="{}">{}</a><span class="nw-range">{}</span>')
-            address = posixpath.relpath(page_of(way), folder)
-            called.append(said.get(at[1]) or link.format(address, title, key))
-            said[at[1]] = named
-        else:
-            called.append(at[1])
-    return called
+        strategy, title = trained.get(at, at[1]), text(study.strategy_title(at[1]))
+        if strategy in STRATEGIES and at[1] not in linked:
+            address = posixpath.relpath(page_of(strategy), folder)
+            title = Markup('<a href="{}">{}</a>').format(address, title)
+        linked.add(at[1])
+        shown.append(title)
+    return shown
 
 
 def _cells(study: ReportContext) -> pd.DataFrame:
-    """Return the cells, each with the `way` it trains in: `strategy` may be the study's name."""
-    ways = _ways(study)
+    """Return the cells, each with what it is `trained_with`: `strategy` may be the study's name."""
+    trained = _trained_with(study)
     at = zip(study.cells["experiment"], study.cells["strategy"], strict=True)
-    return study.cells.assign(way=[ways[one] for one in at])
+    return study.cells.assign(trained_with=[trained[one] for one in at])
 
 
-def _ways(study: ReportContext) -> dict[tuple[str, str], str]:
+def _trained_with(study: ReportContext) -> dict[tuple[str, str], str]:
     """Return the strategy behind what each experiment calls one."""
     at = ["experiment", "strategy"]
     firsts = study.cells.drop_duplicates(at)[[*at, "cell_id"]].to_numpy()
@@ -212,7 +204,8 @@ def _titled(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
         model=rows["model"].map(study.model_title),
         cluster=rows["cluster"].map(node_in_words),
         chosen=rows["options"].map(_chosen),
-        experiment=_entitled(study, rows["experiment"]),
+        experiment=rows["experiment"].map(study.experiment_title),
+        strategy=rows["strategy"].map(study.strategy_title),
     )
 
 
