@@ -41,13 +41,12 @@ def curves_of(points, *, experiments=(), law="server", published=()):
         overhead={"predictions": told},
         tables={
             "curves": rows,
-            "cells": pd.DataFrame([{"strategy": "bounded", "cell_id": "one"}]),
             **dict.fromkeys(
                 ("published", "published_runs"),
                 pd.DataFrame(columns=["study", "model", "batch_per_worker"]),
             ),
         },
-        records={"one": SimpleNamespace(cell=SimpleNamespace(strategy="async_sgd"))},
+        strategy_title=lambda name: {"async_sgd": "Asynchronous SGD"}.get(name, name),
         experiment_title=lambda name: dict(experiments).get(name, name),
         model_title=lambda model: {"fashion_mlp": "Fashion MLP"}.get(model, model),
     )
@@ -68,7 +67,7 @@ def labels(points, **more):
         ),
         (
             {"kind": "measured", "cluster": "local", "strategy": "bounded"},
-            "Fashion MLP · Asynchronous SGD (bounded) · processes of one machine",
+            "Fashion MLP · bounded · processes of one machine",
         ),
         (
             {"model": "own", "strategy": "unknown"},

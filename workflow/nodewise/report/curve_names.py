@@ -13,7 +13,6 @@ from nodewise.report import evidence
 from nodewise.report.context import ReportContext, curve_page
 from nodewise.results.columns import CURVE_KEY, SINGLE
 from nodewise.results.curve_points import curve_keys
-from nodewise.strategies import STRATEGIES
 
 
 @dataclass(frozen=True)
@@ -77,19 +76,8 @@ class Curves:
             "measured": "processes of one machine",
             "emulated soft": f"{nodes}, shares held softly",
         }
-        told = (self.study.model_title(row["model"]), self._strategy(row["strategy"]))
+        told = (self.study.model_title(row["model"]), self.study.strategy_title(row["strategy"]))
         return " · ".join(filter(None, [*told, where.get(row["source"], nodes)]))
-
-    def _strategy(self, name: str) -> str:
-        """Return what a strategy is called; of a study's own variant, its name, too."""
-        if name in STRATEGIES:
-            return STRATEGIES[name].short_title
-        cells = self.study.tables["cells"]
-        of = cells.loc[cells["strategy"] == name, "cell_id"]
-        if of.empty:
-            return name
-        trained = self.study.records[of.iloc[0]].cell.strategy
-        return f"{STRATEGIES[trained].short_title} ({name})"
 
 
 def _apart(labels: dict[str, str], more: dict[str, str]) -> dict[str, str]:

@@ -162,7 +162,7 @@ def _source(curves: Curves, source: str) -> dict[str, Any]:
             for key in of_source["predictions"]["curve"].unique()
         ],
         "answers": _answers(_linked(curves, of_source["optima"])),
-        "shared": _coefficients(fits[fits["curve"] == ""], _SHARED),
+        "shared": _coefficients(_of_links(curves.study, fits[fits["curve"] == ""]), _SHARED),
         "choice": {"least": LEAST_NODE_COUNTS, "by": f"{100 * BY:.0f} percentage points"},
         "choices": table(of_source["choices"], _CHOICES) if len(of_source["choices"]) else None,
         "largest": _trials(trials, LARGEST, LARGEST_TOTALS),
@@ -178,6 +178,13 @@ def _evidence(study: ReportContext, curve: str) -> dict[str, Any]:
         "left_out": sorted({part for note in fits["note"] for part in _of_points(note)}),
         "diagnosis": table(diagnosis[diagnosis["curve"] == curve], _DIAGNOSIS),
     }
+
+
+def _of_links(study: ReportContext, fits: pd.DataFrame) -> pd.DataFrame:
+    """Return coefficients; a link that a strategy has for itself begins with the title of that."""
+    parts = [link.partition(", ") for link in fits["link"]]
+    titled = [f"{study.strategy_title(first)}{comma}{rest}" for first, comma, rest in parts]
+    return fits.assign(link=titled)
 
 
 def _named(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:

@@ -286,14 +286,16 @@ def _runs(study: ReportContext, name: str, rows: pd.DataFrame) -> dict[str, Any]
         },
         accuracy_label=rows["accuracy_label"].where(whole),
         machine=_machines(study, rows),
-        against=_against(study, rows),
+        against=_against(study, rows).map(study.strategy_title),
         experiment=study.experiments_in_words(rows["experiment"]),
+        strategy=rows["strategy"].map(study.strategy_title),
     )
     known = rows[["training_accuracy", "test_accuracy_published", "train_accuracy"]].notna()
     scored = known.any(axis=1)
     cells = study.cells[(study.cells["study"] == name) & study.cells["energy_j"].notna()]
     energy = cells.assign(
         experiment=study.experiments_in_words(cells["experiment"]),
+        strategy=cells["strategy"].map(study.strategy_title),
         per_thousand_j=1000 * cells["energy_j"] / (cells["steps"] * cells["global_batch"]),
     )
     trained = rows["model"].iloc[0]
