@@ -296,9 +296,22 @@ class _Launch:
             self.reached[event] = max(self.reached.get(event, 0.0), message["at"])
 
     def met(self, name: str, pids: list[int]) -> bool:
-        if name == "warm" and len(self._replicas) > 1:
-            raise process.WorkerError("the replicas differ after two steps", None, [])
+        if name == "warm":
+            check_replicas(self._replicas)
         return self.blocks.met(name, pids)
+
+
+def check_replicas(digests: set[str]) -> None:
+    """Check that all workers have sent the same digest of their weights after two steps.
+
+    Raises:
+        RefusedError: they have not.
+    """
+    if len(digests) > 1:
+        raise RefusedError(
+            "the replicas differ after two steps: the model changes weights other than by its "
+            "optimizer, so that a strategy cannot see it"
+        )
 
 
 def _together(

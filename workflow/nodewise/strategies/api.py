@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from nodewise.core.errors import RefusedError
 from nodewise.strategies.declaration import NO_OPTIONS, Options
 
 Batch = tuple[Any, ...]
@@ -162,8 +163,15 @@ def plain(logs: Logs) -> dict[str, float]:
 
 
 def examples_in(batch: Batch) -> int:
-    """Return the number of examples in a batch, which its static shape tells."""
-    return int(tf.nest.flatten(batch)[0].shape[0])
+    """Return the number of examples in a batch, which a static shape tells; no ragged one does.
+
+    Raises:
+        RefusedError: none does.
+    """
+    known = [part.shape[0] for part in tf.nest.flatten(batch) if part.shape[0] is not None]
+    if not known:
+        raise RefusedError("inputs and targets are all ragged, which no strategy can weight")
+    return int(known[0])
 
 
 def optimizers_of(model: keras.Model) -> list[keras.optimizers.Optimizer]:
@@ -180,6 +188,7 @@ def optimizers_of(model: keras.Model) -> list[keras.optimizers.Optimizer]:
 def changing(model: keras.Model, *optimizers: keras.optimizers.Optimizer) -> list[keras.Variable]:
     """Return the variables that training changes: all but those of frozen layers and metrics.
 
+    States of recurrent layers are among them, which Keras does not count among a model's variables.
     Those of `optimizers` are among them, by default of the model's own.
     """
     left_out = {id(variable) for variable in [*_frozen(model), *model.metrics_variables]}
@@ -189,19 +198,38 @@ def changing(model: keras.Model, *optimizers: keras.optimizers.Optimizer) -> lis
         for optimizer in optimizers or optimizers_of(model)
         for variable in optimizer.variables
     ]
+    kept += [state for layer in stateful(model) for state in tf.nest.flatten(layer.states)]
     known = {id(variable) for variable in kept}
     return [*kept, *(variable for variable in of_optimizers if id(variable) not in known)]
 
 
+def stateful(model: keras.Model) -> list[keras.layers.RNN]:
+    """Return the recurrent layers whose states go on from one batch to the next."""
+    return [
+        layer
+        for layer in model._flatten_layers()
+        if isinstance(layer, keras.layers.RNN) and layer.stateful and layer.built
+    ]
+
+
 def make_variables(model: keras.Model, batch: Batch) -> None:
-    """Have a model make the variables that it makes when it sees its first batch, by its spec."""
-    model.test_on_batch(*tf.nest.map_structure(_zeros, batch))
+    """Have a model make the variables that it makes when it sees its first batch, by its spec.
+
+    Those that it has already, such as states of its random generators, are as before.
+    """
+    before = [(variable, variable.numpy()) for variable in changing(model)]
+    examples = examples_in(batch)
+    model.test_on_batch(*tf.nest.map_structure(lambda spec: _zeros(spec, examples), batch))
+    for variable, value in before:
+        variable.assign(value)
     model.reset_metrics()
 
 
-def _zeros(spec: tf.TensorSpec) -> np.ndarray:
-    empty = b"" if spec.dtype == tf.string else 0
-    return np.full(spec.shape, empty, spec.dtype.as_numpy_dtype)
+def _zeros(spec: tf.TensorSpec | tf.RaggedTensorSpec, examples: int) -> tf.Tensor:
+    if isinstance(spec, tf.RaggedTensorSpec):  # one value in each row
+        values = tf.zeros([examples, *spec.shape[spec.ragged_rank + 1 :]], spec.dtype)
+        return tf.RaggedTensor.from_nested_row_lengths(values, [[1] * examples] * spec.ragged_rank)
+    return tf.zeros(spec.shape, spec.dtype)
 
 
 def moving_statistics(model: keras.Model) -> list[keras.Variable]:

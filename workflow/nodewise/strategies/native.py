@@ -23,11 +23,20 @@ def build(
     `make_variables` has the model make those that it makes when it sees a batch.
 
     Raises:
-        RefusedError: its optimizer would look at the gradients of one replica, not at their sum.
+        RefusedError: its optimizer would look at the gradients of one replica, not at their sum,
+            or its weights have a type that TensorFlow's collectives have not.
     """
     with strategy.scope():
         keras.utils.set_random_seed(job.seed)
-        model = job.build()
+        try:
+            model = job.build()
+        except tf.errors.InvalidArgumentError as error:
+            if "Collective" in str(error) and "bfloat16" in str(error):
+                raise RefusedError(
+                    f"{title} cannot send the model's weights in bfloat16; mixed_bfloat16 keeps "
+                    "them in float32"
+                ) from None
+            raise
         for optimizer in api.optimizers_of(model):
             _check(optimizer, job, title)
         if job.batch is not None:
@@ -61,7 +70,7 @@ def plain_copy(job: api.Job, variables: list[keras.Variable]) -> keras.Model:
     """Return the job's model on plain variables, with the values of `variables` of another one."""
     model = job.build()
     if job.batch is not None:
-        api.make_variables(model, job.batch)
+        tf.function(model.train_step, autograph=False).get_concrete_function(job.batch)
     for target, source in zip(model.variables, variables, strict=True):
         target.assign(source.numpy())
     return model

@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
 from nodewise.models import fit_options
-from nodewise.strategies.api import Batch, Logs
+from nodewise.strategies import per_worker
+from nodewise.strategies.api import Batch, Logs, stateful
 
 _OF_EACH_WEIGHT = (
     *(keras.optimizers.SGD, keras.optimizers.RMSprop, keras.optimizers.Lion, keras.optimizers.Ftrl),
@@ -105,6 +106,9 @@ def optimizer_of_all(model: keras.Model) -> keras.optimizers.Optimizer:
     reduction = getattr(model.loss, "reduction", "sum_over_batch_size")
     if reduction not in ("sum_over_batch_size", "mean"):
         raise RefusedError(f"the loss has the reduction {reduction}; this strategy needs a mean")
+    per_worker.check_unsynchronized(model)
+    for layer in stateful(model):
+        raise RefusedError(f"the layer {layer.name} is stateful, and this strategy cuts the model")
     optimizer = model.optimizer
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         raise RefusedError("the optimizer scales the loss, and this strategy cuts the model")

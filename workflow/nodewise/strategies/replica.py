@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise.strategies import api
+from nodewise.strategies import api, per_worker
 
 Gradient: TypeAlias = "tf.Tensor | tf.IndexedSlices | None"
 OnGradients = Callable[[list[Gradient]], list[Gradient]]
@@ -181,7 +181,13 @@ def before_apply(optimizer: keras.optimizers.Optimizer, change: OnGradients) -> 
 
 def weighted(gradients: list[Gradient], weight: float) -> list[Gradient]:
     """Return `gradients` times `weight`."""
-    return [one if one is None or weight == 1 else one * weight for one in gradients]
+    return [one if one is None or weight == 1 else _times(one, weight) for one in gradients]
+
+
+def _times(gradient: tf.Tensor | tf.IndexedSlices, weight: float) -> tf.Tensor | tf.IndexedSlices:
+    if not _is_sparse(gradient):
+        return gradient * weight
+    return tf.IndexedSlices(gradient.values * weight, gradient.indices, gradient.dense_shape)
 
 
 def build(model: keras.Model, step: Any, job: api.Job) -> None:  # noqa: ANN401
@@ -203,8 +209,10 @@ def step_times(began: float, marks: NDArray[np.float64], ended: float) -> api.St
 
     `marks` are, for each time that an optimizer applied gradients, when these were ready, when the
     slowest worker had come, and when they were exchanged, (applies, 3). What is done between two
-    such times, an update among it, counts as computing.
+    such times, an update among it, counts as computing; so does a step in which none did.
     """
+    if not len(marks):
+        return api.StepTimes(compute=ended - began, wait=0.0, communicate=0.0, apply=0.0)
     ready, met, exchanged = marks.T
     computing = np.append([began], exchanged[:-1])
     return api.StepTimes(
@@ -229,6 +237,7 @@ class Strategy(api.Strategy):
         self._job = job
         self._replica = Replica(job, exchange)
         self.model = self._replica.model
+        per_worker.check(self.model, job.size)
 
     def step(self, batch: api.Batch) -> api.Logs:
         logs: api.Logs = self._replica.step(batch)

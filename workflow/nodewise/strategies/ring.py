@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
+from nodewise.strategies import api
 from nodewise.strategies.replica import BUCKET_BYTES, Exchange
 
 
@@ -45,9 +46,9 @@ class Ring(Exchange):
 
     def average(self, variables: Sequence[keras.Variable]) -> None:
         """Set `variables`, the same ones on every worker, to their means over the workers."""
-        for variable in variables:
-            total = self._summed(tf.convert_to_tensor(variable.numpy()))
-            variable.assign(total.numpy() / self.workers.num_replicas_in_sync)
+        if variables:
+            own = api.flat([tf.convert_to_tensor(variable.numpy()) for variable in variables])
+            api.assign(variables, self._summed(own) / self.workers.num_replicas_in_sync)
 
     def barrier(self) -> None:
         """Return when every worker has called it."""

@@ -57,7 +57,7 @@ class Part:
     def saved(self) -> bytes:
         """Return the parameters and the optimizer's variables, as `restore` takes them."""
         file = io.BytesIO()
-        np.savez(file, *(np.asarray(variable.numpy()) for variable in self._changing()))
+        np.savez(file, *map(_storable, self._changing()))
         return file.getvalue()
 
     def restore(self, saved: bytes | bytearray) -> None:
@@ -69,6 +69,12 @@ class Part:
 
     def _changing(self) -> list[keras.Variable]:
         return [*self._variables, *self._optimizer.variables]
+
+
+def _storable(variable: keras.Variable) -> NDArray[np.generic]:
+    """Return a variable's value; that of bfloat16, which files have no name for, in float32."""
+    value = np.asarray(variable.numpy())
+    return value.astype(np.float32) if value.dtype.kind == "V" else value
 
 
 def _pieces(variables: list[keras.Variable], number: int, parts: int) -> list[keras.Variable]:

@@ -29,7 +29,7 @@ from typing_extensions import Buffer
 
 from nodewise.core.errors import RefusedError
 from nodewise.models import fit_options
-from nodewise.strategies import api
+from nodewise.strategies import api, per_worker
 from nodewise.strategies.async_sgd import AsyncSgd
 from nodewise.strategies.async_sgd.server_part import Part
 from nodewise.strategies.async_sgd.staleness import Flat, Gathering, Ledger
@@ -38,6 +38,8 @@ from nodewise.strategies.replica import Gradient, after, build
 from nodewise.strategies.transport import Peers
 
 _SIGNS = 4  # who waits is told that others make progress, so often before it loses its patience
+
+_CHECKED = 2  # pushes before which it is checked that only servers change weights
 
 _NOT_YET = b""
 _NOTE = struct.Struct(">IId")
@@ -73,9 +75,14 @@ class Strategy(api.Strategy):
         self._marks: list[tf.Tensor] | None = None
         self._held_s = 0.0  # in the last push
         self._calls = Calls()
+        self._pushes = 0  # of a step
+        self._unchecked = _CHECKED
+        self._given = np.zeros(0, np.float32)  # by the servers, while that is checked
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
         one_optimizer(self.model).apply = self._pushed
+        if job.size > 1:
+            per_worker.check_unsynchronized(self.model)
         self._step = tf.function(self._own_step, autograph=False)
         self._marked = tf.function(self._marked_step, autograph=False)
         self._load = tf.function(
@@ -97,16 +104,24 @@ class Strategy(api.Strategy):
         return tf.stack(marks)
 
     def _train(self, batch: api.Batch, marks: list[tf.Tensor] | None) -> api.Logs:
-        """Train a step; note its marks if there is a list for them."""
+        """Train a step; note its marks if there is a list for them.
+
+        Raises:
+            RefusedError: the model trains without its optimizer.
+        """
+        self._pushes = 0
         self._weight = self._job.size * api.examples_in(batch) / self._job.global_batch
         self._marks = marks
         logs: api.Logs = self.model.train_step(batch)
+        if not self._pushes:
+            raise RefusedError("the model's train_step applies no gradient by its optimizer")
         return logs
 
     def _pushed(
         self, gradients: Iterable[Gradient], variables: Iterable[keras.Variable] = ()
     ) -> None:
         """In place of an update here: have the servers make it, take their weights."""
+        self._pushes += 1
         trained = self.model.trainable_variables
         known = {id(v): one for v, one in zip(variables, gradients, strict=True) if one is not None}
         dense = [
@@ -140,7 +155,19 @@ class Strategy(api.Strategy):
         )
 
     def _push(self, gradient: Flat) -> Flat:
-        """Send each server its part of the gradient; return the new weights."""
+        """Send each server its part of the gradient; return the new weights.
+
+        Raises:
+            RefusedError: weights are not those that the servers gave.
+        """
+        if self._unchecked:
+            self._unchecked -= 1
+            own = np.concatenate([w.ravel().astype(np.float32) for w in self.weights()])
+            if not np.array_equal(own, self._given, equal_nan=True):
+                raise RefusedError(
+                    "the model changes weights other than by its optimizer, which the servers "
+                    "do not get"
+                )
         parts = [part.data for part in np.array_split(gradient, len(self._servers))]
         answers = self._ask(Request.PUSH, dict(zip(self._servers, parts, strict=True)))
         # of each the most: who is held back by one server waits for all
@@ -151,14 +178,19 @@ class Strategy(api.Strategy):
         if note.held_s:
             self._note("held_s", note.held_s)
         self._held_s = note.held_s
-        return _joined(part for _, part in answers)
+        return self._taken(answers)
 
     def _note(self, name: str, value: float) -> None:
         self._noted.setdefault(name, []).append(value)
 
     def _pull(self) -> None:
-        answers = self._ask(Request.PULL, dict.fromkeys(self._servers, b""))
-        self._load(_joined(part for _, part in answers))
+        self._load(self._taken(self._ask(Request.PULL, dict.fromkeys(self._servers, b""))))
+
+    def _taken(self, answers: list[tuple[Note, bytearray]]) -> Flat:
+        """Return the weights in the servers' answers; keep them while that is checked."""
+        weights = np.concatenate([np.frombuffer(part, np.float32) for _, part in answers])
+        self._given = weights if self._unchecked else self._given[:0]
+        return weights
 
     def _meet(self, values: Flat) -> Flat:
         """Return, when every worker has come, the mean of their values."""
@@ -346,7 +378,3 @@ def _options(job: api.Job) -> AsyncSgd:
     if not isinstance(job.options, AsyncSgd):
         raise TypeError("the options must be those of async_sgd")
     return job.options
-
-
-def _joined(parts: Iterable[bytearray]) -> Flat:
-    return np.concatenate([np.frombuffer(part, np.float32) for part in parts])

@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from nodewise.core.errors import RefusedError
 from nodewise.strategies import api, native
 from nodewise.strategies.replica import Gradient, after, before_apply, step_times, weighted
 
@@ -118,7 +119,10 @@ class Strategy(api.Strategy):
         for variable in self.model.trainable_variables:
             first, *others = self._on_each_device(variable)
             if not all(np.array_equal(first, other) for other in others):
-                raise RuntimeError(f"the devices' copies of {variable.path} differ")
+                raise RefusedError(
+                    f"the devices' copies of {variable.path} differ: the model changes weights "
+                    "other than by its optimizer, so that MirroredStrategy cannot see it"
+                )
         return super().weights_sha256()
 
     def _on_each_device(self, variable: keras.Variable) -> list[np.ndarray]:
@@ -127,6 +131,8 @@ class Strategy(api.Strategy):
 
 
 def _make_variables(model: keras.Model, batch: api.Batch) -> None:
+    if type(model).call is keras.Model.call:
+        raise RefusedError("MirroredStrategy builds a model by its call(), which this one has not")
     api.make_variables(model, batch)
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)

@@ -101,8 +101,9 @@ class Strategy(replica.Strategy):
         self._ranks.barrier()
 
     def agree(self) -> None:
-        for variable in api.moving_statistics(self.model):
-            variable.assign(self._ranks.total(variable.numpy()) / self._job.size)
+        statistics = api.moving_statistics(self.model)
+        total = self._ranks.total(api.flat(statistics).numpy())
+        api.assign(statistics, total / self._job.size)
 
     def observations(self) -> dict[str, list[float]]:
         """Return, in rank 0, `mean_step_s`: the seconds of each step, their mean over the ranks.

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise.strategies import api, native
+from nodewise.strategies import api, native, per_worker
 from nodewise.strategies.multi_worker_mirrored import MultiWorkerMirrored
 from nodewise.strategies.multi_worker_mirrored.star import Star
 from nodewise.strategies.replica import Replica, before_apply, weighted
@@ -31,6 +31,7 @@ class Strategy(api.Strategy):
             self._ring = Ring()
             self._replica = Replica(job, star)
             self.model = self._replica.model
+            per_worker.check(self.model, job.size)
             raising = star.raising()
             self._step, self._split = raising(self._replica.step), raising(self._replica.split_step)
             return
@@ -70,7 +71,8 @@ class Strategy(api.Strategy):
     def _copied_split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train a copy of the model on plain variables, made at the first call.
 
-        On mirrored variables a Keras optimizer would sum the gradients once more.
+        On mirrored variables a Keras optimizer would sum the gradients once more. On plain ones a
+        synchronized batch normalization is not timed, and a loss that is a sum counts as a mean.
         """
         if self._replica is None:
             self._replica = Replica(self._job, self._ring).like(self._variables())

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
-from nodewise.strategies import api
+from nodewise.strategies import api, per_worker
 from nodewise.strategies.parameter_averaging import ParameterAveraging
 from nodewise.strategies.replica import Replica
 from nodewise.strategies.ring import Ring
@@ -36,6 +36,7 @@ class Strategy(api.Strategy):
         self._replica = Replica(job)
         self._replica.start_alike(self._ring)
         self.model = self._replica.model
+        per_worker.check(self.model, job.size)
         optimizers = api.optimizers_of(self.model)
         self._averaged = list(self.model.trainable_variables)
         if chosen.optimizer_state == "averaged":

@@ -25,6 +25,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from nodewise.cluster.api import parsed
+from nodewise.core.errors import RefusedError
 from nodewise.strategies import api
 from nodewise.strategies.parts import (
     mean_loss,
@@ -244,7 +245,7 @@ class _Coordinator:
             pulled = desk.mark()
         with tf.control_dependencies([pulled]), tf.GradientTape() as tape:
             tape.watch(weights)
-            outputs, changed = self.model.stateless_call(weights, rest, x, training=True)
+            outputs, changed = self._forward(x, weights, rest)
             # Keras divides by the number of replicas
             loss = mean_loss(self.model, y, outputs) * self._strategy.num_replicas_in_sync
             # as a part of the global batch's mean; an update of its own takes a whole one
@@ -261,6 +262,27 @@ class _Coordinator:
                 if after is not before:
                     variable.assign(after)
         return loss, outputs, tf.cast(staleness, tf.int64)
+
+    def _forward(
+        self, x: tf.Tensor, weights: list[tf.Tensor], rest: list[tf.Tensor]
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Return the outputs, and what `rest`, the variables without a gradient, become.
+
+        Raises:
+            RefusedError: the model does more than that, which the servers would not get.
+        """
+        trained, others = self.model.trainable_variables, self.model.non_trainable_variables
+        mapping = [*zip(trained, weights, strict=True), *zip(others, rest, strict=True)]
+        with keras.StatelessScope(state_mapping=mapping, collect_losses=True) as scope:
+            outputs = self.model(x, training=True)
+            if self.model.losses:
+                raise RefusedError("the model adds losses of its own, and this strategy cuts it")
+        for variable, value in zip(trained, weights, strict=True):
+            if scope.get_current_value(variable) is not value:
+                raise RefusedError(
+                    f"a layer changes {variable.path} itself, which the servers do not get"
+                )
+        return outputs, [scope.get_current_value(variable) for variable in others]
 
     def variables(self) -> list[keras.Variable]:
         """Return what training changes, on the servers."""
@@ -402,7 +424,7 @@ class Strategy(api.Strategy):
         if self._coordinator is not None:
             for target, source in zip(mine, api.agreed(self._coordinator.model), strict=True):
                 target.assign(source.numpy())
-                self._tell(np.asarray(target.numpy()).tobytes())
+                self._tell(np.asarray(target.numpy()).astype(np.float32).tobytes())
         else:
             for target in mine:
                 values = self._peers.receive_array(0)
