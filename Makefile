@@ -5,7 +5,8 @@ READY := $(VENV)/.ready
 ADDED := $(VENV)/added-requirements.txt
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: study site test test-all test-parallel test-alone test-random lint setup bayes slurm gpu clean
+.PHONY: study site test test-all test-parallel test-alone test-matrix test-random lint setup bayes slurm gpu \
+	clean
 
 study: $(READY)
 	snakemake --cores all
@@ -27,7 +28,11 @@ test: $(READY)
 test-all: test-parallel test-alone
 
 test-parallel: $(READY)
-	$(PARALLEL) -m "not alone" $(FILES)
+	$(PARALLEL) -m "not alone and not matrix" $(FILES)
+
+# Every kind of model with every strategy on two and three workers; prints what came out.
+test-matrix: $(READY)
+	pytest -m matrix tests/models/test_kinds.py
 
 test-alone: $(READY)
 	pytest -m alone $(FILES)

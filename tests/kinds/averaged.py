@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import layers
 
-EXAMPLES = 48
+EXAMPLES = 72
 
 
 def build():

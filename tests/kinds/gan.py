@@ -15,8 +15,8 @@ class Gan(keras.Model):
 
     def compile(self):
         super().compile()
-        self.of_generator = keras.optimizers.Adam(0.01)
-        self.of_judge = keras.optimizers.Adam(0.02)
+        self.of_generator = keras.optimizers.Adam(0.01, epsilon=1e-4)
+        self.of_judge = keras.optimizers.Adam(0.02, epsilon=1e-4)
         self.entropy = keras.losses.BinaryCrossentropy(from_logits=True)
 
     def train_step(self, data):

@@ -5,6 +5,7 @@ import numpy as np
 from keras import layers
 
 EXAMPLES = 48
+TOLERANCE = 1e-3
 
 
 def build():

@@ -5,6 +5,7 @@ import numpy as np
 from keras import layers
 
 EXAMPLES = 48
+OWN_STEP = True
 
 
 class Own(keras.Model):

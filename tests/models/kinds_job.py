@@ -1,139 +1,328 @@
-"""Train small models of many kinds: by `fit`, and with strategies on several workers.
+"""Train small models of many kinds: as Keras does, and with strategies on several workers.
 
-`main(out, kinds, strategy, nodes)` trains each of `kinds`, modules of tests/kinds, for STEPS steps
-on the same global batches in the same order. Worker RANK saves OUT/KIND~RANK.npz: the weights after
-them, and the loss that a history would show. Strategy `fit` is Keras' own.
+`main(out, kinds, case)` trains each of `kinds`, modules of tests/kinds, on the same global batches
+in the same order, all that there are. Worker RANK saves OUT/KIND~RANK.npz: the weights after them,
+and the loss that a history would show. OUT/KIND.txt says why a kind was refused or failed.
 """
 
 import importlib
+import inspect
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
 from nodewise.core.errors import RefusedError
+from nodewise.measure.cell import check_replicas
+from nodewise.strategies import STRATEGIES
 
-STEPS, GLOBAL_BATCH, SEED = 6, 8, 3
+GLOBAL_BATCH, SEED = 12, 3
 
 
-def main(out: Path, kinds: list[str], strategy: str, nodes: int) -> None:
-    cluster = Local(nodes)
+class Fit(NamedTuple):
+    """Keras' own `fit`, with other gradients if asked.
+
+    Those of embeddings are filled up if `dense`. Then all are multiplied by `factor`, and applied
+    `times` in a row. With `first_of` n workers, the examples are those of the first of them.
+    """
+
+    dense: bool = False
+    factor: int = 1
+    times: int = 1
+    first_of: int = 1
+
+
+class Averaged(NamedTuple):
+    """Models that are trained by Keras, each on its part of the batch; weights are averaged."""
+
+    models: int
+
+
+class Case(NamedTuple):
+    """A strategy on `nodes` nodes.
+
+    With `same_examples`, all have those of the first one. With `split`, there is also a step in
+    parts, which does not stay.
+    """
+
+    strategy: str
+    nodes: int
+    options: tuple[tuple[str, Any], ...] = ()
+    same_examples: bool = False
+    split: bool = False
+
+
+# What a process can have once only: a strategy of the next kind is given the first one.
+ONCE = ("Ring", "Ranks", "Horovod", "_start", "Peers")
+
+
+def main(out: Path, kinds: list[str], case: Fit | Averaged | Case) -> None:
+    """Train the kinds one after the other; who fails ends its processes, so that others follow."""
+    workers, servers, at_once = 1, 0, len(kinds)
+    if isinstance(case, Case):
+        entry = STRATEGIES[case.strategy]
+        workers = 1 if entry.one_process else case.nodes
+        servers = entry.checked(dict(case.options), case.nodes).server_nodes
+        at_once = 1 if servers or entry.one_process else len(kinds)
+    cluster = Local(workers + servers)
     with cluster.open():
-        for kind in kinds:
-            try:
-                process.run(
-                    nodes,
-                    partial(train, cluster=cluster, kind=kind, strategy=strategy, out=out),
-                    logs=out,
-                    time_limit_s=60,
-                    preload=["nodewise.measure.worker"],
-                )
-            except (process.WorkerError, RefusedError) as error:
-                (out / f"{kind}.txt").write_text(str(error))
+        for first in range(0, len(kinds), at_once):
+            left = kinds[first : first + at_once]
+            while left:
+                done, said = _launch(out, left, case, cluster, workers + servers)
+                if said:
+                    (out / f"{left[done]}.txt").write_text(said)
+                left = left[done + 1 :]
+
+
+def _launch(
+    out: Path, kinds: list[str], case: Fit | Averaged | Case, cluster: Local, size: int
+) -> tuple[int, str]:
+    """Train kinds in the same processes; return how many were, and why the next one was not."""
+    begun: list[int] = []
+    replicas: set[str] = set()
+
+    def heard(rank: int, message: Message) -> None:
+        if "replica" in message:
+            replicas.add(message["replica"])
+        elif rank == 0:
+            begun.append(message["kind"])
+            replicas.clear()
+
+    def met(name: str, _: list[int]) -> None:
+        if name == "trained":
+            check_replicas(replicas)
+            replicas.clear()
+
+    try:
+        process.run(
+            size,
+            partial(train, cluster=cluster, kinds=kinds, case=case, out=out),
+            logs=out / kinds[0],
+            time_limit_s=30 + 30 * len(kinds),
+            preload=["nodewise.measure.worker"],
+            on_message=heard,
+            on_meeting=met,
+        )
+    except RefusedError as error:
+        return begun[-1], f"refused: {error}"
+    except process.WorkerError as error:
+        return begun[-1], "\n".join([str(error), *error.log_tail])
+    return len(kinds), ""
 
 
 def train(
-    rank: int, channel: Channel, *, cluster: Local, kind: str, strategy: str, out: Path
+    rank: int,
+    channel: Channel,
+    *,
+    cluster: Local,
+    kinds: list[str],
+    case: Fit | Averaged | Case,
+    out: Path,
 ) -> Message:
+    import keras
     import numpy as np
 
     from nodewise.measure import node
 
-    node.start_in_node(cluster, rank, channel, len(cluster.addresses()))
-    module = importlib.import_module(f"kinds.{kind}")
-    how = fit if strategy == "fit" else partial(by, strategy, rank, cluster, channel)
-    weights, loss = how(module)
-    named = {f"{number:03}": array for number, array in enumerate(weights)}
-    np.savez(out / f"{kind}~{rank}.npz", loss=loss, **named)
+    node.start_in_node(cluster, rank, channel, case.nodes if isinstance(case, Case) else 1)
+    if isinstance(case, Case):
+        keep_what_is_there_once(STRATEGIES[case.strategy].worker())
+    for number, kind in enumerate(kinds):
+        channel.send({"kind": number})
+        module = importlib.import_module(f"kinds.{kind}")
+        match case:
+            case Fit():
+                weights, loss = fit(module, case)
+            case Averaged():
+                weights, loss = averaged(module, case.models)
+            case Case():
+                trained = by(case, rank, cluster, module, channel)
+                if trained is None:
+                    return {}
+                weights, loss = trained
+        named = {
+            f"{number:03}": np.asarray(weight.numpy()).astype("float32")
+            for number, weight in enumerate(weights)
+            if "rnn_state" not in weight.path  # those of a worker's own examples
+        }
+        np.savez(out / f"{kind}~{rank}.npz", loss=loss, **named)
+        keras.backend.clear_session()
     return {}
 
 
-def fit(module: Any) -> tuple[list[Any], float]:
-    import keras
+def keep_what_is_there_once(module: Any) -> None:
+    """Have later calls of what is ONCE in a strategy's module return what the first one did."""
 
+    def kept(make: Callable[..., Any]) -> Callable[..., Any]:
+        found: list[Any] = []
+
+        def first(*arguments: Any, **more: Any) -> Any:
+            if not found:
+                found.append(make(*arguments, **more))
+            return found[0]
+
+        return first
+
+    for name in ONCE:
+        if hasattr(module, name):
+            setattr(module, name, kept(getattr(module, name)))
+
+
+def built(module: Any, batch: int) -> Any:
+    """Return the kind's model; the few that need it are told how many examples a batch has."""
+    return module.build(batch) if inspect.signature(module.build).parameters else module.build()
+
+
+def examples(module: Any) -> Any:
+    """Return the kind's examples as `fit` gives them to train_step, as one batch of tensors."""
+    import tensorflow as tf
+
+    def kept(array: Any) -> Any:
+        float64 = array.dtype in ("float64", tf.float64)
+        return tf.cast(array, tf.float32) if float64 else tf.convert_to_tensor(array)
+
+    def tensor(array: Any) -> Any:
+        return array if isinstance(array, tf.RaggedTensor) else kept(array)
+
+    return tf.nest.map_structure(tensor, module.load()[0])
+
+
+def steps(data: Any) -> int:
+    import tensorflow as tf
+
+    return int(tf.nest.flatten(data)[0].shape[0]) // GLOBAL_BATCH
+
+
+def part(data: Any, step: int, worker: int, workers: int) -> Any:
+    """Return a worker's part of a step's global batch."""
+    import tensorflow as tf
+
+    own = GLOBAL_BATCH // workers
+    start = step * GLOBAL_BATCH + worker * own
+    return tf.nest.map_structure(lambda array: array[start : start + own], data)
+
+
+def fit(module: Any, how: Fit) -> tuple[list[Any], float]:
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from nodewise.strategies.api import optimizers_of
+
+    own = GLOBAL_BATCH // how.first_of
     keras.utils.set_random_seed(SEED)
-    model = module.build()
-    model, options = model if isinstance(model, tuple) else (model, {})
-    train, test = module.load()
-    history = model.fit(
-        *train,
-        validation_data=test,
-        batch_size=GLOBAL_BATCH,
-        epochs=getattr(module, "EPOCHS", 1),
-        shuffle=False,
-        verbose=0,
-        **options,
-    )
-    return model.get_weights(), history.history.get("loss", [0.0])[-1]
+    model = built(module, own)
+    if how != Fit():
+        for optimizer in optimizers_of(model):
+            optimizer.apply = partial(changed, optimizer.apply, how)
+    data, _ = module.load()
+    if how.first_of > 1:
+        rows = np.arange(steps(data) * GLOBAL_BATCH).reshape(-1, GLOBAL_BATCH)[:, :own].ravel()
+        data = tf.nest.map_structure(lambda array: tf.gather(array, rows), data)
+    named = dict(zip(("x", "y", "sample_weight"), data, strict=False))
+    history = model.fit(**named, batch_size=own, shuffle=False, verbose=0).history
+    return model.weights, history.get("loss", [0.0])[-1]
+
+
+def changed(apply: Callable[..., None], how: Fit, gradients: Any, variables: Any = None) -> None:
+    import tensorflow as tf
+
+    given = list(gradients)
+    if how.dense:
+        given = [one if one is None else tf.convert_to_tensor(one) for one in given]
+    given = [one if one is None else one * how.factor for one in given]
+    for _ in range(how.times):
+        apply(given, variables)
+
+
+def averaged(module: Any, size: int) -> tuple[list[Any], float]:
+    import keras
+    import numpy as np
+
+    from nodewise.strategies import api
+
+    models = []
+    for worker in range(size):
+        keras.utils.set_random_seed(SEED)
+        models.append(built(module, GLOBAL_BATCH // size))
+        api.own_masks(models[-1], worker)
+    data = examples(module)
+
+    def average(of: Callable[[Any], list[Any]]) -> None:
+        for same in zip(*map(of, models), strict=True):
+            mean = np.mean([np.asarray(one.numpy()).astype("float32") for one in same], axis=0)
+            for one in same:
+                one.assign(mean.astype(one.numpy().dtype))
+
+    for step in range(steps(data)):
+        logs = [
+            model.train_on_batch(*part(data, step, worker, size), return_dict=True)
+            for worker, model in enumerate(models)
+        ]
+        average(lambda model: model.trainable_variables)
+    average(api.moving_statistics)
+    for optimizer in api.optimizers_of(models[0]):
+        optimizer.finalize_variable_values(models[0].trainable_variables)
+    return models[0].weights, float(np.mean([log.get("loss", 0.0) for log in logs]))
 
 
 def by(
-    strategy: str, rank: int, cluster: Local, channel: Channel, module: Any
-) -> tuple[list[Any], float]:
-    import numpy as np
+    case: Case, rank: int, cluster: Local, module: Any, channel: Channel
+) -> tuple[list[Any], float] | None:
+    """Return what a worker has trained; None for a server."""
     import tensorflow as tf
 
-    from nodewise.measure.callbacks import Callbacks
-    from nodewise.models import user_model
-    from nodewise.strategies import STRATEGIES, api
+    from nodewise.strategies import api
 
-    nodes = len(cluster.addresses())
-    own = GLOBAL_BATCH // nodes
-
-    def kept(array: Any) -> Any:
-        """Return an array as `fit` gives it to train_step."""
-        return array.astype("float32") if array.dtype == "float64" else array
-
-    train = tf.nest.map_structure(kept, module.load()[0])
+    entry = STRATEGIES[case.strategy]
+    nodes = 1 if entry.whole_batches else case.nodes
+    with tf.Graph().as_default():  # a strategy must find TensorFlow as it is at the start
+        spec = tf.nest.map_structure(
+            lambda one: (
+                tf.TensorSpec((GLOBAL_BATCH // nodes, *one.shape[1:]), one.dtype)
+                if not isinstance(one, tf.RaggedTensor)
+                else tf.RaggedTensorSpec((None, None), one.dtype)
+            ),
+            examples(module),
+        )
+    options = entry.checked(dict(case.options), case.nodes)
     job = api.Job(
         rank,
-        nodes,
+        case.nodes,
         GLOBAL_BATCH,
         SEED,
-        user_model.building(f"{module.__file__}:build"),
-        options=STRATEGIES[strategy].checked({}, nodes),
+        partial(built, module, GLOBAL_BATCH // nodes),
+        options=options,
         addresses=tuple(cluster.addresses()),
-        batch=tf.nest.map_structure(lambda a: tf.TensorSpec((own, *a.shape[1:]), a.dtype), train),
+        batch=spec,
+        patience_s=30,
     )
-    trained = STRATEGIES[strategy].worker().Strategy(job)
+    if rank >= case.nodes:
+        entry.worker().Server(job)
+        channel.meet("trained")
+        return None
+    trained = entry.worker().Strategy(job)
     initial = trained.state()
-    batches = [
-        tf.nest.map_structure(
-            lambda a, start=step * GLOBAL_BATCH + rank * own: tf.constant(a[start : start + own]),
-            train,
-        )
-        for step in range(STEPS)
-    ]
-    trained.split_step(batches[0])  # does not stay
+    data = examples(module)
+    worker = 0 if case.same_examples else rank
+    batches = [part(data, step, worker, nodes) for step in range(steps(data))]
+    for batch in batches[:2]:  # these do not stay
+        trained.step(batch)
+    if trained.replicas_agree:
+        channel.send({"replica": trained.weights_sha256()})
+    channel.meet("trained")
+    if case.split:
+        trained.split_step(batches[0])
     trained.restore(initial)
     trained.model.reset_metrics()
-    epochs = getattr(module, "EPOCHS", 1)
-    validate = partial(tested, trained, tf.nest.map_structure(kept, module.load()[1]), rank, nodes)
-    callbacks = Callbacks(
-        trained.model, channel, workers=nodes, epochs=epochs, steps=STEPS, validate=validate
-    )
-    callbacks.begin()
-    for epoch in range(epochs):
-        trained.model.reset_metrics()
-        for batch in batches:
-            logs = api.plain(trained.step(batch))
-        then = callbacks.end if epoch + 1 == epochs else callbacks.between
-        then(epoch, logs)
+    trained.barrier()  # else who is slow would pull what others have pushed
+    for batch in batches:
+        logs = api.plain(trained.step(batch))
     trained.agree()
     for optimizer in api.optimizers_of(trained.model):
         optimizer.finalize_variable_values(trained.model.trainable_variables)
-    return [np.array(w) for w in trained.model.get_weights()], logs.get("loss", 0.0)
-
-
-def tested(trained: Any, test: Any, rank: int, nodes: int) -> tuple[dict[str, float], int]:
-    """Return what a worker scores of its part of the test examples, and how many these are."""
-    import numpy as np
-    import tensorflow as tf
-
-    model = trained.trained()
-    model.reset_metrics()
-    part = tf.nest.map_structure(lambda array: np.array_split(array, nodes)[rank], test)
-    logs = model.evaluate(*part, verbose=0, return_dict=True)
-    return logs, len(tf.nest.flatten(part)[0])
+    return trained.model.weights, logs.get("loss", 0.0)

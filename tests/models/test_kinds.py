@@ -1,77 +1,242 @@
-"""Models of any kind train as in `fit`, on one process and on two workers with the same batches."""
+"""Models of any kind train with any strategy as one process does, or are refused in one line.
 
+`make test-all` has one process, and one strategy of each family on two workers. `make test-matrix`
+has all strategies on two and three workers, and prints a table of them.
+
+What is promised, of weights and losses after all steps:
+
+- Strategies that exchange gradients, and those of tf.distribute, equal `fit` on the global batch.
+  Where a worker's gradient depends on which examples it has (PER_WORKER), they equal
+  MultiWorkerMirroredStrategy.
+- Weights averaged after every step equal the average of models that Keras trains, each on its part.
+- One worker with parameter servers equals `fit`. On several workers that have the same examples
+  and wait for each other, every gradient is applied once: they equal a `fit` that applies each
+  gradient so many times. ParameterServerStrategy waits for nobody: there the workers only have to
+  end with the same weights, those of the servers.
+"""
+
+import ast
 from pathlib import Path
 
 import kinds_job
 import numpy as np
 import pytest
+from kinds_job import Averaged, Case, Fit
 
-KINDS = sorted(
-    path.stem
-    for path in (Path(__file__).parents[1] / "kinds").glob("*.py")
+import make_horovod
+
+
+def said(path):
+    """Return what a kind says of itself; importing it would import Keras."""
+    return {
+        line.targets[0].id: line.value.value
+        for line in ast.parse(path.read_text()).body
+        if isinstance(line, ast.Assign) and isinstance(line.value, ast.Constant)
+    }
+
+
+KINDS = {
+    path.stem: said(path)
+    for path in sorted((Path(__file__).parents[1] / "kinds").glob("*.py"))
     if path.stem != "__init__"
-)
-LOOSE = {"loss_scaling": 1e-3}  # of float16
-# what another order of the workers' examples makes of a mean of means
-TOLERANCE = 1e-5
-# MultiWorkerMirroredStrategy has the optimizer look at each replica's own gradient
-REFUSED = {"multi_worker_mirrored": {"averaged", "loss_scaling", "regression"}}
-# with it, a train_step of one's own has to divide its loss by the number of replicas
-UNDIVIDED = {"multi_worker_mirrored": {"gan", "own_train_step"}}
-BESIDE = ["custom_loop", "mpi", "multi_worker_mirrored"]
+}
+TOLERANCE = 1e-5  # of the largest weight: float32 rounding
+NATIVE = ("mirrored", "multi_worker_mirrored")
+SERVED = ("parameter_server", "async_sgd")
+# They send one flat array, so that an embedding's gradient is filled up: an optimizer with memory
+# then goes on with rows that a batch has not, where Keras leaves them.
+DENSE = ("compressed_sgd", "async_sgd")
+OPTIONS = {
+    "compressed_sgd": (("method", "top_k"), ("share", 1.0), ("values", "float32")),
+    "parameter_averaging": (("period", 1),),
+    "async_sgd": (("bound", 0),),
+}
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+# strategy -> what its refusal says -> kinds
+AVERAGES = {
+    "the loss has the reduction sum": {"summed"},
+    "is synchronized, which only mirrored": {"synchronized"},
+}
+CLIPS = {
+    "gradient_accumulation_steps do not go together": {"averaged"},
+    "clip each replica's gradient": {"regression"},
+    "look for an overflow in each replica's gradient": {"half", "loss_scaling"},
+}
+UNSEEN = {"changes weights other than by its optimizer": {"unseen"}}
+REFUSED = {
+    "custom_loop": AVERAGES | UNSEEN,
+    "mpi": AVERAGES | UNSEEN,
+    "horovod": AVERAGES | UNSEEN,
+    "compressed_sgd": AVERAGES | UNSEEN | {"several optimizers": {"gan"}},
+    "parameter_averaging": AVERAGES,
+    "parameter_server": {
+        "a train_step of its own": {"gan", "own_train_step", "unseen"},
+        "a compute_loss of its own": {"own_loss"},
+        "one output and one loss": {"frozen", "two_inputs"},
+        "adds losses of its own": {"regression", "regularized", "variational"},
+        "takes one input and one label tensor": {
+            *("adapted", "siamese", "sample_weights", "mean_of_weights"),
+        },
+        "the reduction sum": {"summed"},
+        "scales the loss": {"half", "loss_scaling"},
+        "averages weights": {"averaged", "ema"},
+        "is synchronized": {"synchronized"},
+        "is stateful": {"stateful"},
+        "itself, which the servers do not get": {"spectral"},
+    },
+    "async_sgd": {
+        "several optimizers": {"gan"},
+        "scales the loss": {"half", "loss_scaling"},
+        "averages weights": {"averaged", "ema"},
+        "is synchronized, which only mirrored": {"synchronized"},
+        "changes weights other than by its optimizer": {"spectral"},
+        "applies no gradient by its optimizer": {"unseen"},
+    },
+    "mirrored": CLIPS | UNSEEN | {"builds a model by its call()": {"gan"}},
+    "multi_worker_mirrored": CLIPS | UNSEEN | {"weights in bfloat16": {"bfloat16_weights"}},
+}
+
+
+def case_of(strategy, nodes):
+    same = strategy in SERVED and nodes > 1
+    return Case(strategy, nodes, OPTIONS.get(strategy, ()), same_examples=same, split=nodes < 3)
+
+
+QUICK = [
+    case_of(name, 2)
+    for name in ("custom_loop", "parameter_averaging", "async_sgd", "multi_worker_mirrored")
+]
+MATRIX = [
+    case_of(strategy, nodes)
+    for strategy in (
+        *("custom_loop", "mpi", "horovod", "compressed_sgd", "parameter_averaging"),
+        *(*SERVED, *NATIVE),
+    )
+    for nodes in ((1, 2, 3) if strategy in SERVED else (2, 3))
+]
+WITHIN_S = 1500
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * WITHIN_S)]
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, run_job):
-    """Return a function: what a strategy trained of each kind on some nodes, in a folder."""
+    """Return a function: the folder with what a case trained of each kind."""
     done = {}
 
-    def of(strategy, nodes):
-        if (strategy, nodes) not in done:
-            out = tmp_path_factory.mktemp(strategy)
-            run_job(kinds_job.main, out, KINDS, strategy, nodes, timeout_s=380)
-            done[strategy, nodes] = out
-        return done[strategy, nodes]
+    def of(case):
+        if case not in done:
+            if getattr(case, "strategy", "") == "horovod":
+                make_horovod.make_horovod()
+            done[case] = tmp_path_factory.mktemp("kinds")
+            run_job(kinds_job.main, done[case], kinds_of(case), case, timeout_s=WITHIN_S)
+        return done[case]
 
     return of
 
 
-def of_worker(folder, kind, rank=0):
+def kinds_of(case):
+    """Return the kinds that a case is trained with: some references are those of a few."""
+    few = isinstance(case, Fit) and case.factor > 1
+    return [kind for kind, told in KINDS.items() if "OWN_STEP" in told or not few]
+
+
+def reference(case, kind):
+    """Return what a case is to equal; None if nothing is promised but that its workers agree."""
+    nodes, dense = case.nodes, case.strategy in DENSE
+    per_worker = KINDS[kind].get("PER_WORKER")
+    if case.strategy == "parameter_averaging":
+        return Averaged(nodes)
+    if case.strategy in SERVED and nodes > 1:
+        if case.strategy == "parameter_server" or per_worker == "random numbers":
+            return None
+        return Fit(dense=dense, times=nodes, first_of=nodes)
+    if case.strategy in NATIVE and "OWN_STEP" in KINDS[kind]:
+        return Fit(factor=nodes)
+    if per_worker and nodes > 1:
+        return case_of("multi_worker_mirrored", nodes)
+    return Fit(dense=dense)
+
+
+def workers(folder, kind):
+    """Return what each worker has trained, or why there is nothing."""
     failed = folder / f"{kind}.txt"
-    assert not failed.exists(), failed.read_text()
-    with np.load(folder / f"{kind}~{rank}.npz") as arrays:
-        return {name: arrays[name] for name in arrays.files}
+    if failed.exists():
+        return failed.read_text()
+    found = []
+    for path in sorted(folder.glob(f"{kind}~*.npz")):
+        with np.load(path) as arrays:
+            found.append({name: arrays[name] for name in arrays.files})
+    return found
 
 
-def assert_alike(found, expected, kind):
-    assert set(found) == set(expected)
-    limit = LOOSE.get(kind, TOLERANCE)
-    largest = max(np.abs(array).max() for name, array in expected.items() if name != "loss")
-    for name, array in expected.items():
-        scale = max(1.0, float(array)) if name == "loss" else largest
-        assert np.abs(found[name] - array).max() <= limit * scale, name
+def differences(found, expected, kind, *, with_loss=True):
+    """Return in which ways workers differ from one another or from what is expected."""
+    limit = KINDS[kind].get("TOLERANCE", TOLERANCE)
+    largest = max(np.abs(array).max() for name, array in expected[0].items() if name != "loss")
+    differ = []
+    for worker in found:
+        assert set(worker) == set(expected[0])
+        for name in set(worker) - {"loss"}:
+            off = np.abs(worker[name] - expected[0][name]).max() / largest
+            if not off <= limit:
+                differ.append(f"weight {name} by {off:.1e}")
+    losses = [np.mean([worker["loss"] for worker in some]) for some in (found, expected)]
+    if with_loss and not abs(losses[0] - losses[1]) <= limit * max(1.0, abs(losses[1])):
+        differ.append(f"loss {losses[0]:g}, not {losses[1]:g}")
+    return ", ".join(differ)
+
+
+def verdict(trained, case, kind):
+    """Return `equal`, `agree` where no more is promised, or how a case is refused or differs."""
+    found = workers(trained(case), kind)
+    if isinstance(found, str):
+        return found
+    expected = reference(case, kind)
+    if expected is None:
+        return differences(found, found[:1], kind, with_loss=False) or "agree"
+    wanted = workers(trained(expected), kind)
+    assert not isinstance(wanted, str), f"{expected}: {wanted}"
+    undivided = isinstance(expected, Fit) and expected.factor > 1  # so may be its loss
+    return differences(found, wanted, kind, with_loss=not undivided) or "equal"
+
+
+def refusal(case, kind):
+    """Return what a case is refused for; nothing if it is to train."""
+    if case == case_of("async_sgd", 1) and kind == "synchronized":
+        return ""
+    told = [text for text, kinds in REFUSED.get(case.strategy, {}).items() if kind in kinds]
+    return told[0] if told else ""
+
+
+def assert_right(trained, case, kind):
+    found = verdict(trained, case, kind)
+    if expected := refusal(case, kind):
+        assert found.startswith("refused: ")
+        assert expected in found
+    else:
+        assert found in {"equal", "agree"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_process_is_fit(trained, kind):
-    assert_alike(of_worker(trained("single", 1), kind), of_worker(trained("fit", 1), kind), kind)
+    assert_right(trained, Case("single", 1, split=True), kind)
 
 
-@pytest.mark.parametrize("strategy", BESIDE)
+@pytest.mark.parametrize("case", QUICK, ids=lambda case: case.strategy)
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_workers_are_fit_on_the_global_batch(trained, kind, strategy):
-    folder = trained(strategy, 2)
-    if kind in REFUSED.get(strategy, ()):
-        assert "custom_loop" in (folder / f"{kind}.txt").read_text()
-        return
-    if kind in UNDIVIDED.get(strategy, ()):
-        assert of_worker(folder, kind)
-        return
-    for rank in range(2):
-        found = of_worker(folder, kind, rank)
-        expected = of_worker(trained("fit", 1), kind)
-        # a worker's logs are those of its own examples
-        found["loss"] = expected["loss"]
-        assert_alike(found, expected, kind)
+def test_two_workers_are_one_process(trained, kind, case):
+    assert_right(trained, case, kind)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("case", MATRIX, ids=lambda case: f"{case.strategy}-{case.nodes}")
+def test_every_strategy_is_one_process(trained, case, capsys):
+    """Print a row of the table for each kind, so that a table of one strategy is a column."""
+    found = {kind: verdict(trained, case, kind) for kind in KINDS}
+    with capsys.disabled():
+        print(f"\n{case.strategy} on {case.nodes}:")
+        for kind, text in found.items():
+            print(f"  {kind:20} {text.splitlines()[-1]}")
+    for kind in KINDS:
+        assert_right(trained, case, kind)
