@@ -242,8 +242,10 @@ def changed(apply: Callable[..., None], how: Fit, gradients: Any, variables: Any
 def averaged(module: Any, size: int) -> tuple[list[Any], float]:
     import keras
     import numpy as np
+    import tensorflow as tf
 
     from nodewise.strategies import api
+    from nodewise.strategies.parameter_averaging.worker import averages
 
     models = []
     for worker in range(size):
@@ -258,13 +260,12 @@ def averaged(module: Any, size: int) -> tuple[list[Any], float]:
             for one in same:
                 one.assign(mean.astype(one.numpy().dtype))
 
+    trains = [tf.function(model.train_step, autograph=False) for model in models]
     for step in range(steps(data)):
-        logs = [
-            model.train_on_batch(*part(data, step, worker, size), return_dict=True)
-            for worker, model in enumerate(models)
-        ]
+        logs = [train(part(data, step, worker, size)) for worker, train in enumerate(trains)]
         average(lambda model: model.trainable_variables)
     average(api.moving_statistics)
+    average(lambda model: [one for two in api.optimizers_of(model) for one in averages(two)])
     for optimizer in api.optimizers_of(models[0]):
         optimizer.finalize_variable_values(models[0].trainable_variables)
     return models[0].weights, float(np.mean([log.get("loss", 0.0) for log in logs]))

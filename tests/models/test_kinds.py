@@ -75,13 +75,16 @@ REFUSED = {
         "one output and one loss": {"frozen", "two_inputs"},
         "adds losses of its own": {"regression", "regularized", "variational"},
         "takes one input and one label tensor": {
-            *("adapted", "siamese", "sample_weights", "mean_of_weights"),
+            "sample_weights",
+            "siamese",
         },
-        "the reduction sum": {"summed"},
+        "the loss has the reduction": {"summed", "mean_of_weights"},
         "scales the loss": {"half", "loss_scaling"},
         "averages weights": {"averaged", "ema"},
         "is synchronized": {"synchronized"},
         "is stateful": {"stateful"},
+        "needs a Sequential or functional model": {"ragged"},
+        "has a lookup table": {"adapted", "text"},
         "itself, which the servers do not get": {"spectral"},
     },
     "async_sgd": {
@@ -92,7 +95,13 @@ REFUSED = {
         "changes weights other than by its optimizer": {"spectral"},
         "applies no gradient by its optimizer": {"unseen"},
     },
-    "mirrored": CLIPS | UNSEEN | {"builds a model by its call()": {"gan"}},
+    "mirrored": CLIPS
+    | UNSEEN
+    | {
+        "builds a model by its call()": {"gan"},
+        "is stateful": {"stateful"},
+        "on ragged": {"ragged"},
+    },
     "multi_worker_mirrored": CLIPS | UNSEEN | {"weights in bfloat16": {"bfloat16_weights"}},
 }
 

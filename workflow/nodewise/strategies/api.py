@@ -219,7 +219,11 @@ def make_variables(model: keras.Model, batch: Batch) -> None:
     """
     before = [(variable, variable.numpy()) for variable in changing(model)]
     examples = examples_in(batch)
-    model.test_on_batch(*tf.nest.map_structure(lambda spec: _zeros(spec, examples), batch))
+    zeros = tf.nest.map_structure(lambda spec: _zeros(spec, examples), batch)
+    if model.loss is None and type(model).compute_loss is keras.Model.compute_loss:
+        model(zeros[0], training=False)  # its train_step may have a loss
+    else:
+        model.test_on_batch(*zeros)
     for variable, value in before:
         variable.assign(value)
     model.reset_metrics()

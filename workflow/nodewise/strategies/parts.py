@@ -99,6 +99,10 @@ def optimizer_of_all(model: keras.Model) -> keras.optimizers.Optimizer:
     if options.class_weight or options.callbacks:
         what = "class weights" if options.class_weight else "callbacks"
         raise RefusedError(f"the model comes with {what}, and this strategy cuts it")
+    if not hasattr(model, "outputs"):
+        raise RefusedError(
+            "this strategy needs a Sequential or functional model with a keras.Input"
+        )
     if isinstance(model.loss, dict | list | tuple) or len(model.outputs or [None]) > 1:
         raise RefusedError("this strategy cuts the model, which must have one output and one loss")
     if model.losses:

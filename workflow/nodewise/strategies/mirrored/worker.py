@@ -24,6 +24,10 @@ class Strategy(api.Strategy):
         self._job = job
         self._mirrored = tf.distribute.MirroredStrategy(_devices(job.size))
         self.model = native.build(job, self._mirrored, "MirroredStrategy", _make_variables)
+        for layer in api.stateful(self.model) if job.size > 1 else []:
+            raise RefusedError(
+                f"the layer {layer.name} is stateful, and MirroredStrategy cuts its batch"
+            )
         self._own_masks()
         self._shares = [len(part) for part in _parts(job.global_batch, job.size)]
         self._marks: list[list[tf.Tensor]] | None = None  # of each device
@@ -133,6 +137,8 @@ class Strategy(api.Strategy):
 def _make_variables(model: keras.Model, batch: api.Batch) -> None:
     if type(model).call is keras.Model.call:
         raise RefusedError("MirroredStrategy builds a model by its call(), which this one has not")
+    if any(isinstance(part, tf.RaggedTensorSpec) for part in tf.nest.flatten(batch)):
+        raise RefusedError("Keras cannot build a model on ragged tensors for MirroredStrategy")
     api.make_variables(model, batch)
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)

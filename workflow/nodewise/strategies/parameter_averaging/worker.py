@@ -44,6 +44,7 @@ class Strategy(api.Strategy):
         reset = chosen.optimizer_state == "reset"
         self._reset = [v for one in optimizers for v in resettable(one)] if reset else []
         self._fresh = [tf.convert_to_tensor(variable.numpy()) for variable in self._reset]
+        self._averages = [v for one in optimizers for v in averages(one)]
         self._average = tf.function(self._average_fused, autograph=False)
         self._flat = tf.function(self._averaged_flat, autograph=False)
         self._load = tf.function(self._load_mean, autograph=False)
@@ -99,7 +100,8 @@ class Strategy(api.Strategy):
         self._ring.barrier()
 
     def agree(self) -> None:
-        self._ring.average([*self._averaged, *api.moving_statistics(self.model)])
+        statistics = api.moving_statistics(self.model)
+        self._ring.average([*self._averaged, *self._averages, *statistics])
 
     def state(self) -> list[np.ndarray]:
         return [*super().state(), np.array(self._since)]
@@ -114,6 +116,11 @@ def memory(optimizer: keras.optimizers.Optimizer) -> Sequence[keras.Variable]:
     """Return what an optimizer remembers of gradients: all but step count and learning rate."""
     others = {id(optimizer.iterations), id(optimizer.learning_rate)}
     return [variable for variable in optimizer.variables if id(variable) not in others]
+
+
+def averages(optimizer: keras.optimizers.Optimizer) -> Sequence[keras.Variable]:
+    """Return the averages that an optimizer makes the weights in the end, with all it remembers."""
+    return memory(optimizer) if optimizer.use_ema else []
 
 
 def resettable(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:

@@ -166,6 +166,7 @@ class _Coordinator:
         with self._strategy.scope():
             keras.utils.set_random_seed(job.seed)
             self.model = job.build()
+            _refuse_tables(self.model)
             of = optimizer_of_parts if servers > 1 else optimizer_of_all
             self.optimizer = of(self.model)
             self._pieces = [_pieces(variable) for variable in self.model.trainable_variables]
@@ -287,6 +288,17 @@ class _Coordinator:
     def variables(self) -> list[keras.Variable]:
         """Return what training changes, on the servers."""
         return api.changing(self.model, self.optimizer)
+
+
+def _refuse_tables(model: keras.Model) -> None:
+    """Check that no layer has a lookup table, which other processes do not get.
+
+    Raises:
+        RefusedError: one has.
+    """
+    for layer in model._flatten_layers():
+        if getattr(layer, "lookup_table", None) is not None:
+            raise RefusedError(f"the layer {layer.name} has a lookup table, which servers do not")
 
 
 def _pulled(variable: keras.Variable) -> tf.Tensor:
