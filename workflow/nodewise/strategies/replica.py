@@ -52,7 +52,7 @@ class Exchange:
     def concat(self, rows: tf.Tensor) -> tf.Tensor:
         """Return the rows of all workers, (rows, …), in the order of ranks.
 
-        Every worker comes with as many.
+        A worker may come with more or fewer than another.
         """
         raise NotImplementedError
 

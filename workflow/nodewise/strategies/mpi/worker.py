@@ -10,6 +10,7 @@ is as good where n is a power of two; of three workers it makes one send all of 
 """
 
 import ctypes
+import math
 import os
 import shutil
 import time
@@ -63,8 +64,12 @@ class Ranks(Exchange):
 
     def _gathered(self, own: Array) -> Array:
         own = np.ascontiguousarray(own)
-        found = np.empty((self._ranks.size * len(own), *own.shape[1:]), own.dtype)
-        finish(lambda: self._ranks.Iallgather(own, found), self._patience_s)
+        rows = np.empty(self._ranks.size, np.int64)  # of ragged data, other ones on each rank
+        count = np.array([len(own)], np.int64)
+        finish(lambda: self._ranks.Iallgather(count, rows), self._patience_s)
+        found = np.empty((int(rows.sum()), *own.shape[1:]), own.dtype)
+        entries = (rows * math.prod(own.shape[1:])).tolist()
+        finish(lambda: self._ranks.Iallgatherv(own, [found, entries]), self._patience_s)
         return found
 
     def to_first(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
