@@ -25,7 +25,7 @@ class Unseen(keras.Model):
         weights = self.trainable_variables
         for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
             weight.assign_sub(0.1 * gradient)
-        return {"loss": loss}
+        return {"error": loss}  # fit shows its own loss, which is 0 here
 
 
 def build():
