@@ -7,13 +7,14 @@ PACKAGE = Path("workflow/nodewise")
 MEASURING = [
     *("core/cell.py", "models/training.py", "models/user_model.py", "models/registry.py"),
     "models/fit_options.py",
-    *("models/cut.py", "models/layers.py", "models/flops.py"),
+    *("models/cut.py", "models/layers.py", "models/flops.py", "models/graph_flops.py"),
     *("data/**/*.py", "cluster/**/*.py", "strategies/**/*.py", "measure/**/*.py"),
     "results/quiet_thresholds.py",
 ]
 NOT_MEASURING = [
     # for `nodewise doctor`
     *("cluster/doctor.py", "cluster/host_checks.py", "cluster/machine_checks.py"),
+    "measure/step_memory.py",  # for `nodewise describe-model`
     "strategies/*/law.py",  # for the page of the strategy
 ]
 DIGESTS = Path("tests/measures.sha256")

@@ -98,7 +98,7 @@ def test_data_is_fetched_through_the_user_s_proxy(monkeypatch):
     monkeypatch.setattr(single, "_data", lambda cell: Path("nowhere/manifest.json"))
     monkeypatch.setattr(single, "_nodewise", lambda *told: proxies.append(dict(os.environ)))
     monkeypatch.setattr(single, "settle_environment", lambda: proxies.append("settled"))
-    monkeypatch.setattr(single, "_manifests", lambda cell: sys.exit(3))
+    monkeypatch.setattr(single, "manifests", lambda cell: sys.exit(3))
     with pytest.raises(SystemExit):
         single.measure_single(options(), None, print, print)
     fetched, settled = proxies

@@ -26,7 +26,7 @@ SINGLE = RESULTS / "single_run"
 _END_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM")  # part of util-linux
 
 
-def _prepare(cell: Cell) -> None:
+def prepare(cell: Cell) -> None:
     """Prepare the cell's dataset and weights if they are not; own data always anew.
 
     Raises:
@@ -41,7 +41,7 @@ def _prepare(cell: Cell) -> None:
         _nodewise("prepare-weights", weights.parent.name, "--out", weights.parent)
 
 
-def _manifests(cell: Cell) -> tuple[Path, Path | None]:
+def manifests(cell: Cell) -> tuple[Path, Path | None]:
     """Return the manifests of the cell's dataset and of its weights, if it has any.
 
     Raises:
@@ -91,9 +91,9 @@ def measure_single(
         SystemExit: data or weights cannot be had; what prepares them has said why.
     """
     cell = cell_of(options)
-    _prepare(cell)  # with the user's proxies; workers have none
+    prepare(cell)  # with the user's proxies; workers have none
     settle_environment()
-    manifest, weights = _manifests(cell)
+    manifest, weights = manifests(cell)
     if out is None:
         cell = _first_free(cell)
     else:

@@ -134,30 +134,33 @@ def build_horovod(out: Out) -> None:
 
 @app.command(rich_help_panel=PANEL)
 def describe_model(
-    name: Annotated[str, typer.Argument(help="A model of the folder models/.")],
-    out: Annotated[Path, typer.Option("--out", help="JSON file to write.")],
+    name: Annotated[str, typer.Argument(help="A model of models/, or path/file.py:function.")],
+    *,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="For your own model: a dataset, or path/file.py:function."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="JSON file to write; of your own model by default below results/models."
+        ),
+    ] = None,
 ) -> None:
-    """Describe a model layer by layer: parameters and operations. Nothing is trained.
+    """Describe a model: its layers, parameters, operations, and the memory of training it.
 
-    The workflow and other commands read the file data/models/NAME.json. Write it again when the
-    model changes.
+    A few steps with several batches are trained to measure the memory, nothing
+    else. The workflow and other commands read the file data/models/NAME.json.
+    Write it again when the model changes. Once your own model is described,
+    `nodewise measure` says before it starts if a batch does not fit this machine.
 
     Example: nodewise describe-model fashion_cnn --out
     data/models/fashion_cnn.json
     """
-    from nodewise.core.files import check_writable, write_text
-    from nodewise.models.registry import check_project, registry
-    from nodewise.results.model_description import architecture_json
+    from nodewise.cli.describe import describe_model as describe
 
-    check_project()
-    if name not in registry():  # said before TensorFlow is waited for
-        raise UserError(f"unknown model {name!r}; known: {', '.join(sorted(registry()))}")
-    check_writable(out)
-    from nodewise.models.describe import describe
-
-    described = describe(name)
-    write_text(out, architecture_json(described))
-    typer.echo(f"{out}: {len(described.layers)} layers, {described.flops_per_example:,} FLOP")
+    described, path = describe(name, dataset, out)
+    typer.echo(f"{path}: {len(described.layers)} layers")
 
 
 @app.command(rich_help_panel=PANEL)

@@ -1,10 +1,16 @@
-"""What the kernel says of memory: what processes use, and which it killed for want of it."""
+"""What the kernel says of memory: how much there is, who uses it, whom it killed for it."""
 
 import re
 import resource
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
+_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
 _VMSTAT = Path("/proc/vmstat")
 _KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
@@ -12,6 +18,15 @@ _LIKELIEST = "1000"
 # Names, not classes: TensorFlow must not be imported here.
 _ERRORS = ("MemoryError", "ResourceExhaustedError")
 _ALLOCATOR = "bad_alloc"  # what C++ prints before it aborts
+
+
+def machine_bytes() -> int:
+    """Return the memory of this machine, or what a container leaves of it."""
+    limits = [psutil.virtual_memory().total]
+    for path in _LIMITS:
+        with suppress(OSError, ValueError):  # "max" is no limit
+            limits.append(int(path.read_text(encoding="utf-8")))
+    return min(limits)
 
 
 def be_killed_first() -> None:

@@ -90,6 +90,15 @@ def parse_model_spec(spec: str) -> Place:
     return Place(text, file, "", "")
 
 
+def own_model(build: str, dataset: str) -> str:
+    """Return the name of a user's own model that is built by `build` for a dataset or its spec.
+
+    Raises:
+        UserError: `build` names no function and no saved model.
+    """
+    return with_digest(f"own_{parse_model_spec(build).name}", f"{build} {dataset}")
+
+
 def source_files(spec: str) -> list[str]:
     """Return the file that a spec names and those of its folder that it imports, transitively.
 

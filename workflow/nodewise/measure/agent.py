@@ -136,6 +136,7 @@ def _work(rank: int, channel: Channel, *, job: Message) -> Message:
 
     settle_environment()
     from nodewise import data  # NumPy, which reads the settled environment
+    from nodewise.study.memory_fit import check_host
 
     workers = job["workers_here"]
     gpu = gpu_of_worker(gpus_of_host(), job["place"], workers)
@@ -151,10 +152,12 @@ def _work(rank: int, channel: Channel, *, job: Message) -> Message:
             raise RefusedError(f"port {port} is taken; cluster.ports sets others") from None
     manifest = Path(job["manifest"])
     data.check_arrays(manifest)
+    cell = Cell.model_validate_json(json.dumps(job["cell"]))
+    check_host(cell, psutil.virtual_memory().available)
     return do_part(
         rank,
         channel,
-        cell=Cell.model_validate_json(json.dumps(job["cell"])),
+        cell=cell,
         cluster=OneHost(addresses, gpus=gpu, threads=threads_of_worker(workers)),
         manifest=manifest,
         weights=Path(job["weights"]) if job["weights"] else None,

@@ -21,6 +21,7 @@ from nodewise.core.files import check_writable, project_path, write_text
 from nodewise.core.schema import first_error
 from nodewise.measure.period import Period, command_began
 from nodewise.measure.provenance import data_source, provenance
+from nodewise.models.facts import own_description
 from nodewise.results.model_description import FLOAT32_BYTES
 from nodewise.results.quiet_thresholds import MAX_BLOCKS
 from nodewise.results.record import (
@@ -36,6 +37,7 @@ from nodewise.results.record import (
 )
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build
+from nodewise.study.memory_fit import check_fits
 
 if TYPE_CHECKING:
     from nodewise.models.weights import Pretrained
@@ -154,6 +156,8 @@ def measure(
     period = Period()
     try:
         source.check_usable()
+        if not cluster.remote:
+            check_fits(cell, memory.machine_bytes())
         with cluster.to_itself(on_wait) as waited_s:
             began, period = command_began() + waited_s, Period()
             STRATEGIES[cell.strategy].check_available()
@@ -233,6 +237,8 @@ def _have_host_work(
     files = [Path(project_path(path.parent)) for path in (manifest, weights) if path]
     if cell.strategy == "horovod":
         files.append(build.FOLDER)
+    if cell.build and own_description(cell).is_file():
+        files.append(own_description(cell))
     return cluster.relay(
         rank, channel, job, files=[*files, *own], environment=ENVIRONMENT | KEEP_MEMORY
     )

@@ -1,27 +1,43 @@
-"""A model file -> its description, which `nodewise describe-model` writes.
+"""A model -> its description, which `nodewise describe-model` writes.
 
 Imports TensorFlow: the model is built, and nothing is computed with it.
 """
 
 import inspect
+import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
+import tensorflow as tf
 
-from nodewise.core.errors import RefusedError
+from nodewise.core.errors import RefusedError, UserError
 from nodewise.models import registry
 from nodewise.models.cut import most_stages, pairs
+from nodewise.models.graph_flops import count_model, make_variables
 from nodewise.models.layers import layers_of
-from nodewise.results.model_description import FLOAT32_BYTES, Architecture
+from nodewise.results.model_description import FLOAT32_BYTES, Architecture, Layer
+
+COUNTED_BATCHES = (8, 16)
+"""Two sizes: what grows from one to the other is each example's."""
 
 
 def describe(name: str) -> Architecture:
     """Return the architecture of a model of the registry.
 
     Raises:
-        UserError: its operations cannot be counted.
+        UserError: it is not compiled.
     """
     module = registry.load(name)
-    return architecture_of(module.build(), name, about(module.__doc__ or ""))
+    model = module.build()
+    batches = [zeros_spec(model, examples) for examples in COUNTED_BATCHES]
+    return architecture_of(model, name, about(module.__doc__ or ""), batches)
+
+
+def zeros_spec(model: keras.Model, examples: int) -> tuple[tf.TensorSpec, tf.TensorSpec]:
+    """Return the spec of a batch of a model of the registry: one input, a label each."""
+    (x,) = model.inputs
+    return tf.TensorSpec((examples, *x.shape[1:]), x.dtype), tf.TensorSpec((examples,), tf.uint8)
 
 
 def about(docstring: str) -> list[str]:
@@ -30,26 +46,69 @@ def about(docstring: str) -> list[str]:
     return [" ".join(paragraph.split()) for paragraph in paragraphs]
 
 
-def architecture_of(model: keras.Model, name: str, about: list[str]) -> Architecture:
-    """Return the architecture of a functional or Sequential model of one input.
+def architecture_of(
+    model: keras.Model, name: str, about: list[str], batches: Sequence[Any] = ()
+) -> Architecture:
+    """Return the architecture of a compiled model.
+
+    Layers are those of a functional or Sequential model of one input; any other model is described
+    as one layer, whose operations are counted in its graph.
+
+    Args:
+        model: compiled.
+        name: what the description calls it.
+        about: paragraphs on it.
+        batches: specs of two batches of different sizes, as `train_step` takes them.
 
     Raises:
-        UserError: its operations cannot be counted.
+        UserError: the model is no list of layers, and there are no `batches`.
     """
-    layers = layers_of(model, name)
+    try:
+        layers = layers_of(model, name) if _has_one_input(model) else []
+    except UserError:
+        if not batches:
+            raise
+        layers = []
+    in_a_row = bool(layers)
+    if not in_a_row:
+        layers = [_whole(model, batches)]
     trainable = sum(layer.trainable for layer in layers)
     return Architecture(
         model=name,
         about=about,
-        input_shape=list(model.input_shape[1:]),
+        input_shape=list(model.input_shape[1:]) if in_a_row else [],
         layers=layers,
         trainable=trainable,
         total=sum(layer.parameters for layer in layers),
         payload_bytes=FLOAT32_BYTES * trainable,
         flops_per_example=sum(layer.flops for layer in layers),
         training_flops_per_example=sum(layer.training_flops for layer in layers),
-        stages=most_stages(model),
+        stages=most_stages(model) if in_a_row else 1,
         dense_pairs=_dense_pairs(model),
+    )
+
+
+def _has_one_input(model: keras.Model) -> bool:
+    inputs = getattr(model, "inputs", None) or []
+    return len(inputs) == 1 and None not in inputs[0].shape[1:]
+
+
+def _whole(model: keras.Model, batches: Sequence[Any]) -> Layer:
+    """Return a model as one layer."""
+    make_variables(model, batches[0])
+    forward, training, uncounted = count_model(model, batches)
+    weights = {id(one): one for one in model.weights}
+    return Layer(
+        name=model.name,
+        kind=type(model).__name__,
+        detail="",
+        inputs=[],
+        output_shape=[],
+        parameters=sum(math.prod(one.shape) for one in weights.values()),
+        trainable=sum(math.prod(one.shape) for one in model.trainable_variables),
+        flops=forward,
+        training_flops=training,
+        uncounted=sorted(uncounted),
     )
 
 

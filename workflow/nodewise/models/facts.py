@@ -7,12 +7,16 @@ from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
+from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_json
+from nodewise.core.user_function import own_model
 from nodewise.models.registry import registry
-from nodewise.results.model_description import Architecture
+from nodewise.results.model_description import Architecture, Memory
 
 DESCRIPTIONS = Path("data/models")
+OWN_DESCRIPTIONS = Path("results/models")
+"""Descriptions of users' own models, which exist if somebody asked for them."""
 SMALL_FLOPS = 100_000_000
 """Operations of training an example up to which the workflow measures a model's noise scale."""
 
@@ -50,6 +54,24 @@ def read_all_facts(folder: Path, trained: Collection[str]) -> dict[str, Architec
         for name in registry()
         if name in trained or (folder / f"{name}.json").is_file()
     }
+
+
+def memory_of(cell: Cell) -> Memory | None:
+    """Return the memory of training a cell's model; None if nobody has measured it.
+
+    Raises:
+        UserError: a description is invalid.
+    """
+    if cell.build is None:
+        return facts(cell.model).memory if cell.model in registry() else None
+    path = own_description(cell)
+    return read_facts(path.parent, path.stem).memory if path.is_file() else None
+
+
+def own_description(cell: Cell) -> Path:
+    """Return where `nodewise describe-model` writes the description of a cell's own model."""
+    name = own_model(str(cell.build), cell.load or cell.dataset)
+    return OWN_DESCRIPTIONS / f"{name}.json"
 
 
 def is_small(name: str) -> bool:

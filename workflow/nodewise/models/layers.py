@@ -12,6 +12,7 @@ import keras
 
 from nodewise.core.errors import UserError
 from nodewise.models import flops
+from nodewise.models.graph_flops import count_call
 from nodewise.results.model_description import Layer
 
 _DETAILS = {
@@ -31,6 +32,7 @@ class _Call:
     inputs: list[str]
     input_shapes: list[tuple[int, ...]]
     output: keras.KerasTensor
+    arguments: Any
 
     @property
     def kind(self) -> str:
@@ -52,8 +54,11 @@ class _Call:
 def layers_of(model: keras.Model, name: str) -> list[Layer]:
     """Return the layers of a model and of the models inside it, in an order of computing them.
 
+    Operations of a kind that has no closed form are counted in its graph.
+
     Raises:
-        UserError: a layer's operations cannot be counted; the line begins with `name`.
+        UserError: the model is no graph of layers each of which is used once; the line begins with
+            `name`.
     """
     layers: list[Layer] = []
     reached: dict[str, bool] = {}  # whether a gradient comes back to a layer
@@ -66,16 +71,9 @@ def layers_of(model: keras.Model, name: str) -> list[Layer]:
 
 def _layer(call: _Call, model: str, reached: bool) -> Layer:
     shape, trainable = list(call.output.shape[1:]), call.size("trainable_weights")
-    parts = []
-    if keras.backend.is_float_dtype(call.output.dtype):  # token ids and masks take no FLOPs
-        try:
-            parts = flops.parts_of(call.kind, call.config, call.input_shapes, shape)
-        except KeyError as error:
-            known = ", ".join(flops.KINDS)
-            why = f"{model}: {call.name}: operations of a {call.kind} cannot be counted"
-            raise UserError(f"{why}; known kinds: {known}") from error
-        except ValueError as error:
-            raise UserError(f"{model}: {call.name}: {error}") from error
+    if None in shape:
+        raise UserError(f"{model}: {call.name}: the size of its output is not known")
+    forward, training, uncounted = _operations(call, shape, trainable > 0, reached)
     return Layer(
         name=call.name,
         kind=call.kind,
@@ -84,8 +82,26 @@ def _layer(call: _Call, model: str, reached: bool) -> Layer:
         output_shape=shape,
         parameters=call.size("weights"),
         trainable=trainable,
-        flops=flops.forward_flops(parts),
-        training_flops=flops.training_flops(parts, trained=trainable > 0, reached=reached),
+        flops=forward,
+        training_flops=training,
+        uncounted=sorted(uncounted),
+    )
+
+
+def _operations(
+    call: _Call, shape: list[int], trained: bool, reached: bool
+) -> tuple[int, int, set[str]]:
+    """Return a layer's operations forward and in training, and the kinds that are not counted."""
+    if not keras.backend.is_float_dtype(call.output.dtype):  # token ids and masks take no FLOPs
+        return 0, 0, set()
+    try:
+        parts = flops.parts_of(call.kind, call.config, call.input_shapes, shape)
+    except (KeyError, ValueError):
+        return count_call(call.operation, call.arguments, trained=trained, reached=reached)
+    return (
+        flops.forward_flops(parts),
+        flops.training_flops(parts, trained=trained, reached=reached),
+        set(),
     )
 
 
@@ -113,7 +129,7 @@ def _calls(
         if id(node.outputs[0]) in made_by:
             continue  # an input of a model inside
         if name in made_by.values():
-            raise UserError(f"{name}: is used more than once, which cannot be described")
+            raise UserError(f"{name}: is used more than once, so the model is no list of layers")
         if isinstance(operation, keras.Model) and getattr(operation, "inputs", None):
             for inside, outside in zip(operation.inputs, node.input_tensors, strict=True):
                 made_by[id(inside)] = made_by[id(outside)]
@@ -129,6 +145,7 @@ def _calls(
             inputs=list(dict.fromkeys(made_by[id(tensor)] for tensor in tensors)),
             input_shapes=[tuple(tensor.shape[1:]) for tensor in tensors],
             output=node.outputs[0],
+            arguments=node.arguments,
         )
 
 

@@ -26,6 +26,7 @@ class Layer(Frozen):
         parameters: all of them, of which `trainable` are trained.
         flops: of the forward pass of one example.
         training_flops: of forward and backward pass of one example, as far as training needs them.
+        uncounted: kinds of TensorFlow's operations in its graph that nothing counts.
     """
 
     name: str = Field(min_length=1)
@@ -37,6 +38,7 @@ class Layer(Frozen):
     trainable: Count
     flops: Count
     training_flops: Count
+    uncounted: list[str] = Field(default_factory=list)
 
     @property
     def state(self) -> str:
@@ -44,32 +46,58 @@ class Layer(Frozen):
         return "trained" if self.trainable else "frozen" if self.parameters else ""
 
 
+class Memory(Frozen):
+    """What a process needs in memory that trains a model.
+
+    Attributes:
+        weights_bytes: of all weights, trained and frozen.
+        gradients_bytes: of one gradient for each trainable parameter.
+        optimizer_bytes: of the variables of the optimizers.
+        fixed_bytes, bytes_per_example: a line through the peaks of real training steps with
+            batches of several sizes; TensorFlow and all of the above are in the fixed part.
+        measured: the peak of a training step, by batch.
+    """
+
+    weights_bytes: Count
+    gradients_bytes: Count
+    optimizer_bytes: Count
+    fixed_bytes: Count
+    bytes_per_example: Count
+    measured: dict[int, Count] = Field(min_length=1)
+
+    def peak_bytes(self, batch: int) -> int:
+        """Return the memory of a process that trains batches of `batch` examples."""
+        return self.fixed_bytes + batch * self.bytes_per_example
+
+
 class Architecture(Frozen):
     """A model.
 
     Attributes:
         about: the paragraphs of its file's text.
-        input_shape: of one prepared example.
+        input_shape: of one prepared example; empty if it has several parts, or varies in size.
         trainable, total: numbers of parameters.
         payload_bytes: of a gradient, one float32 for each trainable parameter.
         flops_per_example: of the forward pass; a multiply-add is 2.
         training_flops_per_example: of forward and backward pass.
         stages: into how many the model can be cut.
         dense_pairs: pairs of dense layers in a row, which can be split over nodes.
+        memory: None if it was not measured.
     """
 
     schema_version: Literal[2] = 2
     model: Name
     about: list[str] = Field(min_length=1)
-    input_shape: list[Count] = Field(min_length=1)
+    input_shape: list[Count]
     layers: list[Layer] = Field(min_length=1)
     trainable: Count
     total: Count
     payload_bytes: Count
-    flops_per_example: int = Field(ge=1)
+    flops_per_example: Count
     training_flops_per_example: int = Field(ge=1)
     stages: int = Field(ge=1)
     dense_pairs: Count
+    memory: Memory | None = None
 
     @property
     def flops_per_payload_byte(self) -> float:

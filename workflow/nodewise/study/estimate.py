@@ -8,6 +8,8 @@ times as long on an emulated node, and longer still if the nodes ask for more co
 """
 
 import statistics
+import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -21,6 +23,7 @@ from nodewise.results.record import Record, recorded
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.bytes_sent import Trained, ring
 from nodewise.study.config import DATASETS, Config
+from nodewise.study.memory_fit import misfit
 
 # Measured once, on two cores of a virtual machine whose reference step took 5.5 ms; times are of
 # that processor and are scaled by the reference step of this one. Models reach different parts of
@@ -36,18 +39,19 @@ END_S = 0.5  # evaluation's tracing, the record, Snakemake's next job
 
 
 class Machine(NamedTuple):
-    """What the estimate takes from a machine: seconds of the reference step, number of cores."""
+    """What a plan takes from a machine: seconds of the reference step, cores, bytes of memory."""
 
     reference_s: float
     cores: int
+    memory_bytes: int = sys.maxsize
 
     @classmethod
     def here(cls) -> "Machine":
         """Measure this machine."""
-        from nodewise.cluster import cgroup
+        from nodewise.cluster import cgroup, memory
         from nodewise.cluster.reference_step import reference_us
 
-        return cls(reference_us() / 1e6, cgroup.whole_cores())
+        return cls(reference_us() / 1e6, cgroup.whole_cores(), memory.machine_bytes())
 
     @property
     def slowness(self) -> float:
@@ -250,7 +254,7 @@ def report(study: Config, planned: Sequence[Planned], machine: Machine) -> str:
         part = [one for one in planned if one.cell.experiment == name]
         lines.append(_row(name, *_sums(part)))
     lines.append(_row("total", *_sums(planned)))
-    return "\n".join([*lines, *_remarks(study, planned)])
+    return "\n".join([*lines, *_remarks(study, planned, machine)])
 
 
 def _sums(planned: Sequence[Planned]) -> tuple[str, str, str, str]:
@@ -263,7 +267,7 @@ def _sums(planned: Sequence[Planned]) -> tuple[str, str, str, str]:
     return str(len(planned)), str(done), str(failed), " + ".join(times)
 
 
-def _remarks(study: Config, planned: Sequence[Planned]) -> Iterator[str]:
+def _remarks(study: Config, planned: Sequence[Planned], machine: Machine) -> Iterator[str]:
     yield ""
     yield from _other_steps(planned)
     if any(one.record and not one.done for one in planned):
@@ -272,6 +276,7 @@ def _remarks(study: Config, planned: Sequence[Planned]) -> Iterator[str]:
     late = [one.cell.id for one in planned if one.to_do_s > limit]
     if late:
         yield f"Cells that may take longer than cell_time_limit_s ({limit:g}): {', '.join(late)}."
+    yield from _too_large(planned, machine)
     seen = ratios(planned)
     if seen:
         middle, least, most = statistics.median(seen), seen[0], seen[-1]
@@ -281,6 +286,15 @@ def _remarks(study: Config, planned: Sequence[Planned]) -> Iterator[str]:
         )
     elif planned:
         yield "No cell has a record yet: the estimate may be wrong by a factor of 2."
+
+
+def _too_large(planned: Sequence[Planned], machine: Machine) -> Iterator[str]:
+    """Say which cells will be refused because this machine has too little memory for them."""
+    to_do = [one.cell for one in planned if one.record is None]
+    here = [cell for cell in to_do if cell.cluster.cores(1)]  # others' nodes are other hosts
+    reasons = [misfit(cell, machine.memory_bytes) for cell in here]
+    for reason, cells in Counter(filter(None, reasons)).items():
+        yield f"{counted(cells, 'cell')} will be refused: {reason}."
 
 
 def _other_steps(planned: Sequence[Planned]) -> Iterator[str]:

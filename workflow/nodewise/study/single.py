@@ -13,7 +13,7 @@ from nodewise.core.cell import CLUSTERS, SAVED_MODEL, Cell, ClusterSettings
 from nodewise.core.errors import UserError
 from nodewise.core.files import project_path
 from nodewise.core.schema import NOT_YAML, first_error, load_yaml
-from nodewise.core.user_function import parse_model_spec, parse_spec, with_digest
+from nodewise.core.user_function import own_model, parse_model_spec, parse_spec, with_digest
 from nodewise.models.registry import check_project, registry
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import Config
@@ -198,5 +198,5 @@ def _models(options: Options) -> dict[str, Any]:
         raise UserError("--dataset: a model of your own needs one: a name or path/file.py:function")
     if ":" in dataset:
         dataset = parse_spec(dataset).text
-    name = with_digest(f"own_{place.name}", f"{place.text} {dataset}")
+    name = own_model(place.text, dataset)
     return {"own_models": {name: {"build": place.text, "dataset": dataset}}}

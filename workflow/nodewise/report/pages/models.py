@@ -28,6 +28,19 @@ _SIZES = [
     Column("training_flops_per_example", "Training, per example", "FLOP", COUNTED),
     Column("flops_per_payload_byte", "Training, per byte at batch 1", "FLOP/B", COUNTED),
 ]
+_MEMORY = [
+    Column("weights_bytes", "Weights", "B", COUNTED),
+    Column("gradients_bytes", "Gradients", "B", COUNTED),
+    Column("optimizer_bytes", "Optimizer", "B", COUNTED),
+    Column("fixed_bytes", "Process, without its examples", "B", "fitted"),
+    Column("bytes_per_example", "Activations, per example of the batch", "B", "fitted"),
+]
+_PEAKS = [
+    Column("batch", "Batch"),
+    Column("formula", "By the formula", "B", "fitted"),
+    Column("measured", "Measured peak", "B", "measured"),
+    Column("ratio", "Formula ÷ measured", "×", "fitted"),
+]
 _LAYERS = [
     Column("name", "Layer"),
     Column("kind", "Kind"),
@@ -119,6 +132,8 @@ def _model(
         "results": path_of(name, dataset) if dataset in set(cells["dataset"]) else None,
         "input": input_in_words(architecture),
         "sizes": _facts(architecture),
+        "memory": _memory(architecture),
+        "peaks": table(_peaks(architecture), _PEAKS) if architecture.memory else None,
         "net": draw(architecture),
         "ratio": number(architecture.flops_per_payload_byte, "FLOP/B", COUNTED),
         "backward": number(_training_to_forward(architecture), "×", COUNTED),
@@ -141,6 +156,23 @@ def _facts(architecture: Architecture) -> list[tuple[str, object]]:
         (column.title, number(getattr(architecture, column.name), str(column.unit), COUNTED))
         for column in _SIZES
     ]
+
+
+def _memory(architecture: Architecture) -> list[tuple[str, object]]:
+    memory = architecture.memory
+    return [
+        (column.title, number(getattr(memory, column.name), str(column.unit), str(column.kind)))
+        for column in (_MEMORY if memory else ())
+    ]
+
+
+def _peaks(architecture: Architecture) -> pd.DataFrame:
+    """Return the memory of a process that trains, by batch: fitted beside measured."""
+    memory = architecture.memory
+    measured = memory.measured if memory else {}
+    rows = pd.DataFrame({"batch": list(measured), "measured": list(measured.values())})
+    formula = [memory.peak_bytes(batch) for batch in measured] if memory else []
+    return rows.assign(formula=formula, ratio=lambda rows: rows["formula"] / rows["measured"])
 
 
 def _ratios(architecture: Architecture, batches: Sequence[int]) -> pd.DataFrame:

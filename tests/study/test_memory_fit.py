@@ -1,0 +1,85 @@
+"""Whether a batch fits the memory of its nodes, said before anything starts."""
+
+import pytest
+
+import make_architectures as make_models
+import make_records as make
+from nodewise.core.errors import RefusedError
+from nodewise.models import facts
+from nodewise.results.model_description import Memory
+from nodewise.study import estimate, memory_fit
+from nodewise.study.config import Config
+
+GB = 10**9
+
+
+@pytest.fixture
+def large(tmp_path, monkeypatch):
+    """A user's model whose process takes 1 GB and 10 MB for each example."""
+    memory = Memory(
+        weights_bytes=1,
+        gradients_bytes=1,
+        optimizer_bytes=1,
+        fixed_bytes=GB,
+        bytes_per_example=GB // 100,
+        measured={4: GB},
+    )
+    monkeypatch.setattr(facts, "OWN_DESCRIPTIONS", tmp_path)
+    own = {"model": "large", "build": "models/templates/own_model.py:build", "load": "mine:load"}
+    name = facts.own_description(make.cell(**own)).stem
+    described = make_models.fashion_cnn().model_copy(update={"model": name, "memory": memory})
+    make_models.write([described], tmp_path)
+    return own
+
+
+def test_a_worker_takes_what_its_batch_takes(large):
+    assert memory_fit.worker_bytes(make.cell(**large, batch=100)) == 2 * GB
+    together = make.cell(**large, batch=100, n=2, strategy="mirrored", one_process=True)
+    assert memory_fit.worker_bytes(together) == 3 * GB
+
+
+def test_nothing_is_said_of_a_model_that_nobody_described_or_of_a_part_of_one(large):
+    assert memory_fit.worker_bytes(make.cell(model="unknown")) is None
+    assert memory_fit.worker_bytes(make.cell(**large, strategy="model_parallel", n=2)) is None
+
+
+def test_workers_on_one_machine_share_its_memory_and_tensorflow(large):
+    cell = make.cell(**large, batch=100, n=4)
+    needed = memory_fit.SHARED_BYTES + 4 * (2 * GB - memory_fit.SHARED_BYTES)
+    memory_fit.check_fits(cell, needed)
+    with pytest.raises(RefusedError) as raised:
+        memory_fit.check_fits(cell, needed - 1)
+    assert str(raised.value) == (
+        "batch 100 of large takes about 2.0 GB on each of 4 nodes, this machine has 7.4 GB"
+    )
+
+
+def test_a_host_has_its_memory_for_one_worker(large):
+    cell = make.cell(**large, batch=100, n=4)
+    memory_fit.check_host(cell, 2 * GB)
+    with pytest.raises(RefusedError, match=r"about 2\.0 GB, 1\.9 GB of memory are free here"):
+        memory_fit.check_host(cell, int(1.9 * GB))
+
+
+def test_a_plan_says_which_cells_will_be_refused():
+    study = Config.model_validate(
+        {
+            "name": "study",
+            "title": "A study",
+            "experiments": {
+                "one": {
+                    "title": "One",
+                    "study": "nodewise",
+                    "models": ["fashion_cnn"],
+                    "strategies": {"single": {"nodes": [1]}},
+                    "batches": [32, 512],
+                    "extent": {"steps": 2},
+                }
+            },
+        }
+    )
+    each = memory_fit.worker_bytes(study.cells()[-1])
+    machine = estimate.Machine(0.005, 2, memory_bytes=each - 1)
+    planned = [estimate.Planned(cell, None, None) for cell in study.cells()]
+    text = estimate.report(study, planned, machine)
+    assert "1 cell will be refused: batch 512 of fashion_cnn takes about" in text
