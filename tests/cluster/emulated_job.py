@@ -2,6 +2,7 @@
 
 python emulated_job.py share LOGS     how much CPU a busy worker gets, free and held back
 python emulated_job.py straggler LOGS     the same where node 1 has a tenth of a core
+python emulated_job.py machines LOGS  the same with two workers in each of two machines
 python emulated_job.py rate LOGS     how long 5 MB take from node 0 to node 1
 python emulated_job.py raise LOGS    worker 1 raises
 python emulated_job.py die LOGS     worker 1 is killed
@@ -18,26 +19,31 @@ import time
 from functools import partial
 from pathlib import Path
 
-from nodewise.cluster import process
+from nodewise.cluster import links, process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.emulated import Emulated as Cluster
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node, SlowNode
 
 NODES, MEGABYTES = 2, 5
+INSIDE = 2  # workers in each machine
 
 
 def main(what: str) -> None:
     slow = SlowNode(rank=1, cpu=0.1) if what == "straggler" else None
+    inside = INSIDE if what == "machines" else 1
     settings = Emulated(
-        kind="emulated", node=Node(cpu=0.2), link=Link(rate_mbit=100), slow_node=slow
+        node=Node(cpu=0.2), link=Link(rate_mbit=100), slow_node=slow, devices_per_node=inside
     )
-    cluster = Cluster(NODES, settings)
+    cluster = Cluster(NODES * inside, settings)
+    sent = []
 
     def met(name: str, pids: list[int]) -> None:
         if name == "placed":
             cluster.connect(pids)
         elif name == "throttled":
             cluster.throttle()
+        elif name == "sent":
+            sent.extend(links.uplink_bytes(NODES))
         elif name == "vanishing":
             os.kill(pids[1], signal.SIGKILL)
             while True:
@@ -47,13 +53,13 @@ def main(what: str) -> None:
 
     with cluster.open():
         results = process.run(
-            NODES,
+            NODES * inside,
             partial(on_node, cluster=cluster, what=what),
             logs=Path(sys.argv[2]),
             time_limit_s=60,
             on_meeting=met,
         )
-    print(json.dumps(results))
+    print(json.dumps([*results, sent] if sent else results))
 
 
 def on_node(rank: int, channel: Channel, *, cluster: Cluster, what: str) -> Message:
@@ -75,6 +81,33 @@ def busy_share() -> float:
     while time.perf_counter() - started < 2:
         pass
     return (time.process_time() - cpu) / (time.perf_counter() - started)
+
+
+def machines(rank: int, channel: Channel) -> Message:
+    """Send from worker 0 to its neighbour, then from worker 0 to one in the other machine."""
+    channel.meet("throttled")
+    return {"inside": stream(rank, 1, channel), "between": stream(rank, 2, channel)}
+
+
+def stream(rank: int, to: int, channel: Channel) -> float:
+    """Send from worker 0; return the seconds that `to` took to receive."""
+    address, seconds = (f"10.77.0.{to + 1}", 5000 + to), 0.0
+    if rank == to:
+        with socket.create_server(address) as server:
+            channel.meet("listening")
+            connection, _ = server.accept()
+            with connection:
+                left, started = MEGABYTES * 1_000_000, time.perf_counter()
+                while left:
+                    left -= len(connection.recv(1 << 20))
+                seconds = time.perf_counter() - started
+    else:
+        channel.meet("listening")
+        if rank == 0:
+            with socket.create_connection(address) as connection:
+                connection.sendall(bytes(MEGABYTES * 1_000_000))
+    channel.meet("sent")
+    return seconds
 
 
 def rate(rank: int, channel: Channel) -> Message:
@@ -123,6 +156,7 @@ def sleep(rank: int, channel: Channel) -> Message:
 
 WORK = {
     **{"share": share, "straggler": share, "rate": rate},
+    "machines": machines,
     **{"raise": fail, "die": die, "vanish": vanish, "sleep": sleep},
 }
 

@@ -7,6 +7,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import machines_job
+import numpy as np
 import psutil
 import pytest
 
@@ -60,6 +62,31 @@ def test_a_link_has_its_rate(tmp_path):
     assert code == 0, err
     wire_s = 5_000_000 * 8 / 100e6
     assert json.loads(out)[1]["seconds"] == pytest.approx(wire_s, rel=0.15)
+
+
+def test_workers_of_one_machine_share_its_link_and_have_a_fast_one_between_them(tmp_path):
+    code, out, err = finish(tmp_path, "machines")
+    assert code == 0, err
+    *workers, sent = json.loads(out)
+    wire_s = 5_000_000 * 8 / 100e6
+    assert workers[2]["between"] == pytest.approx(wire_s, rel=0.2)
+    assert workers[1]["inside"] < wire_s / 2
+    inside, _, between, _ = sent  # of both machines, after each stream
+    assert inside < 100_000  # nothing of what neighbours exchange leaves their machine
+    assert between > 5_000_000
+
+
+def test_two_workers_in_each_of_two_machines_train_what_one_process_trains(tmp_path, run_job):
+    weights = {}
+    for workers in (1, 4):
+        out = tmp_path / str(workers)
+        out.mkdir()
+        run_job(machines_job.main, out, workers)
+        weights[workers] = [dict(np.load(out / f"{rank}.npz")) for rank in range(workers)]
+    (one,) = weights[1]
+    for found in weights[4]:
+        for name, array in one.items():
+            np.testing.assert_allclose(found[name], array, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ class _Limiter(Protocol):
 
 
 class Emulated(api.Cluster):
-    """`nodes` emulated machines."""
+    """Emulated machines for `nodes` workers: one for each, or `devices_per_node` in each."""
 
     def __init__(self, nodes: int, settings: Settings) -> None:
         self._nodes, self._settings = nodes, settings
@@ -54,9 +54,12 @@ class Emulated(api.Cluster):
             held = cgroup.made(quota)
         if self._has_links:
             latency = self._settings.link.latency_ms
-            self.network = (
-                f"a namespace per node on one bridge, {self._settings.link.rate_mbit:g} Mbit/s"
-                + (f", {latency:g} ms" if latency else "")
+            apart = "a namespace per node on one bridge"
+            if self._settings.devices_per_node > 1:
+                inside = self._settings.devices_per_node
+                apart = f"a namespace per worker, a bridge per {inside} of them, one between these"
+            self.network = f"{apart}, {self._settings.link.rate_mbit:g} Mbit/s" + (
+                f", {latency:g} ms" if latency else ""
             )
         else:
             self.network = namespace.NO_EMULATION
@@ -86,20 +89,23 @@ class Emulated(api.Cluster):
         for rank, pid in enumerate(pids):
             self._limiter.put(rank, pid)
         if self._has_links:
-            links.lay(pids)
+            links.lay(pids, self._settings.devices_per_node)
 
     def join(self, rank: int) -> None:
         if self._has_links:
             links.plug_in(links.address(rank))
 
     def limit_link(self, rank: int) -> None:
-        if self._has_links:
+        if self._has_links and self._settings.devices_per_node == 1:
             links.limit_node(self._settings.link.rate_mbit)
 
     def throttle(self) -> None:
         if self._has_links and not self._links_limited:
-            link = self._settings.link
-            links.limit_ports(self._nodes, link.rate_mbit, link.latency_ms)
+            link, inside = self._settings.link, self._settings.devices_per_node
+            if inside > 1:
+                links.limit_uplinks(-(-self._nodes // inside), link.rate_mbit, link.latency_ms)
+            else:
+                links.limit_ports(self._nodes, link.rate_mbit, link.latency_ms)
             self._links_limited = True
         for rank, share in enumerate(self.shares):
             self._limiter.limit(rank, share)

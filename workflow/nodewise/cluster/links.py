@@ -48,10 +48,12 @@ def address(rank: int) -> str:
     return f"10.77.0.{rank + 1}"
 
 
-def lay(pids: Sequence[int]) -> None:
+def lay(pids: Sequence[int], per_node: int = 1) -> None:
     """Connect the namespaces of `pids` to a bridge in this process's own namespace.
 
     As fast as the machine can: what nodes exchange before they are timed need not wait for a link.
+    With more than one of them `per_node`, those of a node are on a bridge of their own, from which
+    one link goes to the others.
 
     Raises:
         NotPermittedError: the kernel lacks something for it, or forbids it.
@@ -62,12 +64,47 @@ def lay(pids: Sequence[int]) -> None:
             links.link("add", ifname="bridge", kind="bridge")
         bridge = _index(links, "bridge")
         links.link("set", index=bridge, state="up")
+        switch = bridge
         for rank, pid in enumerate(pids):
+            if per_node > 1 and rank % per_node == 0:
+                switch = _lay_uplink(links, rank // per_node, bridge)
             peer = {"ifname": "eth0", "net_ns_pid": pid}
             with _needing("link", "CONFIG_VETH", "veth"):
                 links.link("add", ifname=_port(rank), kind="veth", peer=peer)
             port = _index(links, _port(rank))
-            links.link("set", index=port, master=bridge, state="up")
+            links.link("set", index=port, master=switch, state="up")
+
+
+def _lay_uplink(links: IPRoute, node: int, bridge: int) -> int:
+    """Give a node a bridge of its own, linked to the one between nodes; return its index."""
+    inner, outer = _uplink(node)
+    links.link("add", ifname=f"inside{node}", kind="bridge")
+    switch = _index(links, f"inside{node}")
+    links.link("set", index=switch, state="up")
+    links.link("add", ifname=inner, kind="veth", peer=outer)
+    for name, master in ((inner, switch), (outer, bridge)):
+        links.link("set", index=_index(links, name), master=master, state="up")
+    return switch
+
+
+def limit_uplinks(nodes: int, rate_mbit: float, latency_ms: float = 0) -> None:
+    """Hold what leaves and what goes to each node of several workers, as `limit_ports` does.
+
+    Raises:
+        NotPermittedError: the kernel lacks something for it.
+    """
+    with _netlink() as links:
+        for node in range(nodes):
+            inner, outer = _uplink(node)
+            _limit(links, _index(links, inner), rate_mbit)
+            _limit(links, _index(links, outer), rate_mbit, latency_ms)
+
+
+def uplink_bytes(nodes: int) -> list[int]:
+    """Return how many bytes have left each node of several workers."""
+    with _netlink() as links:
+        ports = (_index(links, _uplink(node)[0]) for node in range(nodes))
+        return [links.get_links(port)[0].get_attr("IFLA_STATS64")["tx_bytes"] for port in ports]
 
 
 def limit_ports(nodes: int, rate_mbit: float, latency_ms: float = 0) -> None:
@@ -140,6 +177,11 @@ def _use(links: IPRoute, rank: int) -> LinkUse:
 
 def _port(rank: int) -> str:
     return f"node{rank}"
+
+
+def _uplink(node: int) -> tuple[str, str]:
+    """Return both ends of a node's link: on its own bridge, and on the one between nodes."""
+    return f"out{node}", f"in{node}"
 
 
 def _dropped(links: IPRoute, index: int) -> int:

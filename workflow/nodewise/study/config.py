@@ -330,10 +330,12 @@ class Config(Frozen):
     def emulated_cluster(self) -> tuple[Emulated, int] | None:
         """Return the settings that most emulated cells have, and their most nodes; None of none.
 
-        A straggler counts as a cell of the cluster that it would be without its slow node.
+        A straggler counts as a cell of the cluster that it would be without its slow node, several
+        workers in a node as so many nodes: the link to the others is what is calibrated.
         """
+        plain = {"slow_node": None, "devices_per_node": 1}
         cells = [
-            (cell.cluster.model_copy(update={"slow_node": None}), cell.nodes)
+            (cell.cluster.model_copy(update=plain), cell.nodes)
             for cell in self.cells()
             if isinstance(cell.cluster, Emulated)
         ]

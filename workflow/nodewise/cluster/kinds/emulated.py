@@ -31,12 +31,18 @@ class Link(Frozen):
 
 
 class Emulated(api.Settings):
-    """Nodes behave like machines: a CPU quota and a rate-limited link each."""
+    """Nodes behave like machines: a CPU quota and a rate-limited link each.
+
+    With more than one of `devices_per_node`, the nodes of a study are workers: so many are in one
+    machine, each with the share `node.cpu`, between them a link that nothing limits. Together they
+    have the one link of their machine to the others.
+    """
 
     kind: Literal["emulated"] = "emulated"
     node: Node = Node()
     slow_node: SlowNode | None = None
     link: Link = Link()
+    devices_per_node: int = Field(default=1, ge=1, le=16)
 
     @model_validator(mode="after")
     def _slow_is_slower(self) -> Self:
@@ -53,7 +59,9 @@ class Emulated(api.Settings):
         one = self.slow_node
         slow = f" (node {one.rank}: {one.cpu:g} core)" if one else ""
         latency = f", {self.link.latency_ms:g} ms" if self.link.latency_ms else ""
-        return f"{self.node.cpu:g} core{slow}, {self.link.rate_mbit:g} Mbit/s{latency}"
+        each = self.devices_per_node
+        inside = f", {each} workers in each machine" if each > 1 else ""
+        return f"{self.node.cpu:g} core{slow}, {self.link.rate_mbit:g} Mbit/s{latency}{inside}"
 
     @property
     def link_bit_s(self) -> float:

@@ -1,0 +1,59 @@
+"""Train the same global batches with workers, two in each emulated machine: `main(out, workers)`.
+
+A single worker is a process of this machine. Worker RANK saves its weights as OUT/RANK.npz.
+"""
+
+from functools import partial
+from pathlib import Path
+
+from nodewise.cluster import api, process
+from nodewise.cluster.channel import Channel, Message
+from nodewise.cluster.emulated import Emulated as Cluster
+from nodewise.cluster.kinds.emulated import Emulated
+from nodewise.cluster.local import Local
+
+INSIDE, STEPS, GLOBAL_BATCH = 2, 3, 8
+
+
+def main(out: Path, workers: int) -> None:
+    cluster: api.Cluster = Local(1)
+    if workers > 1:
+        cluster = Cluster(workers, Emulated(devices_per_node=INSIDE))
+
+    def met(name: str, pids: list[int]) -> None:
+        if name == "placed":
+            cluster.connect(pids)
+
+    with cluster.open():
+        process.run(
+            workers,
+            partial(train, cluster=cluster, workers=workers, out=out),
+            logs=out,
+            time_limit_s=120,
+            preload=["nodewise.measure.worker"],
+            on_meeting=met,
+        )
+
+
+def train(rank: int, channel: Channel, *, cluster: api.Cluster, workers: int, out: Path) -> Message:
+    import numpy as np
+    import tensorflow as tf
+
+    from kinds import regression
+    from nodewise.measure import node
+    from nodewise.strategies import STRATEGIES
+    from nodewise.strategies.api import Job
+
+    node.start_in_node(cluster, rank, channel, workers)
+    own = GLOBAL_BATCH // workers
+    x, y = regression.load()[0]
+    addresses = tuple(cluster.addresses())
+    batch = tf.TensorSpec((own, *x.shape[1:])), tf.TensorSpec((own, *y.shape[1:]))
+    job = Job(rank, workers, GLOBAL_BATCH, 1, regression.build, addresses=addresses, batch=batch)
+    strategy = STRATEGIES["custom_loop"].worker().Strategy(job)
+    for step in range(STEPS):
+        rows = slice(step * GLOBAL_BATCH + rank * own, step * GLOBAL_BATCH + (rank + 1) * own)
+        strategy.step((tf.constant(x[rows], tf.float32), tf.constant(y[rows], tf.float32)))
+    np.savez(out / f"{rank}.npz", *strategy.weights())
+    strategy.barrier()  # a peer that has ended would be missed
+    return {}
