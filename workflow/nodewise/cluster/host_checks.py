@@ -37,7 +37,8 @@ def examine(hosts: Hosts) -> list[Finding]:
             if isinstance(one, Finding):
                 found.append(one)
             else:
-                found += [*_of_host(hosts, rank, one), *of_ports[rank]]
+                about = of_host(hosts.label(rank), one.hello, one.late_s, hosts.setup)
+                found += [*about, *of_ports[rank]]
                 one.end()
         return found
 
@@ -50,9 +51,15 @@ def _started(hosts: Hosts, rank: int) -> Agent | Finding:
         return Finding(f"{error}{_repair(getattr(error, 'command', ''))}")
 
 
-def _of_host(hosts: Hosts, rank: int, agent: Agent) -> Iterator[Finding]:
-    """Yield what a host has, then what is wrong with it."""
-    label, facts = hosts.label(rank), agent.hello
+def of_host(label: str, facts: Message, late_s: float, setup: str) -> Iterator[Finding]:
+    """Yield what a host has, then what is wrong with it.
+
+    Args:
+        label: of the host.
+        facts: what its agent said first.
+        late_s: by how much its clock is ahead of this machine's.
+        setup: the command that makes the environment there.
+    """
     yield Finding(
         f"{label}: {facts['cores']} cores, {facts['load']:.1f} of them busy; "
         f"{facts['memory_bytes'] / 1e9:.1f} GB of memory free, "
@@ -60,15 +67,15 @@ def _of_host(hosts: Hosts, rank: int, agent: Agent) -> Iterator[Finding]:
         sound=True,
     )
     for difference in differences(facts):
-        yield Finding(f"{label}: {difference}{_repair(hosts.setup)}")
+        yield Finding(f"{label}: {difference}{_repair(setup)}")
     if facts["load"] > _BUSY * facts["cores"]:
         yield Finding(f"{label}: its cores are busy; with what, says there: top", sound=True)
     if facts["memory_bytes"] < _LEAST_MEMORY:
         yield Finding(f"{label}: its memory is nearly full; with what, says there: top -o RES")
     if facts["disk_bytes"] < _LEAST_DISK:
         yield Finding(f"{label}: its disk is nearly full; with what, says there: du -xhd 2 ~")
-    if abs(agent.late_s) > _CLOCK_WITHIN_S:
-        late = f"its clock is {agent.late_s:+.0f} s off"
+    if abs(late_s) > _CLOCK_WITHIN_S:
+        late = f"its clock is {late_s:+.0f} s off"
         yield Finding(f"{label}: {late}{_repair('sudo timedatectl set-ntp true')}")
 
 
