@@ -235,7 +235,9 @@ def test_a_model_has_a_page_with_its_numbers_and_its_description(docs):
     assert f'<data value="{described.payload_bytes:.6g}">' in page
     assert f'<data value="{described.flops_per_payload_byte:.6g}">' in page
     assert page.count("<text") >= len(described.layers) - 2
-    assert json.loads((docs / "models/fashion_cnn.json").read_text()) == described.model_dump(mode="json")
+    assert json.loads((docs / "models/fashion_cnn.json").read_text()) == described.model_dump(
+        mode="json"
+    )
     for size in (described.memory.optimizer_bytes, *described.memory.measured.values()):
         assert f'<data value="{size:.6g}">' in page
 

@@ -19,6 +19,7 @@ from nodewise.results.model_description import Memory
 
 BATCHES = (4, 16, 64, 256, 1024)
 ENOUGH_BYTES = 500_000_000  # by which a batch must need more than the first: far above the noise
+_ENOUGH_PEAKS = 3  # for a line
 _STEPS = 3  # the first one allocates, the next ones may still grow
 
 
@@ -35,14 +36,20 @@ def measure_memory(cell: Cell, manifest: Path | None, most: int = BATCHES[-1]) -
         UserError: a process did not come to its end.
     """
     peaks: dict[int, int] = {}
-    seen: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for batch in [one for one in BATCHES if one <= most] or [most]:
-        seen = measure_step(cell.model_copy(update={"batch": batch}), manifest)
+        try:
+            seen = measure_step(cell.model_copy(update={"batch": batch}), manifest)
+        except UserError:
+            if len(peaks) < _ENOUGH_PEAKS:
+                raise
+            break  # this machine has no memory for it, which the line says, too
         peaks[batch] = seen.pop("peak_bytes")
+        sizes = seen
         if peaks[batch] - min(peaks.values()) > ENOUGH_BYTES:
             break
     fixed, each = _line(peaks)
-    return Memory(fixed_bytes=fixed, bytes_per_example=each, measured=peaks, **seen)
+    return Memory(fixed_bytes=fixed, bytes_per_example=each, measured=peaks, **sizes)
 
 
 def _line(peaks: dict[int, int]) -> tuple[int, int]:

@@ -23,11 +23,7 @@ COUNTED_BATCHES = (8, 16)
 
 
 def describe(name: str) -> Architecture:
-    """Return the architecture of a model of the registry.
-
-    Raises:
-        UserError: it is not compiled.
-    """
+    """Return the architecture of a model of the registry."""
     module = registry.load(name)
     model = module.build()
     batches = [zeros_spec(model, examples) for examples in COUNTED_BATCHES]

@@ -62,9 +62,7 @@ def memory_of(cell: Cell) -> Memory | None:
     Raises:
         UserError: a description is invalid.
     """
-    if cell.build is None:
-        return facts(cell.model).memory if cell.model in registry() else None
-    path = own_description(cell)
+    path = own_description(cell) if cell.build else DESCRIPTIONS / f"{cell.model}.json"
     return read_facts(path.parent, path.stem).memory if path.is_file() else None
 
 
