@@ -8,6 +8,10 @@ import pytest
 
 import projects
 from nodewise.cluster import lock
+from nodewise.core.files import write_text
+from nodewise.core.user_function import own_model
+from nodewise.models.facts import read_facts
+from nodewise.results.model_description import architecture_json
 from nodewise.results.record import Failure, read_record
 
 pytestmark = pytest.mark.slow
@@ -67,6 +71,25 @@ def test_the_wait_for_another_study_is_not_the_cells_time(project):
     said = projects.finish(run)
     assert run.returncode == 0, said
     assert read_record(project / "waited.json").started_at >= released
+
+
+def test_an_own_model_is_described_and_refused_where_it_does_not_fit(project):
+    path = project / "results/models" / f"{own_model(MODEL, DATA)}.json"
+    run = projects.start(project, "nodewise", "describe-model", MODEL, "--dataset", DATA)
+    said = projects.finish(run)
+    assert run.returncode == 0, said
+    assert "and for each example" in said
+    described = read_facts(path.parent, path.stem)
+    assert described.trainable > 0
+    too_large = described.memory.model_copy(update={"bytes_per_example": 10**12})
+    write_text(path, architecture_json(described.model_copy(update={"memory": too_large})))
+    how = "--strategy single --nodes 1 --batch 8 --out too_large.json"
+    code, said = measure(project, f"{OWN} {how}")
+    assert code == 1, said
+    record = read_record(project / "too_large.json")
+    assert record.status == "refused"
+    assert record.failure.reason.startswith(f"batch 8 of {path.stem} takes about 8000.")
+    path.unlink()
 
 
 def failure_of(project, name: str) -> tuple[Failure, str]:
