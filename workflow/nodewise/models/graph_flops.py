@@ -33,10 +33,20 @@ class Count:
 
 
 def count(graph: tf.Graph) -> Count:
-    """Return the floating-point operations of one run of a graph whose shapes are known."""
+    """Return the floating-point operations of one run of a function's graph, shapes being known.
+
+    What leads to no output and changes nothing is left out, as TensorFlow leaves it out: such as
+    the gradients of frozen weights.
+    """
     total = Count()
-    for operation in graph.get_operations():
-        total.add(_count_one(operation))
+    waiting = [one.op for one in graph.outputs] + list(graph.control_outputs)
+    seen: set[int] = set()
+    while waiting:
+        operation = waiting.pop()
+        if id(operation) not in seen:
+            seen.add(id(operation))
+            waiting += [one.op for one in operation.inputs] + list(operation.control_inputs)
+            total.add(_count_one(operation))
     return total
 
 
