@@ -207,7 +207,7 @@ def stateful(model: keras.Model) -> list[keras.layers.RNN]:
     """Return the recurrent layers whose states go on from one batch to the next."""
     return [
         layer
-        for layer in model._flatten_layers()
+        for layer in layers_in(model)
         if isinstance(layer, keras.layers.RNN) and layer.stateful and layer.built
     ]
 
@@ -264,6 +264,22 @@ def own_masks(model: keras.Model, replica: int) -> None:
     """
     for variable in seeds(model):
         variable.assign(variable.numpy() + np.array([replica, 0]))
+
+
+def layers_in(layer: keras.Layer) -> list[keras.Layer]:
+    """Return `layer` and all layers inside of it, in attributes, lists and dicts."""
+    found: dict[int, keras.Layer] = {}
+    waiting = [layer]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in found:
+            continue
+        found[id(one)] = one
+        for value in vars(one).values():
+            kept = list(value.values()) if isinstance(value, dict) else value
+            kept = kept if isinstance(kept, list | tuple) else [kept]
+            waiting += [inner for inner in kept if isinstance(inner, keras.Layer)]
+    return list(found.values())
 
 
 def _frozen(layer: keras.Layer) -> list[keras.Variable]:

@@ -296,7 +296,7 @@ def _refuse_tables(model: keras.Model) -> None:
     Raises:
         RefusedError: one has.
     """
-    for layer in model._flatten_layers():
+    for layer in api.layers_in(model):
         if getattr(layer, "lookup_table", None) is not None:
             raise RefusedError(f"the layer {layer.name} has a lookup table, which servers do not")
 
