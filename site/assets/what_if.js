@@ -8,9 +8,9 @@
   const ROWS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
   const ALIKE = 1 + 1e-9; // what differs by less differs by rounding
   const NEAR = 1.05;
-  const EFFICIENT = 0.8;
   const box = document.getElementById("calculator");
   const form = box.querySelector("form");
+  const EFFICIENT = form.dataset.efficient; // such as "80 %"
   const presets = JSON.parse(document.getElementById("nw-presets").textContent);
   // formulas whose one node is not plain training -> what it does besides
   const ALONE = {
@@ -196,9 +196,9 @@
       return [`Cheapest on ${counted(best.n)}: ${costs}.`];
     },
     efficient(points) {
-      const best = points.findLast(({ efficiency }) => efficiency * ALIKE >= EFFICIENT);
+      const best = points.findLast(({ efficiency }) => efficiency * ALIKE >= parseFloat(EFFICIENT) / 100);
       const all = best.n === points.length ? ": more were not looked at" : "";
-      return [`Up to ${counted(best.n)} have an efficiency of at least 80 %${all}.`];
+      return [`Up to ${counted(best.n)} have an efficiency of at least ${EFFICIENT}${all}.`];
     },
   };
 

@@ -229,7 +229,7 @@ def test_an_epoch_costs_what_its_nodes_cost_for_its_time(watched):
     cheapest = min(costs(page), key=lambda row: row[2])
     assert f"Cheapest on {cheapest[0]} node" in answer(page)
     page.select_option("[name=goal]", "efficient")
-    assert "an efficiency of at least 80 %" in answer(page)
+    assert "an efficiency of at least 80\u00a0%" in answer(page)
 
 
 def test_devices_twice_as_fast_take_half_the_time_on_one_node(watched):

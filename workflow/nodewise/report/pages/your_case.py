@@ -28,6 +28,7 @@ _LINKS = {
     "nvlink": "NVLink 3",
     "pcie": "PCIe 4.0",
 }
+_EFFICIENT = 0.8
 _STILL = 4  # curves of the table below the calculator
 _SHOWN_NODES = (1, 2, 4, 8, 16, 32, 64)
 _COLUMNS = [
@@ -49,6 +50,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     rows = rows[rows["nodes"].isin(_SHOWN_NODES)].dropna(subset="fitted_s")
     told = rows["beyond"].map({True: "predicted", False: "fitted"})
     context = {
+        "efficient": f"{100 * _EFFICIENT:g}\u00a0%",
         "presets": offered,
         "links": [
             (title, f"{8e-6 * LINKS[name].bytes_per_s:.4g}", f"{1e3 * LINKS[name].latency_s:.4g}")
