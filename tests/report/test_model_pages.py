@@ -262,7 +262,7 @@ def test_measured_times_stand_beside_what_was_counted(docs):
 @pytest.mark.slow
 def test_a_model_that_the_study_does_not_train_has_a_page_without_results(tmp_path):
     make_records.write_study(tmp_path, [make_records.record(make_records.cell())])
-    mlp = make.fashion_cnn().model_copy(update={"model": "fashion_mlp"})
+    mlp = make.fashion_cnn().model_copy(update={"model": "fashion_mlp", "memory": None})
     render(tmp_path, make.write([make.fashion_cnn(), mlp], tmp_path / "models"))
     page = (tmp_path / "docs/models/fashion-mlp.md").read_text()
     assert "Its results" not in page
