@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nodewise.core.intervals import DEVIATIONS
 from nodewise.core.progress import progress
 from nodewise.predict.fit import DRAWS
 from nodewise.predict.next_measurement import SETUP_S, STEPS, best_measurement, losses_of
 from nodewise.predict.published_accuracy import FOLLOWED, NEXT
 from nodewise.predict.published_curves import PUBLISHED, Scaling, read_published, scaling_of
-from nodewise.predict.similar_curves import DEVIATIONS, NOISE, SimilarCurves, Target
+from nodewise.predict.similar_curves import NOISE, SimilarCurves, Target
 from nodewise.results.curves import Curve
 from nodewise.results.importers import import_curves
 

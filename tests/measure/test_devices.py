@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from nodewise.cluster.api import NO_GPU
 from nodewise.core.errors import RefusedError
 from nodewise.measure import devices
 
@@ -36,7 +37,7 @@ def test_without_the_variable_the_drivers_gpus_are_counted(monkeypatch, tmp_path
 def test_each_worker_of_a_host_gets_a_gpu_of_its_own():
     assert [devices.gpu_of_worker(["3", "5"], place, 2) for place in (0, 1)] == ["3", "5"]
     assert devices.gpu_of_worker(["0", "1"], 0, 1) == "0"
-    assert devices.gpu_of_worker([], 1, 2) == devices.NO_GPU
+    assert devices.gpu_of_worker([], 1, 2) == NO_GPU
 
 
 def test_fewer_gpus_than_workers_is_refused():

@@ -1,8 +1,8 @@
 """What a cluster offers: nodes for the workers of one cell, and a certain end."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from nodewise.cluster.channel import Channel, Message
 
 FIRST_PORT = 2222
+NO_GPU = "-1"
+"""As CUDA_VISIBLE_DEVICES: TensorFlow sees none."""
 
 
 def parsed(address: str) -> tuple[str, int]:
@@ -47,16 +49,14 @@ class Cluster(ABC):
     remote = False  # whether workers run on other hosts: see relay
     shares: Sequence[float] = ()  # of a core, by rank; none if the nodes are not limited
     threads = 1  # that a worker computes with: a node of this machine is a core or part of one
-    gpus = "-1"  # that a worker sees, as CUDA_VISIBLE_DEVICES: all nodes would share one of ours
+    gpus = NO_GPU  # that a worker sees: all nodes would share one of this machine
 
-    @contextmanager
-    def to_itself(self, on_wait: Callable[[], None]) -> Iterator[float]:
+    def to_itself(self, on_wait: Callable[[], None]) -> AbstractContextManager[float]:
         """Yield the seconds waited once no other cell is measured on these nodes, before `open`.
 
         Others wait until the block ends. `on_wait` is called once if there is someone to wait for.
         """
-        with lock.to_itself(on_wait) as waited_s:
-            yield waited_s
+        return lock.to_itself(on_wait)
 
     @abstractmethod
     def open(self) -> AbstractContextManager[None]:

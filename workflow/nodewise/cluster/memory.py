@@ -13,7 +13,6 @@ _LIMITS = (
 )
 _VMSTAT = Path("/proc/vmstat")
 _KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
-_PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 _LIKELIEST = "1000"
 # Names, not classes: TensorFlow must not be imported here.
 _ERRORS = ("MemoryError", "ResourceExhaustedError")
@@ -48,8 +47,14 @@ def kills() -> int:
 
 def peak_bytes(pid: int) -> int:
     """Return the most memory that a process has held so far (resident set); 0 if it is gone."""
+    return status_bytes(pid, "VmHWM")
+
+
+def status_bytes(pid: int, name: str) -> int:
+    """Return an entry of the kernel's status of a process, in bytes; 0 if the process is gone."""
     with suppress(OSError):
-        found = _PEAK.search(Path(f"/proc/{pid}/status").read_text(encoding="utf-8"))
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+        found = re.search(rf"^{name}:\s+(\d+) kB$", status, re.MULTILINE)
         return int(found[1]) * 1024 if found else 0
     return 0
 

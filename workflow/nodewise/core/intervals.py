@@ -7,6 +7,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 INTERVAL = 0.90
+DEVIATIONS = 1.645
+"""Standard deviations to each end of such an interval of normal values."""
 
 # a lone node has launches of another spread than several, and so has every experiment
 _POOL = ["kind", "experiment", "alone", "caution"]

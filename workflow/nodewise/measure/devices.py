@@ -4,9 +4,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from nodewise.cluster.api import NO_GPU
 from nodewise.core.errors import RefusedError
 
-NO_GPU = "-1"
 _NVIDIA = Path("/proc/driver/nvidia/gpus")  # a folder for each
 
 

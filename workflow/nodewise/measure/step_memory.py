@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from nodewise.cluster import memory
+from nodewise.cluster.api import NO_GPU
 from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
 from nodewise.results.model_description import Memory
@@ -85,7 +87,7 @@ def measure_step(cell: Cell, manifest: Path | None) -> dict[str, int]:
 
 
 def _train(cell: Cell, manifest: Path | None, tell: Connection) -> None:
-    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # the memory of this machine is measured
+    os.environ["CUDA_VISIBLE_DEVICES"] = NO_GPU  # the memory of this machine is measured
     from nodewise.measure.node import compute_with
     from nodewise.strategies import STRATEGIES
     from nodewise.strategies.api import Job, optimizers_of
@@ -137,8 +139,4 @@ def _peak_bytes() -> int:
 
     Those are pages of files, which are in memory once: the libraries.
     """
-    status = dict(
-        line.split(":", 1) for line in Path("/proc/self/status").read_text("utf-8").splitlines()
-    )
-    peak, files = (int(status[name].split()[0]) * 1024 for name in ("VmHWM", "RssFile"))
-    return peak - files
+    return memory.peak_bytes(os.getpid()) - memory.status_bytes(os.getpid(), "RssFile")

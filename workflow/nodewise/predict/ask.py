@@ -110,7 +110,7 @@ class Asked:
             watts=self.watts,
             startup_s=self.startup_s,
             unit_s=1.0 if curve.in_seconds or not steps else 1 / (self.examples or 1),
-            node="device" if curve.unit else "node",
+            node=curve.node,
             batch_known=curve.batch_known,
         )
 

@@ -11,13 +11,14 @@ from functools import cache, cached_property
 
 import numpy as np
 
+from nodewise.core.intervals import DEVIATIONS
 from nodewise.predict.fit import DRAWS
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.law import At, Floats
 from nodewise.predict.optimum import FAR, StepTimes, times_of
 from nodewise.predict.published_curves import Scaling, hosts_of, read_published, scaling_of
 from nodewise.predict.question import Question
-from nodewise.predict.similar_curves import DEVIATIONS, NOISE, SimilarCurves, Target
+from nodewise.predict.similar_curves import NOISE, SimilarCurves, Target
 from nodewise.results.curves import Curve
 
 _LEAST_S = 1e-12

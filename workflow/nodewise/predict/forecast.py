@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nodewise.core.errors import UserError
+from nodewise.core.intervals import DEVIATIONS
 from nodewise.predict.calibration import OWN_TIME, examine
 from nodewise.predict.law import At, Floats
 from nodewise.predict.laws.ring import RingAllReduce
@@ -26,23 +27,25 @@ from nodewise.results.calibration import read_calibration
 RING_SHARE = 0.93
 SPREAD = 0.083
 """Standard deviation of the logarithm of what was measured over this, on the committed records."""
-_TAIL = 1.645  # standard deviations to each end of a 90 % interval
 
 
 class Link(NamedTuple):
     """A link: payload in bytes per second, and seconds per message.
 
-    `call_s` is a call of the software, in seconds; None: unknown, and messages do not hide.
+    `call_s` is a call of the software, in seconds; None: unknown, and messages do not hide. `title`
+    is what readers call it.
     """
 
     bytes_per_s: float
     latency_s: float
     call_s: float | None = None
+    title: str = ""
 
 
 def ethernet(gbit: float, latency_s: float) -> Link:
     """Return an Ethernet of a rate."""
-    return Link(gbit * 1e9 / 8 * PAYLOAD_SHARE, latency_s)
+    rate = gbit * 1e9 / 8 * PAYLOAD_SHARE
+    return Link(rate, latency_s, title=f"Ethernet, {gbit:g} Gbit/s")
 
 
 LINKS: Mapping[str, Link] = {
@@ -50,10 +53,10 @@ LINKS: Mapping[str, Link] = {
     "10gbit": ethernet(10, 30e-6),
     "25gbit": ethernet(25, 20e-6),
     "100gbit": ethernet(100, 10e-6),
-    "hdr": Link(200e9 / 8, 2e-6),
-    "ndr": Link(400e9 / 8, 2e-6),
-    "nvlink": Link(300e9, 5e-6),
-    "pcie": Link(16e9, 10e-6),
+    "hdr": Link(200e9 / 8, 2e-6, title="InfiniBand HDR"),
+    "ndr": Link(400e9 / 8, 2e-6, title="InfiniBand NDR"),
+    "nvlink": Link(300e9, 5e-6, title="NVLink 3"),
+    "pcie": Link(16e9, 10e-6, title="PCIe 4.0"),
 }
 """Rates of one direction: of one port of InfiniBand, NVLink 3, half of what PCIe 4.0 x16 can."""
 
@@ -112,7 +115,7 @@ def forecast_rows(
         steps = one_node_s + np.maximum(called, sent)
     rows = []
     for n, step_s in zip(nodes, steps.tolist(), strict=True):
-        wider = float(np.exp(_TAIL * SPREAD)) if n > 1 else 1.0
+        wider = float(np.exp(DEVIATIONS * SPREAD)) if n > 1 else 1.0
         rows.append(
             {
                 "nodes": n,

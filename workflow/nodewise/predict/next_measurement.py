@@ -60,8 +60,8 @@ def _row(predictions: CurvePredictions, curve: Curve, nodes: Sequence[int], setu
     about: Row = {"curve": curve.name, "regret": regret, "nodes": None}
     if best is None:
         fastest = int(counts[np.argmin(losses.mean(axis=0))])
-        return about | {"answer": _nothing(fastest, regret, _noun(curve))}
-    return about | best | {"answer": _answer(best, regret, _noun(curve))}
+        return about | {"answer": _nothing(fastest, regret, f"{curve.node}s")}
+    return about | best | {"answer": _answer(best, regret, f"{curve.node}s")}
 
 
 def losses_of(example_s: Floats) -> Floats:
@@ -117,10 +117,6 @@ def _saved(n: int, drawn: Floats, losses: Floats, noise: float) -> float:
         for bin_ in np.array_split(seen, min(_BINS, len(seen)))
     )
     return max(float(losses.mean(axis=0).min()) - after / len(seen), 0.0)
-
-
-def _noun(curve: Curve) -> str:
-    return "devices" if curve.unit else "nodes"
 
 
 def _nothing(fastest: int, regret: float, noun: str) -> str:

@@ -22,14 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from nodewise.core.intervals import DEVIATIONS
 from nodewise.predict.published_curves import Scaling
 from nodewise.results.curves import Floats
 
 NOISE = 0.05
 """How far one more measurement of the same point is off: half of its 90 % interval, of the log."""
 
-DEVIATIONS = 1.645
-"""Standard deviations to each end of a 90 % interval."""
 _COVERAGE = 0.92  # of left-out publishers; a little over the 90 % that are promised
 _TAIL = 0.05
 _MIDDLE = (0.4, 0.5, 0.6)

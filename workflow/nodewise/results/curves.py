@@ -83,6 +83,11 @@ class Curve(Frozen):
     notes: tuple[str, ...] = ()
 
     @property
+    def node(self) -> str:
+        """What readers call one of its nodes."""
+        return "device" if self.unit else "node"
+
+    @property
     def in_seconds(self) -> bool:
         """Whether its times are in seconds."""
         return self.clock != "epoch_time_s" or self.examples is not None

@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import keras
 import numpy as np
@@ -19,6 +19,8 @@ Batch = tuple[Any, ...]
 """What `fit` gives `train_step`: (x, y) or (x, y, sample_weight), each a structure of tensors."""
 Logs = dict[str, tf.Tensor]
 """What `train_step` returns: the loss and the metrics so far, by name."""
+
+Kept = TypeVar("Kept")
 
 PATIENCE_S = 60.0  # a peer that is silent for longer is an error, not a wait without end
 
@@ -176,12 +178,7 @@ def examples_in(batch: Batch) -> int:
 
 def optimizers_of(model: keras.Model) -> list[keras.optimizers.Optimizer]:
     """Return the optimizers of a model: the compiled one, and those that it keeps beside it."""
-    found = {}
-    for value in vars(model).values():
-        kept = list(value.values()) if isinstance(value, dict) else value
-        for one in kept if isinstance(kept, list | tuple) else [kept]:
-            if isinstance(one, keras.optimizers.Optimizer):
-                found[id(one)] = one
+    found = {id(one): one for one in _kept(model, keras.optimizers.Optimizer)}
     return list(found.values())
 
 
@@ -275,11 +272,18 @@ def layers_in(layer: keras.Layer) -> list[keras.Layer]:
         if id(one) in found:
             continue
         found[id(one)] = one
-        for value in vars(one).values():
-            kept = list(value.values()) if isinstance(value, dict) else value
-            kept = kept if isinstance(kept, list | tuple) else [kept]
-            waiting += [inner for inner in kept if isinstance(inner, keras.Layer)]
+        waiting += _kept(one, keras.Layer)
     return list(found.values())
+
+
+def _kept(layer: keras.Layer, kind: type[Kept]) -> list[Kept]:
+    """Return what a layer keeps of a kind, in its attributes, and in lists and dicts there."""
+    found: list[Kept] = []
+    for value in vars(layer).values():
+        kept = list(value.values()) if isinstance(value, dict) else value
+        kept = kept if isinstance(kept, list | tuple) else [kept]
+        found += [one for one in kept if isinstance(one, kind)]
+    return found
 
 
 def _frozen(layer: keras.Layer) -> list[keras.Variable]:

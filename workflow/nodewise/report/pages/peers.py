@@ -119,6 +119,10 @@ def pages(
     yield Page(PATH, "peers.md.j2", "Against Horovod and PyTorch", context)
 
 
+def _way(study: ReportContext, way: str) -> str:
+    return NAMES.get(way) or study.strategy_title(way)
+
+
 def _spread(name: str, interval: Interval) -> dict[str, float | None]:
     return {name: interval.median, f"{name}_low": interval.low, f"{name}_high": interval.high}
 
@@ -140,7 +144,7 @@ def _added(study: ReportContext, found: Results) -> list[dict[str, Any]]:
         row = {
             "model": study.model_title(one.model),
             "nodes": one.nodes,
-            "way": NAMES.get(one.way) or study.strategy_title(one.way),
+            "way": _way(study, one.way),
             **_spread("added", one.added_s),
             "reached": _reached_all(ratios, found.levels["added"]),
             **_spread("of_longer", one.of_longer or _NOTHING),
@@ -168,7 +172,7 @@ def _steps(study: ReportContext, found: Results) -> list[dict[str, Any]]:
             row = {
                 "model": study.model_title(step.model),
                 "nodes": step.nodes,
-                "way": NAMES.get(step.way) or study.strategy_title(step.way),
+                "way": _way(study, step.way),
                 **_spread("step", step.step_s),
                 "kind": kind_label(step.kind),
             }
@@ -192,7 +196,7 @@ def _places(found: Results) -> Mapping[tuple[str, int], Sequence[Any]]:
 def _all_reduces(study: ReportContext, found: Results) -> list[dict[str, Any]]:
     return [
         {
-            "way": NAMES.get(one.way) or study.strategy_title(one.way),
+            "way": _way(study, one.way),
             "nodes": one.nodes,
             "payload": one.payload_bytes,
             "wire_s": one.wire_s,

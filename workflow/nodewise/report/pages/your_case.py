@@ -18,16 +18,6 @@ from nodewise.report.html import Column, table
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 
-_LINKS = {
-    "1gbit": "Ethernet, 1 Gbit/s",
-    "10gbit": "Ethernet, 10 Gbit/s",
-    "25gbit": "Ethernet, 25 Gbit/s",
-    "100gbit": "Ethernet, 100 Gbit/s",
-    "hdr": "InfiniBand HDR",
-    "ndr": "InfiniBand NDR",
-    "nvlink": "NVLink 3",
-    "pcie": "PCIe 4.0",
-}
 _EFFICIENT = 0.8
 _STILL = 4  # curves of the table below the calculator
 _SHOWN_NODES = (1, 2, 4, 8, 16, 32, 64)
@@ -53,8 +43,8 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "efficient": f"{100 * _EFFICIENT:g}\u00a0%",
         "presets": offered,
         "links": [
-            (title, f"{8e-6 * LINKS[name].bytes_per_s:.4g}", f"{1e3 * LINKS[name].latency_s:.4g}")
-            for name, title in _LINKS.items()
+            (link.title, f"{8e-6 * link.bytes_per_s:.4g}", f"{1e3 * link.latency_s:.4g}")
+            for link in LINKS.values()
         ],
         "laws": [(name, law.title) for name, law in LAWS.items() if name not in baselines()],
         "still": table(rows.assign(told=told, curve=rows["curve"].map(labels)), _COLUMNS),
