@@ -45,9 +45,9 @@ def committed() -> tuple[Config, dict[str, pd.DataFrame]]:
     tables = build_tables(
         config.record_files(Path()),
         published.ntua(),
-        config.watts_per_core,
-        published.runs(),
-        config.noise_scale_files(),
+        watts_per_core=config.watts_per_core,
+        published_runs=published.runs(),
+        noise_scale_paths=config.noise_scale_files(),
     )
     return config, tables
 

@@ -86,7 +86,7 @@ def energy_of(tmp_path, watts, **changes):
     workers = [w.model_copy(update={"cpu_s": 3.0}) for w in record.result.workers]
     result = record.result.model_copy(update={"workers": workers} | changes)
     paths = make.write([record.model_copy(update={"result": result})], tmp_path)
-    row = build_tables(paths, None, watts)["cells"].iloc[0]
+    row = build_tables(paths, watts_per_core=watts)["cells"].iloc[0]
     return row["energy_j"], row["energy_kind"]
 
 

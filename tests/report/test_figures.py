@@ -71,7 +71,12 @@ def published_specs():
     """The specifications of what was measured, as the published site has them."""
     study = read_config(Path("config/published.yaml"))
     files = study.record_files(Path("nowhere"))
-    tables = build_tables(files, published.ntua(), study.watts_per_core, published.runs())
+    tables = build_tables(
+        files,
+        published.ntua(),
+        watts_per_core=study.watts_per_core,
+        published_runs=published.runs(),
+    )
     return [figure.spec() for figure in draw_figures(tables, {})]
 
 

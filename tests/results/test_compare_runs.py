@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 import make_records as make
 import rendering
-from nodewise.results import compare_runs
 from nodewise.cli import app
 from nodewise.core.errors import UserError
+from nodewise.results import compare_runs
 from nodewise.results.columns import CELLS
 from nodewise.results.table_files import typed, write_csv
 
@@ -36,7 +36,10 @@ def test_a_change_far_beyond_the_scatter_is_told_with_its_interval():
     row = changes.iloc[0]
     assert row["verdict"] == compare_runs.FASTER
     assert row["low"] < 0.5 < row["high"] < 1
-    assert compare_runs.compare(cells([0.5, 0.51]), cells([1.0, 1.02]))["verdict"][0] == compare_runs.SLOWER
+    assert (
+        compare_runs.compare(cells([0.5, 0.51]), cells([1.0, 1.02]))["verdict"][0]
+        == compare_runs.SLOWER
+    )
 
 
 def test_a_change_within_the_scatter_is_none():

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from nodewise.core.errors import UserError
 from nodewise.models.facts import is_small
 from nodewise.models.registry import registry
+from nodewise.predict.steps_to_accuracy import find_noise, find_steps, steps_row
+from nodewise.results.columns import COLUMNS
 from nodewise.results.noise_scale import (
     NoiseScale,
     Point,
@@ -19,8 +21,6 @@ from nodewise.results.noise_scale import (
     noise_scale_json,
     read_noise_scale,
 )
-from nodewise.predict.steps_to_accuracy import find_noise, find_steps, steps_row
-from nodewise.results.columns import COLUMNS
 from nodewise.results.tables import build_tables
 
 PROVENANCE = {

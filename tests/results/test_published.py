@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from nodewise.core.errors import UserError
-from nodewise.results.importers.published import FOLDER, TABLES, ntua, read
 from nodewise.results.columns import PUBLISHED
+from nodewise.results.importers.published import FOLDER, TABLES, ntua, read
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from nodewise.results.calibration import read_calibration
 from nodewise.core.errors import UserError
+from nodewise.results.calibration import read_calibration
 from nodewise.results.noise_scale import read_noise_scale
 from nodewise.results.record import Failure, Record, Split, read_record, record_json
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import make_records as make
-from nodewise.predict import queries
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import median_error, median_interval, pooled_factors, with_intervals
-from nodewise.results.record import Record
+from nodewise.predict import queries
 from nodewise.results.cell_rows import OVERSUBSCRIBED
 from nodewise.results.columns import COLUMNS, PARTS
+from nodewise.results.record import Record
 from nodewise.results.table_files import read_tables, write_tables
 from nodewise.results.tables import build_tables
 

@@ -370,7 +370,7 @@ def _measured_alone(model: str, batch: int) -> tuple[float, float]:
         done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
         if done.returncode:
             raise typer.Exit(done.returncode)
-        row = build_tables([record], None)["cells"].iloc[0]
+        row = build_tables([record])["cells"].iloc[0]
     return float(row["step_time_s"]), float(row["payload_bytes"])
 
 

@@ -150,7 +150,7 @@ def table(record: Path) -> "Table":
     from nodewise.results.columns import PARTS
     from nodewise.results.tables import build_tables
 
-    row = build_tables([record], None)["cells"].iloc[0]
+    row = build_tables([record])["cells"].iloc[0]
     label = kind_label(row["kind"], row["data_origin"], row["weights"])
     low, high = (write_number(row[f"step_time_{end}_s"], "s") for end in ("p10", "p90"))
     parts = [f"{part} {write_number(row[f'{part}_s'], 's')}" for part in PARTS]

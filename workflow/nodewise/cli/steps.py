@@ -311,10 +311,10 @@ def build_tables(
     built = tables.build_tables(
         files,
         published.ntua(),
-        study.watts_per_core,
-        published.runs(),
-        noise_scales or (),
-        imported,
+        watts_per_core=study.watts_per_core,
+        published_runs=published.runs(),
+        noise_scale_paths=noise_scales or (),
+        imported=imported,
     )
     write_tables(built, out)
     typer.echo(f"{out}: " + ", ".join(f"{name} {len(table)}" for name, table in built.items()))

@@ -24,7 +24,7 @@ from nodewise.results.record import (
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-# Whose all-reduce: TensorFlow's ring, or that of `strategies.transport.Direct`, on sockets and nothing else.
+# Whose all-reduce: TensorFlow's ring, or that of `strategies.transport.Direct`, on sockets alone.
 Collective = Literal["ring", "direct"]
 COLLECTIVES: dict[Collective, str] = {
     "ring": "by TensorFlow's ring",

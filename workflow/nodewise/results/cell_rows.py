@@ -223,7 +223,10 @@ def steps_table(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def observation_rows(record: Record) -> list[dict[str, Any]]:
-    """Return what the strategy noted of its own, all workers together; `…_s` are seconds, as times are."""
+    """Return the rows of `observations`: what the strategy noted itself, of all workers together.
+
+    Observations whose names end in `_s` are seconds of a node's own time, as all times are.
+    """
     noted: dict[str, list[float]] = {}
     for worker in record.result.workers if record.result else ():
         for name, values in worker.observed.items():
@@ -248,7 +251,10 @@ def observation_rows(record: Record) -> list[dict[str, Any]]:
 
 
 def noise_rows(measured: NoiseScale) -> Iterator[dict[str, Any]]:
-    """Yield the rows of `noise_scale`, one per point and group; the noise scale is that of the point's groups together."""
+    """Yield the rows of `noise_scale`, one per point and group.
+
+    The noise scale is that of all groups of a point together.
+    """
     for point in measured.points:
         noise, signal = measured.estimates(point)
         whole = noise.mean() / signal.mean() if signal.mean() > 0 else np.nan

@@ -226,7 +226,6 @@ COLUMNS = {
 }
 
 
-
 def title_of_column(name: str) -> str:
     """Return the title of a column: its name in words, if it needs no other."""
     return str(_read()["titles"].get(name, name.replace("_", " ").capitalize()))

@@ -53,7 +53,7 @@ def read_cells(folder: Path) -> pd.DataFrame:
     records = sorted(folder.rglob("repeat~*.json"))
     if not records:
         raise UserError(f"{folder}: holds neither tables (cells.parquet) nor records")
-    return build_tables(records, None)["cells"]
+    return build_tables(records)["cells"]
 
 
 def compare(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:

@@ -14,8 +14,8 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import median_error
-from nodewise.results.curves import Curve, Measured
 from nodewise.results.columns import AXES, CURVE_KEY, CURVE_POINTS, SINGLE
+from nodewise.results.curves import Curve, Measured
 from nodewise.results.table_files import typed
 
 IMPORTED = "imported"
@@ -144,7 +144,9 @@ def _collective(curve: Curve, of_cluster: set[str]) -> str:
 def _points(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows as a table of points: texts that they lack are empty, numbers unknown."""
     unknown: dict[str, Any] = {"str": "", "bool": False, "float64": np.nan, "int64": 0}
-    lacking: dict[str, Any] = {name: unknown[of] for name, of in CURVE_POINTS.items() if name not in rows}
+    lacking: dict[str, Any] = {
+        name: unknown[of] for name, of in CURVE_POINTS.items() if name not in rows
+    }
     return typed(rows.assign(**lacking), CURVE_POINTS)
 
 

@@ -17,8 +17,8 @@ from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256
 from nodewise.core.intervals import median_error
 from nodewise.results.curves import (
-    MOST_NODES,
     CLOCKS,
+    MOST_NODES,
     SCALINGS,
     USUAL,
     Clock,
@@ -55,12 +55,13 @@ CURVE_ROWS = {
 """The columns of the table, with their types.
 
 A row needs those of `NEEDED` and one of `CLOCKS`; of several clocks the first in that order counts.
-`samples_per_s` is that of all workers together. A row without
-`batch_per_worker` and `global_batch` has that of the other rows of its curve, as `scaling` (weak, strong or unknown)
-says. Clocks are in seconds; they were in `unit` in the file, which is `unit_value` of the clock's. `examples` are those of an epoch. `collective` names
-a law of the step time, as `ring` or `averaging(period=8)`. `noise` is the relative standard error of a row that is a median of `repeats`
-measurements. `location` says where the row stands, for messages: `curves.csv: row 7`. What is not
-known is NaN or an empty text, and a column of which nothing is known may be missing.
+`samples_per_s` is that of all workers together. A row without `batch_per_worker` and `global_batch`
+has that of the other rows of its curve, as `scaling` (weak, strong or unknown) says. Clocks are in
+seconds; the file had them in `unit`, which is `unit_value` of the clock's. `examples` are those of
+an epoch. `collective` names a law of the step time, as `ring` or `averaging(period=8)`. `noise` is
+the relative standard error of a row that is a median of `repeats` measurements. `location` says
+where the row stands, for messages: `curves.csv: row 7`. What is not known is NaN or an empty text,
+and a column of which nothing is known may be missing.
 """
 MOST_POINTS = 20_000
 MOST_BATCHES = 500  # of the curves that are fitted together; takes up to a minute
@@ -84,7 +85,9 @@ def measurements(rows: pd.DataFrame, path: Path) -> Measurements:
     missing = [column for column in NEEDED if column not in rows]
     if missing or not set(CLOCKS) & set(rows):
         lacking = (missing or [" or ".join(CLOCKS)])[0]
-        raise UserError(f"{path}: does not say {lacking}; `nodewise import` can add what is missing")
+        raise UserError(
+            f"{path}: does not say {lacking}; `nodewise import` can add what is missing"
+        )
     by_curve: dict[str, list[_Row]] = defaultdict(list)
     for row in _read_rows(rows, path):
         by_curve[row.texts["curve"]].append(row)

@@ -56,11 +56,11 @@ class Curve(Frozen):
 
     `clock` is the column that its times came from. Times are in seconds, but where only epochs were
     timed and nobody said how many `examples` one has: there they are for an epoch of one example.
-    `cluster` is what it shares latency and bandwidth with; None: with no other curve. `collective` names the
-    law of its step times; if it is `assumed`, nobody said which it is. `scaling` says what stayed
-    the same: the batch of a node (weak) or that of all nodes (strong). Unless `batch_known`, nobody
-    said how large batches were: a node then has one example (weak), or all nodes together
-    `MOST_NODES` (strong).
+    `cluster` is what it shares latency and bandwidth with; None: with no other curve. `collective`
+    names the law of its step times; if it is `assumed`, nobody said which it is. `scaling` says
+    what stayed the same: the batch of a node (weak) or that of all nodes (strong). Unless
+    `batch_known`, nobody said how large batches were: a node then has one example (weak), or all
+    nodes together `MOST_NODES` (strong).
 
     Values of the file were in `unit`, which is `unit_value` of the clock's own: `img/s`, `h`.
     `publisher` is who published the curve, if the file has addresses.

@@ -1,4 +1,4 @@
-"""Quiet-machine thresholds: what a machine at rest looks like, and what to say of a block that saw another.
+"""Quiet-machine thresholds: how far a machine may be disturbed while it measures.
 
 A block outside the thresholds says more about the machine than about the cell: it is repeated, and
 flagged if it stays so.

@@ -9,8 +9,28 @@ from nodewise.core.cell import WATTS_PER_CORE
 from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256
 from nodewise.core.intervals import with_intervals
-from nodewise.results.columns import (AXES, CELLS, CURVE_KEY, CURVES, EPOCHS, NOISE_SCALE, OBSERVATIONS, PUBLISHED, PUBLISHED_RUNS, SINGLE, SPLIT)
-from nodewise.results.cell_rows import axes, cell_row, epoch_rows, noise_rows, observation_rows, steps_table, usual_reference_us
+from nodewise.results.cell_rows import (
+    axes,
+    cell_row,
+    epoch_rows,
+    noise_rows,
+    observation_rows,
+    steps_table,
+    usual_reference_us,
+)
+from nodewise.results.columns import (
+    AXES,
+    CELLS,
+    CURVE_KEY,
+    CURVES,
+    EPOCHS,
+    NOISE_SCALE,
+    OBSERVATIONS,
+    PUBLISHED,
+    PUBLISHED_RUNS,
+    SINGLE,
+    SPLIT,
+)
 from nodewise.results.curve_points import imported_points, measured_points, published_points
 from nodewise.results.curves import Curve
 from nodewise.results.noise_scale import read_noise_scale
@@ -27,9 +47,12 @@ _MIDDLES = (  # of a point of a curve: medians over its launches
     *("train_time_s", "train_accuracy", "test_accuracy"),
     *(*SPLIT, "compute_normalised_s", "bytes_sent_per_step"),
 )
+
+
 def build_tables(
     record_paths: Sequence[Path],
-    published: pd.DataFrame | None,
+    published: pd.DataFrame | None = None,
+    *,
     watts_per_core: float = WATTS_PER_CORE,
     published_runs: pd.DataFrame | None = None,
     noise_scale_paths: Sequence[Path] = (),
@@ -133,7 +156,9 @@ def _cautions(done: pd.DataFrame, points: pd.DataFrame) -> "pd.Series[str]":
     of_point = done.groupby(CURVE_KEY)
     mixed = of_point["machine"].transform("nunique") > 1
     cautious = done.assign(flags=done["flags"].mask(mixed, _with_machines))
-    cautious = cautious[cautious["flags"] != ""].groupby(CURVE_KEY)["flags"].agg([_each_once, "size"])
+    cautious = (
+        cautious[cautious["flags"] != ""].groupby(CURVE_KEY)["flags"].agg([_each_once, "size"])
+    )
     known = points.merge(cautious.reset_index(), "left", CURVE_KEY)
     launches = points.merge(of_point.size().rename("launches").reset_index(), "left", CURVE_KEY)
     return known["_each_once"].where(2 * known["size"] >= launches["launches"], "")

@@ -3,6 +3,7 @@
 Source: https://horovod.readthedocs.io/en/stable/timeline_include.html
 """
 
+import itertools
 import json
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -22,7 +23,7 @@ Span = tuple[float, float]
 
 
 class HorovodTimeline:
-    """Each step sums every gradient once: a step is the time from one sum of a gradient to the next.
+    """Each step sums every gradient once: it lasts from one sum of a gradient to the next.
 
     While gradients are negotiated, each rank says that it is ready, which tells how many there are.
     """
@@ -44,10 +45,10 @@ class HorovodTimeline:
         counts = Counter(tensor for tensor, _ in waits)
         if not counts or max(counts.values()) < 3:
             raise UserError(f"{path}: has fewer than three steps")
-        (first, _), = counts.most_common(1)
+        ((first, _),) = counts.most_common(1)
         starts = sorted(span[0] for tensor, span in waits if tensor == first)[1:]
         rows = []
-        for start, end in zip(starts, starts[1:], strict=False):
+        for start, end in itertools.pairwise(starts):
             exchange = _union(sums, start, end)
             either = _union(waits + sums, start, end)
             rows.append(

@@ -8,7 +8,9 @@ import pandas as pd
 from nodewise.core.errors import UserError
 from nodewise.results.importers import IMPORTERS, starts_with, text_of
 
-_STEP = re.compile(r"(\d+)/(\d+) (?:\[[=>.]+\]|━+) ?-? ?\S+ (\d+)(us|ms|s|min)/(step|sample|epoch)\b")
+_STEP = re.compile(
+    r"(\d+)/(\d+) (?:\[[=>.]+\]|━+) ?-? ?\S+ (\d+)(us|ms|s|min)/(step|sample|epoch)\b"
+)
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 
 
@@ -29,11 +31,15 @@ class KerasConsole:
             UserError: no epoch came to its end, or times are not those of steps.
         """
         found = _STEP.findall(re.sub(r"\x1b\[[\d;]*m|\x08", "", text_of(path)))
-        ended = [(int(time) * _SECONDS[unit], of) for at, all_, time, unit, of in found if at == all_]
+        ended = [
+            (int(time) * _SECONDS[unit], of) for at, all_, time, unit, of in found if at == all_
+        ]
         if not ended:
             raise UserError(f"{path}: no epoch came to its end")
         if any(of != "step" for _, of in ended):
-            raise UserError(f"{path}: has times per {ended[0][1]}, which do not tell those of steps")
+            raise UserError(
+                f"{path}: has times per {ended[0][1]}, which do not tell those of steps"
+            )
         if not all(time for time, _ in ended):
             raise UserError(f"{path}: a step took less than what Keras prints, 0 of its unit")
         return pd.DataFrame({"step_time_s": [time for time, _ in ended[len(ended) > 1 :]]})

@@ -15,10 +15,10 @@ from typing import Literal
 import pandas as pd
 from pydantic import Field
 
-from nodewise.results.calibration import Collective
 from nodewise.core.cell import Cluster, Frozen
 from nodewise.core.intervals import median_interval, pooled_factors
 from nodewise.core.units import counted
+from nodewise.results.calibration import Collective
 from nodewise.results.record import Kind, Provenance
 
 PEERS = ("horovod", "ddp")

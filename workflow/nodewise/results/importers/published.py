@@ -11,9 +11,9 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 from nodewise.core.cell import Frozen, Name
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error
+from nodewise.results.columns import PUBLISHED, PUBLISHED_RUNS, SINGLE
 from nodewise.results.importers import IMPORTERS
 from nodewise.results.record import Seconds, Share
-from nodewise.results.columns import PUBLISHED, PUBLISHED_RUNS, SINGLE
 from nodewise.results.table_files import typed
 
 FOLDER = Path(__file__).parents[4] / "data" / "published"
