@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from nodewise.cli.steps import prepare_own_dataset
+from nodewise.cli.prepare import prepare_own_dataset
 from nodewise.core.errors import UserError
 from nodewise.results.record import read_record
 

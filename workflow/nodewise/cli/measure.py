@@ -5,6 +5,16 @@ from typing import Annotated
 
 import typer
 
+from nodewise.cli.options import (
+    STEPS,
+    DataManifest,
+    Logs,
+    OutFile,
+    StudyConfig,
+    WeightsManifest,
+    tell_waiting,
+)
+from nodewise.core.errors import UserError
 from nodewise.core.progress import share_done
 
 app = typer.Typer()
@@ -82,7 +92,7 @@ def measure(
             options,
             out,
             progress=progress,
-            on_wait=lambda: typer.echo("another cell is measured on this machine; waiting for it"),
+            on_wait=tell_waiting,
         )
     if record.failure is not None:
         typer.echo(f"{path}: {record.status}: {record.failure.reason}")
@@ -120,7 +130,6 @@ def _check_hosts(config: Path) -> None:
     """Print what is to say of the hosts of a study; exit code 1 if one cannot be used."""
     from nodewise.cluster.host_checks import examine
     from nodewise.cluster.host_settings import HostSettings
-    from nodewise.core.errors import UserError
     from nodewise.study.config import read_config
 
     study = read_config(config)
@@ -133,3 +142,116 @@ def _check_hosts(config: Path) -> None:
         typer.echo("\n".join(finding.text for finding in findings))
         if not all(finding.sound for finding in findings):
             raise typer.Exit(1)
+
+
+@app.command(rich_help_panel=STEPS)
+def measure_cell(
+    cell_id: Annotated[
+        str, typer.Argument(help="Id of the cell: its path below records/, without .json.")
+    ],
+    *,
+    config: StudyConfig,
+    manifest: DataManifest,
+    out: OutFile,
+    logs: Logs,
+    weights: WeightsManifest = None,
+) -> None:
+    """Train one cell of a study and write its record.
+
+    Example: nodewise measure-cell
+    ntua_steps/fashion_cnn/single/batch~32/nodes~1/repeat~0 --config
+    config/study.yaml --manifest results/datasets/fashion_mnist/manifest.json
+    --out record.json --logs logs
+    """
+    from nodewise.measure.cell import measure
+    from nodewise.measure.provenance import command
+    from nodewise.study.config import read_config
+
+    cells = {cell.id: cell for cell in read_config(config).cells()}
+    if cell_id not in cells:
+        raise UserError(f"{config}: declares no cell {cell_id!r}")
+    with share_done(cell_id) as progress:
+        record = measure(
+            cells[cell_id],
+            manifest,
+            weights,
+            output=out,
+            logs=logs,
+            config=config,
+            command=command("snakemake", "--cores", "all", "--force", out, "--configfile", config),
+            progress=progress,
+            on_wait=tell_waiting,
+        )
+    reason = f": {record.failure.reason}" if record.failure else ""
+    typer.echo(f"{cell_id}: {record.status}{reason}")
+
+
+@app.command(rich_help_panel=STEPS)
+def measure_noise_scale(
+    model: Annotated[str, typer.Argument(help="A model that the study trains.")],
+    *,
+    config: StudyConfig,
+    manifest: DataManifest,
+    out: OutFile,
+    weights: WeightsManifest = None,
+) -> None:
+    """Measure the gradient noise scale of a model, from which its critical batch size follows.
+
+    The model trains 200 steps on one node. Gradients are measured before,
+    during and after.
+
+    Example: nodewise measure-noise-scale fashion_mlp --config config/study.yaml
+    --manifest results/datasets/fashion_mnist/manifest.json --out
+    fashion_mlp.json
+    """
+    from nodewise.core.files import check_writable
+    from nodewise.measure.cell import settle_environment
+    from nodewise.study.config import read_config
+
+    cells = {cell.model: cell for cell in read_config(config).cells()}
+    if model not in cells:
+        trained = ", ".join(sorted(cells)) or "none"
+        raise UserError(f"{config}: trains no model {model!r}; it trains {trained}")
+    check_writable(out)  # said before TensorFlow is waited for
+    settle_environment()
+    from nodewise.measure.noise_scale import measure_noise_scale as measure_model
+
+    with share_done(f"{model}: noise scale") as progress:
+        measure_model(
+            cells[model],
+            manifest,
+            weights,
+            output=out,
+            config=config,
+            progress=progress,
+            on_wait=tell_waiting,
+        )
+    typer.echo(f"{out}: measured")
+
+
+@app.command(rich_help_panel=STEPS)
+def calibrate(
+    config: StudyConfig,
+    out: OutFile,
+    logs: Logs,
+    repeats: Annotated[int, typer.Option(min=1, help="Launches per node count.")] = 2,
+) -> None:
+    """Measure how well the emulation of nodes holds: CPU shares, links, all-reduces.
+
+    Example: nodewise calibrate --config config/emulated.yaml --out
+    results/emulated/calibration/calibration.json --logs
+    results/emulated/logs/calibration
+    """
+    from nodewise.measure.calibrate import calibrate as measure_all
+
+    with share_done(f"{config}: calibration") as progress:
+        result = measure_all(
+            config,
+            output=out,
+            logs=logs,
+            repeats=repeats,
+            progress=progress,
+            on_wait=tell_waiting,
+        )
+    reason = f": {result.failure.reason}" if result.failure else ""
+    typer.echo(f"{out}: {result.status}, {len(result.launches)} launches{reason}")

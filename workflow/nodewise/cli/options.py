@@ -10,7 +10,18 @@ if TYPE_CHECKING:
 
     from nodewise.study.config import Config
 
+STEPS = "Steps of the workflow"
+"""The panel of `--help` for commands that are run by a rule, one each, and can be run by hand."""
+
+StudyConfig = Annotated[Path, typer.Option("--config", help="Configuration of the study.")]
 Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
+OutFile = Annotated[Path, typer.Option("--out", help="The file to write.")]
+Logs = Annotated[Path, typer.Option(help="Folder for the logs of the workers.")]
+DataManifest = Annotated[Path, typer.Option(help="manifest.json of the prepared dataset.")]
+WeightsManifest = Annotated[
+    Path | None, typer.Option(help="manifest.json of the pretrained weights, if any.")
+]
+Tables = Annotated[Path, typer.Option(help="Folder of the tables.")]
 Calibrated = Annotated[
     list[Path] | None,
     typer.Option("--calibration", help="A file from `nodewise calibrate`; repeatable."),
@@ -51,6 +62,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 def records_of(study: "Config") -> Path:
     """Return the folder in which the workflow puts the records of a study that it measures."""
     return Path("results") / study.name / "records"
+
+
+def tell_waiting() -> None:
+    """Say that a measurement waits, as only one may use the machine at a time."""
+    typer.echo("another cell is measured on this machine; waiting for it")
 
 
 def print_whole(table: "Table") -> None:

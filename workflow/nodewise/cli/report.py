@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nodewise.cli.options import print_whole
+from nodewise.cli.options import STEPS, Calibrated, Described, Out, StudyConfig, Tables, print_whole
 from nodewise.core.errors import UserError
 
 app = typer.Typer()
@@ -63,3 +63,72 @@ def site_server(folder: Path, port: int) -> ThreadingHTTPServer:
         return ThreadingHTTPServer(("127.0.0.1", port), handler)
     except OSError as error:
         raise UserError(f"port {port}: {error.strerror}; another: --port 0") from error
+
+
+@app.command(rich_help_panel=STEPS)
+def draw_charts(
+    *,
+    config: StudyConfig,
+    tables: Tables,
+    overhead: Annotated[Path, typer.Option(help="Folder of the fits.")],
+    out: Out,
+    calibrations: Calibrated = None,
+    models: Described = Path("data/models"),
+) -> None:
+    """Draw every chart: a Vega-Lite specification with its text, the data and an SVG picture.
+
+    Example: nodewise draw-charts --config config/study.yaml --tables
+    results/study/tables --overhead results/study/overhead --out results/study/charts
+    """
+    from nodewise.report import draw
+
+    draw.draw_charts(
+        tables,
+        overhead,
+        out,
+        config_path=config,
+        calibration_paths=calibrations or (),
+        models_dir=models,
+    )
+
+
+@app.command(rich_help_panel=STEPS)
+def render_pages(
+    config: StudyConfig,
+    results: Annotated[Path, typer.Option(help="Folder of its results.")],
+    out: Out,
+    calibrations: Calibrated = None,
+    models: Described = Path("data/models"),
+) -> None:
+    """Render the pages of the site as Markdown.
+
+    Example: nodewise render-pages --config config/study.yaml --results
+    results/study --out build/docs
+    """
+    from nodewise.report import render
+
+    render.render_pages(
+        config,
+        tables_dir=results / "tables",
+        overhead_dir=results / "overhead",
+        charts_dir=results / "charts",
+        records_dir=results / "records",
+        site_dir=Path("site"),
+        out_dir=out,
+        calibration_paths=calibrations or (),
+        models_dir=models,
+    )
+
+
+@app.command(rich_help_panel=STEPS)
+def build_site(
+    pages: Annotated[Path, typer.Option(help="Folder from `nodewise render-pages`.")],
+    out: Out,
+) -> None:
+    """Build the site from its pages with MkDocs.
+
+    Example: nodewise build-site --pages build/docs --out build/site
+    """
+    from nodewise.report import site
+
+    site.build_site(pages, out)

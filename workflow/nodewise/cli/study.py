@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from nodewise.cli.options import Records, print_whole, records_of
+from nodewise.cli.options import AsJson, Records, StudyConfig, print_whole, records_of
 from nodewise.core.errors import UserError
 
 app = typer.Typer()
@@ -34,9 +34,7 @@ def check_config(
 
 @app.command()
 def plan(
-    config: Annotated[Path, typer.Option(help="Configuration of the study.")] = Path(
-        "config/study.yaml"
-    ),
+    config: StudyConfig = Path("config/study.yaml"),
     records: Records = None,
 ) -> None:
     """Estimate how long a study takes on this machine.
@@ -63,9 +61,7 @@ def plan(
 
 @app.command()
 def missing(
-    config: Annotated[Path, typer.Option(help="Configuration of the study.")] = Path(
-        "config/study.yaml"
-    ),
+    config: StudyConfig = Path("config/study.yaml"),
     *,
     records: Records = None,
     forget: Annotated[
@@ -116,7 +112,7 @@ def list_models(
     batch: Annotated[
         int, typer.Option(min=1, help="Batch per worker, for the FLOP per byte.")
     ] = 64,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the models: parameters, payload and operations.
 
@@ -137,7 +133,7 @@ def list_models(
 @app.command("strategies")
 def list_strategies(
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the strategies: numbers of nodes, options and defaults.
 

@@ -1,0 +1,165 @@
+"""Commands that prepare what cells need: data, weights, Horovod, descriptions of models."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nodewise.cli.options import STEPS, Out
+from nodewise.core.errors import UserError
+
+app = typer.Typer()
+
+
+def mirror() -> str | None:
+    """Return the folder or URL prefix in which users keep copies of datasets and weights."""
+    return os.environ.get("NODEWISE_DATASETS") or None
+
+
+@app.command(rich_help_panel=STEPS)
+def prepare_dataset(
+    name: Annotated[str, typer.Argument(help="A dataset of data/datasets.yaml.")],
+    out: Out,
+    source: Annotated[
+        Literal["any", "official"],
+        typer.Option(help="'official': fail instead of using synthetic or different data."),
+    ] = "any",
+    seed: Annotated[int, typer.Option(help="Seed of synthetic data.")] = 1,
+) -> None:
+    """Download a dataset, verify it and unpack it; or generate synthetic data.
+
+    Sources in order: data/cache, the mirror in NODEWISE_DATASETS (a folder or
+    URL prefix), the official address, synthetic data.
+
+    Example: nodewise prepare-dataset fashion_mnist --out
+    results/datasets/fashion_mnist
+    """
+    from nodewise import data
+
+    manifest = data.prepare(
+        name,
+        registry=Path("data/datasets.yaml"),
+        cache=Path("data/cache"),
+        mirror=mirror(),
+        source=source,
+        out=out,
+        seed=seed,
+    )
+    note = f" ({manifest.note})" if manifest.note else ""
+    examples = f"{manifest.train_examples} + {manifest.test_examples}"
+    typer.echo(f"{name}: {examples}, {manifest.origin}{note}")
+
+
+@app.command(rich_help_panel=STEPS)
+def prepare_own_dataset(
+    spec: Annotated[str, typer.Argument(help="path/file.py:function or package.module:function.")],
+    out: Out,
+    keep_refusal: Annotated[
+        bool,
+        typer.Option(
+            "--keep-refusal",
+            help="Write why the data cannot be used in place of them: cells are refused with it.",
+        ),
+    ] = False,
+) -> None:
+    """Prepare a dataset from a function of your own.
+
+    The function returns (train, test), where test may be None. Each is what
+    Keras' fit takes: (x, y) or (x, y, sample_weight) of arrays, or nested dicts
+    and tuples of them; a tf.data.Dataset; a keras.utils.PyDataset; or an
+    iterable of batches with a length.
+
+    Example: nodewise prepare-own-dataset data/templates/own_data.py:load --out
+    results/datasets/own_shapes
+    """
+    # TensorFlow reads the data; it would fill the memory of a GPU with them
+    os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    from nodewise.data import user_data
+
+    try:
+        manifest = user_data.prepare(spec, out)
+    except UserError as error:
+        if not keep_refusal:
+            raise
+        user_data.refuse(spec, out, str(error))
+        typer.echo(f"{error}; cells that train on it will be refused")
+        return
+    typer.echo(f"{spec}: {manifest.train_examples} + {manifest.test_examples}, {manifest.origin}")
+
+
+@app.command(rich_help_panel=STEPS)
+def prepare_weights(
+    name: Annotated[str, typer.Argument(help="Pretrained weights of data/weights.yaml.")],
+    out: Out,
+    source: Annotated[
+        Literal["any", "official"],
+        typer.Option(help="'official': fail instead of using random weights."),
+    ] = "any",
+) -> None:
+    """Download and verify the pretrained weights that a model starts from.
+
+    Sources in order: data/cache, the mirror in NODEWISE_DATASETS (a folder or
+    URL prefix), the official address. If they are not available, models start
+    from random weights.
+
+    Example: nodewise prepare-weights resnet50_imagenet --out
+    results/weights/resnet50_imagenet
+    """
+    from nodewise.models import weights
+
+    manifest = weights.prepare(
+        name,
+        registry=Path("data/weights.yaml"),
+        cache=Path("data/cache"),
+        mirror=mirror(),
+        source=source,
+        out=out,
+    )
+    typer.echo(f"{name}: {manifest.origin}")
+
+
+@app.command(rich_help_panel=STEPS)
+def build_horovod(out: Out) -> None:
+    """Build Horovod for the installed TensorFlow. This takes minutes.
+
+    If there is no compiler or no network, the cells that need Horovod are
+    refused.
+
+    Example: nodewise build-horovod --out results/horovod
+    """
+    from nodewise.strategies.horovod import build as horovod_build
+
+    reason = horovod_build.build(out)
+    typer.echo(reason or f"{out}: Horovod {horovod_build.VERSION}")
+
+
+@app.command(rich_help_panel=STEPS)
+def describe_model(
+    name: Annotated[str, typer.Argument(help="A model of models/, or path/file.py:function.")],
+    *,
+    dataset: Annotated[
+        str | None,
+        typer.Option(help="For your own model: a dataset, or path/file.py:function."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="JSON file to write; of your own model by default below results/models."
+        ),
+    ] = None,
+) -> None:
+    """Describe a model: its layers, parameters, operations, and the memory of training it.
+
+    A few steps with several batches are trained to measure the memory, nothing
+    else. The workflow and other commands read the file data/models/NAME.json.
+    Write it again when the model changes. Once your own model is described,
+    `nodewise measure` says before it starts if a batch does not fit this machine.
+
+    Example: nodewise describe-model fashion_cnn --out
+    data/models/fashion_cnn.json
+    """
+    from nodewise.cli.describe import describe_model as describe
+
+    described, path = describe(name, dataset, out)
+    typer.echo(f"{path}: {len(described.layers)} layers")

@@ -1,0 +1,98 @@
+"""Commands that collect records in tables, and fit and judge cost models on these."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nodewise.cli.options import STEPS, Calibrated, Out, Records, StudyConfig, Tables, records_of
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel=STEPS)
+def build_tables(
+    config: StudyConfig,
+    out: Out,
+    records: Records = None,
+    noise_scales: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--noise-scale", help="A file from `nodewise measure-noise-scale`; repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Collect the records of a study in tables, as CSV and Parquet.
+
+    Example: nodewise build-tables --config config/study.yaml --out
+    results/study/tables
+    """
+    from nodewise.predict.fit_file import check_law
+    from nodewise.results import tables
+    from nodewise.results.importers import import_for_study, published
+    from nodewise.results.table_files import write_tables
+    from nodewise.study.config import read_config
+
+    study = read_config(config)
+    files = study.record_files(records or records_of(study))
+    imported = import_for_study([Path(path) for path in study.curves])
+    for curve in imported:
+        check_law(curve, "curves")
+    built = tables.build_tables(
+        files,
+        published.ntua(),
+        watts_per_core=study.watts_per_core,
+        published_runs=published.runs(),
+        noise_scale_paths=noise_scales or (),
+        imported=imported,
+    )
+    write_tables(built, out)
+    typer.echo(f"{out}: " + ", ".join(f"{name} {len(table)}" for name, table in built.items()))
+
+
+@app.command(rich_help_panel=STEPS)
+def fit_overhead(
+    tables: Tables,
+    out: Out,
+    calibrations: Calibrated = None,
+) -> None:
+    """Fit the cost models to measured and published curves.
+
+    Beside the tables there is fit.json, which `nodewise predict` and `nodewise
+    optimum` read.
+
+    Example: nodewise fit-overhead --tables results/study/tables --out
+    results/study/overhead
+    """
+    from nodewise.core.files import file_sha256
+    from nodewise.predict import queries, study
+    from nodewise.predict.fit_curves import fit_curves
+    from nodewise.predict.fit_file import study_file, write_fit
+    from nodewise.predict.steps_to_accuracy import find_steps
+    from nodewise.results.table_files import read_tables
+
+    read = read_tables(tables)
+    steps = find_steps(read["epochs"], read["cells"], read["noise_scale"])
+    found = fit_curves(read["curve_points"], queries.read_calibrations(calibrations or ()))
+    study.write(study.fitted_tables(found, steps), out)
+    table = tables / "curve_points.csv"
+    write_fit(out / "fit.json", study_file(found, table.name, file_sha256(table)))
+
+
+@app.command(rich_help_panel=STEPS)
+def judge_overhead(
+    tables: Tables,
+    out: Out,
+    calibrations: Calibrated = None,
+) -> None:
+    """Test the cost models, and simple baselines, on held-out node counts.
+
+    Example: nodewise judge-overhead --tables results/study/tables --out
+    results/study/overhead
+    """
+    from nodewise.predict import queries, study
+    from nodewise.results.table_files import read_tables
+
+    points = read_tables(tables)["curve_points"]
+    known = queries.read_calibrations(calibrations or ())
+    study.write(study.judge_study(points, known), out)
