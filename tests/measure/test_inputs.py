@@ -7,7 +7,7 @@ import yaml
 
 import make_records as make
 from nodewise.core.errors import UserError
-from nodewise.data.prepared import Manifest
+from nodewise.data.manifest import Manifest
 from nodewise.measure.inputs import check_inputs
 from nodewise.models.weights import Pretrained
 from nodewise.results.record import WeightsSource

@@ -10,7 +10,8 @@ from nodewise.core.files import check_writable
 from nodewise.core.progress import progress
 from nodewise.data.facts import StandIn
 from nodewise.data.formats import Release
-from nodewise.data.prepared import MANIFEST, Manifest, ManifestFile, overall_origin, write
+from nodewise.data.manifest import MANIFEST, Manifest, ManifestFile, overall_origin
+from nodewise.data.prepared import write
 from nodewise.data.registry import Entry, find
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.generic]
 Structure = Any
 """An array, ragged or not, or a tuple or dict (with text keys) of structures."""
-Place = tuple[int | str, ...]
-"""Where an array is in a structure: the indices of tuples and keys of dicts that lead to it."""
+KeyPath = tuple[int | str, ...]
+"""The indices of tuples and keys of dicts that lead to an array of a structure."""
 
 
 @dataclass(frozen=True)
@@ -28,34 +28,34 @@ class Ragged:
         return len(self.row_splits[0]) - 1
 
 
-def flat(structure: Structure, place: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Yield each array of a structure of tuples, lists and dicts, after its place in there.
+def flat(structure: Structure, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield each array of a structure of tuples, lists and dicts, after its path.
 
     Raises:
         ValueError: a dict has keys that are not text.
     """
     if isinstance(structure, tuple | list):
         for index, part in enumerate(structure):
-            yield from flat(part, (*place, index))
+            yield from flat(part, (*path, index))
     elif isinstance(structure, dict):
         for key, part in structure.items():
             if not isinstance(key, str):
                 raise ValueError(f"the keys of a dict must be text, not {key!r}")
-            yield from flat(part, (*place, key))
+            yield from flat(part, (*path, key))
     else:
-        yield place, structure
+        yield path, structure
 
 
-def nested(found: Iterable[tuple[Place, Any]]) -> Structure:
-    """Return the structure of which `flat` yields `found`, with tuples for lists.
+def nested(pairs: Iterable[tuple[KeyPath, Any]]) -> Structure:
+    """Return the structure of which `flat` yields `pairs`, with tuples for lists.
 
     Raises:
         ValueError: there is no such structure.
     """
-    arrays = dict(found)
+    arrays = dict(pairs)
     if () in arrays and len(arrays) == 1:
         return arrays[()]
-    parts: dict[int | str, dict[Place, Any]] = {}
+    parts: dict[int | str, dict[KeyPath, Any]] = {}
     for (key, *rest), array in arrays.items():
         parts.setdefault(key, {})[tuple(rest)] = array
     made = {key: nested(part.items()) for key, part in parts.items()}

@@ -14,8 +14,9 @@ import numpy as np
 from nodewise.core.errors import UserError
 from nodewise.core.progress import progress
 from nodewise.core.user_function import Function, blamed, own_dataset_name, parse_spec
-from nodewise.data.prepared import OwnManifest, write_own, write_refusal
-from nodewise.data.structures import Array, Place, Ragged, Structure, flat, nested
+from nodewise.data.manifest import OwnManifest
+from nodewise.data.prepared import write_own, write_refusal
+from nodewise.data.structures import Array, KeyPath, Ragged, Structure, flat, nested
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -117,19 +118,19 @@ def _arrays(name: str, examples: tuple[Any, ...] | list[Any]) -> list[Structure]
         raise UserError(f"{name}: must be {_KINDS}, not {_described(examples)}")
     parts = dict(zip(("x", "y", "sample_weight"), examples, strict=False))
     given = {part: value for part, value in parts.items() if value is not None or part == "x"}
-    lengths = {_length(name, place, array) for place, array in flat(given)}
+    lengths = {_length(name, path, array) for path, array in flat(given)}
     if len(lengths) > 1:
         counts = " and ".join(map(str, sorted(lengths)))
         raise UserError(f"{name}: all arrays must have equally many examples; they have {counts}")
     return [
-        nested((place, _strings_as_tensor(array)) for place, array in flat(part))
+        nested((path, _strings_as_tensor(array)) for path, array in flat(part))
         for part in given.values()
     ]
 
 
-def _length(name: str, place: Place, array: Any) -> int:  # noqa: ANN401
+def _length(name: str, path: KeyPath, array: Any) -> int:  # noqa: ANN401
     """Return the number of examples of an array, once it is sure that it is one."""
-    where = f"{name}: {place[0]}{''.join(f'[{key!r}]' for key in place[1:])}"
+    where = f"{name}: {path[0]}{''.join(f'[{key!r}]' for key in path[1:])}"
     if not _is_array(array):
         raise UserError(f"{where} must be an array, not {_described(array)}")
     if np.shape(array) == ():
@@ -181,7 +182,7 @@ def _check_spec(name: str, spec: Structure) -> None:
 
 def _joined(name: str, batches: "tf.data.Dataset") -> Structure:
     """Return the examples of all batches."""
-    taken: dict[Place, list[Any]] = {}
+    taken: dict[KeyPath, list[Any]] = {}
     examples = size = 0
     with progress(f"reading {name}", None) as advance:
         for batch in batches:

@@ -9,7 +9,7 @@ from nodewise.models.registry import weights_of
 from nodewise.study.config import read_config
 
 if TYPE_CHECKING:  # every cell waits for what is imported here
-    from nodewise.data.prepared import Manifest
+    from nodewise.data.manifest import Manifest
     from nodewise.models.weights import Pretrained
 
 _AGAIN = "the study permits official data only; snakemake --cores all --forcerun {} looks again"

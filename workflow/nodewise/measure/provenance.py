@@ -18,7 +18,7 @@ from nodewise.results.record import DataSource, Provenance
 from nodewise.strategies.horovod import build as horovod_build
 
 if TYPE_CHECKING:  # else NumPy, and its threads, would be there before the environment is settled
-    from nodewise.data.prepared import Manifest
+    from nodewise.data.manifest import Manifest
 
 _PACKAGES = ("tensorflow", "keras", "numpy", "nodewise")
 
