@@ -8,7 +8,7 @@ import markdown
 import yaml
 
 from nodewise.core.user_function import parse_spec
-from nodewise.study.config import Experiment
+from nodewise.study.experiment import Experiment
 from nodewise.study.single import Options, cell_of
 
 

@@ -23,16 +23,8 @@ from nodewise.cluster.kinds.slurm import Slurm
 from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.cell import Extent, Frozen
 from nodewise.strategies import STRATEGIES
-from nodewise.study.config import (
-    Config,
-    Data,
-    Experiment,
-    OwnModel,
-    Runs,
-    StrategyAxes,
-    check_files_exist,
-    read_config,
-)
+from nodewise.study.config import Config, Data, Runs, check_files_exist, read_config
+from nodewise.study.experiment import Experiment, OwnModel, StrategyAxes
 
 README, CONFIG, RUN = (
     Path(path) for path in ("README.md", "config/README.md", "site/pages/run.md")

@@ -1,205 +1,40 @@
 """The study's configuration: read, checked while it is parsed, and expanded into cells."""
 
-import itertools
 import random
 from collections import Counter
-from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
 from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Self, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from nodewise.cluster.kinds.emulated import Emulated
 from nodewise.core.cell import (
     CLUSTERS,
-    MAX_BATCH,
-    MAX_NODES,
     WATTS_PER_CORE,
     Cell,
     Cluster,
     ClusterSettings,
-    Extent,
-    Feeding,
     Frozen,
-    Input,
     Line,
-    ModelSpec,
     Name,
-    Option,
-    Spec,
 )
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error, location, read_tree, sorted_errors
-from nodewise.core.user_function import own_dataset_name, parse_model_spec, parse_spec
+from nodewise.core.user_function import parse_model_spec, parse_spec
 from nodewise.models.facts import facts
 from nodewise.models.registry import registry
-from nodewise.strategies import STRATEGIES
+from nodewise.study.experiment import MOST_REPEATS, Experiment, check_size, check_unique
 
 DEFAULT = "config/study.yaml"
 DATASETS = Path("data/datasets.yaml")
-MOST_CELLS = 20_000
-MOST_REPEATS = 100
-"""Cells of a study: half a minute each makes a week."""
-
 RECORDS = "*/*/*/batch~*/nodes~*/repeat~*.json"  # in a folder: named by the ids of their cells
-
-Study = Literal["ntua", "asu", "strategies", "horovod", "survey", "nodewise"]
 
 
 class Data(Frozen):
     """Where examples may come from. `official` forbids generated stand-ins."""
 
     source: Literal["any", "official"] = "any"
-
-
-class StrategyAxes(Frozen):
-    """The node counts that one strategy is measured on, and its options.
-
-    `strategy` is the key that this stands under, unless that is a name of one's own for a strategy
-    with certain options.
-    """
-
-    nodes: list[Annotated[int, Field(ge=1, le=MAX_NODES)]] = Field(min_length=1)
-    strategy: Name | None = None
-    options: dict[Name, Option] = Field(default_factory=dict)
-
-
-def _names_a_dataset(text: str) -> str:
-    try:
-        _DATASET.validate_python(text)
-    except ValidationError:
-        raise ValueError(
-            f"{text!r:.80} is not allowed, must be a dataset's name, path/file.py:function or "
-            "package.module:function"
-        ) from None
-    return text
-
-
-_DATASET: TypeAdapter[str] = TypeAdapter(Name | Spec)
-
-
-class OwnModel(Frozen):
-    """A user's own model: what builds it, or its file, and a dataset, known or the user's own."""
-
-    build: ModelSpec
-    dataset: Annotated[str, AfterValidator(_names_a_dataset)]
-
-
-class Experiment(Feeding):
-    """A grid of cells: models × strategies (each with its nodes) × batches × repeats.
-
-    The models are the named ones of this project and the user's own. `cluster` is the study's own
-    unless the experiment names another.
-    """
-
-    title: Line = Field(max_length=120)
-    study: Study
-    models: list[Name] = Field(default_factory=list)
-    own_models: dict[Name, OwnModel] = Field(default_factory=dict)
-    strategies: dict[Name, StrategyAxes] = Field(min_length=1)
-    batches: list[Annotated[int, Field(ge=1, le=MAX_BATCH)]] = Field(min_length=1)
-    repeats: int = Field(default=1, ge=1, le=MOST_REPEATS)
-    cluster: Cluster | None = None
-    extent: Extent
-    input: Input = "sharded"
-
-    @property
-    def size(self) -> int:
-        """How many cells the grid has."""
-        models = len(self.models) + len(self.own_models)
-        nodes = sum(len(axes.nodes) for axes in self.strategies.values())
-        return models * nodes * len(self.batches) * self.repeats
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        _check_size(self.size)
-        for model in self.models:
-            _known("models", model, registry())
-        taken = registry().keys() & self.own_models.keys()
-        if taken:
-            raise ValueError(f"own_models: {min(taken)!r} is a model of this project; rename yours")
-        if not self.models and not self.own_models:
-            raise ValueError("models: name at least one, or give own_models")
-        for variant, axes in self.strategies.items():
-            if axes.strategy is None and variant not in STRATEGIES:
-                allowed = ", ".join(sorted(STRATEGIES))
-                raise ValueError(
-                    f"strategies: unknown name {variant!r}; allowed: {allowed}, or a name of your "
-                    "own with strategy: one of them"
-                )
-            _known(f"strategies.{variant}.strategy", axes.strategy or variant, STRATEGIES)
-            if axes.strategy not in (None, variant) and variant in STRATEGIES:
-                raise ValueError(
-                    f"strategies.{variant}: is the name of another strategy than {axes.strategy}"
-                )
-            entry = STRATEGIES[axes.strategy or variant]
-            if self.input != "sharded" and entry.whole_batches:
-                raise ValueError(f"input: must be sharded for {variant}, which cuts no batch")
-            for nodes in axes.nodes:
-                try:
-                    options = entry.checked(axes.options, nodes)
-                    options.check_extent(self.extent)
-                    for batch, trained in itertools.product(self.batches, [None, *self.models]):
-                        options.check_training(nodes, batch, trained)
-                except ValueError as error:
-                    raise ValueError(f"strategies.{variant}.{error}") from error
-            _no_duplicates(f"strategies.{variant}.nodes", axes.nodes)
-        _no_duplicates("models", self.models)
-        _no_duplicates("batches", self.batches)
-        return self
-
-    def check_cluster(self, cluster: Cluster) -> None:
-        """Check that this can be measured on `cluster`.
-
-        Raises:
-            ValueError: it cannot; the text starts with the key that is wrong.
-        """
-        most = max(max(axes.nodes) for axes in self.strategies.values())
-        in_one_process = [
-            variant
-            for variant, axes in self.strategies.items()
-            if STRATEGIES[axes.strategy or variant].one_process
-        ]
-        try:
-            cluster.check_nodes(most, in_one_process)
-        except ValueError as error:
-            raise ValueError(f"cluster.{error}") from error
-
-    def trained(self) -> list["Trained"]:
-        """Return what the models are and what they train on."""
-        known = [Trained(name, registry()[name].dataset) for name in self.models]
-        return known + [
-            Trained(name, own_dataset_name(own.dataset), own.build, own.dataset)
-            if ":" in own.dataset
-            else Trained(name, own.dataset, own.build)
-            for name, own in self.own_models.items()
-        ]
-
-
-class Trained(NamedTuple):
-    """The fields of a cell that its model decides."""
-
-    model: str
-    dataset: str
-    build: str | None = None
-    load: str | None = None
-
-
-def _known(key: str, name: str, allowed: Collection[str]) -> None:
-    if name not in allowed:
-        raise ValueError(f"{key}: unknown name {name!r}; allowed: {', '.join(sorted(allowed))}")
-
-
-def _check_size(cells: int) -> None:
-    if cells > MOST_CELLS:
-        raise ValueError(f"{cells:,} cells are not allowed, a study has at most {MOST_CELLS:,}")
-
-
-def _no_duplicates(key: str, values: Sequence[object]) -> None:
-    if len(set(values)) != len(values):
-        twice = next(value for value in values if values.count(value) > 1)
-        raise ValueError(f"{key}: {twice} is there twice")
 
 
 def _inside_the_project(path: str) -> str:
@@ -244,9 +79,9 @@ class Config(Frozen):
         measuring = self.model_fields_set & {"data", "cluster", "seed", "cell_time_limit_s"}
         if self.records and measuring:
             raise ValueError(f"{min(measuring)}: nothing is measured here; leave it out")
-        _no_duplicates("records", self.records)
-        _no_duplicates("curves", self.curves)
-        _check_size(sum(experiment.size for experiment in self.experiments.values()))
+        check_unique("records", self.records)
+        check_unique("curves", self.curves)
+        check_size(sum(experiment.size for experiment in self.experiments.values()))
         return self
 
     @model_validator(mode="after")
@@ -297,34 +132,10 @@ class Config(Frozen):
         chance = random.Random(self.seed)  # noqa: S311 (an order, not a secret)
         cells = []
         for name, experiment in self.experiments.items():
-            of_experiment = []
-            axes = [(s, n) for s, grid in experiment.strategies.items() for n in grid.nodes]
-            for repeat, trained, batch, (variant, nodes) in itertools.product(
-                range(experiment.repeats), experiment.trained(), experiment.batches, axes
-            ):
-                axis = experiment.strategies[variant]
-                strategy = axis.strategy or variant
-                options = STRATEGIES[strategy].checked(axis.options, nodes)
-                of_experiment.append(
-                    Cell(
-                        **trained._asdict(),
-                        study=experiment.study,
-                        experiment=name,
-                        strategy=strategy,
-                        variant=variant if axis.strategy else None,
-                        **STRATEGIES[strategy].fields(options, experiment.input),
-                        cluster=experiment.cluster or self.cluster,
-                        preprocessing_nodes=experiment.preprocessing_nodes,
-                        batch=batch,
-                        nodes=nodes,
-                        repeat=repeat,
-                        extent=experiment.extent,
-                        seed=self.seed + repeat,
-                        time_limit_s=self.cell_time_limit_s,
-                    )
-                )
-            chance.shuffle(of_experiment)
-            cells += sorted(of_experiment, key=lambda cell: cell.repeat)
+            cluster = experiment.cluster or self.cluster
+            grid = experiment.cells(name, cluster, self.seed, self.cell_time_limit_s)
+            chance.shuffle(grid)
+            cells += sorted(grid, key=lambda cell: cell.repeat)
         return cells
 
     def emulated_cluster(self) -> tuple[Emulated, int] | None:
@@ -427,13 +238,11 @@ def _check_files(experiment: Experiment) -> None:
             parse_model_spec(trained.build)
         if trained.load:
             parse_spec(trained.load)
-        if trained.load:
             continue
         examples = find(DATASETS, trained.dataset).train_examples
-        nodes = max(max(axes.nodes) for axes in experiment.strategies.values())
-        batch = max(experiment.batches)
-        if batch * nodes > examples:
+        step = max(experiment.batches) * experiment.most_nodes
+        if step > examples:
             raise UserError(
-                f"batches: a step of {nodes} nodes takes {batch * nodes:,} examples; "
+                f"batches: a step of {experiment.most_nodes} nodes takes {step:,} examples; "
                 f"{trained.dataset} has {examples:,}"
             )

@@ -1,0 +1,228 @@
+"""An experiment of a study: a grid of axes, checked while it is parsed, and expanded into cells."""
+
+import itertools
+from collections.abc import Collection, Sequence
+from typing import Annotated, Literal, NamedTuple, Self
+
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_validator
+
+from nodewise.core.cell import (
+    MAX_BATCH,
+    MAX_NODES,
+    Cell,
+    Cluster,
+    Extent,
+    Feeding,
+    Frozen,
+    Input,
+    Line,
+    ModelSpec,
+    Name,
+    Option,
+    Spec,
+)
+from nodewise.core.user_function import own_dataset_name
+from nodewise.models.registry import registry
+from nodewise.strategies import STRATEGIES
+
+MOST_CELLS = 20_000
+"""Cells of a study: half a minute each makes a week."""
+MOST_REPEATS = 100
+
+Study = Literal["ntua", "asu", "strategies", "horovod", "survey", "nodewise"]
+
+
+class StrategyAxes(Frozen):
+    """The node counts that one strategy is measured on, and its options.
+
+    `strategy` is the key that this stands under, unless that is a name of one's own for a strategy
+    with certain options.
+    """
+
+    nodes: list[Annotated[int, Field(ge=1, le=MAX_NODES)]] = Field(min_length=1)
+    strategy: Name | None = None
+    options: dict[Name, Option] = Field(default_factory=dict)
+
+
+def _names_a_dataset(text: str) -> str:
+    try:
+        _DATASET.validate_python(text)
+    except ValidationError:
+        raise ValueError(
+            f"{text!r:.80} is not allowed, must be a dataset's name, path/file.py:function or "
+            "package.module:function"
+        ) from None
+    return text
+
+
+_DATASET: TypeAdapter[str] = TypeAdapter(Name | Spec)
+
+
+class OwnModel(Frozen):
+    """A user's own model: what builds it, or its file, and a dataset, known or the user's own."""
+
+    build: ModelSpec
+    dataset: Annotated[str, AfterValidator(_names_a_dataset)]
+
+
+class Trained(NamedTuple):
+    """The fields of a cell that its model decides."""
+
+    model: str
+    dataset: str
+    build: str | None = None
+    load: str | None = None
+
+
+class Experiment(Feeding):
+    """A grid of cells: models × strategies (each with its nodes) × batches × repeats.
+
+    The models are the named ones of this project and the user's own. `cluster` is the study's own
+    unless the experiment names another.
+    """
+
+    title: Line = Field(max_length=120)
+    study: Study
+    models: list[Name] = Field(default_factory=list)
+    own_models: dict[Name, OwnModel] = Field(default_factory=dict)
+    strategies: dict[Name, StrategyAxes] = Field(min_length=1)
+    batches: list[Annotated[int, Field(ge=1, le=MAX_BATCH)]] = Field(min_length=1)
+    repeats: int = Field(default=1, ge=1, le=MOST_REPEATS)
+    cluster: Cluster | None = None
+    extent: Extent
+    input: Input = "sharded"
+
+    @property
+    def size(self) -> int:
+        """How many cells the grid has."""
+        models = len(self.models) + len(self.own_models)
+        nodes = sum(len(axes.nodes) for axes in self.strategies.values())
+        return models * nodes * len(self.batches) * self.repeats
+
+    @property
+    def most_nodes(self) -> int:
+        """The largest number of nodes of any strategy."""
+        return max(max(axes.nodes) for axes in self.strategies.values())
+
+    def strategy_of(self, variant: str) -> str:
+        """Return the strategy that a key of `strategies` stands for."""
+        return self.strategies[variant].strategy or variant
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        check_size(self.size)
+        self._check_models()
+        for variant in self.strategies:
+            self._check_strategy(variant)
+        check_unique("models", self.models)
+        check_unique("batches", self.batches)
+        return self
+
+    def _check_models(self) -> None:
+        for model in self.models:
+            _check_known("models", model, registry())
+        taken = registry().keys() & self.own_models.keys()
+        if taken:
+            raise ValueError(f"own_models: {min(taken)!r} is a model of this project; rename yours")
+        if not self.models and not self.own_models:
+            raise ValueError("models: name at least one, or give own_models")
+
+    def _check_strategy(self, variant: str) -> None:
+        axes, name = self.strategies[variant], self.strategy_of(variant)
+        if axes.strategy is None and variant not in STRATEGIES:
+            allowed = ", ".join(sorted(STRATEGIES))
+            raise ValueError(
+                f"strategies: unknown name {variant!r}; allowed: {allowed}, or a name of your "
+                "own with strategy: one of them"
+            )
+        _check_known(f"strategies.{variant}.strategy", name, STRATEGIES)
+        if name != variant and variant in STRATEGIES:
+            raise ValueError(f"strategies.{variant}: is the name of another strategy than {name}")
+        strategy = STRATEGIES[name]
+        if self.input != "sharded" and strategy.whole_batches:
+            raise ValueError(f"input: must be sharded for {variant}, which cuts no batch")
+        for nodes in axes.nodes:
+            try:
+                options = strategy.checked(axes.options, nodes)
+                options.check_extent(self.extent)
+                for batch, model in itertools.product(self.batches, [None, *self.models]):
+                    options.check_training(nodes, batch, model)
+            except ValueError as error:
+                raise ValueError(f"strategies.{variant}.{error}") from error
+        check_unique(f"strategies.{variant}.nodes", axes.nodes)
+
+    def check_cluster(self, cluster: Cluster) -> None:
+        """Check that this can be measured on `cluster`.
+
+        Raises:
+            ValueError: it cannot; the text starts with the key that is wrong.
+        """
+        variants = [v for v in self.strategies if STRATEGIES[self.strategy_of(v)].one_process]
+        try:
+            cluster.check_nodes(self.most_nodes, variants)
+        except ValueError as error:
+            raise ValueError(f"cluster.{error}") from error
+
+    def trained(self) -> list[Trained]:
+        """Return what the models are and what they train on."""
+        known = [Trained(name, registry()[name].dataset) for name in self.models]
+        return known + [
+            Trained(name, own_dataset_name(own.dataset), own.build, own.dataset)
+            if ":" in own.dataset
+            else Trained(name, own.dataset, own.build)
+            for name, own in self.own_models.items()
+        ]
+
+    def cells(self, name: str, cluster: Cluster, seed: int, time_limit_s: float) -> list[Cell]:
+        """Return the cells of the grid, one for each model, strategy, nodes, batch and repeat.
+
+        Args:
+            name: of the experiment.
+            cluster: that they are measured on.
+            seed: of the first repeat; each further one has the next.
+            time_limit_s: seconds that a cell may take.
+        """
+        cells = []
+        axes = [(variant, nodes) for variant, of in self.strategies.items() for nodes in of.nodes]
+        for repeat, trained, batch, (variant, nodes) in itertools.product(
+            range(self.repeats), self.trained(), self.batches, axes
+        ):
+            strategy = self.strategy_of(variant)
+            options = STRATEGIES[strategy].checked(self.strategies[variant].options, nodes)
+            cells.append(
+                Cell(
+                    **trained._asdict(),
+                    study=self.study,
+                    experiment=name,
+                    strategy=strategy,
+                    variant=variant if self.strategies[variant].strategy else None,
+                    **STRATEGIES[strategy].fields(options, self.input),
+                    cluster=cluster,
+                    preprocessing_nodes=self.preprocessing_nodes,
+                    batch=batch,
+                    nodes=nodes,
+                    repeat=repeat,
+                    extent=self.extent,
+                    seed=seed + repeat,
+                    time_limit_s=time_limit_s,
+                )
+            )
+        return cells
+
+
+def _check_known(key: str, name: str, allowed: Collection[str]) -> None:
+    if name not in allowed:
+        raise ValueError(f"{key}: unknown name {name!r}; allowed: {', '.join(sorted(allowed))}")
+
+
+def check_size(cells: int) -> None:
+    """Raise a ValueError if a study may not have so many cells."""
+    if cells > MOST_CELLS:
+        raise ValueError(f"{cells:,} cells are not allowed, a study has at most {MOST_CELLS:,}")
+
+
+def check_unique(key: str, values: Sequence[object]) -> None:
+    """Raise a ValueError, which names the key, if a value is there twice."""
+    if len(set(values)) != len(values):
+        twice = next(value for value in values if values.count(value) > 1)
+        raise ValueError(f"{key}: {twice} is there twice")
