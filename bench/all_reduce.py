@@ -4,7 +4,7 @@ Level: at most 1.08, on 2, 3 and 8 nodes of 0.2 of a core. `direct` is what the 
 `split_dense` send each other, `ring` TensorFlow's, of the other strategies; both by turns in the
 same workers, in launches like those of a calibration. `sent` is the TCP payload that left a node,
 in units of what a ring sends. What was found is one JSON file
-(`nodewise.results.importers.peers.Exchanges`); as
+(`nodewise.results.peers.Exchanges`); as
 `data/bench/all_reduce.json` it is what the site shows.
 
     python bench/all_reduce.py [NODES]... [--out FILE]
@@ -49,7 +49,7 @@ def main() -> None:
     )
     launches = [launch(count, about) for count in asked.nodes]
 
-    from nodewise.results.importers.peers import Exchanges
+    from nodewise.results.peers import Exchanges
 
     results = Exchanges(
         kind=about.pop("kind"),
@@ -93,7 +93,7 @@ def launch(nodes: int, about: dict[str, str]) -> Launch:
 
 def exchange_of(launch: Launch, way: str):
     """Return what one way took on the nodes of a launch."""
-    from nodewise.results.importers.peers import Exchange, interval, wire_seconds
+    from nodewise.results.peers import Exchange, interval, wire_seconds
 
     wire_s = wire_seconds(launch.nodes, PAYLOAD_BYTES, CLUSTER.link.rate_mbit)
     wire_bytes = 2 * (launch.nodes - 1) / launch.nodes * PAYLOAD_BYTES

@@ -11,7 +11,7 @@ never slower than Keras' `fit`.
 All train the same model with the same optimizer on the same kind of nodes, a launch each, by turns
 in a random order, round after round. Before that, ten steps from the same weights on the same
 examples must give everybody the same loss. What was found is one JSON file
-(`nodewise.results.importers.peers`); as
+(`nodewise.results.peers`); as
 `data/bench/peers.json` it is what the site shows.
 """
 
@@ -32,7 +32,7 @@ from nodewise.core.cell import Extent
 from nodewise.core.files import check_writable, write_text
 from nodewise.measure.provenance import provenance
 from nodewise.models.registry import registry
-from nodewise.results.importers.peers import Fit
+from nodewise.results.peers import Fit
 from nodewise.results.record import Provenance
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build as horovod_build

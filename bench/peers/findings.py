@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from nodewise.cluster.kinds.emulated import Emulated
-from nodewise.results.importers.peers import (
+from nodewise.results.peers import (
     LEVELS,
     PEERS,
     Added,

@@ -13,7 +13,7 @@ import make_calibration
 import make_records
 from nodewise.report.pages import PAGES
 from nodewise.report.pages.peers import pages
-from nodewise.results.importers import peers
+from nodewise.results import peers
 from rendering import render
 
 

@@ -64,10 +64,10 @@ def main() -> None:
         _complain(str(error))
         sys.exit(2)
     except OSError as error:
-        told = what_to_mend(error)
-        if told is None:
+        message = what_to_mend(error)
+        if message is None:
             raise
-        _complain(one_line(told))
+        _complain(one_line(message))
         sys.exit(2)
     except SystemExit as ended:
         if ended.code == _INTERRUPTED:

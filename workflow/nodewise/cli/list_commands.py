@@ -27,20 +27,20 @@ def rows(batch: int) -> list[Row]:
     return [_row(name, entry, facts(name), batch) for name, entry in registry().items()]
 
 
-def _row(name: str, entry: ModelEntry, known: Architecture, batch: int) -> Row:
+def _row(name: str, entry: ModelEntry, described: Architecture, batch: int) -> Row:
     return {
         "model": name,
         "title": entry.title,
         "dataset": entry.dataset,
-        "input_shape": known.input_shape,
-        "trainable": known.trainable,
-        "total": known.total,
-        "payload_bytes": known.payload_bytes,
-        "flops_per_example": known.flops_per_example,
-        "training_flops_per_example": known.training_flops_per_example,
-        "flops_per_payload_byte": known.flops_per_payload_byte,
+        "input_shape": described.input_shape,
+        "trainable": described.trainable,
+        "total": described.total,
+        "payload_bytes": described.payload_bytes,
+        "flops_per_example": described.flops_per_example,
+        "training_flops_per_example": described.training_flops_per_example,
+        "flops_per_payload_byte": described.flops_per_payload_byte,
         "batch": batch,
-        "flops_per_payload_byte_at_batch": batch * known.flops_per_payload_byte,
+        "flops_per_payload_byte_at_batch": batch * described.flops_per_payload_byte,
     }
 
 
@@ -83,13 +83,18 @@ def strategy_rows() -> list[Row]:
             "strategy": name,
             "title": entry.title,
             "max_nodes": entry.max_nodes,
-            "options": {
-                option: {"default": known.get("default"), "allowed": _allowed(known)}
-                for option, known in entry.options.model_json_schema().get("properties", {}).items()
-            },
+            "options": _options(entry.options.model_json_schema()),
         }
         for name, entry in STRATEGIES.items()
     ]
+
+
+def _options(schema: Row) -> Row:
+    """Return of each option in a JSON schema its default, and what is allowed."""
+    return {
+        name: {"default": option.get("default"), "allowed": _allowed(option)}
+        for name, option in schema.get("properties", {}).items()
+    }
 
 
 def _allowed(schema: Row) -> str:
@@ -104,7 +109,7 @@ def _allowed(schema: Row) -> str:
         return "null"
     kind = "whole number" if schema["type"] == "integer" else "number"
     words = {"minimum": "at least", "exclusiveMinimum": "more than", "maximum": "at most"}
-    limits = [f"{said} {schema[key]:,}" for key, said in words.items() if key in schema]
+    limits = [f"{word} {schema[key]:,}" for key, word in words.items() if key in schema]
     return ", ".join([kind, *limits])
 
 
@@ -114,8 +119,8 @@ def strategy_table(rows: Sequence[Row]) -> Table:
     for row in rows:
         nodes = STRATEGIES[row["strategy"]].nodes
         options = [
-            f"{name}={json.dumps(known['default'])} ({known['allowed']})"
-            for name, known in row["options"].items()
+            f"{name}={json.dumps(about['default'])} ({about['allowed']})"
+            for name, about in row["options"].items()
         ]
         shown.add_row(row["strategy"], row["title"], nodes, escape("\n".join(options)))
     return shown

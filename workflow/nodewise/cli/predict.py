@@ -120,11 +120,11 @@ def import_files(
     """
     from nodewise.core.files import check_writable, write_text
     from nodewise.core.units import counted
-    from nodewise.results.convert import Given, convert
+    from nodewise.results.convert import Defaults, convert
 
-    given = Given(curve, devices, batch, global_batch, pattern)
+    defaults = Defaults(curve, devices, batch, global_batch, pattern)
     check_writable(out)
-    table = convert(files, given, file_format)
+    table = convert(files, defaults, file_format)
     write_text(out, table.to_csv(index=False))
     typer.echo(
         f"{out}: {counted(len(table), 'row')} of {counted(table['curve'].nunique(), 'curve')}"

@@ -283,8 +283,8 @@ def parse_id(cell_id: str) -> dict[str, str | int]:
     Raises:
         ValueError: `cell_id` is not of the form that `Cell.id` gives.
     """
-    found = _ID.fullmatch(cell_id)
-    if found is None:
+    match = _ID.fullmatch(cell_id)
+    if match is None:
         raise ValueError(f"{cell_id!r} is not a cell id")
-    axes: dict[str, str | int] = dict(found.groupdict())
+    axes: dict[str, str | int] = dict(match.groupdict())
     return axes | {key: int(axes[key]) for key in ("batch", "nodes", "repeat")}

@@ -33,12 +33,12 @@ def what_to_mend(error: OSError) -> str | None:
     """
     if isinstance(error, ConnectionError):
         return None
-    said = error.strerror or str(error)
+    reason = error.strerror or str(error)
     if isinstance(error, FileExistsError) and error.filename is not None:
         return f"{error.filename}: is there already and is not a folder"
     if error.filename is not None:
-        return f"{error.filename}: {said}"
-    return f"{_full_disk()}: {said}" if error.errno in {errno.ENOSPC, errno.EDQUOT} else said
+        return f"{error.filename}: {reason}"
+    return f"{_full_disk()}: {reason}" if error.errno in {errno.ENOSPC, errno.EDQUOT} else reason
 
 
 def _full_disk() -> str:

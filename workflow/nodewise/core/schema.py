@@ -106,9 +106,9 @@ def read_tree(path: Path) -> Any:  # noqa: ANN401
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}:" if mark else ""
         parts = [getattr(error, name, None) for name in ("context", "problem")]
-        said = ", ".join(filter(None, parts)) or str(error)
+        problem = ", ".join(filter(None, parts)) or str(error)
         raise UserError(
-            f"{path}:{line} cannot be read as YAML ({' '.join(said.split())})"
+            f"{path}:{line} cannot be read as YAML ({' '.join(problem.split())})"
         ) from error
 
 

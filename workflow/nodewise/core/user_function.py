@@ -33,7 +33,7 @@ _OURS = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
-class Place:
+class ParsedSpec:
     """A function of the user's: in `file` if that is given, else in the module `module`.
 
     `text` is the spec itself; a file in it is relative to the project's folder. Of a saved model
@@ -52,7 +52,7 @@ class Place:
         return re.sub(r"[^a-z0-9]+", "_", last.lower()).strip("_")[:40]
 
 
-def parse_spec(spec: str) -> Place:
+def parse_spec(spec: str) -> ParsedSpec:
     """Check a spec and return the place that it names. None of the user's code is run.
 
     Raises:
@@ -70,10 +70,10 @@ def parse_spec(spec: str) -> Place:
         raise UserError(
             f"{spec}: there is no module {package!r}, neither installed nor in this folder"
         )
-    return Place(spec, None, where, function)
+    return ParsedSpec(spec, None, where, function)
 
 
-def parse_model_spec(spec: str) -> Place:
+def parse_model_spec(spec: str) -> ParsedSpec:
     """Check a model's spec, which is a function's or names a file that Keras saved.
 
     Raises:
@@ -87,7 +87,7 @@ def parse_model_spec(spec: str) -> Place:
         raise UserError(f"{spec}: there is no file {file}")
     if not is_zipfile(file):
         raise UserError(f"{spec}: is not a model that Keras saved (model.save({file.name!r}))")
-    return Place(text, file, "", "")
+    return ParsedSpec(text, file, "", "")
 
 
 def own_model(build: str, dataset: str) -> str:
@@ -108,20 +108,20 @@ def source_files(spec: str) -> list[str]:
         return [spec]
     where = spec.rpartition(":")[0]
     first = Path(where) if where.endswith(".py") else _file_of(where)
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     queue = [first] if first else []
     while queue:
         file = queue.pop()
-        if str(file) in found:
+        if str(file) in files:
             continue
-        found[str(file)] = None
+        files[str(file)] = None
         if file.is_file():
             queue += [
-                beside
+                sibling
                 for name in sorted(_imported_names(file))
-                if (beside := file.with_name(f"{name}.py")).is_file()
+                if (sibling := file.with_name(f"{name}.py")).is_file()
             ]
-    return list(found)
+    return list(files)
 
 
 def _file_of(module: str) -> Path | None:
@@ -154,7 +154,7 @@ def _imported_names(file: Path) -> set[str]:
     return names
 
 
-def _in_file(spec: str, file: Path, function: str) -> Place:
+def _in_file(spec: str, file: Path, function: str) -> ParsedSpec:
     if file.suffix != ".py":
         raise UserError(f"{spec!r}: {file.name!r} is not a Python file (.py)")
     text = _relative(spec, file, f":{function}")
@@ -164,13 +164,13 @@ def _in_file(spec: str, file: Path, function: str) -> Place:
         tree = ast.parse(read_bytes(file, _MOST_BYTES), filename=str(file))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # nested too deeply
         line = getattr(error, "lineno", None) or 1
-        said = getattr(error, "msg", None) or str(error) or "nested too deeply"
-        raise UserError(f"{file}:{line}: not Python ({said})") from error
+        reason = getattr(error, "msg", None) or str(error) or "nested too deeply"
+        raise UserError(f"{file}:{line}: not Python ({reason})") from error
     if function not in (names := set(_bound(tree))) and "*" not in names:
         raise UserError(f"{file}: has no function {function!r}")
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     stem = re.sub(r"\W", "_", file.stem)
-    return Place(text, file, f"nodewise_own_{stem}_{digest}", function)
+    return ParsedSpec(text, file, f"nodewise_own_{stem}_{digest}", function)
 
 
 def _relative(spec: str, file: Path, function: str = "") -> str:
@@ -205,19 +205,19 @@ class Function:
     imported.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, parsed: ParsedSpec) -> None:
         """Import it.
 
         Raises:
             UserError: its module cannot be imported, or has no such function.
         """
-        self.place = place
-        with blamed(place):
-            self._module = _imported(place)
-            self._function = getattr(self._module, place.function, None)
+        self.parsed = parsed
+        with user_errors(parsed):
+            self._module = _imported(parsed)
+            self._function = getattr(self._module, parsed.function, None)
         self.made_at_import = dict(vars(self._module))
         if not callable(self._function):
-            raise UserError(f"{place.text}: there is no function {place.function!r}")
+            raise UserError(f"{parsed.text}: there is no function {parsed.function!r}")
 
     def __call__(self) -> object:
         """Call the function without arguments.
@@ -225,7 +225,7 @@ class Function:
         Raises:
             UserError: it failed; the line says how and where.
         """
-        with blamed(self.place):
+        with user_errors(self.parsed):
             return self._function()  # type: ignore[misc]
 
     def line_of(self, name: str) -> str:
@@ -241,34 +241,34 @@ class Function:
 
 
 @contextmanager
-def blamed(place: Place) -> Iterator[None]:
+def user_errors(parsed: ParsedSpec) -> Iterator[None]:
     """Run a block of the user's code, which is at `place`.
 
     Raises:
         UserError: it raised, or asked to exit; one line with the user's own file and line.
     """
-    folder = str((place.file.parent if place.file else Path.cwd()).resolve())
+    folder = str((parsed.file.parent if parsed.file else Path.cwd()).resolve())
     sys.path.insert(0, folder)
     try:
         yield
     except (UserError, KeyboardInterrupt):
         raise
     except BaseException as error:  # SystemExit, and what a library derives from it
-        said = f"{type(error).__name__}: {_first_line(error)}{_line_of(error, folder)}"
-        raise UserError(f"{place.text}: {said}") from error
+        reason = f"{type(error).__name__}: {_first_line(error)}{_line_of(error, folder)}"
+        raise UserError(f"{parsed.text}: {reason}") from error
     finally:
         sys.path.remove(folder)
 
 
-def _imported(place: Place) -> ModuleType:
-    if place.file is None:
-        return importlib.import_module(place.module)
-    spec = importlib.util.spec_from_file_location(place.module, place.file.resolve())
+def _imported(parsed: ParsedSpec) -> ModuleType:
+    if parsed.file is None:
+        return importlib.import_module(parsed.module)
+    spec = importlib.util.spec_from_file_location(parsed.module, parsed.file.resolve())
     if spec is None or spec.loader is None:
-        raise UserError(f"{place.file}: is not a Python file")
+        raise UserError(f"{parsed.file}: is not a Python file")
     module = importlib.util.module_from_spec(spec)
     # as importlib's documentation says; dataclasses and Keras look up there what a module defines
-    sys.modules[place.module] = module
+    sys.modules[parsed.module] = module
     spec.loader.exec_module(module)
     return module
 

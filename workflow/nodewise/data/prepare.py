@@ -83,9 +83,9 @@ def _obtain(
     """
     releases = [r for r in entry.releases if source == "any" or r.note is None]
     if not releases:
-        told = "; ".join(str(release.note) for release in entry.releases)
+        notes = "; ".join(str(release.note) for release in entry.releases)
         raise UserError(
-            f"{name}: no release of it is the official content ({told}); allowed with source 'any'"
+            f"{name}: no release of it is the official content ({notes}); allowed with source 'any'"
         )
     failures: list[UnobtainableError] = []
     for near in (True, False):
@@ -131,7 +131,7 @@ def _read(
     The checksums of its files are right, so an error is the registry's and is raised.
     """
     total = entry.train_examples + entry.test_examples
-    paths = {file: found.path for file, found in fetched.items()}
+    paths = {name: file.path for name, file in fetched.items()}
     with progress(f"reading {name}", total) as advance:
         try:
             arrays = release.read(entry, paths, advance)

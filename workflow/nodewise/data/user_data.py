@@ -13,7 +13,7 @@ import numpy as np
 
 from nodewise.core.errors import UserError
 from nodewise.core.progress import progress
-from nodewise.core.user_function import Function, blamed, own_dataset_name, parse_spec
+from nodewise.core.user_function import Function, own_dataset_name, parse_spec, user_errors
 from nodewise.data.manifest import OwnManifest
 from nodewise.data.prepared import write_own, write_refusal
 from nodewise.data.structures import Array, KeyPath, Ragged, Structure, flat, nested
@@ -35,13 +35,13 @@ def prepare(spec: str, out: Path) -> OwnManifest:
         UserError: there is no such function, it failed, or it returned what cannot be used.
         OSError: `out` cannot be written.
     """
-    place = parse_spec(spec)
+    parsed = parse_spec(spec)
     from nodewise.data import quiet_tensorflow  # noqa: F401 (before the user's file imports it)
 
-    function = Function(place)
-    name = place.text
+    function = Function(parsed)
+    name = parsed.text
     train, test = _sets(name, function())
-    with blamed(place):  # datasets and generators run the user's code when they are read
+    with user_errors(parsed):  # datasets and generators run the user's code when they are read
         arrays = [
             None if examples is None else _read(f"{name}: {split}", examples)
             for split, examples in (("train", train), ("test", test))

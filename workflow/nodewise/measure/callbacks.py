@@ -11,7 +11,7 @@ import keras
 
 from nodewise.cluster.channel import Channel
 from nodewise.core.errors import RefusedError, UserError
-from nodewise.core.user_function import blamed
+from nodewise.core.user_function import user_errors
 from nodewise.models import fit_options
 
 Scores = tuple[dict[str, float], int]
@@ -51,7 +51,7 @@ class Callbacks:
 
     def begin(self) -> None:
         """Begin the training and its first epoch."""
-        with self._blamed():
+        with self._user_errors():
             self._model.stop_training = False
             self._list.on_train_begin()
             self._list.on_epoch_begin(0)
@@ -64,13 +64,13 @@ class Callbacks:
             RefusedError: a callback wants to end the training.
         """
         self._end(ended, logs)
-        with self._blamed():
+        with self._user_errors():
             self._list.on_epoch_begin(ended + 1)
 
     def end(self, ended: int, logs: dict[str, float]) -> None:
         """End the last epoch and the training; see `between`."""
         self._end(ended, logs)
-        with self._blamed():
+        with self._user_errors():
             self._list.on_train_end()
 
     def _end(self, ended: int, logs: dict[str, float]) -> None:
@@ -85,7 +85,7 @@ class Callbacks:
                     f"{type(one).__name__}: monitor={watched!r} is not among the logs of an "
                     f"epoch: {', '.join(sorted(told))}"
                 )
-        with self._blamed():
+        with self._user_errors():
             self._list.on_epoch_end(ended, told)
         if self._model.stop_training:
             raise RefusedError(
@@ -104,8 +104,8 @@ class Callbacks:
             for name in shared[0][0]
         }
 
-    def _blamed(self) -> AbstractContextManager[None]:
-        return blamed(self._options.place) if self._options.place else nullcontext()
+    def _user_errors(self) -> AbstractContextManager[None]:
+        return user_errors(self._options.place) if self._options.place else nullcontext()
 
 
 def _watches_tests(callback: Any) -> bool:  # noqa: ANN401

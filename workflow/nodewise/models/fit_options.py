@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 
 from nodewise.core.errors import UserError
-from nodewise.core.user_function import Place
+from nodewise.core.user_function import ParsedSpec
 
 _OF_KERAS = (keras.callbacks.LearningRateScheduler, keras.callbacks.ReduceLROnPlateau)
 _CALLED = ("on_train_begin", "on_epoch_begin", "on_epoch_end", "on_train_end")
@@ -33,13 +33,13 @@ class FitOptions:
 
     class_weight: Mapping[int, float]
     callbacks: tuple[keras.callbacks.Callback, ...]
-    place: Place | None
+    place: ParsedSpec | None
 
 
 NO_FIT_OPTIONS = FitOptions({}, (), None)
 
 
-def read(place: Place, given: object) -> FitOptions:
+def read(place: ParsedSpec, given: object) -> FitOptions:
     """Return the options that the user's function returned beside its model.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 
 from nodewise.core.errors import UserError
-from nodewise.core.user_function import Function, Place, blamed, parse_model_spec
+from nodewise.core.user_function import Function, ParsedSpec, parse_model_spec, user_errors
 from nodewise.models import fit_options
 from nodewise.models.fit_options import NO_FIT_OPTIONS, FitOptions
 
@@ -42,7 +42,7 @@ def building(spec: str) -> Callable[[], keras.Model]:
         train_step = model.train_step
 
         def blamed_step(batch: Any) -> Any:  # noqa: ANN401
-            with blamed(place):
+            with user_errors(place):
                 return train_step(_weighted(place, batch, options))
 
         model.train_step = blamed_step
@@ -52,7 +52,7 @@ def building(spec: str) -> Callable[[], keras.Model]:
     return build
 
 
-def _weighted(place: Place, batch: Any, options: FitOptions) -> Any:  # noqa: ANN401
+def _weighted(place: ParsedSpec, batch: Any, options: FitOptions) -> Any:  # noqa: ANN401
     try:
         return fit_options.weighted(batch, options.class_weight)
     except UserError as error:
@@ -61,10 +61,10 @@ def _weighted(place: Place, batch: Any, options: FitOptions) -> Any:  # noqa: AN
 
 def _built(function: Function) -> tuple[keras.Model, FitOptions]:
     """Return the model that a user's function returned, and its options."""
-    name, returned, options = function.place.text, function(), NO_FIT_OPTIONS
+    name, returned, options = function.parsed.text, function(), NO_FIT_OPTIONS
     if isinstance(returned, tuple) and len(returned) == 2:
         returned, given = returned
-        options = fit_options.read(function.place, given)
+        options = fit_options.read(function.parsed, given)
     if not isinstance(returned, keras.Model):
         came = "nothing" if returned is None else f"a {type(returned).__name__}"
         raise UserError(f"{name}: must return a keras.Model, not {came}")
@@ -80,7 +80,7 @@ def _refuse_shared(function: Function, model: keras.Model) -> None:
     for name, value in function.made_at_import.items():
         values = value if isinstance(value, list | tuple) else [value]
         if any(id(one) in own for one in values):
-            place = function.place
+            place = function.parsed
             raise UserError(
                 f"{place.text}: {name!r} is made when the file is imported"
                 f"{function.line_of(name)}, but every replica needs one of its own; make it in "
@@ -94,14 +94,14 @@ def _parts(layer: keras.Layer) -> Iterator[keras.Layer]:
         yield from _parts(inner)
 
 
-def _loaded(place: Place) -> keras.Model:
+def _loaded(place: ParsedSpec) -> keras.Model:
     """Return a saved model, compiled as it was, with the state of its optimizer.
 
     Raises:
         UserError: Keras cannot load it, or it was not compiled.
     """
     try:
-        with blamed(place):
+        with user_errors(place):
             model = keras.models.load_model(place.file)
     except UserError as error:
         raise UserError(f"{place.text}: {_why_not_loaded(place, str(error.__cause__))}") from error
@@ -112,7 +112,7 @@ def _loaded(place: Place) -> keras.Model:
     return model
 
 
-def _why_not_loaded(place: Place, said: str) -> str:
+def _why_not_loaded(place: ParsedSpec, said: str) -> str:
     """Return what to do about a file that Keras refused, for the text of its error."""
     said = said.rpartition("Exception encountered: ")[2]  # the innermost
     missing = re.search(_MISSING, said)

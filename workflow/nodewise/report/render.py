@@ -28,9 +28,9 @@ from nodewise.report.output import replaced, write_files
 from nodewise.report.page import Page
 from nodewise.report.pages import PAGES, calibration
 from nodewise.results.calibration import calibration_json
-from nodewise.results.importers.peers import EXCHANGES_FILE
-from nodewise.results.importers.peers import FILE as PEERS
 from nodewise.results.model_description import architecture_json
+from nodewise.results.peers import EXCHANGES_FILE
+from nodewise.results.peers import FILE as PEERS
 from nodewise.results.record import record_json
 from nodewise.strategies import STRATEGIES
 

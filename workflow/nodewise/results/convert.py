@@ -14,7 +14,7 @@ from nodewise.results.importers import read_rows
 _FIELDS = {"curve": r".+?", "devices": r"\d+", "batch": r"\d+", "global_batch": r"\d+"}
 _COLUMNS = {"devices": "nodes", "batch": "batch_per_worker"}
 _INTERNAL = ("location", "unit", "unit_value", "scaling", "hosts", "devices_per_host")
-_SAID = {
+_MISSING = {
     "nodes": "on how many devices it ran: give --devices, or --name with {devices}",
     "batch_per_worker": "the batch: give --batch (per device), --global-batch, or --name with "
     "{batch}",
@@ -22,8 +22,8 @@ _SAID = {
 
 
 @dataclass(frozen=True)
-class Given:
-    """What is said beside the files, for those that do not say it: see `nodewise import`."""
+class Defaults:
+    """What `nodewise import` assumes of files that do not say it themselves."""
 
     curve: str | None = None
     devices: int | None = None
@@ -32,7 +32,7 @@ class Given:
     pattern: str | None = None
 
     def values(self, path: Path) -> dict[str, str | float]:
-        """Return what is said of a file, with the names of columns.
+        """Return what is assumed of a file, by column.
 
         Raises:
             UserError: its name does not match the pattern.
@@ -40,41 +40,43 @@ class Given:
         names = ("curve", "devices", "batch", "global_batch")
         values = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         if self.pattern is not None:
-            found = _pattern(self.pattern).fullmatch(path.name)
-            if found is None:
+            match = _pattern(self.pattern).fullmatch(path.name)
+            if match is None:
                 raise UserError(f"{path}: its name is not like --name {self.pattern}")
-            of_name = found.groupdict()
+            of_name = match.groupdict()
             values |= {n: text if n == "curve" else int(text) for n, text in of_name.items()}
         return {_COLUMNS.get(name, name): value for name, value in values.items()}
 
 
-def convert(paths: Sequence[Path], given: Given, file_format: str | None = None) -> pd.DataFrame:
+def convert(
+    paths: Sequence[Path], defaults: Defaults, file_format: str | None = None
+) -> pd.DataFrame:
     """Return the rows of all files, with columns that `user_csv` reads.
 
     Raises:
         UserError: a file is wrong, or something is missing that it does not say.
     """
-    rows = pd.concat([_rows(path, given, file_format) for path in paths], ignore_index=True)
-    known = [name for name in CURVE_ROWS if name in rows and name not in _INTERNAL]
-    return rows[known].dropna(axis="columns", how="all")
+    rows = pd.concat([_rows(path, defaults, file_format) for path in paths], ignore_index=True)
+    columns = [name for name in CURVE_ROWS if name in rows and name not in _INTERNAL]
+    return rows[columns].dropna(axis="columns", how="all")
 
 
-def _rows(path: Path, given: Given, file_format: str | None) -> pd.DataFrame:
+def _rows(path: Path, defaults: Defaults, file_format: str | None) -> pd.DataFrame:
     rows = read_rows(path, file_format)
     batches = {"batch_per_worker", "global_batch"}
-    known = set(rows) | (batches if batches & set(rows) else set())
-    for name, value in given.values(path).items():
-        if name not in known:
+    columns = set(rows) | (batches if batches & set(rows) else set())
+    for name, value in defaults.values(path).items():
+        if name not in columns:
             rows[name] = value
     if "curve" not in rows:
         rows["curve"] = path.resolve().parent.name or "runs"
     if "nodes" not in rows:
-        raise UserError(f"{path}: does not say {_SAID['nodes']}")
+        raise UserError(f"{path}: does not say {_MISSING['nodes']}")
     if "global_batch" in rows:
         each = rows.pop("global_batch") / rows["nodes"]
         rows["batch_per_worker"] = rows.get("batch_per_worker", each)
     if "batch_per_worker" not in rows:
-        raise UserError(f"{path}: does not say {_SAID['batch_per_worker']}")
+        raise UserError(f"{path}: does not say {_MISSING['batch_per_worker']}")
     return rows
 
 

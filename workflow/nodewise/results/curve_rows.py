@@ -105,12 +105,12 @@ def _read_rows(rows: pd.DataFrame, path: Path) -> Iterable["_Row"]:
     rows = rows.assign(**{name: value for name, value in unknown.items() if name not in rows})
     table = typed(rows.fillna({**dict.fromkeys(texts, ""), "repeats": 1}), CURVE_ROWS)
     for values in table.to_dict("records"):
-        known = {str(name): value for name, value in values.items() if _is_known(value)}
-        location = str(known.pop("location", path))
-        if "global_batch" in known:
-            known.setdefault("batch_per_worker", known.pop("global_batch") / known["nodes"])
-        texts_of_row = {name: known.pop(name) for name in texts if name in known}
-        yield _Row(location, texts_of_row, known)
+        given = {str(name): value for name, value in values.items() if _is_known(value)}
+        location = str(given.pop("location", path))
+        if "global_batch" in given:
+            given.setdefault("batch_per_worker", given.pop("global_batch") / given["nodes"])
+        texts_of_row = {name: given.pop(name) for name in texts if name in given}
+        yield _Row(location, texts_of_row, given)
 
 
 def _is_known(value: str | float) -> bool:
@@ -133,7 +133,7 @@ def _check_batches(path: Path, curves: Iterable[Curve]) -> None:
 
 @dataclass(frozen=True)
 class _Row:
-    where: str
+    location: str
     texts: dict[str, str]
     numbers: dict[str, float]
 
@@ -178,22 +178,22 @@ def _with_batches(rows: Sequence[_Row], scaling: Scaling) -> bool:
     A batch of which nothing is known is one example on each node, or at strong scaling on the most
     nodes that there may be.
     """
-    known = [row.numbers for row in rows if "batch_per_worker" in row.numbers]
+    given = [row.numbers for row in rows if "batch_per_worker" in row.numbers]
     strong = scaling == "strong"
     if strong:
-        batches = [n["batch_per_worker"] * n["nodes"] for n in known]
+        batches = [n["batch_per_worker"] * n["nodes"] for n in given]
         batches = batches or [float(MOST_NODES)]
     else:
-        batches = [n["batch_per_worker"] for n in known] or [1.0]
+        batches = [n["batch_per_worker"] for n in given] or [1.0]
     for row in rows:
         nodes = row.numbers["nodes"] if strong else 1.0
         row.numbers.setdefault("batch_per_worker", float(np.median(batches)) / nodes)
-    return bool(known)
+    return bool(given)
 
 
 def _curve(name: str, rows: Sequence[_Row]) -> Curve:
     named, unit = (
-        _only(column, [(row.where, row.texts.get(column)) for row in rows])
+        _only(column, [(row.location, row.texts.get(column)) for row in rows])
         for column in ("scaling", "unit")
     )
     scaling: Scaling = next((one for one in SCALINGS if one == named), "unknown")
@@ -201,11 +201,11 @@ def _curve(name: str, rows: Sequence[_Row]) -> Curve:
     for row in rows:
         _check_row(row)
     given, cluster = (
-        _only(column, [(row.where, row.texts.get(column)) for row in rows])
+        _only(column, [(row.location, row.texts.get(column)) for row in rows])
         for column in ("collective", "cluster")
     )
     payload, examples, unit_value = (
-        _only(column, [(row.where, row.numbers.get(column)) for row in rows])
+        _only(column, [(row.location, row.numbers.get(column)) for row in rows])
         for column in ("payload_bytes", "examples", "unit_value")
     )
     in_host = [row.numbers["devices_per_host"] for row in rows if "devices_per_host" in row.numbers]
@@ -246,10 +246,10 @@ def _curve(name: str, rows: Sequence[_Row]) -> Curve:
 def _only(column: str, values: Iterable[tuple[str, Value | None]]) -> Value | None:
     """Return the one value that a column has in the rows of a curve in which it has any."""
     only: Value | None = None
-    for where, value in values:
+    for location, value in values:
         if only is not None and value is not None and value != only:
             raise UserError(
-                f"{where}, column {column}: must be the same in all rows of a curve; it is "
+                f"{location}, column {column}: must be the same in all rows of a curve; it is "
                 f"{value}, and {only} before"
             )
         only = value if only is None else only

@@ -71,12 +71,12 @@ def build_tables(
     Raises:
         UserError: a file does not fit its schema, or two files hold the same cell.
     """
-    found = _read_all(record_paths)
-    records = [record for _, record in found]
+    read = _read_all(record_paths)
+    records = [record for _, record in read]
     usual = usual_reference_us(records)
     rows = [
         cell_row(record, usual, watts_per_core) | {"record_sha256": file_sha256(path)}
-        for path, record in found
+        for path, record in read
     ]
     cells = typed(rows, CELLS)
     curves = _curves_table(cells)
@@ -108,16 +108,16 @@ def build_tables(
 
 def _read_all(paths: Sequence[Path]) -> list[tuple[Path, Record]]:
     """Read the records, ordered by cell; a cell may be there once only."""
-    found: dict[str, tuple[Path, Record]] = {}
+    read: dict[str, tuple[Path, Record]] = {}
     for path in paths:
         record = read_record(path)
-        if record.cell.id in found:
+        if record.cell.id in read:
             raise UserError(
-                f"{path}: holds the cell {record.cell.id}, which {found[record.cell.id][0]} holds "
+                f"{path}: holds the cell {record.cell.id}, which {read[record.cell.id][0]} holds "
                 "too; a cell may be measured once only (give repeats different numbers)"
             )
-        found[record.cell.id] = (path, record)
-    return sorted(found.values(), key=lambda one: [*axes(one[1]).values()][1:])
+        read[record.cell.id] = (path, record)
+    return sorted(read.values(), key=lambda one: [*axes(one[1]).values()][1:])
 
 
 def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
@@ -159,9 +159,9 @@ def _cautions(done: pd.DataFrame, points: pd.DataFrame) -> "pd.Series[str]":
     cautious = (
         cautious[cautious["flags"] != ""].groupby(CURVE_KEY)["flags"].agg([_each_once, "size"])
     )
-    known = points.merge(cautious.reset_index(), "left", CURVE_KEY)
+    flags = points.merge(cautious.reset_index(), "left", CURVE_KEY)
     launches = points.merge(of_point.size().rename("launches").reset_index(), "left", CURVE_KEY)
-    return known["_each_once"].where(2 * known["size"] >= launches["launches"], "")
+    return flags["_each_once"].where(2 * flags["size"] >= launches["launches"], "")
 
 
 def _with_machines(flags: "pd.Series[str]") -> "pd.Series[str]":

@@ -165,8 +165,8 @@ class Experiment(Feeding):
 
     def trained(self) -> list[Trained]:
         """Return what the models are and what they train on."""
-        known = [Trained(name, registry()[name].dataset) for name in self.models]
-        return known + [
+        named = [Trained(name, registry()[name].dataset) for name in self.models]
+        return named + [
             Trained(name, own_dataset_name(own.dataset), own.build, own.dataset)
             if ":" in own.dataset
             else Trained(name, own.dataset, own.build)

@@ -19,21 +19,21 @@ Missing = dict[str, list[Path]]
 
 def find_missing(study: Config, records: Path) -> Missing:
     """Return failed and refused measurements; `records` is the folder of the study's records."""
-    found: Missing = {}
+    by_reason: Missing = {}
     for cell in study.cells():
         record = recorded(cell, records)
         if record and record.failure:
             reason = f"{record.status}: {record.failure.reason}"
-            found.setdefault(reason, []).append(records / f"{cell.id}.json")
+            by_reason.setdefault(reason, []).append(records / f"{cell.id}.json")
     file = records.parent / CALIBRATION
     calibration = _calibrated(file)
     if calibration and calibration.failure:
-        found[f"calibration {calibration.status}: {calibration.failure.reason}"] = [file]
+        by_reason[f"calibration {calibration.status}: {calibration.failure.reason}"] = [file]
     if any(cell.strategy == "horovod" for cell in study.cells()) and HOROVOD.is_file():
         missing = horovod_build.missing()
         if missing:
-            found[f"Horovod was not built: {missing}"] = [HOROVOD]
-    return found
+            by_reason[f"Horovod was not built: {missing}"] = [HOROVOD]
+    return by_reason
 
 
 def _calibrated(file: Path) -> Calibration | None:
@@ -44,18 +44,18 @@ def _calibrated(file: Path) -> Calibration | None:
         return None
 
 
-def lines(found: Missing) -> Iterator[str]:
+def lines(by_reason: Missing) -> Iterator[str]:
     """Yield one line per reason."""
-    for reason, files in found.items():
+    for reason, files in by_reason.items():
         where = str(files[0])
         if len(files) > 1:
             where = f"{counted(len(files), 'cell')}, such as {where}"
         yield f"without a result: {where}: {reason}"
 
 
-def remove(found: Missing) -> Iterator[Path]:
+def remove(by_reason: Missing) -> Iterator[Path]:
     """Remove the files in `found`; yield each."""
-    for files in found.values():
+    for files in by_reason.values():
         for file in files:
             file.unlink(missing_ok=True)
             yield file

@@ -34,19 +34,19 @@ def labelled(
         for part, folder in enumerate(folders)
         for label, name in enumerate(facts.classes)
     }
-    found: list[list[Item]] = [[] for _ in folders]
+    by_folder: list[list[Item]] = [[] for _ in folders]
     for name in sorted(names):
         folder, _, leaf = name.rpartition("/")
         if folder in places and leaf.endswith(suffix):
             part, label = places[folder]
-            found[part].append((name, label))
+            by_folder[part].append((name, label))
         elif name not in besides:
             raise ValueError(f"{name}: not expected; examples are {folders[0]}/<class>/*{suffix}")
     for folder, (part, label) in places.items():
-        if not any(item[1] == label for item in found[part]):
+        if not any(item[1] == label for item in by_folder[part]):
             raise ValueError(f"{folder}: no such folder, or no *{suffix} in it")
     rng = np.random.default_rng(facts.split_seed)
-    parts = [[items[row] for row in rng.permutation(len(items))] for items in found]
+    parts = [[items[row] for row in rng.permutation(len(items))] for items in by_folder]
     train, test = parts if len(parts) == 2 else _cut(parts[0], facts.train_examples)
     for kind, items, expected in (
         ("training", train, facts.train_examples),

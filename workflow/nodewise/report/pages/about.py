@@ -14,9 +14,8 @@ from nodewise.report.context import CHANGES, ReportContext
 from nodewise.report.html import Column, Table, number, slug, table
 from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.results import quiet_thresholds
+from nodewise.results import peers, quiet_thresholds
 from nodewise.results.columns import CURVE_KEY, explain_table
-from nodewise.results.importers import peers
 from nodewise.results.model_description import Architecture
 
 _MEMORY_KEPT = pd.Timestamp("2026-11-22T16:00Z")  # by workers, since then: `runner._KEEP_MEMORY`

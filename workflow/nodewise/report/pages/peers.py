@@ -12,7 +12,7 @@ from nodewise.report.html import Column, number, table
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.results.calibration import COLLECTIVES
-from nodewise.results.importers.peers import (
+from nodewise.results.peers import (
     EXCHANGES_FILE,
     FILE,
     PEERS,

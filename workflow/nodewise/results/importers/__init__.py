@@ -90,18 +90,18 @@ def import_for_study(paths: Sequence[Path]) -> list[Curve]:
     Raises:
         UserError: as `import_curves`; or curves do not fit in a study's tables.
     """
-    found: dict[str, Path] = {}
+    file_of: dict[str, Path] = {}
     curves: list[Curve] = []
     for path in paths:
         for curve in import_curves(path).curves:
             where = f"{path}: curve {curve.name!r}"
-            if curve.name in found:
-                raise UserError(f"{where}: is in {found[curve.name]}, too; rename one of them")
+            if curve.name in file_of:
+                raise UserError(f"{where}: is in {file_of[curve.name]}, too; rename one of them")
             if not curve.in_seconds:
                 raise UserError(f"{where}: needs examples, to tell the seconds of a step")
             if any(batch % 1 for batch in curve.batches):
                 raise UserError(f"{where}: batches per worker must be whole numbers in a study")
-            found[curve.name] = path
+            file_of[curve.name] = path
             curves.append(curve)
     return curves
 

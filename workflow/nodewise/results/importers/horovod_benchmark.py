@@ -32,7 +32,7 @@ class HorovodBenchmark:
             UserError: the start of the output is missing.
         """
         text = text_of(path)
-        model, batch, devices = (found.search(text) for found in (_MODEL, _BATCH, _DEVICES))
+        model, batch, devices = (pattern.search(text) for pattern in (_MODEL, _BATCH, _DEVICES))
         rounds = _ROUND.findall(text)
         if batch is None or devices is None or not rounds:
             raise UserError(f"{path}: lacks the lines `Batch size`, `Number of GPUs` and `Iter #0`")

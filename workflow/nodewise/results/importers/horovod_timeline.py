@@ -78,7 +78,7 @@ def _spans(
     path: Path, events: list[dict[str, Any]]
 ) -> tuple[dict[str, list[tuple[Any, Span]]], set[str]]:
     """Return the spans of each phase, with the tensor of each, and the ranks."""
-    found: dict[str, list[tuple[Any, Span]]] = defaultdict(list)
+    spans: dict[str, list[tuple[Any, Span]]] = defaultdict(list)
     opened: dict[Any, list[tuple[str, float]]] = defaultdict(list)
     ranks: set[str] = set()
     for event in events:
@@ -89,12 +89,12 @@ def _spans(
                 opened[tensor].append((name, float(at)))  # type: ignore[arg-type]
             elif phase == "E" and opened[tensor]:
                 begun, start = opened[tensor].pop()
-                found[begun].append((tensor, (start, float(at))))  # type: ignore[arg-type]
+                spans[begun].append((tensor, (start, float(at))))  # type: ignore[arg-type]
             elif phase in ("X", "i") and name.isdigit():
                 ranks.add(name)
         except TypeError:
             raise UserError(f"{path}: an event {name[:40]!r} has no time") from None
-    return found, ranks
+    return spans, ranks
 
 
 def _union(spans: list[tuple[Any, Span]], start: float, end: float) -> float:

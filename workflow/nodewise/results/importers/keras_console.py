@@ -30,9 +30,9 @@ class KerasConsole:
         Raises:
             UserError: no epoch came to its end, or times are not those of steps.
         """
-        found = _STEP.findall(re.sub(r"\x1b\[[\d;]*m|\x08", "", text_of(path)))
+        lines = _STEP.findall(re.sub(r"\x1b\[[\d;]*m|\x08", "", text_of(path)))
         ended = [
-            (int(time) * _SECONDS[unit], of) for at, all_, time, unit, of in found if at == all_
+            (int(time) * _SECONDS[unit], of) for at, all_, time, unit, of in lines if at == all_
         ]
         if not ended:
             raise UserError(f"{path}: no epoch came to its end")

@@ -32,7 +32,7 @@ class MlperfLog:
         Raises:
             UserError: a line is damaged, or nothing came to its end.
         """
-        events = [_event(path, found) for found in _LINE.findall(text_of(path))]
+        events = [_event(path, line) for line in _LINE.findall(text_of(path))]
         values: dict[str, Any] = {event["key"]: event["value"] for event in events}
         times = _spans(events, "epoch") or _spans(events, "run")
         if not times:

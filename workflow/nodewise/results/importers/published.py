@@ -146,13 +146,13 @@ def ntua(folder: Path = FOLDER) -> pd.DataFrame:
     rows: dict[tuple[str, int, int], dict[str, Any]] = {}
     for run in _read_rows(folder, "ntua_table2", NtuaRun):
         label = f"{run.model} at batch {run.batch_per_worker} on {run.nodes} nodes"
-        where = f"{folder / 'ntua_table2.csv'}: {label}"
+        location = f"{folder / 'ntua_table2.csv'}: {label}"
         trained = models.get((run.model, run.dataset))
         if trained is None or str(run.batch_per_worker) not in trained.batches:
-            raise UserError(f"{where}: ntua_table1.csv has no such model, data set and batch")
+            raise UserError(f"{location}: ntua_table1.csv has no such model, data set and batch")
         if (run.model, run.batch_per_worker, run.nodes) in rows:
-            raise UserError(f"{where}: is there twice")
-        rows[run.model, run.batch_per_worker, run.nodes] = _published_row(run, trained, where)
+            raise UserError(f"{location}: is there twice")
+        rows[run.model, run.batch_per_worker, run.nodes] = _published_row(run, trained, location)
     return typed(rows.values(), PUBLISHED)
 
 
@@ -230,11 +230,11 @@ def _horovod(folder: Path) -> Iterator[dict[str, Any]]:
 _MNIST = {"model": "mnist_cnn", "dataset": "mnist"}
 
 
-def _published_row(run: NtuaRun, trained: NtuaModel, where: str) -> dict[str, Any]:
+def _published_row(run: NtuaRun, trained: NtuaModel, location: str) -> dict[str, Any]:
     global_batch = run.nodes * run.batch_per_worker
     steps = trained.training_examples // global_batch * trained.epochs
     if steps == 0:
-        raise UserError(f"{where}: {trained.training_examples} examples are not one whole step")
+        raise UserError(f"{location}: {trained.training_examples} examples are not one whole step")
     return run.model_dump() | {
         "study": "ntua",
         "epochs": trained.epochs,
@@ -265,11 +265,11 @@ def _read_rows(folder: Path, name: str, row_type: type[Row]) -> list[Row]:
     return rows
 
 
-def _check(row_type: type[Row], values: dict[str, Any], where: str) -> Row:
+def _check(row_type: type[Row], values: dict[str, Any], location: str) -> Row:
     try:
         return row_type.model_validate_strings(values)
     except ValidationError as error:
-        raise UserError(f"{where}: {first_error(error)}") from error
+        raise UserError(f"{location}: {first_error(error)}") from error
 
 
 class PublishedTable:

@@ -90,22 +90,22 @@ class ScalingCurves:
 IMPORTERS.add("scaling_curves", ScalingCurves())
 
 
-def _read_row(where: str, header: list[str], values: list[str]) -> dict[str, Any]:
-    given = given_values(where, header, values, NEEDED)
-    numbers = read_numbers(where, given, _NUMBERS)
+def _read_row(location: str, header: list[str], values: list[str]) -> dict[str, Any]:
+    given = given_values(location, header, values, NEEDED)
+    numbers = read_numbers(location, given, _NUMBERS)
     scaling = given.get("scaling", "unknown")
     for name, value, allowed in (
         ("quantity", given["quantity"], QUANTITIES),
         ("scaling", scaling, SCALINGS),
     ):
         if value not in allowed:
-            raise UserError(f"{where}, column {name}: must be one of {', '.join(allowed)}")
+            raise UserError(f"{location}, column {name}: must be one of {', '.join(allowed)}")
     clock, unit_value = parse_unit(given["quantity"], given["unit"])
     row: dict[str, Any] = {
-        "location": where,
-        "curve": read_text(f"{where}, column curve", given["curve"]),
+        "location": location,
+        "curve": read_text(f"{location}, column curve", given["curve"]),
         "scaling": scaling,
-        "unit": read_text(f"{where}, column unit", given["unit"]),
+        "unit": read_text(f"{location}, column unit", given["unit"]),
         "unit_value": unit_value,
         "publisher": publisher_of(given.get("source_url", "")),
         clock: numbers["value"] * unit_value,
@@ -122,8 +122,8 @@ def _read_row(where: str, header: list[str], values: list[str]) -> dict[str, Any
 def publisher_of(address: str) -> str:
     """Return who published: owner and repository, the submitter for MLPerf, else the site."""
     for pattern in (_MLPERF, _REPOSITORY):
-        if found := pattern.match(address):
-            return _printable(found[1].lower())
+        if match := pattern.match(address):
+            return _printable(match[1].lower())
     return _printable(re.sub(r"^https?://", "", address).partition("/")[0])
 
 

@@ -27,7 +27,7 @@ class TfCnnBenchmarks:
             UserError: the run did not come to its end.
         """
         text = text_of(path)
-        model, batch, total = (found.search(text) for found in (_MODEL, _BATCH, _TOTAL))
+        model, batch, total = (pattern.search(text) for pattern in (_MODEL, _BATCH, _TOTAL))
         if batch is None or total is None:
             raise UserError(f"{path}: has no line `total images/sec`, so the run did not end")
         whole, each = int(batch[1]), int(batch[2])

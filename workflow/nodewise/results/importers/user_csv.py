@@ -154,14 +154,14 @@ def read_table(
     return header, rows
 
 
-def read_text(where: str, text: str) -> str:
+def read_text(location: str, text: str) -> str:
     """Return a text of one short line.
 
     Raises:
         UserError: it is longer, or has characters that cannot be shown.
     """
     if len(text) > TEXT_LENGTH or not text.isprintable():
-        raise UserError(f"{where}: must be one short line of text")
+        raise UserError(f"{location}: must be one short line of text")
     return text
 
 
@@ -215,7 +215,7 @@ def _shown(name: str) -> str:
 
 
 def given_values(
-    where: str, header: Sequence[str], values: Sequence[str], needed: Sequence[str]
+    location: str, header: Sequence[str], values: Sequence[str], needed: Sequence[str]
 ) -> dict[str, str]:
     """Return the values of a row that are not empty, by column.
 
@@ -225,12 +225,12 @@ def given_values(
     given = {name: value for name, value in zip(header, values, strict=False) if value}
     for name in needed:
         if name not in given:
-            raise UserError(f"{where}, column {name}: is empty")
+            raise UserError(f"{location}, column {name}: is empty")
     return given
 
 
 def read_numbers(
-    where: str, given: Mapping[str, str], columns: Mapping[str, Number]
+    location: str, given: Mapping[str, str], columns: Mapping[str, Number]
 ) -> dict[str, float]:
     """Return the numbers of a row, of those `columns` that are given.
 
@@ -243,22 +243,22 @@ def read_numbers(
             try:
                 numbers[name] = column.read(given[name])
             except ValueError as error:
-                raise UserError(f"{where}, column {name}: {error}") from None
+                raise UserError(f"{location}, column {name}: {error}") from None
     return numbers
 
 
-def _read_row(where: str, header: Sequence[str], values: Sequence[str]) -> dict[str, Any]:
-    given = given_values(where, header, values, NEEDED)
+def _read_row(location: str, header: Sequence[str], values: Sequence[str]) -> dict[str, Any]:
+    given = given_values(location, header, values, NEEDED)
     if not any(clock in given for clock in CLOCKS):
         there = [clock for clock in CLOCKS if clock in header]
-        raise UserError(f"{where}, column {there[0]}: is empty")
+        raise UserError(f"{location}, column {there[0]}: is empty")
     texts: dict[str, str] = {name: given[name] for name in _TEXTS if name in given}
     for name, text in texts.items():
-        read_text(f"{where}, column {name}", text)
-    numbers = read_numbers(where, given, _NUMBERS)
+        read_text(f"{location}, column {name}", text)
+    numbers = read_numbers(location, given, _NUMBERS)
     if "collective" in texts:
         texts["collective"] = _collective(texts["collective"])
-    return {"location": where} | texts | numbers
+    return {"location": location} | texts | numbers
 
 
 def _collective(text: str) -> str:
