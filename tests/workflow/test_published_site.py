@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 import make_calibration
 import make_records as make
@@ -100,6 +101,24 @@ def test_a_changed_record_is_on_the_site_and_nothing_of_a_removed_one(project):
     search = (project / "build/site/search/search_index.json").read_text()
     assert removed.id not in search
     assert build(project) == set()
+
+
+@pytest.mark.slow
+def test_a_changed_title_of_a_study_measured_before_is_on_the_site(project):
+    experiment = {
+        "study": "ntua",
+        "models": ["fashion_cnn"],
+        "strategies": {"single": {"nodes": [1]}},
+        "batches": [64],
+        "extent": {"steps": 8},
+    }
+    for title in ("Steps of one study", "Steps with another title"):
+        named = {cell.experiment: experiment | {"title": title} for cell in CELLS[0]}
+        study = {"name": "one", "title": "One", "experiments": named}
+        (project / "config/one.yaml").write_text(yaml.safe_dump(study))
+        assert build(project) == {"draw_charts", "render_pages", "build_site"}
+        pages = "".join(path.read_text() for path in (project / "build/site").rglob("*.html"))
+        assert title in pages
 
 
 def widths(project: Path) -> dict[str, int]:

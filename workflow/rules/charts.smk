@@ -1,6 +1,7 @@
 """Charts.
 
-in:    the tables, the fits, the models' descriptions, and the calibration if anything is emulated
+in:    the tables, the fits, the models' descriptions, the calibration if anything is emulated; the
+       configuration, and those of studies measured before, which have the titles of experiments
 out:   results/<study>/charts: per chart a Vega-Lite specification with its text, its data and a
        picture
 steps: draw_charts
@@ -10,6 +11,7 @@ steps: draw_charts
 rule draw_charts:
     input:
         config=CONFIG,
+        titles=TITLES,
         tables=TABLES,
         overhead=OVERHEAD,
         calibrations=CALIBRATIONS,

@@ -61,6 +61,7 @@ try:
     COMPARED = [str(path) for path in STUDY.changes_files()]
 except UserError as error:
     sys.exit(f"nodewise: {error}")
+TITLES = [str(path) for path in STUDY.earlier_configs()]
 DESCRIBED = [f"{DESCRIPTIONS}/{model}.json" for model in registry()]
 CELLS = {cell.id: cell for cell in STUDY.cells()}
 # Whoever installs other versions measures again. Committed records need neither package.

@@ -29,6 +29,7 @@ if STUDY.changes:
 rule render_pages:
     input:
         config=CONFIG,
+        titles=TITLES,
         # and so every record, as a checksum of each is in the tables
         tables=TABLES,
         overhead=OVERHEAD,

@@ -1,10 +1,6 @@
 """The titles of experiments, from the configurations of the studies that measured them."""
 
-from pathlib import Path
-
 from nodewise.study.config import Config, read_config
-
-CONFIGS = Path("config")
 
 
 def experiment_titles(config: Config) -> dict[str, str]:
@@ -16,6 +12,5 @@ def experiment_titles(config: Config) -> dict[str, str]:
     Raises:
         UserError: such a configuration is invalid.
     """
-    earlier = [CONFIGS / f"{Path(folder).name}.yaml" for folder in config.records]
-    read = [read_config(path) for path in earlier if path.is_file()]
+    read = [read_config(path) for path in config.earlier_configs()]
     return {name: one.title for of in (*read, config) for name, one in of.experiments.items()}

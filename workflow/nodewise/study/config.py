@@ -27,6 +27,7 @@ from nodewise.models.registry import registry
 from nodewise.study.experiment import MOST_REPEATS, Experiment, check_size, check_unique
 
 DEFAULT = "config/study.yaml"
+CONFIGS = Path("config")
 DATASETS = Path("data/datasets.yaml")
 RECORDS = "*/*/*/batch~*/nodes~*/repeat~*.json"  # in a folder: named by the ids of their cells
 
@@ -102,6 +103,14 @@ class Config(Frozen):
         if not self.records:
             return [measured / f"{cell.id}.json" for cell in self.cells()]
         return [file for folder in self.records for file in _records_in(folder)]
+
+    def earlier_configs(self) -> list[Path]:
+        """Return the configurations that the folders of `records` are named after, if they exist.
+
+        The titles of the experiments that were measured stand there.
+        """
+        named = [CONFIGS / f"{Path(folder).name}.yaml" for folder in self.records]
+        return [file for file in named if file.is_file()]
 
     def changes_files(self) -> list[Path]:
         """Return the records of both runs of `changes`, none if no two are compared.
