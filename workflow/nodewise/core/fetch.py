@@ -8,22 +8,21 @@ cache is renamed to `<file>.bad`; mirrors are only read.
 import gzip
 import hashlib
 import logging
-import re
 import shutil
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from filelock import FileLock
 from pydantic import AfterValidator, Field, StringConstraints
 
 from nodewise import __version__
 from nodewise.core.cell import Frozen, Name
-from nodewise.core.errors import UserError
 from nodewise.core.files import atomic, write_text
+from nodewise.core.mirror import Address, Mirror
 from nodewise.core.progress import progress
 
 log = logging.getLogger(__name__)
@@ -33,21 +32,6 @@ RealOrigin = Literal["mirror", "official"]
 CHUNK = 2**16
 MAX_CONTENT_BYTES = 2**30  # of one file
 TIMEOUT_S = 10.0  # for a connection, and for the next bytes of a download
-
-
-@dataclass(frozen=True)
-class Address:
-    """A web address without its credentials; these are apart, and never printed."""
-
-    url: str
-    auth: tuple[bytes, bytes] | None = field(default=None, repr=False)
-
-    def below(self, *names: str) -> "Address":
-        """Return the address of a file below this one."""
-        return Address("/".join([self.url.rstrip("/"), *names]), self.auth)
-
-
-Mirror = Path | Address
 
 
 def _plain_web_address(url: str) -> str:
@@ -108,49 +92,6 @@ class Fetched:
 
     path: Path
     origin: RealOrigin
-
-
-def parse_mirror(text: str) -> Mirror:
-    """Return the folder or the web address that `text` names.
-
-    Raises:
-        UserError: another scheme than http(s), or no valid address.
-    """
-    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):/", text)
-    if scheme is None:
-        return Path(text)
-    if scheme[1].lower() not in ("http", "https"):
-        raise UserError(
-            f"dataset mirror: addresses of {scheme[1]} are not supported; "
-            "allowed: a folder, http://…, https://…"
-        )
-    try:
-        return _split_address(text)
-    except ValueError as error:
-        raise UserError(f"dataset mirror: the {scheme[1]} address {error}") from error
-
-
-def _split_address(text: str) -> Address:
-    """Split the credentials off an http(s) address.
-
-    Raises:
-        ValueError: not a usable http(s) prefix. The message does not repeat `text`.
-    """
-    try:
-        parts = urlsplit(text)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    if not host or port == 0:
-        raise ValueError("has no valid host and port")
-    if parts.query or parts.fragment:
-        raise ValueError("must not have a query or a fragment: file names are put behind it")
-    auth = None
-    if "@" in parts.netloc:
-        user, password = (unquote(x or "").encode() for x in (parts.username, parts.password))
-        auth = (user, password)
-    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2])
-    return Address(urlunsplit(bare), auth)
 
 
 class Fetcher:
@@ -244,9 +185,8 @@ class Fetcher:
         log.info("%s/%s: fetched from %s", self._folder(file), file.name, shown)
 
     def _download(self, address: Address, file: RemoteFile, to: Path) -> None:
-        """Download what is at `address`. Netrc files and proxies count as with requests."""
-        import pooch  # takes a quarter of a second
-        import requests
+        """Download what is at `address`, also with netrc files and through proxies."""
+        import requests  # takes time
 
         server = urlsplit(address.url).netloc
         if server in self._silent:
@@ -255,15 +195,23 @@ class Fetcher:
         headers = {"User-Agent": f"nodewise/{__version__}", "Accept-Encoding": "identity"}
         label = f"{self._folder(file)}/{file.name}"
         try:
-            with progress(label, None if file.gzipped else file.content_bytes) as advance:
-                download = pooch.HTTPDownloader(
-                    progressbar=_Bar(advance, _most_bytes(file)),
-                    chunk_size=CHUNK,
-                    timeout=TIMEOUT_S,
-                    headers=headers,
+            with (
+                progress(label, None if file.gzipped else file.content_bytes) as advance,
+                requests.get(
+                    address.url,
                     auth=address.auth,
-                )
-                download(address.url, str(to), None)
+                    headers=headers,
+                    timeout=TIMEOUT_S,
+                    stream=True,
+                ) as response,
+                to.open("wb") as copy,
+            ):
+                response.raise_for_status()
+                for chunk in response.iter_content(CHUNK):
+                    copy.write(chunk)
+                    advance(len(chunk))
+                    if copy.tell() > _most_bytes(file):
+                        raise CorruptError("has more bytes than expected")
         except requests.HTTPError as error:
             raise UnavailableError(f"answers HTTP {error.response.status_code}") from error
         except requests.RequestException as error:
@@ -278,28 +226,6 @@ class Fetcher:
             if isinstance(error, requests.Timeout | requests.ConnectionError):
                 self._silent.add(server)
             raise UnavailableError(reason) from None
-
-
-class _Bar:
-    """What pooch needs of a progress bar of tqdm; it also stops a download that is too long."""
-
-    total = 0
-
-    def __init__(self, advance: Callable[[int], None], limit: int) -> None:
-        self._advance, self._left = advance, limit + CHUNK  # chunks are counted whole
-
-    def update(self, amount: int) -> None:
-        self._advance(amount)
-        self._left -= amount
-        if self._left < 0:
-            raise CorruptError("has more bytes than expected")
-
-    def reset(self) -> None:
-        """Start again: pooch counts a whole download once more at its end."""
-        self._advance, self._left = lambda amount: None, self.total
-
-    def close(self) -> None:
-        """Do nothing: the bar ends with its block."""
 
 
 def _copy(source: Path, to: Path) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 from nodewise.core.errors import UserError
-from nodewise.core.fetch import Fetched, Fetcher, UnobtainableError, parse_mirror
+from nodewise.core.fetch import Fetched, Fetcher, UnobtainableError
 from nodewise.core.files import check_writable
+from nodewise.core.mirror import parse_mirror
 from nodewise.core.progress import progress
 from nodewise.data.facts import StandIn
 from nodewise.data.formats import Release

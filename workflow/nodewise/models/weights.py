@@ -26,9 +26,9 @@ from nodewise.core.fetch import (
     Text,
     UnobtainableError,
     Url,
-    parse_mirror,
 )
 from nodewise.core.files import atomic, file_sha256, write_json
+from nodewise.core.mirror import parse_mirror
 from nodewise.core.schema import read_json, read_yaml
 from nodewise.results.record import WeightsSource
 

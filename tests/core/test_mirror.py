@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodewise.core.fetch import parse_mirror
+from nodewise.core.mirror import parse_mirror
 
 
 @pytest.mark.parametrize(
