@@ -5,8 +5,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from nodewise.core.files import write_text
+from nodewise.core.schema import json_text
 from nodewise.models.facts import facts
-from nodewise.results.model_description import Architecture, Layer, architecture_json
+from nodewise.results.model_description import Architecture, Layer
 
 
 def layer(
@@ -67,5 +68,5 @@ def fashion_cnn() -> Architecture:
 def write(described: Sequence[Architecture], folder: Path) -> Path:
     """Write each description as `folder/<model>.json`; return the folder."""
     for one in described:
-        write_text(folder / f"{one.model}.json", architecture_json(one))
+        write_text(folder / f"{one.model}.json", json_text(one))
     return folder

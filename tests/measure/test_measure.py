@@ -9,9 +9,9 @@ import pytest
 import projects
 from nodewise.cluster import lock
 from nodewise.core.files import write_text
+from nodewise.core.schema import json_text
 from nodewise.core.user_function import own_model
 from nodewise.models.facts import read_facts
-from nodewise.results.model_description import architecture_json
 from nodewise.results.record import Failure, read_record
 
 pytestmark = pytest.mark.slow
@@ -82,7 +82,7 @@ def test_an_own_model_is_described_and_refused_where_it_does_not_fit(project):
     described = read_facts(path.parent, path.stem)
     assert described.trainable > 0
     too_large = described.memory.model_copy(update={"bytes_per_example": 10**12})
-    write_text(path, architecture_json(described.model_copy(update={"memory": too_large})))
+    write_text(path, json_text(described.model_copy(update={"memory": too_large})))
     how = "--strategy single --nodes 1 --batch 8 --out too_large.json"
     code, said = measure(project, f"{OWN} {how}")
     assert code == 1, said

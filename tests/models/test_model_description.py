@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import make_architectures as make
 from nodewise.core.errors import UserError
+from nodewise.core.schema import json_text
 from nodewise.models import flops
 from nodewise.models.facts import read_facts
 from nodewise.models.flops import Part, forward_flops, training_flops
-from nodewise.results.model_description import architecture_json
 
 CONVOLUTION = {
     "kernel_size": (3, 3),
@@ -164,7 +164,7 @@ def test_operations_per_byte_are_those_of_training_one_example():
     ["trainable", "total", "payload_bytes", "flops_per_example", "training_flops_per_example"],
 )
 def test_a_total_that_its_layers_do_not_add_up_to_is_refused(tmp_path, total):
-    tree = json.loads(architecture_json(make.fashion_cnn()))
+    tree = json.loads(json_text(make.fashion_cnn()))
     (tmp_path / "fashion_cnn.json").write_text(json.dumps(tree | {total: tree[total] + 1}))
     with pytest.raises(UserError, match="add up"):
         read_facts(tmp_path, "fashion_cnn")

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 import make_calibration as make
 from nodewise.core.errors import UserError
+from nodewise.core.schema import json_text
 from nodewise.predict.calibration import AllReduces, examine
 from nodewise.report.figures import ALL_REDUCES, draw_figures
 from nodewise.report.figures.calibration import all_reduce_times
-from nodewise.results.calibration import Calibration, Launch, calibration_json, read_calibration
+from nodewise.results.calibration import Calibration, Launch, read_calibration
 
 COEFFICIENTS = ("software_s", "latency_s", "bandwidth_bytes_per_s")
 
@@ -189,7 +190,7 @@ def test_the_rate_of_a_link_is_beside_what_headers_leave():
 def test_a_calibration_reads_back(tmp_path):
     path = tmp_path / "calibration.json"
     for calibration in (make.calibration(), make.without_launches("refused", "no cgroup")):
-        path.write_text(calibration_json(calibration))
+        path.write_text(json_text(calibration))
         assert read_calibration(path) == calibration
 
 
@@ -200,7 +201,7 @@ def test_a_file_that_is_no_calibration_gives_one_line(tmp_path):
     path.write_text("{")
     with pytest.raises(UserError, match=r"calibration\.json: "):
         read_calibration(path)
-    text = calibration_json(make.without_launches("failed", "x"))
+    text = json_text(make.without_launches("failed", "x"))
     path.write_text(text.replace('"failed"', '"ok"'))
     with pytest.raises(UserError, match="status ok needs launches"):
         read_calibration(path)

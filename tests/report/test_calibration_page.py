@@ -7,8 +7,8 @@ import pytest
 import make_calibration as make
 import make_records
 from nodewise.core.errors import UserError
+from nodewise.core.schema import json_text
 from nodewise.report.pages.calibration import file_of
-from nodewise.results.calibration import calibration_json
 from nodewise.results.columns import PARTS
 from rendering import draw_all, render
 
@@ -27,7 +27,7 @@ def page_of(study, *calibrations) -> str:
     paths = []
     for calibration in calibrations:
         paths.append(study / f"{len(paths)}.json")
-        paths[-1].write_text(calibration_json(calibration))
+        paths[-1].write_text(json_text(calibration))
     draw_all(study, calibration_paths=paths)
     docs = render(study, calibration_paths=paths)
     return (docs / "calibration.md").read_text()

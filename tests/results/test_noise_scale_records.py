@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.core.errors import UserError
+from nodewise.core.schema import json_text
 from nodewise.models.facts import is_small
 from nodewise.models.registry import registry
 from nodewise.predict.steps_to_accuracy import find_noise, find_steps, steps_row
@@ -18,7 +19,6 @@ from nodewise.results.noise_scale import (
     NoiseScale,
     Point,
     group_squares,
-    noise_scale_json,
     read_noise_scale,
 )
 from nodewise.results.tables import build_tables
@@ -125,7 +125,7 @@ def test_squares_do_not_lose_what_float32_would():
 def test_a_file_comes_back_as_it_was(tmp_path):
     result = measured([point(0, 2.0, 1.0), point(50, 30.0, 0.1)])
     path = tmp_path / "mlp.json"
-    path.write_text(noise_scale_json(result))
+    path.write_text(json_text(result))
     assert read_noise_scale(path) == result
 
 
@@ -140,7 +140,7 @@ def test_a_file_comes_back_as_it_was(tmp_path):
     ],
 )
 def test_a_file_that_does_not_fit_is_one_line(tmp_path, changes, said):
-    tree = json.loads(noise_scale_json(measured([point(0, 1.0, 1.0)])))
+    tree = json.loads(json_text(measured([point(0, 1.0, 1.0)])))
     small = changes.pop("small", 32)
     (tmp_path / "mlp.json").write_text(json.dumps(tree | changes | {"small_batch": small}))
     with pytest.raises(UserError, match=f"mlp.json: .*{said}"):
@@ -175,7 +175,7 @@ def table(tmp_path):
     squares = {"small_squares": [1.0, 1.0], "big_squares": [0.01, 0.01]}  # less than noise alone
     lost = lost.model_copy(update={"points": [Point(step=0, **squares)]})
     for one in (result, lost):
-        (tmp_path / f"{one.model}.json").write_text(noise_scale_json(one))
+        (tmp_path / f"{one.model}.json").write_text(json_text(one))
     files = [tmp_path / "mlp.json", tmp_path / "cnn.json"]
     return build_tables([], None, noise_scale_paths=files)["noise_scale"]
 

@@ -15,8 +15,8 @@ import make_architectures
 import make_calibration
 import make_records as make
 from browsing import ODD_LOG, ODD_MODEL, ODD_REASON, wait_for_charts
+from nodewise.core.schema import json_text
 from nodewise.report.site import build_site
-from nodewise.results.calibration import calibration_json
 from nodewise.results.table_files import write_tables
 from rendering import draw_all, render
 
@@ -44,7 +44,7 @@ def build(folder: Path) -> None:
         )
     write_tables(tables, folder / "tables")
     calibration = folder / "calibration.json"
-    calibration.write_text(calibration_json(make_calibration.calibration(noise=0.03)))
+    calibration.write_text(json_text(make_calibration.calibration(noise=0.03)))
     models = make_architectures.write([make_architectures.fashion_cnn()], folder / "models")
     draw_all(folder, calibration_paths=[calibration], models_dir=models)
     render(folder, calibration_paths=[calibration], models_dir=models)

@@ -10,8 +10,8 @@ import yaml
 import make_calibration
 import make_records as make
 import projects
+from nodewise.core.schema import json_text
 from nodewise.report.context import curve_page
-from nodewise.results.calibration import calibration_json
 from nodewise.results.record import record_json
 from projects import CONFIG, finish, start, write_study
 
@@ -35,7 +35,7 @@ def project(tmp_path_factory) -> Path:
     shutil.rmtree(project / "data/records")
     for records, cells in zip(FOLDERS, CELLS, strict=True):
         make.write([make.record(cell) for cell in cells], project / records)
-    calibration = calibration_json(make_calibration.calibration())
+    calibration = json_text(make_calibration.calibration())
     (project / FOLDERS[1] / "calibration.json").write_text(calibration)
     write_study(project, STUDY)
     for name in ("tensorflow", "keras"):

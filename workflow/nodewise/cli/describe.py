@@ -8,10 +8,11 @@ from nodewise.cli.single import manifests, prepare
 from nodewise.core.cell import SAVED_MODEL
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable, write_text
+from nodewise.core.schema import json_text
 from nodewise.measure.cell import settle_environment
 from nodewise.models.facts import DESCRIPTIONS, OWN_DESCRIPTIONS
 from nodewise.models.registry import check_project, registry
-from nodewise.results.model_description import Architecture, architecture_json
+from nodewise.results.model_description import Architecture
 from nodewise.study.single import Options, cell_of
 
 
@@ -54,7 +55,7 @@ def describe_model(name: str, dataset: str | None, out: Path | None) -> tuple[Ar
         described = describe.describe(name)
         memory = measure_memory(cell, None)
     described = described.model_copy(update={"memory": memory})
-    write_text(path, architecture_json(described))
+    write_text(path, json_text(described))
     _print(described)
     return described, path
 

@@ -81,6 +81,11 @@ def read_json(model: type[Model], path: Path, advice: str = "") -> Model:
         raise UserError(f"{path}: {first_error(error)}{advice and '; ' + advice}") from error
 
 
+def json_text(content: BaseModel) -> str:
+    """Return the text of a JSON file for `read_json`."""
+    return content.model_dump_json(indent=1) + "\n"
+
+
 def read_yaml(adapter: TypeAdapter[Tree], path: Path) -> Tree:
     """Read and check a YAML file, whose values must be those that JSON has.
 

@@ -18,6 +18,7 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
+from nodewise.core.schema import json_text
 from nodewise.core.units import counted
 from nodewise.report import html
 from nodewise.report.context import CHANGES, ReportContext, read_context, record_file
@@ -27,8 +28,6 @@ from nodewise.report.laws_js import laws_script
 from nodewise.report.output import replaced, write_files
 from nodewise.report.page import Page
 from nodewise.report.pages import PAGES, calibration
-from nodewise.results.calibration import calibration_json
-from nodewise.results.model_description import architecture_json
 from nodewise.results.peers import EXCHANGES_FILE
 from nodewise.results.peers import FILE as PEERS
 from nodewise.results.record import record_json
@@ -98,10 +97,8 @@ def _downloads(
         **_copies(tables_dir.parent, "tables", [CHANGES]),
         **_copies(PEERS.parent, "tables", [PEERS.name, EXCHANGES_FILE.name]),
         **_copies(charts_dir, "charts", ["*.vl.json", "*.csv", "*.svg", "*.js"]),
-        **{
-            f"models/{name}.json": architecture_json(of) for name, of in study.architectures.items()
-        },
-        **{calibration.file_of(one): calibration_json(one) for one in study.calibrations},
+        **{f"models/{name}.json": json_text(of) for name, of in study.architectures.items()},
+        **{calibration.file_of(one): json_text(one) for one in study.calibrations},
         **{f"tables/{name}.parquet": _parquet(rows) for name, rows in study.overhead.items()},
         **records,
         "records.zip": _zipped(records),

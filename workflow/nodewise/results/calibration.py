@@ -148,8 +148,3 @@ def read_calibration(path: Path) -> Calibration:
         UserError: the file is missing, too large, not JSON, or does not fit the schema.
     """
     return read_json(Calibration, path, "remove the file to have the cluster calibrated again")
-
-
-def calibration_json(calibration: Calibration) -> str:
-    """Return the text of a result file."""
-    return calibration.model_dump_json(indent=1) + "\n"

@@ -133,8 +133,3 @@ class Architecture(Frozen):
                 raise ValueError(f"{layer.name} comes before what it computes on")
             known.add(layer.name)
         return self
-
-
-def architecture_json(architecture: Architecture) -> str:
-    """Return the text of a description."""
-    return architecture.model_dump_json(indent=1) + "\n"

@@ -103,8 +103,3 @@ def read_noise_scale(path: Path) -> NoiseScale:
         UserError: the file is missing, is not JSON, or does not fit the schema.
     """
     return read_json(NoiseScale, path)
-
-
-def noise_scale_json(noise_scale: NoiseScale) -> str:
-    """Return the text of a result file."""
-    return noise_scale.model_dump_json(indent=1) + "\n"

@@ -16,12 +16,13 @@ from nodewise.cluster import cgroup
 from nodewise.cluster.kinds.emulated import Emulated
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable, write_text
+from nodewise.core.schema import json_text
 from nodewise.measure.calibrate import launch
 from nodewise.measure.calibrate.plan import Plan, plan_launch
 from nodewise.measure.cell import settle_environment
 from nodewise.measure.period import Period
 from nodewise.measure.provenance import command, provenance
-from nodewise.results.calibration import Calibration, Launch, calibration_json
+from nodewise.results.calibration import Calibration, Launch
 from nodewise.results.record import Conditions, Failure
 from nodewise.study.config import Config, read_config
 
@@ -93,7 +94,7 @@ def calibrate(
             **outcome,
         }
     )
-    write_text(output, calibration_json(calibration))
+    write_text(output, json_text(calibration))
     return calibration
 
 

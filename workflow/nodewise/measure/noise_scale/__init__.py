@@ -15,11 +15,12 @@ from nodewise.cluster.channel import Channel, Message
 from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable, write_text
+from nodewise.core.schema import json_text
 from nodewise.measure.inputs import check_inputs
 from nodewise.measure.period import Period
 from nodewise.measure.provenance import command, data_source, provenance
 from nodewise.models.weights import read_weights
-from nodewise.results.noise_scale import NoiseScale, Point, noise_scale_json
+from nodewise.results.noise_scale import NoiseScale, Point
 
 STEPS = (0, 50, 200)
 """Steps of training after which it is measured."""
@@ -87,7 +88,7 @@ def measure_noise_scale(
         big_batch=BIG_BATCH,
         points=points,
     )
-    write_text(output, noise_scale_json(result))
+    write_text(output, json_text(result))
     return result
 
 
