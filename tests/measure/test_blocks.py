@@ -7,7 +7,7 @@ import pytest
 import make_records as make
 from nodewise.measure import quiet_machine
 from nodewise.results import quiet_thresholds
-from nodewise.results.record import Conditions
+from nodewise.results.measurement import Conditions
 
 CLUSTER = SimpleNamespace(throttle=lambda: None, unleash=lambda: None)
 LIMIT_S, BLOCK_S = 600.0, 120.0

@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from nodewise.core.errors import UserError
 from nodewise.results.calibration import read_calibration
+from nodewise.results.measurement import Split
 from nodewise.results.noise_scale import read_noise_scale
-from nodewise.results.record import Failure, Record, Split, read_record, record_json
+from nodewise.results.record import Failure, Record, read_record, record_json
 
 NOW = "2026-11-20T12:00:00Z"
 TREE = {

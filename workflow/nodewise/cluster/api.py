@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from nodewise.cluster import lock
 from nodewise.core.cell import Cell, ClusterSettings
-from nodewise.results.record import Kind, NodeUsage
+from nodewise.results.measurement import NodeUsage
+from nodewise.results.record import Kind
 
 if TYPE_CHECKING:
     from nodewise.cluster.channel import Channel, Message

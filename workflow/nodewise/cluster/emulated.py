@@ -12,7 +12,7 @@ from typing import Protocol
 
 from nodewise.cluster import api, cgroup, duty_cycle, links, namespace, process
 from nodewise.cluster.kinds.emulated import Emulated as Settings
-from nodewise.results.record import NodeUsage
+from nodewise.results.measurement import NodeUsage
 
 
 class _Limiter(Protocol):

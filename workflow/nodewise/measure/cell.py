@@ -22,19 +22,17 @@ from nodewise.core.schema import first_error
 from nodewise.measure.period import Period, command_began
 from nodewise.measure.provenance import data_source, provenance
 from nodewise.models.facts import own_description
-from nodewise.results.model_description import FLOAT32_BYTES
-from nodewise.results.quiet_thresholds import MAX_BLOCKS
-from nodewise.results.record import (
+from nodewise.results.measurement import (
     Conditions,
     Epoch,
     Evaluation,
-    Failure,
     Measurement,
-    Record,
     StartUp,
     WorkerResult,
-    record_json,
 )
+from nodewise.results.model_description import FLOAT32_BYTES
+from nodewise.results.quiet_thresholds import MAX_BLOCKS
+from nodewise.results.record import Failure, Record, record_json
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build
 from nodewise.study.memory_fit import check_fits

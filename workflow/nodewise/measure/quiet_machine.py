@@ -13,7 +13,7 @@ from nodewise.cluster.api import Cluster
 from nodewise.cluster.process import cpu_s
 from nodewise.cluster.reference_step import reference_us
 from nodewise.results import quiet_thresholds
-from nodewise.results.record import Conditions
+from nodewise.results.measurement import Conditions
 
 _ROOM = 2  # what a repeated block may take at most, with its warm-up, by what the last one took
 

@@ -27,7 +27,7 @@ from nodewise.predict.fit_curves import FittedGroup, fit_curves
 from nodewise.predict.law import LAWS, Floats, Law, Parameter, law_text
 from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import Curve, Measurements, Text
-from nodewise.results.record import Count, Finite
+from nodewise.results.quantities import Count, Finite
 
 VERSION: Literal[1] = 1
 Method = Literal["quick", "bayes"]

@@ -6,23 +6,15 @@ All times are seconds on the wall; an emulated node's own time is `cluster.share
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
 from nodewise.core.cell import MAX_NODES, Cluster, Frozen
 from nodewise.core.schema import read_json
-from nodewise.results.record import (
-    Conditions,
-    Count,
-    Failure,
-    Kind,
-    Provenance,
-    Seconds,
-    check_order,
-)
-
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+from nodewise.results.measurement import Conditions
+from nodewise.results.quantities import Count, Positive, Seconds, check_order
+from nodewise.results.record import Failure, Kind, Provenance
 
 # Whose all-reduce: TensorFlow's ring, or that of `strategies.transport.Direct`, on sockets alone.
 Collective = Literal["ring", "direct"]

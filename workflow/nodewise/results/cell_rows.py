@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from nodewise.core.cell import Cell
 from nodewise.results.columns import PARTS, SPLIT, STEPS
+from nodewise.results.measurement import Measurement
 from nodewise.results.noise_scale import NoiseScale
-from nodewise.results.record import Measurement, Record
+from nodewise.results.record import Record
 from nodewise.results.table_files import typed
 
 Seconds = NDArray[np.float64]

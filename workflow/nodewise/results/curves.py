@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from nodewise.core.cell import Frozen
+from nodewise.results.quantities import Positive
 
 USUAL = "ring"
 """The collective of workers that step together, where nobody says what ran."""
@@ -20,7 +21,6 @@ TEXT_LENGTH = 200
 MOST_NODES = 65_536
 
 Floats = NDArray[np.float64]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 

@@ -9,7 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from nodewise.core.cell import Frozen, Name
-from nodewise.results.record import Count
+from nodewise.results.quantities import Count
 
 FLOAT32_BYTES = 4
 

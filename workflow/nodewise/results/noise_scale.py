@@ -22,7 +22,8 @@ from pydantic import Field, model_validator
 
 from nodewise.core.cell import Frozen, Name
 from nodewise.core.schema import read_json
-from nodewise.results.record import Count, DataSource, Provenance, WeightsSource
+from nodewise.results.quantities import Count
+from nodewise.results.record import DataSource, Provenance, WeightsSource
 
 Square = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 

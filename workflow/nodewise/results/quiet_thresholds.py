@@ -7,7 +7,7 @@ flagged if it stays so.
 from collections.abc import Sequence
 
 from nodewise.core.units import write_percent
-from nodewise.results.record import Conditions
+from nodewise.results.measurement import Conditions
 
 MAX_BLOCKS = 3  # then the last one is kept, and flagged
 

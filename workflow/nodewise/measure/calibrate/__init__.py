@@ -23,7 +23,8 @@ from nodewise.measure.cell import settle_environment
 from nodewise.measure.period import Period
 from nodewise.measure.provenance import command, provenance
 from nodewise.results.calibration import Calibration, Launch
-from nodewise.results.record import Conditions, Failure
+from nodewise.results.measurement import Conditions
+from nodewise.results.record import Failure
 from nodewise.study.config import Config, read_config
 
 NODES = (1, 2, 4, 8)

@@ -13,7 +13,7 @@ from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error
 from nodewise.results.columns import PUBLISHED, PUBLISHED_RUNS, SINGLE
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.record import Seconds, Share
+from nodewise.results.quantities import Seconds, Share
 from nodewise.results.table_files import typed
 
 FOLDER = Path(__file__).parents[4] / "data" / "published"
