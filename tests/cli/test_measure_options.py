@@ -219,10 +219,6 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_help_has_an_example():
-    assert "nodewise measure --strategy" in " ".join(command("--help").stdout.split())
-
-
 def test_a_mistake_is_one_line_and_exit_code_2_and_leaves_no_record():
     before = sorted(SINGLE.rglob("*.json"))
     done = command("--strategy", "single", "--model", "no_such", "--nodes", "1", "--batch", "8")

@@ -7,7 +7,7 @@ import pytest
 
 import make_datasets as make
 from nodewise.core.errors import UserError
-from nodewise.data import load, prepare, shard
+from nodewise.data import load, prepare
 
 
 def prepared(root, entry, files, *, source="any", name="out", seed=1, fresh=True):
@@ -31,21 +31,6 @@ def refused(root, entry, files, **changes):
     assert "\n" not in str(caught.value)
     assert not (root / "out" / "manifest.json").exists()
     return str(caught.value)
-
-
-@pytest.fixture(params=make.PICTURES)
-def pictures(request, tmp_path):
-    return prepared(tmp_path, *make.made(request.param))
-
-
-@pytest.mark.parametrize("workers", [1, 2, 3, 7])
-def test_the_shards_of_every_format_are_disjoint_and_together_everything(pictures, workers):
-    examples = len(pictures.y_train)
-    rows = [shard(examples, workers, rank, seed=4) for rank in range(workers)]
-    together = np.concatenate(rows)
-    assert sorted(together) == list(range(examples))
-    read = sorted(pictures.x_train[i].tobytes() for i in together)
-    assert read == sorted(example.tobytes() for example in pictures.x_train)
 
 
 @pytest.mark.parametrize("kind", make.PICTURES)

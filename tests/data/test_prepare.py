@@ -220,7 +220,7 @@ def test_a_corrupt_file_in_a_mirror_is_told_and_left_alone(place, kind):
     assert not place.out.joinpath("manifest.json").exists()
 
 
-@pytest.mark.parametrize("kind", [kind for kind in DAMAGE if kind != "large"])
+@pytest.mark.parametrize("kind", DAMAGE)
 def test_a_corrupt_file_in_the_cache_is_set_aside_and_fetched_again(place, caplog, kind):
     place.prepare()
     first = bytes_of(place.out)
@@ -257,8 +257,6 @@ def with_content(tmp_path, role, content):
         ("train_images", 3, 1, "train-images.gz: magic number 0x00000801, expected 0x00000803"),
         ("test_labels", 3, 3, "test-labels.gz: magic number 0x00000803, expected 0x00000801"),
         ("train_images", 7, 61, "train-images.gz: dimensions 61×28×28, expected 60×28×28"),
-        ("train_images", 11, 29, "dimensions 60×29×28, expected 60×28×28"),
-        ("test_labels", 7, 19, "test-labels.gz: dimensions 19, expected 20"),
         ("train_labels", 8, 10, "y_train: label 10, expected 0 … 9"),
         ("test_labels", -1, 255, "y_test: label 255, expected 0 … 9"),
     ],

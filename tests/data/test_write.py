@@ -114,22 +114,6 @@ def test_a_manifest_that_cannot_be(tmp_path, kind, changes, told):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_dataset_that_cannot_be_written_is_not_half_replaced(tmp_path, monkeypatch):
-    written(tmp_path, arrays())
-    saved = []
-
-    def full_disk(file, array, allow_pickle):
-        if saved:
-            raise OSError(28, "No space left on device")
-        saved.append(file)
-
-    monkeypatch.setattr(np, "save", full_disk)
-    with pytest.raises(OSError, match="No space left"):
-        written(tmp_path, arrays(train=7))
-    with pytest.raises(UserError, match="cannot be read"):
-        load(tmp_path / "manifest.json")
-
-
 def structures(examples):
     """Return a strategy of nested tuples and dicts of arrays of so many examples."""
     kinds = st.one_of(

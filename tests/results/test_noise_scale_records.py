@@ -154,11 +154,6 @@ def test_no_square_is_negative_or_infinite():
         Point(step=0, small_squares=[np.inf], big_squares=[1.0])
 
 
-def test_a_missing_file_is_one_line(tmp_path):
-    with pytest.raises(UserError, match="cannot be read"):
-        read_noise_scale(tmp_path / "none.json")
-
-
 def test_the_workflow_measures_models_whose_training_takes_seconds():
     small = {name for name in registry() if is_small(name)}
     assert small == {"fashion_mlp", "fashion_cnn", "mnist_cnn"}

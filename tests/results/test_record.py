@@ -328,8 +328,3 @@ def test_a_damaged_record_is_refused_in_one_line_or_still_a_record(tmp_path_fact
         assert isinstance(read_record(path), Record)
     except UserError as error:
         assert "\n" not in str(error)
-
-
-def test_a_missing_record_is_said(tmp_path):
-    with pytest.raises(UserError, match="cannot be read"):
-        read_record(tmp_path / "none.json")

@@ -1,0 +1,108 @@
+"""Intervals hold the truth as often as they say, whatever is repeated."""
+
+import math
+import statistics
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodewise.core.intervals import median_error, median_interval, pooled_factors, with_intervals
+
+
+@given(st.lists(st.floats(1e-4, 1e3), min_size=5, max_size=40), st.randoms())
+def test_the_interval_holds_the_median_and_ignores_the_order_of_repeats(seconds, random):
+    low, high = median_interval(pd.Series(seconds))
+    assert min(seconds) <= low <= statistics.median(seconds) <= high <= max(seconds)
+    random.shuffle(seconds)
+    assert median_interval(pd.Series(seconds)) == (low, high)
+
+
+@pytest.mark.parametrize("repeats", [5, 7, 10, 31, 200])
+def test_the_interval_of_many_repeats_holds_the_truth_as_often_as_it_says(repeats):
+    random = np.random.default_rng(5)
+    samples = random.exponential(1, (600, repeats))  # whatever the distribution
+    ends = np.array([median_interval(pd.Series(sample)) for sample in samples])
+    held = ((ends[:, 0] <= np.log(2)) & (np.log(2) <= ends[:, 1])).mean()
+    assert held > 0.87  # 0.9 or more, less 2.5 standard errors of 600
+
+
+@pytest.mark.parametrize("repeats", range(1, 5))
+def test_few_repeats_alone_have_no_interval(repeats):
+    assert np.isnan(median_interval(pd.Series(range(repeats), dtype=float))).all()
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 3, 10, 31])
+def test_the_error_of_a_median_is_that_of_normal_values(repeats):
+    samples = np.random.default_rng(2).normal(size=(40_000, repeats))
+    real = np.median(samples, axis=1).std()
+    assert real * 0.97 < median_error(repeats) < real * 1.12
+
+
+@pytest.mark.parametrize("repeats", [2, 3, 5])
+def test_groups_of_few_repeats_share_their_spread_and_hold_the_truth(repeats):
+    groups = np.exp(np.random.default_rng(3).normal(0, 0.1, (2000, repeats)))
+    few = [pooled_factors(groups[at : at + 6]) for at in range(0, 2000, 6)]
+    held = np.abs(np.log(np.median(groups, axis=1))) < np.log(np.concatenate(few))
+    assert 0.87 < held.mean() < 0.95
+
+
+def test_a_group_of_one_has_no_interval():
+    assert np.isnan(pooled_factors([[1.0], [2.0, 2.1]])).tolist() == [True, False]
+    assert np.isnan(pooled_factors([[1.0], [2.0]])).all()
+
+
+@pytest.mark.parametrize("launches", [2, 3, 5])
+def test_intervals_of_a_few_launches_hold_the_truth_as_often_as_they_say(launches):
+    random, points = np.random.default_rng(3), 2000
+    times = np.exp(random.normal(0, 0.1, (points, launches)))
+    key = ["nodes", "kind", "experiment"]
+    about = {"kind": "measured", "experiment": "one"}
+    cells = pd.DataFrame({"nodes": np.repeat(np.arange(2, 2 + points), launches), **about})
+    cells["step_time_s"] = times.ravel()
+    curves = pd.DataFrame({"nodes": np.arange(2, 2 + points), **about, "flags": ""})
+    curves = curves.assign(repeats=launches, step_time_s=np.median(times, axis=1), epoch_time_s=1.0)
+    ends = with_intervals(curves, cells, key)
+    held = ((ends["step_time_low_s"] < 1) & (ends["step_time_high_s"] > 1)).mean()
+    assert 0.87 < held < 0.95
+
+
+def test_one_launch_has_no_interval_and_cautions_do_not_widen_the_others(tmp_path):
+    def three(nodes, flagged):
+        for repeat, factor in enumerate((1.0, 1.02, 3.0 if flagged else 1.04)):
+            yield nodes, repeat, factor, "foreign load" if flagged else ""
+
+    cells = pd.DataFrame(
+        [*three(1, flagged=False), *three(2, flagged=True), (3, 0, 1.0, "")],
+        columns=["nodes", "repeat", "step_time_s", "flags"],
+    ).assign(kind="measured", experiment="one")
+    curves = cells.groupby(["nodes", "kind", "experiment"], as_index=False).agg(
+        flags=("flags", "max"), repeats=("repeat", "size"),
+        step_time_s=("step_time_s", "median"),
+    )  # fmt: skip
+    key = ["nodes", "kind", "experiment"]
+    ends = with_intervals(curves.assign(epoch_time_s=1.0), cells, key)
+    calm, restless, alone = (ends["step_time_high_s"] / ends["step_time_s"]).tolist()
+    assert calm < 1.06
+    assert restless > 2
+    assert math.isnan(alone)
+
+
+def test_a_lone_node_whose_launches_differ_widens_its_own_interval_only():
+    at = [(nodes, repeat) for nodes in (1, 2, 3) for repeat in range(3)]
+    cells = pd.DataFrame(at, columns=["nodes", "repeat"]).assign(kind="emulated", experiment="one")
+    cells["step_time_s"] = 1 + cells["repeat"] * cells["nodes"].eq(1).map({True: 0.5, False: 0.01})
+    key = ["nodes", "kind", "experiment"]
+    curves = cells.groupby(key, as_index=False)["step_time_s"].median()
+    curves = curves.assign(flags="", repeats=3, epoch_time_s=1.0)
+    ends = with_intervals(curves, cells, key)
+    alone, *several = (ends["step_time_high_s"] / ends["step_time_s"]).tolist()
+    assert alone > 1.5 and max(several) < 1.02
+
+
+def test_the_interval_of_many_launches_excludes_the_tails():
+    seconds = pd.Series(np.random.default_rng(1).normal(1, 0.1, 200))
+    low, high = median_interval(seconds)
+    assert high - low < 0.06  # 2 × 1.645 × 1.25 × 0.1 / √200 = 0.029 for a normal sample
