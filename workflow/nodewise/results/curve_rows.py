@@ -29,7 +29,7 @@ from nodewise.results.curves import (
 )
 from nodewise.results.table_files import typed
 
-PARTS = ("compute_s", "wait_s", "communicate_s")
+PART_TIMES = ("compute_s", "wait_s", "communicate_s")
 NEEDED = ("curve", "nodes")
 CURVE_ROWS = {
     "curve": "str",
@@ -45,7 +45,7 @@ CURVE_ROWS = {
     "publisher": "str",
     "examples": "float64",
     "payload_bytes": "float64",
-    **dict.fromkeys(PARTS, "float64"),
+    **dict.fromkeys(PART_TIMES, "float64"),
     "collective": "str",
     "cluster": "str",
     "noise": "float64",
@@ -162,7 +162,7 @@ class _Row:
 def _check_row(row: _Row) -> None:
     if not set(CLOCKS) & set(row.numbers):
         raise UserError(f"{row.where}: has no time: {', '.join(CLOCKS)}")
-    for name in PARTS:
+    for name in PART_TIMES:
         if name in row.numbers and not row.in_seconds:
             raise UserError(f"{row.where}, column {name}: needs examples beside epoch_time_s")
         if row.numbers.get(name, 0) > _LONGEST_PART * row.step_s:
@@ -272,8 +272,11 @@ def _measured(rows: Sequence[_Row]) -> tuple[tuple[Measured, ...], list[str]]:
 
 def _point(rows: Sequence[_Row]) -> Measured:
     times = np.array([row.step_s for row in rows])
-    parts = {name: [row.numbers[name] for row in rows if name in row.numbers] for name in PARTS}
-    medians = {name.removesuffix("_s"): float(np.median(v)) for name, v in parts.items() if v}
+    medians = {}
+    for name in PART_TIMES:
+        values = [row.numbers[name] for row in rows if name in row.numbers]
+        if values:
+            medians[name.removesuffix("_s")] = float(np.median(values))
     error = rows[0].numbers.get("noise")
     if len(rows) > 1:
         error = np.std(np.log(times), ddof=1) * median_error(len(rows))

@@ -222,11 +222,11 @@ def work_of(model: str, dataset: str) -> Work:
     Raises:
         UserError: the model is not described, or the dataset is not known.
     """
-    known, data = facts(model), find(DATASETS, dataset)
+    description, data = facts(model), find(DATASETS, dataset)
     return Work(
-        known.flops_per_example,
-        known.training_flops_per_example,
-        known.payload_bytes,
+        description.flops_per_example,
+        description.training_flops_per_example,
+        description.payload_bytes,
         data.train_examples,
         data.test_examples,
     )

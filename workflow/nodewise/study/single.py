@@ -121,9 +121,9 @@ def _extent(options: Options) -> dict[str, int]:
 def _of_option(error: str, strategy: str) -> str:
     """Return a validation error with the option that it comes from instead of the key."""
     for place, option in _OPTIONS:
-        found, times = re.subn(rf"^{place}: ", f"{option}: ", error)
+        text, times = re.subn(rf"^{place}: ", f"{option}: ", error)
         if times:
-            return found
+            return text
     return re.sub(r"^strategies\.\w+\.", f"--strategy {strategy}: ", error)
 
 

@@ -18,7 +18,7 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_bytes
-from nodewise.results.curve_rows import PARTS
+from nodewise.results.curve_rows import PART_TIMES
 from nodewise.results.curves import CLOCKS, MOST_NODES, TEXT_LENGTH
 from nodewise.results.importers import IMPORTERS
 
@@ -64,7 +64,7 @@ _NUMBERS = {
     "steps_per_s": Number(1e-9, 1e9),
     "examples": Number(1, 1e12, whole=True),
     "payload_bytes": Number(1, 1e15),
-    **dict.fromkeys(PARTS, Number(0, 1e9)),
+    **dict.fromkeys(PART_TIMES, Number(0, 1e9)),
 }
 _TEXTS = ("curve", "collective", "cluster", "repeat")
 COLUMNS = (
@@ -72,7 +72,7 @@ COLUMNS = (
     *CLOCKS,
     "examples",
     "payload_bytes",
-    *PARTS,
+    *PART_TIMES,
     "collective",
     "cluster",
     "repeat",
