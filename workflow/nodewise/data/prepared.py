@@ -158,7 +158,8 @@ def write_own(
             sha256=_components_sha256(sets),
             train_examples=count(train),
             test_examples=0 if test is None else count(test),
-            **sets,
+            train=sets["train"],
+            test=sets["test"],
         )
     except ValidationError as error:
         raise UserError(f"{title}: {first_error(error)}") from error

@@ -161,13 +161,13 @@ class _Row:
 
 def _check_row(row: _Row) -> None:
     if not set(CLOCKS) & set(row.numbers):
-        raise UserError(f"{row.where}: has no time: {', '.join(CLOCKS)}")
+        raise UserError(f"{row.location}: has no time: {', '.join(CLOCKS)}")
     for name in PART_TIMES:
         if name in row.numbers and not row.in_seconds:
-            raise UserError(f"{row.where}, column {name}: needs examples beside epoch_time_s")
+            raise UserError(f"{row.location}, column {name}: needs examples beside epoch_time_s")
         if row.numbers.get(name, 0) > _LONGEST_PART * row.step_s:
             raise UserError(
-                f"{row.where}, column {name}: {row.numbers[name]:g} s is more than the whole step, "
+                f"{row.location}, column {name}: {row.numbers[name]:g} s is more than the whole step, "
                 f"{row.step_s:.4g} s"
             )
 
@@ -212,7 +212,7 @@ def _curve(name: str, rows: Sequence[_Row]) -> Curve:
     relative = [row for row in rows if not row.in_seconds]
     if relative and len(relative) < len(rows):
         raise UserError(
-            f"{relative[0].where}, column examples: is needed beside epoch_time_s, as other rows "
+            f"{relative[0].location}, column examples: is needed beside epoch_time_s, as other rows "
             f"of curve {name!r} tell seconds of a step"
         )
     measured, notes = _measured(rows)
