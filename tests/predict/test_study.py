@@ -422,20 +422,6 @@ def test_the_law_is_that_of_what_ran(exchange, options, law):
     assert (found.name if found else None) == law
 
 
-@pytest.mark.parametrize("column", ["nodes", "payload_bytes", "oversubscribed", "kind"])
-def test_a_missing_column_is_a_mistake_that_is_named(column):
-    curves, cells = tables(launches())
-    points = points_of(curves, cells).drop(columns="link")
-    with pytest.raises(UserError, match=f"table curves: column {column} is missing"):
-        points_of(curves.drop(columns=column), cells)
-    with pytest.raises(UserError, match="table cells: column status is missing"):
-        points_of(curves, cells.drop(columns="status"))
-    with pytest.raises(UserError, match="table published: column payload_bytes is missing"):
-        points_of(curves, cells, ntua().drop(columns="payload_bytes"))
-    with pytest.raises(UserError, match="table curve_points: column link is missing"):
-        fit_study(points)
-
-
 def test_files_are_written_whole_and_read_back(tmp_path):
     found = fit_all(launches(repeats=2, noise=0.05), published=ntua().head(3))
     folder = tmp_path / "results" / "overhead"

@@ -16,8 +16,7 @@ from nodewise.predict.choose_law import alternatives
 from nodewise.predict.law import LAWS, Law, law_text
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.points import Points
-from nodewise.results.columns import CURVE_POINTS
-from nodewise.results.curve_points import imported_points, require
+from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import USUAL, Curve, Measured
 
 ABOUT = ("curve", "study", "experiment", "model", "strategy")
@@ -127,19 +126,15 @@ def find_groups(points: pd.DataFrame) -> Iterator[CurveGroup]:
 
     Args:
         points: the table of points (`results.curve_points`).
-
-    Raises:
-        UserError: a column is missing.
     """
-    rows = require(points, [*CURVE_POINTS], "curve_points")
     together: dict[tuple[str, bool, Law], list[str]] = {}
-    for curve, of_curve in rows.groupby("curve", sort=False):
+    for curve, of_curve in points.groupby("curve", sort=False):
         first, law = of_curve.iloc[0], law_of(of_curve)
         if law is not None:
             of = (first["link"], first["cluster"] == "", law)
             together.setdefault(of, []).append(str(curve))
     for (link, _, law), names in together.items():
-        yield CurveGroup(law, link, rows[rows["curve"].isin(names)].reset_index(drop=True))
+        yield CurveGroup(law, link, points[points["curve"].isin(names)].reset_index(drop=True))
 
 
 def law_of(rows: pd.DataFrame) -> Law | None:

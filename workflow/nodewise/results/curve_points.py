@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.core.errors import UserError
 from nodewise.core.intervals import median_error
 from nodewise.results.columns import AXES, CURVE_KEY, CURVE_POINTS, SINGLE
 from nodewise.results.curves import Curve, Measured
@@ -31,16 +30,6 @@ _PUBLISHED_STRATEGY = {"ntua": "multi_worker_mirrored"}
 _NEVER_ALONE = ("server", "all-gather")
 _PARTS = ["compute_s", "wait_s", "communicate_s"]
 _CURVE = [name for name in CURVE_KEY if name not in ("batch_per_worker", "nodes")]
-_OF_CURVES = [
-    *CURVE_KEY,
-    *("exchange", "options", "pipeline", "machine", "oversubscribed", "step_time_s"),
-    *("payload_bytes", *_PARTS, "apply_s", "bytes_sent_per_step"),
-    *("input_s", "steps_per_epoch", "cell_id"),
-]
-_OF_PUBLISHED = [
-    *("study", "model", "dataset", "batch_per_worker", "nodes", "step_time_s"),
-    *("kind", "payload_bytes", "steps", "epochs"),
-]
 
 
 def measured_points(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
@@ -52,12 +41,8 @@ def measured_points(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     Args:
         curves: one row per batch and nodes, with its median step time.
         cells: one row per launch, for the noise; may be empty.
-
-    Raises:
-        UserError: a column is missing.
     """
-    known = require(curves, _OF_CURVES, "curves")[_OF_CURVES]
-    rows = _with_borrowed(_with_noise(known, cells))
+    rows = _with_borrowed(_with_noise(curves, cells))
     timed = (rows["step_time_s"] > 0) & rows["payload_bytes"].notna()
     rows["compute_s"] += rows["apply_s"]
     whole = rows[_PARTS].sum(axis=1, skipna=False) / rows["step_time_s"]
@@ -72,12 +57,8 @@ def measured_points(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def published_points(published: pd.DataFrame) -> pd.DataFrame:
-    """Return the points of the table `published`; the curves of a study share one link.
-
-    Raises:
-        UserError: a column is missing.
-    """
-    rows = require(published, _OF_PUBLISHED, "published").assign(
+    """Return the points of the table `published`; the curves of a study share one link."""
+    rows = published.assign(
         strategy=published["study"].map(_PUBLISHED_STRATEGY).fillna("").astype("str"),
         link=published["study"] + " (published)",
         whole_epochs=True,
@@ -150,21 +131,8 @@ def _points(rows: pd.DataFrame) -> pd.DataFrame:
     return typed(rows.assign(**lacking), CURVE_POINTS)
 
 
-def require(table: pd.DataFrame, columns: list[str], name: str) -> pd.DataFrame:
-    """Return `table` if it has the columns.
-
-    Raises:
-        UserError: one is missing.
-    """
-    missing = [column for column in columns if column not in table]
-    if missing:
-        raise UserError(f"table {name}: column {missing[0]} is missing")
-    return table
-
-
 def _with_noise(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     """Return the rows with `noise`: the relative standard error of the median over launches."""
-    require(cells, [*CURVE_KEY, "status", "step_time_s"], "cells")
     done = cells[(cells["status"] == "ok") & (cells["step_time_s"] > 0)]
     logs = done.assign(log=np.log(done["step_time_s"].astype(float))).groupby(CURVE_KEY)["log"]
     spread = (logs.std(ddof=1) * median_error(logs.size())).rename("noise")

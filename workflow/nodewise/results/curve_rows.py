@@ -167,8 +167,8 @@ def _check_row(row: _Row) -> None:
             raise UserError(f"{row.location}, column {name}: needs examples beside epoch_time_s")
         if row.numbers.get(name, 0) > _LONGEST_PART * row.step_s:
             raise UserError(
-                f"{row.location}, column {name}: {row.numbers[name]:g} s is more than the whole step, "
-                f"{row.step_s:.4g} s"
+                f"{row.location}, column {name}: {row.numbers[name]:g} s is more than the whole "
+                f"step, {row.step_s:.4g} s"
             )
 
 
@@ -212,8 +212,8 @@ def _curve(name: str, rows: Sequence[_Row]) -> Curve:
     relative = [row for row in rows if not row.in_seconds]
     if relative and len(relative) < len(rows):
         raise UserError(
-            f"{relative[0].location}, column examples: is needed beside epoch_time_s, as other rows "
-            f"of curve {name!r} tell seconds of a step"
+            f"{relative[0].location}, column examples: is needed beside epoch_time_s, as other "
+            f"rows of curve {name!r} tell seconds of a step"
         )
     measured, notes = _measured(rows)
     if not batch_known:
