@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from mistakes import user_error
 from nodewise.core.errors import UserError
 from nodewise.core.schema import MOST_JSON_BYTES, MOST_YAML_BYTES, NOT_YAML, load_yaml, read_yaml
 from nodewise.results.record import read_record
@@ -49,10 +50,7 @@ WRONG = {
 def test_what_is_no_yaml_or_loses_a_key_is_told_in_one_line(tmp_path, read, text, said):
     path = tmp_path / "registry.yaml"
     path.write_text(text)
-    with pytest.raises(UserError) as caught:
-        read(path)
-    assert str(caught.value).startswith(f"{path}: {said}")
-    assert "\n" not in str(caught.value)
+    assert user_error(read, path).startswith(f"{path}: {said}")
 
 
 @pytest.mark.parametrize(
@@ -60,9 +58,7 @@ def test_what_is_no_yaml_or_loses_a_key_is_told_in_one_line(tmp_path, read, text
 )
 def test_a_file_that_is_not_there_is_named_once(tmp_path, read):
     path = tmp_path / "none.yaml"
-    with pytest.raises(UserError) as caught:
-        read(path)
-    assert str(caught.value).startswith(f"{path}: cannot be read (No such file or directory)")
+    assert user_error(read, path).startswith(f"{path}: cannot be read (No such file or directory)")
 
 
 def test_keys_may_be_merged_and_read_again_elsewhere(tmp_path):
@@ -119,18 +115,16 @@ def test_a_huge_file_is_refused_unread(tmp_path, read, most):
     with path.open("wb") as file:
         os.truncate(file.fileno(), 10**12)
     began = time.process_time()
-    with pytest.raises(UserError) as caught:
-        read(path)
+    line = user_error(read, path)
     assert time.process_time() - began < 1
-    assert str(caught.value) == (
-        f"{path}: 1,000,000,000,000 bytes is too large, at most {most:,} are allowed"
-    )
+    assert line == (f"{path}: 1,000,000,000,000 bytes is too large, at most {most:,} are allowed")
 
 
 def test_a_device_without_end_is_refused():
-    with pytest.raises(UserError) as caught:
-        read_config(Path("/dev/zero"))
-    assert str(caught.value) == "/dev/zero: is too large, at most 1,000,000 bytes are allowed"
+    assert (
+        user_error(read_config, Path("/dev/zero"))
+        == "/dev/zero: is too large, at most 1,000,000 bytes are allowed"
+    )
 
 
 def test_deeply_nested_json_is_refused(tmp_path):

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from mistakes import user_error
 from nodewise.core.cell import ModelSpec, Spec
 from nodewise.core.errors import UserError
 from nodewise.core.user_function import Function, parse_model_spec, parse_spec, source_files
@@ -27,11 +28,10 @@ def write(path: str, text: str) -> str:
 
 
 def error_of(spec: str) -> str:
-    with pytest.raises(UserError) as caught:
-        Function(parse_spec(spec))()
-    said = str(caught.value)
-    assert "\n" not in said
-    return said
+    def call() -> object:
+        return Function(parse_spec(spec))()
+
+    return user_error(call)
 
 
 def test_a_file_s_function_is_called():

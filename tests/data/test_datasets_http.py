@@ -15,8 +15,8 @@ import pytest
 
 import make_datasets
 from make_datasets import NAMES
+from mistakes import user_error
 from nodewise.core import fetch
-from nodewise.core.errors import UserError
 from nodewise.data import prepare
 
 FIRST = NAMES["train_images"]
@@ -110,10 +110,7 @@ def run(tmp_path, *, mirror=None, urls=("http://127.0.0.1:9",), source="any", **
 
 
 def refusal(tmp_path, **arguments):
-    with pytest.raises(UserError) as caught:
-        run(tmp_path, **arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return user_error(run, tmp_path, **arguments)
 
 
 def leftovers(tmp_path):

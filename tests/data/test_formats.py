@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import make_datasets as make
-from nodewise.core.errors import UserError
+from mistakes import user_error
 from nodewise.data import load, prepare
 
 
@@ -26,11 +26,9 @@ def prepared(root, entry, files, *, source="any", name="out", seed=1, fresh=True
 
 
 def refused(root, entry, files, **changes):
-    with pytest.raises(UserError) as caught:
-        prepared(root, entry, files, **changes)
-    assert "\n" not in str(caught.value)
+    line = user_error(prepared, root, entry, files, **changes)
     assert not (root / "out" / "manifest.json").exists()
-    return str(caught.value)
+    return line
 
 
 @pytest.mark.parametrize("kind", make.PICTURES)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import make_datasets
-from nodewise.core.errors import UserError
+from mistakes import user_error
 from nodewise.data import check_arrays, load, prepare
 
 
@@ -35,10 +35,7 @@ def manifest(prepared, tmp_path):
 
 
 def refused(manifest):
-    with pytest.raises(UserError) as caught:
-        load(manifest)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return user_error(load, manifest)
 
 
 def test_arrays_are_memory_mapped_and_read_only(manifest):
@@ -109,9 +106,8 @@ def test_bytes_that_changed_since_they_were_prepared_are_found(manifest):
     content = bytearray(path.read_bytes())
     content[-500:] = bytes(byte ^ 1 for byte in content[-500:])
     path.write_bytes(content)
-    with pytest.raises(UserError) as caught:
-        check_arrays(manifest)
-    assert str(caught.value) == (
+    line = user_error(check_arrays, manifest)
+    assert line == (
         f"{path}: changed since it was prepared; prepare it again: "
         f"nodewise prepare-dataset sample --out {path.parent}"
     )

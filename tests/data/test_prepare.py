@@ -10,6 +10,7 @@ import pytest
 
 import make_datasets
 from make_datasets import NAMES
+from mistakes import user_error
 from nodewise.core.errors import UserError
 from nodewise.data import load, prepare
 
@@ -41,10 +42,7 @@ class Place:
 
     def refused(self, **changes):
         """Prepare, and return the one line that says why not."""
-        with pytest.raises(UserError) as caught:
-            self.prepare(**changes)
-        assert "\n" not in str(caught.value)
-        return str(caught.value)
+        return user_error(self.prepare, **changes)
 
     def mirrored(self, role):
         return self.mirror / "sample" / NAMES[role]

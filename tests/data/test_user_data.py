@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 
+from mistakes import user_error
 from nodewise import data as datasets
 from nodewise.core.errors import UserError
 from nodewise.core.user_function import own_dataset_name
@@ -243,11 +244,9 @@ PLAIN = sliced(x(), ROWS)
     ],
 )
 def test_what_cannot_be_used_is_told_in_one_line(prepare, tmp_path, returned, said):
-    with pytest.raises(UserError) as caught:
-        prepare(returned)
-    assert said in str(caught.value)
-    assert str(caught.value).startswith("mine.py:load: ")
-    assert "\n" not in str(caught.value)
+    line = user_error(prepare, returned)
+    assert said in line
+    assert line.startswith("mine.py:load: ")
     assert not (tmp_path / "out/manifest.json").exists()
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as drawn
 
+from mistakes import user_error
 from nodewise.core.errors import RefusedError, UserError
 from nodewise.data import load
 from nodewise.data.prepared import Arrays, check_arrays, write, write_own, write_refusal
@@ -87,10 +88,9 @@ GOOD = arrays()
     ],
 )
 def test_arrays_that_are_no_dataset(tmp_path, change, told):
-    with pytest.raises(UserError) as caught:
-        written(tmp_path / "out", GOOD._replace(**change))
-    assert str(caught.value).startswith("mine: ")
-    assert told in str(caught.value)
+    line = user_error(written, tmp_path / "out", GOOD._replace(**change))
+    assert line.startswith("mine: ")
+    assert told in line
     assert not (tmp_path / "out").exists()
 
 
@@ -107,10 +107,7 @@ def test_arrays_that_are_no_dataset(tmp_path, change, told):
     ],
 )
 def test_a_manifest_that_cannot_be(tmp_path, kind, changes, told):
-    with pytest.raises(UserError) as caught:
-        written(tmp_path / "out", arrays(kind), **changes)
-    assert told in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert told in user_error(written, tmp_path / "out", arrays(kind), **changes)
     assert not (tmp_path / "out").exists()
 
 
@@ -165,9 +162,9 @@ def test_own_structures_are_read_as_they_were_written(tmp_path_factory, data):
     ],
 )
 def test_own_arrays_that_cannot_be_stored(tmp_path, train, told):
-    with pytest.raises(UserError) as caught:
-        write_own(tmp_path / "out", train, None, dataset="mine", title="Mine")
-    assert told in str(caught.value)
+    assert told in user_error(
+        write_own, tmp_path / "out", train, None, dataset="mine", title="Mine"
+    )
     assert not (tmp_path / "out").exists()
 
 
@@ -235,7 +232,4 @@ def test_an_own_manifest_that_contradicts_itself_or_its_arrays(tmp_path, change,
     manifest = json.loads(path.read_text())
     (manifest["train"][0] if set(change) & set(manifest["train"][0]) else manifest).update(change)
     path.write_text(json.dumps(manifest))
-    with pytest.raises(UserError) as caught:
-        load(path)
-    assert told in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert told in user_error(load, path)

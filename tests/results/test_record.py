@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from mistakes import user_error
 from nodewise.core.errors import UserError
 from nodewise.results.calibration import read_calibration
 from nodewise.results.measurement import Split
@@ -167,11 +168,9 @@ def test_the_parts_of_a_split_are_equally_long(lengths):
 def test_a_misfit_is_one_line_with_file_and_place(tmp_path, text, said):
     path = tmp_path / "record.json"
     path.write_text(text)
-    with pytest.raises(UserError) as raised:
-        read_record(path)
-    assert str(raised.value).startswith(str(path))
-    assert said in str(raised.value)
-    assert "\n" not in str(raised.value)
+    line = user_error(read_record, path)
+    assert line.startswith(str(path))
+    assert said in line
 
 
 WORKER = "result.workers[0]"
@@ -295,11 +294,10 @@ def test_impossible_content_is_refused_with_field_value_and_what_is_allowed(
     at[last] = value
     path = tmp_path / "record.json"
     path.write_text(json.dumps(tree))
-    with pytest.raises(UserError) as raised:
-        read_record(path)
-    assert said in str(raised.value)
-    assert str(raised.value).startswith(f"{path}: ")
-    assert str(raised.value).endswith("; remove the file to have the cell measured again")
+    line = user_error(read_record, path)
+    assert said in line
+    assert line.startswith(f"{path}: ")
+    assert line.endswith("; remove the file to have the cell measured again")
 
 
 def test_a_reason_is_one_line_without_control_characters():

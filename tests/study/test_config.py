@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from mistakes import user_error
 from nodewise.core.errors import UserError
 from nodewise.study.config import Config, read_config
 
@@ -307,11 +308,7 @@ def test_experiments_are_measured_one_after_the_other(tmp_path):
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_key(tmp_path, where, value, said):
-    with pytest.raises(UserError) as raised:
-        read(tmp_path, changed(where, value))
-    line = str(raised.value)
-    assert said in line
-    assert "\n" not in line
+    assert said in user_error(read, tmp_path, changed(where, value))
 
 
 @pytest.mark.parametrize(
@@ -324,10 +321,7 @@ def test_a_mistake_is_one_line_that_names_the_key(tmp_path, where, value, said):
 def test_what_is_not_a_configuration_is_said(tmp_path, text, said):
     path = tmp_path / "study.yaml"
     path.write_text(text)
-    with pytest.raises(UserError) as raised:
-        read_config(path)
-    assert said in str(raised.value)
-    assert "\n" not in str(raised.value)
+    assert said in user_error(read_config, path)
 
 
 def test_the_cells_of_all_experiments_together_are_limited(tmp_path):
@@ -368,9 +362,7 @@ RECORDS = {"name": "tiny", "title": "Measured before", "records": ["data/records
 )
 def test_records_of_earlier_studies_leave_nothing_to_measure(tmp_path, changes, said):
     assert read(tmp_path, RECORDS).cells() == []
-    with pytest.raises(UserError) as raised:
-        read(tmp_path, RECORDS | changes)
-    assert said in str(raised.value)
+    assert said in user_error(read, tmp_path, RECORDS | changes)
 
 
 def test_two_runs_to_compare_are_folders_inside_the_project_with_records(tmp_path, monkeypatch):
@@ -430,9 +422,7 @@ def test_dense_layers_are_split_of_models_that_have_them(tmp_path):
     tree = changed("experiments.steps.strategies", {"tensor_parallel": {"nodes": [1, 2]}})
     assert len(read(tmp_path, tree).cells()) == 16
     tree["experiments"]["steps"]["models"] = ["fashion_mlp", "resnet50"]
-    with pytest.raises(UserError) as raised:
-        read(tmp_path, tree)
-    line = str(raised.value)
+    line = user_error(read, tmp_path, tree)
     assert "strategies.tensor_parallel.model: resnet50 has no two dense layers in a row" in line
     allowed = line.partition("allowed: ")[2].split(", ")
     assert "fashion_mlp" in allowed

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import make_records as make
+from mistakes import user_error
 from nodewise.cli import app
 from nodewise.core.errors import UserError
 from nodewise.study import missing
@@ -142,10 +143,9 @@ def test_a_plan_counts_what_failed_and_what_was_declared_otherwise_apart(measure
 )
 def test_what_is_named_and_not_there_is_said_before_anything_runs(changes, said):
     check_files_exist(study())
-    with pytest.raises(UserError) as raised:
-        check_files_exist(study(**changes))
-    assert str(raised.value).startswith("experiments.steps: ")
-    assert said in str(raised.value)
+    line = user_error(check_files_exist, study(**changes))
+    assert line.startswith("experiments.steps: ")
+    assert said in line
 
 
 def test_every_study_of_the_project_declares_what_is_there():
