@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from nodewise.cli.options import plain_table
 from nodewise.core.units import write_number
 from nodewise.models.facts import facts
 from nodewise.models.registry import ModelEntry, check_project, registry
@@ -47,12 +48,10 @@ def _row(name: str, entry: ModelEntry, described: Architecture, batch: int) -> R
 def table(rows: Sequence[Row]) -> Table:
     """Return the rows of `rows` for a terminal."""
     batch = rows[0]["batch"] if rows else 1
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for title in ("Model", "Dataset", "Input"):
-        shown.add_column(title, no_wrap=True)
+    about = ("Model", "Dataset", "Input")
+    sizes = ("Trainable", "Parameters", "Payload", "MFLOP\nforward")
     ratios = ("FLOP/B\nbatch 1", f"FLOP/B\nbatch {batch}")
-    for title in ("Trainable", "Parameters", "Payload", "MFLOP\nforward", *ratios):
-        shown.add_column(title, justify="right", no_wrap=True)
+    shown = plain_table(*about, *sizes, *ratios, texts=about)
     for row in rows:
         shown.add_row(
             escape(row["model"]),

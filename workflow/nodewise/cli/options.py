@@ -1,5 +1,6 @@
 """The options and helpers that several commands share."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -67,6 +68,17 @@ def records_of(study: "Config") -> Path:
 def tell_waiting() -> None:
     """Say that a measurement waits, as only one may use the machine at a time."""
     typer.echo("another cell is measured on this machine; waiting for it")
+
+
+def plain_table(*titles: str, texts: Collection[str]) -> "Table":
+    """Return an empty table without lines; columns are right-aligned unless `texts` names them."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for title in titles:
+        table.add_column(title, justify="left" if title in texts else "right", no_wrap=True)
+    return table
 
 
 def print_whole(table: "Table") -> None:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from nodewise.cli.options import plain_table
 from nodewise.core.units import write_number, write_plain
 from nodewise.predict.ask import Row
 from nodewise.predict.fit_file import FitFile
@@ -97,13 +97,10 @@ def notes_of(file: FitFile) -> Iterator[str]:
         yield f"{', '.join(names[:_NAMED])}{more}: {note}"
 
 
-def _table(first: str, *titles: str) -> Table:
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
-    shown.add_column(first)
-    for title in titles:
-        words = title in ("Kind", "Outside", "Formula")
-        shown.add_column(title, justify="left" if words else "right", no_wrap=True)
-    return shown
+def _table(*titles: str) -> Table:
+    table = plain_table(*titles, texts=(titles[0], "Kind", "Outside", "Formula"))
+    table.columns[0].no_wrap = False
+    return table
 
 
 def _listed(numbers: Sequence[float]) -> str:

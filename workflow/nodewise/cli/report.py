@@ -4,12 +4,25 @@ from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nodewise.cli.options import STEPS, Calibrated, Described, Out, StudyConfig, Tables, print_whole
+from nodewise.cli.options import (
+    STEPS,
+    Calibrated,
+    Described,
+    Out,
+    StudyConfig,
+    Tables,
+    plain_table,
+    print_whole,
+)
 from nodewise.core.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.table import Table
 
 app = typer.Typer()
 
@@ -31,9 +44,28 @@ def compare_runs(
     from nodewise.results.table_files import write_csv
 
     changes = compare.compare(compare.read_cells(old), compare.read_cells(new))
-    print_whole(compare.changes_table(changes))
+    print_whole(_changes_table(changes))
     if out is not None:
         write_csv(changes, out)
+
+
+def _changes_table(changes: "pd.DataFrame") -> "Table":
+    from rich.markup import escape
+
+    from nodewise.core.units import write_number
+
+    about = ("Experiment", "Model", "Strategy", "Node")
+    numbers = ("Batch", "Nodes", "Old", "New", "New ÷ old", "Low", "High")
+    table = plain_table(*about, *numbers, "Verdict", texts=(*about, "Verdict"))
+    for row in changes.to_dict("records"):
+        table.add_row(
+            *(escape(row[name]) for name in ("experiment", "model", "strategy", "cluster")),
+            *(str(row[name]) for name in ("batch_per_worker", "nodes")),
+            *(write_number(row[name], "s") for name in ("old_s", "new_s")),
+            *(write_number(row[name], "×") for name in ("ratio", "low", "high")),
+            row["verdict"],
+        )
+    return table
 
 
 @app.command()

@@ -102,7 +102,7 @@ class Fetcher:
         self._name = name
         self._cache = cache
         self._mirror = mirror
-        self._failed: dict[tuple[str, str], UnavailableError | CorruptError] = {}
+        self._failed: dict[tuple[str, Mirror], UnavailableError | CorruptError] = {}
         self._silent: set[str] = set()  # servers that did not answer
 
     def fetch(self, file: RemoteFile, *, near: bool = False) -> Fetched:
@@ -136,21 +136,18 @@ class Fetcher:
             failures.append(f"{bad} (a damaged copy)")
         corrupt = bad.exists()
         for origin, source in self._sources(file, near=near):
-            shown = source.url if isinstance(source, Address) else str(source)
             try:
-                self._take(source, shown, file, cached, origin)
+                self._take(source, file, cached, origin)
             except (UnavailableError, CorruptError) as error:
                 corrupt = corrupt or isinstance(error, CorruptError)
-                failures.append(f"{shown} ({error})")
+                failures.append(f"{source} ({error})")
             else:
                 return Fetched(cached, origin)
         tried = f"; tried {'; '.join(failures)}" if failures else ": there is no mirror"
         name = f"{file.folder}/{file.name}" if file.folder else file.name
         raise UnobtainableError(f"{name} cannot be had{tried}", corrupt=corrupt)
 
-    def _sources(
-        self, file: RemoteFile, *, near: bool
-    ) -> Iterator[tuple[RealOrigin, Path | Address]]:
+    def _sources(self, file: RemoteFile, *, near: bool) -> Iterator[tuple[RealOrigin, Mirror]]:
         if isinstance(self._mirror, Path):
             yield "mirror", self._mirror / self._folder(file) / file.name
         elif self._mirror is not None:
@@ -158,17 +155,15 @@ class Fetcher:
         for url in () if near else file.urls:
             yield "official", Address(url)
 
-    def _take(
-        self, source: Path | Address, shown: str, file: RemoteFile, cached: Path, origin: RealOrigin
-    ) -> None:
+    def _take(self, source: Mirror, file: RemoteFile, cached: Path, origin: RealOrigin) -> None:
         """Copy `file` from `source` into the cache if it is right; log and remember if it is not.
 
         Raises:
             UnavailableError: the source does not have it.
             CorruptError: the source has another file.
         """
-        if (file.name, shown) in self._failed:
-            raise self._failed[file.name, shown]
+        if (file.name, source) in self._failed:
+            raise self._failed[file.name, source]
         try:
             with atomic(cached) as temporary:
                 if isinstance(source, Address):
@@ -179,10 +174,10 @@ class Fetcher:
                 # first the note, then the file: no file is ever there without its note
                 write_text(_origin_path(cached), f"{origin}\n")
         except (UnavailableError, CorruptError) as error:
-            self._failed[file.name, shown] = error
-            log.warning("%s: %s: %s", self._name, shown, error)
+            self._failed[file.name, source] = error
+            log.warning("%s: %s: %s", self._name, source, error)
             raise
-        log.info("%s/%s: fetched from %s", self._folder(file), file.name, shown)
+        log.info("%s/%s: fetched from %s", self._folder(file), file.name, source)
 
     def _download(self, address: Address, file: RemoteFile, to: Path) -> None:
         """Download what is at `address`, also with netrc files and through proxies."""

@@ -15,6 +15,9 @@ class Address:
     url: str
     auth: tuple[bytes, bytes] | None = field(default=None, repr=False)
 
+    def __str__(self) -> str:
+        return self.url
+
     def below(self, *names: str) -> "Address":
         """Return the address of a file below this one."""
         return Address("/".join([self.url.rstrip("/"), *names]), self.auth)

@@ -9,14 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from rich.box import SIMPLE_HEAD
-from rich.markup import escape
-from rich.table import Table
 from scipy.special import stdtrit
 
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import squares
-from nodewise.core.units import write_number
 from nodewise.results.columns import CELLS, CURVE_KEY
 from nodewise.results.table_files import read_csv, read_parquet, typed
 from nodewise.results.tables import build_tables
@@ -84,25 +80,6 @@ def compare(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     )
     rows["verdict"] = [_verdict(*row) for row in rows[["old_s", "new_s", "low", "high"]].to_numpy()]
     return typed(rows, CHANGES)
-
-
-def changes_table(changes: pd.DataFrame) -> Table:
-    """Return the changes for a terminal."""
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for title in ("Experiment", "Model", "Strategy", "Node"):
-        shown.add_column(title, no_wrap=True)
-    for title in ("Batch", "Nodes", "Old", "New", "New ÷ old", "Low", "High"):
-        shown.add_column(title, justify="right", no_wrap=True)
-    shown.add_column("Verdict", no_wrap=True)
-    for row in changes.to_dict("records"):
-        shown.add_row(
-            *(escape(row[name]) for name in ("experiment", "model", "strategy", "cluster")),
-            *(str(row[name]) for name in ("batch_per_worker", "nodes")),
-            *(write_number(row[name], "s") for name in ("old_s", "new_s")),
-            *(write_number(row[name], "×") for name in ("ratio", "low", "high")),
-            row["verdict"],
-        )
-    return shown
 
 
 def read_changes(path: Path) -> pd.DataFrame:
