@@ -5,14 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.predict.law import LAWS
 from nodewise.predict.laws.amdahl import Amdahl
 from nodewise.predict.laws.ernest import Ernest
 from nodewise.predict.laws.linear import Linear
 from nodewise.predict.laws.pollux import Pollux
 from nodewise.predict.laws.power import PowerLaw
 from nodewise.predict.laws.usl import Usl
-from nodewise.predict.parts_law import PartsLaw, baselines
 
 positive = st.floats(1e-3, 1e3)
 share = st.floats(0, 1)
@@ -26,21 +24,6 @@ def step(law, p, n):
 def job(law, p, n):
     """Return the time of a job of fixed size, which takes 1/n as many steps on n nodes."""
     return step(law, p, n) / np.asarray(n)
-
-
-def test_baselines_are_the_laws_of_one_line():
-    for name, law in LAWS.items():
-        assert (name in baselines()) == (not issubclass(law, PartsLaw))
-        if name in baselines():
-            assert {c.scope for c in law.parameters} == {"line"}
-            assert not any(c.signed for c in law.parameters)
-
-
-@pytest.mark.parametrize("name", baselines())
-def test_batch_and_payload_do_not_matter(name):
-    law = LAWS[name]()
-    p = {c.name: 0.5 for c in law.parameters}
-    assert step(law, p, [1, 2, 7]) == pytest.approx(law.evaluate(p, [1, 2, 7], 64, 1e9))
 
 
 @given(positive, st.floats(0, 1e3), nodes)

@@ -1,33 +1,66 @@
 """What every registered law promises, those of other packages too."""
 
-import dataclasses
+from dataclasses import MISSING, fields
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from nodewise.predict.law import LAWS
+from nodewise.predict.law import LAWS, At
+from nodewise.predict.parts_law import PartsLaw, baselines
 from nodewise.report.formulas import law_formula
 from nodewise.strategies.declaration import STRATEGIES
 
-every_law = pytest.mark.parametrize("name", LAWS)
+UPPER = {"s": 10.0, "s/B": 1e-6, "1": 3.0}
 
 
-def made(name):
-    settings = {f.name: f.metadata["least"] + 1 for f in dataclasses.fields(LAWS[name])}
-    return LAWS[name](**settings)
+def other(setting):
+    """Return a value of a setting that is not its default."""
+    least = setting.metadata["least"]
+    return least if setting.default not in (MISSING, least) else least + 1
 
 
-@every_law
-def test_it_has_a_source_units_and_one_letter_for_each_symbol(name):
+def made(law, *, usual):
+    return law(**{f.name: other(f) for f in fields(law) if not usual or f.default is MISSING})
+
+
+USUAL = [made(law, usual=True) for law in LAWS.values()]
+PARTS = [law for law in USUAL if isinstance(law, PartsLaw)]
+ALL = [*USUAL, *(made(type(law), usual=False) for law in USUAL if vars(law))]
+every_name = pytest.mark.parametrize("name", LAWS)
+every_law = pytest.mark.parametrize("law", ALL, ids=repr)
+
+
+@st.composite
+def values_of(draw, law):
+    """Coefficients that a fit may give: 0 or more."""
+    return {c.name: draw(st.floats(0, UPPER[c.unit])) for c in law.parameters}
+
+
+def some_values(law, seed=0):
+    rng = np.random.default_rng(seed)
+    return {c.name: float(rng.uniform(0.05, 1) * UPPER[c.unit]) for c in law.parameters}
+
+
+@every_name
+def test_it_has_a_name_a_source_units_and_one_letter_for_each_symbol(name):
     law = LAWS[name]
-    assert law.source and law.title
+    assert law.name == name
+    assert law.source and law.title and law.__doc__
     assert all(p.unit and p.description for p in law.parameters)
     assert all(p.shrink is None or 0 < p.shrink <= 1 for p in law.parameters)
-    letters = [symbol.name for symbol in law.symbols().values()]
-    assert len(set(letters)) == len(letters)
+    names, letters = law.symbols(), [symbol.name for symbol in law.symbols().values()]
+    assert len(set(letters)) == len(letters) == len(names)
 
 
-@every_law
+def test_titles_are_of_one_law_and_names_of_one_coefficient():
+    assert len({law.title for law in LAWS.values()}) == len(LAWS)
+    coefficients = {(c.name, c.unit, c.scope) for law in LAWS.values() for c in law.parameters}
+    assert len({name for name, _, _ in coefficients}) == len(coefficients)
+
+
+@every_name
 def test_its_formulas_use_only_what_it_declares(name):
     law = LAWS[name]
     parts, step = law.steps_to("step")
@@ -35,19 +68,76 @@ def test_its_formulas_use_only_what_it_declares(name):
     assert used <= {*law.symbols().values(), *(symbol for symbol, _ in parts)}
 
 
-@every_law
-def test_its_times_are_finite_and_positive(name):
-    law = made(name)
-    chance = np.random.default_rng(1)
-    for _ in range(50):
-        p = {c.name: float(chance.uniform(1e-6, 1e-2)) for c in law.parameters}
-        times = law.evaluate(p, [1, 2, 3, 64], 32, 1e6)
-        assert np.isfinite(times).all() and (times > 0).all()
-
-
-@every_law
+@every_name
 def test_its_formula_is_written_in_mathml(name):
     assert "<math><mrow><mi>t</mi><mo>=</mo>" in law_formula(name)
+
+
+@pytest.mark.parametrize("law", PARTS, ids=repr)
+@given(data=st.data(), nodes=st.integers(1, 20), payload=st.floats(0, 1e9))
+def test_its_parts_add_up(law, data, nodes, payload):
+    p, at = data.draw(values_of(law)), At.of(nodes, 32, payload)
+    parts = [f(p, at) for f in (law.compute_s, law.wait_s, law.input_s, law.communicate_s)]
+    assert all(part >= 0 for part in parts)
+    assert law.step_s(p, at) == pytest.approx(sum(parts))
+
+
+@every_law
+@given(data=st.data())
+def test_its_times_are_finite_and_never_fall_with_nodes_or_payload(law, data):
+    p = data.draw(values_of(law))
+    payload = np.array([[0.0], [1e4], [1e7]])
+    times = law.evaluate(p, np.arange(1, 10), 32, payload)
+    assert np.isfinite(times).all()
+    slack = 1e-9 * times.max() + 1e-12
+    assert (np.diff(times, axis=0) >= -slack).all()
+    assert (np.diff(times, axis=1) >= -slack).all()
+
+
+@every_law
+def test_its_draws_broadcast_against_points(law):
+    draws = [some_values(law, seed) for seed in range(3)]
+    stacked = {c.name: np.array([[d[c.name]] for d in draws]) for c in law.parameters}
+    points = ([1, 2, 3, 64], [1, 1, 64, 64], [1e3, 1e6, 1e6, 1e7])
+    times = law.evaluate(stacked, *points)
+    assert times.shape == (3, 4) and (times > 0).all()
+    for row, one in zip(times, draws, strict=True):
+        assert row == pytest.approx(law.evaluate(one, *points))
+    broadcast = law.evaluate(draws[0], np.ones((3, 1)), np.ones(4), np.ones((2, 1, 1)))
+    assert broadcast.shape == (2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [law for law in PARTS if "service_s" not in {c.name for c in law.parameters}],
+    ids=repr,
+)
+def test_one_node_needs_no_link_unless_it_needs_a_server(law):
+    p = some_values(law)
+    slow = p | {"latency_s": 1e3, "seconds_per_byte": 1e3}
+    assert law.evaluate(slow, 1, 8, 1e6) == law.evaluate(p, 1, 8, 1e6)
+    alone = law.evaluate(p | {"codec_seconds_per_byte": 0.0}, 1, 8, 1e6)
+    assert alone == pytest.approx(law.compute_s(p, At.of(1, 8, 1e6)))
+
+
+def test_no_nodes_is_no_question():
+    with pytest.raises(ValueError, match="at least one node"):
+        At.of([1, 0], 1, 1)
+
+
+def test_baselines_are_the_laws_of_one_line():
+    for name in baselines():
+        law = LAWS[name]
+        assert not issubclass(law, PartsLaw)
+        assert {c.scope for c in law.parameters} == {"line"}
+        assert not any(c.signed for c in law.parameters)
+
+
+@pytest.mark.parametrize("name", baselines())
+def test_batch_and_payload_do_not_matter_to_a_baseline(name):
+    law = LAWS[name]()
+    p = {c.name: 0.5 for c in law.parameters}
+    assert law.evaluate(p, [1, 2, 7], 1, 1) == pytest.approx(law.evaluate(p, [1, 2, 7], 64, 1e9))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -1,4 +1,4 @@
-"""The laws of training: what they say by hand, against brute force, and of every law alike."""
+"""The laws of training: what each says, by hand and against brute force."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -9,17 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.predict.functions import expected_maximum, overlapped
-from nodewise.predict.law import LAWS, At
+from nodewise.predict.law import At
 from nodewise.predict.laws.averaging import ParameterAveraging
 from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.halving_doubling import HalvingDoubling
-from nodewise.predict.laws.none import NoExchange
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
 from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.star import Star
 from nodewise.predict.laws.tree import BinomialTree
-from nodewise.predict.parts_law import AllReduce, PartsLaw, baselines
+from nodewise.predict.parts_law import AllReduce, PartsLaw
 
 ALL_REDUCES = [RingAllReduce(), HalvingDoubling(), BinomialTree(), Star()]
 SERVED = [
@@ -28,15 +27,6 @@ SERVED = [
     ParameterServerBound(servers=2, full_duplex=False),
     ParameterServer(servers=3),
 ]
-PARTS = [
-    NoExchange(),
-    *ALL_REDUCES,
-    ParameterAveraging(period=4),
-    CompressedAllGather(density=0.05),
-    GPipe(micro_batches=3, activation_bytes=1e4),
-    *SERVED,
-]
-EVERY_LAW = [*PARTS, RingAllReduce(overlap=2.5), *(LAWS[name]() for name in baselines())]
 UPPER = {"s": 10.0, "s/B": 1e-6, "1": 3.0}
 
 
@@ -279,82 +269,7 @@ def test_servers_hold_nobody_up_for_others():
         assert (law.wait_s({}, At.of([1, 8], 1, 1)) == 0).all()
 
 
-# --- what holds for every law ---
-
-
-def test_every_law_is_listed_once_and_tells_of_itself():
-    assert {type(law) for law in EVERY_LAW} == set(LAWS.values())
-    assert len({law.title for law in LAWS.values()}) == len(LAWS)
-    for name, law in LAWS.items():
-        assert law.name == name
-        assert law.source
-        assert law.__doc__
-        names = [c.name for c in law.parameters]
-        assert len(set(names)) == len(names)
-        assert all(c.unit and c.meaning for c in law.parameters)
-
-
-def test_one_name_is_one_coefficient_in_all_laws():
-    by_name = {c.name: c for law in LAWS.values() for c in law.parameters}
-    for law in LAWS.values():
-        for coefficient in law.parameters:
-            assert (coefficient.unit, coefficient.scope) == (
-                by_name[coefficient.name].unit,
-                by_name[coefficient.name].scope,
-            )
-
-
-@pytest.mark.parametrize("law", PARTS, ids=label)
-@given(data=st.data(), nodes=st.integers(1, 20), payload=st.floats(0, 1e9))
-def test_parts_add_up(law, data, nodes, payload):
-    p, at = data.draw(values_of(law)), At.of(nodes, 32, payload)
-    parts = [f(p, at) for f in (law.compute_s, law.wait_s, law.input_s, law.communicate_s)]
-    assert all(part >= 0 for part in parts)
-    assert law.step_s(p, at) == pytest.approx(sum(parts))
-
-
-@pytest.mark.parametrize("law", EVERY_LAW, ids=label)
-@given(data=st.data())
-def test_times_never_fall_with_nodes_or_payload(law, data):
-    p = data.draw(values_of(law))
-    payload = np.array([[0.0], [1e4], [1e7]])
-    times = law.evaluate(p, np.arange(1, 10), 32, payload)
-    assert np.isfinite(times).all()
-    slack = 1e-9 * times.max() + 1e-12
-    assert (np.diff(times, axis=0) >= -slack).all()
-    assert (np.diff(times, axis=1) >= -slack).all()
-
-
-@pytest.mark.parametrize("law", [law for law in PARTS if law not in SERVED], ids=label)
-def test_one_node_needs_no_link(law):
-    p = some_values(law)
-    slow = p | {"latency_s": 1e3, "seconds_per_byte": 1e3}
-    assert law.evaluate(slow, 1, 8, 1e6) == law.evaluate(p, 1, 8, 1e6)
-    assert law.evaluate(p | {"codec_seconds_per_byte": 0.0}, 1, 8, 1e6) == pytest.approx(
-        law.compute_s(p, At.of(1, 8, 1e6))
-    )
-
-
-@pytest.mark.parametrize("law", EVERY_LAW, ids=label)
-def test_draws_broadcast_against_points(law):
-    draws = [some_values(law, seed) for seed in range(3)]
-    stacked = {c.name: np.array([[d[c.name]] for d in draws]) for c in law.parameters}
-    points = ([1, 2, 3, 8], [1, 1, 64, 64], [1e3, 1e6, 1e6, 1e7])
-    times = law.evaluate(stacked, *points)
-    assert times.shape == (3, 4)
-    for row, one in zip(times, draws, strict=True):
-        assert row == pytest.approx(law.evaluate(one, *points))
-    assert law.evaluate(draws[0], np.ones((3, 1)), np.ones(4), np.ones((2, 1, 1))).shape == (
-        2,
-        3,
-        4,
-    )
-
-
-@pytest.mark.parametrize("law", EVERY_LAW, ids=label)
-def test_no_nodes_is_no_question(law):
-    with pytest.raises(ValueError, match="at least one node"):
-        law.evaluate(none(law), [1, 0], 1, 1)
+# --- settings ---
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ test compares both bodies.
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import sympy
@@ -24,10 +24,10 @@ _HALF_LINE = np.linspace(0.0, 9.0, 361)
 class ExpectedMaximum(sympy.Function):  # type: ignore[misc]
     """m_n, the mean of the largest of n standard normal values."""
 
-    letter: ClassVar[str] = "m_n"
-    unit: ClassVar[str] = "1"
-    description: ClassVar[str] = "mean of the largest of n standard normal values"
-    javascript: ClassVar[str] = """\
+    letter = "m_n"
+    unit = "1"
+    description = "mean of the largest of n standard normal values"
+    javascript = """\
 (() => {
   // erfc by its continued fraction far out, by its series near 0
   function erfc(z) {
@@ -66,7 +66,7 @@ class Overlapped(sympy.Function):  # type: ignore[misc]
     range of floats.
     """
 
-    javascript: ClassVar[str] = """\
+    javascript = """\
 (one, other, gamma) => {
   const both = one + other + 1e-30;
   return both * ((one / both) ** gamma + (other / both) ** gamma) ** (1 / gamma);
@@ -85,10 +85,10 @@ class QueuedTime(sympy.Function):  # type: ignore[misc]
     that a step needs of each resource, over all servers together.
     """
 
-    letter: ClassVar[str] = "R_n"
-    unit: ClassVar[str] = "s"
-    description: ClassVar[str] = "time that a worker is served and queues, by mean-value analysis"
-    javascript: ClassVar[str] = """\
+    letter = "R_n"
+    unit = "s"
+    description = "time that a worker is served and queues, by mean-value analysis"
+    javascript = """\
 (n, think, servers, ...demands) => {
   let waiting = demands.map(() => 0);
   let served = 0;

@@ -3,7 +3,7 @@
 A law names its coefficients, with their units and what shares them, and says how long a step takes:
 each part of it is a SymPy expression, from which NumPy, JAX, JavaScript and MathML are generated.
 Each law is one file in `laws/`, or a module of another package that is an entry point of
-`nodewise.laws`. How coefficients are found is told in `fit`.
+`nodewise.laws`. `fit` finds the coefficients.
 
 n is the number of nodes, b the batch per worker, G = n·b the global batch, S the payload: the
 bytes of one gradient. "Step time" is always the time in which n·b examples are done, also where
@@ -128,15 +128,16 @@ def setting(
     return field(default=default, metadata=about)
 
 
-def symbol_of(known: "Field[Any]") -> Symbol:
+def symbol_of(setting: "Field[Any]") -> Symbol:
     """Return a setting in formulas."""
-    return positive(known.metadata["letter"])
+    return positive(setting.metadata["letter"])
 
 
 @dataclass(frozen=True)
 class Law:
     """The step time of a way of training, in seconds. Structure that is known is a `setting`.
 
+    Subclasses with settings of their own are frozen dataclasses; others need no decorator.
     `title` is what tables and charts call it; `step` is its formula. Curves name their law in the
     column `exchange` or `collective`: by `name`, or by one of `aliases`. No more than `most_nodes`
     can be evaluated in reasonable time.
@@ -151,10 +152,10 @@ class Law:
     step: ClassVar[Expr]
 
     def __post_init__(self) -> None:
-        for known in fields(self):
-            least, value = known.metadata["least"], getattr(self, known.name)
+        for each in fields(self):
+            least, value = each.metadata["least"], getattr(self, each.name)
             if not value >= least:
-                raise ValueError(f"{known.name}: must be {least:g} or more, not {value!r}")
+                raise ValueError(f"{each.name}: must be {least:g} or more, not {value!r}")
 
     @classmethod
     def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Self | None:
@@ -167,7 +168,7 @@ class Law:
         Returns:
             The law; None if it does not hold with these options.
         """
-        names = {known.name for known in fields(cls)}
+        names = {each.name for each in fields(cls)}
         return cls(**{name: value for name, value in options.items() if name in names})
 
     @classmethod
@@ -204,9 +205,9 @@ class Law:
         library = "numpy" if xp is np else "jax"
         # mypy takes the class for one of its objects, which a dataclass may make unhashable
         names, function = _compiled(type(self), formula, library)  # type: ignore[arg-type]
-        known = {**vars(at), **vars(self)}
-        found = function(*(known[name] if name in known else p[name] for name in names))
-        return found if "nodes" in names else found + 0.0 * at.nodes
+        given = {**vars(at), **vars(self)}
+        seconds = function(*(given[name] if name in given else p[name] for name in names))
+        return seconds if "nodes" in names else seconds + 0.0 * at.nodes
 
 
 @cache
@@ -274,8 +275,8 @@ class _Laws(Registry[type[Law]]):
             names = sorted({*self, *(alias for each in self.values() for alias in each.aliases)})
             raise UserError(f"law {text[:60]}: unknown; allowed: {', '.join(names)}")
         settings = dict(re.findall(_SETTING, found[2] or ""))
-        types = {known.name: known for known in fields(law)}
-        needed = {name for name, known in types.items() if known.default is MISSING}
+        types = {each.name: each for each in fields(law)}
+        needed = {name for name, each in types.items() if each.default is MISSING}
         if not needed <= set(settings) <= set(types):
             example = ", ".join(f"{name}=…" for name in types)
             raise UserError(f"law {text[:60]}: must be written {law.name}({example})")

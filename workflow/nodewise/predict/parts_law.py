@@ -23,7 +23,7 @@ from nodewise.predict.law import (
     setting,
 )
 
-COMPUTE = (
+COMPUTE: tuple[Parameter, ...] = (
     Parameter("c_0", "compute_fixed_s", "s", "model", "computing per step"),
     Parameter("c_1", "compute_per_example_s", "s", "model", "computing per example"),
     Parameter(
@@ -36,7 +36,7 @@ COMPUTE = (
         signed=True,
     ),
 )
-JITTER = (
+JITTER: tuple[Parameter, ...] = (
     Parameter(
         "sigma",
         "jitter_s",
@@ -62,7 +62,7 @@ EXCESS_INPUT = Parameter(
     "reading an example that another node trains on",
     shrink=0.05,
 )
-LINK = (
+LINK: tuple[Parameter, ...] = (
     Parameter("alpha", "latency_s", "s", "link", "latency per message"),
     Parameter("beta", "seconds_per_byte", "s/B", "link", "inverse bandwidth"),
 )
@@ -75,7 +75,7 @@ alpha, beta = (p.symbol for p in LINK)
 
 @dataclass(frozen=True)
 class PartsLaw(Law):
-    """t = compute + wait + input + communicate: what can be measured apart is told apart.
+    """t = compute + wait + input + communicate: each part can be measured.
 
     compute = c₀ + c₁·b + d. wait = (σ + v·compute)·m_n: the slowest of n nodes, whose times spread
     by σ + v·compute, is expected m_n spreads above their mean (normal order statistics; H. A. David
@@ -88,9 +88,7 @@ class PartsLaw(Law):
     wait: ClassVar[Expr] = (sigma + v * PARTS["compute"]) * ExpectedMaximum(n)
     input: ClassVar[Expr] = EXCESS_INPUT.symbol * b * (n - 1)
     communicate: ClassVar[Expr]
-    step: ClassVar[Expr] = in_order(
-        PARTS["compute"], PARTS["wait"], PARTS["input"], PARTS["communicate"]
-    )
+    step = in_order(PARTS["compute"], PARTS["wait"], PARTS["input"], PARTS["communicate"])
 
     def compute_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
         """Return the seconds that a node computes in a step."""
@@ -123,7 +121,7 @@ class AllReduce(PartsLaw):
         "gamma", "1", "overlap of computing and communicating; 1 is none", least=1, default=1.0
     )
 
-    step: ClassVar[Expr] = in_order(
+    step = in_order(
         Overlapped(PARTS["compute"], PARTS["communicate"], positive("gamma")),
         PARTS["wait"],
         PARTS["input"],

@@ -1,17 +1,11 @@
 """Amdahl's law."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from sympy import Expr
-
 from nodewise.predict.law import LAWS, Law, Parameter, n, positive
 
 p, q = positive("p"), positive("q")
 
 
 @LAWS.register
-@dataclass(frozen=True)
 class Amdahl(Law):
     """t = p + q·n: of one node's step, p is shared out among the nodes and q is not.
 
@@ -19,14 +13,14 @@ class Amdahl(Law):
     nodes make a job longer.
     """
 
-    name: ClassVar[str] = "amdahl"
-    title: ClassVar[str] = "Amdahl"
-    source: ClassVar[str] = (
+    name = "amdahl"
+    title = "Amdahl"
+    source = (
         "G. M. Amdahl, Validity of the single processor approach to achieving large scale "
         "computing capabilities, AFIPS Spring Joint Computer Conference, 1967"
     )
-    parameters: ClassVar[tuple[Parameter, ...]] = (
+    parameters = (
         Parameter("p", "parallel_s", "s", "line", "of one node's step, what further nodes share"),
         Parameter("q", "serial_s", "s", "line", "of one node's step, what stays serial"),
     )
-    step: ClassVar[Expr] = p + q * n
+    step = p + q * n

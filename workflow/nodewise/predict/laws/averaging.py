@@ -1,10 +1,8 @@
 """Parameter averaging every few steps."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import sympy
-from sympy import Expr
 
 from nodewise.predict.law import LAWS, positive, setting
 from nodewise.predict.laws.ring import RingAllReduce
@@ -25,11 +23,11 @@ class ParameterAveraging(PartsLaw):
 
     period: float = setting("tau", "1", "steps from one averaging to the next", least=1)
 
-    name: ClassVar[str] = "averaging"
-    title: ClassVar[str] = "Parameter averaging"
-    source: ClassVar[str] = (
+    name = "averaging"
+    title = "Parameter averaging"
+    source = (
         "J. Wang and G. Joshi, Adaptive communication strategies to achieve the best error-runtime "
         "trade-off in local-update SGD, SysML 2019, arXiv:1810.08313"
     )
-    wait: ClassVar[Expr] = PartsLaw.wait / sympy.sqrt(tau)
-    communicate: ClassVar[Expr] = RingAllReduce.communicate / tau
+    wait = PartsLaw.wait / sympy.sqrt(tau)
+    communicate = RingAllReduce.communicate / tau

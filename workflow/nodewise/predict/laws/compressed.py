@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
-
-from sympy import Expr
+from typing import TYPE_CHECKING, Any, Self
 
 from nodewise.predict.law import LAWS, Parameter, S, n, positive, setting
 from nodewise.predict.parts_law import PartsLaw, alpha, beta
@@ -36,17 +34,15 @@ class CompressedAllGather(PartsLaw):
 
     density: float = setting("rho", "1", "size of a coded gradient, as a share of S", least=1e-9)
 
-    name: ClassVar[str] = "compressed"
-    aliases: ClassVar[tuple[str, ...]] = ("all-gather",)
-    title: ClassVar[str] = "Compressed all-gather"
-    source: ClassVar[str] = (
+    name = "compressed"
+    aliases = ("all-gather",)
+    title = "Compressed all-gather"
+    source = (
         "N. Strom, Scalable distributed DNN training using commodity GPU cloud computing, "
         "Interspeech 2015"
     )
-    parameters: ClassVar[tuple[Parameter, ...]] = (*PartsLaw.parameters, CODEC)
-    communicate: ClassVar[Expr] = CODEC.symbol * S * (1 + rho * n) + (n - 1) * (
-        alpha + rho * S * beta
-    )
+    parameters = (*PartsLaw.parameters, CODEC)
+    communicate = CODEC.symbol * S * (1 + rho * n) + (n - 1) * (alpha + rho * S * beta)
 
     @classmethod
     def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Self:

@@ -1,10 +1,6 @@
 """Ernest: computing, trees of messages, messages to every node."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import sympy
-from sympy import Expr
 
 from nodewise.predict.law import LAWS, Law, Parameter, n, positive
 
@@ -12,7 +8,6 @@ theta_0, theta_1, theta_2 = (positive(f"theta_{i}") for i in range(3))
 
 
 @LAWS.register
-@dataclass(frozen=True)
 class Ernest(Law):
     """t = θ₀ + θ₁·ln n + θ₂·n: what is computed, trees of messages, messages to every node.
 
@@ -20,15 +15,15 @@ class Ernest(Law):
     It is about a job's stages, of which a step is one. Linear in its coefficients.
     """
 
-    name: ClassVar[str] = "ernest"
-    title: ClassVar[str] = "Ernest"
-    source: ClassVar[str] = (
+    name = "ernest"
+    title = "Ernest"
+    source = (
         "S. Venkataraman et al., Ernest: Efficient performance prediction for large-scale advanced "
         "analytics, NSDI 2016"
     )
-    parameters: ClassVar[tuple[Parameter, ...]] = (
+    parameters = (
         Parameter("theta_0", "constant_s", "s", "line", "what does not depend on nodes"),
         Parameter("theta_1", "log_s", "s", "line", "a level of a tree, times log₂e"),
         Parameter("theta_2", "per_node_s", "s", "line", "what every node adds"),
     )
-    step: ClassVar[Expr] = theta_0 + theta_1 * sympy.log(n) + theta_2 * n
+    step = theta_0 + theta_1 * sympy.log(n) + theta_2 * n

@@ -1,17 +1,12 @@
 """The all-reduce by recursive halving and doubling."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import sympy
-from sympy import Expr
 
 from nodewise.predict.law import LAWS, S, n
 from nodewise.predict.parts_law import AllReduce, alpha, beta
 
 
 @LAWS.register
-@dataclass(frozen=True)
 class HalvingDoubling(AllReduce):
     """communicate = 2·log₂n·α + 2(n−1)/n·S·β: recursive halving, then recursive doubling.
 
@@ -20,13 +15,11 @@ class HalvingDoubling(AllReduce):
     programs need further rounds.
     """
 
-    name: ClassVar[str] = "halving_doubling"
-    title: ClassVar[str] = "Halving-doubling"
-    source: ClassVar[str] = (
+    name = "halving_doubling"
+    title = "Halving-doubling"
+    source = (
         "R. Thakur, R. Rabenseifner and W. Gropp, Optimization of collective communication "
         "operations in MPICH, International Journal of High Performance Computing Applications "
         "19(1), 2005"
     )
-    communicate: ClassVar[Expr] = (
-        2 * alpha * sympy.log(n) / sympy.log(2) + 2 * S * beta * (n - 1) / n
-    )
+    communicate = 2 * alpha * sympy.log(n) / sympy.log(2) + 2 * S * beta * (n - 1) / n

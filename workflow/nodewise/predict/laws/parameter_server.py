@@ -4,10 +4,8 @@ The servers are resources of a closed queueing network whose customers are the w
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import sympy
-from sympy import Expr
 
 from nodewise.predict.functions import QueuedTime
 from nodewise.predict.law import LAWS, PARTS, Parameter, S, n, positive, setting
@@ -39,12 +37,11 @@ class _Served(PartsLaw):
         "f", "1", "1 if bytes go both ways at once, else 0", least=0, default=True
     )
 
-    parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, EXCESS_INPUT, *_LINK, SERVICE)
-    wait: ClassVar[Expr] = sympy.S.Zero
+    parameters = (*COMPUTE, EXCESS_INPUT, *_LINK, SERVICE)
+    wait = sympy.S.Zero
 
 
 @LAWS.register
-@dataclass(frozen=True)
 class ParameterServerBound(_Served):
     """t = max(Z + D, n·d): nobody queues until the busiest server resource is never idle.
 
@@ -53,19 +50,16 @@ class ParameterServerBound(_Served):
     quicker; those that come in turn, like clockwork, are as quick.
     """
 
-    name: ClassVar[str] = "server_bound"
-    title: ClassVar[str] = "Parameter server, bound"
-    source: ClassVar[str] = (
+    name = "server_bound"
+    title = "Parameter server, bound"
+    source = (
         "E. D. Lazowska, J. Zahorjan, G. S. Graham and K. C. Sevcik, Quantitative System "
         "Performance, 1984, chapter 5"
     )
-    communicate: ClassVar[Expr] = 2 * alpha + sympy.Max(
-        s + 2 * S * beta, n * sympy.Max(link, s) / p - think
-    )
+    communicate = 2 * alpha + sympy.Max(s + 2 * S * beta, n * sympy.Max(link, s) / p - think)
 
 
 @LAWS.register
-@dataclass(frozen=True)
 class ParameterServer(_Served):
     """t = Z + R(n): workers queue at the servers, by exact mean-value analysis.
 
@@ -82,12 +76,12 @@ class ParameterServer(_Served):
         [5.0, 4.04]
     """
 
-    name: ClassVar[str] = "server"
-    aliases: ClassVar[tuple[str, ...]] = ("parameter_server",)
-    most_nodes: ClassVar[int | None] = 4096  # workers, which the law goes through one by one
-    title: ClassVar[str] = "Parameter server, queue"
-    source: ClassVar[str] = (
+    name = "server"
+    aliases = ("parameter_server",)
+    most_nodes = 4096  # workers, which the law goes through one by one
+    title = "Parameter server, queue"
+    source = (
         "M. Reiser and S. S. Lavenberg, Mean-value analysis of closed multichain queuing "
         "networks, Journal of the ACM 27(2), 1980"
     )
-    communicate: ClassVar[Expr] = 2 * alpha + QueuedTime(n, think, p, link, f * S * beta, s)
+    communicate = 2 * alpha + QueuedTime(n, think, p, link, f * S * beta, s)

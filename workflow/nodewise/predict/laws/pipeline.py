@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import sympy
-from sympy import Expr
 
-from nodewise.predict.law import LAWS, PARTS, Parameter, b, in_order, n, positive, setting
+from nodewise.predict.law import LAWS, PARTS, b, in_order, n, positive, setting
 from nodewise.predict.parts_law import COMPUTE, EXCESS_INPUT, LINK, PartsLaw, alpha, beta, c_0
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ class GPipe(PartsLaw):
     Stages are equal: each computes c₁/n of an example, and c₀ for a micro-batch. Between two stages
     a micro-batch's activations go forward and its gradients back, `activation_bytes` a an example,
     one after the other: the last of m has m−1 before it at the first cut, and n−1 cuts to pass. The
-    pipeline fills and empties for n−1 of the m+n−1 turns, its bubble, told as wait. On one node
+    pipeline fills and empties for n−1 of the m+n−1 turns, its bubble: the wait. On one node
     nothing is sent. The payload does not matter.
     """
 
@@ -33,17 +32,17 @@ class GPipe(PartsLaw):
         "a", "B", "activations of an example between two stages", least=0
     )
 
-    name: ClassVar[str] = "gpipe"
-    aliases: ClassVar[tuple[str, ...]] = ("activations",)
-    title: ClassVar[str] = "Pipeline (GPipe)"
-    source: ClassVar[str] = (
+    name = "gpipe"
+    aliases = ("activations",)
+    title = "Pipeline (GPipe)"
+    source = (
         "Y. Huang et al., GPipe: Efficient training of giant neural networks using pipeline "
         "parallelism, NeurIPS 2019, arXiv:1811.06965, section 2"
     )
-    parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, EXCESS_INPUT, *LINK)
-    compute: ClassVar[Expr] = in_order(PartsLaw.compute, (m - 1) * c_0)
-    wait: ClassVar[Expr] = (n - 1) / m * PARTS["compute"]
-    communicate: ClassVar[Expr] = sympy.Piecewise(
+    parameters = (*COMPUTE, EXCESS_INPUT, *LINK)
+    compute = in_order(PartsLaw.compute, (m - 1) * c_0)
+    wait = (n - 1) / m * PARTS["compute"]
+    communicate = sympy.Piecewise(
         (2 * (m + n - 2) * (alpha + a * n * b / m * beta), n > 1), (0, True)
     )
 

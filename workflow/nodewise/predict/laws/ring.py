@@ -1,16 +1,10 @@
 """The ring all-reduce."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from sympy import Expr
-
 from nodewise.predict.law import LAWS, S, n
 from nodewise.predict.parts_law import AllReduce, alpha, beta
 
 
 @LAWS.register
-@dataclass(frozen=True)
 class RingAllReduce(AllReduce):
     """communicate = 2(n−1)·α + 2(n−1)/n·S·β: a ring all-reduce of the gradient.
 
@@ -23,10 +17,10 @@ class RingAllReduce(AllReduce):
         [0.02, 0.12, 0.153]
     """
 
-    name: ClassVar[str] = "ring"
-    title: ClassVar[str] = "Ring all-reduce"
-    source: ClassVar[str] = (
+    name = "ring"
+    title = "Ring all-reduce"
+    source = (
         "P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of "
         "workstations, Journal of Parallel and Distributed Computing 69(2), 2009"
     )
-    communicate: ClassVar[Expr] = 2 * alpha * (n - 1) + 2 * S * beta * (n - 1) / n
+    communicate = 2 * alpha * (n - 1) + 2 * S * beta * (n - 1) / n

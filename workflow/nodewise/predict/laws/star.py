@@ -1,16 +1,10 @@
 """The all-reduce by one driver."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from sympy import Expr
-
 from nodewise.predict.law import LAWS, S, n
 from nodewise.predict.parts_law import AllReduce, alpha, beta
 
 
 @LAWS.register
-@dataclass(frozen=True)
 class Star(AllReduce):
     """communicate = 2(n−1)·(α + S·β): one of the nodes, the driver, sums and sends the sum back.
 
@@ -18,10 +12,10 @@ class Star(AllReduce):
     over it.
     """
 
-    name: ClassVar[str] = "star"
-    title: ClassVar[str] = "Star, one driver"
-    source: ClassVar[str] = (
+    name = "star"
+    title = "Star, one driver"
+    source = (
         "P. Moritz, R. Nishihara, I. Stoica and M. I. Jordan, SparkNet: Training deep networks in "
         "Spark, ICLR 2016, arXiv:1511.06051"
     )
-    communicate: ClassVar[Expr] = 2 * (n - 1) * (alpha + S * beta)
+    communicate = 2 * (n - 1) * (alpha + S * beta)

@@ -1,10 +1,6 @@
 """The all-reduce up and down a binomial tree."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import sympy
-from sympy import Expr
 
 from nodewise.predict.law import LAWS, S, n
 from nodewise.predict.laws.halving_doubling import HalvingDoubling
@@ -12,7 +8,6 @@ from nodewise.predict.parts_law import AllReduce, alpha, beta
 
 
 @LAWS.register
-@dataclass(frozen=True)
 class BinomialTree(AllReduce):
     """communicate = 2·log₂n·(α + S·β): sums go up a binomial tree, and the result down again.
 
@@ -20,7 +15,7 @@ class BinomialTree(AllReduce):
     rounds of the next one.
     """
 
-    name: ClassVar[str] = "tree"
-    title: ClassVar[str] = "Binomial tree"
-    source: ClassVar[str] = HalvingDoubling.source
-    communicate: ClassVar[Expr] = 2 * sympy.log(n) / sympy.log(2) * (alpha + S * beta)
+    name = "tree"
+    title = "Binomial tree"
+    source = HalvingDoubling.source
+    communicate = 2 * sympy.log(n) / sympy.log(2) * (alpha + S * beta)

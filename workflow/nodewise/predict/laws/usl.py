@@ -1,10 +1,5 @@
 """The universal scalability law."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from sympy import Expr
-
 from nodewise.predict.law import LAWS, Law, Parameter, n, positive
 from nodewise.predict.parts_law import ONE_NODE
 
@@ -12,7 +7,6 @@ sigma, kappa = positive("sigma"), positive("kappa")
 
 
 @LAWS.register
-@dataclass(frozen=True)
 class Usl(Law):
     """t = a·(1 + σ(n−1) + κn(n−1)): the universal scalability law.
 
@@ -21,17 +15,17 @@ class Usl(Law):
     nodes. With κ = 0 it is Amdahl's law.
     """
 
-    name: ClassVar[str] = "usl"
-    title: ClassVar[str] = "USL"
-    source: ClassVar[str] = (
+    name = "usl"
+    title = "USL"
+    source = (
         "N. J. Gunther, A general theory of computational scalability based on rational functions, "
         "2008, arXiv:0808.1431"
     )
-    parameters: ClassVar[tuple[Parameter, ...]] = (
+    parameters = (
         ONE_NODE,
         Parameter(
             "sigma", "contention", "1", "line", "what is serial, as a share of one node's step"
         ),
         Parameter("kappa", "coherency", "1", "line", "what a pair of nodes costs, as such a share"),
     )
-    step: ClassVar[Expr] = ONE_NODE.symbol * (1 + sigma * (n - 1) + kappa * n * (n - 1))
+    step = ONE_NODE.symbol * (1 + sigma * (n - 1) + kappa * n * (n - 1))
