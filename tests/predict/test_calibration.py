@@ -220,8 +220,8 @@ def test_the_figure_draws_every_point_and_tells_the_ends_in_words():
     assert roles["observed"] == 7 * 6 and roles["held out"] == 6
     assert figure.kinds == ["emulated", "fitted", "predicted"]
     assert "4.00 kB" in figure.alt and "64.0 MB" in figure.alt and "8 nodes" in figure.alt
-    told = figure.data[figure.data["role"] == "observed"]
-    assert told["seconds"].tolist() == pytest.approx((make.SHARE * told["wall_s"]).tolist())
+    observed = figure.data[figure.data["role"] == "observed"]
+    assert observed["seconds"].tolist() == pytest.approx((make.SHARE * observed["wall_s"]).tolist())
 
 
 def test_each_collective_has_a_figure():

@@ -1,11 +1,9 @@
 """The law of all-reduces that follow one another, as in a calibration, and its fit."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-from sympy import Expr
 
 from nodewise.core.intervals import median_error
 from nodewise.predict.fit import Fit, fit
@@ -18,7 +16,6 @@ _ITERATIONS = 10
 _LATENCY, _SECONDS_PER_BYTE = LINK
 
 
-@dataclass(frozen=True)
 class Messages(Law):
     """T = s + 2(n−1)·α: what an all-reduce takes of the software, if the link is no limit.
 
@@ -26,29 +23,28 @@ class Messages(Law):
     twice, and a call of the software, however many nodes there are.
     """
 
-    name: ClassVar[str] = "messages"
-    title: ClassVar[str] = "Messages"
-    source: ClassVar[str] = RingAllReduce.source
-    parameters: ClassVar[tuple[Parameter, ...]] = (
+    name = "messages"
+    title = "Messages"
+    source = RingAllReduce.source
+    parameters = (
         Parameter("s", "software_s", "s", "link", "a call of the software"),
         _LATENCY,
     )
-    step: ClassVar[Expr] = positive("s") + 2 * (n - 1) * alpha
+    step = positive("s") + 2 * (n - 1) * alpha
 
 
-@dataclass(frozen=True)
 class Bytes(Law):
     """T = 2(n−1)/n·S·β: what the bytes of an all-reduce take of a link."""
 
-    name: ClassVar[str] = "bytes"
-    title: ClassVar[str] = "Bytes on the link"
-    source: ClassVar[str] = RingAllReduce.source
-    parameters: ClassVar[tuple[Parameter, ...]] = (_SECONDS_PER_BYTE,)
-    step: ClassVar[Expr] = 2 * S * beta * (n - 1) / n
+    name = "bytes"
+    title = "Bytes on the link"
+    source = RingAllReduce.source
+    parameters = (_SECONDS_PER_BYTE,)
+    step = 2 * S * beta * (n - 1) / n
 
 
 @dataclass(frozen=True)
-class Overlapped:
+class FittedAllReduce:
     """T = max(s + 2(n−1)·α, 2(n−1)/n·S·β): both laws, fitted each to its own points.
 
     All-reduces that follow one another are cut into pieces, and one piece is worked on while
@@ -73,8 +69,8 @@ class Overlapped:
         return low, high
 
 
-def points_of(times: pd.DataFrame) -> Points:
-    """Return the medians of wall seconds as points; `times` as in `fit_overlapped`."""
+def _points(times: pd.DataFrame) -> Points:
+    """Return the medians of wall seconds as points; `times` as in `fit_all_reduces`."""
     walls = [np.asarray(wall) for wall in times["wall"]]
     spread = [
         np.std(np.log(w), ddof=1) * median_error(len(w)) if len(w) > 1 else np.nan for w in walls
@@ -84,7 +80,7 @@ def points_of(times: pd.DataFrame) -> Points:
     )
 
 
-def fit_overlapped(times: pd.DataFrame) -> Overlapped:
+def fit_all_reduces(times: pd.DataFrame) -> FittedAllReduce:
     """Fit both laws, each to the points at which it says the longer time.
 
     Begins with the smallest payload for the messages and the largest for the bytes, which stay
@@ -94,7 +90,7 @@ def fit_overlapped(times: pd.DataFrame) -> Overlapped:
         times: `nodes`, `payload_bytes` and the wall seconds of the launches, `wall`, of each point;
             one point or more.
     """
-    points = points_of(times)
+    points = _points(times)
     smallest = points.payload == points.payload.min()
     largest = points.payload == points.payload.max()
     to_messages, to_bytes = smallest, largest
@@ -106,6 +102,6 @@ def fit_overlapped(times: pd.DataFrame) -> Overlapped:
         to_bytes = largest | ~to_messages
         if (to_messages == before).all():
             break
-    return Overlapped(
+    return FittedAllReduce(
         fit(Messages(), points.where(to_messages)), fit(Bytes(), points.where(to_bytes))
     )

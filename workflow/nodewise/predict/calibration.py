@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.core.intervals import pooled_factors
-from nodewise.predict.all_reduce_law import Overlapped, fit_overlapped, points_of
+from nodewise.predict.all_reduce_law import FittedAllReduce, fit_all_reduces
 from nodewise.predict.judge import relative_error
 from nodewise.predict.law import Floats
 from nodewise.results.calibration import AllReduce, Calibration, Collective
@@ -88,7 +88,7 @@ PREDICTIONS = {
 class Trial:
     """The law fitted to few node counts, `fitted_to`, to be asked about more, `predicted_for`."""
 
-    fitted: Overlapped
+    fitted: FittedAllReduce
     fitted_to: tuple[int, ...]
     predicted_for: int
 
@@ -105,6 +105,11 @@ class AllReduces:
     coefficients: pd.DataFrame
     predictions: pd.DataFrame
     trial: Trial | None
+
+    @property
+    def own_time(self) -> "pd.Series[Any]":
+        """The row of `coefficients` in the node's own time."""
+        return self.coefficients[self.coefficients["clock"] == OWN_TIME].iloc[0]
 
 
 @dataclass(frozen=True)
@@ -137,13 +142,14 @@ def examine(calibration: Calibration) -> Findings:
 
 
 def _all_reduces(blocks: _Blocks, share: float) -> AllReduces:
-    times = _observed(blocks)
-    everything, trial = fit_overlapped(times), _try(times)
+    observed = _observed(blocks)
+    fitted, trial = fit_all_reduces(observed), _try(observed)
+    times = _roles(observed, fitted, trial, share)
     return AllReduces(
         traffic=_traffic(blocks),
-        times=_roles(times, everything, trial, share),
-        coefficients=_coefficients(everything, share),
-        predictions=_predictions(times, trial, share),
+        times=times,
+        coefficients=_coefficients(fitted, share),
+        predictions=_predictions(times),
         trial=trial,
     )
 
@@ -160,7 +166,7 @@ def _shares(calibration: Calibration) -> pd.DataFrame:
         seen.setdefault(launch.nodes, []).append([busy.share for busy in launch.busy])
     rows = []
     for nodes, launches in sorted(seen.items()):
-        shares = np.concatenate([np.array(launch) for launch in launches])
+        shares = np.concatenate(launches)
         error = max(shares / quota - 1, key=abs)
         rows.append(
             {
@@ -243,38 +249,25 @@ def _try(times: pd.DataFrame) -> Trial | None:
         return None
     low = [nodes for nodes in counts if 2 * nodes <= counts[-1]]
     fitted_to = low if len(low) > 1 else counts[:-1]
-    fitted = fit_overlapped(times[times["nodes"].isin(fitted_to)])
+    fitted = fit_all_reduces(times[times["nodes"].isin(fitted_to)])
     return Trial(fitted, tuple(fitted_to), counts[-1])
 
 
-def _predictions(times: pd.DataFrame, trial: Trial | None, share: float) -> pd.DataFrame:
+def _predictions(times: pd.DataFrame) -> pd.DataFrame:
     """One row per payload: what the law, fitted to fewer nodes, says of the most."""
-    if trial is None:
-        return typed((), PREDICTIONS)
-    fitted, most = trial.fitted, trial.predicted_for
-    points = points_of(times[times["nodes"] == most])
-    predicted = fitted.evaluate(points.nodes, points.payload)
-    low, high = fitted.evaluate_interval(points.nodes, points.payload)
-    errors = relative_error(predicted, points.step_s)
-    return typed(
-        pd.DataFrame(
-            {
-                "nodes": most,
-                "payload_bytes": points.payload,
-                "observed_s": points.step_s * share,
-                "observed_wall_s": points.step_s,
-                "predicted_s": predicted * share,
-                "low": low * share,
-                "high": high * share,
-                "error": errors,
-                "verdict": [_verdict(error, PREDICTED_WITHIN) for error in errors],
-            }
-        ),
-        PREDICTIONS,
+    held, observed = (times[times["role"] == role] for role in ("held out", "observed"))
+    rows = held.merge(observed, on=["nodes", "payload_bytes"], suffixes=("", "_observed"))
+    errors = relative_error(rows["wall_s"], rows["wall_s_observed"])
+    rows = rows.rename(columns={"seconds": "predicted_s"}).assign(
+        observed_s=rows["seconds_observed"],
+        observed_wall_s=rows["wall_s_observed"],
+        error=errors,
+        verdict=[_verdict(error, PREDICTED_WITHIN) for error in errors],
     )
+    return typed(rows, PREDICTIONS)
 
 
-def _coefficients(fitted: Overlapped, share: float) -> pd.DataFrame:
+def _coefficients(fitted: FittedAllReduce, share: float) -> pd.DataFrame:
     """Two rows, the node's own time and wall time: s, α and 1/β, with their intervals."""
     triples = {
         name: np.array([part.value(name, label), *part.interval(name, label)])
@@ -298,16 +291,16 @@ def _inverse(seconds_per_byte: float) -> float:
 
 
 def _roles(
-    times: pd.DataFrame, everything: Overlapped, trial: Trial | None, share: float
+    times: pd.DataFrame, fitted: FittedAllReduce, trial: Trial | None, share: float
 ) -> pd.DataFrame:
-    """Return the rows of the figure: observed points, fitted and predicted lines, held-out points.
+    """Return the table `TIMES`: observed points, fitted and predicted lines, held-out points.
 
     A predicted line begins at the most nodes that it was fitted to.
     """
     payloads = np.unique(times["payload_bytes"].to_numpy(float))
     counts = np.unique(times["nodes"].to_numpy(float))
     parts = [_observed_rows(times, share)]
-    parts.append(_law_rows("fitted", everything, counts, payloads, share))
+    parts.append(_law_rows("fitted", fitted, counts, payloads, share))
     if trial is not None:
         line = counts[counts >= trial.fitted_to[-1]]
         parts.append(_law_rows("predicted", trial.fitted, line, payloads, share))
@@ -326,7 +319,7 @@ def _observed_rows(times: pd.DataFrame, share: float) -> pd.DataFrame:
 
 
 def _law_rows(
-    role: str, fitted: Overlapped, counts: Floats, payloads: Floats, share: float
+    role: str, fitted: FittedAllReduce, counts: Floats, payloads: Floats, share: float
 ) -> pd.DataFrame:
     """Return what the law gives at every count of nodes and every payload."""
     nodes, payload = (axis.ravel() for axis in np.meshgrid(counts, payloads))

@@ -74,18 +74,12 @@ def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
     where one was launched once. A caution about that one node is one about the point, too.
     """
     rows = with_labels(scaling_lines(curves))
-    one = rows[rows["nodes"] == 1].sort_values("line", kind="stable")
     times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
     names = ["examples_per_s", "cell_id", "flags", "repeats", *times]
-    alone = curves[(curves["strategy"] == SINGLE) & (curves["nodes"] == 1)]
-    of_single = with_labels(alone)[[*_AT, *names]].drop_duplicates(_AT)
-    of_own = one[[*_AT, "line", *names]].drop_duplicates([*_AT, "line"])
+    alone = with_labels(curves[(curves["strategy"] == SINGLE) & (curves["nodes"] == 1)])
+    own = rows[rows["nodes"] == 1].sort_values("line", kind="stable")
     several = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
-    several = several.merge(of_single, "left", _AT, suffixes=("", "_single"))
-    several = several.merge(of_own, "left", [*_AT, "line"], suffixes=("", "_one"))
-    by_single = several["cell_id_single"].notna()
-    for name in names:
-        several[f"{name}_one"] = several[f"{name}_single"].where(by_single, several[f"{name}_one"])
+    several = _join_one_node(several, alone[[*_AT, *names]], own, _AT, "line")
     speedup = several["examples_per_s"] / several["examples_per_s_one"]
     ends = {
         end: speedup
@@ -276,37 +270,51 @@ def _our_accuracies(tables: Tables) -> pd.DataFrame:
         label=rows["accuracy_label"], flags=rows["flags"].where(rows["exchange"] == SERVER, "")
     )
     at = [*GROUP, "cluster", "kind", "data_origin", "batch_per_worker", "epochs"]
-    return _beside_one(rows, at)
+    return _accuracies_beside_one(rows, at)
 
 
 def _published_points(tables: Tables) -> pd.DataFrame:
     rows = tables["published"].rename(columns={"training_accuracy": "train_accuracy"})
     rows = rows.assign(strategy="published", label=rows["kind"])
-    return _beside_one(rows, ["study", "model", "dataset", "batch_per_worker", "epochs"])
+    return _accuracies_beside_one(rows, ["study", "model", "dataset", "batch_per_worker", "epochs"])
 
 
 def _published_runs(tables: Tables) -> pd.DataFrame:
     rows = tables["published_runs"].rename(columns={"training_accuracy": "train_accuracy"})
-    return _beside_one(rows.assign(label=rows["kind"]), ["study", "model", "dataset", "epochs"])
-
-
-def _beside_one(rows: pd.DataFrame, at: list[str]) -> pd.DataFrame:
-    """Return the rows of several nodes, with the accuracies on one node under the same `at`.
-
-    That is `single`, or else the same strategy's own.
-    """
-    rows = rows.reindex(columns=list(dict.fromkeys([*rows.columns, *_OF_ONE])))
-    one = rows[rows["nodes"] == 1]
-    single = one[one["strategy"] == SINGLE].drop_duplicates(at)
-    own = one.drop_duplicates([*at, "strategy"])
-    several = rows[rows["nodes"] > 1]
-    several = several.merge(single[[*at, *_OF_ONE]], "left", at, suffixes=("", "_one"))
-    several = several.merge(
-        own[[*at, "strategy", *_OF_ONE]], "left", [*at, "strategy"], suffixes=("", "_own")
+    return _accuracies_beside_one(
+        rows.assign(label=rows["kind"]), ["study", "model", "dataset", "epochs"]
     )
-    for score in _OF_ONE:
-        several[f"{score}_one"] = several[f"{score}_one"].fillna(several.pop(f"{score}_own"))
-    return several
+
+
+def _accuracies_beside_one(rows: pd.DataFrame, at: list[str]) -> pd.DataFrame:
+    """Return the rows of several nodes, with the accuracies on one node under the same `at`."""
+    rows = rows.reindex(columns=list(dict.fromkeys([*rows.columns, *_OF_ONE])))
+    one, several = rows[rows["nodes"] == 1], rows[rows["nodes"] > 1]
+    single = one.loc[one["strategy"] == SINGLE, [*at, *_OF_ONE]]
+    return _join_one_node(several, single, one, at, "strategy")
+
+
+def _join_one_node(
+    rows: pd.DataFrame,
+    single: pd.DataFrame,
+    own: pd.DataFrame,
+    at: list[str],
+    name: str,
+) -> pd.DataFrame:
+    """Return the rows with the columns of `single` beside them, each with the ending `_one`.
+
+    They are those of the row of `single` with the same `at`, or else of the row of `own` with the
+    same `at` and `name`.
+    """
+    values = [column for column in single if column not in at]
+    single = single.drop_duplicates(at).assign(is_single=True)
+    own = own.drop_duplicates([*at, name])[[*at, name, *values]]
+    rows = rows.merge(single, "left", at, suffixes=("", "_single"))
+    rows = rows.merge(own, "left", [*at, name], suffixes=("", "_one"))
+    by_single = rows.pop("is_single").notna()
+    for value in values:
+        rows[f"{value}_one"] = rows.pop(f"{value}_single").where(by_single, rows[f"{value}_one"])
+    return rows
 
 
 def energies(tables: Tables) -> pd.DataFrame:
