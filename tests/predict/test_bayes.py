@@ -59,8 +59,8 @@ def test_without_points_there_is_nothing_to_fit():
 def test_it_agrees_with_the_quick_fit_and_keeps_what_is_known_beforehand():
     """In a process of its own: JAX has threads, and other tests fork."""
     quick = fit(RingAllReduce(), measured(), priors=KNOWN)
-    told = subprocess.run([sys.executable, __file__], check=True, capture_output=True, text=True)
-    full = json.loads(told.stdout)
+    done = subprocess.run([sys.executable, __file__], check=True, capture_output=True, text=True)
+    full = json.loads(done.stdout)
     assert full["coefficients"] == [list(coefficient) for coefficient in quick.coefficients]
     assert full["shapes"] == [[400, len(quick.coefficients)], [len(quick.coefficients)]]
     assert full["r_hat"] < 1.02

@@ -1,4 +1,4 @@
-"""What bounds a step has its right name, whatever law it is told by."""
+"""What bounds a step has its right name, whatever the law."""
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ VALUES = {
 }
 
 
-def told(law, nodes, *, input_s=np.nan, **values):
+def diagnosis(law, nodes, *, input_s=np.nan, **values):
     """Return the row of `DIAGNOSIS` of one point, whose step is what the law says."""
     points = Points.of([nodes], [64], [PAYLOAD], [1.0])
     label = {"model": "", "link": "", "line": str(points.lines[0])}
@@ -46,38 +46,38 @@ def told(law, nodes, *, input_s=np.nan, **values):
 
 
 def test_coding_a_gradient_is_computing():
-    alone = told(CompressedAllGather(0.03), 1)
+    alone = diagnosis(CompressedAllGather(0.03), 1)
     assert alone["compute_share"] == pytest.approx(1)
     assert "messages" not in alone["evidence"]
 
 
 def test_serving_a_message_is_one_of_its_costs():
-    served = told(ParameterServer(), 2, seconds_per_byte=0.0, jitter_s=0.0)
+    served = diagnosis(ParameterServer(), 2, seconds_per_byte=0.0, jitter_s=0.0)
     assert served["latency_share"] > 0.2
     assert served["bandwidth_share"] == pytest.approx(0)
 
 
 def test_stages_that_idle_wait_for_no_slow_node():
-    found = told(GPipe(2, 100.0), 8, latency_s=0.0)
+    found = diagnosis(GPipe(2, 100.0), 8, latency_s=0.0)
     assert found["bound"] == "bubble-bound"
     assert "idle in the pipeline" in found["evidence"]
     assert "slowest" not in found["evidence"]
 
 
 def test_a_batch_far_below_the_straight_line_computes_no_less_than_nothing():
-    assert told(RingAllReduce(), 2, compute_deviation_s=-0.01)["compute_share"] == 0
+    assert diagnosis(RingAllReduce(), 2, compute_deviation_s=-0.01)["compute_share"] == 0
 
 
 def test_a_measured_wait_for_examples_is_no_computing():
-    found = told(RingAllReduce(), 1, input_s=0.7)
+    found = diagnosis(RingAllReduce(), 1, input_s=0.7)
     assert found["bound"] == "input-bound"
     assert found["input_share"] == pytest.approx(0.7)
     assert "waiting for its own examples" in found["evidence"]
     # it is at most what computing took by the law
-    assert told(RingAllReduce(), 1, input_s=3.0)["input_share"] == pytest.approx(1)
+    assert diagnosis(RingAllReduce(), 1, input_s=3.0)["input_share"] == pytest.approx(1)
 
 
 def test_examples_of_other_nodes_are_told_by_the_law():
-    found = told(RingAllReduce(), 4, input_per_example_s=1e-3, input_s=0.01)
+    found = diagnosis(RingAllReduce(), 4, input_per_example_s=1e-3, input_s=0.01)
     assert found["bound"] == "input-bound"
     assert "examples of other nodes" in found["evidence"]

@@ -7,7 +7,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -16,18 +16,10 @@ from nodewise.cli.options import Objective
 from nodewise.cli.predict_tables import predictions_table
 from nodewise.core.errors import UserError
 from nodewise.predict import least_squares
-from nodewise.predict.ask import (
-    Asked,
-    optimum_rows,
-    parse_nodes,
-    prediction_rows,
-)
-from nodewise.predict.curve_groups import find_groups, group_of
+from nodewise.predict.ask import Options, optimum_rows, parse_nodes, prediction_rows
 from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit
 from nodewise.predict.law import LAWS
 from nodewise.predict.question import OBJECTIVES
-from nodewise.results.curve_points import imported_points
-from nodewise.results.curves import Measurements
 from nodewise.results.importers import import_curves
 
 HEADER = "curve,nodes,batch_per_worker,step_time_s"
@@ -49,285 +41,16 @@ def ring_rows(nodes=(1, 2, 3, 4), batches=(32, 64, 128), curve="mine") -> list[s
     return [f"{curve},{n},{b},{ring_s(n, b)!r},{PAYLOAD:.0f}" for b in batches for n in nodes]
 
 
-def read(tmp_path: Path, text: str | bytes) -> Measurements:
-    path = tmp_path / "measurements.csv"
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return import_curves(path, "csv")
-
-
 def fitted(tmp_path: Path, text: str, draws: int = 60) -> FitFile:
-    return fit_measurements(read(tmp_path, text), draws=draws)
+    path = tmp_path / "measurements.csv"
+    path.write_text(text)
+    return fit_measurements(import_curves(path, "csv"), draws=draws)
 
 
 @pytest.fixture(scope="module")
 def ring(tmp_path_factory) -> FitFile:
     text = csv_of(*ring_rows(), header=f"{HEADER},payload_bytes")
     return fitted(tmp_path_factory.mktemp("ring"), text)
-
-
-def refused(tmp_path: Path, text: str | bytes) -> str:
-    """Return what is said of a file that cannot be read: one line that begins with its path."""
-    with pytest.raises(UserError) as caught:
-        read(tmp_path, text)
-    said = str(caught.value)
-    assert said.isprintable()
-    start = f"{tmp_path / 'measurements.csv'}: "
-    assert said.startswith(start)
-    return said.removeprefix(start)
-
-
-# what is read
-
-
-def test_times_of_steps_samples_and_epochs_say_the_same(tmp_path):
-    by_step = read(tmp_path, csv_of("a,2,64,0.5"))
-    by_samples = read(
-        tmp_path, csv_of("a,2,64,256", header=HEADER.replace("step_time_s", "samples_per_s"))
-    )
-    header = HEADER.replace("step_time_s", "epoch_time_s,examples")
-    by_epoch = read(tmp_path, csv_of("a,2,64,500,128000", header=header))
-    times = [m.curves[0].measured[0].step_time for m in (by_step, by_samples, by_epoch)]
-    assert times == pytest.approx([0.5, 0.5, 0.5])
-
-
-def test_the_first_of_several_times_counts_and_a_row_needs_only_one(tmp_path):
-    header = "curve,nodes,batch_per_worker,epoch_time_s,samples_per_s,step_time_s,examples"
-    text = csv_of("a,1,10,,,2.0,", "a,2,10,,10,,", "a,4,10,9,40,3.0,100", header=header)
-    measured = read(tmp_path, text).curves[0].measured
-    assert [point.step_time for point in measured] == pytest.approx([2.0, 2.0, 3.0])
-
-
-def test_repeats_are_one_point_with_their_median_and_their_spread(tmp_path):
-    rows = [f"a,1,64,{t},{r}" for r, t in enumerate((0.10, 0.30, 0.12))]
-    curve = read(tmp_path, csv_of(*rows, "a,2,64,0.2,0", header=f"{HEADER},repeat")).curves[0]
-    one, two = curve.measured
-    assert (one.nodes, one.step_time, one.repeats) == (1, pytest.approx(0.12), 3)
-    spread = np.std(np.log([0.10, 0.30, 0.12]), ddof=1)
-    assert one.noise == pytest.approx(spread * np.sqrt(np.pi / (6 + np.pi - 2)))
-    assert (two.repeats, two.noise) == (1, None)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\ufeff" + csv_of("a,1,64,0.5"),
-        csv_of("a,1,64,0.5").replace(",", ";"),
-        csv_of("a,1,64,0.5").replace(",", "\t"),
-        csv_of("a,1,64,0.5").replace("\n", "\r\n"),
-        "\n" + csv_of("", " a , 1.0 , 64 ,+5e-1", "", ",,,"),
-        csv_of("a,1,64,.5,", header=f"{HEADER},"),
-        'batch_per_worker,"step_time_s",nodes,curve\n64,0.5,1,"a"',
-    ],
-)
-def test_spreadsheets_write_in_many_ways(tmp_path, text):
-    (curve,) = read(tmp_path, text).curves
-    (point,) = curve.measured
-    assert (curve.name, point.nodes, point.batch_per_worker, point.step_time) == ("a", 1, 64, 0.5)
-
-
-def test_other_columns_are_left_alone_and_named(tmp_path):
-    found = read(tmp_path, csv_of("a,1,64,0.5,x,y", header=f"{HEADER},gpu,date of run"))
-    assert found.notes == ("columns not used: gpu, 'date of run'",)
-
-
-@pytest.mark.parametrize(
-    ("said", "meant"),
-    [
-        ("ring", "ring"),
-        ("Ring all-reduce", "ring"),
-        ("halving-doubling", "halving_doubling"),
-        ("tree_allreduce", "tree"),
-        ("Parameter server", "parameter_server"),
-        ("NONE", "none"),
-    ],
-)
-def test_collectives_by_the_names_that_people_write(tmp_path, said, meant):
-    found = read(tmp_path, csv_of(f"a,1,64,0.5,{said}", header=f"{HEADER},collective"))
-    assert found.curves[0].collective == meant
-
-
-def together(found):
-    """Return the names of the curves that are fitted together."""
-    groups = find_groups(imported_points(found.curves))
-    return [group.rows["curve"].unique().tolist() for group in groups]
-
-
-def test_curves_share_a_link_only_if_they_say_so(tmp_path):
-    header = f"{HEADER},payload_bytes,cluster,collective"
-    rows = ["a,1,8,1,5,x,ring", "b,1,8,1,5,x,ring", "c,1,8,1,5,x,star", "d,1,8,1,5,,"]
-    found = read(tmp_path, csv_of(*rows, "x,1,8,1,5,,", header=header))
-    assert together(found) == [["a", "b"], ["c"], ["d"], ["x"]]
-    points = group_of(found.curves[:2], LAWS.make("ring")).points()
-    assert (points.model.tolist(), points.link.tolist()) == (["a", "b"], ["x", "x"])
-
-
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        (["", "star"], [["a", "b"]]),  # somebody said what the cluster does
-        (["", ""], [["a", "b"]]),
-        (["", "star", "ring"], [["a", "c"], ["b"]]),  # two things: what is usual, then
-    ],
-)
-def test_who_did_not_say_its_collective_has_that_of_its_cluster(tmp_path, said, expected):
-    header = f"{HEADER},payload_bytes,cluster,collective"
-    rows = [f"{name},1,8,1,5,x,{each}" for name, each in zip("abc", said, strict=False)]
-    found = read(tmp_path, csv_of(*rows, header=header))
-    assert together(found) == expected
-
-
-def test_without_a_payload_nothing_is_shared(tmp_path):
-    text = csv_of("a,1,8,1,x,5", "b,1,8,1,x,", header=f"{HEADER},cluster,payload_bytes")
-    found = read(tmp_path, text)
-    assert [len(names) for names in together(found)] == [1, 1]
-    assert "no payload_bytes given: shares nothing with other curves of its cluster" in (
-        found.curves[1].notes
-    )
-
-
-def test_the_template_is_read_whole():
-    found = import_curves(TEMPLATE, "csv")
-    assert [(curve.name, curve.cluster) for curve in found.curves] == [
-        ("cifar10_cnn", "ntua"),
-        ("fashion_cnn", "ntua"),
-    ]
-    assert found.notes == ()
-
-
-# what is refused
-
-
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ("a,0,64,0.5", "row 3, column nodes: must be a whole number from 1 to 65536, not 0"),
-        ("a,2.5,64,0.5", "row 3, column nodes: must be a whole number"),
-        ("a,-1,64,0.5", "row 3, column nodes: must be a whole number"),
-        ("a,two,64,0.5", "row 3, column nodes: must be a whole number from 1 to 65536, not 'two'"),
-        ("a,1,0,0.5", "row 3, column batch_per_worker: must be"),
-        (
-            "a,1,64,-0.5",
-            "row 3, column step_time_s: must be a number from 1e-09 to 1e+09, not -0.5",
-        ),
-        ("a,1,64,0", "row 3, column step_time_s: must be"),
-        ("a,1,64,nan", "row 3, column step_time_s: must be"),
-        ("a,1,64,inf", "row 3, column step_time_s: must be"),
-        ("a,1,64,1e999", "row 3, column step_time_s: must be"),
-        ("a,1,64,1_0", "row 3, column step_time_s: must be"),
-        ("a,1,64,0x1", "row 3, column step_time_s: must be"),
-        ("a,1,64,12 ms", "row 3, column step_time_s: must be"),
-        ('a,1,64,"0,5"', "not '0,5'; write decimals with a point"),
-        ("a,1,64,", "row 3, column step_time_s: is empty"),
-        ("a,,64,0.5", "row 3, column nodes: is empty"),
-        (",1,64,0.5", "row 3, column curve: is empty"),
-        ("a,1,64", "row 3: has 3 values for 4 columns"),
-        ("a,1,64,0.5,7", "row 3: has 5 values for 4 columns"),
-        ('"a\nb",1,64,0.5', "row 4, column curve: must be one short line of text"),
-        (f"{'a' * 300},1,64,0.5", "row 3, column curve: must be one short line of text"),
-        ("a\x1b[31m,1,64,0.5", "row 3, column curve: must be one short line of text"),
-    ],
-)
-def test_a_wrong_value_is_told_with_its_row_and_column(tmp_path, row, said):
-    assert said in refused(tmp_path, csv_of("a,1,64,0.5", row))
-
-
-@pytest.mark.parametrize(
-    ("column", "values", "said"),
-    [
-        ("payload_bytes", ("0",), "row 2, column payload_bytes: must be a number from 1"),
-        ("payload_bytes", ("5", "6"), "row 3, column payload_bytes: must be the same in all rows"),
-        ("collective", ("ring", "", "star"), "row 4, column collective: must be the same in all"),
-        ("cluster", ("x", "y"), "row 3, column cluster: must be the same in all rows of a curve"),
-        ("examples", ("1", "2"), "row 3, column examples: must be the same in all rows"),
-        ("compute_s", ("-1",), "row 2, column compute_s: must be a number from 0"),
-        (
-            "compute_s",
-            ("100",),
-            "row 2, column compute_s: 100 s is more than the whole step, 0.5 s",
-        ),
-    ],
-)
-def test_optional_columns_are_checked_as_well(tmp_path, column, values, said):
-    rows = [f"a,{n},64,0.5,{value}" for n, value in enumerate(values, 1)]
-    assert refused(tmp_path, csv_of(*rows, header=f"{HEADER},{column}")).startswith(said)
-
-
-@pytest.mark.parametrize(
-    ("header", "said"),
-    [
-        (
-            "curve,nodes,batch_per_worker",
-            "must name columns curve, nodes, batch_per_worker and one",
-        ),
-        ("name,gpus,batch,time", "must name columns curve, nodes, batch_per_worker and one of"),
-        (
-            "curve,nodes,batch_per_worker,step_time_ms",
-            "column step_time_ms is not known; is it step",
-        ),
-        ("curve,node,batch_per_worker,step_time_s", "column node is not known; is it nodes?"),
-        ("Curve,nodes,batch_per_worker,step_time_s", "column Curve is not known; is it curve?"),
-        (f"{HEADER},payload_byte", "column payload_byte is not known; is it payload_bytes?"),
-        (f"{HEADER},nodes", "column nodes is there twice"),
-    ],
-)
-def test_a_wrong_header_is_told(tmp_path, header, said):
-    row = ",".join("1" for _ in header.split(","))
-    assert refused(tmp_path, csv_of(row, header=header)).startswith(f"row 1: {said}")
-
-
-def test_epochs_of_unknown_length_beside_what_needs_seconds(tmp_path):
-    header = "curve,nodes,batch_per_worker,step_time_s,epoch_time_s,compute_s"
-    mixed = csv_of("a,1,8,1,,", "a,2,8,,9,", header=header)
-    assert refused(tmp_path, mixed).startswith("row 3, column examples: is needed beside epoch")
-    parts = csv_of("a,1,8,,9,1", header=header)
-    assert refused(tmp_path, parts).startswith("row 2, column compute_s: needs examples beside")
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"", "is empty; its first row must name columns"),
-        (b"\n\n", "is empty"),
-        (HEADER.encode() + b"\n", "has no rows below its header"),
-        ("curve,nodes\n".encode("utf-16"), "is not UTF-8 text"),
-        (b"caf\xe9,1\n", "is not UTF-8 text (byte 4)"),
-        (csv_of("a,1,64,0.5").encode() + b"x" * 200_000, "is no CSV"),
-        (b"x" * 20_000_001, "20,000,001 bytes is too large, at most 20,000,000 are allowed"),
-    ],
-)
-def test_what_is_no_table_of_measurements(tmp_path, content, said):
-    assert said in refused(tmp_path, content)
-
-
-def test_no_file_and_a_folder(tmp_path):
-    for path in (tmp_path / "none.csv", tmp_path):
-        with pytest.raises(UserError, match="cannot be read"):
-            import_curves(path, "csv")
-
-
-CELLS = st.sampled_from(
-    ["a", "1", "2", "0.5", "-1", "", "nan", "1e300", "64", "ring", '"', "é", "9" * 400]
-)
-NAMES = st.sampled_from(["curve", "nodes", "batch_per_worker", "step_time_s", "compute_s", "x", ""])
-TABLES = st.tuples(
-    st.lists(NAMES, max_size=6), st.lists(st.lists(CELLS, max_size=6), max_size=4)
-).map(lambda table: "\n".join(",".join(row) for row in (table[0], *table[1])))
-VALID_HEADER = st.lists(st.lists(CELLS, min_size=4, max_size=4), max_size=5).map(
-    lambda rows: "\n".join([HEADER, *map(",".join, rows)])
-)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.one_of(st.text(max_size=200), TABLES, VALID_HEADER))
-@example("\x00")
-@example(csv_of('a,1,64,"0.5'))
-def test_any_text_is_measurements_or_one_clear_line(tmp_path, text):
-    try:
-        found = read(tmp_path, text.encode("utf-8", "surrogatepass"))
-    except UserError as error:
-        assert str(error).isprintable(), str(error)
-    else:
-        assert len(imported_points(found.curves)) >= len(found.curves)
 
 
 # what is fitted and predicted
@@ -342,21 +65,14 @@ def test_a_solver_that_gives_up_is_one_line_that_names_the_curves(tmp_path, monk
         fitted(tmp_path, csv_of("mine,1,64,1"))
 
 
-def test_what_would_take_too_long_to_fit_is_refused(tmp_path):
-    rows = [f"a,1,{batch},1,x,1" for batch in range(1, 302)]
-    rows += [f"b,1,{batch},1,x,1" for batch in range(1, 301)]
-    said = refused(tmp_path, csv_of(*rows, header=f"{HEADER},cluster,payload_bytes"))
-    assert said == (
-        "curve 'a', with the others of its cluster, has 601 batches per worker; "
-        "at most 500 can be fitted together"
-    )
+def test_a_law_that_cannot_be_asked_about_so_many_nodes_is_refused(tmp_path):
     rows = ["a,1,8,1,parameter_server", "a,4097,8,1,parameter_server"]
     with pytest.raises(UserError, match="'a', column nodes: must be at most 4096 with parameter_s"):
         fitted(tmp_path, csv_of(*rows, header=f"{HEADER},collective"))
 
 
 @pytest.mark.parametrize(
-    ("law", "said"),
+    ("law", "message"),
     [
         (
             "rings",
@@ -366,27 +82,27 @@ def test_what_would_take_too_long_to_fit_is_refused(tmp_path):
         ("averaging(period=0)", "period: must be 1 or more, not 0"),
     ],
 )
-def test_a_law_that_there_is_not_is_answered_by_those_that_are_known(tmp_path, law, said):
-    with pytest.raises(UserError, match=said):
+def test_a_law_that_there_is_not_is_answered_by_those_that_are_known(tmp_path, law, message):
+    with pytest.raises(UserError, match=message):
         fitted(tmp_path, csv_of(f"a,1,64,0.5,{law}", header=f"{HEADER},collective"))
 
 
 @pytest.mark.parametrize("rows", [["a,4,64,1.0"], ["a,2,64,1", "a,4,64,10"], ["a,1,64,1"]])
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_few_points_have_an_answer_or_are_said_to_have_none(tmp_path, rows, objective):
-    fitted = fit_measurements(read(tmp_path, csv_of(*rows)), draws=100)
-    asked = Asked(critical_batch=1000.0, deadline_s=60.0, watts=100.0)
-    (answer,) = optimum_rows(fitted, [1, 2, 4, 8, 64], asked, [objective])
+    file = fitted(tmp_path, csv_of(*rows), draws=100)
+    options = Options(critical_batch=1000.0, deadline_s=60.0, watts=100.0)
+    (answer,) = optimum_rows(file, [1, 2, 4, 8, 64], options, [objective])
     json.dumps(answer, allow_nan=False)
     assert answer["best"] or answer["answer"].startswith("not told: ")
     assert answer["nodes"] or answer["best"] is None
-    predicted = prediction_rows(fitted, [1, 2, 64], asked, objective)
+    predicted = prediction_rows(file, [1, 2, 64], options, objective)
     json.dumps(predicted, allow_nan=False)
     assert predictions_table(predicted).row_count == 3
 
 
 def test_a_ring_is_found_again_far_beyond_what_was_measured(ring):
-    rows = prediction_rows(ring, [1, 8, 64], Asked(batch=64))
+    rows = prediction_rows(ring, [1, 8, 64], Options(batch=64))
     for row in rows:
         truth = ring_s(row["nodes"], 64)
         assert row["step_time_s"] == pytest.approx(truth, rel=0.1)
@@ -395,58 +111,58 @@ def test_a_ring_is_found_again_far_beyond_what_was_measured(ring):
 
 
 def test_rows_say_what_was_measured_and_what_leaves_that_range(ring):
-    rows = prediction_rows(ring, [1, 4, 5], Asked(batch=64))
+    rows = prediction_rows(ring, [1, 4, 5], Options(batch=64))
     assert [(row["kind"], row["outside"]) for row in rows] == [
         ("fitted", []),
         ("fitted", []),
         ("predicted", ["nodes"]),
     ]
-    (other,) = prediction_rows(ring, [2], Asked(batch=100))
+    (other,) = prediction_rows(ring, [2], Options(batch=100))
     assert (other["kind"], other["outside"]) == ("predicted", [])
-    (far,) = prediction_rows(ring, [8], Asked(batch=256))
+    (far,) = prediction_rows(ring, [8], Options(batch=256))
     assert far["outside"] == ["nodes", "batch"]
 
 
 def test_every_measured_batch_is_predicted_unless_one_is_asked_for(ring):
-    batches = {row["batch_per_worker"] for row in prediction_rows(ring, [2], Asked())}
+    batches = {row["batch_per_worker"] for row in prediction_rows(ring, [2], Options())}
     assert batches == {32, 64, 128}
-    (row,) = prediction_rows(ring, [2], Asked(global_batch=100))
+    (row,) = prediction_rows(ring, [2], Options(global_batch=100))
     assert row["batch_per_worker"] == 50
 
 
 def test_a_curve_of_one_global_batch_stays_at_it(tmp_path):
     rows = [f"a,{n},{256 // n},{ring_s(n, 256 / n)!r},{PAYLOAD:.0f}" for n in (1, 2, 4, 8)]
     file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},payload_bytes"))
-    found = prediction_rows(file, [1, 3, 300], Asked())
+    found = prediction_rows(file, [1, 3, 300], Options())
     assert [row["batch_per_worker"] for row in found] == [256, pytest.approx(256 / 3)]
-    assert {row["global_batch"] for row in optimum_rows(file, range(1, 65), Asked())} == {256}
+    assert {row["global_batch"] for row in optimum_rows(file, range(1, 65), Options())} == {256}
 
 
 def test_epochs_of_unknown_length_tell_epochs_and_no_more(tmp_path):
     examples = 60_000
     epochs = [f"a,{n},64,{ring_s(n, 64) * examples / (n * 64)!r}" for n in (1, 2, 3, 4)]
     file = fitted(tmp_path, csv_of(*epochs, header=HEADER.replace("step_time", "epoch_time")))
-    (row,) = prediction_rows(file, [2], Asked())
+    (row,) = prediction_rows(file, [2], Options())
     assert (row["step_time_s"], row["samples_per_s"]) == (None, None)
     assert row["interval_of"] == "epoch_time_s"
     truth = ring_s(2, 64) * examples / 128
     assert row["epoch_time_s"] == pytest.approx(truth, rel=0.05)
     assert row["low"] <= truth <= row["high"]
-    (row,) = prediction_rows(file, [2], Asked(examples=examples))
+    (row,) = prediction_rows(file, [2], Options(examples=examples))
     assert row["step_time_s"] == pytest.approx(ring_s(2, 64), rel=0.05)
     assert row["interval_of"] == "step_time_s"
 
 
 def test_examples_of_an_epoch_make_steps_epochs(ring):
-    (row,) = prediction_rows(ring, [4], Asked(batch=64, examples=25_600), "epoch_time")
+    (row,) = prediction_rows(ring, [4], Options(batch=64, examples=25_600), "epoch_time")
     assert row["epoch_time_s"] == pytest.approx(100 * row["step_time_s"])
     assert (row["value"], row["unit"]) == (pytest.approx(row["epoch_time_s"]), "s")
-    (row,) = prediction_rows(ring, [4], Asked(batch=64), "epoch_time")
+    (row,) = prediction_rows(ring, [4], Options(batch=64), "epoch_time")
     assert (row["value"], row["unit"]) == (pytest.approx(row["step_time_s"] / 256), "s per example")
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "note"),
     [
         (["a,1,64,1.0"], "one number of nodes"),
         (["a,3,64,1.0"], "one number of nodes"),
@@ -456,9 +172,9 @@ def test_examples_of_an_epoch_make_steps_epochs(ring):
         (["a,1,64,1.0", "a,2,64,1.2"], "one batch per worker"),
     ],
 )
-def test_what_the_points_do_not_tell_is_said(tmp_path, rows, said):
+def test_what_the_points_do_not_tell_is_said(tmp_path, rows, note):
     (curve,) = fitted(tmp_path, csv_of(*rows)).curves
-    assert any(said in note for note in curve.notes)
+    assert any(note in each for each in curve.notes)
 
 
 def tree_rows(curve: str, *more: str) -> list[str]:
@@ -477,7 +193,7 @@ def test_a_collective_that_nobody_said_is_told_by_what_it_foretells(tmp_path):
     assert (curve.collective, curve.assumed, file.fits[0].collective) == ("tree", True, "tree")
     (note,) = (note for note in curve.notes if "collective" in note)
     assert note.startswith("no collective given: a tree is assumed, by errors about node counts")
-    (row,) = prediction_rows(file, [16], Asked())
+    (row,) = prediction_rows(file, [16], Options())
     assert row["step_time_s"] == pytest.approx(0.064 + 8 * (LATENCY + PAYLOAD * BETA), rel=0.05)
 
 
@@ -494,7 +210,7 @@ def test_gaps_repeats_and_efficiencies_over_100_percent_are_fitted(tmp_path):
     repeats = [f"repeats,{n},64,{ring_s(n, 64) * x!r}" for n in (1, 2, 3) for x in (0.96, 1, 1.05)]
     over = ["over,1,64,1.0", "over,2,64,0.8", "over,4,64,0.82"]
     file = fitted(tmp_path, csv_of(*gaps, *repeats, *over))
-    rows = prediction_rows(file, [1, 2, 4, 64, 128], Asked())
+    rows = prediction_rows(file, [1, 2, 4, 64, 128], Options())
     assert len(rows) == 15
     for row in rows:
         assert 0 < row["low"] <= row["step_time_s"] <= row["high"]
@@ -503,14 +219,8 @@ def test_gaps_repeats_and_efficiencies_over_100_percent_are_fitted(tmp_path):
 
 
 def width(file: FitFile, nodes: int) -> float:
-    (row,) = prediction_rows(file, [nodes], Asked(batch=64))
+    (row,) = prediction_rows(file, [nodes], Options(batch=64))
     return (row["high"] - row["low"]) / row["step_time_s"]
-
-
-def test_fewer_points_have_wider_intervals(tmp_path):
-    rows = [f"a,{n},64,{ring_s(n, 64)!r}" for n in (1, 2, 3, 4, 8)]
-    one, two, five = (fitted(tmp_path, csv_of(*rows[:k])) for k in (1, 2, 5))
-    assert width(one, 16) > width(two, 16) > width(five, 16)
 
 
 def test_parts_that_were_measured_narrow_the_interval(tmp_path):
@@ -524,13 +234,6 @@ def test_parts_that_were_measured_narrow_the_interval(tmp_path):
     assert width(apart, 16) < width(whole, 16)
 
 
-def test_parts_that_overlap_are_not_added_up(tmp_path):
-    text = csv_of("a,1,64,1,1,0", "a,2,64,1.1,1,0.5", header=f"{HEADER},compute_s,communicate_s")
-    (curve,) = read(tmp_path, text).curves
-    assert all(point.compute is None for point in curve.measured)
-    assert any("they overlap" in note for note in curve.notes)
-
-
 def test_a_shared_cluster_lends_strength(tmp_path):
     header = f"{HEADER},payload_bytes,cluster"
     rich = [f"{row},x" for row in ring_rows((1, 2, 4, 8), (64,), "rich")]
@@ -538,7 +241,7 @@ def test_a_shared_cluster_lends_strength(tmp_path):
     shared = fitted(tmp_path, csv_of(*rich, f"{poor}x", header=header))
     alone = fitted(tmp_path, csv_of(*rich, poor, header=header))
     (lent,), (own,) = (
-        [row for row in prediction_rows(f, [8], Asked()) if row["curve"] == "poor"]
+        [row for row in prediction_rows(f, [8], Options()) if row["curve"] == "poor"]
         for f in (shared, alone)
     )
     assert lent["step_time_s"] == pytest.approx(ring_s(8, 64), rel=0.1)
@@ -556,7 +259,7 @@ def test_every_collective_is_fitted_stored_and_asked(tmp_path, collective):
     file = fitted(tmp_path, csv_of(*rows, header=f"{HEADER},payload_bytes,collective"))
     write_fit(tmp_path / "fit.json", file)
     again = read_fit(tmp_path / "fit.json")
-    (row,) = prediction_rows(again, [4], Asked())
+    (row,) = prediction_rows(again, [4], Options())
     assert row["step_time_s"] == pytest.approx(1.2, rel=0.2)
 
 
@@ -567,7 +270,7 @@ def test_the_unit_of_time_does_not_matter(tmp_path_factory, scale, collective):
     for factor in (1.0, scale):
         rows = [f"a,{n},64,{factor * t!r},{collective}" for n, t in ((1, 1.0), (2, 1.3), (4, 1.5))]
         file = fitted(folder, csv_of(*rows, header=f"{HEADER},collective"))
-        (row,) = prediction_rows(file, [16], Asked())
+        (row,) = prediction_rows(file, [16], Options())
         found.append([row[name] / factor for name in ("step_time_s", "low", "high")])
     assert found[1] == pytest.approx(found[0], rel=0.02)
 
@@ -615,7 +318,7 @@ def test_whatever_is_read_is_fitted(tmp_path_factory, rows, collective, cluster)
     header = f"{HEADER},compute_s,payload_bytes,collective,cluster"
     file = fitted(tmp_path_factory.mktemp("extreme"), csv_of(*lines, header=header), draws=5)
     write_fit(tmp_path_factory.mktemp("extreme") / "fit.json", file)
-    for row in prediction_rows(file, [1, 3, 16], Asked()):
+    for row in prediction_rows(file, [1, 3, 16], Options()):
         assert np.isfinite(row["step_time_s"])
         assert 0 <= row["low"] <= row["step_time_s"] <= row["high"] < np.inf
 
@@ -628,8 +331,8 @@ def test_a_fit_is_the_same_after_writing_and_reading(tmp_path, ring):
     again = read_fit(tmp_path / "fit.json")
     assert again.curves == ring.curves
     for before, after in zip(
-        prediction_rows(ring, [1, 16], Asked()),
-        prediction_rows(again, [1, 16], Asked()),
+        prediction_rows(ring, [1, 16], Options()),
+        prediction_rows(again, [1, 16], Options()),
         strict=True,
     ):
         assert after["step_time_s"] == pytest.approx(before["step_time_s"])
@@ -649,63 +352,53 @@ def test_the_same_measurements_give_the_same_file(tmp_path):
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 
 
-def broken(ring: FitFile) -> dict[str, str]:
-    whole = json.loads(ring.model_dump_json())
-    first = whole["fits"][0]["coefficients"]
-    return {
-        "nothing": "",
-        "no JSON": "{",
-        "another file": "[1, 2]",
-        "deep": "[" * 100_000,
-        "no version": json.dumps({key: v for key, v in whole.items() if key != "version"}),
-        "later version": json.dumps(whole | {"version": 7}),
-        "a key more": json.dumps(whole | {"more": 1}),
-        "no curves": json.dumps(whole | {"curves": []}),
-        "no fits": json.dumps(whole | {"fits": []}),
-        "curve twice": json.dumps(whole | {"curves": whole["curves"] * 2}),
-        "coefficient lost": json.dumps(
-            whole | {"fits": [whole["fits"][0] | {"coefficients": first[1:]}]}
-        ),
-        "draws lost": json.dumps(
-            whole
-            | {
-                "fits": [
-                    whole["fits"][0] | {"coefficients": [first[0] | {"draws": []}, *first[1:]]}
-                ]
-            }
-        ),
-        "no draws": json.dumps(
-            whole
-            | {"fits": [whole["fits"][0] | {"coefficients": [c | {"draws": []} for c in first]}]}
-        ),
-        "not finite": json.dumps(
-            whole
-            | {
-                "fits": [
-                    whole["fits"][0]
-                    | {"coefficients": [first[0] | {"value": float("nan")}, *first[1:]]}
-                ]
-            }
-        ),
-        "another law": json.dumps(
-            whole | {"fits": [whole["fits"][0] | {"collective": "parameter_server"}]}
-        ),
-    }
+DAMAGES = {
+    "nothing": lambda whole: "",
+    "no JSON": lambda whole: "{",
+    "another file": lambda whole: "[1, 2]",
+    "deep": lambda whole: "[" * 100_000,
+    "no version": lambda whole: json.dumps({k: v for k, v in whole.items() if k != "version"}),
+    "later version": lambda whole: json.dumps(whole | {"version": 7}),
+    "a key more": lambda whole: json.dumps(whole | {"more": 1}),
+    "no curves": lambda whole: json.dumps(whole | {"curves": []}),
+    "no fits": lambda whole: json.dumps(whole | {"fits": []}),
+    "curve twice": lambda whole: json.dumps(whole | {"curves": whole["curves"] * 2}),
+    "coefficient lost": lambda whole: with_coefficients(whole, lambda first, *others: others),
+    "draws lost": lambda whole: with_coefficients(
+        whole, lambda first, *others: [first | {"draws": []}, *others]
+    ),
+    "no draws": lambda whole: with_coefficients(
+        whole, lambda *all_: [one | {"draws": []} for one in all_]
+    ),
+    "not finite": lambda whole: with_coefficients(
+        whole, lambda first, *others: [first | {"value": float("nan")}, *others]
+    ),
+    "another law": lambda whole: json.dumps(
+        whole | {"fits": [whole["fits"][0] | {"collective": "parameter_server"}]}
+    ),
+}
 
 
-def test_a_damaged_fit_is_one_clear_line(tmp_path, ring):
+def with_coefficients(whole, change):
+    """Return the text of a fit file with its coefficients changed."""
+    (fit,) = whole["fits"]
+    return json.dumps(whole | {"fits": [fit | {"coefficients": change(*fit["coefficients"])}]})
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_fit_is_one_clear_line(tmp_path, ring, damage):
     path = tmp_path / "fit.json"
-    for damage, text in broken(ring).items():
-        path.write_text(text)
-        with pytest.raises(UserError) as caught:
-            read_fit(path)
-        said = str(caught.value)
-        assert said.startswith(f"{path}: "), damage
-        assert "\n" not in said, damage
-        if damage == "later version":
-            assert "is of version 7; this program reads 1" in said
-    path.unlink()
-    for missing in (path, tmp_path):
+    path.write_text(DAMAGES[damage](json.loads(ring.model_dump_json())))
+    with pytest.raises(UserError) as caught:
+        read_fit(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ") and "\n" not in message
+    if damage == "later version":
+        assert "is of version 7; this program reads 1" in message
+
+
+def test_a_missing_fit_is_one_clear_line(tmp_path):
+    for missing in (tmp_path / "fit.json", tmp_path):
         with pytest.raises(UserError, match="cannot be read"):
             read_fit(missing)
 
@@ -713,28 +406,23 @@ def test_a_damaged_fit_is_one_clear_line(tmp_path, ring):
 # the best number of nodes
 
 
-def test_a_ring_at_a_fixed_batch_has_no_interior_optimum(ring):
-    (epoch,) = optimum_rows(ring, range(1, 65), Asked(batch=64), ["epoch_time"])
-    assert (epoch["best"], epoch["interior"]) == (64, False)
-    assert "The formula has no interior optimum" in epoch["answer"]
-    assert epoch["break_even"] == 2
-    assert sum(n["probability"] for n in epoch["nodes"]) == pytest.approx(1)
-
-
-def test_a_ring_at_a_fixed_global_batch_has_one(ring):
+def test_a_ring_has_an_interior_optimum_at_a_fixed_global_batch_only(ring):
+    (held,) = optimum_rows(ring, range(1, 65), Options(batch=64), ["epoch_time"])
+    assert (held["best"], held["interior"], held["break_even"]) == (64, False, 2)
+    assert "The formula has no interior optimum" in held["answer"]
+    assert sum(n["probability"] for n in held["nodes"]) == pytest.approx(1)
     total = 512
     truth = np.sqrt((EXAMPLE_S * total - 2 * PAYLOAD * BETA) / (2 * LATENCY))
-    (epoch,) = optimum_rows(ring, range(1, 129), Asked(global_batch=total), ["epoch_time"])
-    assert epoch["interior"]
-    assert epoch["best"] == pytest.approx(truth, rel=0.35)
-    assert epoch["nodes"][round(truth) - 1]["nodes"] in epoch["near"]
+    (shared,) = optimum_rows(ring, range(1, 129), Options(global_batch=total), ["epoch_time"])
+    assert shared["interior"] and shared["best"] == pytest.approx(truth, rel=0.35)
+    assert shared["nodes"][round(truth) - 1]["nodes"] in shared["near"]
 
 
 def test_without_objectives_there_are_those_that_can_be_told(ring):
-    asked = Asked(batch=64, price=2.0, critical_batch=500.0)
-    told = [row["objective"] for row in optimum_rows(ring, [1, 2, 3], asked)]
-    assert told == ["epoch_time", "epoch_cost", "target_time", "efficiency"]
-    assert [row["objective"] for row in optimum_rows(ring, [1, 2], Asked(batch=64))] == [
+    options = Options(batch=64, price=2.0, critical_batch=500.0)
+    objectives = [row["objective"] for row in optimum_rows(ring, [1, 2, 3], options)]
+    assert objectives == ["epoch_time", "epoch_cost", "target_time", "efficiency"]
+    assert [row["objective"] for row in optimum_rows(ring, [1, 2], Options(batch=64))] == [
         "epoch_time",
         "efficiency",
     ]
@@ -744,7 +432,7 @@ def test_an_objective_that_needs_more_says_so(ring):
     with pytest.raises(
         UserError, match="--objective target_time: needs --target or --critical-batch"
     ):
-        optimum_rows(ring, [1, 2], Asked(batch=64), ["target_time"])
+        optimum_rows(ring, [1, 2], Options(batch=64), ["target_time"])
 
 
 @pytest.mark.parametrize(
@@ -782,29 +470,29 @@ def run(*arguments: object) -> tuple[int, str, str]:
 
 def test_from_measurements_to_the_best_number_of_nodes(tmp_path):
     file = tmp_path / "fit.json"
-    code, said, _ = run("fit", TEMPLATE, "-o", file)
+    code, output, _ = run("fit", TEMPLATE, "-o", file)
     assert code == 0
-    assert "fashion_cnn" in said
-    assert said.endswith(f"{file}: 2 curves\n")
-    code, said, notes = run("predict", file, "--nodes", "1-4,64", "--json")
+    assert "fashion_cnn" in output
+    assert output.endswith(f"{file}: 2 curves\n")
+    code, output, notes = run("predict", file, "--nodes", "1-4,64", "--json")
     assert code == 0
     assert "cifar10_cnn: one batch per worker" in notes
-    rows = json.loads(said)
+    rows = json.loads(output)
     assert {row["nodes"] for row in rows} == {1, 2, 3, 4, 64}
     assert {"curve", "step_time_s", "samples_per_s", "low", "high"} <= set(rows[0])
-    code, said, _ = run("predict", file, "--nodes", 8, "--batch", 64, "--objective", "efficiency")
+    code, output, _ = run("predict", file, "--nodes", 8, "--batch", 64, "--objective", "efficiency")
     assert code == 0
-    assert said.count("extrapolated") == 2
-    code, said, _ = run("optimum", file, "--global-batch", 512, "--json")
+    assert output.count("extrapolated") == 2
+    code, output, _ = run("optimum", file, "--global-batch", 512, "--json")
     assert code == 0
-    assert {row["objective"] for row in json.loads(said)} == {"epoch_time", "efficiency"}
-    code, said, _ = run("optimum", file, "--batch", 64)
+    assert {row["objective"] for row in json.loads(output)} == {"epoch_time", "efficiency"}
+    code, output, _ = run("optimum", file, "--batch", 64)
     assert code == 0
-    assert "The formula has no interior optimum" in said
+    assert "The formula has no interior optimum" in output
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--nodes", "4-1"), "--nodes 4-1: must be numbers"),
         (("--batch", 4, "--global-batch", 8), "--batch and --global-batch: give one of them"),
@@ -817,12 +505,12 @@ def test_from_measurements_to_the_best_number_of_nodes(tmp_path):
 )
 @pytest.mark.parametrize("command", ["predict", "optimum"])
 def test_options_that_do_not_fit_are_one_line_and_exit_code_2(
-    tmp_path, ring, command, arguments, said
+    tmp_path, ring, command, arguments, message
 ):
     write_fit(tmp_path / "fit.json", ring)
-    code, shown, complaint = run(command, tmp_path / "fit.json", *arguments)
+    code, shown, error = run(command, tmp_path / "fit.json", *arguments)
     assert (code, shown) == (2, "")
-    assert complaint.startswith(said)
+    assert error.startswith(message)
 
 
 def test_the_objectives_that_can_be_asked_for_are_all():
@@ -840,8 +528,8 @@ def test_numbers_that_mean_nothing_are_refused(tmp_path, ring, command, option):
 
 def test_help_has_examples_and_exit_codes():
     for command in ("fit", "predict", "optimum"):
-        code, said, _ = run(command, "--help")
-        text = " ".join(re.sub(r"[│\s]+", " ", said).split())
+        code, output, _ = run(command, "--help")
+        text = " ".join(re.sub(r"[│\s]+", " ", output).split())
         assert code == 0
         assert f"nodewise {command} " in text
         assert "Exit code: 0" in text
@@ -853,15 +541,15 @@ def test_objectives_of_money_time_energy_and_counted_steps(tmp_path, ring):
     steps.write_text("global_batch,steps\n64,4000\n256,1600\n1024,1000\n")
     given = ("--price", 2, "--deadline", "2h", "--watts", 90, "--startup", "1min")
     given += ("--examples", 60_000, "--batch", 64, "--target", steps)
-    code, said, _ = run("optimum", tmp_path / "fit.json", *given, "--json")
+    code, output, _ = run("optimum", tmp_path / "fit.json", *given, "--json")
     assert code == 0
-    units = {row["objective"]: row["unit"] for row in json.loads(said)}
+    units = {row["objective"]: row["unit"] for row in json.loads(output)}
     costs = {"epoch_cost": "currency", "target_cost": "currency", "energy": "Wh"}
     assert units == {
         **{"epoch_time": "s", "target_time": "s", "deadline": "s", "efficiency": ""},
         **costs,
     }
-    code, said, _ = run("optimum", tmp_path / "fit.json", "--batch", 64)
-    assert "Times are per epoch" in said
+    code, output, _ = run("optimum", tmp_path / "fit.json", "--batch", 64)
+    assert "Times are per epoch" in output
     for wrong in (("--deadline", "soon"), ("--efficiency", 2), ("--target", TEMPLATE)):
         assert run("optimum", tmp_path / "fit.json", *wrong)[0] == 2

@@ -110,5 +110,5 @@ def test_what_is_left_out_has_no_part_in_the_choice():
 
 
 def test_a_choice_names_its_laws():
-    told = choose_law.Choice((RING, replace(RING, overlap=2.0)), RING, (0.021, 0.3))
-    assert str(told) == "Ring all-reduce 2.10 %, Ring all-reduce, overlap 2 30.0 %"
+    choice = choose_law.Choice((RING, replace(RING, overlap=2.0)), RING, (0.021, 0.3))
+    assert str(choice) == "Ring all-reduce 2.10 %, Ring all-reduce, overlap 2 30.0 %"

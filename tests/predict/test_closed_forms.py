@@ -176,19 +176,3 @@ def test_what_has_no_closed_form_says_so():
     assert best_at_worker_batch(Pollux(), baseline, 64, 1e6) is None
     assert best_at_global_batch(Usl(), {}, 64, 1e6) is None
     assert best_to_accuracy(HalvingDoubling(), p, 64, 1e6, 10) is None
-
-
-@pytest.mark.parametrize("law", LAWS, ids=repr)
-def test_draws_broadcast_against_batches(law):
-    rng = np.random.default_rng(3)
-    p = {c.name: rng.uniform(1e-8, 1e-4, (5, 1)) for c in law.parameters}
-    batch, payload = np.array([10.0, 100.0, 1e3]), np.array([1e3, 1e4, 1e5])
-    results = [
-        best_at_global_batch(law, p, batch, payload),
-        best_at_worker_batch(law, p, batch, payload),
-        break_even(law, p, batch, payload),
-        best_to_accuracy(law, p, batch, payload, 10.0),
-    ]
-    assert all(found is None or found.shape == (5, 3) for found in results)
-    one = {name: value[2, 0] for name, value in p.items()}
-    assert results[0][2, 1] == pytest.approx(best_at_global_batch(law, one, 100, 1e4))

@@ -21,8 +21,8 @@ def rows():
     trials = [synthetic.trial(SEED, number) for number in range(TRUTHS)]
 
     def answers(batch, law=None):
-        told = (synthetic.ask(t, law or t.truth.law, batch, DRAWS) for t in trials)
-        return pd.DataFrame([row for rows in told for row in rows])
+        answers = (synthetic.ask(t, law or t.truth.law, batch, DRAWS) for t in trials)
+        return pd.DataFrame([row for rows in answers for row in rows])
 
     return {
         "own": answers(synthetic.TYPICAL),

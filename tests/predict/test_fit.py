@@ -1,6 +1,8 @@
 """fit: what it finds where points tell it, and what it leaves open where they do not."""
 
 import doctest
+import importlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from nodewise import predict
 from nodewise.predict.fit import fit
 from nodewise.predict.law import LAWS, At
 from nodewise.predict.laws.power import PowerLaw
@@ -39,6 +40,13 @@ def points(nodes=(1, 2, 3, 4), batches=(32, 128, 512), law=None, noise=0.0, seed
     return Points.of(n, b, PAYLOAD, law.evaluate(TRUTH | values, n, b, PAYLOAD) * chance)
 
 
+def together(one, two, **labels):
+    """Return the points of both; each label is a pair, of the one and of the other."""
+    labels = {name: np.repeat(pair, [len(one), len(two)]) for name, pair in labels.items()}
+    axes = ("nodes", "batch", "payload", "step_s")
+    return Points.of(*(np.append(getattr(one, x), getattr(two, x)) for x in axes), **labels)
+
+
 def ask(fitted, nodes, batch, payload=PAYLOAD, **labels):
     return fitted.evaluate(At.of(nodes, batch, payload), **labels)
 
@@ -47,9 +55,12 @@ def truth(nodes, batch, law=None, **values):
     return (law or RingAllReduce()).evaluate(TRUTH | values, nodes, batch, PAYLOAD)
 
 
-def test_the_example_for_notebooks_says_what_comes_out():
-    done = doctest.testmod(predict)
-    assert done.attempted > 3 and done.failed == 0
+@pytest.mark.parametrize(
+    "module", ["", ".law", ".laws.ring", ".laws.parameter_server", ".link_rates", ".optimum"]
+)
+def test_examples_in_docstrings_say_what_comes_out(module):
+    done = doctest.testmod(importlib.import_module(f"nodewise.predict{module}"))
+    assert done.attempted and not done.failed
 
 
 def test_a_known_truth_is_found():
@@ -74,28 +85,15 @@ def test_where_the_range_was_measured_a_fit_says_what_was_measured(compute, band
 
 
 def test_latency_and_bandwidth_are_shared_by_the_models_of_a_link():
-    one, two = points(batches=(64,)), points(nodes=(1,), batches=(64,), compute_fixed_s=0.5)
-    both = Points.of(
-        *(np.concatenate([getattr(one, x), getattr(two, x)]) for x in ("nodes", "batch")),
-        PAYLOAD,
-        np.concatenate([one.step_s, two.step_s]),
-        model=["small"] * len(one) + ["large"] * len(two),
-    )
-    fitted = fit(RingAllReduce(), both)
+    small, large = points(batches=(64,)), points(nodes=(1,), batches=(64,), compute_fixed_s=0.5)
+    fitted = fit(RingAllReduce(), together(small, large, model=("small", "large")))
     assert ask(fitted, [4], 64, model="large") == pytest.approx(
         truth([4], 64, compute_fixed_s=0.5), rel=0.02
     )
 
 
 def test_models_of_other_links_are_none_of_its_business():
-    slow = points(seconds_per_byte=1e-6)
-    fast = points()
-    both = Points.of(
-        *(np.concatenate([getattr(slow, x), getattr(fast, x)]) for x in ("nodes", "batch")),
-        PAYLOAD,
-        np.concatenate([slow.step_s, fast.step_s]),
-        link=["slow"] * len(slow) + ["fast"] * len(fast),
-    )
+    both = together(points(seconds_per_byte=1e-6), points(), link=("slow", "fast"))
     fitted = fit(RingAllReduce(), both)
     assert ask(fitted, [8], 32, link="fast") == pytest.approx(truth([8], 32), rel=0.03)
 
@@ -103,14 +101,14 @@ def test_models_of_other_links_are_none_of_its_business():
 def test_parts_that_were_measured_tell_what_totals_do_not():
     law, at = RingAllReduce(), At.of([2.0], 64, PAYLOAD)
     values = TRUTH | {"latency_s": 0.02}
-    told = Points.of(
+    parts = Points.of(
         [2.0], 64, PAYLOAD, law.step_s(values, at),
         compute_s=law.compute_s(values, at), wait_s=0.0,
         communicate_s=law.communicate_s(values, at),
     )  # fmt: skip
     total = Points.of([2.0], 64, PAYLOAD, law.step_s(values, at))
     one_node = float(truth([1], 64, latency_s=0.02)[0])
-    assert ask(fit(law, told), [1], 64)[0] == pytest.approx(one_node, rel=0.1)
+    assert ask(fit(law, parts), [1], 64)[0] == pytest.approx(one_node, rel=0.1)
     low, high = fit(law, total).evaluate_interval(At.of([1], 64, PAYLOAD))
     assert high[0] - low[0] > one_node
 
@@ -118,13 +116,8 @@ def test_parts_that_were_measured_tell_what_totals_do_not():
 def test_a_curve_that_obeys_another_law_does_not_pull_the_others_along():
     odd = points(batches=(1024,), law=Star())
     fair = points(batches=(16, 32, 64, 128, 256, 512), noise=0.01)
-    both = Points.of(
-        *(np.concatenate([getattr(fair, x), getattr(odd, x)]) for x in ("nodes", "batch")),
-        PAYLOAD,
-        np.concatenate([fair.step_s, 1.5 * odd.step_s]),
-        model=["fair"] * len(fair) + ["odd"] * len(odd),
-    )
-    fitted = fit(RingAllReduce(), both)
+    odd = replace(odd, step_s=1.5 * odd.step_s)
+    fitted = fit(RingAllReduce(), together(fair, odd, model=("fair", "odd")))
     assert ask(fitted, [8], 64, model="fair") == pytest.approx(truth([8], 64), rel=0.1)
 
 
@@ -169,7 +162,15 @@ def test_what_is_known_beforehand_counts():
 def test_the_same_points_give_the_same_fit():
     one, two = (fit(RingAllReduce(), points(noise=0.05)) for _ in range(2))
     assert (one.draws == two.draws).all()
-    assert len(fit(RingAllReduce(), points(), draws=0).draws) == 0
+
+
+def test_without_draws_there_is_no_interval():
+    fitted = fit(RingAllReduce(), points(), draws=0)
+    assert len(fitted.draws) == 0
+    at = At.of([1, 2, 3], 64, PAYLOAD)
+    assert np.isnan([fitted.evaluate_interval(at), fitted.observed_interval(at)]).all()
+    assert np.isnan(fitted.interval("latency_s", "")).all()
+    assert not fitted.identified("latency_s", "")
 
 
 @pytest.mark.parametrize("name", baselines())

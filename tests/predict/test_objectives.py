@@ -11,7 +11,7 @@ from nodewise.predict import link_rates
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.link_rates import link_of
 from nodewise.predict.objectives import MOST_NODES
-from nodewise.predict.steps_to_accuracy import Known, StepsToAccuracy, find_steps, steps_row
+from nodewise.predict.steps_to_accuracy import KnownSteps, StepsToAccuracy, find_steps, steps_row
 from nodewise.predict.study import NODES, fit_study
 from nodewise.results.columns import EPOCHS, NOISE_SCALE
 from nodewise.results.curve_points import measured_points, published_points
@@ -91,8 +91,8 @@ def test_all_numbers_of_nodes_that_matter_are_listed(found):
             assert set(NODES) <= set(rows["nodes"])
             assert rows["probability"].sum() == pytest.approx(1, abs=0.15)
             assert rows["best"].sum() == 1
-    told = found["optima"]
-    assert (told["answer"] != "").equals(told["best"])
+    optima = found["optima"]
+    assert (optima["answer"] != "").equals(optima["best"])
 
 
 def test_one_number_of_nodes_answers_nothing():
@@ -103,7 +103,9 @@ def test_one_number_of_nodes_answers_nothing():
 def test_time_to_an_accuracy_is_asked_where_steps_are_known():
     points = measured_points(*tables(launches()))
     law = StepsToAccuracy(100.0, 50_000.0, np.array([[100.0, 50_000.0]] * 5), target=0.8)
-    steps = [Known(("fashion_cnn", "fashion_mnist", "official"), "whole epochs", "fitted", law)]
+    steps = [
+        KnownSteps(("fashion_cnn", "fashion_mnist", "official"), "whole epochs", "fitted", law)
+    ]
     rows = fit_study(points, steps=steps, draws=10)["optima"]
     known = rows[rows["objective"] == "target_time"]
     assert set(known["batch_per_worker"]) == {32, 128} and set(known["unit"]) == {"s"}

@@ -34,35 +34,26 @@ def row(curve, n, quantity, unit, value, scaling="weak", **more):
 
 # Per curve: the rows of 1, 2, 4 and 8 devices, and what was true of 16 devices.
 def curves():
-    made = {
-        "images": lambda n: row(
-            "images", n, "throughput", "img/s", n * 32 / step_s(n, 32), batch_per_device=32
+    known = {"batch_per_device": 32}
+    strong = {"scaling": "strong", "global_batch": 512}
+    kinds = {
+        "images": lambda n: ("throughput", "img/s", n * 32 / step_s(n, 32), known),
+        "thousands": lambda n: (
+            *("throughput", "kimages/s", n * 0.032 / step_s(n, 32)),
+            {"global_batch": 32 * n},
         ),
-        "thousands": lambda n: row(
-            "thousands",
-            n,
-            "throughput",
-            "kimages/s",
-            n * 0.032 / step_s(n, 32),
-            global_batch=32 * n,
-        ),
-        "steps": lambda n: row(
-            "steps", n, "throughput", "steps/s", 1 / step_s(n, 32), batch_per_device=32
-        ),
-        "tokens": lambda n: row("tokens", n, "throughput", "tok/s", n * 5e4 / step_s(n, 32)),
-        "step": lambda n: row(
-            "step", n, "step_time", "ms", 1e3 * step_s(n, 32), batch_per_device=32
-        ),
-        "epoch": lambda n: row("epoch", n, "run_time", "h/epoch", step_s(n, 32) / n),
-        "strong": lambda n: row(
-            "strong",
-            n,
-            *("run_time", "min", 100 * step_s(n, 512 / n)),
-            scaling="strong",
-            global_batch=512,
-        ),
+        "steps": lambda n: ("throughput", "steps/s", 1 / step_s(n, 32), known),
+        "tokens": lambda n: ("throughput", "tok/s", n * 5e4 / step_s(n, 32), {}),
+        "step": lambda n: ("step_time", "ms", 1e3 * step_s(n, 32), known),
+        "epoch": lambda n: ("run_time", "h/epoch", step_s(n, 32) / n, {}),
+        "strong": lambda n: ("run_time", "min", 100 * step_s(n, 512 / n), strong),
     }
-    return {name: ([make(n) for n in (1, 2, 4, 8)], make(16)) for name, make in made.items()}
+
+    def made(name, n):
+        *values, more = kinds[name](n)
+        return row(name, n, *values, **more)
+
+    return {name: ([made(name, n) for n in (1, 2, 4, 8)], made(name, 16)) for name in kinds}
 
 
 def write(path, rows, columns=COLUMNS):

@@ -186,16 +186,16 @@ def predictions(fitted, observed, *, batch=64, crowded=()):
     return typed(rows, PREDICTIONS)
 
 
-def trials(*rows):
+def trials(*tried):
     """Return trials of the curve of `predictions`: nodes, scenario and whether of its own law."""
-    told = [
+    rows = [
         blank(TRIALS)
         | {name: value for name, value in CURVE.items() if name in TRIALS}
         | {"batch_per_worker": 64, "nodes": n, "scenario": scenario, "own": own}
         | {"observed_s": 2.0, "predicted_s": 2.2, "error": 0.1}
-        for n, scenario, own in rows
+        for n, scenario, own in tried
     ]
-    return typed(told, TRIALS)
+    return typed(rows, TRIALS)
 
 
 def roles(predicted, tried=()):
@@ -223,24 +223,24 @@ def test_the_coefficients_of_a_curve_are_those_of_its_own_fit():
 
 def test_a_line_is_fitted_up_to_the_last_point_and_predicted_beyond():
     rows = predictions({1: 1.0, 2: 1.5, 3: 1.6, 4: 1.7}, {1: 1.0, 2: 1.4, 3: 3.0}, crowded=(3,))
-    told = roles(rows)
-    line = told[told["role"].isin(["fitted", "predicted"])]
+    shown = roles(rows)
+    line = shown[shown["role"].isin(["fitted", "predicted"])]
     assert line.set_index("nodes")["role"].to_dict() == {
         1: "fitted",
         2: "fitted",
         3: "predicted",
         4: "predicted",
     }
-    points = told[told["role"] == "observed"].set_index("nodes")
+    points = shown[shown["role"] == "observed"].set_index("nodes")
     assert points["flags"].ne("").to_dict() == {1: False, 2: False, 3: True}
-    assert "held out" not in set(told["role"])  # a crowded point is not a trial of the law
+    assert "held out" not in set(shown["role"])  # a crowded point is not a trial of the law
 
 
 def test_only_the_largest_node_count_left_out_of_a_way_s_own_law_is_drawn():
     rows = predictions({1: 1.0, 2: 1.5, 3: 1.6}, {1: 1.0, 2: 1.4, 3: 2.0})
     tried = [(3, LARGEST, True), (3, LARGEST, False), (2, EACH, True), (3, EACH, True)]
-    told = roles(rows, tried)
-    held = told[told["role"] == "held out"]
+    shown = roles(rows, tried)
+    held = shown[shown["role"] == "held out"]
     assert held["nodes"].tolist() == [3] and held["fitted_s"].tolist() == [2.2]
     assert fit_queries.held_out(trials(*tried))["predicted_s"].tolist() == [2.2]
 
@@ -254,15 +254,15 @@ def test_figures_reach_ten_nodes_or_to_the_last_point():
 
 def test_speedups_are_of_like_against_like():
     rows = predictions({1: 1.0, 2: 1.6, 3: 1.6}, {1: 1.2, 2: 1.5})
-    told = fit_queries.with_trials({"predictions": rows, "trials": trials()})
-    speed = fit_queries.speedup_roles(told).set_index(["role", "nodes"])["speedup"]
+    shown = fit_queries.with_trials({"predictions": rows, "trials": trials()})
+    speed = fit_queries.speedup_roles(shown).set_index(["role", "nodes"])["speedup"]
     assert speed["fitted", 2] == pytest.approx(2 / 1.6)
     assert speed["observed", 2] == pytest.approx(2 * 1.2 / 1.5)
 
 
 def test_the_interval_of_a_speed_up_is_that_of_the_efficiency_times_nodes():
     rows = predictions({1: 1.0, 2: 1.6}, {1: 1.2, 2: 1.5})
-    told = fit_queries.with_trials({"predictions": rows, "trials": trials()})
+    shown = fit_queries.with_trials({"predictions": rows, "trials": trials()})
     optima = typed(
         [
             blank(OPTIMA)
@@ -273,7 +273,7 @@ def test_the_interval_of_a_speed_up_is_that_of_the_efficiency_times_nodes():
         ],
         OPTIMA,
     )
-    reached = fit_queries.reach(told, optima).set_index(["role", "nodes"])
+    reached = fit_queries.reach(shown, optima).set_index(["role", "nodes"])
     assert tuple(reached.loc[("fitted", 2), ["low", "high"]]) == (1.0, 1.4)
     assert reached.loc[("observed", 2), ["low", "high"]].isna().all()
     assert len(reached) == 4

@@ -78,7 +78,7 @@ def test_two_batches_leave_the_critical_batch_wide():
 
 
 @pytest.mark.parametrize(
-    ("runs", "target", "said"),
+    ("runs", "target", "message"),
     [
         ([], 0.8, "no run of whole epochs"),
         ([], None, "no run of whole epochs"),
@@ -88,10 +88,10 @@ def test_two_batches_leave_the_critical_batch_wide():
         ([("a", 32), ("b", 128)], 0.01, "none of them was seen"),
     ],
 )
-def test_what_is_missing_is_said(runs, target, said):
+def test_what_is_missing_is_said(runs, target, message):
     empty = run("none", 32).iloc[:0]
     epochs = pd.concat([empty, *(run(*one) for one in runs)])
-    with pytest.raises(NotEnoughRunsError, match=said):
+    with pytest.raises(NotEnoughRunsError, match=message):
         fit_steps(epochs, target)
 
 

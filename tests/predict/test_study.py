@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodewise.core.errors import UserError
-from nodewise.predict.ask import Asked, prediction_rows
+from nodewise.predict.ask import Options, prediction_rows
 from nodewise.predict.curve_groups import CurveGroup, find_groups, law_of
 from nodewise.predict.fit import fit
 from nodewise.predict.fit_curves import fit_curves
@@ -20,7 +20,7 @@ from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.points import Points
-from nodewise.predict.priors import known_priors, learned_priors
+from nodewise.predict.priors import learned_priors, link_priors
 from nodewise.predict.queries import read_overhead
 from nodewise.predict.study import (
     ALL_POINTS,
@@ -33,7 +33,8 @@ from nodewise.predict.study import (
     write,
 )
 from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, PUBLISHED
-from nodewise.results.curve_points import measured_points, published_points
+from nodewise.results.curve_points import imported_points, measured_points, published_points
+from nodewise.results.importers import import_curves
 from nodewise.results.importers.published import ntua
 from nodewise.results.table_files import typed
 
@@ -317,7 +318,7 @@ def test_examples_of_other_nodes_cost_only_who_is_given_them():
 def test_a_pipeline_knows_the_rate_of_its_link():
     made = tables(stages("0.2 core, 100 Mbit/s"), stages("of an unknown rate"))
     groups = find_groups(points_of(*made))
-    known, unknown = (known_priors(group, {}) for group in groups)
+    known, unknown = (link_priors(group, {}) for group in groups)
     ((beta, spread),) = [at for (name, _), at in known.items() if name == "seconds_per_byte"]
     assert beta == pytest.approx(8 / 500e6, rel=0.06) and spread == beta / 10
     assert not any(name == "seconds_per_byte" for name, _ in unknown)
@@ -495,6 +496,19 @@ def test_a_link_is_shared_by_the_curves_of_one_machine():
     assert latency[~latency.index.str.contains("another")].item() < 2e-3
 
 
+def test_an_imported_curve_may_name_a_law_without_parts(tmp_path):
+    header = "curve,nodes,batch_per_worker,step_time_s,collective,payload_bytes,cluster\n"
+    rows = [f'a,{n},64,{1 + 0.1 * n},amdahl,1e6,"0.2 core, 100 Mbit/s"' for n in (1, 2, 3)]
+    (tmp_path / "curves.csv").write_text(header + "\n".join(rows))
+    points = imported_points(import_curves(tmp_path / "curves.csv").curves)
+    found = fit_study(points, draws=20) | judge_study(points, draws=20)
+    predictions = found["predictions"]
+    assert set(predictions["law"]) == {"amdahl"} and predictions["compute_s"].isna().all()
+    assert predictions["error"].max() < 0.01
+    assert found["diagnosis"].empty and found["rates"].empty
+    assert len(found["optima"]) and len(found["judgement"])
+
+
 def test_the_fits_of_a_study_are_a_fit_file_that_predicts_the_same(tmp_path):
     points = points_of(*tables(launches(repeats=2, noise=0.05)), ntua().head(3))
     found = fit_curves(points, draws=20)
@@ -502,7 +516,7 @@ def test_the_fits_of_a_study_are_a_fit_file_that_predicts_the_same(tmp_path):
     file = read_fit(tmp_path / "fit.json")
     predictions = fitted_tables(found, draws=20)["predictions"]
     assert {curve.name for curve in file.curves} == set(predictions["curve"])
-    for row in prediction_rows(file, [2, 8], Asked()):
+    for row in prediction_rows(file, [2, 8], Options()):
         at = ["curve", "nodes", "batch_per_worker"]
         same = (predictions[at] == pd.Series({name: row[name] for name in at})).all(axis=1)
         expected = predictions.loc[same & (predictions["scenario"] == ALL_POINTS), "fitted_s"]

@@ -1,12 +1,9 @@
 """Curves of devices in machines: what `predict` and `optimum` say across machines, and far away."""
 
-import json
+from functools import partial
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
-
-from nodewise.cli import app
 
 HEADER = (
     "curve,n_devices,n_nodes,devices_per_node,scaling,batch_per_device,global_batch,"
@@ -30,17 +27,8 @@ def strong(name, counts, batch=512):
 
 
 @pytest.fixture
-def run(tmp_path):
-    def run(rows, *arguments):
-        table, fit = tmp_path / "mine.csv", tmp_path / "fit.json"
-        table.write_text("\n".join([HEADER, *rows]))
-        assert CliRunner().invoke(app, ["fit", str(table), "-o", str(fit)]).exit_code == 0
-        command, *others = arguments
-        done = CliRunner().invoke(app, [command, str(fit), *map(str, others), "--json"])
-        assert done.exit_code == 0, done.output
-        return json.loads(done.stdout)
-
-    return run
+def run(ask):
+    return partial(ask, HEADER)
 
 
 def best(rows, objective):
@@ -73,14 +61,10 @@ def test_intervals_far_away_are_as_wide_as_published_curves_say(run):
     assert widths[-1] > 2 * widths[0]
 
 
-def test_intervals_of_a_law_widen_beyond_twice_what_was_measured(tmp_path):
-    table, fit = tmp_path / "mine.csv", tmp_path / "fit.json"
+def test_intervals_of_a_law_widen_beyond_twice_what_was_measured(ask):
     header = "curve,nodes,batch_per_worker,step_time_s,payload_bytes"
-    lines = [f"a,{n},64,{0.1 + 0.01 * (n - 1) / n},4e6" for n in (1, 2, 4, 8)]
-    table.write_text("\n".join([header, *lines]))
-    assert CliRunner().invoke(app, ["fit", str(table), "-o", str(fit)]).exit_code == 0
-    done = CliRunner().invoke(app, ["predict", str(fit), "--nodes", "16,17,64", "--json"])
-    rows = json.loads(done.stdout)
+    measured = [f"a,{n},64,{0.1 + 0.01 * (n - 1) / n},4e6" for n in (1, 2, 4, 8)]
+    rows = ask(header, measured, "predict", "--nodes", "16,17,64")
     at_16, at_17, at_64 = (np.log(row["high"] / row["low"]) for row in rows)
     assert at_17 - at_16 < 0.1
     assert at_64 > at_16 + 0.1

@@ -181,8 +181,14 @@ def predict_nodes(
         _predict_points(fit, at, as_json=as_json)
         return
     fitted, counts = read_fit(fit), ask.parse_nodes(nodes)
-    asked = ask.Asked(batch, global_batch, examples, price, critical_batch)
-    rows = ask.prediction_rows(fitted, counts, asked, objective)
+    options = ask.Options(
+        batch=batch,
+        global_batch=global_batch,
+        examples=examples,
+        price=price,
+        critical_batch=critical_batch,
+    )
+    rows = ask.prediction_rows(fitted, counts, options, objective)
     if not as_json:
         print_whole(predict_tables.predictions_table(rows))
     _print_notes(rows, predict_tables.notes_of(fitted), as_json=as_json)
@@ -249,19 +255,19 @@ def best_nodes(
     from nodewise.predict.fit_file import read_fit
 
     fitted, counts = read_fit(fit), ask.parse_nodes(nodes)
-    asked = ask.Asked(
-        batch,
-        global_batch,
-        examples,
-        price,
-        critical_batch,
+    options = ask.Options(
+        batch=batch,
+        global_batch=global_batch,
+        examples=examples,
+        price=price,
+        critical_batch=critical_batch,
         steps=None if target is None else ask.read_steps(target),
         deadline_s=None if deadline is None else ask.parse_duration("deadline", deadline),
         least_efficiency=efficiency,
         watts=watts,
         startup_s=0.0 if startup is None else ask.parse_duration("startup", startup),
     )
-    rows = ask.optimum_rows(fitted, counts, asked, (objective,) if objective else ())
+    rows = ask.optimum_rows(fitted, counts, options, (objective,) if objective else ())
     if not as_json:
         for row in rows:
             typer.echo(f"{row['curve']}, {row['objective']}: {row['answer']}")

@@ -1,7 +1,29 @@
-"""What distribution costs: laws of the step time, their fits, their optima, and how wrong they are.
+"""Predict step times: fit a law to measured curves, judge it, and answer how many nodes are best.
 
-Nothing here needs TensorFlow. The workflow calls `study.fit_study` and `study.judge_study`. In a
-notebook:
+Nothing here needs TensorFlow. The path of a curve, module by module:
+
+- **A law** is a formula of nodes, batch and payload: `law` has the interface, `parts_law` that of
+  laws with parts (compute, wait, input, communicate), `laws/` one file per law, and `functions`
+  what has no closed form.
+- **A curve is fitted** in `fit_curves`: `curve_groups` says which points are fitted together,
+  `priors` what is known beforehand, `choose_law` which law, and `fit` (or `bayes`) finds the
+  coefficients, by `least_squares`.
+- **A fit is judged** in `judge`, by points that were left out. `published_accuracy` has the errors
+  on published curves.
+- **A question is answered** in `optimum`: `question` has the objectives and their values,
+  `steps_to_accuracy` the steps of a training.
+- **An answer is worded** in `wording`.
+
+Who uses these:
+
+- The tables of a study, in `study`: `objectives` (optima), `bottleneck`, `link_rates`, `savings`
+  and `published_bandwidth`. `calibration` has those of a calibrated cluster, with `all_reduce_law`.
+- The commands, of a file that `fit_file` writes: `ask` (predict, optimum), `points_file` (predict
+  --at) and `next_measurement`. `curve_predictions` decides whether a curve follows its law or goes
+  on as `similar_curves` among the `published_curves` did. `forecast` needs no fit.
+- Figures and pages: `queries`, `comparisons` and `fit_queries` select and join rows of tables.
+
+In a notebook:
 
     >>> from nodewise.predict.fit import fit
     >>> from nodewise.predict.points import Points

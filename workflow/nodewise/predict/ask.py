@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from nodewise.core.errors import UserError
 from nodewise.predict.curve_predictions import CurvePredictions, candidates
-from nodewise.predict.fit import TAILS
+from nodewise.predict.fit import interval_of
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.law import Floats
-from nodewise.predict.optimum import FAR, Optimum, answer
-from nodewise.predict.question import LEAST_EFFICIENCY, Objective, Question
+from nodewise.predict.optimum import FAR, Optimum, find_optimum
+from nodewise.predict.question import Conditions, Objective, Question
 from nodewise.predict.steps_to_accuracy import NotEnoughRunsError, StepsToAccuracy, fit_counted
 from nodewise.predict.wording import in_words
 from nodewise.results.curves import MOST_NODES, Curve
@@ -30,24 +30,15 @@ _AMOUNT = Number(1, 1e15)
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What stays the same on any number of nodes, and what is known of training.
+@dataclass(frozen=True, kw_only=True)
+class Options(Conditions):
+    """What is given of a training, for all curves of a fit.json.
 
-    `batch` is per worker, `global_batch` of all workers together; without either it is what was
-    measured. `examples` of an epoch take the place of those of the measurements.
+    Without `batch` and `global_batch` it is what was measured. `examples` of an epoch take the
+    place of those of the measurements. `critical_batch` is for steps up to a factor.
     """
 
-    batch: float | None = None
-    global_batch: float | None = None
-    examples: int | None = None
-    price: float | None = None
     critical_batch: float | None = None
-    steps: StepsToAccuracy | None = None
-    deadline_s: float | None = None
-    least_efficiency: float = LEAST_EFFICIENCY
-    watts: float | None = None
-    startup_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.batch is not None and self.global_batch is not None:
@@ -62,16 +53,13 @@ class Asked:
                 option = name.replace("_", "-")
                 raise UserError(f"--{option} {value:g}: must be a number above 0")
 
-    def batches_of(self, curve: Curve) -> list["Asked"]:
-        """Return a question for each batch that is meant, with one of both batches."""
+    def batches_of(self, curve: Curve) -> list["Options"]:
+        """Return the options for each batch that is meant, with one of both batches."""
         if self.batch is not None or self.global_batch is not None:
             return [self]
         if curve.global_batch is not None:
-            return [self._with(global_batch=curve.global_batch)]
-        return [self._with(batch=batch) for batch in curve.batches]
-
-    def _with(self, batch: float | None = None, global_batch: float | None = None) -> "Asked":
-        return replace(self, batch=batch, global_batch=global_batch)
+            return [replace(self, global_batch=curve.global_batch)]
+        return [replace(self, batch=batch) for batch in curve.batches]
 
     def nodes_of(self, nodes: Sequence[int]) -> list[int]:
         """Return those of the numbers of nodes on which each has an example at least."""
@@ -98,17 +86,11 @@ class Asked:
         ):
             if objective == name and needed is None:
                 raise UserError(f"--objective {objective}: needs --{option}")
+        given = {field.name: getattr(self, field.name) for field in fields(Conditions)}
+        given |= {"examples": self._epoch(curve) or 1.0, "steps": steps}
         return Question(
             objective,
-            batch=self.batch,
-            global_batch=self.global_batch,
-            examples=self._epoch(curve) or 1.0,
-            steps=steps,
-            price=self.price,
-            least_efficiency=self.least_efficiency,
-            deadline_s=self.deadline_s,
-            watts=self.watts,
-            startup_s=self.startup_s,
+            **given,
             unit_s=1.0 if curve.in_seconds or not steps else 1 / (self.examples or 1),
             node=curve.node,
             batch_known=curve.batch_known,
@@ -208,41 +190,39 @@ def read_steps(path: Path) -> StepsToAccuracy:
     header, rows = read_table(path)
     if not {"global_batch", "steps"} <= set(header):
         raise UserError(f"{path}: row 1: must name columns global_batch, steps")
-    columns: list[list[float]] = []
+    columns: dict[str, list[float]] = {}
     for name in ("global_batch", "steps"):
         at = header.index(name)
         try:
-            columns.append([_AMOUNT.read(values[at]) for _, values in rows])
+            columns[name] = [_AMOUNT.read(values[at]) for _, values in rows]
         except ValueError as error:
             raise UserError(f"{path}: column {name}: {error}") from None
     try:
-        return fit_counted(*columns)
+        return fit_counted(columns["global_batch"], columns["steps"])
     except NotEnoughRunsError as error:
         raise UserError(f"{path}: {error}") from None
 
 
 def prediction_rows(
-    file: FitFile, nodes: Sequence[int], asked: Asked, objective: Objective | None = None
+    file: FitFile, nodes: Sequence[int], options: Options, objective: Objective | None = None
 ) -> list[Row]:
     """Return a row per curve, batch and number of nodes.
 
     `low` and `high` are the ends of the 90 % interval of `step_time_s`, or of `epoch_time_s` where
     a step's seconds are unknown, as `interval_of` says. `kind` is fitted where there was such a
-    point, else predicted; `outside` tells of `nodes` and `batch` which leave the measured range.
+    point, else predicted; `outside` lists which of `nodes` and `batch` leave the measured range.
     With an objective there are `value`, `value_low`, `value_high` and `unit`, too; the first three
     are None where the points do not tell.
     """
     rows: list[Row] = []
     predictions = CurvePredictions(file)
     for curve in file.curves:
-        for each in asked.batches_of(curve):
+        for each in options.batches_of(curve):
             counts = each.nodes_of(nodes)
             rows += _of_line(predictions, curve, each, counts)
             if objective is not None:
                 question = each.question(objective, curve)
-                found = each.missing(question, curve) or _optimum(
-                    predictions, curve, question, counts
-                )
+                found = _optimum(predictions, curve, each, question, counts)
                 about = {"objective": objective, "unit": each.unit(question, curve)}
                 for row in rows[-len(counts) :]:
                     row.update(about, **_value(found, row["nodes"]))
@@ -258,15 +238,15 @@ def _value(found: Optimum | str, nodes: int) -> Row:
 
 
 def _of_line(
-    predictions: CurvePredictions, curve: Curve, asked: Asked, nodes: Sequence[int]
+    predictions: CurvePredictions, curve: Curve, options: Options, nodes: Sequence[int]
 ) -> Iterator[Row]:
     n = np.array(nodes, float)
-    batch = np.full_like(n, asked.batch) if asked.batch else (asked.global_batch or 0) / n
+    batch = np.full_like(n, options.batch) if options.batch else (options.global_batch or 0) / n
     value = np.maximum(predictions.evaluate(curve, n, batch), 0.0)
-    low, high = np.quantile(predictions.draw(curve, n, batch), TAILS, axis=0)
-    # what is not told at all is 0 in the fit, at the edge of what is likely
+    low, high = interval_of(predictions.draw(curve, n, batch))
+    # what is not identified at all is 0 in the fit, at the edge of what is likely
     three = (value, np.clip(low, 0.0, value), np.maximum(high, value))
-    (step, epoch), *ends = (asked.times(curve, times, n * batch) for times in three)
+    (step, epoch), *ends = (options.times(curve, times, n * batch) for times in three)
     known = bool(np.isfinite(step).all())
     there = {(point.nodes, point.batch_per_worker) for point in curve.measured}
     for i in range(len(n)):
@@ -286,63 +266,63 @@ def _of_line(
         }
 
 
-def _number(value: float) -> float | int | None:
+def _number(value: float | None) -> float | int | None:
     """Return a number as JSON has it: whole numbers without a point, and none for NaN."""
-    if not np.isfinite(value):
+    if value is None or not np.isfinite(value):
         return None
     return int(value) if value == int(value) and abs(value) < 1e15 else float(value)
 
 
-def _whole(value: float | None) -> float | int | None:
-    return None if value is None else _number(value)
-
-
 def _outside(curve: Curve, nodes: float, batch: float) -> list[str]:
-    asked: dict[str, tuple[float, Sequence[float]]] = {
+    ranges: dict[str, tuple[float, Sequence[float]]] = {
         "nodes": (nodes, curve.nodes),
         "batch": (batch, curve.batches),
     }
-    return [name for name, (value, known) in asked.items() if not known[0] <= value <= known[-1]]
+    return [name for name, (value, seen) in ranges.items() if not seen[0] <= value <= seen[-1]]
 
 
 def _optimum(
-    predictions: CurvePredictions, curve: Curve, question: Question, nodes: Iterable[int]
+    predictions: CurvePredictions,
+    curve: Curve,
+    options: Options,
+    question: Question,
+    nodes: Iterable[int],
 ) -> Optimum | str:
-    """Return the answer to a question, or in words why the curve's points do not tell."""
+    """Return the answer to a question, or in words what the options or the curve's points lack."""
+    if missing := options.missing(question, curve):
+        return missing
     try:
-        return answer(question, predictions.times(curve, question, nodes))
+        return find_optimum(question, predictions.times(curve, question, nodes))
     except ValueError as error:
         return str(error)
 
 
 def optimum_rows(
-    file: FitFile, nodes: Sequence[int], asked: Asked, objectives: Sequence[Objective] = ()
+    file: FitFile, nodes: Sequence[int], options: Options, objectives: Sequence[Objective] = ()
 ) -> list[Row]:
     """Return a row per curve, batch and objective: the best number of nodes, and how sure it is.
 
     Over several machines only full ones are compared, and what was measured.
 
-    Without objectives there are those that what is `asked` suffices for. Where a curve's points do
-    not tell, `answer` says so, and what else would be in the row is None or empty.
+    Without objectives there are those for which the options suffice. Where a curve's points do not
+    tell, `answer` says so, and what else would be in the row is None or empty.
     """
     if not objectives:
-        objectives = asked.objectives()
+        objectives = options.objectives()
     rows = []
     predictions = CurvePredictions(file)
     for curve in file.curves:
-        for each in asked.batches_of(curve):
+        for each in options.batches_of(curve):
             for objective in objectives:
                 question = each.question(objective, curve)
                 counts = candidates(curve, each.nodes_of(nodes))
-                found = each.missing(question, curve) or _optimum(
-                    predictions, curve, question, counts
-                )
+                found = _optimum(predictions, curve, each, question, counts)
                 rows.append(
                     {
                         "curve": curve.name,
                         "objective": objective,
-                        "batch_per_worker": _whole(question.batch),
-                        "global_batch": _whole(question.global_batch),
+                        "batch_per_worker": _number(question.batch),
+                        "global_batch": _number(question.global_batch),
                         **_answer(found, each.unit(question, curve)),
                     }
                 )

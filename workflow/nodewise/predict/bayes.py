@@ -142,7 +142,7 @@ def _model(problem: Problem) -> Callable[[], None]:
     names = np.array([name for name, _ in problem.coefficients])
     labels, steps = problem.points.model, problem.points.step_s
     typical = np.array([np.median(steps[labels == label]) for label in labels])
-    absolute = _ABSOLUTE * np.concatenate([typical[known] for _, known in problem.asked])
+    absolute = _ABSOLUTE * np.concatenate([typical[mask] for _, mask in problem.observations])
 
     def shares() -> Value:
         """Return u: the coefficients of one name are drawn together."""
@@ -159,7 +159,7 @@ def _model(problem: Problem) -> Callable[[], None]:
 
     def model() -> None:
         theta = shares() / problem.sizes
-        for i, (mean, spread) in problem.given.items():
+        for i, (mean, spread) in problem.priors.items():
             units = numpyro.sample(f"given {i}", dist.TruncatedNormal(mean / spread, 1, low=0))
             theta = theta.at[i].set(units * spread)
         numpyro.deterministic("theta", theta)

@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from nodewise.core.units import write_number
-from nodewise.predict.curve_groups import ABOUT
+from nodewise.predict.curve_groups import ABOUT, rows_of
 from nodewise.predict.fit import Fit
 from nodewise.predict.law import At, Floats, Law
 from nodewise.predict.laws.pipeline import GPipe
@@ -40,22 +40,20 @@ _WORDS = {
     "bandwidth": "bytes on the link",
 }
 _OWN_INPUT = {"input": "waiting for its own examples"}
-# What stages of a pipeline wait for is no slow node: the law has equal ones.
+# Stages of a pipeline do not wait for a slow node: the law has equal ones.
 _PIPELINE_BOUND, _PIPELINE_WORDS = {"wait": "bubble-bound"}, {"wait": "idle in the pipeline"}
 
 
 def law_parts(fitted: Fit, at: At, model: ArrayLike, link: ArrayLike) -> dict[str, Floats]:
-    """Return the seconds of each part of `BOUND` at points, by a law of parts.
+    """Return the seconds of each part of `BOUND` at points, by the law of a fit.
 
     Bandwidth is what communication takes because of its bytes, latency because of its messages
-    (and of serving them); the rest of it, coding and decoding, is computing.
-
-    Raises:
-        TypeError: the law does not tell parts.
+    (and of serving them); the rest of it, coding and decoding, is computing. NaN of a law without
+    parts.
     """
     law = fitted.law
     if not isinstance(law, PartsLaw):
-        raise TypeError(f"{law.name}: tells no parts")
+        return {name: np.full(at.nodes.shape, np.nan) for name in BOUND}
     values = fitted.values_at(fitted.values, at, model, link)
     nothing = np.zeros(at.nodes.shape)
     no_bytes = values | {"seconds_per_byte": nothing}
@@ -90,34 +88,29 @@ def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dic
     shares = table.div(whole_s, axis=0)
     waited = (rows["input_s"] / rows["step_time_s"]).astype(float).fillna(0.0)
     waited = waited.clip(0.0, shares["compute"])
-    own = waited > shares["input"]
+    own = waited > shares["input"]  # examples, which it waits for more than for those of others
     shares["compute"] -= waited
     shares["input"] += waited
-    bubble = isinstance(law, GPipe)
-    bound = BOUND | (_PIPELINE_BOUND if bubble else {})
-    words = _WORDS | (_PIPELINE_WORDS if bubble else {})
-    overhead = shares.drop(columns="compute")
-    diagnosed = []
-    for (_, row), (_, share), (_, extra), waits, step_s in zip(
-        rows.iterrows(), shares.iterrows(), overhead.iterrows(), own, whole_s, strict=True
-    ):
-        of_input = _OWN_INPUT if waits else {}
-        largest, first = str(share.idxmax()), str(extra.idxmax())
-        diagnosed.append(
-            {
-                **{name: row[name] for name in DIAGNOSIS if name in row},
-                "source": row["kind"],
-                "bound": bound[largest],
-                "overhead": bound[first] if extra[first] > _NOTHING else "",
-                **{f"{name}_share": value for name, value in share.items()},
-                "evidence": _evidence(share, step_s, words | of_input),
-            }
-        )
-    return diagnosed
+    pipeline = isinstance(law, GPipe)
+    bound = BOUND | (_PIPELINE_BOUND if pipeline else {})
+    words = _WORDS | (_PIPELINE_WORDS if pipeline else {})
+    overheads = shares.drop(columns="compute")
+    evidence = [
+        _evidence(share, step_s, words | (_OWN_INPUT if waits else {}))
+        for share, step_s, waits in zip(shares.to_dict("records"), whole_s, own, strict=True)
+    ]
+    table = rows[[name for name in DIAGNOSIS if name in rows]].assign(
+        source=rows["kind"],
+        bound=shares.idxmax(axis=1).map(bound),
+        overhead=overheads.idxmax(axis=1).map(bound).where(overheads.max(axis=1) > _NOTHING, ""),
+        evidence=evidence,
+        **{f"{part}_share": shares[part] for part in BOUND},
+    )
+    return rows_of(table)
 
 
-def _evidence(shares: "pd.Series[float]", step_s: float, words: Mapping[str, str]) -> str:
+def _evidence(shares: Mapping[Any, float], step_s: float, words: Mapping[str, str]) -> str:
     """Return in words what the formula's time of a step goes into, the largest parts first."""
-    parts = shares[shares > _NOTHING].sort_values(ascending=False)
-    phrases = [f"{100 * share:.0f} % {words[str(name)]}" for name, share in parts.items()]
+    parts = sorted((-share, part) for part, share in shares.items() if share > _NOTHING)
+    phrases = [f"{-100 * share:.0f} % {words[part]}" for share, part in parts]
     return f"{write_number(step_s, 's')} by the formula: {', '.join(phrases)}"

@@ -1,7 +1,7 @@
 """Which law, where what ran leaves several: the one that was least wrong about the unseen.
 
 Never by how well a law fits, nor by a criterion of its size: three points fit anything. Even what
-is held out tells little where points are few and noisy, so that the law which is expected stays
+is held out says little where points are few and noisy, so that the law which is expected stays
 until another is clearly better: of curves of five points with 3 % noise, every tenth then gets a
 law that did not run, and predictions hardly suffer.
 """
@@ -66,7 +66,7 @@ def choose(laws: Sequence[Law], points: Points, priors: Priors | None = None) ->
     """Choose the law that predicts best what it was not fitted to.
 
     Of every line with `LEAST_NODE_COUNTS` or more, node counts above 1 are left out in turn, and
-    told from the rest.
+    predicted from the rest.
 
     Args:
         laws: those that may be, the one that is expected first.

@@ -79,6 +79,11 @@ class CurveGroup:
         return alternatives(self.law)
 
 
+def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table, each with its values by column."""
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+
+
 def group_of(curves: Sequence[Curve], law: Law) -> CurveGroup:
     """Return the group of curves that somebody measured and imported; all share one link."""
     return CurveGroup(law, curves[0].link, imported_points(curves))

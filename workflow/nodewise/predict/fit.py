@@ -60,18 +60,18 @@ class Fit:
     def interval(self, name: str, label: str) -> tuple[float, float]:
         """Return both ends of the 90 % interval of a coefficient; NaN if there is none."""
         i = self._index.get((name, label))
-        if i is None or not len(self.draws):
+        if i is None:
             return np.nan, np.nan
-        low, high = np.quantile(self.draws[:, i], TAILS)
-        return float(low), float(high)
+        low, high = interval_of(self.draws[:, i]).tolist()
+        return low, high
 
     def identified(self, name: str, label: str) -> bool:
         """Tell whether the points say how large a coefficient's term is, within 15 % of a step."""
         i = self._index.get((name, label))
-        if i is None or not len(self.draws):
+        if i is None:
             return False
-        low, high = np.quantile(self.draws[:, i], TAILS) * self.sizes[i]
-        return bool(high - low < 2 * _UNCLEAR)
+        low, high = interval_of(self.draws[:, i]) * self.sizes[i]
+        return bool(high - low < 2 * _UNCLEAR)  # false of NaN
 
     def evaluate(self, at: At, model: ArrayLike = "", link: ArrayLike = "") -> Floats:
         """Return step times in seconds at points of shape (points,), each with its labels."""
@@ -85,17 +85,17 @@ class Fit:
         """
         values = self.values_at(self.draws, at, model, link)
         for name in self._signed:
-            values[name] = values[name] + self._unknown(name, at, model, link)
-        return self._steps_s(_possible(values, at), at)
+            values[name] = values[name] + self._random_deviations(name, at, model, link)
+        return self._steps_s(_never_below_0(values, at), at)
 
     def evaluate_interval(
         self, at: At, model: ArrayLike = "", link: ArrayLike = ""
     ) -> tuple[Floats, Floats]:
         """Return both ends of the 90 % interval of the law's step time, shape (points,) each.
 
-        It is the interval of the law itself, not that of one more measurement.
+        It is the interval of the law itself, not that of one more measurement. NaN without draws.
         """
-        low, high = np.quantile(self.draw(at, model, link), TAILS, axis=0)
+        low, high = interval_of(self.draw(at, model, link))
         return low, high
 
     def observed_interval(
@@ -104,7 +104,7 @@ class Fit:
         """Return both ends of the 90 % interval of one more measurement, shape (points,) each."""
         drawn = self.draw(at, model, link)
         chance = np.random.default_rng(len(self.points)).standard_t(TAILED, drawn.shape)
-        low, high = np.quantile(drawn * np.exp(self.noise * chance), TAILS, axis=0)
+        low, high = interval_of(drawn * np.exp(self.noise * chance))
         return low, high
 
     def values_at(
@@ -118,10 +118,10 @@ class Fit:
         rows = coefficient_rows(self.law, self._index, *_labels(at, model, link), at)
         values = gather(self.law, theta, rows)
         for name in self._signed:
-            counts = self._between(name, at, model, link)
+            counts = self._interpolated(name, at, model, link)
             some = counts.any(axis=1)  # of all lines, those of this curve
             values[name] = values[name] + theta[..., some] @ counts[some]
-        return _possible(values, at)
+        return _never_below_0(values, at)
 
     def _steps_s(self, values: Mapping[str, Floats], at: At) -> Floats:
         return np.asarray(self.law.step_s(values, at), dtype=np.float64)
@@ -130,7 +130,7 @@ class Fit:
     def _signed(self) -> list[str]:
         return [p.name for p in self.law.parameters if p.signed]
 
-    def _unmeasured(
+    def _unmeasured_batches(
         self, name: str, at: At, model: ArrayLike, link: ArrayLike
     ) -> Iterator[tuple[str, NDArray[np.intp], list[int], Floats]]:
         """Yield the curves that have points whose batch was not measured.
@@ -150,44 +150,51 @@ class Fit:
             if parameter == name
         ]
         for curve in np.unique(curves[unknown]):
-            found = sorted((float(batch), i) for (of, batch), i in measured if of == curve)
-            batches = np.array([batch for batch, _ in found], dtype=np.float64)
+            mine = sorted((float(batch), i) for (of, batch), i in measured if of == curve)
+            batches = np.array([batch for batch, _ in mine], dtype=np.float64)
             points = np.flatnonzero(unknown & (curves == curve))
-            yield str(curve), points, [i for _, i in found], batches
+            yield str(curve), points, [i for _, i in mine], batches
 
-    def _between(self, name: str, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
+    def _interpolated(self, name: str, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
         """Return what each coefficient counts at batches that were not measured.
 
         Of shape (coefficients, points), 0 for those that were.
         """
         counts = np.zeros((len(self.coefficients), len(at.nodes)))
-        for _, points, coefficients, batches in self._unmeasured(name, at, model, link):
+        for _, points, coefficients, batches in self._unmeasured_batches(name, at, model, link):
             asked = at.batch[points]
             for i, one in zip(coefficients, np.eye(len(batches)), strict=True):
                 shares = np.interp(np.log(asked), np.log(batches), one / batches)
                 counts[i, points] = shares * asked
         return counts
 
-    def _unknown(self, name: str, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
+    def _random_deviations(self, name: str, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
         """Return random deviations of batches that were not measured: shape (draws, points).
 
         They spread by the share of a step that the fitted ones take, by less within half an octave
         of one of them. All batches of a curve are off together: that none of them is fastest by
         chance.
         """
-        known = [i for i, coefficient in enumerate(self.coefficients) if coefficient[0] == name]
-        found = np.zeros((len(self.draws), len(at.nodes)))
-        if not (known and len(self.draws)):
-            return found
-        spread = np.sqrt(np.mean((self.draws[:, known] * self.sizes[known]) ** 2))
+        fitted = [i for i, coefficient in enumerate(self.coefficients) if coefficient[0] == name]
+        deviations = np.zeros((len(self.draws), len(at.nodes)))
+        if not (fitted and len(self.draws)):
+            return deviations
+        spread = np.sqrt(np.mean((self.draws[:, fitted] * self.sizes[fitted]) ** 2))
         alone = self.evaluate(At(np.ones_like(at.nodes), at.batch, at.payload), model, link)
-        for curve, points, _, batches in self._unmeasured(name, at, model, link):
+        for curve, points, _, batches in self._unmeasured_batches(name, at, model, link):
             apart = np.abs(np.log2(at.batch[points][:, None] / batches))
             octaves = apart.min(axis=1, initial=_FAR_OCTAVES)
             rng = np.random.default_rng(list(curve.encode()))
             chance = rng.standard_normal((len(self.draws), 1))
-            found[:, points] = spread * chance * alone[points] * octaves / _FAR_OCTAVES
-        return found
+            deviations[:, points] = spread * chance * alone[points] * octaves / _FAR_OCTAVES
+        return deviations
+
+
+def interval_of(drawn: Floats) -> Floats:
+    """Return both ends of the 90 % interval of draws, (draws, …): shape (2, …); NaN without any."""
+    if not len(drawn):
+        return np.full((2, *drawn.shape[1:]), np.nan)
+    return np.asarray(np.quantile(drawn, TAILS, axis=0))
 
 
 def fit(law: Law, points: Points, *, priors: Priors | None = None, draws: int = DRAWS) -> Fit:
@@ -219,7 +226,7 @@ def _labels(at: At, model: ArrayLike, link: ArrayLike) -> tuple[Labels, Labels]:
     )
 
 
-def _possible(values: dict[str, Floats], at: At) -> dict[str, Floats]:
+def _never_below_0(values: dict[str, Floats], at: At) -> dict[str, Floats]:
     """Return `values` where no batch is so far below the straight line that it takes no time."""
     if "compute_deviation_s" not in values:
         return values

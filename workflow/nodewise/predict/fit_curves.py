@@ -1,22 +1,19 @@
 """Fit all curves of a table of points, wherever they came from.
 
 Curves over one link are fitted together; see `curve_groups`. Laws are chosen by what ran, and
-where that leaves several, by what they foretell; see `choose_law`.
+where that leaves several, by what they predict; see `choose_law`.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import pandas as pd
 
 from nodewise.predict.choose_law import Choice, choose
 from nodewise.predict.curve_groups import CurveGroup, find_groups
 from nodewise.predict.fit import DRAWS, Fit, fit
-from nodewise.predict.law import Law
 from nodewise.predict.least_squares import Priors
-from nodewise.predict.points import Points
-from nodewise.predict.priors import calibrated_rings, known_priors, learned_priors
+from nodewise.predict.priors import calibrated_rings, learned_priors, link_priors
 from nodewise.results.calibration import Calibration
 from nodewise.results.curve_points import BY_OTHERS
 
@@ -30,21 +27,12 @@ class FittedGroup:
     fit: Fit
 
 
-class FitPoints(Protocol):
-    """How a law is fitted to points: `fit.fit`, or `bayes.fit`."""
-
-    def __call__(
-        self, law: Law, points: Points, *, priors: Priors | None = None, draws: int = DRAWS
-    ) -> Fit:
-        """Return the fit."""
-
-
 def fit_curves(
     points: pd.DataFrame,
     calibrations: Iterable[Calibration] = (),
     *,
     draws: int = DRAWS,
-    fit_points: FitPoints = fit,
+    fit_points: Callable[..., Fit] = fit,
     progress: Callable[[int], None] = lambda curves: None,
 ) -> list[FittedGroup]:
     """Fit all curves; the same input gives the same fits.
@@ -53,7 +41,7 @@ def fit_curves(
         points: the table of points (`results.curve_points`).
         calibrations: what is known of latency and bandwidth of clusters beforehand.
         draws: how many equally likely coefficients the intervals come from.
-        fit_points: what fits a law to the points of a group.
+        fit_points: fits a law to the points of a group: `fit.fit`, or `bayes.fit`.
         progress: is called with the number of curves that were just fitted.
 
     Raises:
@@ -61,8 +49,8 @@ def fit_curves(
     """
     done = []
     learned: dict[tuple[str, str], Priors] = {}
-    for ran, known in groups_to_fit(points, calibrations):
-        priors = learned.get((ran.link, ran.law.name), known)
+    for ran, calibrated in groups_to_fit(points, calibrations):
+        priors = learned.get((ran.link, ran.law.name), calibrated)
         of_group = ran.fitted.points()
         choice = choose(ran.possible_laws(), of_group, priors)
         group = replace(ran, law=choice.law)
@@ -84,7 +72,7 @@ def groups_to_fit(
     calibrated = calibrated_rings(calibrations)
     groups = [group for group in find_groups(points) if group.rows["fitted"].any()]
     groups.sort(key=_order)
-    return [(group, known_priors(group, calibrated)) for group in groups]
+    return [(group, link_priors(group, calibrated)) for group in groups]
 
 
 def _order(group: CurveGroup) -> tuple[bool, str, str, int]:

@@ -25,6 +25,7 @@ from nodewise.predict.curve_groups import curves_of, group_of
 from nodewise.predict.fit import DRAWS, Fit, fit
 from nodewise.predict.fit_curves import FittedGroup, fit_curves
 from nodewise.predict.law import LAWS, Floats, Law, Parameter, law_text
+from nodewise.predict.least_squares import coefficients_of
 from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import Curve, Measurements, Text
 from nodewise.results.quantities import Count, Finite
@@ -106,7 +107,7 @@ class FitFile(Frozen):
         if len({len(c.draws) for group in self.fits for c in group.coefficients}) > 1:
             raise ValueError("all coefficients must have as many draws")
         for fitted in self._fits.values():
-            if sorted(fitted.coefficients) != _expected(fitted):
+            if sorted(fitted.coefficients) != sorted(coefficients_of(fitted.law, fitted.points)):
                 raise ValueError(f"the coefficients are not those of {fitted.law.name}")
         return self
 
@@ -119,7 +120,8 @@ def fit_measurements(
 ) -> FitFile:
     """Fit to each curve the law of its collective; curves of one cluster together.
 
-    Where nobody said which it was, it is the one that best tells node counts that were left out.
+    Where the file does not name it, it is the one that best predicts node counts that were left
+    out.
 
     Args:
         measured: the curves.
@@ -240,7 +242,7 @@ def _with_notes(curve: Curve, one: FittedGroup) -> Curve:
         collective = law_text(one.group.law)
         notes = (*curve.notes, *_about_collective(collective, one.choice, curve))
         curve = curve.model_copy(update={"collective": collective, "notes": notes})
-    return _with_untold(curve, one.fit)
+    return _with_open_terms(curve, one.fit)
 
 
 def _about_collective(collective: str, choice: Choice, curve: Curve) -> tuple[str, ...]:
@@ -294,8 +296,8 @@ def _unit(parameter: Parameter, curve: Curve) -> str:
     return unit if curve.in_seconds else unit.replace("s", "s of an epoch of one example", 1)
 
 
-def _with_untold(curve: Curve, fitted: Fit) -> Curve:
-    """Return the curve with notes on what its points do not tell, and on how it was sampled."""
+def _with_open_terms(curve: Curve, fitted: Fit) -> Curve:
+    """Return the curve with notes on terms that its points leave open, and on the sampling."""
     labels = {"model": curve.name, "link": curve.link}
     open_terms = [
         parameter.name
@@ -312,14 +314,6 @@ def _with_untold(curve: Curve, fitted: Fit) -> Curve:
     if isinstance(fitted, bayes.BayesFit):
         notes.append(fitted.note)
     return curve.model_copy(update={"notes": (*curve.notes, *notes)})
-
-
-def _expected(fitted: Fit) -> list[tuple[str, str]]:
-    points = fitted.points
-    labels = {"model": points.model, "link": points.link, "line": points.lines}
-    return sorted(
-        (p.name, label) for p in fitted.law.parameters for label in set(labels[p.scope].tolist())
-    )
 
 
 def _restored(group: FittedCurves, curves: list[Curve]) -> Fit:

@@ -3,12 +3,7 @@
 import pandas as pd
 
 from nodewise.predict.judge import LARGEST
-from nodewise.predict.queries import (
-    LAUNCHES,
-    POINT,
-    Tables,
-    scaling_lines,
-)
+from nodewise.predict.queries import LAUNCHES, POINT, Tables, scaling_lines
 from nodewise.predict.study import ALL_POINTS, OVERSUBSCRIBED
 from nodewise.results.cell_rows import OVERSUBSCRIBED as TOO_MANY_WORKERS
 
@@ -47,7 +42,7 @@ def near(predictions: pd.DataFrame) -> pd.DataFrame:
 
 
 def fit_roles(predictions: pd.DataFrame) -> pd.DataFrame:
-    """Return what the figure of a fit shows, told apart by `role`.
+    """Return what the figure of a fit shows, with its `role`.
 
     `fitted` and `predicted` are points of the line, the latter on more nodes than any point it was
     fitted to; `observed` are the observed points, `held out` what a law gave for points that it
@@ -60,12 +55,12 @@ def fit_roles(predictions: pd.DataFrame) -> pd.DataFrame:
     lines = full_fit(predictions)
     lines["role"] = lines["beyond"].map({True: "predicted", False: "fitted"})
     crowded = predictions["scenario"] == OVERSUBSCRIBED
-    told_of = crowded.map({True: TOO_MANY_WORKERS, False: ""})
-    own = predictions.get("flags", told_of)
-    rows = predictions.assign(flags=own.mask(own == "", told_of))
-    told = crowded | (rows["scenario"] == ALL_POINTS)
-    points = rows[told].dropna(subset="observed_s").assign(role="observed")
-    held = rows[rows["held_out"] & ~told].assign(role="held out")
+    cautions = crowded.map({True: TOO_MANY_WORKERS, False: ""})
+    own = predictions.get("flags", cautions)
+    rows = predictions.assign(flags=own.mask(own == "", cautions))
+    measured = crowded | (rows["scenario"] == ALL_POINTS)
+    points = rows[measured].dropna(subset="observed_s").assign(role="observed")
+    held = rows[rows["held_out"] & ~measured].assign(role="held out")
     return pd.concat([lines.assign(flags=""), points, held], ignore_index=True)
 
 

@@ -4,7 +4,7 @@ A ring all-reduce follows the computation: t(n) = t(1) + 2(n−1)·α + 2(n−1)
 make of a link's rate, 7 % less than what frames leave of it. `bench/forecast.py` compares this with
 all committed records that have a one-node time.
 
-A calibrated cluster tells B and α itself. Its messages hide behind its bytes, or these behind
+A calibrated cluster has its own B and α. Its messages hide behind its bytes, or these behind
 those: t(n) = t(1) + max(s + 2(n−1)·α, 2(n−1)/n·S/B), with s for a call of the software (see
 `all_reduce_law`).
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 from nodewise.core.errors import UserError
 from nodewise.core.intervals import DEVIATIONS
-from nodewise.predict.calibration import OWN_TIME, examine
+from nodewise.predict.calibration import examine
 from nodewise.predict.law import At, Floats
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.link_rates import PAYLOAD_SHARE
@@ -87,8 +87,7 @@ def _calibrated(path: Path) -> Link:
     rings = examine(calibration).all_reduces.get("ring") if calibration.status == "ok" else None
     if rings is None:
         raise UserError(f"--link {path}: has no all-reduces: it needs two nodes or more")
-    found = rings.coefficients
-    own = found[found["clock"] == OWN_TIME].iloc[0]
+    own = rings.own_time
     return Link(own["bandwidth_bytes_per_s"] / RING_SHARE, own["latency_s"], own["software_s"])
 
 

@@ -166,9 +166,7 @@ def _ask_baselines(rest: CurveGroup, asked: CurveGroup, scenario: str) -> list[d
 def _rows(fitted: Fit, asked: CurveGroup, scenario: str, *, own: bool) -> list[dict[str, Any]]:
     points = asked.points(parts=False)
     predicted = fitted.evaluate(points.at, points.model, points.link)
-    low = high = np.full_like(predicted, np.nan)
-    if len(fitted.draws):
-        low, high = fitted.observed_interval(points.at, points.model, points.link)
+    low, high = fitted.observed_interval(points.at, points.model, points.link)
     others = {
         "scenario": scenario,
         "trained": _trained(fitted, asked) if scenario != EACH else "",

@@ -32,7 +32,7 @@ Priors = Mapping[Coefficient, tuple[float, float]]
 
 PARTS = ("compute", "wait", "communicate")
 TAILED = 4.0  # degrees of freedom of the t distribution of residuals
-_PART_FLOOR = 0.05  # of the step: parts below it are told apart from 0 by as much
+_PART_FLOOR = 0.05  # of the step: parts below it differ from 0 by no more than noise
 _PART_NOISE = 2.0  # expected of parts, as they come from fewer steps than the whole
 _NOISE, _NOISE_FREEDOM = 0.05, 3.0  # what noise is expected to be, and the weight of that
 _OPEN = 1.0  # each term may be as large as the step: keeps what is not identified finite
@@ -46,22 +46,19 @@ class Problem:
 
     def __init__(self, law: Law, points: Points, priors: Priors) -> None:
         self.law, self.points, self.at = law, points, points.at
-        scopes = {"model": points.model, "link": points.link, "line": points.lines}
-        self.coefficients = tuple(
-            (p.name, str(label)) for p in law.parameters for label in np.unique(scopes[p.scope])
-        )
+        self.coefficients = coefficients_of(law, points)
         self.index = {c: i for i, c in enumerate(self.coefficients)}
         self.rows = coefficient_rows(law, self.index, points.model, points.link, self.at)
-        self.asked = _asked(law, points)
-        seen = [getattr(points, name)[known] for name, known in self.asked]
-        self.observed = np.concatenate(seen)
-        self.point = np.concatenate([np.flatnonzero(known) for _, known in self.asked])
-        self.kind = np.repeat(np.arange(len(seen)), [len(times) for times in seen])
-        whole = np.concatenate([points.step_s[known] for _, known in self.asked])
+        self.observations = _observations(law, points)
+        times = [getattr(points, name)[mask] for name, mask in self.observations]
+        self.observed = np.concatenate(times)
+        self.point = np.concatenate([np.flatnonzero(mask) for _, mask in self.observations])
+        self.kind = np.repeat(np.arange(len(times)), [len(each) for each in times])
+        whole = np.concatenate([points.step_s[mask] for _, mask in self.observations])
         self.floor = np.where(self.kind > 0, _PART_FLOOR * whole, 0.0)
         self.parameters = {p.name: p for p in law.parameters}
         self._set_sizes()
-        self.given = {self.index[c]: prior for c, prior in priors.items() if c in self.index}
+        self.priors = {self.index[c]: prior for c, prior in priors.items() if c in self.index}
         self._set_priors()
 
     def model(self, theta: Floats, xp: Any = np) -> Floats:  # noqa: ANN401
@@ -76,29 +73,29 @@ class Problem:
         shape = next(iter(values.values())).shape
         found: Floats = xp.concatenate(
             [
-                xp.broadcast_to(getattr(self.law, name)(values, self.at, xp), shape)[..., known]
-                for name, known in self.asked
-                if known.any()
+                xp.broadcast_to(getattr(self.law, name)(values, self.at, xp), shape)[..., mask]
+                for name, mask in self.observations
+                if mask.any()
             ],
             -1,
         )
         return found
 
-    def _moved(self, theta: Floats) -> tuple[dict[str, Floats], Floats]:
-        """Return the values of the points, as they are and with one parameter after another moved.
+    def _perturbed(self, theta: Floats) -> tuple[dict[str, Floats], Floats]:
+        """Return the values of the points, unchanged and with each parameter perturbed in turn.
 
-        A point has one coefficient of each parameter: all of a parameter's are moved at once. Of
-        shape (1 + parameters, points), and the steps by coefficient.
+        A point has one coefficient of each parameter: all of a parameter's are perturbed at once.
+        Of shape (1 + parameters, points), and the steps by coefficient.
         """
         step = 1e-6 / self.sizes
         count = len(self.rows)
-        moved = np.tile(theta[self.rows], (count + 1, 1, 1))
-        moved[np.arange(count) + 1, np.arange(count)] += step[self.rows]
-        return _by_name(self.law, moved), step
+        perturbed = np.tile(theta[self.rows], (count + 1, 1, 1))
+        perturbed[np.arange(count) + 1, np.arange(count)] += step[self.rows]
+        return _by_name(self.law, perturbed), step
 
     def _jacobian(self, theta: Floats) -> tuple[Floats, Floats]:
         """Return the model and, by differences, d model / d θ: (observations, coefficients)."""
-        values, step = self._moved(theta)
+        values, step = self._perturbed(theta)
         times, columns = self._times(values), self.rows[:, self.point]
         jacobian = np.zeros((len(self.observed), len(self.coefficients)))
         jacobian[np.arange(len(self.observed)), columns] = (times[1:] - times[0]) / step[columns]
@@ -120,7 +117,7 @@ class Problem:
 
     def _mean_shares(self, at: At) -> Floats:
         """Return d step / d θ as a share of the step, the mean of the points where it is not 0."""
-        values, step = self._moved(0.3 / self.sizes)
+        values, step = self._perturbed(0.3 / self.sizes)
         steps = np.asarray(self.law.step_s(values, at))
         shares = np.abs(steps[1:] - steps[0]) / step[self.rows] / self.points.step_s
         total, touched = (
@@ -140,7 +137,7 @@ class Problem:
         names = [name for name, _ in self.coefficients]
         self.precision = self.sizes / np.array([self.expected_share(name) for name in names])
         self.prior_mean = np.zeros(len(names))
-        for i, (mean, spread) in self.given.items():
+        for i, (mean, spread) in self.priors.items():
             self.prior_mean[i], self.precision[i] = mean, 1 / spread
         self.signed = np.array([self.parameters[name].signed for name in names])
 
@@ -179,14 +176,14 @@ class Problem:
         theta = self._start()
         weights = np.ones_like(self.observed)
         expected = self.expected_noise()
-        noise, spare = expected, self._spare()
+        noise, freedom = expected, self._degrees_of_freedom()
         for _ in range(_OUTER):
             before = theta
             theta = self._improve(theta, weights, noise)
             squares = self.residuals(theta) ** 2
             found = np.bincount(self.kind, weights * squares, len(noise))
-            noise = np.sqrt((found + _NOISE_FREEDOM * expected**2) / (spare + _NOISE_FREEDOM))
-            if spare.any():
+            noise = np.sqrt((found + _NOISE_FREEDOM * expected**2) / (freedom + _NOISE_FREEDOM))
+            if freedom.any():
                 weights = (TAILED + 1) / (TAILED + squares / noise[self.kind] ** 2)
             if np.max(np.abs(theta - before) * self.sizes) < _CONVERGED:
                 break
@@ -198,7 +195,7 @@ class Problem:
         whole = float(max(np.median(known), 0.002)) if len(known) else _NOISE
         return np.array([whole, *[_PART_NOISE * whole] * len(PARTS)])
 
-    def _spare(self) -> Floats:
+    def _degrees_of_freedom(self) -> Floats:
         """Return, per kind, observations beyond the coefficients that no prior holds.
 
         Each kind pays for coefficients by its share of the observations.
@@ -230,11 +227,11 @@ class Problem:
     ) -> Floats:
         """Return equally likely coefficients, shape (draws, coefficients).
 
-        An observation of a t distribution tells (ν+1)/(ν+3) of what its weight says.
+        An observation of a t distribution has (ν+1)/(ν+3) of the information of its weight.
         """
-        tailed = ((TAILED + 3) / (TAILED + 1)) ** 0.5 if self._spare().any() else 1.0
+        tailed = ((TAILED + 3) / (TAILED + 1)) ** 0.5 if self._degrees_of_freedom().any() else 1.0
         matrix, right = self._linearised(theta, weights, tailed * noise)
-        freedom = self._spare() + _NOISE_FREEDOM
+        freedom = self._degrees_of_freedom() + _NOISE_FREEDOM
         chance = np.empty((len(right), draws))
         for i in range(draws):
             wider = np.sqrt(freedom / rng.chisquare(freedom))
@@ -289,13 +286,21 @@ def least_squares(matrix: Floats, right: Floats, signed: Mask) -> Floats:
     return x
 
 
-def _asked(law: Law, points: Points) -> list[tuple[str, Mask]]:
+def _observations(law: Law, points: Points) -> list[tuple[str, Mask]]:
     """Return, per kind of observation, its name, and where it was observed.
 
     Kinds are 0 for whole steps and 1, 2, … for `PARTS`; each has a noise of its own.
     """
     names = [f"{part}_s" for part in PARTS] if isinstance(law, PartsLaw) else []
     return [(name, np.isfinite(getattr(points, name))) for name in ("step_s", *names)]
+
+
+def coefficients_of(law: Law, points: Points) -> tuple[Coefficient, ...]:
+    """Return the coefficients that a law has for points: of each parameter, one for each label."""
+    labels = {"model": points.model, "link": points.link, "line": points.lines}
+    return tuple(
+        (p.name, str(label)) for p in law.parameters for label in np.unique(labels[p.scope])
+    )
 
 
 def coefficient_rows(

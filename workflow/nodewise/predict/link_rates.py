@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.curve_groups import ABOUT, CurveGroup
+from nodewise.predict.curve_groups import ABOUT, CurveGroup, rows_of
 from nodewise.predict.fit import TAILS, Fit
 from nodewise.predict.law import At
 
@@ -76,7 +76,7 @@ def link_of(cluster: str) -> Link | None:
 
 
 def rate_rows(group: CurveGroup, fitted: Fit, measured: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return rows of `RATES` for the curves of a group, if their link has a rate.
+    """Return rows of `RATES` for the curves of a group, if link and law have a bandwidth.
 
     Args:
         group: curves over one link, as `objectives.answerable` returns them.
@@ -84,7 +84,7 @@ def rate_rows(group: CurveGroup, fitted: Fit, measured: pd.DataFrame) -> list[di
         measured: the rows of all groups, for what other links gave.
     """
     link = link_of(group.rows.iloc[0]["cluster"]) if len(group.rows) else None
-    if link is None:
+    if link is None or ("seconds_per_byte", group.link) not in fitted.coefficients:
         return []
     rows: list[dict[str, Any]] = []
     for (_, batch), line in group.rows.groupby(["curve", "batch_per_worker"]):
@@ -96,8 +96,7 @@ def rate_rows(group: CurveGroup, fitted: Fit, measured: pd.DataFrame) -> list[di
         inside = table["rate_bit_s"].between(seen["rate_bit_s"].min(), seen["rate_bit_s"].max())
         table["kind"] = np.where(known, "fitted", "predicted")
         table["beyond"] = ~inside | (table["nodes"] > seen["nodes"].max())
-        asked = table.to_dict("records")
-        rows += [about | {str(name): value for name, value in row.items()} for row in asked]
+        rows += rows_of(table.assign(**about))
     return rows
 
 
@@ -105,27 +104,22 @@ def _seen(line: pd.DataFrame, link: Link, measured: pd.DataFrame) -> pd.DataFram
     """Return what was measured of a line over its own link, and by lines like it over others."""
     same = (measured[_SAME] == line.iloc[0][_SAME]).all(axis=1) & measured["fitted"]
     alike = measured[same]
-    links = [link_of(str(cluster)) for cluster in alike["cluster"]]
     others = [
-        known is not None and known.others == link.others and known.rate_bit_s != link.rate_bit_s
-        for known in links
+        other is not None and other.others == link.others and other.rate_bit_s != link.rate_bit_s
+        for other in map(link_of, alike["cluster"])
     ]
     points = pd.concat([line, alike[others]])
+    links = map(link_of, points["cluster"])
     one = points[points["nodes"] == 1].groupby("curve")["step_time_s"].first()
     return pd.DataFrame(
         {
-            "rate_bit_s": [_rate_bit_s(str(cluster)) for cluster in points["cluster"]],
+            "rate_bit_s": [other.rate_bit_s for other in links if other is not None],
             "nodes": points["nodes"],
             "observed_s": points["step_time_s"],
             "observed_efficiency": points["curve"].map(one) / points["step_time_s"],
             "cell_id": points["cell_id"],
         }
     ).drop_duplicates(["rate_bit_s", "nodes"])
-
-
-def _rate_bit_s(cluster: str) -> float:
-    link = link_of(cluster)
-    return np.nan if link is None else link.rate_bit_s
 
 
 def _asked(

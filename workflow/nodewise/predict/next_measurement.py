@@ -2,7 +2,7 @@
 
 Every draw of a fit is a world in which the law holds. As long as they disagree about the best
 number of nodes, whoever takes the one that is best on average loses something in most of them: the
-regret. Measuring a step tells some draws from others. How much regret that saves is the value of
+regret. Measuring a step rules some draws out. How much regret that saves is the value of
 the measurement (R. A. Howard, Information value theory, IEEE Trans. Syst. Sci. Cybern. 2, 1966).
 """
 
@@ -21,8 +21,8 @@ STEPS = 100
 """A measurement takes so long to start, and then so many steps."""
 ENOUGH = 0.01
 """Regret that nobody needs to measure for, as a share of the time."""
-_FARTHEST = 4  # times the largest number that was measured: farther on a law tells little
-_BINS = 10  # of a measured step, between which draws are told apart
+_FARTHEST = 4  # times the largest number that was measured: farther on a law says little
+_BINS = 10  # of a measured step: draws of one bin are alike
 _CHANCE = 0.05  # of the regret: so much is saved by how the draws happen to fall
 _LEAST_S = 1e-12
 

@@ -4,7 +4,7 @@ Which objectives there are depends on what was measured: an epoch needs its numb
 target accuracy the steps to it. Costs are in node-hours: the price of one is then the only factor.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -14,10 +14,10 @@ import pandas as pd
 from nodewise.predict.curve_groups import ABOUT, CurveGroup
 from nodewise.predict.fit import Fit
 from nodewise.predict.law import At
-from nodewise.predict.optimum import Optimum, answer, find_times
+from nodewise.predict.optimum import Optimum, find_optimum, find_times
 from nodewise.predict.question import Question
 from nodewise.predict.steps_to_accuracy import SYNCHRONOUS, Key, StepsToAccuracy
-from nodewise.predict.wording import optimum_rows
+from nodewise.predict.wording import in_words
 
 OPTIMA = {
     "source": "str",
@@ -66,12 +66,12 @@ def answerable(group: CurveGroup, fitted: Fit) -> CurveGroup:
 
 
 def optima_rows(
-    group: CurveGroup, fitted: Fit, steps: Steps, listed: tuple[int, ...]
+    group: CurveGroup, fitted: Fit, steps: Steps, listed: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Return rows of `OPTIMA` for the curves of a group.
 
-    One to 64 nodes are compared. Told are those of `listed`, and all that matter to the answer:
-    the best, those within 5 % of it, the break-even, and whatever else may be the best.
+    One to 64 nodes are compared. There are rows of those in `listed` and of all that matter to the
+    answer: the best, those within 5 % of it, the break-even, and whatever else may be the best.
 
     Args:
         group: curves, as `answerable` returns them.
@@ -96,7 +96,7 @@ def optima_rows(
             except ValueError:  # the points say nothing of such batches
                 continue
             for question in (first, *others):
-                rows += _chosen_rows(answer(question, times), about, listed)
+                rows += listed_rows(find_optimum(question, times), about, listed)
     return rows
 
 
@@ -118,13 +118,45 @@ def _questions(rows: pd.DataFrame, steps: Steps) -> Iterator[Question]:
             yield Question("target_time", batch=float(batch), steps=law)
 
 
-def _chosen_rows(
-    optimum: Optimum, about: dict[str, Any], listed: tuple[int, ...]
-) -> Iterator[dict[str, object]]:
-    for row in optimum_rows(optimum, **about):
-        chosen = row["best"] or row["near"] or row["break_even"] or row["nodes"] in listed
-        if chosen or float(str(row["probability"])) >= _PROBABLE:
-            yield row | {
-                "global_batch": optimum.question.global_batch or row["global_batch"],
-                "answer": row["answer"] if row["best"] else "",
-            }
+def listed_rows(
+    optimum: Optimum, about: Mapping[str, Any], listed: Sequence[int]
+) -> Iterator[dict[str, Any]]:
+    """Yield rows of `OPTIMA`: of the numbers of nodes in `listed`, and of all others that matter.
+
+    `kind` is `fitted` where the fit has points around, else `predicted`. `batch_per_worker` need
+    not be whole at a fixed global batch. The answer in words is in the row of the best number.
+
+    Args:
+        optimum: the answer to a question.
+        about: columns that all rows begin with.
+        listed: numbers of nodes.
+    """
+    question = optimum.question
+    batches = question.batches(optimum.nodes)
+    for i, nodes in enumerate(optimum.nodes.tolist()):
+        best, near = nodes == optimum.best, nodes in optimum.near
+        break_even, probability = nodes == optimum.break_even, float(optimum.probability[i])
+        matters = best or near or break_even or nodes in listed or probability >= _PROBABLE
+        if not matters:
+            continue
+        yield {
+            **about,
+            "objective": question.objective,
+            "held": "global_batch" if question.batch is None else "batch_per_worker",
+            "batch_per_worker": float(batches[i]),
+            "global_batch": question.global_batch or float(batches[i] * nodes),
+            "nodes": nodes,
+            "value": float(optimum.value[i]),
+            "low": float(optimum.low[i]),
+            "high": float(optimum.high[i]),
+            "unit": question.unit,
+            "probability": probability,
+            "beats_one": float(optimum.beats_one[i]),
+            "sure": optimum.best_probability if best else np.nan,
+            "best": best,
+            "near": near,
+            "break_even": break_even,
+            "interior": optimum.interior,
+            "kind": "fitted" if optimum.measured[i] else "predicted",
+            "answer": in_words(optimum) if best else "",
+        }

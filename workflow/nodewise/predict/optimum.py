@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nodewise.predict.fit import TAILS, Fit
+from nodewise.predict.fit import TAILS, Fit, interval_of
 from nodewise.predict.law import At, Floats
 from nodewise.predict.points import Points
 from nodewise.predict.question import Counts, Question
@@ -81,6 +81,15 @@ class Optimum:
         first, last = np.searchsorted(below, [TAILS[0] * below[-1], TAILS[1] * below[-1]])
         return int(self.nodes[first]), int(self.nodes[last])
 
+    @property
+    def best_probability(self) -> float:
+        """How probable the best number is; of efficiency, that it or more nodes reach enough."""
+        at = self.at(self.best)
+        if self.question.objective != "efficiency":
+            return float(self.probability[at])
+        probability = float(self.probability[at:].sum())
+        return probability if self.measured[at] else min(probability, MOST_SURE)
+
     def at(self, nodes: int) -> int:
         """Return the index of a number of nodes."""
         return int(np.searchsorted(self.nodes, nodes))
@@ -109,7 +118,7 @@ class StepTimes:
     most_measured: int
 
 
-def find_optimum(
+def find_times(
     fitted: Fit,
     question: Question,
     nodes: Iterable[int],
@@ -117,12 +126,12 @@ def find_optimum(
     payload: float,
     model: str = "",
     link: str = "",
-) -> Optimum:
-    """Return the best of some numbers of nodes, and how sure that is.
+) -> StepTimes:
+    """Return the step times of one curve of a fit, for `find_optimum`.
 
     Args:
         fitted: a fit with draws.
-        question: what is to be best.
+        question: any of those to answer: they have one batch in common.
         nodes: the numbers to compare; one node is always compared. Those for which there is not an
             example each at a fixed global batch are left out.
         payload: the bytes of one gradient.
@@ -135,31 +144,13 @@ def find_optimum(
 
     Example:
         >>> from nodewise.predict.fit import fit
-        >>> from nodewise.predict.points import Points
         >>> from nodewise.predict.laws.ring import RingAllReduce
         >>> points = Points.of([1, 2, 3, 4], 64, 5e6, [0.10, 0.15, 0.17, 0.18])
+        >>> fitted = fit(RingAllReduce(), points)
         >>> question = Question("epoch_time", batch=64, examples=60_000)
-        >>> found = find_optimum(fit(RingAllReduce(), points), question, [2, 3, 4], payload=5e6)
-        >>> found.best, found.interior
+        >>> optimum = find_optimum(question, find_times(fitted, question, [2, 3, 4], payload=5e6))
+        >>> optimum.best, optimum.interior
         (4, False)
-    """
-    times = find_times(fitted, question, nodes, payload=payload, model=model, link=link)
-    return answer(question, times)
-
-
-def find_times(
-    fitted: Fit,
-    question: Question,
-    nodes: Iterable[int],
-    *,
-    payload: float,
-    model: str = "",
-    link: str = "",
-) -> StepTimes:
-    """Return what answers a question, and any other of the same batch; see `find_optimum`.
-
-    Raises:
-        ValueError: as `find_optimum`.
     """
     _check(fitted, model, link)
     points = fitted.points
@@ -198,7 +189,7 @@ def times_of(
     counts = _compared(question, nodes)
     at, far = (
         At.of(where, question.batches(where), payload)
-        for where in (counts, _everywhere(question, counts))
+        for where in (counts, _far_counts(question, counts))
     )
     step_s = evaluate(at)
     if not (step_s > 0).all():
@@ -213,14 +204,14 @@ def times_of(
     )
 
 
-def answer(question: Question, times: StepTimes) -> Optimum:
-    """Return the answer to a question, of the batch that the times are of."""
+def find_optimum(question: Question, times: StepTimes) -> Optimum:
+    """Return the best number of nodes for a question of the batch that the times are of."""
     at, far = times.at, times.far
     counts, everywhere = at.nodes.astype(np.int64), far.nodes.astype(np.int64)
     value = question.values(counts, times.step_s, _steps(question, at))
     steps = np.broadcast_to(_steps(question, at, len(times.drawn)), (len(times.drawn), len(counts)))
     drawn = question.values(counts, times.drawn_s, steps[times.drawn])
-    low, high = np.quantile(drawn, TAILS, axis=0)
+    low, high = interval_of(drawn)
     last = int(
         question.best(question.values(everywhere, times.far_s, _steps(question, far)), everywhere)
     )
@@ -233,7 +224,7 @@ def answer(question: Question, times: StepTimes) -> Optimum:
         value=value,
         low=low,
         high=high,
-        probability=_humble(chosen, times.measured, value),
+        probability=_capped_where_unmeasured(chosen, times.measured, value),
         beats_one=np.where(times.measured, beaten, np.minimum(beaten, MOST_SURE)),
         best=int(counts[question.best(value, counts)]),
         near=tuple(counts[question.near(value, counts)].tolist()),
@@ -244,7 +235,9 @@ def answer(question: Question, times: StepTimes) -> Optimum:
     )
 
 
-def _humble(probability: Floats, measured: NDArray[np.bool_], value: Floats) -> Floats:
+def _capped_where_unmeasured(
+    probability: Floats, measured: NDArray[np.bool_], value: Floats
+) -> Floats:
     """Return probabilities of which none is above `MOST_SURE` where nothing was measured.
 
     What is left then is that of the best of those that were measured, or of one node.
@@ -285,7 +278,7 @@ def _steps(question: Question, at: At, draws: int | None = None) -> Floats:
     return question.steps.draw(global_batch, draws)
 
 
-def _everywhere(question: Question, counts: Counts) -> Counts:
+def _far_counts(question: Question, counts: Counts) -> Counts:
     """Return the compared numbers of nodes, those between, and further ones, ever further apart."""
     last = int(counts[-1])
     end = question.farthest(last)

@@ -81,13 +81,8 @@ class Points:
     @property
     def lines(self) -> Labels:
         """The line of each point: one batch of one model on one link."""
-        return line_labels(self.model, self.link, self.batch)
-
-
-def line_labels(model: Labels, link: Labels, batch: Floats) -> Labels:
-    """Return the labels of lines: one batch of one model on one link."""
-    lines, of = lines_of(model, link, batch)
-    return np.array([label for _, _, label in lines], str)[of]
+        lines, of = lines_of(self.model, self.link, self.batch)
+        return np.array([label for _, _, label in lines], str)[of]
 
 
 def lines_of(

@@ -1,38 +1,39 @@
 """What is known of coefficients before a fit: from calibrations, settings and other fits."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from nodewise.predict import link_rates
-from nodewise.predict.calibration import OWN_TIME, examine
+from nodewise.predict.calibration import examine
 from nodewise.predict.curve_groups import CurveGroup
 from nodewise.predict.fit import Fit
 from nodewise.predict.least_squares import Priors
 from nodewise.results.calibration import Calibration
 
-Calibrated = Mapping[tuple[str, str], pd.DataFrame]
-"""α and β (`calibration.COEFFICIENTS`) by the label of a cluster, and machine."""
+Calibrated = Mapping[tuple[str, str], "pd.Series[Any]"]
+"""α and β (a row of `calibration.COEFFICIENTS`) by the label of a cluster, and machine."""
 
-_NOTHING_S = 1e-9  # for an example: less than a clock tells
+_NOTHING_S = 1e-9  # for an example: less than a clock can measure
 _TAILS_APART = 3.29  # standard deviations from end to end of a 90 % interval
 
 
 def calibrated_rings(calibrations: Iterable[Calibration]) -> Calibrated:
-    """Return what calibrations told of TensorFlow's ring."""
+    """Return α and β of TensorFlow's ring, of clusters that were calibrated."""
     examined = (
         ((one.cluster.label, one.provenance.cpu), examine(one).all_reduces)
         for one in calibrations
         if one.status == "ok"
     )
-    return {at: found["ring"].coefficients for at, found in examined if "ring" in found}
+    return {at: found["ring"].own_time for at, found in examined if "ring" in found}
 
 
-def known_priors(group: CurveGroup, calibrated: Calibrated) -> Priors:
+def link_priors(group: CurveGroup, calibrated: Calibrated) -> Priors:
     """Return what is known beforehand of the link: of rings, servers, pipelines on emulated nodes.
 
-    Rings borrow from what a calibration told of TensorFlow's. A step's all-reduce is not quite the
+    Rings borrow from TensorFlow's in a calibration. A step's all-reduce is not quite the
     calibration's: bandwidth is taken for known within a tenth, and as messages hide behind bytes,
     latency for somewhere between nothing and the calibrated one.
 
@@ -44,15 +45,14 @@ def known_priors(group: CurveGroup, calibrated: Calibrated) -> Priors:
         group: curves over one link.
         calibrated: of clusters and machines that were calibrated.
     """
-    priors = of_input(group)
+    priors = input_priors(group)
     cluster, machine = group.rows.iloc[0][["cluster", "machine"]]
     if group.law.name in ("server", "gpipe") and (link := link_rates.link_of(cluster)) is not None:
         beta = link.seconds_per_byte
         priors["seconds_per_byte", group.link] = (beta, beta / 10)
     if group.law.name != "ring" or (cluster, machine) not in calibrated:
         return priors
-    found = calibrated[cluster, machine]
-    own = found[found["clock"] == OWN_TIME].iloc[0]
+    own = calibrated[cluster, machine]
     if own["latency_s"] > 0:
         priors["latency_s", group.link] = (own["latency_s"] / 2, own["latency_s"] / 2)
     if own["bandwidth_bytes_per_s"] > 0:
@@ -61,8 +61,8 @@ def known_priors(group: CurveGroup, calibrated: Calibrated) -> Priors:
     return priors
 
 
-def of_input(group: CurveGroup) -> dict[tuple[str, str], tuple[float, float]]:
-    """Return that a node spends nothing on examples of others: of curves whose input is sharded."""
+def input_priors(group: CurveGroup) -> dict[tuple[str, str], tuple[float, float]]:
+    """Return that a node reads no examples of others: of curves whose input is sharded."""
     sharded = group.rows[group.rows["pipeline"] == "sharded"]
     return {
         ("input_per_example_s", curve): (0.0, _NOTHING_S) for curve in sharded["curve"].unique()
@@ -70,7 +70,7 @@ def of_input(group: CurveGroup) -> dict[tuple[str, str], tuple[float, float]]:
 
 
 def learned_priors(group: CurveGroup, fitted: Fit) -> Priors:
-    """Return what a fit tells of its link, within a tenth at best, for other fits of that link.
+    """Return α and β of a fit, within a tenth at best, as priors of other fits of its link.
 
     Curves of one link have fits of their own where their laws take different things for known, such
     as the bytes of an activation; latency and bandwidth are the link's all the same.

@@ -15,7 +15,7 @@ import pandas as pd
 
 from nodewise.predict import judge
 from nodewise.predict.curve_groups import CurveGroup
-from nodewise.predict.fit import TAILS
+from nodewise.predict.fit import interval_of
 from nodewise.predict.law import Floats
 
 ONE_BANDWIDTH = "one bandwidth for the whole table, fitted to these points"
@@ -58,14 +58,9 @@ def fit_rows(group: CurveGroup, draws: int) -> list[dict[str, Any]]:
     lines = rows.groupby(["curve", "batch_per_worker"]).ngroup().to_numpy()
     errors = _errors(rows)
     of_line = np.stack([errors[:, lines == i].sum(axis=1) for i in range(lines.max() + 1)], axis=1)
-    low = high = np.nan
-    if draws:
-        chance = np.random.default_rng(_SEED)
-        counts = chance.multinomial(
-            of_line.shape[1], np.full(of_line.shape[1], 1 / of_line.shape[1]), size=draws
-        )
-        drawn = _TRIED[(of_line @ counts.T).argmin(axis=0)]
-        low, high = np.quantile(drawn, TAILS)
+    count = of_line.shape[1]
+    counts = np.random.default_rng(_SEED).multinomial(count, np.full(count, 1 / count), size=draws)
+    low, high = interval_of(_TRIED[(of_line @ counts.T).argmin(axis=0)])
     first = group.rows.iloc[0]
     return [
         {

@@ -27,36 +27,20 @@ _ALIKE = 1e-9  # values that differ by less are equal: the rest is rounding
 _HOUR_S = 3600.0
 
 
-@dataclass(frozen=True)
-class Question:
-    """What is to be best, and what stays the same on any number of nodes.
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """What is given of a training: the same on any number of nodes, and for any objective.
 
-    Either `batch`, examples per node and step, or `global_batch`, examples per step, is given.
-
-    - `epoch_time`, `epoch_cost`: of one pass over `examples`, which they need.
-    - `target_time`, `target_cost`: of the steps to an accuracy, by `steps`, which they need. That
-      law is one of synchronous training: it knows no staleness. If steps are known up to a factor
-      only, so are these: they are told relative to one node.
-    - `efficiency`: seconds on one node over n times those on n nodes, for the same examples. The
-      best is the most nodes with `least_efficiency` or more.
-    - `deadline`: seconds of the job, which is the steps to an accuracy if they are known, else an
-      epoch. The best is the cheapest that takes no more than `deadline_s`; if there is none, the
-      fastest.
-    - `energy`: of the same job, in Wh, if a node takes `watts`.
-
-    A cost is nodes × hours × `price`, of one node for an hour; without a price it is in node-hours.
-    Times and costs include `startup_s`, in which nodes do not train yet.
-
-    Times of steps are in units of `unit_s` seconds.
-
-    For answers in words, `node` is what a node is called. Unless `batch_known`, batches are
-    placeholders.
-
-    Raises:
-        ValueError: something is missing, too much, or not above 0.
+    - `batch`: examples per node and step, or `global_batch`: examples per step.
+    - `examples` of an epoch.
+    - `steps` to an accuracy. Their law is one of synchronous training: it knows no staleness.
+    - `price` of a node for an hour.
+    - `least_efficiency` that is enough.
+    - `deadline_s`: seconds that a job may take.
+    - `watts` that a node takes.
+    - `startup_s`: seconds in which nodes do not train yet. Times and costs include them.
     """
 
-    objective: Objective
     batch: float | None = None
     global_batch: float | None = None
     examples: float | None = None
@@ -66,6 +50,32 @@ class Question:
     deadline_s: float | None = None
     watts: float | None = None
     startup_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Question(Conditions):
+    """What is to be best, and what is given: either `batch` or `global_batch`, and what it needs.
+
+    - `epoch_time`, `epoch_cost`: of one pass over `examples`, which they need.
+    - `target_time`, `target_cost`: of the `steps` to an accuracy, which they need. If steps are
+      known up to a factor only, so are these: they are relative to one node.
+    - `efficiency`: seconds on one node over n times those on n nodes, for the same examples. The
+      best is the most nodes with `least_efficiency` or more.
+    - `deadline`: seconds of the job, which is the steps to an accuracy if they are known, else an
+      epoch. The best is the cheapest that takes no more than `deadline_s`; if there is none, the
+      fastest.
+    - `energy`: of the same job, in Wh.
+
+    A cost is nodes × hours × `price`; without a price it is in node-hours.
+
+    Times of steps are in units of `unit_s` seconds. For answers in words, `node` is what a node is
+    called. Unless `batch_known`, batches are placeholders.
+
+    Raises:
+        ValueError: something is missing, too much, or not above 0.
+    """
+
+    objective: Objective
     unit_s: float = 1.0
     node: str = "node"
     batch_known: bool = True

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.curve_groups import CurveGroup
-from nodewise.predict.fit import TAILS, Fit
+from nodewise.predict.curve_groups import CurveGroup, rows_of
+from nodewise.predict.fit import Fit, interval_of
 from nodewise.predict.law import At, Floats
 
 SAVINGS = {
@@ -38,13 +38,14 @@ def saving_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
         return []
     about = {"source": lines[0].iloc[0]["kind"], "study": lines[0].iloc[0]["study"]}
     saved, drawn, observed = zip(*(_saved(group, fitted, line) for line in lines), strict=True)
-    rows: list[dict[str, Any]] = []
+    tables = []
     for line, *of_line in zip(lines, saved, drawn, observed, strict=True):
         first = line.iloc[0]
-        of = {"model": first["model"], "batch_per_worker": int(first["batch_per_worker"])}
-        rows += [about | of | row for row in _rows(*of_line)]
-    mean = _rows(*(np.mean(values, axis=0) for values in (saved, drawn, observed)))
-    return rows + [about | {"model": "", "batch_per_worker": None} | row for row in mean]
+        model = {"model": first["model"], "batch_per_worker": int(first["batch_per_worker"])}
+        tables.append(_table(*of_line).assign(**model))
+    mean = _table(*(np.mean(values, axis=0) for values in (saved, drawn, observed)))
+    tables.append(mean.assign(model="", batch_per_worker=None))
+    return [row | about for table in tables for row in rows_of(table)]
 
 
 def _best_lines(rows: pd.DataFrame) -> list[pd.DataFrame]:
@@ -77,16 +78,8 @@ def _saved(group: CurveGroup, fitted: Fit, line: pd.DataFrame) -> tuple[Floats, 
     return saved, 1 - drawn / (at.nodes * drawn[:, :1]), observed
 
 
-def _rows(saved: Floats, drawn: Floats, observed: Floats) -> list[dict[str, Any]]:
-    low, high = np.quantile(drawn, TAILS, axis=0)
-    return [
-        {
-            "nodes": nodes,
-            "observed": observed[i],
-            "saved": saved[i],
-            "low": low[i],
-            "high": high[i],
-            "kind": "fitted" if np.isfinite(observed[i]) else "predicted",
-        }
-        for i, nodes in enumerate(NODES)
-    ]
+def _table(saved: Floats, drawn: Floats, observed: Floats) -> pd.DataFrame:
+    low, high = interval_of(drawn)
+    table = pd.DataFrame({"nodes": NODES, "observed": observed, "saved": saved})
+    kind = np.where(np.isfinite(observed), "fitted", "predicted")
+    return table.assign(low=low, high=high, kind=kind)

@@ -8,7 +8,7 @@ more if it is of the publisher of the curve that is asked about.
 
 Rules continue the last two points. At the same batch per device the slope of log efficiency goes
 on; over several machines, most of it. At the same global batch Amdahl's law goes on, averaged with
-that slope. From one device to the next, a slope tells little: all that devices exchange is new
+that slope. From one device to the next, a slope says little: all that devices exchange is new
 there. Within a machine, the law of a ring then says how that grows; at the same global batch it is
 Amdahl's law alone.
 """
@@ -74,7 +74,7 @@ class Target:
 class Guess:
     """What a rule says of a target, as a change of log efficiency from a measured point.
 
-    `start` is that point's log efficiency, `step` the unit in which errors are told, and
+    `start` is that point's log efficiency, `step` the unit of errors, and
     `features` are alike where errors are.
     """
 

@@ -11,11 +11,10 @@ gradient noise scale: then only ratios of steps mean anything.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sympy import Expr
 
 from nodewise.predict.fit import DRAWS, TAILS, fit
 from nodewise.predict.law import Floats, Law, Parameter, b, positive
@@ -90,7 +89,7 @@ class StepsToAccuracy:
         return chosen[:, :1] + chosen[:, 1:] / np.asarray(global_batch, dtype=np.float64)
 
 
-class Known(NamedTuple):
+class KnownSteps(NamedTuple):
     """The steps of a model on a dataset by batch: their law, or what is missing to tell it.
 
     `basis` is what they are known by, `kind` of what kind that is.
@@ -103,14 +102,13 @@ class Known(NamedTuple):
     missing: str = ""
 
 
-@dataclass(frozen=True)
 class _StepsByBatch(Law):
     """The law in the form that `fit` takes: what depends on the batch is a number of steps here."""
 
-    name: ClassVar[str] = "steps"
-    title: ClassVar[str] = "Steps to an accuracy"
-    source: ClassVar[str] = SOURCE
-    parameters: ClassVar[tuple[Parameter, ...]] = (
+    name = "steps"
+    title = "Steps to an accuracy"
+    source = SOURCE
+    parameters = (
         Parameter(
             "S_min",
             "minimum_steps",
@@ -126,7 +124,7 @@ class _StepsByBatch(Law):
             "minimum number of examples, with very small batches",
         ),
     )
-    step: ClassVar[Expr] = positive("S_min") + positive("E_min") / b  # b is the global batch here
+    step = positive("S_min") + positive("E_min") / b  # b is the global batch here
 
 
 def fit_steps(epochs: "pd.DataFrame", target: float | None = None) -> StepsToAccuracy:
@@ -148,13 +146,18 @@ def fit_steps(epochs: "pd.DataFrame", target: float | None = None) -> StepsToAcc
     seen = np.isfinite(steps)
     if len(np.unique(batch[seen])) < 2:
         raise NotEnoughRunsError(_missing(np.unique(batch), np.unique(batch[seen]), target))
-    fitted = fit(_StepsByBatch(), Points.of(1, batch[seen], 0, steps[seen]))
-    minimum_steps, minimum_examples = fitted.values
-    return StepsToAccuracy(float(minimum_steps), float(minimum_examples), fitted.draws, target)
+    return fit_counted(batch[seen], steps[seen], target)
 
 
-def fit_counted(global_batch: ArrayLike, steps: ArrayLike) -> StepsToAccuracy:
-    """Fit the law to steps that somebody counted until the accuracy was reached.
+def fit_counted(
+    global_batch: ArrayLike, steps: ArrayLike, target: float | None = None
+) -> StepsToAccuracy:
+    """Fit the law to steps that were counted until an accuracy was reached.
+
+    Args:
+        global_batch: examples per step, (runs,).
+        steps: of each run, (runs,).
+        target: the training accuracy; None: somebody counted the steps to one of their own.
 
     Raises:
         NotEnoughRunsError: of fewer than two global batches.
@@ -163,7 +166,9 @@ def fit_counted(global_batch: ArrayLike, steps: ArrayLike) -> StepsToAccuracy:
         raise NotEnoughRunsError("steps of two global batches or more are needed")
     fitted = fit(_StepsByBatch(), Points.of(1, global_batch, 0, steps))
     minimum_steps, minimum_examples = fitted.values.tolist()
-    return StepsToAccuracy(minimum_steps, minimum_examples, fitted.draws, measured=True)
+    return StepsToAccuracy(
+        minimum_steps, minimum_examples, fitted.draws, target, measured=target is None
+    )
 
 
 def find_runs(
@@ -198,7 +203,7 @@ def find_noise(noise_scale: "pd.DataFrame") -> Iterator[tuple[Key, StepsToAccura
 
 def find_steps(
     epochs: "pd.DataFrame", cells: "pd.DataFrame", noise_scale: "pd.DataFrame"
-) -> list[Known]:
+) -> list[KnownSteps]:
     """Return what is known by noise scales, then what is known by runs.
 
     Args:
@@ -206,18 +211,18 @@ def find_steps(
         cells: the table of that name.
         noise_scale: the table of that name.
     """
-    found = [Known(key, BY_NOISE, "measured", law) for key, law in find_noise(noise_scale)]
+    known = [KnownSteps(key, BY_NOISE, "measured", law) for key, law in find_noise(noise_scale)]
     for key, runs in find_runs(epochs, cells):
         try:
-            found.append(Known(key, BY_EPOCHS, "fitted", fit_steps(runs)))
+            known.append(KnownSteps(key, BY_EPOCHS, "fitted", fit_steps(runs)))
         except NotEnoughRunsError as error:
-            found.append(Known(key, BY_EPOCHS, "fitted", None, str(error)))
-    return found
+            known.append(KnownSteps(key, BY_EPOCHS, "fitted", None, str(error)))
+    return known
 
 
-def steps_row(known: Known) -> dict[str, object]:
+def steps_row(steps: KnownSteps) -> dict[str, object]:
     """Return a row of `STEPS`; without a target, steps are known up to a factor only."""
-    key, basis, kind, law, missing = known
+    key, basis, kind, law, missing = steps
     low, high = law.critical_batch_interval if law else (np.nan, np.nan)
     return dict(zip(KEY, key, strict=True)) | {
         "basis": basis,

@@ -18,7 +18,7 @@ from nodewise.predict import (
     savings,
     steps_to_accuracy,
 )
-from nodewise.predict.curve_groups import ABOUT, CurveGroup
+from nodewise.predict.curve_groups import ABOUT, CurveGroup, rows_of
 from nodewise.predict.fit import DRAWS, Fit
 from nodewise.predict.fit_curves import FittedGroup, fit_curves, groups_to_fit
 from nodewise.predict.judge import TRIALS, relative_error
@@ -104,7 +104,7 @@ def fit_study(
     points: pd.DataFrame,
     calibrations: Iterable[Calibration] = (),
     *,
-    steps: Sequence[steps_to_accuracy.Known] = (),
+    steps: Sequence[steps_to_accuracy.KnownSteps] = (),
     draws: int = DRAWS,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `FITTED`; see `fit_curves` and `fitted_tables`."""
@@ -112,19 +112,21 @@ def fit_study(
 
 
 def fitted_tables(
-    found: Sequence[FittedGroup], steps: Sequence[steps_to_accuracy.Known] = (), draws: int = DRAWS
+    found: Sequence[FittedGroup],
+    steps: Sequence[steps_to_accuracy.KnownSteps] = (),
+    draws: int = DRAWS,
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `FITTED`.
 
     Predictions are for `NODES`, and those observed beside them, at each batch that was timed;
-    `beyond` tells those on more nodes than any point that was fitted.
+    `beyond` marks those on more nodes than any point that was fitted.
 
     Args:
         found: the fits of a study.
         steps: what is known of steps to an accuracy, of a key the best known last.
         draws: how many equally likely coefficients the intervals of published bandwidths come from.
     """
-    laws = {known.key: known.law for known in steps if known.law is not None}
+    laws = {each.key: each.law for each in steps if each.law is not None}
     points = pd.concat([one.group.rows for one in found]) if found else pd.DataFrame()
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in FITTED}
     for one in found:
@@ -137,7 +139,7 @@ def fitted_tables(
         rows["optima"] += objectives.optima_rows(answerable, fitted, laws, NODES)
         rows["rates"] += link_rates.rate_rows(answerable, fitted, points)
         rows["savings"] += savings.saving_rows(group, fitted)
-    rows["steps_to_accuracy"] = [steps_to_accuracy.steps_row(known) for known in steps]
+    rows["steps_to_accuracy"] = [steps_to_accuracy.steps_row(each) for each in steps]
     for one in found:
         rows["fits"] += published_bandwidth.fit_rows(one.group, draws)
     return {name: typed(rows[name], FITTED[name]) for name in FITTED}
@@ -148,13 +150,13 @@ def judge_study(
 ) -> dict[str, pd.DataFrame]:
     """Return the tables of `JUDGED`: what the same fits say of points that are left out of them.
 
-    Arguments and errors are those of `fit_curves`. No fit sees what another group tells of its
-    link.
+    Arguments and errors are those of `fit_curves`. No fit has priors from another group of
+    its link.
     """
     groups = groups_to_fit(points, calibrations)
     rows: list[dict[str, Any]] = []
-    for group, known in groups:
-        rows += judge.try_held_out(group, known, draws)
+    for group, priors in groups:
+        rows += judge.try_held_out(group, priors, draws)
     for group, _ in groups:
         rows += published_bandwidth.trial_rows(group)
     trials = typed(rows, TRIALS)
@@ -189,22 +191,19 @@ def choice_rows(group: CurveGroup, chosen: choose_law.Choice) -> list[dict[str, 
 def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
     """Return rows of `FITS`: one for each coefficient."""
     parameters = {p.name: p for p in group.law.parameters}
-    named = group.rows.drop_duplicates("curve").set_index("curve")
     first = group.rows.iloc[0]
+    of_link = {"study": first["study"], "experiment": "", "curve": "", "model": ""}
+    curves = group.rows.drop_duplicates("curve").set_index("curve", drop=False)[[*of_link]]
     rows = []
     for name, label in fitted.coefficients:
         curve, *_, batch = label.split("|") if "|" in label else (label, "")
-        of = named.loc[curve] if curve in named.index else None
         low, high = fitted.interval(name, label)
         rows.append(
             {
                 "source": first["kind"],
                 "data_origin": first["data_origin"],
-                "study": first["study"] if of is None else of["study"],
-                "experiment": of["experiment"] if of is not None else "",
                 "link": group.link,
-                "curve": curve if of is not None else "",
-                "model": of["model"] if of is not None else "",
+                **(curves.loc[curve] if curve in curves.index else of_link),
                 "strategy": first["strategy"],
                 "batch_per_worker": int(batch) if batch else None,
                 "law": group.law.name,
@@ -252,48 +251,39 @@ def prediction_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
     lines = group.rows[group.rows["timed"]].groupby(["curve", "batch_per_worker"])
     for _, line in lines:
         batch = int(line["batch_per_worker"].iloc[0])
-        known = line[line["fitted"]].set_index("nodes")["step_time_s"]
+        fitted_s = line[line["fitted"]].set_index("nodes")["step_time_s"]
         crowded = line[~line["fitted"]].set_index("nodes")["step_time_s"]
         nodes = np.union1d(np.array(NODES, float), line["nodes"].to_numpy(float))
         payload = float(line["payload_bytes"].median())
         at = At.of(nodes, batch, payload)
         about = group.about(line.iloc[0]) | {"batch_per_worker": batch, "payload_bytes": payload}
         table = _asked(group, fitted, at, str(about["curve"]))
-        table["beyond"] = ~(table["nodes"] <= (known.index.max() if len(known) else 0))
-        for scenario, observed in ((ALL_POINTS, known), (OVERSUBSCRIBED, crowded)):
+        table["beyond"] = ~(table["nodes"] <= (fitted_s.index.max() if len(fitted_s) else 0))
+        for scenario, observed in ((ALL_POINTS, fitted_s), (OVERSUBSCRIBED, crowded)):
             points = table.assign(observed_s=table["nodes"].map(observed), scenario=scenario)
             if scenario == OVERSUBSCRIBED:
                 points = points.dropna(subset="observed_s")
             points["error"] = relative_error(points["fitted_s"], points["observed_s"])
-            rows += [
-                about | dict(zip(map(str, points), row, strict=True))
-                for row in points.to_numpy(object)
-            ]
+            rows += rows_of(points.assign(**about))
     return rows
 
 
 def _asked(group: CurveGroup, fitted: Fit, at: At, curve: str) -> pd.DataFrame:
-    low, high = np.full((2, *at.nodes.shape), np.nan)
-    if len(fitted.draws):
-        low, high = fitted.evaluate_interval(at, curve, group.link)
+    low, high = fitted.evaluate_interval(at, curve, group.link)
     times = {
         "nodes": at.nodes.astype(int),
         "fitted_s": fitted.evaluate(at, curve, group.link),
         "low_s": low,
         "high_s": high,
     }
-    parts = _parts(group, fitted, at, curve)
+    parts = bottleneck.law_parts(fitted, at, curve, group.link)
     return pd.DataFrame(times | {f"{name}_s": part for name, part in parts.items()})
 
 
-def _parts(group: CurveGroup, fitted: Fit, at: At, curve: str) -> dict[str, Any]:
-    if not isinstance(group.law, PartsLaw):
-        return dict.fromkeys(bottleneck.BOUND, np.nan)
-    return dict(bottleneck.law_parts(fitted, at, curve, group.link))
-
-
 def diagnosis_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
-    """Return rows of `diagnose.DIAGNOSIS` for the points that were fitted."""
+    """Return rows of `bottleneck.DIAGNOSIS` for the points that were fitted; none without parts."""
+    if not isinstance(group.law, PartsLaw):
+        return []
     points = group.fitted.points(parts=False)
     parts = bottleneck.law_parts(fitted, points.at, points.model, points.link)
     return bottleneck.diagnose(group.fitted.rows, parts, group.law)

@@ -1,4 +1,4 @@
-"""An optimum in words, and as rows of a table."""
+"""The answer about a best number of nodes, in words."""
 
 import re
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.core.units import write_number
-from nodewise.predict.optimum import MOST_SURE, Optimum
+from nodewise.predict.optimum import Optimum
 from nodewise.predict.question import NEAR, Counts
 
 
@@ -90,42 +90,6 @@ def _basis(optimum: Optimum) -> str:
     return ""
 
 
-def optimum_rows(optimum: Optimum, **about: object) -> list[dict[str, object]]:
-    """Return an optimum as rows of a table, one per number of nodes, each beginning with `about`.
-
-    `kind` is `fitted` where the fit has points around, else `predicted`. `batch_per_worker` need
-    not be whole at a fixed global batch. `answer` is the same text in each row.
-    """
-    question = optimum.question
-    answer = in_words(optimum)
-    rows = []
-    for i, (nodes, batch) in enumerate(
-        zip(optimum.nodes.tolist(), question.batches(optimum.nodes).tolist(), strict=True)
-    ):
-        row: dict[str, object] = {
-            "objective": question.objective,
-            "held": "global_batch" if question.batch is None else "batch_per_worker",
-            "batch_per_worker": batch,
-            "global_batch": batch * nodes,
-            "nodes": nodes,
-            "value": float(optimum.value[i]),
-            "low": float(optimum.low[i]),
-            "high": float(optimum.high[i]),
-            "unit": question.unit,
-            "probability": float(optimum.probability[i]),
-            "beats_one": float(optimum.beats_one[i]),
-            "sure": _probability(optimum) if nodes == optimum.best else np.nan,
-            "best": nodes == optimum.best,
-            "near": nodes in optimum.near,
-            "break_even": nodes == optimum.break_even,
-            "interior": optimum.interior,
-            "kind": "fitted" if optimum.measured[i] else "predicted",
-            "answer": answer,
-        }
-        rows.append(about | row)
-    return rows
-
-
 def ranges(nodes: Counts, mask: NDArray[np.bool_]) -> str:
     """Return the numbers at which `mask` is true, neighbours joined, such as `2–4, 8`."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(int), [0]])))
@@ -136,13 +100,10 @@ def ranges(nodes: Counts, mask: NDArray[np.bool_]) -> str:
 def _goal(optimum: Optimum, words: _Words) -> str:
     """Return the goal in words; of a target accuracy, which one and what its steps rest on."""
     steps = optimum.question.steps
-    if steps is None or not optimum.question.to_target:
+    if steps is None or not optimum.question.to_target or steps.measured:
         return words.goal
-    if steps.measured:
-        return words.goal
-    if steps.target is None:
-        target = "an accuracy (steps by the gradient noise scale)"
-    else:
+    target = "an accuracy (steps by the gradient noise scale)"
+    if steps.target is not None:
         target = f"a training accuracy of {steps.target:.3g}"
     return words.goal.replace("the target accuracy", target)
 
@@ -162,34 +123,25 @@ def _compared(optimum: Optimum) -> str:
 
 def _best(optimum: Optimum) -> str:
     """Name the best number of nodes, how sure it is, and which others are nearly as good."""
-    best, sure = _nodes(optimum.best), _sure(_probability(optimum))
-    near = [n for n in optimum.near if _is_near(optimum, n)]
-    close = ranges(optimum.nodes, np.isin(optimum.nodes, near))
-    others = near not in ([], [optimum.best])
-    if optimum.question.objective == "efficiency":
-        nearby = f" On {close} nodes it is within {_NEAR} of {optimum.question.least_efficiency:g}."
-    elif _probability(optimum) >= _SETTLED:
-        nearby = f" On {close} nodes it is within {_NEAR} of the best."
-    else:
-        nearby = f" ({close} nodes are within {_NEAR} of it)"
-        return f"{best} by the formula{nearby if others else ''}. {_unsettled(optimum)}"
-    return f"{best} ({sure}).{nearby if others else ''}"
-
-
-def _is_near(optimum: Optimum, nodes: int) -> bool:
-    """Tell whether nodes are near by their value: of efficiency, the best need not be."""
-    if optimum.question.objective != "efficiency":
-        return True
-    return bool(
-        abs(optimum.value[optimum.at(nodes)] / optimum.question.least_efficiency - 1) <= NEAR
-    )
+    best, question = _nodes(optimum.best), optimum.question
+    close, of = list(optimum.near), "the best"
+    if question.objective == "efficiency":  # the best itself need not be near the least efficiency
+        least, of = question.least_efficiency, f"{question.least_efficiency:g}"
+        close = [n for n in close if abs(optimum.value[optimum.at(n)] / least - 1) <= NEAR]
+    others = close not in ([], [optimum.best])
+    listed = ranges(optimum.nodes, np.isin(optimum.nodes, close))
+    if question.objective != "efficiency" and optimum.best_probability < _SETTLED:
+        near = f" ({listed} nodes are within {_NEAR} of it)" if others else ""
+        return f"{best} by the formula{near}. {_unsettled(optimum)}"
+    near = f" On {listed} nodes it is within {_NEAR} of {of}." if others else ""
+    return f"{best} ({_sure(optimum.best_probability)}).{near}"
 
 
 def _unsettled(optimum: Optimum) -> str:
     """Say how probable the best number of nodes is, and which one is most probable."""
-    sure = f"{_sure(_probability(optimum))} for {_nodes(optimum.best)}"
+    sure = f"{_sure(optimum.best_probability)} for {_nodes(optimum.best)}"
     mode = int(np.argmax(optimum.probability))
-    if optimum.probability[mode] > _probability(optimum):
+    if optimum.probability[mode] > optimum.best_probability:
         likely = f"{optimum.probability[mode]:.2f} for {_nodes(int(optimum.nodes[mode]))}"
         return f"The points do not settle it: {sure}, {likely}.{_range(optimum)}"
     return f"The points do not settle it: {sure}, and no other is more probable.{_range(optimum)}"
@@ -206,15 +158,6 @@ def _sure(probability: float) -> str:
     if probability >= _SURE:
         return "probability > 0.99"
     return f"probability {'< 0.01' if probability < 1 - _SURE else f'{probability:.2f}'}"
-
-
-def _probability(optimum: Optimum) -> float:
-    """Return how probable the best number is; of efficiency, that it or more nodes reach 0.5."""
-    at = optimum.at(optimum.best)
-    if optimum.question.objective == "efficiency":
-        sure = float(optimum.probability[at:].sum())
-        return sure if optimum.measured[at] else min(sure, MOST_SURE)
-    return float(optimum.probability[at])
 
 
 def _break_even(optimum: Optimum, words: _Words) -> str:

@@ -1,0 +1,23 @@
+"""What tests of predictions share: a table that is fitted and asked by the commands."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from nodewise.cli import app
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Return a function that fits the rows of a CSV file, and returns the JSON of a command."""
+
+    def ask(header, rows, command, *options):
+        table, fit = tmp_path / "mine.csv", tmp_path / "fit.json"
+        table.write_text("\n".join([header, *rows]))
+        for arguments in (["fit", table, "-o", fit], [command, fit, *options, "--json"]):
+            done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+            assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    return ask
