@@ -12,7 +12,6 @@ from nodewise.predict.queries import (
     GROUP,
     Tables,
     compared_strategies,
-    remember_last,
     scaling_lines,
     with_labels,
 )
@@ -64,7 +63,6 @@ def launches_of(cells: pd.DataFrame, cell_id: str) -> "pd.Series[float]":
     return cells[cells["status"] == "ok"].merge(of, "inner", CURVE_KEY)["step_time_s"]
 
 
-@remember_last
 def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the points of `queries.scaling_lines` on several nodes that one node stands beside.
 

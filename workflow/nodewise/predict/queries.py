@@ -1,7 +1,6 @@
 """Tables -> what charts and pages show of them. Frames in, frames out; nothing is drawn here."""
 
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,25 +54,6 @@ def with_labels(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(label=_labels(rows), accuracy_label=_labels(rows, of_accuracy=True))
 
 
-def remember_last(
-    view: Callable[[pd.DataFrame], pd.DataFrame],
-) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    """Have a view of a table remember its last answer: figures and pages ask it of the same one.
-
-    A table is not to be changed in place.
-    """
-    last: list[pd.DataFrame] = []
-
-    @wraps(view)
-    def answer(table: pd.DataFrame) -> pd.DataFrame:
-        if not last or last[0] is not table:
-            last[:] = [table, view(table)]
-        return last[1].copy(deep=False)
-
-    return answer
-
-
-@remember_last
 def scaling_lines(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the curves with a column `line`: the strategy whose line over the nodes a row is on.
 
