@@ -17,6 +17,7 @@ from nodewise.predict.fit import Fit, fit
 from nodewise.predict.law import LAWS, Floats
 from nodewise.predict.least_squares import Priors
 from nodewise.predict.parts_law import baselines
+from nodewise.predict.points import Points
 from nodewise.results.table_files import typed
 
 LARGEST = "largest node count left out"
@@ -169,7 +170,7 @@ def _rows(fitted: Fit, asked: CurveGroup, scenario: str, *, own: bool) -> list[d
     low, high = fitted.observed_interval(points.at, points.model, points.link)
     others = {
         "scenario": scenario,
-        "trained": _trained(fitted, asked) if scenario != EACH else "",
+        "trained": _trained(fitted.points, points) if scenario != EACH else "",
         "law": fitted.law.name,
         "own": own,
         "low_s": low,
@@ -178,11 +179,10 @@ def _rows(fitted: Fit, asked: CurveGroup, scenario: str, *, own: bool) -> list[d
     return trial_rows(asked.rows, predicted, others)
 
 
-def _trained(fitted: Fit, asked: CurveGroup) -> list[str]:
+def _trained(fitted: Points, asked: Points) -> list[str]:
     """Return in words the node counts that each line was fitted to, and those it is asked about."""
-    lines, counts = fitted.points.lines, fitted.points.nodes
-    points = asked.points(parts=False)
+    lines, counts = fitted.lines, fitted.nodes
     return [
         f"{', '.join(f'{n:g}' for n in np.unique(counts[lines == line]))} → {n:g}"
-        for line, n in zip(points.lines, points.nodes, strict=True)
+        for line, n in zip(asked.lines, asked.nodes, strict=True)
     ]

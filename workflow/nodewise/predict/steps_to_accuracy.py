@@ -11,17 +11,15 @@ gradient noise scale: then only ratios of steps mean anything.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from nodewise.predict.fit import DRAWS, TAILS, fit
 from nodewise.predict.law import Floats, Law, Parameter, b, positive
 from nodewise.predict.points import Points
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SYNCHRONOUS = ("none", "ring", "star", "devices", "activations")
 """Ways of bringing gradients together in which n·b examples make one update, exactly."""
@@ -127,7 +125,7 @@ class _StepsByBatch(Law):
     step = positive("S_min") + positive("E_min") / b  # b is the global batch here
 
 
-def fit_steps(epochs: "pd.DataFrame", target: float | None = None) -> StepsToAccuracy:
+def fit_steps(epochs: pd.DataFrame, target: float | None = None) -> StepsToAccuracy:
     """Fit the law to synchronous runs of one model on one dataset.
 
     Args:
@@ -171,9 +169,7 @@ def fit_counted(
     )
 
 
-def find_runs(
-    epochs: "pd.DataFrame", cells: "pd.DataFrame"
-) -> "Iterator[tuple[Key, pd.DataFrame]]":
+def find_runs(epochs: pd.DataFrame, cells: pd.DataFrame) -> Iterator[tuple[Key, pd.DataFrame]]:
     """Yield what can be compared: synchronous runs of whole epochs of a model on one dataset.
 
     Args:
@@ -189,7 +185,7 @@ def find_runs(
     yield from _by_key(runs)
 
 
-def find_noise(noise_scale: "pd.DataFrame") -> Iterator[tuple[Key, StepsToAccuracy]]:
+def find_noise(noise_scale: pd.DataFrame) -> Iterator[tuple[Key, StepsToAccuracy]]:
     """Yield the law up to a factor for each model whose noise scale was measured.
 
     Args:
@@ -202,7 +198,7 @@ def find_noise(noise_scale: "pd.DataFrame") -> Iterator[tuple[Key, StepsToAccura
 
 
 def find_steps(
-    epochs: "pd.DataFrame", cells: "pd.DataFrame", noise_scale: "pd.DataFrame"
+    epochs: pd.DataFrame, cells: pd.DataFrame, noise_scale: pd.DataFrame
 ) -> list[KnownSteps]:
     """Return what is known by noise scales, then what is known by runs.
 
@@ -261,7 +257,7 @@ def steps_by_noise(
     return StepsToAccuracy(best, 1 - best, np.column_stack([share, 1 - share]))
 
 
-def _by_key(table: "pd.DataFrame") -> "Iterator[tuple[Key, pd.DataFrame]]":
+def _by_key(table: pd.DataFrame) -> Iterator[tuple[Key, pd.DataFrame]]:
     for (model, dataset, origin), rows in table.groupby([*KEY]):
         yield (str(model), str(dataset), str(origin)), rows
 
@@ -278,11 +274,11 @@ def _critical(steps: ArrayLike, examples: ArrayLike) -> Floats:
         return np.asarray(np.asarray(examples, np.float64) / np.asarray(steps, np.float64))
 
 
-def _global_batch(run: "pd.DataFrame") -> int:
+def _global_batch(run: pd.DataFrame) -> int:
     return int(run["batch_per_worker"].iloc[0] * run["nodes"].iloc[0])
 
 
-def _steps_at(run: "pd.DataFrame", target: float) -> float:
+def _steps_at(run: pd.DataFrame, target: float) -> float:
     """Return the steps after which a run reaches `target`; NaN if it was not seen to get there.
 
     The accuracy of an epoch is a mean over it, and so one of its middle; between middles it is
