@@ -47,18 +47,18 @@ def fit_curves(
     Raises:
         UserError: the table lacks a column.
     """
-    done = []
+    fits = []
     learned: dict[tuple[str, str], Priors] = {}
-    for ran, calibrated in groups_to_fit(points, calibrations):
-        priors = learned.get((ran.link, ran.law.name), calibrated)
-        of_group = ran.fitted.points()
-        choice = choose(ran.possible_laws(), of_group, priors)
-        group = replace(ran, law=choice.law)
-        fitted = fit_points(group.law, of_group, priors=priors, draws=draws)
-        learned.setdefault((ran.link, ran.law.name), learned_priors(group, fitted))
-        done.append(FittedGroup(group, choice, fitted))
+    for group, calibrated in groups_to_fit(points, calibrations):
+        of_link = group.link, group.law.name
+        priors = learned.get(of_link, calibrated)
+        measured = group.fitted.points()
+        choice = choose(group.possible_laws(), measured, priors)
+        fitted = fit_points(choice.law, measured, priors=priors, draws=draws)
+        learned.setdefault(of_link, learned_priors(group, fitted))
+        fits.append(FittedGroup(replace(group, law=choice.law), choice, fitted))
         progress(group.rows["curve"].nunique())
-    return done
+    return fits
 
 
 def groups_to_fit(
