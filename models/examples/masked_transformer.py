@@ -10,19 +10,25 @@ from keras import layers, ops
 
 WORDS, LENGTH, WIDTH, HEADS, BLOCKS, CLASSES = 5000, 48, 64, 4, 2, 4
 
+Examples = tuple[np.ndarray, np.ndarray]
+
 
 class WordsAndPlaces(layers.Layer):
     """Add a vector for each word and one for its place; word 0 fills up and is masked."""
 
-    def __init__(self, **options):
-        super().__init__(**options)
+    def __init__(self) -> None:
+        super().__init__()
         self.words = layers.Embedding(WORDS, WIDTH, mask_zero=True)
         self.places = layers.Embedding(LENGTH, WIDTH)
 
-    def call(self, text):
+    def call(self, text: keras.KerasTensor) -> keras.KerasTensor:
+        """Return (batch, 48, 64) of word numbers, (batch, 48)."""
         return self.words(text) + self.places(ops.arange(LENGTH))
 
-    def compute_mask(self, text, mask=None):
+    def compute_mask(
+        self, text: keras.KerasTensor, mask: keras.KerasTensor | None = None
+    ) -> keras.KerasTensor:
+        """Return where `text` is not filled up, for the layers that follow."""
         return self.words.compute_mask(text)
 
 
@@ -45,13 +51,13 @@ def build() -> keras.Model:
     return model
 
 
-def load():
+def load() -> tuple[Examples, Examples]:
     """Return `(train, test)`: texts of 8 to 48 words; each class has words it uses more often."""
     random = np.random.default_rng(1)
     return _drawn(6000, random), _drawn(1000, random)
 
 
-def _drawn(examples: int, random: np.random.Generator):
+def _drawn(examples: int, random: np.random.Generator) -> Examples:
     label = random.integers(0, CLASSES, examples)
     words = random.integers(1, WORDS, (examples, LENGTH), dtype=np.int32)
     own = random.random((examples, LENGTH)) < 0.3

@@ -12,12 +12,14 @@ from keras import layers
 
 SIZE, CLASSES = 24, 10
 SHARE = 0.8  # of the example itself
+Examples = tuple[np.ndarray, np.ndarray]
 
 
 class Mixup(keras.Model):
     """A classifier that trains on averages of two examples."""
 
-    def train_step(self, data):
+    def train_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Train on the mixed examples and labels of a batch; return what Keras logs."""
         x, y = data
         x = SHARE * x + (1 - SHARE) * tf.roll(x, 1, axis=0)
         y = SHARE * y + (1 - SHARE) * tf.roll(y, 1, axis=0)
@@ -41,14 +43,14 @@ def build() -> keras.Model:
     return model
 
 
-def load():
+def load() -> tuple[Examples, Examples]:
     """Return `(train, test)`: noise on one of ten patterns, and which one it was."""
     random = np.random.default_rng(1)
     patterns = random.random((CLASSES, SIZE, SIZE, 1), dtype=np.float32)
     return _drawn(6000, patterns, random), _drawn(1000, patterns, random)
 
 
-def _drawn(examples: int, patterns: np.ndarray, random: np.random.Generator):
+def _drawn(examples: int, patterns: np.ndarray, random: np.random.Generator) -> Examples:
     label = random.integers(0, CLASSES, examples)
     noise = random.random((examples, SIZE, SIZE, 1), dtype=np.float32)
     return 0.3 * patterns[label] + 0.7 * noise, np.eye(CLASSES, dtype=np.float32)[label]

@@ -8,6 +8,7 @@ import numpy as np
 from keras import layers
 
 SIZE, NUMBERS = 24, 16
+Examples = tuple[dict[str, np.ndarray], np.ndarray]
 
 
 def build() -> keras.Model:
@@ -25,13 +26,13 @@ def build() -> keras.Model:
     return model
 
 
-def load():
+def load() -> tuple[Examples, Examples]:
     """Return `(train, test)`: pictures and numbers, and a value that depends on both."""
     random = np.random.default_rng(1)
     return _drawn(6000, random), _drawn(1000, random)
 
 
-def _drawn(examples: int, random: np.random.Generator):
+def _drawn(examples: int, random: np.random.Generator) -> Examples:
     picture = random.random((examples, SIZE, SIZE, 1), dtype=np.float32)
     numbers = random.standard_normal((examples, NUMBERS), dtype=np.float32)
     half = SIZE // 2
