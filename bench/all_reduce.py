@@ -21,7 +21,7 @@ from nodewise.cluster.kinds.emulated import Emulated, Link, Node
 from nodewise.core.files import check_writable, write_text
 from nodewise.measure.calibrate import NoResultError, launched
 from nodewise.measure.calibrate.plan import Block, Plan
-from nodewise.measure.cell import settle_environment
+from nodewise.measure.environment import settle_environment
 from nodewise.measure.provenance import provenance
 from nodewise.results.calibration import Launch
 

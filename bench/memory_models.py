@@ -3,7 +3,7 @@
 The formula is the line in a model's description, fitted to the peaks at other batches than these.
 """
 
-from nodewise.measure.cell import settle_environment
+from nodewise.measure.environment import settle_environment
 from nodewise.measure.step_memory import measure_step
 from nodewise.models.facts import facts
 from nodewise.models.registry import registry

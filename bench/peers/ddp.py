@@ -18,7 +18,8 @@ from nodewise.cluster.channel import Channel
 from nodewise.cluster.emulated import Emulated
 from nodewise.cluster.local import Local
 from nodewise.core.cell import Cluster, Frozen
-from nodewise.measure.cell import failure_of, settle_environment
+from nodewise.measure.cell import failure_of
+from nodewise.measure.environment import settle_environment
 from nodewise.results.quiet_thresholds import MAX_BLOCKS
 
 WORKER = Path(__file__).with_name("ddp_worker.py")

@@ -26,7 +26,7 @@ from same_work import SEED, manifest_of
 from nodewise.cluster import lock, process
 from nodewise.cluster.channel import Channel
 from nodewise.cluster.local import Local
-from nodewise.measure.cell import settle_environment
+from nodewise.measure.environment import settle_environment
 
 TIME_LIMIT_S = 3600
 BATCH_AND_STEPS = {  # so that a round of a large model takes a minute

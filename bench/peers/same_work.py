@@ -15,7 +15,7 @@ from pathlib import Path
 from nodewise.cluster import lock, process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
-from nodewise.measure.cell import settle_environment
+from nodewise.measure.environment import settle_environment
 from nodewise.models.registry import registry
 from nodewise.strategies import STRATEGIES
 

@@ -4,8 +4,6 @@ python emulated_job.py share LOGS     how much CPU a busy worker gets, free and 
 python emulated_job.py straggler LOGS     the same where node 1 has a tenth of a core
 python emulated_job.py machines LOGS  the same with two workers in each of two machines
 python emulated_job.py rate LOGS     how long 5 MB take from node 0 to node 1
-python emulated_job.py raise LOGS    worker 1 raises
-python emulated_job.py die LOGS     worker 1 is killed
 python emulated_job.py vanish LOGS     worker 1 is killed in a meeting, which notices it by its link
 python emulated_job.py sleep LOGS    sleep until something ends it, told by a line on stdout
 """
@@ -19,7 +17,9 @@ import time
 from functools import partial
 from pathlib import Path
 
-from nodewise.cluster import links, process
+from pyroute2 import IPRoute
+
+from nodewise.cluster import process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.emulated import Emulated as Cluster
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node, SlowNode
@@ -42,8 +42,8 @@ def main(what: str) -> None:
             cluster.connect(pids)
         elif name == "throttled":
             cluster.throttle()
-        elif name == "sent":
-            sent.extend(links.uplink_bytes(NODES))
+        elif name == "sent" and inside > 1:
+            sent.extend(left_machine(node) for node in range(NODES))
         elif name == "vanishing":
             os.kill(pids[1], signal.SIGKILL)
             while True:
@@ -60,6 +60,13 @@ def main(what: str) -> None:
             on_meeting=met,
         )
     print(json.dumps([*results, sent] if sent else results))
+
+
+def left_machine(node: int) -> int:
+    """Return how many bytes have left a machine of several workers."""
+    with IPRoute() as links:
+        (index,) = links.link_lookup(ifname=f"out{node}")
+        return links.get_links(index)[0].get_attr("IFLA_STATS64")["tx_bytes"]
 
 
 def on_node(rank: int, channel: Channel, *, cluster: Cluster, what: str) -> Message:
@@ -97,7 +104,8 @@ def stream(rank: int, to: int, channel: Channel) -> float:
             channel.meet("listening")
             connection, _ = server.accept()
             with connection:
-                left, started = MEGABYTES * 1_000_000, time.perf_counter()
+                left = MEGABYTES * 1_000_000 - len(connection.recv(1))
+                started = time.perf_counter()
                 while left:
                     left -= len(connection.recv(1 << 20))
                 seconds = time.perf_counter() - started
@@ -111,35 +119,7 @@ def stream(rank: int, to: int, channel: Channel) -> float:
 
 
 def rate(rank: int, channel: Channel) -> Message:
-    size = MEGABYTES * 1_000_000
-    if rank == 0:
-        channel.meet("listening")
-        with socket.create_connection(("10.77.0.2", 5000)) as connection:
-            connection.sendall(bytes(size))
-        return {}
-    with socket.create_server(("10.77.0.2", 5000)) as server:
-        channel.meet("listening")
-        connection, _ = server.accept()
-        with connection:
-            left = size - len(connection.recv(1))
-            started = time.perf_counter()
-            while left:
-                left -= len(connection.recv(1 << 20))
-    return {"seconds": time.perf_counter() - started}
-
-
-def fail(rank: int, channel: Channel) -> Message:
-    if rank == 1:
-        raise RuntimeError("on purpose")
-    time.sleep(60)
-    return {}
-
-
-def die(rank: int, channel: Channel) -> Message:
-    if rank == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(60)
-    return {}
+    return {"seconds": stream(rank, 1, channel)}
 
 
 def vanish(rank: int, channel: Channel) -> Message:
@@ -157,7 +137,7 @@ def sleep(rank: int, channel: Channel) -> Message:
 WORK = {
     **{"share": share, "straggler": share, "rate": rate},
     "machines": machines,
-    **{"raise": fail, "die": die, "vanish": vanish, "sleep": sleep},
+    **{"vanish": vanish, "sleep": sleep},
 }
 
 if __name__ == "__main__":

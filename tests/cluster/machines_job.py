@@ -6,8 +6,8 @@ A single worker is a process of this machine. Worker RANK saves its weights as O
 from functools import partial
 from pathlib import Path
 
-from nodewise.cluster import api, process
-from nodewise.cluster.channel import Channel, Message
+from local_job import run_workers
+from nodewise.cluster import api
 from nodewise.cluster.emulated import Emulated as Cluster
 from nodewise.cluster.kinds.emulated import Emulated
 from nodewise.cluster.local import Local
@@ -25,29 +25,20 @@ def main(out: Path, workers: int) -> None:
             cluster.connect(pids)
 
     with cluster.open():
-        process.run(
-            workers,
-            partial(train, cluster=cluster, workers=workers, out=out),
-            logs=out,
-            time_limit_s=120,
-            preload=["nodewise.measure.worker"],
-            on_meeting=met,
-        )
+        train = partial(train_on, workers=workers, out=out)
+        run_workers(cluster, workers, train, out, on_meeting=met)
 
 
-def train(rank: int, channel: Channel, *, cluster: api.Cluster, workers: int, out: Path) -> Message:
+def train_on(rank: int, addresses: tuple[str, ...], *, workers: int, out: Path) -> None:
     import numpy as np
     import tensorflow as tf
 
     from kinds import regression
-    from nodewise.measure import node
     from nodewise.strategies import STRATEGIES
     from nodewise.strategies.api import Job
 
-    node.start_in_node(cluster, rank, channel, workers)
     own = GLOBAL_BATCH // workers
     x, y = regression.load()[0]
-    addresses = tuple(cluster.addresses())
     batch = tf.TensorSpec((own, *x.shape[1:])), tf.TensorSpec((own, *y.shape[1:]))
     job = Job(rank, workers, GLOBAL_BATCH, 1, regression.build, addresses=addresses, batch=batch)
     strategy = STRATEGIES["custom_loop"].worker().Strategy(job)
@@ -56,4 +47,3 @@ def train(rank: int, channel: Channel, *, cluster: api.Cluster, workers: int, ou
         strategy.step((tf.constant(x[rows], tf.float32), tf.constant(y[rows], tf.float32)))
     np.savez(out / f"{rank}.npz", *strategy.weights())
     strategy.barrier()  # a peer that has ended would be missed
-    return {}

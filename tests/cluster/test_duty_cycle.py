@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from nodewise.cluster.duty_cycle import TOLERANCE, Share
+from nodewise.cluster.duty_share import TOLERANCE, Share
 from traces import runs, slower
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
@@ -181,16 +181,11 @@ def test_an_ordinary_user_may_do_this_too(options):
     assert all(Share(**share).held for share in report["shares"])
 
 
-def test_a_killed_launcher_takes_controller_and_nodes_along():
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_launcher_that_is_ended_takes_controller_and_nodes_along(number):
     with Job("busy", 3, 0.2, 50) as job:
         job.line()
-        job.process.send_signal(signal.SIGKILL)
-
-
-def test_a_terminated_launcher_takes_controller_and_nodes_along():
-    with Job("busy", 3, 0.2, 50) as job:
-        job.line()
-        job.process.send_signal(signal.SIGTERM)
+        job.process.send_signal(number)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

@@ -41,20 +41,12 @@ def finish(tmp_path, what):
     return job.returncode, out, err
 
 
-def test_a_node_gets_its_share_of_a_core_once_it_is_throttled(tmp_path):
-    code, out, err = finish(tmp_path, "share")
-    assert code == 0, err
-    for seen in json.loads(out):
-        assert seen["free"] > 0.5
-        assert seen["held"] == pytest.approx(0.2, rel=0.1)
-
-
-def test_a_straggler_has_the_share_that_it_was_given(tmp_path):
+def test_nodes_get_their_shares_of_a_core_once_they_are_throttled_a_straggler_its_own(tmp_path):
     code, out, err = finish(tmp_path, "straggler")
     assert code == 0, err
-    quick, slow = json.loads(out)
-    assert quick["held"] == pytest.approx(0.2, rel=0.1)
-    assert slow["held"] == pytest.approx(0.1, rel=0.1)
+    seen = json.loads(out)
+    assert all(node["free"] > 0.5 for node in seen)
+    assert [node["held"] for node in seen] == pytest.approx([0.2, 0.1], rel=0.1)
 
 
 def test_a_link_has_its_rate(tmp_path):
@@ -89,15 +81,6 @@ def test_two_workers_in_each_of_two_machines_train_what_one_process_trains(tmp_p
             np.testing.assert_allclose(found[name], array, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("what", "said"), [("raise", "rank 1: RuntimeError: on purpose"), ("die", "rank 1: killed by")]
-)
-def test_a_worker_that_fails_ends_the_job(tmp_path, what, said):
-    code, _, err = finish(tmp_path, what)
-    assert code != 0
-    assert said in err
-
-
 def test_a_worker_that_vanishes_in_a_meeting_is_named(tmp_path):
     """Its link goes with it, and the launcher may be asking about that just then."""
     code, _, err = finish(tmp_path, "vanish")
@@ -112,24 +95,6 @@ def test_a_killed_launcher_leaves_nothing(tmp_path, number):
         assert traces(str(tmp_path))["groups"]
         job.send_signal(number)
         job.wait(15)
-
-
-def test_what_a_crash_left_is_removed_at_the_next_start_and_only_that(tmp_path):
-    base = cgroup.find_base()
-    stale = base / f"nodewise-4194303-1-{cgroup._pid_namespace()}"  # beyond the largest pid
-    running = base / cgroup._own_name()
-    other = base / "somebody-elses"
-    try:
-        for folder in (stale, stale / "node~0", running, other):
-            folder.mkdir()
-        cgroup.remove_stale(base)
-        assert not stale.exists()
-        assert running.exists()
-        assert other.exists()
-    finally:
-        for folder in (stale / "node~0", stale, running, other):
-            if folder.exists():
-                folder.rmdir()
 
 
 def test_a_reaper_and_its_launcher_killed_together_are_cleaned_up_after(tmp_path):

@@ -109,12 +109,6 @@ def be_killed_on_rank_2(rank, channel):
     raise UnavailableError("Connection reset by peer")
 
 
-def test_a_killed_worker_is_named_not_the_peers_that_miss_it(tmp_path):
-    with pytest.raises(process.WorkerError) as raised:
-        run(be_killed_on_rank_2, tmp_path)
-    assert raised.value.reason == "rank 2: killed by SIGKILL"
-
-
 def notice_first(rank, channel, *, error):
     if rank == 2:
         time.sleep(0.3)
@@ -122,26 +116,11 @@ def notice_first(rank, channel, *, error):
     raise error
 
 
-@pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError, TimeoutError])
-def test_the_rank_that_failed_of_itself_is_named_not_a_peer_that_noticed_first(tmp_path, error):
-    with pytest.raises(process.WorkerError) as raised:
-        run(partial(notice_first, error=error), tmp_path)
-    assert raised.value.reason == "rank 2: ValueError: no such layer"
-
-
 def stop_on_rank_1(rank, channel):
     if rank == 1:
         os.kill(os.getpid(), signal.SIGSTOP)
     time.sleep(3)
     raise UnavailableError("Detected at node wherever")
-
-
-def test_a_worker_that_hangs_is_named_with_the_time_not_the_peers_that_missed_it(tmp_path):
-    with pytest.raises(process.WorkerError) as raised:
-        run(stop_on_rank_1, tmp_path)
-    assert raised.value.rank == 1
-    told = r"worker 1 stopped answering for [3-9] s \(the others waited for it\)"
-    assert re.fullmatch(told, raised.value.reason)
 
 
 def refuse_on_rank_1(rank, channel):
@@ -166,16 +145,10 @@ def test_what_the_machine_does_not_permit_a_worker_is_told_with_its_remedy(tmp_p
     assert raised.value.command == "sudo modprobe sch_tbf"
 
 
-def fail_one_after_the_other(rank, channel):
-    if rank == 0:
+def fail_first_on_rank_1(rank, channel):
+    if rank != 1:
         time.sleep(0.5)
     raise ValueError("of itself, or for what the other did")
-
-
-def test_of_two_that_fail_of_themselves_the_first_is_named(tmp_path):
-    with pytest.raises(process.WorkerError) as raised:
-        run(fail_one_after_the_other, tmp_path, size=2)
-    assert raised.value.rank == 1
 
 
 def die_when_done_on_rank_1(rank, channel):
@@ -186,10 +159,35 @@ def die_when_done_on_rank_1(rank, channel):
     return {}
 
 
-def test_a_server_that_dies_when_it_is_done_fails_a_job_that_still_runs(tmp_path):
-    """A parameter server hands in its result at once, and serves until the launcher ends it."""
-    with pytest.raises(process.WorkerError, match=r"^rank 1: killed by SIGKILL$"):
-        run(die_when_done_on_rank_1, tmp_path, size=2)
+def leave_on_rank_0(rank, channel):
+    if rank == 0:
+        os._exit(0)
+    time.sleep(60)
+
+
+NOTICED = (BrokenPipeError, ConnectionResetError, TimeoutError)
+
+
+@pytest.mark.parametrize(
+    ("work", "reason"),
+    [
+        # not the peers that miss it
+        (be_killed_on_rank_2, "rank 2: killed by SIGKILL"),
+        # not a peer that noticed first
+        *((partial(notice_first, error=e), "rank 2: ValueError: no such layer") for e in NOTICED),
+        (stop_on_rank_1, r"worker 1 stopped answering for [3-9] s \(the others waited for it\)"),
+        # of those that fail of themselves, the first
+        (fail_first_on_rank_1, "rank 1: ValueError: of itself, or for what the other did"),
+        # a parameter server hands in its result at once, and serves until the launcher ends it
+        (die_when_done_on_rank_1, "rank 1: killed by SIGKILL"),
+        (leave_on_rank_0, "rank 0: ended with exit code 0 and no result"),
+    ],
+)
+def test_the_worker_that_failed_first_of_itself_is_named(tmp_path, work, reason):
+    with pytest.raises(process.WorkerError) as raised:
+        run(work, tmp_path)
+    assert re.fullmatch(reason, raised.value.reason)
+    assert f" {raised.value.rank}" in raised.value.reason
 
 
 def start_a_child(rank, channel, *, folder, ours, code):
@@ -234,17 +232,6 @@ def test_what_a_killed_worker_started_ends_with_its_job(tmp_path):
         run(partial(start_and_be_killed, folder=tmp_path), tmp_path, size=2)
     child = int((tmp_path / "child").read_text())
     wait_until(lambda: not runs(child), 10)
-
-
-def leave_on_rank_0(rank, channel):
-    if rank == 0:
-        os._exit(0)
-    time.sleep(60)
-
-
-def test_a_worker_that_just_leaves_is_named(tmp_path):
-    with pytest.raises(process.WorkerError, match="rank 0: ended with exit code 0 and no result"):
-        run(leave_on_rank_0, tmp_path)
 
 
 def stop(rank, channel):

@@ -6,13 +6,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 
 import psutil
 import pytest
 
 from nodewise.cluster import cgroup, namespace
-from nodewise.cluster.process import cpu_s
+from nodewise.cluster.worker_state import cpu_s
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -26,13 +27,18 @@ LOOK = (
     "import dataclasses, json; from nodewise.cluster import machine_checks;"
     "print(json.dumps(dataclasses.asdict(machine_checks.look())))"
 )
-FOUND = json.loads(subprocess.check_output([sys.executable, "-c", LOOK], text=True, timeout=60))
+
+
+@cache
+def found():
+    """Return what the checks say, asked for when the first test needs it."""
+    return json.loads(subprocess.check_output([sys.executable, "-c", LOOK], text=True, timeout=60))
 
 
 def needs(kind):
     """Skip where something is not permitted; not for root in continuous integration."""
-    why = FOUND[kind]
-    return pytest.mark.skipif(not why["permitted"] and not MUST_RUN, reason=why["remark"])
+    condition = f"not MUST_RUN and not found()[{kind!r}]['permitted']"
+    return pytest.mark.skipif(condition, reason=f"{kind}: nodewise doctor says why not")
 
 
 NEEDS_ROOT = pytest.mark.skipif(not ROOT, reason="only root can try what another user may do")
@@ -91,7 +97,7 @@ def as_user(script, *arguments, group="-", namespaces="-", environment=None):
 def test_root_in_continuous_integration_is_permitted_what_the_tests_need():
     if MUST_RUN:
         for kind in ("quota", "soft", "private", "links"):
-            assert FOUND[kind]["permitted"], FOUND[kind]["remark"]
+            assert found()[kind]["permitted"], found()[kind]["remark"]
 
 
 @needs("links")
@@ -117,11 +123,11 @@ def test_what_the_way_to_a_node_refuses_is_counted():
 @needs("links")
 def test_a_latency_is_passed_once_each_way_or_refused():
     answer = links_job("latency", 20)
-    if FOUND["latency"]["permitted"]:
+    if found()["latency"]["permitted"]:
         (rank0, _) = answer["results"]
         assert rank0["round_trip_ms"] == pytest.approx(2 * 20, abs=4)
     else:
-        assert answer == {"refused": FOUND["latency"]["remark"]}
+        assert answer == {"refused": found()["latency"]["remark"]}
 
 
 @needs("private")

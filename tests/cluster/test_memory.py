@@ -5,7 +5,7 @@ import sys
 
 SETTLED = """
 import subprocess, sys
-from nodewise.measure.cell import settle_environment
+from nodewise.measure.environment import settle_environment
 settle_environment()
 subprocess.run([sys.executable, "-c", sys.argv[1]], check=True)
 """

@@ -17,7 +17,7 @@ from nodewise.cluster import cgroup
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node
 from nodewise.measure.calibrate import _run
 from nodewise.measure.calibrate.plan import Block, Plan
-from nodewise.measure.cell import settle_environment
+from nodewise.measure.environment import settle_environment
 from nodewise.results.calibration import Collective, Launch
 from traces import GONE_WITHIN_S, needs_emulated_nodes, runs, workers_in_timed_steps
 

@@ -1,5 +1,6 @@
 """How long a silent peer is waited for: a slow step of a slow node is no stuck one."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import make_records as make
 from nodewise.data import Dataset
 from nodewise.measure import worker
+from nodewise.measure.task import Task
 from nodewise.models.training import Recipe
 
 
@@ -19,5 +21,5 @@ def test_a_peer_may_be_silent_for_as_long_as_a_step_of_a_cell_that_ends_in_time(
     recipe, cluster = Recipe(build=None), SimpleNamespace(addresses=list)
     x = np.zeros((640, 4), np.float32)
     data = Dataset(None, (x, x), None)
-    job = worker._job(cell, cluster, data, recipe, 1, weights=None)
+    job = worker._job(Task(cell, cluster, Path("manifest.json"), None), data, recipe, 1)
     assert job.patience_s == patience_s

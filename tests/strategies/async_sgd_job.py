@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,6 +44,13 @@ class Asked(Frozen):
     timeout_s: float = 60
     hit: int | None = None
     hit_with: int = signal.SIGKILL
+
+
+def run_all(run_job: Any, out: Path, jobs: Iterable[dict[str, Any]], **usual: Any) -> list[Any]:
+    """Run `jobs`, fields where they differ from what is `usual`; return what each printed."""
+    asked = [Asked.model_validate(usual | job) for job in jobs]
+    results: list[Any] = json.loads(run_job(main, out, asked))
+    return results
 
 
 class Made(NamedTuple):

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from compiled import compiled
-from nodewise.cluster import process
-from nodewise.cluster.channel import Channel, Message
+from local_job import run_workers
 from nodewise.cluster.local import Local
 from nodewise.strategies import STRATEGIES
 
@@ -30,37 +29,20 @@ WARM_UP = 3
 
 def main(out: Path, cases: dict[str, tuple[str, dict[str, Any]]]) -> None:
     cluster = Local(NODES)
-    preload = ["nodewise.measure.worker"]
     with cluster.open():
         for label, (optimizer, options) in cases.items():
             # in workers of their own: a second ring ends what peers exchange over the first
-            work = partial(
-                train, cluster=cluster, out=out, label=label, optimizer=optimizer, options=options
-            )
-            process.run(NODES, work, logs=out, time_limit_s=120, preload=preload)
-        process.run(1, partial(alone, out=out), logs=out, time_limit_s=120, preload=preload)
+            train = partial(save, out=out, label=label, optimizer=optimizer, options=options)
+            run_workers(cluster, NODES, train, out)
+        run_workers(cluster, 1, partial(alone, out=out), out)
 
 
-def train(
-    rank: int,
-    channel: Channel,
-    *,
-    cluster: Local,
-    out: Path,
-    label: str,
-    optimizer: str,
-    options: dict[str, Any],
-) -> Message:
-    from nodewise.measure import node
-
-    node.start_in_node(cluster, rank, channel, NODES)
+def save(rank, addresses, *, out, label, optimizer, options):
     np.savez(out / f"{label}~{rank}.npz", **trained(rank, optimizer, options))
-    return {}
 
 
-def alone(rank: int, channel: Channel, *, out: Path) -> Message:
+def alone(rank, addresses, *, out):
     np.savez(out / "single.npz", weights=one_process())
-    return {}
 
 
 def build():

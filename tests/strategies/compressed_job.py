@@ -5,13 +5,9 @@ RANK saves OUT/LABEL~RANK.npz. `what` it trains:
 
     linear       a model whose gradient is the mean of its examples, which differ in number
     pictures     the perceptron for Fashion-MNIST on OUT/pictures.npz
-    statistics   a model with batch normalisation
-    killed       like linear, but worker 1 is killed after a step
     infinite     like linear, but an example of worker 1 is not finite
 """
 
-import os
-import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from compiled import compiled
-from nodewise.cluster import process
-from nodewise.cluster.channel import Channel, Message
+from local_job import run_workers
 from nodewise.cluster.local import Local
 from nodewise.strategies import STRATEGIES
 
@@ -34,27 +29,14 @@ KEPT = []  # else connections might be closed, and their bytes forgotten, while 
 def main(what: str, out: Path, options: dict[str, dict[str, Any]]) -> None:
     cluster = Local(NODES)
     with cluster.open():
-        work = partial(train, cluster=cluster, what=what, out=out, options=options)
-        process.run(NODES, work, logs=out, time_limit_s=120, preload=["nodewise.measure.worker"])
+        run_workers(cluster, NODES, partial(train, what=what, out=out, options=options), out)
 
 
-def train(
-    rank: int,
-    channel: Channel,
-    *,
-    cluster: Local,
-    what: str,
-    out: Path,
-    options: dict[str, dict[str, Any]],
-) -> Message:
-    from nodewise.measure import node
-
-    node.start_in_node(cluster, rank, channel, NODES)
+def train(rank, addresses, *, what, out, options):
     for label, chosen in options.items():
         checked = STRATEGIES["compressed_sgd"].checked(chosen, NODES)
-        saved = WORK[what](rank, checked, tuple(cluster.addresses()), out)
+        saved = WORK[what](rank, checked, addresses, out)
         np.savez(out / f"{label}~{rank}.npz", **saved)
-    return {}
 
 
 def inputs() -> np.ndarray:
@@ -62,7 +44,7 @@ def inputs() -> np.ndarray:
     return np.random.default_rng(7).normal(1, 1, (STEPS, sum(EXAMPLES), INPUTS))
 
 
-def linear(rank, options, addresses, out, given=None, killed=False):
+def linear(rank, options, addresses, out, given=None):
     import keras
     import tensorflow as tf
     from keras import layers
@@ -87,8 +69,6 @@ def linear(rank, options, addresses, out, given=None, killed=False):
     for step in x:
         trained.step((step, y))
         seen.append(trained.weights()[0])
-        if killed and rank == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
     residual = trained.state()[-2]
     trained.restore(initial)
     for step in x:
@@ -138,35 +118,8 @@ def flat(trained):
     return np.concatenate([array.ravel() for array in trained.weights()])
 
 
-def statistics(rank, options, addresses, out):
-    import keras
-    import tensorflow as tf
-    from keras import layers
-
-    from nodewise.strategies import api
-    from nodewise.strategies.compressed_sgd import worker as compressed_sgd
-
-    def build():
-        return keras.Sequential(
-            [keras.Input((4,)), layers.Dense(3), layers.BatchNormalization(), layers.Dense(2)]
-        )
-
-    job = api.Job(
-        rank, NODES, 8 * NODES, 3, compiled(build, keras.optimizers.SGD),
-        options=options, addresses=addresses,
-    )  # fmt: skip
-    trained = compressed_sgd.Strategy(job)
-    trained.step((tf.random.stateless_normal([8, 4], [rank, 1], rank), tf.zeros(8, tf.int32)))
-    before = [v.numpy() for v in api.moving_statistics(trained.model)]
-    trained.agree()
-    after = [v.numpy() for v in api.moving_statistics(trained.model)]
-    return {"before": before, "after": after}
-
-
 WORK: dict[str, Callable[..., dict[str, Any]]] = {
     "linear": linear,
     "pictures": pictures,
-    "statistics": statistics,
-    "killed": lambda *given: linear(*given, killed=True),
     "infinite": infinite,
 }

@@ -17,8 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from compiled import compiled
-from nodewise.cluster import process
-from nodewise.cluster.channel import Channel, Message
+from local_job import run_workers
 from nodewise.cluster.local import Local
 
 NODES, STEPS, BATCH, INPUTS = 2, 120, 8, 6
@@ -28,22 +27,15 @@ SLOW_S, SLOW_STEPS = 0.03, 10
 def main(out: Path) -> None:
     cluster = Local(NODES)
     with cluster.open():
-        process.run(
-            NODES,
-            partial(train, cluster=cluster, out=out),
-            logs=out,
-            time_limit_s=120,
-            preload=["nodewise.measure.worker"],
-        )
+        run_workers(cluster, NODES, partial(train, out=out), out)
 
 
-def train(rank: int, channel: Channel, *, cluster: Local, out: Path) -> Message:
+def train(rank: int, addresses: tuple[str, ...], *, out: Path) -> None:
     import keras
     import numpy as np
     import tensorflow as tf
     from keras import layers
 
-    from nodewise.measure import node
     from nodewise.strategies import STRATEGIES, api
 
     def build() -> keras.Model:
@@ -76,7 +68,6 @@ def train(rank: int, channel: Channel, *, cluster: Local, out: Path) -> Message:
         statistics = [v.numpy() for v in api.moving_statistics(strategy.model)]
         return np.concatenate([array.ravel() for array in (*strategy.weights(), *statistics)])
 
-    node.start_in_node(cluster, rank, channel, NODES)
     make = compiled(build, keras.optimizers.Adam)
     strategy = (
         STRATEGIES["custom_loop"].worker().Strategy(api.Job(rank, NODES, NODES * BATCH, 3, make))
@@ -103,4 +94,3 @@ def train(rank: int, channel: Channel, *, cluster: Local, out: Path) -> Message:
         saved[name] = np.concatenate([getattr(some, name) for some in done])
         saved[f"slow_{name}"] = np.concatenate([getattr(some, name) for some in slowly])
     np.savez(out / f"loop~{rank}.npz", **saved)
-    return {}

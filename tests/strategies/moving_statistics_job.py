@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from compiled import compiled
-from nodewise.cluster import process
-from nodewise.cluster.channel import Channel, Message
+from local_job import run_workers
 from nodewise.cluster.local import Local
 
 NODES, BATCH = 2, 8
@@ -26,23 +25,16 @@ def main(out: Path, names: list[str]) -> None:
     with cluster.open():
         for strategy in names:
             (out / strategy).mkdir()
-            work = partial(train, cluster=cluster, strategy=strategy, out=out / strategy)
-            process.run(
-                NODES,
-                work,
-                logs=out / strategy,
-                time_limit_s=120,
-                preload=["nodewise.measure.worker"],
-            )
+            work = partial(train, strategy=strategy, out=out / strategy)
+            run_workers(cluster, NODES, work, out / strategy)
 
 
-def train(rank: int, channel: Channel, *, cluster: Local, strategy: str, out: Path) -> Message:
+def train(rank: int, addresses: tuple[str, ...], *, strategy: str, out: Path) -> None:
     import keras
     import numpy as np
     import tensorflow as tf
     from keras import layers
 
-    from nodewise.measure import node
     from nodewise.strategies import STRATEGIES, api
 
     def build() -> keras.Model:
@@ -53,7 +45,6 @@ def train(rank: int, channel: Channel, *, cluster: Local, strategy: str, out: Pa
             ]
         )
 
-    node.start_in_node(cluster, rank, channel, NODES)
     options = STRATEGIES[strategy].checked({}, NODES)
     job = api.Job(
         rank,
@@ -62,7 +53,7 @@ def train(rank: int, channel: Channel, *, cluster: Local, strategy: str, out: Pa
         3,
         compiled(build, keras.optimizers.SGD),
         options=options,
-        addresses=tuple(cluster.addresses()),
+        addresses=addresses,
     )
     trained = STRATEGIES[strategy].worker().Strategy(job)
     initial = trained.state()
@@ -89,7 +80,6 @@ def train(rank: int, channel: Channel, *, cluster: Local, strategy: str, out: Pa
     np.savez(out / f"after~{rank}.npz", *[v.numpy() for v in statistics])
     logits = trained.model(tf.ones([1, 4]), training=False)
     np.save(out / f"logits~{rank}.npy", logits.numpy())
-    return {}
 
 
 def count_threads() -> int:

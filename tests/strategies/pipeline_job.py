@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from compiled import compiled
+from local_job import run_workers
 from nodewise.cluster import process
-from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
 from nodewise.core.errors import RefusedError
 from nodewise.strategies import STRATEGIES
@@ -46,24 +46,18 @@ def main(out: Path, cases: dict[str, Case]) -> None:
         for name, case in cases.items():
             (out / name).mkdir(parents=True)
             try:
-                process.run(
-                    case.nodes,
-                    partial(train_on, cluster=cluster, case=case, out=out / name),
-                    logs=out / name,
-                    time_limit_s=60,
-                    preload=["nodewise.measure.worker"],
-                )
+                work = partial(train_on, case=case, out=out / name)
+                run_workers(cluster, case.nodes, work, out / name)
             except (process.WorkerError, RefusedError) as error:
                 (out / name / "failure.txt").write_text(str(error))
 
 
-def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Path) -> Message:
+def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) -> None:
     import keras
     import numpy as np
     import tensorflow as tf
     from keras import layers
 
-    from nodewise.measure import node
     from nodewise.measure.traffic import traffic
     from nodewise.strategies import api
 
@@ -113,7 +107,6 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
         model.add(layers.Dense(4))
         return model
 
-    node.start_in_node(cluster, rank, channel, case.nodes)
     random = np.random.default_rng(3)
     x = random.normal(size=(STEPS, GLOBAL_BATCH, 16)).astype(np.float32)
     if case.model == "embedded":
@@ -130,7 +123,7 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
             lambda: keras.optimizers.SGD(0.05, momentum=0.9),
         ),
         options=STRATEGIES[case.strategy].checked(case.options, case.nodes),
-        addresses=tuple(cluster.addresses()[: case.nodes]),
+        addresses=addresses[: case.nodes],
     )
     trained = STRATEGIES[case.strategy].worker().Strategy(job)
     batches = [(tf.constant(a), tf.constant(b)) for a, b in zip(x, y, strict=True)]
@@ -167,4 +160,3 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
     trained.agree()
     np.savez(out / f"model~{rank}.npz", *trained.weights(), *[v.numpy() for v in statistics])
     (out / f"seen~{rank}.json").write_text(json.dumps(seen))
-    return {}

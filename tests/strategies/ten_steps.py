@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from local_job import run_workers
 from nodewise.cluster import process
-from nodewise.cluster.channel import Channel, Message
 from nodewise.cluster.local import Local
 from nodewise.core.errors import RefusedError
 from nodewise.strategies import STRATEGIES
@@ -40,24 +40,20 @@ def main(out: Path, cases: dict[str, Case]) -> None:
         for name, case in cases.items():
             (out / name).mkdir()
             try:
-                process.run(
-                    1 if STRATEGIES[case.strategy].one_process else case.nodes,
-                    partial(train_on, cluster=cluster, case=case, out=out / name),
-                    logs=out / name,
-                    time_limit_s=120,
-                    preload=["nodewise.measure.worker"],
+                workers = 1 if STRATEGIES[case.strategy].one_process else case.nodes
+                run_workers(
+                    cluster, workers, partial(train_on, case=case, out=out / name), out / name
                 )
             except (process.WorkerError, RefusedError) as error:
                 (out / name / "failure.txt").write_text(str(error))
 
 
-def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Path) -> Message:
+def train_on(rank: int, addresses: tuple[str, ...], *, case: Case, out: Path) -> None:
     strategy, given, nodes, optimizer = case
     import keras
     import numpy as np
     import tensorflow as tf
 
-    from nodewise.measure import node
     from nodewise.models import registry
     from nodewise.strategies.api import Job, Strategy
 
@@ -84,7 +80,6 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
         if not trained.replicas_agree:
             trained.agree()
 
-    node.start_in_node(cluster, rank, channel, workers)
     fashion_cnn = registry.load("fashion_cnn")
 
     def build() -> keras.Model:
@@ -102,7 +97,7 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
         3,
         build,
         options=options,
-        addresses=tuple(cluster.addresses()[:workers]),
+        addresses=addresses[:workers],
         batch=tuple(tf.TensorSpec(one[0][rows].shape, one.dtype) for one in (x, y)),
     )
     trained = STRATEGIES[strategy].worker().Strategy(job)
@@ -123,4 +118,3 @@ def train_on(rank: int, channel: Channel, *, cluster: Local, case: Case, out: Pa
     came = time.monotonic()
     trained.barrier()
     (out / f"barrier~{rank}.json").write_text(json.dumps([came, time.monotonic()]))
-    return {}

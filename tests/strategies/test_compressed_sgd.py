@@ -3,8 +3,6 @@
 Real processes, each connected to all others; see compressed_job.py.
 """
 
-import re
-
 import compressed_job
 import numpy as np
 import pytest
@@ -143,23 +141,8 @@ def test_it_learns(pictures, label):
     assert losses[-5:].mean() < 0.9 * losses[:5].mean()
 
 
-def test_moving_statistics_are_averaged(tmp_path, run_job):
-    workers = trained(run_job, "statistics", tmp_path, {"threshold": {}})["threshold"]
-    mean = np.mean([worker["before"] for worker in workers], axis=0)
-    assert not np.allclose(workers[0]["before"], mean)
-    for worker in workers:
-        np.testing.assert_allclose(worker["after"], mean, rtol=1e-6)
-        np.testing.assert_array_equal(worker["after"], workers[0]["after"])
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("what", "rank", "said"),
-    [
-        ("killed", 0, r"Connection\w*Error|BrokenPipeError"),
-        ("infinite", 1, "FloatingPointError: the gradient is not finite"),
-    ],
-)
-def test_a_worker_without_peer_or_gradient_says_so_and_ends(tmp_path, launch, what, rank, said):
-    assert launch(compressed_job.main, what, tmp_path, {"threshold": {}}).error
-    assert re.search(said, (tmp_path / f"rank~{rank}.log").read_text())
+def test_a_worker_whose_gradient_is_not_finite_says_so_and_ends(tmp_path, launch):
+    assert launch(compressed_job.main, "infinite", tmp_path, {"threshold": {}}).error
+    said = "FloatingPointError: the gradient is not finite"
+    assert said in (tmp_path / "rank~1.log").read_text()

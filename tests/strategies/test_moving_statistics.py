@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 STRATEGIES = (
-    *("custom_loop", "mpi", "multi_worker_mirrored", "parameter_averaging", "split_dense"),
+    *("compressed_sgd", "custom_loop", "mpi", "multi_worker_mirrored"),
+    *("parameter_averaging", "split_dense"),
 )
 
 

@@ -9,7 +9,7 @@ from nodewise.core.cell import SAVED_MODEL
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable, write_text
 from nodewise.core.schema import json_text
-from nodewise.measure.cell import settle_environment
+from nodewise.measure.environment import settle_environment
 from nodewise.models.facts import DESCRIPTIONS, OWN_DESCRIPTIONS
 from nodewise.models.registry import check_project, registry
 from nodewise.results.model_description import Architecture

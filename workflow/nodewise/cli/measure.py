@@ -205,7 +205,7 @@ def measure_noise_scale(
     fashion_mlp.json
     """
     from nodewise.core.files import check_writable
-    from nodewise.measure.cell import settle_environment
+    from nodewise.measure.environment import settle_environment
     from nodewise.study.config import read_config
 
     cells = {cell.model: cell for cell in read_config(config).cells()}

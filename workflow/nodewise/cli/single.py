@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable
-from nodewise.measure.cell import measure, settle_environment
+from nodewise.measure.cell import measure
+from nodewise.measure.environment import settle_environment
 from nodewise.models.registry import weights_of
 from nodewise.results.record import Record
 from nodewise.study.single import Options, cell_of

@@ -44,7 +44,7 @@ def plan(
 
     Example: nodewise plan --config config/paper.yaml
     """
-    from nodewise.measure.cell import settle_environment
+    from nodewise.measure.environment import settle_environment
 
     settle_environment()  # before NumPy: the reference step is one of a single thread
     from nodewise.study import estimate as planning

@@ -11,7 +11,6 @@ above both its old and its new place. There a group with processes cannot give i
 controllers, so ours are made beside the launcher's own group, below a parent that gives them.
 """
 
-import errno
 import math
 import os
 import re
@@ -24,6 +23,8 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import psutil
+
+from nodewise.cluster.trial import error_in_child
 
 # A longer period lets short steps run unthrottled; one near the scheduler's tick falls short.
 PERIOD_US = 10_000
@@ -249,25 +250,11 @@ def _why_not(base: Path) -> str | None:
     try:
         if not any((probe / name).exists() for name in ("cpu.max", "cpu.cfs_quota_us")):
             return "no CPU controller for the groups in it"
-        code = _move_a_child(probe)
+        # 0 is who writes it
+        code = error_in_child(lambda: (probe / "cgroup.procs").write_text("0"))
         return f"no process may be moved there: {os.strerror(code)}" if code else None
     finally:
         _remove(probe)
-
-
-def _move_a_child(group: Path) -> int:
-    """Return the error number of moving a short-lived child of ours there, 0 if it worked."""
-    child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    code = errno.EIO
-    try:
-        (group / "cgroup.procs").write_text("0")  # 0 is who writes it
-        code = 0
-    except OSError as error:
-        code = error.errno or code
-    finally:
-        os._exit(code)
 
 
 def _unescaped(field: str) -> Path:

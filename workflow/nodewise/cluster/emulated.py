@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from nodewise.cluster import api, cgroup, duty_cycle, links, namespace, process
+from nodewise.cluster import api, cgroup, duty_cycle, links, namespace
 from nodewise.cluster.kinds.emulated import Emulated as Settings
+from nodewise.cluster.worker_state import cpu_s
 from nodewise.results.measurement import NodeUsage
 
 
@@ -125,7 +126,7 @@ class Emulated(api.Cluster):
     def _usage(self, rank: int, link: links.LinkUse | None) -> NodeUsage:
         held = self._limiter.throttled(rank)
         return NodeUsage(
-            cpu_s=process.cpu_s(self._pids[rank]),
+            cpu_s=cpu_s(self._pids[rank]),
             periods=held.periods,
             throttled_periods=held.throttled_periods,
             throttled_s=held.seconds,

@@ -47,22 +47,22 @@ def guarded(limit_s: float, on_out_of_memory: OnKilled) -> Iterator[Callable[[in
     """
     folder = _temporary_folder()
     launcher, parent = os.getpid(), os.getppid()
-    told, tell = os.pipe()
+    reading, writing = os.pipe()
     guard = os.fork()
     if guard == 0:
-        os.close(tell)
-        _be_guard((launcher, parent), told, limit_s, folder, on_out_of_memory)
-    os.close(told)
+        os.close(writing)
+        _be_guard((launcher, parent), reading, limit_s, folder, on_out_of_memory)
+    os.close(reading)
 
     def guard_too(pid: int) -> None:
-        os.write(tell, f"{pid}\n".encode())
+        os.write(writing, f"{pid}\n".encode())
 
     try:
         yield guard_too
     finally:
         os.kill(guard, signal.SIGKILL)
         os.waitpid(guard, 0)
-        os.close(tell)
+        os.close(writing)
 
 
 def _temporary_folder() -> Path:
@@ -76,7 +76,7 @@ def _temporary_folder() -> Path:
 
 
 def _be_guard(
-    watched: tuple[int, int], told: int, limit_s: float, folder: Path, on_out_of_memory: OnKilled
+    watched: tuple[int, int], reading: int, limit_s: float, folder: Path, on_out_of_memory: OnKilled
 ) -> NoReturn:
     """Wait for the launcher's end, then kill its workers and remove its temporary folder.
 
@@ -93,9 +93,9 @@ def _be_guard(
             if not orphaned and _is_orphaned(launcher, parent):
                 orphaned, deadline = True, min(deadline, time.monotonic() + _GONE_WITHIN_S)
                 os.kill(launcher, signal.SIGTERM)
-            if not select.select([told], [], [], min(_LOOK_EVERY_S, left))[0]:
+            if not select.select([reading], [], [], min(_LOOK_EVERY_S, left))[0]:
                 continue
-            chunk = os.read(told, 1 << 16)
+            chunk = os.read(reading, 1 << 16)
             if not chunk:  # nobody is left to write
                 if memory.kills() > kills:
                     on_out_of_memory(used)

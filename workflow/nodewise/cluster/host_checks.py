@@ -82,7 +82,7 @@ def of_host(label: str, facts: Message, late_s: float, setup: str) -> Iterator[F
 def _listen(hosts: Hosts, rank: int, agents: dict[int, Agent]) -> list[Finding]:
     """Have a host listen on its port; say so if it cannot."""
     _, port = api.parsed(hosts.addresses()[rank])
-    if _asked(agents[rank], {"listen": port}).get("listening"):
+    if _ask(agents[rank], {"listen": port}).get("listening"):
         return []
     return [Finding(f"{hosts.label(rank)}: port {port} is taken; cluster.ports sets others")]
 
@@ -93,7 +93,7 @@ def _connect(
     """Have a host connect to all that listen; return those that it cannot reach."""
     others = [other for other in listening if other != rank]
     addresses = hosts.addresses()
-    answer = _asked(agents[rank], {"connect": [addresses[other] for other in others]})
+    answer = _ask(agents[rank], {"connect": [addresses[other] for other in others]})
     first, last = hosts.allowed_ports
     firewall = f"where a firewall is the cause, there: sudo ufw allow {first}:{last}/tcp"
     return [
@@ -105,7 +105,7 @@ def _connect(
     ]
 
 
-def _asked(agent: Agent, question: Message) -> Message:
+def _ask(agent: Agent, question: Message) -> Message:
     """Return an agent's answer, an empty one if it has ended."""
     try:
         send(agent.to, question)

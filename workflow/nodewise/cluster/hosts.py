@@ -91,7 +91,7 @@ class Hosts(api.Cluster):
         """Return the command of this machine that runs the agent on the host of `rank`."""
 
     @abstractmethod
-    def not_started(self, rank: int, code: int, said: list[str]) -> NoReturn:
+    def not_started(self, rank: int, code: int, output: list[str]) -> NoReturn:
         """Say why the agent did not start: `command` ended with exit code `code`.
 
         Raises:
@@ -99,7 +99,7 @@ class Hosts(api.Cluster):
         """
 
     @abstractmethod
-    def end_of(self, code: int, said: list[str]) -> str:
+    def end_of(self, code: int, output: list[str]) -> str:
         """Say why `command` ended with exit code `code` while the worker was at work."""
 
     def relay(
@@ -122,7 +122,7 @@ class Hosts(api.Cluster):
         except (EOFError, ConnectionError):
             code = agent.process.wait()
             agent.log.join(1)
-            why = self.end_of(code, agent.said)
+            why = self.end_of(code, agent.output)
             raise HostError(f"{self.label(rank)}: the connection was lost ({why})") from None
 
     def start_agent(self, rank: int, environment: Mapping[str, str], *, show: bool) -> "Agent":
@@ -140,17 +140,17 @@ class Hosts(api.Cluster):
             bufsize=0,
         )
         assert process.stdin and process.stdout and process.stderr  # noqa: S101
-        said: list[str] = []
-        log = threading.Thread(target=self._log, args=(process.stderr, said, show), daemon=True)
+        output: list[str] = []
+        log = threading.Thread(target=self._log, args=(process.stderr, output, show), daemon=True)
         log.start()
         if not any(line == GREETING for line in process.stdout):
             log.join(1)
-            self.not_started(rank, process.wait(), said)
+            self.not_started(rank, process.wait(), output)
         there = Connection(os.dup(process.stdout.fileno()), writable=False)
         to = Connection(os.dup(process.stdin.fileno()), readable=False)
         hello = receive(there)
         late_s = hello["time"] - (asked_at + time.time()) / 2
-        return Agent(process, there, to, hello, late_s, said, log)
+        return Agent(process, there, to, hello, late_s, output, log)
 
     def _pass_on(self, rank: int, channel: Channel, agent: "Agent") -> NoReturn:
         """Pass messages on until the host ends; this process is killed when all are done."""
@@ -178,11 +178,11 @@ class Hosts(api.Cluster):
                 beat_at = time.monotonic()
                 send(to, {"heartbeat": True})
 
-    def _log(self, errors: IO[bytes], said: list[str], show: bool) -> None:
+    def _log(self, errors: IO[bytes], output: list[str], show: bool) -> None:
         """Collect what comes from a host, without its name."""
         for line in errors:
             text = self.without_names(line.decode(errors="replace").rstrip())
-            said.append(text)
+            output.append(text)
             if show:
                 print(text, flush=True)
 
@@ -202,9 +202,9 @@ class Agent:
         process: the client here that started it.
         there: the connection from it.
         to: the connection to it.
-        hello: what it said first.
+        hello: what it sent first.
         late_s: by how much its clock is ahead of this machine's.
-        said: the lines that it has printed.
+        output: the lines that it has printed.
         log: the thread that collects them.
     """
 
@@ -213,7 +213,7 @@ class Agent:
     to: Connection
     hello: Message
     late_s: float
-    said: list[str]
+    output: list[str]
     log: threading.Thread
 
     def end(self) -> None:

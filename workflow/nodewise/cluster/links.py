@@ -100,13 +100,6 @@ def limit_uplinks(nodes: int, rate_mbit: float, latency_ms: float = 0) -> None:
             _limit(links, _index(links, outer), rate_mbit, latency_ms)
 
 
-def uplink_bytes(nodes: int) -> list[int]:
-    """Return how many bytes have left each node of several workers."""
-    with _netlink() as links:
-        ports = (_index(links, _uplink(node)[0]) for node in range(nodes))
-        return [links.get_links(port)[0].get_attr("IFLA_STATS64")["tx_bytes"] for port in ports]
-
-
 def limit_ports(nodes: int, rate_mbit: float, latency_ms: float = 0) -> None:
     """Hold what goes to each node to the rate, after the latency; in the process that laid them.
 

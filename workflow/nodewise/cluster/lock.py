@@ -35,16 +35,16 @@ def some(machines: Sequence[str], count: int, on_wait: Callable[[], None]) -> It
 
     Whoever measures on them has to be started on this machine.
     """
-    told = False
+    waiting = False
     while True:
         with ExitStack() as held:
             free = _held(machines, count, held)
             if len(free) == count:
                 yield free
                 return
-        if not told:
+        if not waiting:
             on_wait()
-            told = True
+            waiting = True
         end_with_parent()
         time.sleep(_POLL_S)
 

@@ -16,6 +16,7 @@ import struct
 from pathlib import Path
 
 from nodewise.cluster.api import FIRST_PORT, NotPermittedError
+from nodewise.cluster.trial import error_in_child
 
 SHARED_NETWORK = "NODEWISE_SHARED_NETWORK"  # an environment variable; "yes" accepts open ports
 NO_EMULATION = "loopback, no network emulation"  # what the records then say
@@ -63,7 +64,9 @@ def enter_private_network() -> None:
     if len(list(Path("/proc/self/task").iterdir())) > 1:
         raise RuntimeError("a process with several threads cannot change its namespaces")
     try:
-        _try()
+        code = error_in_child(_enter)  # where it fails half-way, there is no way back
+        if code:
+            raise OSError(code, os.strerror(code))
         _enter()
     except OSError as error:
         raise _not_permitted("no private network", error) from error
@@ -133,27 +136,6 @@ def _sysctl(name: str) -> str | None:
         return Path("/proc/sys", *name.split(".")).read_text(encoding="utf-8").strip()
     except OSError:  # this kernel has no such switch
         return None
-
-
-def _try() -> None:
-    """Enter in a child first: where it fails half-way, there is no way back.
-
-    Raises:
-        OSError: what the child got.
-    """
-    child = os.fork()
-    if child == 0:
-        code = errno.EPERM
-        try:
-            _enter()
-            code = 0
-        except OSError as error:
-            code = error.errno or errno.EPERM
-        finally:
-            os._exit(code)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if code:
-        raise OSError(abs(code), os.strerror(abs(code)))
 
 
 def _enter() -> None:

@@ -9,85 +9,32 @@ what they started. They could not do so themselves: a duty cycle may have stoppe
 """
 
 import multiprocessing
-import shutil
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import psutil
 
 from nodewise.cluster import memory
-from nodewise.cluster.api import NotPermittedError
 from nodewise.cluster.channel import Message, receive, send
 from nodewise.cluster.guard import end_with_parent, guarded, kill_group
-from nodewise.cluster.worker import LINE_LENGTH, Work, be_worker
-from nodewise.core.errors import RefusedError
+from nodewise.cluster.worker import Work, be_worker
+from nodewise.cluster.worker_state import Worker, WorkerError, raise_failure, too_late
+
+__all__ = ["START_WITHIN_S", "WorkerError", "run"]
 
 _POLL_S = 0.2
 _LOOK_S = 1.0  # between two looks at what the workers use
 # When one worker dies the others fail too, within this time, for want of a peer.
 _GRACE_S = 2.0
-_IDLE_CPU_S = 0.02  # a worker that uses no more between two looks does nothing
-_SILENT_S = 2.0
 START_WITHIN_S = 120.0  # to import what workers need, before their time limit counts
 _END_WITHIN_S = 10.0
-_LOG_LINES = 30
-_FORKSERVER_GONE = 255  # the exit code that multiprocessing makes up when nobody can know it
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108
-_FULL_BYTES = 1 << 20
-
-
-class WorkerError(Exception):
-    """A worker ended without a result, or the job ran out of time."""
-
-    def __init__(self, reason: str, rank: int | None, log_tail: list[str]) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.rank = rank
-        self.log_tail = log_tail
-
-
-@dataclass(eq=False)
-class _Worker:
-    """A worker, as its launcher knows it. Moments are those of the monotonic clock."""
-
-    rank: int
-    process: ForkServerProcess
-    connection: Connection
-    log: Path
-    listening: bool = True
-    result: Message | None = None
-    failure: Message | None = None  # what it said of its exception
-    ended: bool = False  # one that is done does not end: the others may still need it
-    failed_at: float = 0.0
-    cpu_s: float = 0.0
-    peak_bytes: int = 0
-    active_at: float = field(default_factory=time.monotonic)  # when it last used a core
-
-    @property
-    def pid(self) -> int:
-        assert self.process.pid is not None  # it was started  # noqa: S101
-        return self.process.pid
-
-    def look(self) -> None:
-        """Note how much memory it uses, and whether it does anything."""
-        spent, now = cpu_s(self.pid), time.monotonic()
-        if spent - self.cpu_s > _IDLE_CPU_S:
-            self.active_at = now
-        self.cpu_s = spent or self.cpu_s
-        self.peak_bytes = max(self.peak_bytes, memory.peak_bytes(self.pid))
-
-    @property
-    def lost_a_peer(self) -> bool:
-        return self.failure is not None and self.failure["peer"]
 
 
 def run(
@@ -129,7 +76,7 @@ def run(
     """
     logs.mkdir(parents=True, exist_ok=True)
     multiprocessing.set_forkserver_preload([__name__, *preload])
-    workers: list[_Worker] = []
+    workers: list[Worker] = []
     job = _Job(workers, time_limit_s, on_message, on_meeting, on_poll)
     with guarded(START_WITHIN_S + time_limit_s, on_out_of_memory) as guard:
         try:
@@ -143,7 +90,7 @@ def run(
                 _end(workers)
 
 
-def _start(rank: int, work: Work, log: Path) -> _Worker:
+def _start(rank: int, work: Work, log: Path) -> Worker:
     """Start a worker; it waits for a first message before it works.
 
     Raises:
@@ -165,7 +112,7 @@ def _start(rank: int, work: Work, log: Path) -> _Worker:
         raise WorkerError(reason, None, []) from error
     finally:
         theirs.close()
-    return _Worker(rank, process, ours, log)
+    return Worker(rank, process, ours, log)
 
 
 @contextmanager
@@ -184,7 +131,7 @@ class _Job:
 
     def __init__(
         self,
-        workers: list[_Worker],
+        workers: list[Worker],
         time_limit_s: float,
         on_message: Callable[[int, Message], None],
         on_meeting: Callable[[str, list[int]], bool | None],
@@ -201,7 +148,7 @@ class _Job:
         deadline = time.monotonic() + self._time_limit_s
         failing_until = look_at = 0.0
         while not all(worker.result is not None for worker in self._workers):
-            self._hear()
+            self._receive()
             now = time.monotonic()
             if now >= look_at:
                 look_at = now + _LOOK_S
@@ -210,14 +157,14 @@ class _Job:
             if any(worker.ended for worker in self._workers):
                 failing_until = failing_until or now + _GRACE_S
                 if now >= failing_until:
-                    self._raise()
+                    raise_failure(self._workers, self._killed_before)
             if now >= deadline:
-                raise self._too_late()
+                raise too_late(self._workers, self._time_limit_s)
             end_with_parent()
             self._on_poll()
         return [worker.result for worker in self._workers if worker.result is not None]
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         """Wait a moment for what the workers send, and for their end."""
         sources = {worker.process.sentinel: worker for worker in self._workers if not worker.ended}
         connections = {worker.connection: worker for worker in self._workers if worker.listening}
@@ -230,15 +177,15 @@ class _Job:
                 worker.ended = True
                 worker.failed_at = worker.failed_at or time.monotonic()
 
-    def _read(self, worker: _Worker) -> None:
+    def _read(self, worker: Worker) -> None:
         """Take what a worker has sent."""
         try:
             while worker.listening and worker.connection.poll():
-                self._take(worker, receive(worker.connection))
+                self._handle(worker, receive(worker.connection))
         except (EOFError, ConnectionError):  # what is left may be half a message of a killed worker
             worker.listening = False
 
-    def _take(self, worker: _Worker, message: Message) -> None:
+    def _handle(self, worker: Worker, message: Message) -> None:
         if "result" in message:
             worker.result = message["result"]
         elif "failure" in message:
@@ -262,7 +209,7 @@ class _Job:
             for worker in self._workers:
                 send(worker.connection, {"again": bool(again)})
 
-    def _share(self, worker: _Worker, value: Any, workers: int) -> None:  # noqa: ANN401
+    def _share(self, worker: Worker, value: Any, workers: int) -> None:  # noqa: ANN401
         """Keep what a worker shares; when all have shared something, send it to all of them."""
         self._shared[worker.rank] = value
         if len(self._shared) < workers:
@@ -273,96 +220,8 @@ class _Job:
                 everything = [shared[one] for one in sorted(shared)]
                 send(self._workers[rank].connection, {"shared": everything})
 
-    def _raise(self) -> NoReturn:
-        """Raise what the workers failed of.
 
-        First those that were killed, then those that failed of themselves; if all that ended missed
-        a peer, the one that they missed.
-        """
-        ended = [worker for worker in self._workers if worker.ended]
-        first = min(ended, key=lambda w: (w.lost_a_peer, w.failure is not None, w.failed_at))
-        if first.lost_a_peer and (silent := self._silent()):
-            raise _failed_of(silent, f"worker {silent.rank} {_silence(silent)}{_OTHERS}")
-        failure = first.failure or {}
-        if failure.get("command") is not None:
-            raise NotPermittedError(failure["text"], failure["command"])
-        if failure.get("refused"):
-            raise RefusedError(failure["text"])
-        if all(worker.process.exitcode == _FORKSERVER_GONE for worker in self._workers):
-            raise WorkerError("the process that workers are forked from was killed", None, [])
-        raise _failed_of(first, f"rank {first.rank}: {failure.get('text') or self._end_of(first)}")
-
-    def _silent(self) -> _Worker | None:
-        """Return the worker that has done nothing for longest, of those that should.
-
-        First those that are stopped; a server should do something after its result, too.
-        """
-        silent = [
-            (not _is_stopped(worker.pid), worker.active_at, worker)
-            for worker in self._workers
-            if not worker.ended and _silent_s(worker) >= _SILENT_S
-        ]
-        should = [one for one in silent if not one[0] or one[2].result is None]
-        return min(should, key=lambda one: one[:2])[2] if should else None
-
-    def _too_late(self) -> WorkerError:
-        reason = f"not finished within {self._time_limit_s:g} s"
-        silent = self._silent()
-        if silent and _is_stopped(silent.pid):
-            return _failed_of(silent, f"{reason}: worker {silent.rank} {_silence(silent)}")
-        return WorkerError(reason, None, [])
-
-    def _end_of(self, worker: _Worker) -> str:
-        """Say how a worker ended that did not say so itself."""
-        code = worker.process.exitcode or 0
-        if code >= 0:
-            without = "and no result" if worker.result is None else "before the others were done"
-            return f"ended with exit code {code} {without}"
-        reason = f"killed by {signal.Signals(-code).name}"
-        if code == -signal.SIGBUS and shutil.disk_usage(_SHARED_MEMORY).free < _FULL_BYTES:
-            return f"{_SHARED_MEMORY} is full ({reason})"
-        by_kernel = code == -signal.SIGKILL and memory.kills() > self._killed_before
-        if by_kernel or (code == -signal.SIGABRT and memory.allocator_gave_up(_tail(worker.log))):
-            return memory.out_of_memory(reason, worker.peak_bytes)
-        return reason
-
-
-_OTHERS = " (the others waited for it)"
-
-
-def _failed_of(worker: _Worker, reason: str) -> WorkerError:
-    return WorkerError(reason, worker.rank, _tail(worker.log))
-
-
-def _silent_s(worker: _Worker) -> float:
-    return time.monotonic() - worker.active_at
-
-
-def _silence(worker: _Worker) -> str:
-    return f"stopped answering for {_silent_s(worker):.0f} s"
-
-
-def _is_stopped(pid: int) -> bool:
-    with suppress(psutil.NoSuchProcess):
-        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
-    return False
-
-
-def _tail(log: Path) -> list[str]:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [line[:LINE_LENGTH] for line in lines[-_LOG_LINES:]]
-
-
-def cpu_s(pid: int) -> float:
-    """Return the CPU time that a process has used, in seconds; 0 if it is gone."""
-    try:
-        times = psutil.Process(pid).cpu_times()
-    except psutil.NoSuchProcess:
-        return 0.0
-    return float(times.user + times.system)
-
-
-def _end(workers: list[_Worker]) -> None:
+def _end(workers: list[Worker]) -> None:
     """Kill the workers and what they started, and wait for their end."""
     started = [child for worker in workers for child in _children(worker.pid)]
     for worker in workers:

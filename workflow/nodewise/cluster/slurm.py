@@ -14,7 +14,7 @@ from typing import NoReturn
 from nodewise.cluster import api, lock
 from nodewise.cluster.hosts import NO_COMMAND, Hosts, agent_words
 from nodewise.cluster.kinds.slurm import Slurm
-from nodewise.cluster.process import WorkerError
+from nodewise.cluster.worker_state import WorkerError
 from nodewise.core.errors import RefusedError, UserError
 
 _ERROR = re.compile(r"(?:srun|slurmstepd): error: (.*)")  # the lines that Slurm adds to a worker's
@@ -105,14 +105,14 @@ class Allocation(Hosts):
         step += ["--mem=0", "--cpu-bind=none", "--mpi=none", "--kill-on-bad-exit=0"]
         return ["srun", *step, *agent_words(self._settings.python, environment)]
 
-    def not_started(self, rank: int, code: int, said: list[str]) -> NoReturn:
+    def not_started(self, rank: int, code: int, output: list[str]) -> NoReturn:
         if code in NO_COMMAND:
             python = self._settings.python
             raise api.NotPermittedError(f"{self.label(rank)}: has no {python}", self.setup)
-        raise RefusedError(f"{self.label(rank)}: {self.end_of(code, said)}")
+        raise RefusedError(f"{self.label(rank)}: {self.end_of(code, output)}")
 
-    def end_of(self, code: int, said: list[str]) -> str:
-        errors = [found[1] for line in said if (found := _ERROR.match(line))]
+    def end_of(self, code: int, output: list[str]) -> str:
+        errors = [found[1] for line in output if (found := _ERROR.match(line))]
         return errors[0] if errors else f"exit code {code}"
 
 
@@ -122,12 +122,12 @@ def _nodes_of(job: str) -> str:
     Raises:
         UserError: it has ended.
     """
-    known = _facts_of(job)
+    facts = _facts_of(job)
     deadline = time.monotonic() + _ENDS_WITHIN_S
-    while known["JobState"] == "COMPLETING" and time.monotonic() < deadline:
+    while facts["JobState"] == "COMPLETING" and time.monotonic() < deadline:
         time.sleep(0.5)  # how it ended is not shown yet
-        known = _facts_of(job)
-    state, ends = known["JobState"], known["EndTime"]
+        facts = _facts_of(job)
+    state, ends = facts["JobState"], facts["EndTime"]
     if ends != "Unknown" and state == "RUNNING":
         # Slurm ends a job up to half a minute after its time
         state = "TIMEOUT" if datetime.fromisoformat(ends) < datetime.now() else state
@@ -136,7 +136,7 @@ def _nodes_of(job: str) -> str:
             f"the Slurm job {job} has ended ({state}): start the study again in another, "
             "it continues with the cells that are not measured yet"
         )
-    return known["NodeList"]
+    return facts["NodeList"]
 
 
 def _facts_of(job: str) -> dict[str, str]:

@@ -65,8 +65,8 @@ class SshHosts(Hosts):
         there = f"cd {shlex.quote(self._settings.folder)} && exec {words}"
         return [*self._client(), "--", self._host(rank).host, there]
 
-    def end_of(self, code: int, said: list[str]) -> str:
-        return said[-1] if said and code == _SSH_FAILED else f"exit code {code}"
+    def end_of(self, code: int, output: list[str]) -> str:
+        return output[-1] if output and code == _SSH_FAILED else f"exit code {code}"
 
     def _client(self) -> list[str]:
         config = self._settings.config
@@ -107,13 +107,13 @@ class SshHosts(Hosts):
         except FileNotFoundError:
             raise api.NotPermittedError("there is no rsync", "apt-get install rsync") from None
         if done.returncode:
-            said = [self.without_names(line) for line in done.stderr.splitlines()]
-            self.not_started(rank, done.returncode, [line for line in said if line])
+            output = [self.without_names(line) for line in done.stderr.splitlines()]
+            self.not_started(rank, done.returncode, [line for line in output if line])
 
-    def not_started(self, rank: int, code: int, said: list[str]) -> NoReturn:
+    def not_started(self, rank: int, code: int, output: list[str]) -> NoReturn:
         label = self.label(rank)
-        reason = next((line for line in said if not line.startswith("@@@")), f"exit code {code}")
-        if any("HOST IDENTIFICATION HAS CHANGED" in line for line in said):
+        reason = next((line for line in output if not line.startswith("@@@")), f"exit code {code}")
+        if any("HOST IDENTIFICATION HAS CHANGED" in line for line in output):
             reason = "its host key has changed"
         if code in NO_COMMAND and "rsync" in reason:
             raise api.NotPermittedError(f"{label}: has no rsync", "apt-get install rsync")

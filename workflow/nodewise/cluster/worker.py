@@ -58,11 +58,11 @@ def _work(rank: int, work: Work, channel: Channel) -> int:
     except BaseException as error:
         failed_at = time.monotonic()
         traceback.print_exc()
-        channel.send({"failure": _told(error), "at": failed_at})
+        channel.send({"failure": _failure_of(error), "at": failed_at})
         return 1
 
 
-def _told(error: BaseException) -> Message:
+def _failure_of(error: BaseException) -> Message:
     """Return what the launcher has to know of a worker's exception."""
     lines = [line.strip() for line in str(error).splitlines()]
     first_line = next((line for line in lines if line not in _SAYING_NOTHING), "")

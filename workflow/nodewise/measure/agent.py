@@ -29,6 +29,7 @@ from nodewise.cluster.worker import be_worker
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
 from nodewise.measure.devices import gpu_of_worker, gpus_of_host, threads_of_worker
+from nodewise.measure.task import Task
 
 _REACH_WITHIN_S = 3.0
 
@@ -49,15 +50,15 @@ def main() -> None:
             _try_ports(job["listen"], launcher, answers)
             return
         with guarded(START_WITHIN_S + job["cell"]["time_limit_s"], lambda used: None) as guard:
-            ours, theirs = Pipe()
+            to_worker, of_worker = Pipe()
             worker = os.fork()
             if worker == 0:
-                be_worker(job["rank"], partial(_work, job=job), theirs, None)
-            theirs.close()
+                be_worker(job["rank"], partial(_work, job=job), of_worker, None)
+            of_worker.close()
             guard(worker)
-            send(ours, {})
+            send(to_worker, {})
             try:
-                _pass_on(worker, ours, launcher, answers)
+                _pass_on(worker, to_worker, launcher, answers)
             finally:
                 kill_group(worker)
 
@@ -98,7 +99,7 @@ def _reaches(address: str) -> bool:
     return True
 
 
-def _pass_on(worker: int, ours: Connection, launcher: Connection, answers: Connection) -> None:
+def _pass_on(worker: int, to_worker: Connection, launcher: Connection, answers: Connection) -> None:
     """Pass messages on between worker and launcher, until one of them ends.
 
     Raises:
@@ -106,14 +107,14 @@ def _pass_on(worker: int, ours: Connection, launcher: Connection, answers: Conne
     """
     heard_at, failed = time.monotonic(), False
     while time.monotonic() - heard_at < SILENT_S:
-        ready = wait([launcher, ours], 1.0)
+        ready = wait([launcher, to_worker], 1.0)
         if launcher in ready:
             message, heard_at = receive(launcher), time.monotonic()
             if "heartbeat" not in message:
-                send(ours, message)
-        if ours in ready:
+                send(to_worker, message)
+        if to_worker in ready:
             try:
-                message = receive(ours)
+                message = receive(to_worker)
             except (EOFError, ConnectionError):
                 if not failed:
                     send(answers, {"failure": _end_of(worker), "at": time.monotonic()})
@@ -132,7 +133,8 @@ def _end_of(worker: int) -> Message:
 
 def _work(rank: int, channel: Channel, *, job: Message) -> Message:
     """Do the part of the cell that falls to worker `rank`."""
-    from nodewise.measure.cell import do_part, settle_environment
+    from nodewise.measure.cell import run_process
+    from nodewise.measure.environment import settle_environment
 
     settle_environment()
     from nodewise import data  # NumPy, which reads the settled environment
@@ -154,14 +156,9 @@ def _work(rank: int, channel: Channel, *, job: Message) -> Message:
     data.check_arrays(manifest)
     cell = Cell.model_validate_json(json.dumps(job["cell"]))
     check_host(cell, psutil.virtual_memory().available)
-    return do_part(
-        rank,
-        channel,
-        cell=cell,
-        cluster=OneHost(addresses, gpus=gpu, threads=threads_of_worker(workers)),
-        manifest=manifest,
-        weights=Path(job["weights"]) if job["weights"] else None,
-    )
+    cluster = OneHost(addresses, gpus=gpu, threads=threads_of_worker(workers))
+    weights = Path(job["weights"]) if job["weights"] else None
+    return run_process(rank, channel, task=Task(cell, cluster, manifest, weights))
 
 
 def _resolved(address: str) -> str:

@@ -74,19 +74,19 @@ class Callbacks:
             self._list.on_train_end()
 
     def _end(self, ended: int, logs: dict[str, float]) -> None:
-        told = self._mean((logs, 1))
+        means = self._mean((logs, 1))
         if self._validate:
             tested = self._mean(self._validate())
-            told |= {f"val_{name}": value for name, value in tested.items()}
+            means |= {f"val_{name}": value for name, value in tested.items()}
         for one in self._options.callbacks:
             watched = getattr(one, "monitor", None)
-            if watched is not None and watched not in told:
+            if watched is not None and watched not in means:
                 raise UserError(
                     f"{type(one).__name__}: monitor={watched!r} is not among the logs of an "
-                    f"epoch: {', '.join(sorted(told))}"
+                    f"epoch: {', '.join(sorted(means))}"
                 )
         with self._user_errors():
-            self._list.on_epoch_end(ended, told)
+            self._list.on_epoch_end(ended, means)
         if self._model.stop_training:
             raise RefusedError(
                 f"a callback stops the training after epoch {ended + 1}; callbacks may only change "

@@ -1,66 +1,36 @@
-"""Measure one cell: launch its workers, put what they report together, write its record.
+"""Measure one cell: start its processes, hear what they report, write its record.
 
 TensorFlow is imported in the workers only.
 """
 
-import math
-import os
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from nodewise.cluster import api, cgroup, cluster_of, memory, process
+from nodewise.cluster import api, cluster_of, memory, process
 from nodewise.cluster.channel import Channel, Message
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
 from nodewise.core.files import check_writable, project_path, write_text
 from nodewise.core.schema import first_error
+from nodewise.measure.combine import combine
+from nodewise.measure.environment import ENVIRONMENT, KEEP_MEMORY, settle_environment
 from nodewise.measure.period import Period, command_began
 from nodewise.measure.provenance import data_source, provenance
+from nodewise.measure.task import Task
 from nodewise.models.facts import own_description
-from nodewise.results.measurement import (
-    Conditions,
-    Epoch,
-    Evaluation,
-    Measurement,
-    StartUp,
-    WorkerResult,
-)
-from nodewise.results.model_description import FLOAT32_BYTES
+from nodewise.results.measurement import Measurement, StartUp
 from nodewise.results.quiet_thresholds import MAX_BLOCKS
 from nodewise.results.record import Failure, Record, record_json
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build
 from nodewise.study.memory_fit import check_fits
 
-if TYPE_CHECKING:
-    from nodewise.models.weights import Pretrained
-
 Progress = Callable[[float], None]
 
-ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",  # no thread may exist when namespaces are entered
-    "TF_CPP_MIN_LOG_LEVEL": "1",
-    # TensorFlow takes oneDNN's convolutions by itself only where a processor has AVX-512; with AVX2
-    # they make a step of the Fashion CNN twice as fast, too, and one of ResNet50 four times
-    "TF_ENABLE_ONEDNN_OPTS": "1",
-    # a thread each; by default as many as 64 for every node, which all wake up in a duty cycle
-    "TF_GRPC_WORKER_CACHE_QUEUES": "2",
-    "TF_GRPC_WORKER_CACHE_THREADS": "2",
-}
-# A step frees its activations and the next one takes as much again. By default glibc gives them
-# back to the kernel in between, which then fills every page anew: a tenth to more than half of a
-# step, differently in every launch. glibc reads this when a program starts.
-KEEP_MEMORY = {
-    "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1),
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_ARENA_MAX": "1",
-}
 # what every worker of a cell needs; with the command line, in which workers find their launcher
 _PRELOAD = (
     "nodewise.data.quiet_tensorflow",
@@ -70,17 +40,6 @@ _PRELOAD = (
 )
 # what a measurement may end with instead of a result; its record says why
 NO_RESULT = (api.NotPermittedError, RefusedError, process.WorkerError, MemoryError)
-_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
-
-
-def settle_environment(*, keep_memory: bool = True) -> None:
-    """Set what a launcher's workers inherit; before NumPy is imported."""
-    os.environ.update(ENVIRONMENT)
-    if keep_memory:
-        os.environ.update(KEEP_MEMORY)
-    for name in _PROXIES:
-        os.environ.pop(name, None)
-        os.environ.pop(name.upper(), None)
 
 
 def measure(
@@ -160,8 +119,10 @@ def measure(
             began, period = command_began() + waited_s, Period()
             STRATEGIES[cell.strategy].check_available()
             with cluster.open():
-                launch = _Launch(cell, cluster, progress, write_killed)
-                result = _train(launch, manifest, pretrained, logs=logs, began=began)
+                weights_file = pretrained.file if pretrained else None
+                task = Task(cell, cluster, manifest, weights_file)
+                launch = _Launch(task, progress, write_killed)
+                result = _run_processes(launch, logs=logs, began=began)
     except NO_RESULT as error:
         status, failure = failure_of(error)
         return write(status, None, failure)
@@ -182,25 +143,21 @@ def failure_of(error: BaseException) -> tuple[str, Failure]:
     return "refused", Failure(reason=str(error), rank=None, log_tail=[])
 
 
-def _train(
-    launch: "_Launch",
-    manifest: Path,
-    pretrained: "Pretrained | None",
-    *,
-    logs: Path,
-    began: float,
-) -> Measurement:
-    cell, cluster = launch.cell, launch.cluster
-    weights = pretrained.file if pretrained else None
-    work = _have_host_work if cluster.remote else do_part
+def _run_processes(launch: "_Launch", *, logs: Path, began: float) -> Measurement:
+    """Run the processes of a cell; return what they measured.
+
+    Raises:
+        NotPermittedError, RefusedError, WorkerError: they did not.
+    """
+    cell, cluster = launch.task.cell, launch.task.cluster
     parts = process.run(
         cell.processes,
-        partial(work, cell=cell, cluster=cluster, manifest=manifest, weights=weights),
+        partial(_run_on_host if cluster.remote else run_process, task=launch.task),
         logs=logs,
         time_limit_s=cell.time_limit_s,
         preload=_PRELOAD,
-        on_message=launch.heard,
-        on_meeting=launch.met,
+        on_message=launch.on_message,
+        on_meeting=launch.on_meeting,
         on_poll=cluster.check,
         on_out_of_memory=launch.on_out_of_memory,
     )
@@ -210,87 +167,63 @@ def _train(
         first_timed_step_s=launch.reached["first_step"] - began,
     )
     try:
-        return _together(cell, parts, start_up, launch.blocks.seen)
+        return combine(cell, parts, start_up, launch.blocks.seen)
     except ValidationError as error:
         reason = f"what was measured fits no record: {first_error(error)}"
         raise process.WorkerError(reason, None, []) from error
 
 
-def _have_host_work(
-    rank: int,
-    channel: Channel,
-    *,
-    cell: Cell,
-    cluster: api.Cluster,
-    manifest: Path,
-    weights: Path | None,
-) -> Message:
-    """Have a host do the part of the process with this rank: what `do_part` does here."""
+def _run_on_host(rank: int, channel: Channel, *, task: Task) -> Message:
+    """Have a host do the part of the process with this rank: what `run_process` does here."""
+    cell, weights = task.cell, task.weights
     job = {
         "cell": cell.model_dump(mode="json"),
-        "manifest": project_path(manifest),
+        "manifest": project_path(task.manifest),
         "weights": project_path(weights) if weights else None,
     }
     own = [Path(spec.partition(":")[0]) for spec in (cell.build, cell.load) if spec]
-    files = [Path(project_path(path.parent)) for path in (manifest, weights) if path]
+    files = [Path(project_path(path.parent)) for path in (task.manifest, weights) if path]
     if cell.strategy == "horovod":
         files.append(build.FOLDER)
     if cell.build and own_description(cell).is_file():
         files.append(own_description(cell))
-    return cluster.relay(
+    return task.cluster.relay(
         rank, channel, job, files=[*files, *own], environment=ENVIRONMENT | KEEP_MEMORY
     )
 
 
-def do_part(
-    rank: int,
-    channel: Channel,
-    *,
-    cell: Cell,
-    cluster: api.Cluster,
-    manifest: Path,
-    weights: Path | None,
-) -> Message:
+def run_process(rank: int, channel: Channel, *, task: Task) -> Message:
     """Do what the process with this rank does in a cell: train, hold parameters or read data."""
     from nodewise.measure import data_service, worker
 
     channel.send({"event": "imported", "at": time.monotonic()})
-    if rank >= cell.workers + cell.servers:
-        return data_service.serve(cell, cluster, rank, channel)
-    part = worker.train_cell if rank < cell.workers else worker.serve_parameters
-    return part(cell, cluster, rank, channel, manifest=manifest, weights=weights)
-
-
-# how Keras names what people call accuracy, by the kind of labels
-_ACCURACIES = (
-    "accuracy",
-    "sparse_categorical_accuracy",
-    "categorical_accuracy",
-    "binary_accuracy",
-)
+    if rank < task.cell.workers:
+        return worker.train_cell(task, rank, channel)
+    if rank < task.cell.workers + task.cell.servers:
+        return worker.serve_parameters(task, rank, channel)
+    return data_service.serve(task, rank, channel)
 
 
 class _Launch:
     """What the launcher hears from its workers, and does when they meet."""
 
     def __init__(
-        self,
-        cell: Cell,
-        cluster: api.Cluster,
-        progress: Progress,
-        on_out_of_memory: Callable[[int], None],
+        self, task: Task, progress: Progress, on_out_of_memory: Callable[[int], None]
     ) -> None:
         from nodewise.measure import quiet_machine  # imports NumPy
 
         # whole epochs are long, and their accuracy needs no quiet machine
+        cell = task.cell
         limit = MAX_BLOCKS if cell.extent.epochs is None else 1
-        self.cell, self.cluster, self.on_out_of_memory = cell, cluster, on_out_of_memory
-        self.blocks = quiet_machine.Blocks(cluster, limit=limit, time_limit_s=cell.time_limit_s)
+        self.task, self.on_out_of_memory = task, on_out_of_memory
+        self.blocks = quiet_machine.Blocks(
+            task.cluster, limit=limit, time_limit_s=cell.time_limit_s
+        )
         self.reached: dict[str, float] = {}  # event -> when the last worker had reached it
         self._replicas: set[str] = set()
         self._progress = progress
 
-    def heard(self, rank: int, message: Message) -> None:
+    def on_message(self, rank: int, message: Message) -> None:
         if "progress" in message:
             self._progress(message["progress"])
         elif "replica" in message:
@@ -299,10 +232,10 @@ class _Launch:
             event = message["event"]
             self.reached[event] = max(self.reached.get(event, 0.0), message["at"])
 
-    def met(self, name: str, pids: list[int]) -> bool:
+    def on_meeting(self, name: str, pids: list[int]) -> bool:
         if name == "warm":
             check_replicas(self._replicas)
-        return self.blocks.met(name, pids)
+        return self.blocks.on_meeting(name, pids)
 
 
 def check_replicas(digests: set[str]) -> None:
@@ -316,81 +249,3 @@ def check_replicas(digests: set[str]) -> None:
             "the replicas differ after two steps: the model changes weights other than by its "
             "optimizer, so that a strategy cannot see it"
         )
-
-
-def _together(
-    cell: Cell, parts: list[dict[str, Any]], start_up: StartUp, blocks: list[Conditions]
-) -> Measurement:
-    """Put the parts of all processes together; refuse a result whose replicas drifted apart."""
-    others, parts = parts[cell.workers :], parts[: cell.workers]
-    if len({part["weights_sha256"] for part in parts}) > 1:
-        raise process.WorkerError("the workers' weights differ after training", None, [])
-    devices = sorted({part["device"] for part in parts})
-    if len(devices) > 1:
-        raise process.WorkerError(f"the workers' devices differ: {'; '.join(devices)}", None, [])
-    first = parts[0]
-    workers = [
-        WorkerResult.model_validate({key: part[key] for key in WorkerResult.model_fields})
-        for part in parts
-    ]
-    return Measurement(
-        trainable_parameters=first["trainable_parameters"],
-        total_parameters=first["total_parameters"],
-        payload_bytes=FLOAT32_BYTES * first["trainable_parameters"],
-        steps_per_epoch=first["steps_per_epoch"],
-        whole_epochs=cell.extent.epochs is not None,
-        start_up=start_up,
-        workers=workers,
-        epochs=_epochs(cell, parts),
-        test=_evaluation([part["test"] for part in parts if part["test"]]),
-        oversubscribed=cell.cores > cgroup.cores(),
-        # a meter counts the whole machine, for which time passes otherwise than for emulated nodes
-        energy_j=first["energy_j"] if cell.cluster.kind == "local" else None,
-        others_cpu_s=sum(part["cpu_s"] for part in others),
-        conditions=blocks[-1],
-        discarded=blocks[:-1],
-    )
-
-
-def _epochs(cell: Cell, parts: list[dict[str, Any]]) -> list[Epoch]:
-    """Put the workers' epochs together; refuse those of a training that diverged."""
-    epochs = []
-    for number, of_workers in enumerate(zip(*(part["epochs"] for part in parts), strict=True), 1):
-        loss, accuracy = _scores([(part["logs"], 1) for part in of_workers])
-        if loss is not None and not math.isfinite(loss):
-            raise process.WorkerError(f"the training diverged: a loss of {loss}", None, [])
-        epochs.append(
-            Epoch(
-                epoch=number,
-                steps=of_workers[0]["steps"],
-                seconds=max(part["seconds"] for part in of_workers),
-                loss=loss,
-                accuracy=accuracy,
-            )
-        )
-    return epochs
-
-
-def _evaluation(parts: list[dict[str, Any]]) -> Evaluation | None:
-    """Put together what the workers scored; None if nothing was."""
-    tested = sum(part["examples"] for part in parts)
-    if not tested:
-        return None
-    loss, accuracy = _scores([(part["logs"], part["examples"]) for part in parts])
-    return Evaluation(examples=tested, loss=loss, accuracy=accuracy)
-
-
-def _scores(of_workers: list[tuple[dict[str, float], int]]) -> tuple[float | None, float | None]:
-    """Return loss and accuracy, means over workers with their logs and weights.
-
-    None is what no worker has: a stage of a model that is not its last has neither.
-    """
-
-    def mean(names: tuple[str, ...]) -> float | None:
-        found = [
-            (logs[name], weight) for logs, weight in of_workers for name in names if name in logs
-        ]
-        total = sum(weight for _, weight in found)
-        return sum(value * weight for value, weight in found) / total if total else None
-
-    return mean(("loss",)), mean(_ACCURACIES)

@@ -12,6 +12,7 @@ from nodewise.cluster.api import Cluster, parsed
 from nodewise.cluster.channel import Channel
 from nodewise.core.cell import Cell
 from nodewise.measure.node import idle_through_blocks, start_in_node
+from nodewise.measure.task import Task
 
 service = tf.data.experimental.service
 
@@ -23,12 +24,13 @@ def address(cell: Cell, cluster: Cluster) -> str:
     return f"{_PROTOCOL}://{_dispatcher(cell, cluster)}" if cell.preprocessing_nodes else ""
 
 
-def serve(cell: Cell, cluster: Cluster, rank: int, channel: Channel) -> dict[str, Any]:
+def serve(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
     """Read and prepare examples as node `rank`, until the launcher ends this process.
 
-    Meets the others as `train.train_cell` does, and sends the same `{"event": "ready"}`.
+    Meets the others as `worker.train_cell` does, and sends the same `{"event": "ready"}`.
     Returns the CPU seconds that it spent between those meetings.
     """
+    cell, cluster = task.cell, task.cluster
     start_in_node(cluster, rank, channel, cell.workers)
     dispatcher = _dispatcher(cell, cluster)
     if rank == cell.workers + cell.servers:

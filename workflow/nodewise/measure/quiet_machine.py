@@ -10,8 +10,8 @@ import psutil
 
 from nodewise.cluster import cgroup
 from nodewise.cluster.api import Cluster
-from nodewise.cluster.process import cpu_s
 from nodewise.cluster.reference_step import reference_us
+from nodewise.cluster.worker_state import cpu_s
 from nodewise.results import quiet_thresholds
 from nodewise.results.measurement import Conditions
 
@@ -62,7 +62,7 @@ class Blocks:
         self._limit = limit
         self._ends = time.monotonic() + time_limit_s
 
-    def met(self, name: str, pids: Sequence[int]) -> bool:
+    def on_meeting(self, name: str, pids: Sequence[int]) -> bool:
         """Do what is due when all workers have met; return whether they are to repeat the block.
 
         They meet when each is in its node ("placed"), before a block ("warm") and after it

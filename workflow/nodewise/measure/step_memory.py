@@ -70,12 +70,12 @@ def measure_step(cell: Cell, manifest: Path | None) -> dict[str, int]:
         UserError: it did not come to its end.
     """
     fresh = get_context("spawn")
-    told, tell = fresh.Pipe(duplex=False)
-    process = fresh.Process(target=_train, args=(cell, manifest, tell))
+    receiver, sender = fresh.Pipe(duplex=False)
+    process = fresh.Process(target=_train, args=(cell, manifest, sender))
     process.start()
-    tell.close()
+    sender.close()
     try:
-        found: dict[str, int] = json.loads(told.recv_bytes())
+        sizes: dict[str, int] = json.loads(receiver.recv_bytes())
     except EOFError:
         process.join()
         raise UserError(
@@ -83,14 +83,15 @@ def measure_step(cell: Cell, manifest: Path | None) -> dict[str, int]:
             f"{process.exitcode}; what it printed is above"
         ) from None
     process.join()
-    return found
+    return sizes
 
 
-def _train(cell: Cell, manifest: Path | None, tell: Connection) -> None:
+def _train(cell: Cell, manifest: Path | None, sender: Connection) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = NO_GPU  # the memory of this machine is measured
     from nodewise.measure.node import compute_with
+    from nodewise.models.contents import optimizers_of
     from nodewise.strategies import STRATEGIES
-    from nodewise.strategies.api import Job, optimizers_of
+    from nodewise.strategies.api import Job
 
     compute_with(1)
     build, spec, batch = _inputs(cell, manifest)
@@ -101,13 +102,13 @@ def _train(cell: Cell, manifest: Path | None, tell: Connection) -> None:
     model = strategy.model
     weights = {id(one): one for one in model.weights}
     states = {id(one): one for o in optimizers_of(model) for one in o.variables}
-    found = {
+    sizes = {
         "peak_bytes": _peak_bytes(),
         "weights_bytes": _bytes(weights.values()),
         "gradients_bytes": _bytes(model.trainable_variables),
         "optimizer_bytes": _bytes(one for key, one in states.items() if key not in weights),
     }
-    tell.send_bytes(json.dumps(found).encode())
+    sender.send_bytes(json.dumps(sizes).encode())
 
 
 def _inputs(cell: Cell, manifest: Path | None) -> tuple[Any, Any, Any]:

@@ -9,14 +9,12 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise.cluster.api import Cluster
 from nodewise.cluster.channel import Channel, Message
 from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
@@ -32,11 +30,13 @@ from nodewise.data.pipeline import (
 from nodewise.measure import data_service, energy
 from nodewise.measure.callbacks import Callbacks, Scores
 from nodewise.measure.node import device, idle_through_blocks, start_in_node
+from nodewise.measure.task import Task
 from nodewise.measure.traffic import traffic
 from nodewise.models import fit_options
+from nodewise.models.contents import optimizers_of
 from nodewise.models.training import Recipe, recipe_of
 from nodewise.strategies import STRATEGIES
-from nodewise.strategies.api import PATIENCE_S, Job, Strategy, optimizers_of, plain
+from nodewise.strategies.api import PATIENCE_S, Job, Strategy, plain
 
 EVALUATION_BATCH = 256
 IDLE_BARRIERS = 20
@@ -46,18 +46,8 @@ _PROGRESS_S = 0.5
 _METERS_S = 20.0
 
 
-def train_cell(
-    cell: Cell,
-    cluster: Cluster,
-    rank: int,
-    channel: Channel,
-    *,
-    manifest: Path,
-    weights: Path | None,
-) -> dict[str, Any]:
-    """Train `cell` as worker `rank`; return this worker's part of the measurement.
-
-    `manifest` is the dataset's, `weights` a file of pretrained weights, None for random ones.
+def train_cell(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
+    """Train a cell as worker `rank`; return this worker's part of the measurement.
 
     Meets the other workers in its node ("placed"), before a block of timed steps ("warm") and after
     it ("timed"), as often as the launcher wants the block repeated.
@@ -65,17 +55,18 @@ def train_cell(
     two steps, `{"event": "first_step"}` when the first timed step is done, and `{"progress": …}`
     about twice a second from rank 0, the share that is done.
     """
+    cell, cluster = task.cell, task.cluster
     # devices of one process may be GPUs, one for each
     start_in_node(cluster, rank, channel, cell.workers, any_gpu=cell.one_process)
-    data = load(manifest)
+    data = load(task.manifest)
     recipe = recipe_of(cell, data)
-    job = _job(cell, cluster, data, recipe, rank, weights=weights)
+    job = _job(task, data, recipe, rank)
     steps = job.steps_per_epoch
     strategy: Strategy = STRATEGIES[cell.strategy].worker().Strategy(job)
     channel.send({"event": "ready", "at": time.monotonic()})
 
     service = data_service.address(cell, cluster)
-    tell = channel.send if rank == 0 else lambda message: None
+    send = channel.send if rank == 0 else lambda message: None
     callbacks = _callbacks(cell, strategy, recipe, data, channel=channel, rank=rank)
     initial = strategy.state()
     warm_up = cell.extent.warmup_steps
@@ -93,7 +84,7 @@ def train_cell(
             pass
         strategy.restore(initial)
         strategy.observations()  # those of steps that are not timed are nobody's
-        result = _block(cell, strategy, stream, steps, tell, callbacks=callbacks)
+        result = _block(cell, strategy, stream, steps, send, callbacks=callbacks)
         if not channel.meet("timed"):
             break
         stream = stream_after(warm_up=warm_up)
@@ -116,41 +107,33 @@ def train_cell(
     }
 
 
-def serve_parameters(
-    cell: Cell,
-    cluster: Cluster,
-    rank: int,
-    channel: Channel,
-    *,
-    manifest: Path,
-    weights: Path | None,
-) -> dict[str, Any]:
+def serve_parameters(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
     """Hold parameters as node `rank`, until the launcher ends this process.
 
     Meets the others as `train_cell` does, and sends the same `{"event": "ready"}`.
     Returns the CPU seconds that it spent between those meetings.
     """
+    cell, cluster = task.cell, task.cluster
     start_in_node(cluster, rank, channel, cell.workers)
-    data = load(manifest)
-    job = _job(cell, cluster, data, recipe_of(cell, data), rank, weights=weights)
+    data = load(task.manifest)
+    job = _job(task, data, recipe_of(cell, data), rank)
     STRATEGIES[cell.strategy].worker().Server(job)
     channel.send({"event": "ready", "at": time.monotonic()})
     cluster.limit_link(rank)
     return {"cpu_s": idle_through_blocks(channel)}
 
 
-def _job(
-    cell: Cell, cluster: Cluster, data: Dataset, recipe: Recipe, rank: int, *, weights: Path | None
-) -> Job:
+def _job(task: Task, data: Dataset, recipe: Recipe, rank: int) -> Job:
     """Return the job of a worker or server."""
+    cell = task.cell
     return Job(
         rank=rank,
         size=cell.nodes,
         global_batch=cell.global_batch,
         seed=cell.seed,
-        build=partial(recipe.built, weights),
+        build=partial(recipe.built, task.weights),
         options=STRATEGIES[cell.strategy].options.model_validate(cell.options),
-        addresses=tuple(cluster.addresses()[: cell.workers + cell.servers]),
+        addresses=tuple(task.cluster.addresses()[: cell.workers + cell.servers]),
         steps_per_epoch=steps_per_epoch(cell, data.train_examples),
         batch=batch_spec(cell, data, recipe),
         # who is dead is noticed by its connection; no step of a cell that ends in time is longer
@@ -167,7 +150,7 @@ class Clock:
         self._send = send
         self._expected = expected_steps
         self._meters = energy.Meters()
-        self._told = self._metered = time.perf_counter()
+        self._progress_at = self._metered_at = time.perf_counter()
 
     def joules(self) -> float | None:
         """Return what the machine has used since this was made; None if it has no meters."""
@@ -184,11 +167,11 @@ class Clock:
             logs = done.logs
             self.step_us += [round(seconds * 1e6) for seconds in done.step_s]
             self.input_us += [round(seconds * 1e6) for seconds in done.input_s]
-            if now - self._told > _PROGRESS_S:
-                self._told = now
+            if now - self._progress_at > _PROGRESS_S:
+                self._progress_at = now
                 self._send({"progress": len(self.step_us) / self._expected})
-            if now - self._metered > _METERS_S:
-                self._metered = now
+            if now - self._metered_at > _METERS_S:
+                self._metered_at = now
                 self.joules()  # else a meter may turn over twice
         elapsed = time.perf_counter() - started
         return {"steps": steps, "seconds": elapsed, "logs": logs}
@@ -203,12 +186,12 @@ def _block(
     strategy: Strategy,
     stream: Iterator[Batch],
     steps_per_epoch: int,
-    tell: Callable[[Message], None],
+    send: Callable[[Message], None],
     *,
     callbacks: Callbacks | None = None,
 ) -> dict[str, Any]:
     """Train the timed steps, then those whose parts are timed apart."""
-    result = _timed(cell, strategy, stream, steps_per_epoch, tell, callbacks=callbacks)
+    result = _timed(cell, strategy, stream, steps_per_epoch, send, callbacks=callbacks)
     result["observed"] = strategy.observations()
     result["split"] = _split(strategy, stream, cell.extent.split_steps)
     return result
@@ -219,7 +202,7 @@ def _timed(
     strategy: Strategy,
     stream: Iterator[Batch],
     steps_per_epoch: int,
-    tell: Callable[[Message], None],
+    send: Callable[[Message], None],
     *,
     callbacks: Callbacks | None = None,
 ) -> dict[str, Any]:
@@ -227,8 +210,8 @@ def _timed(
     if callbacks:
         callbacks.begin()
     strategy.model.reset_metrics()  # takes longer than a short step where variables are mirrored
-    before = _wire(strategy)
-    clock = Clock(tell, _timed_steps(cell, steps_per_epoch))
+    before = _bytes_on_wire(strategy)
+    clock = Clock(send, _timed_steps(cell, steps_per_epoch))
     began = _clocks(clock)
     epochs: list[dict[str, Any]] = []
     for number in range(cell.extent.epochs or 1):
@@ -237,12 +220,12 @@ def _timed(
             strategy.model.reset_metrics()
         epochs.append(clock.train(strategy, stream, steps))
         if callbacks and number + 1 < (cell.extent.epochs or 1):  # the clocks stand still
-            ended, seen = _clocks(clock), _wire(strategy)
+            ended, seen = _clocks(clock), _bytes_on_wire(strategy)
             callbacks.between(number, epochs[-1]["logs"])
-            before += _wire(strategy) - seen
+            before += _bytes_on_wire(strategy) - seen
             began += _clocks(clock) - ended
     elapsed, spent, energy_j = _clocks(clock) - began
-    after = _wire(strategy) - before
+    after = _bytes_on_wire(strategy) - before
     if callbacks and cell.extent.epochs:
         callbacks.end(cell.extent.epochs - 1, epochs[-1]["logs"])
     sent, received, retransmitted = after.tolist()
@@ -266,7 +249,7 @@ def _clocks(clock: Clock) -> NDArray[np.float64]:
     return np.array([seconds, cpu, math.nan if joules is None else joules])
 
 
-def _wire(strategy: Strategy) -> NDArray[np.int64]:
+def _bytes_on_wire(strategy: Strategy) -> NDArray[np.int64]:
     """Return the bytes sent, received and sent again until now, between two steps. Collective."""
     strategy.barrier()  # a step may return before the last of its bytes has left
     seen = traffic()

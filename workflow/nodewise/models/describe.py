@@ -13,8 +13,9 @@ import tensorflow as tf
 
 from nodewise.core.errors import RefusedError, UserError
 from nodewise.models import registry
+from nodewise.models.contents import make_all_variables
 from nodewise.models.cut import most_stages, pairs
-from nodewise.models.graph_flops import count_model, make_variables
+from nodewise.models.graph_flops import count_model
 from nodewise.models.layers import layers_of
 from nodewise.results.model_description import FLOAT32_BYTES, Architecture, Layer
 
@@ -91,7 +92,7 @@ def _has_one_input(model: keras.Model) -> bool:
 
 def _whole(model: keras.Model, batches: Sequence[Any]) -> Layer:
     """Return a model as one layer."""
-    make_variables(model, batches[0])
+    make_all_variables(model, batches[0])
     forward, training, uncounted = count_model(model, batches)
     weights = {id(one): one for one in model.weights}
     return Layer(

@@ -14,6 +14,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from nodewise.models.contents import examples_in
 from nodewise.models.flops import BATCH_NORM, SOFTMAX
 
 UNKNOWN_LOOP = "a loop of unknown length (one turn is counted)"
@@ -94,11 +95,6 @@ def count_call(
     return round(forward.flops), round(training.flops), uncounted
 
 
-def make_variables(model: keras.Model, batch: Any) -> None:  # noqa: ANN401
-    """Trace a training step, in which a model and its optimizers make all their variables."""
-    _traced(model.train_step, [batch])
-
-
 def count_model(model: keras.Model, batches: Sequence[Any]) -> tuple[int, int, set[str]]:
     """Count what a whole compiled model computes for one example, forward and in training.
 
@@ -111,7 +107,7 @@ def count_model(model: keras.Model, batches: Sequence[Any]) -> tuple[int, int, s
     Returns:
         As `count_call`; without a forward pass of its own, as in a GAN, that is 0.
     """
-    examples = [_examples(batch) for batch in batches]
+    examples = [examples_in(batch) for batch in batches]
 
     def each(step: Callable[[Any], Any]) -> tuple[int, set[str]]:
         few, many = (_traced(step, [batch]) for batch in batches)
@@ -124,11 +120,6 @@ def count_model(model: keras.Model, batches: Sequence[Any]) -> tuple[int, int, s
     except NotImplementedError:
         return 0, training, uncounted
     return forward, training, uncounted | more
-
-
-def _examples(batch: Any) -> int:  # noqa: ANN401
-    first = tf.nest.flatten(batch)[0]
-    return int(first.shape[0])
 
 
 def _traced(function: Callable[..., Any], specs: Sequence[Any]) -> Count:

@@ -4,7 +4,7 @@ Imports TensorFlow.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -13,6 +13,7 @@ import keras
 from nodewise.core.errors import UserError
 from nodewise.core.user_function import Function, ParsedSpec, parse_model_spec, user_errors
 from nodewise.models import fit_options
+from nodewise.models.contents import layers_in
 from nodewise.models.fit_options import NO_FIT_OPTIONS, FitOptions
 
 # what Keras says of a class or function that it does not find, before its name
@@ -76,7 +77,7 @@ def _built(function: Function) -> tuple[keras.Model, FitOptions]:
 
 def _refuse_shared(function: Function, model: keras.Model) -> None:
     """Check that a model has no part that an earlier or later one has, too."""
-    own = {id(one) for one in (*_parts(model), model.optimizer) if one is not None}
+    own = {id(one) for one in (*layers_in(model), model.optimizer) if one is not None}
     for name, value in function.made_at_import.items():
         values = value if isinstance(value, list | tuple) else [value]
         if any(id(one) in own for one in values):
@@ -86,12 +87,6 @@ def _refuse_shared(function: Function, model: keras.Model) -> None:
                 f"{function.line_of(name)}, but every replica needs one of its own; make it in "
                 f"{place.function}()"
             )
-
-
-def _parts(layer: keras.Layer) -> Iterator[keras.Layer]:
-    yield layer
-    for inner in getattr(layer, "layers", ()):
-        yield from _parts(inner)
 
 
 def _loaded(place: ParsedSpec) -> keras.Model:
@@ -112,20 +107,20 @@ def _loaded(place: ParsedSpec) -> keras.Model:
     return model
 
 
-def _why_not_loaded(place: ParsedSpec, said: str) -> str:
+def _why_not_loaded(place: ParsedSpec, message: str) -> str:
     """Return what to do about a file that Keras refused, for the text of its error."""
-    said = said.rpartition("Exception encountered: ")[2]  # the innermost
-    missing = re.search(_MISSING, said)
+    message = message.rpartition("Exception encountered: ")[2]  # the innermost
+    missing = re.search(_MISSING, message)
     if missing:
         name = missing.group(1)
         return (
             f"its {name} is not a part of Keras; write a file with a build() that returns "
             f"keras.models.load_model(…, custom_objects={{{name!r}: {name}}}), and give that"
         )
-    if "Python lambda" in said:
+    if "Python lambda" in message:
         return (
             "it has a Python lambda, which is code that is not run from a saved file; write a "
             "file with a build() that makes the model and calls load_weights, and give that"
         )
-    first, *_ = said.strip().splitlines() or ["no more is said"]
+    first, *_ = message.strip().splitlines() or ["no more is said"]
     return f"Keras cannot load it ({first[:200]})"

@@ -160,14 +160,16 @@ def read_weights(manifest: Path) -> Pretrained:
     Raises:
         UserError: the manifest or the file is missing, damaged, or does not fit the other.
     """
-    told = read_json(Manifest, manifest, "prepare the weights again")
-    file = manifest.parent / told.file if told.file else None
+    prepared = read_json(Manifest, manifest, "prepare the weights again")
+    file = manifest.parent / prepared.file if prepared.file else None
     try:
-        if file and file_sha256(file) != told.sha256:
+        if file and file_sha256(file) != prepared.sha256:
             raise UserError(f"{file}: not what its manifest says; prepare the weights again")
     except OSError as error:
         raise UserError(f"{file}: cannot be read ({error.strerror})") from error
-    return Pretrained(WeightsSource(name=told.name, origin=told.origin, sha256=told.sha256), file)
+    return Pretrained(
+        WeightsSource(name=prepared.name, origin=prepared.origin, sha256=prepared.sha256), file
+    )
 
 
 def _manifest(

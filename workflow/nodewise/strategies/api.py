@@ -6,21 +6,19 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise.core.errors import RefusedError
+from nodewise.models.contents import examples_in, layers_in, optimizers_of
 from nodewise.strategies.declaration import NO_OPTIONS, Options
 
 Batch = tuple[Any, ...]
 """What `fit` gives `train_step`: (x, y) or (x, y, sample_weight), each a structure of tensors."""
 Logs = dict[str, tf.Tensor]
 """What `train_step` returns: the loss and the metrics so far, by name."""
-
-Kept = TypeVar("Kept")
 
 PATIENCE_S = 60.0  # a peer that is silent for longer is an error, not a wait without end
 
@@ -56,6 +54,24 @@ class StepTimes(NamedTuple):
     wait: float
     communicate: float
     apply: float
+
+
+class StepTimer:
+    """Adds up the seconds of the parts of a split-form step, which take turns."""
+
+    def __init__(self) -> None:
+        self._seconds = dict.fromkeys(StepTimes._fields, 0.0)
+        self._last = time.perf_counter()
+
+    def end(self, part: str) -> None:
+        """Count the time since the last call as time of `part`."""
+        now = time.perf_counter()
+        self._seconds[part] += now - self._last
+        self._last = now
+
+    def times(self) -> StepTimes:
+        """Return what was counted."""
+        return StepTimes(**self._seconds)
 
 
 class Steps(NamedTuple):
@@ -164,24 +180,6 @@ def plain(logs: Logs) -> dict[str, float]:
     return {name: float(value) for name, value in logs.items() if tf.rank(value) == 0}
 
 
-def examples_in(batch: Batch) -> int:
-    """Return the number of examples in a batch, which a static shape tells; no ragged one does.
-
-    Raises:
-        RefusedError: none does.
-    """
-    known = [part.shape[0] for part in tf.nest.flatten(batch) if part.shape[0] is not None]
-    if not known:
-        raise RefusedError("inputs and targets are all ragged, which no strategy can weight")
-    return int(known[0])
-
-
-def optimizers_of(model: keras.Model) -> list[keras.optimizers.Optimizer]:
-    """Return the optimizers of a model: the compiled one, and those that it keeps beside it."""
-    found = {id(one): one for one in _kept(model, keras.optimizers.Optimizer)}
-    return list(found.values())
-
-
 def changing(model: keras.Model, *optimizers: keras.optimizers.Optimizer) -> list[keras.Variable]:
     """Return the variables that training changes: all but those of frozen layers and metrics.
 
@@ -261,29 +259,6 @@ def own_masks(model: keras.Model, replica: int) -> None:
     """
     for variable in seeds(model):
         variable.assign(variable.numpy() + np.array([replica, 0]))
-
-
-def layers_in(layer: keras.Layer) -> list[keras.Layer]:
-    """Return `layer` and all layers inside of it, in attributes, lists and dicts."""
-    found: dict[int, keras.Layer] = {}
-    waiting = [layer]
-    while waiting:
-        one = waiting.pop()
-        if id(one) in found:
-            continue
-        found[id(one)] = one
-        waiting += _kept(one, keras.Layer)
-    return list(found.values())
-
-
-def _kept(layer: keras.Layer, kind: type[Kept]) -> list[Kept]:
-    """Return what a layer keeps of a kind, in its attributes, and in lists and dicts there."""
-    found: list[Kept] = []
-    for value in vars(layer).values():
-        kept = list(value.values()) if isinstance(value, dict) else value
-        kept = kept if isinstance(kept, list | tuple) else [kept]
-        found += [one for one in kept if isinstance(one, kind)]
-    return found
 
 
 def _frozen(layer: keras.Layer) -> list[keras.Variable]:

@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise.strategies.transport import Peers
+from nodewise.strategies.replica import Exchange
 
 Array = NDArray[Any]
 
@@ -55,16 +54,20 @@ class Calls:
             raise self._error from None
 
 
-def concat_by(peers: Peers, calls: Calls, rows: tf.Tensor) -> tf.Tensor:
-    """Return the rows of all workers, (rows, …), in the order of ranks: each sends all others its.
+class CallsExchange(Exchange):
+    """An exchange by functions of Python, which the graph of a step calls."""
 
-    Every worker comes with as many.
-    """
+    def __init__(self) -> None:
+        self._calls = Calls()
 
-    def found(own: Array) -> Array:
-        messages = peers.exchange(own.tobytes())
-        return np.concatenate([np.frombuffer(one, own.dtype) for one in messages]).reshape(
-            -1, *own.shape[1:]
-        )
+    def sum(self, values: tf.Tensor) -> tf.Tensor:
+        return tf.ensure_shape(self._calls(self.total, values), values.shape)
 
-    return tf.ensure_shape(calls(found, rows), [None, *rows.shape[1:]])
+    def total(self, values: Array) -> Array:
+        """Return the sum of `values`, of the same shape on every worker. Collective."""
+        raise NotImplementedError
+
+    @contextmanager
+    def raising(self) -> Iterator[None]:
+        with self._calls.raising():
+            yield

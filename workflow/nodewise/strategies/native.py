@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
+from nodewise.models.contents import make_all_variables, optimizers_of
 from nodewise.strategies import api
 
 
@@ -37,7 +38,7 @@ def build(
                     "them in float32"
                 ) from None
             raise
-        for optimizer in api.optimizers_of(model):
+        for optimizer in optimizers_of(model):
             _check(optimizer, job, title)
         if job.batch is not None:
             make_variables(model, job.batch)
@@ -70,7 +71,7 @@ def plain_copy(job: api.Job, variables: list[keras.Variable]) -> keras.Model:
     """Return the job's model on plain variables, with the values of `variables` of another one."""
     model = job.build()
     if job.batch is not None:
-        tf.function(model.train_step, autograph=False).get_concrete_function(job.batch)
+        make_all_variables(model, job.batch)
     for target, source in zip(model.variables, variables, strict=True):
         target.assign(source.numpy())
     return model

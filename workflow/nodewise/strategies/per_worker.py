@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
-from nodewise.strategies import api
+from nodewise.models.contents import layers_in
 
 _MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 
@@ -36,7 +36,7 @@ def check_unsynchronized(model: keras.Model) -> None:
     Raises:
         RefusedError: one does.
     """
-    for layer in api.layers_in(model):
+    for layer in layers_in(model):
         if getattr(layer, "synchronized", False):
             raise RefusedError(
                 f"the layer {layer.name} is synchronized, which only mirrored and "

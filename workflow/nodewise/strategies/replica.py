@@ -8,7 +8,8 @@ weight decay come after it, on the exchanged gradient. Horovod's Keras optimizer
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, Self, TypeAlias
 
@@ -17,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from nodewise.models.contents import examples_in, optimizers_of
 from nodewise.strategies import api, per_worker
 
 Gradient: TypeAlias = "tf.Tensor | tf.IndexedSlices | None"
@@ -56,6 +58,11 @@ class Exchange:
         """
         raise NotImplementedError
 
+    @contextmanager
+    def raising(self) -> Iterator[None]:
+        """Raise the exchange's own error in place of TensorFlow's for it."""
+        yield
+
 
 class Replica:
     """A compiled model on plain variables of this process.
@@ -72,7 +79,7 @@ class Replica:
         self._job = job
         self._exchange = exchange
         self._marks: list[list[tf.Tensor]] | None = None
-        for optimizer in api.optimizers_of(self.model):
+        for optimizer in optimizers_of(self.model):
             before_apply(optimizer, self._exchanged)
         # AutoGraph would leave a file per function: workers do not exit, they are ended
         self.step = tf.function(self._step, autograph=False)
@@ -106,7 +113,7 @@ class Replica:
 
     def _train(self, batch: api.Batch, marks: list[list[tf.Tensor]] | None) -> api.Logs:
         """Train a step; note its marks if there is a list for them."""
-        self._share = api.examples_in(batch) / self._job.global_batch
+        self._share = examples_in(batch) / self._job.global_batch
         self._marks = marks
         logs: api.Logs = self.model.train_step(batch)
         return logs
@@ -230,18 +237,34 @@ def _is_sparse(gradient: Gradient) -> bool:
 class Strategy(api.Strategy):
     """Synchronous data parallelism: the base of strategies that exchange gradients.
 
-    A strategy has an exchange, and a barrier.
+    Without an exchange, one worker trains alone.
     """
 
     def __init__(self, job: api.Job, exchange: Exchange | None = None) -> None:
         self._job = job
-        self._replica = Replica(job, exchange)
+        self._raising = exchange.raising if exchange else nullcontext
+        with self._raising():
+            self._replica = Replica(job, exchange)
         self.model = self._replica.model
         per_worker.check(self.model, job.size)
+        self._sum = tf.function(exchange.sum, autograph=False) if exchange else None
 
     def step(self, batch: api.Batch) -> api.Logs:
-        logs: api.Logs = self._replica.step(batch)
+        with self._raising():
+            logs: api.Logs = self._replica.step(batch)
         return logs
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
-        return self._replica.split_step(batch)
+        with self._raising():
+            return self._replica.split_step(batch)
+
+    def barrier(self) -> None:
+        if self._sum is not None:
+            with self._raising():
+                self._sum(tf.zeros([1])).numpy()
+
+    def agree(self) -> None:
+        statistics = api.moving_statistics(self.model)
+        if self._sum is not None and statistics:
+            with self._raising():
+                api.assign(statistics, self._sum(api.flat(statistics)) / self._job.size)

@@ -19,7 +19,7 @@ from nodewise.core.files import check_writable, write_text
 from nodewise.core.schema import json_text
 from nodewise.measure.calibrate import launch
 from nodewise.measure.calibrate.plan import Plan, plan_launch
-from nodewise.measure.cell import settle_environment
+from nodewise.measure.environment import settle_environment
 from nodewise.measure.period import Period
 from nodewise.measure.provenance import command, provenance
 from nodewise.results.calibration import Calibration, Launch
@@ -127,20 +127,20 @@ def _launches(
     """Yield each launch when it is done; `about` learns what the nodes are."""
     whole, done = sum(plan.expected_s for plan in plans), 0.0
 
-    def heard(message: dict[str, Any]) -> None:
+    def on_message(message: dict[str, Any]) -> None:
         if "waiting" in message:
             on_wait()
         elif "progress" in message:
             progress((done + message["progress"] * plan.expected_s) / whole)
 
     for number, plan in enumerate(plans):
-        yield launched(plan, logs / f"launch~{number}", about, heard)
+        yield launched(plan, logs / f"launch~{number}", about, on_message)
         done += plan.expected_s
         progress(done / whole)
 
 
 def launched(
-    plan: Plan, logs: Path, about: dict[str, str], heard: Callable[[dict[str, Any]], None]
+    plan: Plan, logs: Path, about: dict[str, str], on_message: Callable[[dict[str, Any]], None]
 ) -> Launch:
     """Return one launch; if it saw a restless machine it is repeated once.
 
@@ -148,21 +148,21 @@ def launched(
         plan: what to measure.
         logs: the folder for what its workers say.
         about: learns what the nodes are: their kind, network and CPU limit.
-        heard: is told what the launch says meanwhile, such as `{"progress": share}`.
+        on_message: gets what the launch sends meanwhile, such as `{"progress": share}`.
 
     Raises:
         NoResultError: it was refused or failed.
     """
     discarded: list[Conditions] = []
     while True:
-        seen = _launch(plan, logs, about, heard)
+        seen = _launch(plan, logs, about, on_message)
         if not seen.conditions.outside or len(discarded) + 1 == MOST_TRIES:
             return seen.model_copy(update={"discarded": discarded})
         discarded.append(seen.conditions)
 
 
 def _launch(
-    plan: Plan, logs: Path, about: dict[str, str], heard: Callable[[dict[str, Any]], None]
+    plan: Plan, logs: Path, about: dict[str, str], on_message: Callable[[dict[str, Any]], None]
 ) -> Launch:
     for message in _run(plan, logs):
         if "launch" in message:
@@ -171,46 +171,46 @@ def _launch(
         if "failure" in message:
             failure = Failure.model_validate(message["failure"])
             raise NoResultError(message["status"], failure)
-        heard(message)
+        on_message(message)
     raise AssertionError("a launch ends with a result or a failure")
 
 
 def _run(plan: Plan, logs: Path) -> Iterator[dict[str, Any]]:
-    """Start a process for one launch; yield what it says, last a result or failure."""
+    """Start a process for one launch; yield what it sends, last a result or failure."""
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / "launch.log"
     fresh = get_context("spawn")
-    told, tell = fresh.Pipe(duplex=False)
-    process = fresh.Process(target=_in_launch, args=(plan, logs, log, tell))
+    receiver, sender = fresh.Pipe(duplex=False)
+    process = fresh.Process(target=_in_launch, args=(plan, logs, log, sender))
     process.start()
-    tell.close()
-    said: dict[str, Any] = {}
+    sender.close()
+    last: dict[str, Any] = {}
     try:
-        while (message := _heard(told)) is not None:
-            said = message
-            yield said
+        while (message := _received(receiver)) is not None:
+            last = message
+            yield last
     finally:
         process.terminate()  # does nothing to one that has ended
         process.join()
-        told.close()
-    if not {"launch", "failure"} & said.keys():
+        receiver.close()
+    if not {"launch", "failure"} & last.keys():
         reason = f"the launch of {plan.nodes} nodes ended with exit code {process.exitcode}"
         tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
         failure = Failure(reason=reason, rank=None, log_tail=tail)
         yield {"status": "failed", "failure": failure.model_dump(mode="json")}
 
 
-def _in_launch(plan: Plan, logs: Path, log: Path, tell: Connection) -> None:
+def _in_launch(plan: Plan, logs: Path, log: Path, sender: Connection) -> None:
     errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     for stream in (1, 2):
         os.dup2(errors, stream)
-    launch.run(plan, logs, lambda message: tell.send_bytes(json.dumps(message).encode()))
+    launch.run(plan, logs, lambda message: sender.send_bytes(json.dumps(message).encode()))
 
 
-def _heard(told: Connection) -> dict[str, Any] | None:
+def _received(receiver: Connection) -> dict[str, Any] | None:
     """Return the next message of a launch, None if it has ended."""
     try:
-        message: dict[str, Any] = json.loads(told.recv_bytes())
+        message: dict[str, Any] = json.loads(receiver.recv_bytes())
     except (EOFError, ConnectionError):
         return None
     return message

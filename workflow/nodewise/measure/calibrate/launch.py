@@ -15,29 +15,29 @@ from nodewise.measure.cell import NO_RESULT, failure_of
 from nodewise.measure.period import Period
 from nodewise.results.calibration import AllReduce, Busy, Launch, Transfer
 
-Say = Callable[[dict[str, Any]], None]
+Send = Callable[[dict[str, Any]], None]
 
 
-def run(plan: Plan, logs: Path, say: Say) -> None:
+def run(plan: Plan, logs: Path, send: Send) -> None:
     """Measure what `plan` asks for; the workers' logs go to `logs`.
 
-    Says `{"waiting": true}`, `{"progress": share}`, and at the end either `{"launch": …}` with what
-    the nodes turned out to be, or `{"status": …, "failure": …}`.
+    Sends `{"waiting": true}`, `{"progress": share}`, and at the end either `{"launch": …}` with
+    what the nodes turned out to be, or `{"status": …, "failure": …}`.
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     cluster = Emulated(plan.nodes, plan.cluster)
     try:
-        with lock.to_itself(lambda: say({"waiting": True})), cluster.open():
-            launch = _measure(plan, cluster, logs, say)
+        with lock.to_itself(lambda: send({"waiting": True})), cluster.open():
+            launch = _measure(plan, cluster, logs, send)
     except NO_RESULT as error:
         status, failure = failure_of(error)
-        say({"status": status, "failure": failure.model_dump(mode="json")})
+        send({"status": status, "failure": failure.model_dump(mode="json")})
     else:
         about = {"kind": cluster.kind, "network": cluster.network, "cpu_limit": cluster.cpu_limit}
-        say({"launch": launch.model_dump(mode="json"), "about": about})
+        send({"launch": launch.model_dump(mode="json"), "about": about})
 
 
-def _measure(plan: Plan, cluster: api.Cluster, logs: Path, say: Say) -> Launch:
+def _measure(plan: Plan, cluster: api.Cluster, logs: Path, send: Send) -> Launch:
     from nodewise.measure import quiet_machine  # imports NumPy
 
     period = Period()
@@ -48,8 +48,8 @@ def _measure(plan: Plan, cluster: api.Cluster, logs: Path, say: Say) -> Launch:
         logs=logs,
         time_limit_s=plan.time_limit_s,
         preload=["nodewise.measure.calibrate.node"],
-        on_message=lambda rank, message: say(message),
-        on_meeting=blocks.met,
+        on_message=lambda rank, message: send(message),
+        on_meeting=blocks.on_meeting,
         on_poll=cluster.check,
     )
     return Launch(
@@ -60,7 +60,7 @@ def _measure(plan: Plan, cluster: api.Cluster, logs: Path, say: Say) -> Launch:
         busy=[Busy(**part["busy"]) for part in parts],
         transfer=Transfer(**parts[1]["transfer"]) if plan.transfer_bytes else None,
         all_reduces=[
-            _together(block, [part["all_reduces"][place] for part in parts])
+            _combine(block, [part["all_reduces"][place] for part in parts])
             for place, block in enumerate(plan.blocks)
         ],
         conditions=blocks.seen[0],
@@ -74,7 +74,7 @@ def _work(rank: int, channel: Channel, *, plan: Plan, cluster: api.Cluster) -> M
     return measure_node(plan, cluster, rank, channel)
 
 
-def _together(block: Block, parts: list[dict[str, Any]]) -> AllReduce:
+def _combine(block: Block, parts: list[dict[str, Any]]) -> AllReduce:
     return AllReduce(
         collective=block.collective,
         payload_bytes=block.payload_bytes,

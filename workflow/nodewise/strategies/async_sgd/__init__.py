@@ -4,7 +4,7 @@ from pydantic import Field
 
 from nodewise.strategies.bytes_sent import gradient
 from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts
-from nodewise.strategies.parameter_server import Served
+from nodewise.strategies.options import Served
 
 
 class AsyncSgd(Served):

@@ -5,22 +5,11 @@ back as they are by then; it waits for no other worker, unless staleness is boun
 nodes of their own; with several, each has a part of the flat parameters and updates it for itself.
 Each counts the workers' steps, and holds back who is too far ahead: a worker trains on when all let
 it. Meetings are held by all, values are brought to the first.
-
-A request is two messages, what is asked and a payload; so is its answer, a note and a payload. An
-empty note means: not yet, but others make progress.
 """
 
-import os
-import queue
-import select
-import struct
-import threading
 import time
-import traceback
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from enum import Enum
-from typing import NamedTuple
+from typing import cast
 
 import keras
 import numpy as np
@@ -29,38 +18,18 @@ from typing_extensions import Buffer
 
 from nodewise.core.errors import RefusedError
 from nodewise.models import fit_options
+from nodewise.models.contents import examples_in, optimizers_of
 from nodewise.strategies import api, per_worker
 from nodewise.strategies.async_sgd import AsyncSgd
-from nodewise.strategies.async_sgd.server_part import Part
-from nodewise.strategies.async_sgd.staleness import Flat, Gathering, Ledger
+from nodewise.strategies.async_sgd.server import NOT_YET, NOTE_BYTES, Note, Request, Server
+from nodewise.strategies.async_sgd.staleness import Flat
 from nodewise.strategies.calls import Calls
 from nodewise.strategies.replica import Gradient, after, build
 from nodewise.strategies.transport import Peers
 
-_SIGNS = 4  # who waits is told that others make progress, so often before it loses its patience
+__all__ = ["Server", "Strategy"]
 
 _CHECKED = 2  # pushes before which it is checked that only servers change weights
-
-_NOT_YET = b""
-_NOTE = struct.Struct(">IId")
-
-
-class Request(Enum):
-    """What a worker asks of a server."""
-
-    PUSH = b"push"  # a gradient; gets the weights
-    PULL = b"pull"  # gets the weights
-    MEET = b"meet"  # values; gets the mean of all workers' values when all have come
-    SAVE = b"save"  # gets the server's state
-    RESTORE = b"restore"  # a state
-
-
-class Note(NamedTuple):
-    """What a server says of a gradient: its staleness, its worker's lead, how long it was held."""
-
-    staleness: int = 0
-    lead: int = 0
-    held_s: float = 0.0
 
 
 class Strategy(api.Strategy):
@@ -70,7 +39,7 @@ class Strategy(api.Strategy):
 
     def __init__(self, job: api.Job) -> None:
         self._job = job
-        self._bounded = _options(job).bound is not None
+        self._bounded = cast(AsyncSgd, job.options).bound is not None
         self._noted: dict[str, list[float]] = {}
         self._marks: list[tf.Tensor] | None = None
         self._held_s = 0.0  # in the last push
@@ -110,7 +79,7 @@ class Strategy(api.Strategy):
             RefusedError: the model trains without its optimizer.
         """
         self._pushes = 0
-        self._weight = self._job.size * api.examples_in(batch) / self._job.global_batch
+        self._weight = self._job.size * examples_in(batch) / self._job.global_batch
         self._marks = marks
         logs: api.Logs = self.model.train_step(batch)
         if not self._pushes:
@@ -210,9 +179,9 @@ class Strategy(api.Strategy):
         return answers
 
     def _answer(self, server: int) -> tuple[Note, bytearray]:
-        while (note := self._peers.receive(server)) == _NOT_YET:
+        while (note := self._peers.receive(server)) == NOT_YET:
             pass
-        return Note(*_NOTE.unpack(note)), self._peers.receive(server)
+        return Note(*NOTE_BYTES.unpack(note)), self._peers.receive(server)
 
     def barrier(self) -> None:
         self._meet(np.zeros(0, np.float32))
@@ -261,100 +230,6 @@ class Strategy(api.Strategy):
         self._pull()
 
 
-class Server:
-    """Answers the workers from threads of its own, until its process is ended."""
-
-    def __init__(self, job: api.Job) -> None:
-        options, number = _options(job), job.rank - job.size
-        self._patience_s = job.patience_s
-        self._part = Part(job, number, options.servers)
-        self._ledger = Ledger(job.size, options.bound)
-        self._gathering = Gathering(options.updates or 1, scaled=options.scale_by_staleness)
-        self._held: dict[int, tuple[int, float]] = {}  # worker: its gradient's staleness, since
-        self._last_sign: dict[int, float] = {}  # worker: when it asked, or was told to wait on
-        self._inbox: queue.SimpleQueue[tuple[int, Request, bytearray]] = queue.SimpleQueue()
-        self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
-        for worker in range(job.size):
-            threading.Thread(target=self._hear, args=(worker,), daemon=True).start()
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _hear(self, worker: int) -> None:
-        """Receive what one worker asks, as slowly as its link is; others are served meanwhile."""
-        arrival = select.poll()
-        arrival.register(self._peers.fileno(worker), select.POLLIN)
-        with suppress(OSError):  # it is gone or stuck, which its launcher sees
-            while True:
-                arrival.poll()  # between two requests a worker may take any time
-                request = Request(bytes(self._peers.receive(worker)))
-                self._inbox.put((worker, request, self._peers.receive(worker)))
-
-    def _serve(self) -> None:
-        """Act on one request after the other, in the order in which they were complete."""
-        try:
-            while True:
-                worker, request, payload = self._inbox.get()
-                self._last_sign[worker] = time.monotonic()
-                self._act(worker, request, payload)
-                self._release()
-                self._comfort()
-        except Exception:
-            traceback.print_exc()
-            os._exit(1)  # nobody waits for this thread; the launcher sees that the process is gone
-
-    def _act(self, worker: int, request: Request, payload: bytearray) -> None:
-        match request:
-            case Request.PUSH:
-                self._take(worker, np.frombuffer(payload, np.float32))
-            case Request.PULL:
-                self._give_weights(worker, Note())
-            case Request.MEET:
-                mean = self._ledger.came(worker, np.frombuffer(payload, np.float32))
-                if mean is not None:
-                    for one in range(self._ledger.workers):
-                        self._answer(one, Note(), mean.tobytes())
-            case Request.SAVE:
-                self._answer(worker, Note(), self._part.saved())
-            case Request.RESTORE:
-                self._part.restore(payload)
-                self._gathering.reset()
-                self._answer(worker, Note(), b"")
-
-    def _take(self, worker: int, gradient: Flat) -> None:
-        staleness = self._ledger.pushed(worker)
-        update = self._gathering.add(gradient, staleness)
-        if update is not None:
-            self._part.apply(update.gradient, update.factor)
-            self._ledger.updated()
-        if self._ledger.must_wait(worker):
-            self._held[worker] = staleness, time.monotonic()
-        else:
-            self._give_weights(worker, Note(staleness, self._ledger.lead(worker)))
-
-    def _release(self) -> None:
-        """Give the weights to those who are no longer too far ahead."""
-        for worker, (staleness, since) in list(self._held.items()):
-            if not self._ledger.must_wait(worker):
-                del self._held[worker]
-                held_s = time.monotonic() - since
-                self._give_weights(worker, Note(staleness, self._ledger.lead(worker), held_s))
-
-    def _comfort(self) -> None:
-        """Tell those who have waited for long that others make progress."""
-        now = time.monotonic()
-        for worker in (*self._held, *self._ledger.waiting()):
-            if now - self._last_sign[worker] > self._patience_s / _SIGNS:
-                self._last_sign[worker] = now
-                self._peers.send(worker, _NOT_YET)
-
-    def _give_weights(self, worker: int, note: Note) -> None:
-        self._ledger.pulled(worker)
-        self._answer(worker, note, self._part.weights.data)
-
-    def _answer(self, worker: int, note: Note, payload: Buffer) -> None:
-        self._peers.send(worker, _NOTE.pack(*note))
-        self._peers.send(worker, payload)
-
-
 def one_optimizer(model: keras.Model) -> keras.optimizers.Optimizer:
     """Return the optimizer of a model, of which servers have one too.
 
@@ -362,7 +237,7 @@ def one_optimizer(model: keras.Model) -> keras.optimizers.Optimizer:
         RefusedError: it has several, or one that scales the loss or averages weights, or callbacks
             that change one.
     """
-    optimizers = api.optimizers_of(model)
+    optimizers = optimizers_of(model)
     if len(optimizers) != 1:
         raise RefusedError("the model has several optimizers, and this strategy's servers one")
     if isinstance(optimizers[0], keras.optimizers.LossScaleOptimizer):
@@ -372,9 +247,3 @@ def one_optimizer(model: keras.Model) -> keras.optimizers.Optimizer:
     if fit_options.of(model).callbacks:
         raise RefusedError("the model comes with callbacks, which do not reach servers' optimizers")
     return optimizers[0]
-
-
-def _options(job: api.Job) -> AsyncSgd:
-    if not isinstance(job.options, AsyncSgd):
-        raise TypeError("the options must be those of async_sgd")
-    return job.options

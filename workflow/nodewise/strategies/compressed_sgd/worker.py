@@ -17,39 +17,35 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
+from nodewise.models.contents import examples_in, optimizers_of
 from nodewise.strategies import api, replica
-from nodewise.strategies.calls import Calls
+from nodewise.strategies.calls import Array, CallsExchange
 from nodewise.strategies.compressed_sgd import CompressedSgd, compression
-from nodewise.strategies.replica import Exchange
 from nodewise.strategies.transport import LENGTH_BYTES, Floats, Peers
 
 _EXAMPLES = struct.Struct(">I")
 
 
-class Updates(Exchange):
+class Updates(CallsExchange):
     """The exchange of compressed gradients, and of whole arrays where that is meant."""
 
     keeps_rows = False
 
     def __init__(self, job: api.Job) -> None:
+        super().__init__()
         self._options = cast(CompressedSgd, job.options)
         self._job = job
         self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
-        self._calls = Calls()
-        self.raising = self._calls.raising
         self._codec: compression.Codec | None = None
         self.examples = 0  # of the worker's own batch
         self.residual = np.zeros(0, np.float32)
         self.steps = 0
         self.bytes_counted: list[float] = []
 
-    def sum(self, values: tf.Tensor) -> tf.Tensor:
-        return tf.ensure_shape(self._calls(self.total, values), values.shape)
-
-    def total(self, values: Floats) -> Floats:
-        """Return the sum of `values`, uncompressed, over the workers. Collective."""
+    def total(self, values: Array) -> Array:
+        """Return the sum of `values`, float32 and uncompressed."""
         everyone = self._peers.exchange(values.tobytes())
-        total: Floats = np.sum([np.frombuffer(one, np.float32) for one in everyone], axis=0)
+        total: Array = np.sum([np.frombuffer(one, np.float32) for one in everyone], axis=0)
         return total
 
     def gradients(self, own: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -107,27 +103,20 @@ class Strategy(replica.Strategy):
     def __init__(self, job: api.Job) -> None:
         self._updates = Updates(job)
         super().__init__(job, self._updates)
-        if len(api.optimizers_of(self.model)) > 1:
+        if len(optimizers_of(self.model)) > 1:
             raise RefusedError("the model has several optimizers; one residual is kept, of one")
 
     def step(self, batch: api.Batch) -> api.Logs:
-        self._updates.examples = api.examples_in(batch)
-        with self._updates.raising():
-            return super().step(batch)
+        self._updates.examples = examples_in(batch)
+        return super().step(batch)
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train one step in parts; encoding and decoding belong to communicating."""
-        self._updates.examples = api.examples_in(batch)
-        with self._updates.raising():
-            return super().split_step(batch)
+        self._updates.examples = examples_in(batch)
+        return super().split_step(batch)
 
     def barrier(self) -> None:
         self._updates.total(np.zeros(0, np.float32))
-
-    def agree(self) -> None:
-        statistics = api.moving_statistics(self.model)
-        total = self._updates.total(api.flat(statistics).numpy())
-        api.assign(statistics, total / self._job.size)
 
     def observations(self) -> dict[str, list[float]]:
         """Return `bytes_counted`: bytes that this worker handed to the wire, per step."""

@@ -70,6 +70,3 @@ class Strategy(replica.Strategy):
 
     def barrier(self) -> None:
         self._ring.barrier()
-
-    def agree(self) -> None:
-        self._ring.average(api.moving_statistics(self.model))

@@ -42,6 +42,16 @@ class Horovod(Exchange):
     def concat(self, rows: tf.Tensor) -> tf.Tensor:
         return hvd.allgather(rows, name=self._name())
 
+    @contextmanager
+    def raising(self) -> Iterator[None]:
+        """Raise a ConnectionError for what Horovod could not do because a peer is gone."""
+        try:
+            yield
+        except tf.errors.UnknownError as error:
+            if "Horovod has been shut down" not in str(error):
+                raise
+            raise ConnectionError("Horovod has been shut down: a peer is gone") from None
+
     def _name(self) -> str:
         self._traced += 1
         return f"exchange_{self._traced}"
@@ -52,43 +62,7 @@ class Strategy(replica.Strategy):
 
     def __init__(self, job: api.Job) -> None:
         _start(job)
-        self._horovod = Horovod()
-        with _with_peers():
-            super().__init__(job, self._horovod)
-        self._sum = tf.function(self._horovod.sum, autograph=False)
-
-    def step(self, batch: api.Batch) -> api.Logs:
-        with _with_peers():
-            return super().step(batch)
-
-    def split_step(self, batch: api.Batch) -> api.StepTimes:
-        with _with_peers():
-            return super().split_step(batch)
-
-    def barrier(self) -> None:
-        with _with_peers():
-            # a constant inside would be summed once, when TensorFlow simplifies the function
-            self._sum(tf.zeros([1]))
-
-    def agree(self) -> None:
-        for variable in api.moving_statistics(self.model):
-            total = self._sum(tf.convert_to_tensor(variable.numpy()))
-            variable.assign(total / self._job.size)
-
-
-@contextmanager
-def _with_peers() -> Iterator[None]:
-    """Say of what Horovod could not do for want of a peer that it is that.
-
-    Raises:
-        ConnectionError: a peer is gone.
-    """
-    try:
-        yield
-    except tf.errors.UnknownError as error:
-        if "Horovod has been shut down" not in str(error):
-            raise
-        raise ConnectionError("Horovod has been shut down: a peer is gone") from None
+        super().__init__(job, Horovod())
 
 
 class _Rendezvous(RendezvousHTTPServer):  # type: ignore[misc]

@@ -4,10 +4,10 @@ from pydantic import Field
 
 from nodewise.core.cell import MAX_NODES
 from nodewise.strategies.declaration import STRATEGIES, Declaration, Facts
-from nodewise.strategies.model_parallel import UNKNOWN_CUTS, ModelParallel
+from nodewise.strategies.options import UNKNOWN_CUTS, Pipelined
 
 
-class Hybrid(ModelParallel):
+class Hybrid(Pipelined):
     """Of several pipelines: how many, `groups`, into whose stages the nodes are divided."""
 
     groups: int = Field(default=2, ge=1, le=MAX_NODES)

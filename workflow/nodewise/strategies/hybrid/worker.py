@@ -8,11 +8,11 @@ one that a single process would do with the global batch.
 import tensorflow as tf
 
 from nodewise.strategies import api
-from nodewise.strategies.model_parallel import worker as model_parallel
+from nodewise.strategies.pipeline import Pipeline
 from nodewise.strategies.transport import Direct
 
 
-class Strategy(model_parallel.Strategy):
+class Strategy(Pipeline):
     """Train one stage of one group's pipeline; every batch is the global one."""
 
     def __init__(self, job: api.Job) -> None:
@@ -22,14 +22,12 @@ class Strategy(model_parallel.Strategy):
         self._flat = tf.function(api.flat, autograph=False)
         self._unflat = tf.function(lambda total: api.unflat(total, self._trained), autograph=False)
 
-    def _whole_gradients(
-        self, gradients: list[tf.Tensor], laps: model_parallel.Laps
-    ) -> list[tf.Tensor]:
+    def _whole_gradients(self, gradients: list[tf.Tensor], timer: api.StepTimer) -> list[tf.Tensor]:
         if not self._trained:
             return gradients
         own = self._flat(gradients).numpy()
-        laps.end("compute")
+        timer.end("compute")
         total = self._of_all.all_reduce(own)
-        laps.end("communicate")
+        timer.end("communicate")
         whole: list[tf.Tensor] = self._unflat(tf.constant(total))
         return whole

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
+from nodewise.models.contents import optimizers_of
 from nodewise.strategies import api, native
 from nodewise.strategies.replica import Gradient, after, before_apply, step_times, weighted
 
@@ -31,7 +32,7 @@ class Strategy(api.Strategy):
         self._own_masks()
         self._shares = [len(part) for part in _parts(job.global_batch, job.size)]
         self._marks: list[list[tf.Tensor]] | None = None  # of each device
-        for optimizer in api.optimizers_of(self.model):
+        for optimizer in optimizers_of(self.model):
             before_apply(optimizer, self._before_apply)
         self._step = tf.function(self._fused, autograph=False)
         self._marked = tf.function(self._marked_step, autograph=False)

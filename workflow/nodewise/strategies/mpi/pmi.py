@@ -50,8 +50,8 @@ class Space:
             ValueError: the line says nothing that a library which only starts up would say.
             OSError: a peer is gone or stuck.
         """
-        said = dict(word.partition("=")[::2] for word in line.split())
-        match said:
+        request = dict(word.partition("=")[::2] for word in line.split())
+        match request:
             case {"cmd": "get", "key": key}:
                 if key in self._known:
                     return f"cmd=get_result rc=0 msg=success value={self._known[key]}"
@@ -62,9 +62,9 @@ class Space:
                 self._put[key] = value
             case {"cmd": "barrier_in"}:
                 self._exchange()
-        if said.get("cmd") not in _ANSWERS:
+        if request.get("cmd") not in _ANSWERS:
             raise ValueError(f"not known of PMI-1: {line!r}")
-        return _ANSWERS[said["cmd"]]
+        return _ANSWERS[request["cmd"]]
 
     def _exchange(self) -> None:
         for put in self._peers.exchange(json.dumps(self._put).encode()):

@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 
 from nodewise.cluster.api import NotPermittedError
 from nodewise.strategies import api, replica
-from nodewise.strategies.calls import Array, Calls
+from nodewise.strategies.calls import Array, CallsExchange
 from nodewise.strategies.mpi import pmi
-from nodewise.strategies.replica import Exchange
 from nodewise.strategies.transport import Peers, interface
 
 mpi4py.rc.initialize = False  # a rank must know its peers first
@@ -41,20 +40,15 @@ _SHARED_BYTES = 2_000_000  # of a rank; MPICH 5 takes 1.1 MB
 _QUIET_LEFT = 0.25  # of the quiet time when something moved: the kernel can make asking slow, too
 
 
-class Ranks(Exchange):
+class Ranks(CallsExchange):
     """All ranks of the job, each on a node of its own."""
 
     def __init__(self, job: api.Job) -> None:
+        super().__init__()
         self._patience_s = job.patience_s
         self._ranks = _connected(job)
-        self._calls = Calls()
-        self.raising = self._calls.raising
-
-    def sum(self, values: tf.Tensor) -> tf.Tensor:
-        return tf.ensure_shape(self._calls(self.total, values), values.shape)
 
     def total(self, values: Array) -> Array:
-        """Return the sum of `values`, of the same shape on every worker, over the workers."""
         total = np.array(values)  # to be kept until the all-reduce is done: mpi4py does not
         finish(lambda: self._ranks.Iallreduce(MPI.IN_PLACE, total), self._patience_s)
         return total
@@ -93,22 +87,12 @@ class Strategy(replica.Strategy):
 
     def step(self, batch: api.Batch) -> api.Logs:
         started = time.perf_counter()
-        with self._ranks.raising():
-            logs = super().step(batch)
+        logs = super().step(batch)
         self._step_s.append(time.perf_counter() - started)
         return logs
 
-    def split_step(self, batch: api.Batch) -> api.StepTimes:
-        with self._ranks.raising():
-            return super().split_step(batch)
-
     def barrier(self) -> None:
         self._ranks.barrier()
-
-    def agree(self) -> None:
-        statistics = api.moving_statistics(self.model)
-        total = self._ranks.total(api.flat(statistics).numpy())
-        api.assign(statistics, total / self._job.size)
 
     def observations(self) -> dict[str, list[float]]:
         """Return, in rank 0, `mean_step_s`: the seconds of each step, their mean over the ranks.

@@ -2,15 +2,13 @@
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
 from nodewise.strategies import api
-from nodewise.strategies.calls import Calls, concat_by
-from nodewise.strategies.replica import Exchange
+from nodewise.strategies.calls import Array, CallsExchange
 from nodewise.strategies.transport import Peers
 
 
-class Star(Exchange):
+class Star(CallsExchange):
     """The connections between worker 0, the driver, and the other workers."""
 
     def __init__(self, job: api.Job) -> None:
@@ -18,24 +16,20 @@ class Star(Exchange):
 
         The workers' ports are free again after this, for a server of TensorFlow.
         """
+        super().__init__()
         self._peers = Peers(job.rank, job.addresses[: job.size], timeout_s=job.patience_s)
-        self._calls = Calls()
-        self.raising = self._calls.raising
 
-    def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """Return the sum of `values`, float32 (entries,) on every worker, over the workers.
+    def total(self, values: Array) -> Array:
+        """Return the sum of `values`, float32.
 
         Of S bytes every worker sends S; the driver sends S to each of them.
         """
-        return tf.ensure_shape(self._calls(self._total, values), values.shape)
-
-    def _total(self, own: NDArray[np.float32]) -> NDArray[np.float32]:
         if self._peers.rank > 0:
-            self._peers.send(0, own.data)
-            total = self._peers.receive_array(0)
+            self._peers.send(0, values.data)
+            total: Array = self._peers.receive_array(0)
         else:
             others = range(1, self._peers.size)
-            total = own.copy()
+            total = values.copy()
             for peer in others:  # in this order always, so that sums are rounded alike
                 total += self._peers.receive_array(peer)
             for peer in others:
@@ -44,4 +38,9 @@ class Star(Exchange):
         return total
 
     def concat(self, rows: tf.Tensor) -> tf.Tensor:
-        return concat_by(self._peers, self._calls, rows)
+        return tf.ensure_shape(self._calls(self._gathered, rows), [None, *rows.shape[1:]])
+
+    def _gathered(self, own: Array) -> Array:
+        messages = self._peers.exchange(own.tobytes())
+        rows = np.concatenate([np.frombuffer(one, own.dtype) for one in messages])
+        return rows.reshape(-1, *own.shape[1:])

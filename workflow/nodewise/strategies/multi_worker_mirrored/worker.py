@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from nodewise.models.contents import examples_in, optimizers_of
 from nodewise.strategies import api, native, per_worker
 from nodewise.strategies.multi_worker_mirrored import MultiWorkerMirrored
 from nodewise.strategies.multi_worker_mirrored.star import Star
@@ -41,7 +42,7 @@ class Strategy(api.Strategy):
         )
         api.own_masks(self.model, job.rank)
         self._weight = 1.0
-        for optimizer in api.optimizers_of(self.model):
+        for optimizer in optimizers_of(self.model):
             before_apply(optimizer, lambda gradients: weighted(gradients, self._weight))
         self._step = tf.function(self._fused, autograph=False)
         self._split = self._copied_split_step
@@ -57,7 +58,7 @@ class Strategy(api.Strategy):
 
     def _fused(self, batch: api.Batch) -> api.Logs:
         # Keras takes all workers to have as many examples
-        self._weight = self._job.size * api.examples_in(batch) / self._job.global_batch
+        self._weight = self._job.size * examples_in(batch) / self._job.global_batch
         logs: api.Logs = self._ring.workers.run(self.model.train_step, args=(batch,))
         return logs
 

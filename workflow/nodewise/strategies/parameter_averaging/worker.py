@@ -8,7 +8,6 @@ Averaged after every τ steps, a ring all-reduce of S bytes of weights sends 2(n
 the replicas move apart in between, and an optimizer with memory remembers another path on each.
 """
 
-import time
 from collections.abc import Sequence
 from typing import cast
 
@@ -17,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
+from nodewise.models.contents import optimizers_of
 from nodewise.strategies import api, per_worker
 from nodewise.strategies.parameter_averaging import ParameterAveraging
 from nodewise.strategies.replica import Replica
@@ -37,7 +37,7 @@ class Strategy(api.Strategy):
         self._replica.start_alike(self._ring)
         self.model = self._replica.model
         per_worker.check(self.model, job.size)
-        optimizers = api.optimizers_of(self.model)
+        optimizers = optimizers_of(self.model)
         self._averaged = list(self.model.trainable_variables)
         if chosen.optimizer_state == "averaged":
             self._averaged += [variable for one in optimizers for variable in memory(one)]
@@ -84,17 +84,17 @@ class Strategy(api.Strategy):
         own_step = self._replica.split_step(batch)
         if not self._due():
             return own_step
-        marks = [time.perf_counter()]
+        timer = api.StepTimer()
         own = self._flat()
-        marks.append(time.perf_counter())
+        timer.end("apply")
         self.barrier()
-        marks.append(time.perf_counter())
+        timer.end("wait")
         total = self._sum(own)
-        marks.append(time.perf_counter())
+        timer.end("communicate")
         self._load(total)
-        marks.append(time.perf_counter())
-        copy, wait, communicate, load = np.diff(marks).tolist()
-        return api.StepTimes(own_step.compute, wait, communicate, own_step.apply + copy + load)
+        timer.end("apply")
+        times = timer.times()
+        return times._replace(compute=own_step.compute, apply=own_step.apply + times.apply)
 
     def barrier(self) -> None:
         self._ring.barrier()

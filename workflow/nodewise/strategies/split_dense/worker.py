@@ -11,7 +11,6 @@ The step equals that of a single process. A layer is split only where that saves
 split, this is plain data parallelism.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, cast
@@ -22,6 +21,7 @@ import tensorflow as tf
 from keras import layers
 from numpy.typing import NDArray
 
+from nodewise.models.contents import examples_in
 from nodewise.models.layers import graph_calls
 from nodewise.strategies import api
 from nodewise.strategies.calls import Calls
@@ -93,7 +93,7 @@ class Strategy(api.Strategy):
             tape.watch([variable.value for variable in trained])
             outputs = self._trained(x, training=True)
             loss = mean_loss(self.model, y, outputs)
-            part = loss * (api.examples_in(batch) / self._job.global_batch)
+            part = loss * (examples_in(batch) / self._job.global_batch)
         # an embedding's is sparse, with which Adam does other steps than with the same as a tensor
         grads = [tf.convert_to_tensor(one) for one in tape.gradient(part, trained)]
         logs = scored(self.model, y, outputs, loss)
@@ -124,17 +124,17 @@ class Strategy(api.Strategy):
 
         Waiting is that of a barrier before the step; in the step it is part of communicating.
         """
-        marks = [time.perf_counter()]
+        timer = api.StepTimer()
         self.barrier()
-        marks.append(time.perf_counter())
+        timer.end("wait")
         before = self._direct.seconds
         gradients, _ = self._compute(batch)
-        marks.append(time.perf_counter())
-        self._apply(gradients)
-        marks.append(time.perf_counter())
-        wait, compute, apply = np.diff(marks).tolist()
         communicate = self._direct.seconds - before
-        return api.StepTimes(compute - communicate, wait, communicate, apply)
+        timer.end("compute")
+        self._apply(gradients)
+        timer.end("apply")
+        times = timer.times()
+        return times._replace(compute=times.compute - communicate, communicate=communicate)
 
     def barrier(self) -> None:
         self._direct.all_gather(np.zeros(1, np.float32))

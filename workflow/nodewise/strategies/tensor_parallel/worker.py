@@ -12,7 +12,6 @@ put together as DTensors for a step; the optimizer sees the parts.
 
 import faulthandler
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -164,16 +163,15 @@ class Strategy(api.Strategy):
         to wait is the barrier before it.
         """
         x, y = unpacked(batch)
-        marks = [time.perf_counter()]
+        timer = api.StepTimer()
         self.barrier()
-        marks.append(time.perf_counter())
+        timer.end("wait")
         with _in_time(self._job.patience_s):
             gradients, moved, _ = self._local_step(x, y)
-        marks.append(time.perf_counter())
+        timer.end("compute")
         self._apply(gradients, moved)
-        marks.append(time.perf_counter())
-        wait, compute, apply = np.diff(marks).tolist()
-        return api.StepTimes(compute, wait, 0.0, apply)
+        timer.end("apply")
+        return timer.times()
 
     def barrier(self) -> None:
         own = dtensor.pack([tf.ones([1])], dtensor.Layout([_NODES], self._mesh))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodewise.cluster.duty_cycle import Share, why_not_held
+from nodewise.cluster.duty_share import Share, why_not_held
 
 
 def share(**changes):

@@ -1,0 +1,60 @@
+"""A worker that ends or fails in the middle of a job is named, not the others, which miss it."""
+
+import re
+
+import pipeline_job
+import pytest
+from pipeline_job import Case
+
+import make_horovod
+
+pytestmark = pytest.mark.timeout(300)  # real workers, and Horovod may have to be built
+
+STAR = Case("multi_worker_mirrored", 3, "frozen", {"collective": "star"})
+SPLIT_DENSE = Case("split_dense", 3, "wide", {})
+LEAVING = 1
+# of ranks that lose one; TensorFlow's own collectives print what they like
+MISSED = r"Connection\w*Error|BrokenPipeError"
+
+
+def end_of(run_job, out, case):
+    """Return why the job failed, and the logs of its workers."""
+    if case.strategy == "horovod":
+        make_horovod.make_horovod()
+    run_job(pipeline_job.main, out, {"job": case})
+    logs = [path.read_text() for path in sorted((out / "job").glob("rank~*.log"))]
+    return (out / "job/failure.txt").read_text(), logs
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("case", "missed"),
+    [
+        pytest.param(STAR, MISSED, id="star"),
+        pytest.param(SPLIT_DENSE, MISSED, marks=SLOW, id="split_dense"),
+        pytest.param(Case("compressed_sgd", 3, "wide", {}), MISSED, marks=SLOW, id="compressed"),
+        pytest.param(Case("model_parallel", 3, "normalised", {}), MISSED, marks=SLOW, id="stages"),
+        pytest.param(Case("tensor_parallel", 2, "frozen", {}), "", marks=SLOW, id="tensors"),
+    ],
+)
+def test_a_worker_that_ends_ends_the_job(tmp_path, run_job, case, missed):
+    failure, logs = end_of(run_job, tmp_path, case._replace(leaves=LEAVING))
+    assert failure == f"rank {LEAVING}: ended with exit code 7 and no result"
+    assert all(re.search(missed, log) for rank, log in enumerate(logs) if rank != LEAVING)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        # the driver, first in order, loses a connection, of which TensorFlow makes another error
+        pytest.param(STAR, id="star"),
+        pytest.param(SPLIT_DENSE, marks=SLOW, id="split_dense"),
+        pytest.param(Case("horovod", 2, "wide", {}), marks=SLOW, id="horovod"),
+    ],
+)
+def test_who_fails_of_itself_is_named(tmp_path, run_job, case):
+    failing = case.nodes - 1
+    failure, _ = end_of(run_job, tmp_path, case._replace(fails=failing))
+    assert failure == f"rank {failing}: ArithmeticError: of itself"

@@ -1,0 +1,134 @@
+"""Strategies with parameter servers: one worker trains like one process, and how jobs end.
+
+Real processes; see async_sgd_job.py.
+"""
+
+import re
+import signal
+
+import async_sgd_job
+import numpy as np
+import pytest
+
+STEPS = 20
+ASYNC, TENSORFLOWS = "async_sgd", "parameter_server"
+BOTH = pytest.mark.parametrize("strategy", [ASYNC, TENSORFLOWS])
+# strategy, options, model, optimizer, what float32 may round: more in sums of 30,000
+ONE_WORKER = {
+    "async, one server": (ASYNC, {}, "net", "sgd_momentum", 1e-6),
+    "async, scaled": (ASYNC, {"scale_by_staleness": True}, "net", "decaying", 1e-6),
+    "async, two servers": (ASYNC, {"servers": 2}, "net", "adam", 1e-6),
+    "async, three, bound": (ASYNC, {"servers": 3, "bound": 1}, "net", "sgd_momentum", 1e-6),
+    "one server": (TENSORFLOWS, {}, "net", "sgd_momentum", 1e-6),
+    "two servers": (TENSORFLOWS, {"servers": 2}, "net", "adam", 1e-6),
+    "embedding": (TENSORFLOWS, {}, "words", "adam", 1e-6),
+    "cut variables": (TENSORFLOWS, {"servers": 2}, "wide", "sgd_momentum", 1e-5),
+}
+STATISTICS = 2  # mean and variance of the models' batch normalisation
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, run_job):
+    """(case or model and optimizer, form, rank) -> weights and moving statistics after it."""
+    out = tmp_path_factory.mktemp("trained")
+    jobs = {}
+    # more servers than nodes are refused where options are checked, which this script passes over
+    for case, (strategy, options, model, optimizer, _) in ONE_WORKER.items():
+        job = {"model": model, "optimizer": optimizer}
+        jobs[model, optimizer] = job | {"strategy": "single"}
+        jobs[case] = job | {"strategy": strategy, "options": options}
+    jobs["pair"] = {"strategy": ASYNC, "nodes": 2, "model": "net", "optimizer": "adam"}
+    async_sgd_job.run_all(run_job, out, jobs.values(), nodes=1, steps=6)
+    return {
+        (name, form, rank): list(np.load(out / f"{number}~{form}~{rank}.npz").values())
+        for number, (name, job) in enumerate(jobs.items())
+        for form in ("split", "fused", "agreed")
+        for rank in range(job.get("nodes", 1))
+    }
+
+
+@pytest.mark.parametrize("case", ONE_WORKER)
+def test_one_worker_trains_like_one_process(trained, case):
+    """In both forms, so the servers' state was put back to the beginning between the two."""
+    strategy, _, model, optimizer, rounding = ONE_WORKER[case]
+    expected = trained[(model, optimizer), "agreed", 0]
+    for form in ("split", "fused", "agreed"):
+        found = trained[case, form, 0]
+        if strategy == TENSORFLOWS and form != "agreed":
+            found = found[:-STATISTICS]  # they are on the servers until then
+        for mine, reference in zip(found, expected[: len(found)], strict=True):
+            np.testing.assert_allclose(mine, reference, rtol=1e-5, atol=rounding)
+
+
+def test_the_optimizers_of_these_tests_train_differently(trained):
+    optimizers = ("sgd_momentum", "adam", "decaying")
+    first, *others = (trained[("net", one), "fused", 0][0] for one in optimizers)
+    assert all(np.abs(first - other).max() > 0.01 for other in others)
+
+
+def test_moving_statistics_are_averaged_over_the_workers(trained):
+    before, after = (
+        [trained["pair", form, r][-STATISTICS:] for r in (0, 1)] for form in ("fused", "agreed")
+    )
+    for one, other, agreed, agreed_too in zip(*before, *after, strict=True):
+        assert not np.allclose(one, other)
+        np.testing.assert_allclose(agreed, (one + other) / 2, rtol=1e-6)
+        np.testing.assert_array_equal(agreed, agreed_too)
+
+
+@pytest.mark.slow
+@BOTH
+def test_optimizers_that_need_whole_layers_are_refused_if_servers_have_parts(
+    tmp_path, run_job, strategy
+):
+    job = {"strategy": strategy, "nodes": 2, "model": "net", "optimizer": "clipped", "steps": 2}
+    jobs = [job | {"options": {"servers": 2}}, job]
+    refused, trained = async_sgd_job.run_all(run_job, tmp_path, jobs)
+    assert refused["error"].startswith("the optimizer's clipnorm needs the gradients of all nodes")
+    assert len(trained) == 2
+
+
+KILLED = "rank {}: killed by SIGKILL"
+STUCK = r"worker {} stopped answering for \d+ s"
+ENDS = {  # of two workers, 0 and 1, and a server, 2
+    ASYNC: [
+        ({"hit": 2}, KILLED.format(2)),
+        ({"hit": 1}, KILLED.format(1)),
+        ({"hit": 2, "hit_with": signal.SIGSTOP}, STUCK.format(2)),
+        ({"hit": 1, "hit_with": signal.SIGSTOP}, STUCK.format(1)),
+        (
+            {"nodes": 1, "model": "net", "optimizer": "broken"},
+            "rank 1: ended with exit code 1 and no result",
+        ),
+    ],
+    TENSORFLOWS: [
+        ({"hit": 2}, KILLED.format(2)),
+        ({"hit": 1}, KILLED.format(1)),
+        ({"hit": 0}, KILLED.format(0)),  # the coordinator
+        ({"hit": 2, "hit_with": signal.SIGSTOP}, STUCK.format(2)),
+        ({"hit": 1, "hit_with": signal.SIGSTOP}, STUCK.format(1)),
+    ],
+}
+PATIENCE_S = {ASYNC: 2, TENSORFLOWS: 4}
+
+
+@pytest.mark.alone
+@pytest.mark.slow
+@BOTH
+def test_who_is_gone_or_stuck_ends_the_job_and_who_is_slow_does_not(tmp_path, run_job, strategy):
+    patience_s = PATIENCE_S[strategy]
+    slow = {"sleep_s": [0, patience_s / 10]}
+    *ended, finished = async_sgd_job.run_all(
+        run_job,
+        tmp_path,
+        [*(job for job, _ in ENDS[strategy]), slow],
+        strategy=strategy,
+        nodes=2,
+        timeout_s=patience_s,
+    )
+    for end, (job, said) in zip(ended, ENDS[strategy], strict=True):
+        assert re.match(said, end["error"]), job
+        assert end["seconds"] < 2 * patience_s + 3, job
+    assert [worker["final_age"] for worker in finished] == [2 * STEPS] * 2
+    # the quick one waited for longer than for somebody who is stuck
+    assert finished[1]["ended"] - finished[0]["ended"] > patience_s

@@ -1,0 +1,142 @@
+"""A parameter server of asynchronous SGD, and what workers and servers send each other.
+
+A request is two messages, what is asked and a payload; so is its answer, a note and a payload. An
+empty note means: not yet, but others make progress.
+"""
+
+import os
+import queue
+import select
+import struct
+import threading
+import time
+import traceback
+from contextlib import suppress
+from enum import Enum
+from typing import NamedTuple, cast
+
+import numpy as np
+from typing_extensions import Buffer
+
+from nodewise.strategies import api
+from nodewise.strategies.async_sgd import AsyncSgd
+from nodewise.strategies.async_sgd.server_part import Part
+from nodewise.strategies.async_sgd.staleness import Flat, Gathering, Ledger
+from nodewise.strategies.transport import Peers
+
+_SIGNS = 4  # who waits is told that others make progress, so often before it loses its patience
+
+NOT_YET = b""
+NOTE_BYTES = struct.Struct(">IId")
+
+
+class Request(Enum):
+    """What a worker asks of a server."""
+
+    PUSH = b"push"  # a gradient; gets the weights
+    PULL = b"pull"  # gets the weights
+    MEET = b"meet"  # values; gets the mean of all workers' values when all have come
+    SAVE = b"save"  # gets the server's state
+    RESTORE = b"restore"  # a state
+
+
+class Note(NamedTuple):
+    """What a server says of a gradient: its staleness, its worker's lead, how long it was held."""
+
+    staleness: int = 0
+    lead: int = 0
+    held_s: float = 0.0
+
+
+class Server:
+    """Answers the workers from threads of its own, until its process is ended."""
+
+    def __init__(self, job: api.Job) -> None:
+        options, number = cast(AsyncSgd, job.options), job.rank - job.size
+        self._patience_s = job.patience_s
+        self._part = Part(job, number, options.servers)
+        self._ledger = Ledger(job.size, options.bound)
+        self._gathering = Gathering(options.updates or 1, scaled=options.scale_by_staleness)
+        self._held: dict[int, tuple[int, float]] = {}  # worker: its gradient's staleness, since
+        self._last_sign: dict[int, float] = {}  # worker: when it asked, or was told to wait on
+        self._inbox: queue.SimpleQueue[tuple[int, Request, bytearray]] = queue.SimpleQueue()
+        self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
+        for worker in range(job.size):
+            threading.Thread(target=self._receive, args=(worker,), daemon=True).start()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _receive(self, worker: int) -> None:
+        """Receive what one worker asks, as slowly as its link is; others are served meanwhile."""
+        arrival = select.poll()
+        arrival.register(self._peers.fileno(worker), select.POLLIN)
+        with suppress(OSError):  # it is gone or stuck, which its launcher sees
+            while True:
+                arrival.poll()  # between two requests a worker may take any time
+                request = Request(bytes(self._peers.receive(worker)))
+                self._inbox.put((worker, request, self._peers.receive(worker)))
+
+    def _serve(self) -> None:
+        """Act on one request after the other, in the order in which they were complete."""
+        try:
+            while True:
+                worker, request, payload = self._inbox.get()
+                self._last_sign[worker] = time.monotonic()
+                self._handle(worker, request, payload)
+                self._release()
+                self._send_signs()
+        except Exception:
+            traceback.print_exc()
+            os._exit(1)  # nobody waits for this thread; the launcher sees that the process is gone
+
+    def _handle(self, worker: int, request: Request, payload: bytearray) -> None:
+        match request:
+            case Request.PUSH:
+                self._take(worker, np.frombuffer(payload, np.float32))
+            case Request.PULL:
+                self._give_weights(worker, Note())
+            case Request.MEET:
+                mean = self._ledger.came(worker, np.frombuffer(payload, np.float32))
+                if mean is not None:
+                    for one in range(self._ledger.workers):
+                        self._answer(one, Note(), mean.tobytes())
+            case Request.SAVE:
+                self._answer(worker, Note(), self._part.saved())
+            case Request.RESTORE:
+                self._part.restore(payload)
+                self._gathering.reset()
+                self._answer(worker, Note(), b"")
+
+    def _take(self, worker: int, gradient: Flat) -> None:
+        staleness = self._ledger.pushed(worker)
+        update = self._gathering.add(gradient, staleness)
+        if update is not None:
+            self._part.apply(update.gradient, update.factor)
+            self._ledger.updated()
+        if self._ledger.must_wait(worker):
+            self._held[worker] = staleness, time.monotonic()
+        else:
+            self._give_weights(worker, Note(staleness, self._ledger.lead(worker)))
+
+    def _release(self) -> None:
+        """Give the weights to those who are no longer too far ahead."""
+        for worker, (staleness, since) in list(self._held.items()):
+            if not self._ledger.must_wait(worker):
+                del self._held[worker]
+                held_s = time.monotonic() - since
+                self._give_weights(worker, Note(staleness, self._ledger.lead(worker), held_s))
+
+    def _send_signs(self) -> None:
+        """Tell those who have waited for long that others make progress."""
+        now = time.monotonic()
+        for worker in (*self._held, *self._ledger.waiting()):
+            if now - self._last_sign[worker] > self._patience_s / _SIGNS:
+                self._last_sign[worker] = now
+                self._peers.send(worker, NOT_YET)
+
+    def _give_weights(self, worker: int, note: Note) -> None:
+        self._ledger.pulled(worker)
+        self._answer(worker, note, self._part.weights.data)
+
+    def _answer(self, worker: int, note: Note, payload: Buffer) -> None:
+        self._peers.send(worker, NOTE_BYTES.pack(*note))
+        self._peers.send(worker, payload)

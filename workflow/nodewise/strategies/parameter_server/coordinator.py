@@ -1,0 +1,214 @@
+"""The coordinator of ParameterServerStrategy, in the process of worker 0."""
+
+import itertools
+import socket
+import threading
+from collections.abc import Iterator
+
+import keras
+import tensorflow as tf
+
+from nodewise.cluster.api import parsed
+from nodewise.core.errors import RefusedError
+from nodewise.models.contents import layers_in
+from nodewise.strategies import api
+from nodewise.strategies.parameter_server.step_queue import StepQueue
+from nodewise.strategies.parts import (
+    mean_loss,
+    optimizer_of_all,
+    optimizer_of_parts,
+    refuse_constraints,
+)
+
+
+class Coordinator:
+    """Holds the variables on the servers and dispatches steps to whichever worker is free."""
+
+    def __init__(self, job: api.Job, cluster: dict[str, list[str]]) -> None:
+        self._job = job
+        host, _ = parsed(job.addresses[0])
+        with socket.create_server((host, 0)) as free:
+            own = f"{host}:{free.getsockname()[1]}"
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec(cluster | {"chief": [own]}),
+            task_type="chief",
+            task_id=0,
+            rpc_layer="grpc",
+        )
+        servers = len(cluster["ps"])
+        # large variables are cut along their first axis: else one server could have nearly all
+        partitioner = tf.distribute.experimental.partitioners.MinSizePartitioner(max_shards=servers)
+        self._strategy = tf.distribute.ParameterServerStrategy(resolver, partitioner)
+        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self._strategy)
+        self._one_at_a_time = threading.Lock()
+        self._stop = threading.Event()
+        self._suppliers: list[threading.Thread] = []
+        with self._strategy.scope():
+            keras.utils.set_random_seed(job.seed)
+            self.model = job.build()
+            _refuse_tables(self.model)
+            of = optimizer_of_parts if servers > 1 else optimizer_of_all
+            self.optimizer = of(self.model)
+            self._pieces = [_pieces(variable) for variable in self.model.trainable_variables]
+            refuse_constraints(
+                variable
+                for variable, pieces in zip(
+                    self.model.trainable_variables, self._pieces, strict=True
+                )
+                if len(pieces) > 1
+            )
+            self.optimizer.build([*itertools.chain(*self._pieces)])
+
+    def trace_step(self, steps: StepQueue) -> None:
+        """Trace the step that is dispatched, which takes its batch from a queue like this one."""
+        train = tf.function(
+            lambda x, y: self._strategy.run(self._step, args=(x, y, steps)), autograph=False
+        )
+
+        def done(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+            # this function is done when its variables are updated
+            loss, outputs, staleness = train(x, y)
+            with tf.control_dependencies([loss]):
+                finished = steps.finish(loss, outputs, staleness)
+            with tf.control_dependencies([finished]):
+                return tf.zeros([])
+
+        def step() -> tf.Tensor:
+            there, x, y = steps.take()
+            return tf.cond(there, lambda: done(x, y), lambda: tf.zeros([]))
+
+        self._steps = steps
+        self._function = tf.function(step, autograph=False)
+
+    def dispatch(self) -> None:
+        """Dispatch steps from now on.
+
+        Every worker has one, even if it has no batch for it now, and as many are there to be taken.
+        """
+        self._stop.clear()
+        for _ in range(2 * self._job.size):
+            thread = threading.Thread(target=self._supply, daemon=True)
+            self._suppliers.append(thread)
+            thread.start()
+
+    def drain(self) -> None:
+        """Return when no step is under way; the workers' queues must let them go by.
+
+        Raises:
+            TimeoutError: a step was not done in time.
+        """
+        self._stop.set()
+        for thread in self._suppliers:
+            thread.join(self._job.patience_s)
+            if thread.is_alive():
+                raise TimeoutError(f"a step was not done within {self._job.patience_s:g} s")
+        self._suppliers.clear()
+
+    def _supply(self) -> None:
+        try:
+            while not self._stop.is_set():
+                with self._one_at_a_time:  # the first one traces
+                    done = self._coordinator.schedule(self._function)
+                done.get()
+        except Exception as error:  # nobody waits for this thread
+            self._steps.fail(error)
+
+    def _step(
+        self, x: tf.Tensor, y: tf.Tensor, steps: StepQueue
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Pull, compute, push; return the loss, the outputs and the gradient's staleness."""
+        trained, others = self.model.trainable_variables, self.model.non_trainable_variables
+        with tf.control_dependencies([x]):
+            updates = tf.identity(self.optimizer.iterations.value)
+            weights = [_pulled(variable) for variable in trained]
+            rest = [_pulled(variable) for variable in others]
+        with tf.control_dependencies([updates, *weights, *rest]):
+            pulled = steps.mark()
+        with tf.control_dependencies([pulled]), tf.GradientTape() as tape:
+            tape.watch(weights)
+            outputs, changed = self._forward(x, weights, rest)
+            # Keras divides by the number of replicas
+            loss = mean_loss(self.model, y, outputs) * self._strategy.num_replicas_in_sync
+            # as a part of the global batch's mean; an update of its own takes a whole one
+            weighted = loss * (self._job.size * x.shape[0] / self._job.global_batch)
+        gradients = tape.gradient(weighted, weights)
+        with tf.control_dependencies(tf.nest.flatten(gradients, expand_composites=True)):
+            computed = steps.mark()
+        with tf.control_dependencies([computed]):
+            staleness = tf.identity(self.optimizer.iterations.value) - updates
+        with tf.control_dependencies([staleness]):
+            parts = map(_cut, gradients, self._pieces)
+            self.optimizer.apply([*itertools.chain(*parts)])
+            for variable, before, after in zip(others, rest, changed, strict=True):
+                if after is not before:
+                    variable.assign(after)
+        return loss, outputs, tf.cast(staleness, tf.int64)
+
+    def _forward(
+        self, x: tf.Tensor, weights: list[tf.Tensor], rest: list[tf.Tensor]
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Return the outputs, and what `rest`, the variables without a gradient, become.
+
+        Raises:
+            RefusedError: the model does more than that, which the servers would not get.
+        """
+        trained, others = self.model.trainable_variables, self.model.non_trainable_variables
+        mapping = [*zip(trained, weights, strict=True), *zip(others, rest, strict=True)]
+        with keras.StatelessScope(state_mapping=mapping, collect_losses=True) as scope:
+            outputs = self.model(x, training=True)
+            if self.model.losses:
+                raise RefusedError("the model adds losses of its own, and this strategy cuts it")
+        for variable, value in zip(trained, weights, strict=True):
+            if scope.get_current_value(variable) is not value:
+                raise RefusedError(
+                    f"a layer changes {variable.path} itself, which the servers do not get"
+                )
+        return outputs, [scope.get_current_value(variable) for variable in others]
+
+    def variables(self) -> list[keras.Variable]:
+        """Return what training changes, on the servers."""
+        return api.changing(self.model, self.optimizer)
+
+
+def _refuse_tables(model: keras.Model) -> None:
+    """Check that no layer has a lookup table, which other processes do not get.
+
+    Raises:
+        RefusedError: one has.
+    """
+    for layer in layers_in(model):
+        if getattr(layer, "lookup_table", None) is not None:
+            raise RefusedError(f"the layer {layer.name} has a lookup table, which servers do not")
+
+
+def _pulled(variable: keras.Variable) -> tf.Tensor:
+    """Return a copy of a variable, whose pieces are put together here."""
+    return tf.identity(tf.convert_to_tensor(variable.value))
+
+
+def _pieces(variable: keras.Variable) -> list[tf.Variable]:
+    """Return what the servers have of a variable: all of it, or some rows each."""
+    return list(getattr(variable.value, "variables", [variable]))
+
+
+def _cut(gradient: tf.Tensor, pieces: list[tf.Variable]) -> list[tf.Tensor]:
+    """Return the gradient of a variable, cut as the variable is."""
+    if len(pieces) == 1:
+        return [gradient]
+    if isinstance(gradient, tf.IndexedSlices):  # of an embedding, the rows of this batch
+        return list(_cut_rows(gradient, pieces))
+    parts: list[tf.Tensor] = tf.split(gradient, [piece.shape[0] for piece in pieces])
+    return parts
+
+
+def _cut_rows(gradient: tf.IndexedSlices, pieces: list[tf.Variable]) -> Iterator[tf.IndexedSlices]:
+    first = 0
+    for piece in pieces:
+        rows = piece.shape[0]
+        own = (gradient.indices >= first) & (gradient.indices < first + rows)
+        yield tf.IndexedSlices(
+            tf.boolean_mask(gradient.values, own),
+            tf.boolean_mask(gradient.indices, own) - first,
+            piece.shape,
+        )
+        first += rows

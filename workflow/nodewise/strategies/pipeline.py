@@ -1,0 +1,176 @@
+"""Training a model in stages, one for each node of a pipeline: model_parallel and hybrid.
+
+Synchronous: a step is the one that a single process would do with the global batch. Cut into
+micro-batches, the batch fills the stages as a pipeline: all forward passes, then all backward
+passes, gradients added up, one update (GPipe: Huang et al., arXiv:1811.06965). With one micro-batch
+one stage works while the others wait.
+
+Batch normalisation sees a micro-batch at a time, as it would see a worker's part of the batch.
+"""
+
+import math
+import select
+from typing import NamedTuple, cast
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from nodewise.models.cut import cut
+from nodewise.strategies import api
+from nodewise.strategies.options import Pipelined
+from nodewise.strategies.parts import mean_loss, optimizer_of_stage, scored, unpacked
+from nodewise.strategies.transport import Peers
+
+
+class _Pass(NamedTuple):
+    """The forward pass of one micro-batch, kept for its backward pass."""
+
+    tape: tf.GradientTape
+    given: tf.Tensor
+    made: tf.Tensor
+
+
+class Pipeline(api.Strategy):
+    """Train one stage of the model; every batch is the global one.
+
+    There may be several pipelines, each for its part of the global batch: worker `rank` is in
+    pipeline `rank` // stages. All workers build the whole model, so that it starts from the
+    same weights everywhere, but each computes, and keeps the optimizer's state, for its own stage.
+    """
+
+    replicas_agree = False
+
+    def __init__(self, job: api.Job) -> None:
+        chosen = cast(Pipelined, job.options)
+        keras.utils.set_random_seed(job.seed)
+        self.model = job.build()
+        self._job = job
+        self._stages = cut(self.model, job.size // chosen.pipelines)
+        pipeline, self._place = divmod(job.rank, len(self._stages))
+        api.own_masks(self.model, pipeline)
+        rows = np.array_split(np.arange(job.global_batch), chosen.pipelines)[pipeline]
+        parts = np.array_split(rows, chosen.micro_batches)
+        self._micro_batches = [slice(part[0], part[-1] + 1) for part in parts]
+        self._stage = self._stages[self._place]
+        self._trained = [variable.value for variable in self._stage.trainable_variables]
+        self.optimizer = optimizer_of_stage(self.model)
+        self.optimizer.build(self._stage.trainable_variables)
+        self._last = self._place == len(self._stages) - 1
+        self._before_trains = any(s.trainable_variables for s in self._stages[: self._place])
+        self._forward = tf.function(self._stage_forward, autograph=False)
+        self._add = tf.function(_sums, autograph=False)
+        self._apply = tf.function(self._stage_apply, autograph=False)
+        self._bubbles: list[float] = []
+        self._peers = Peers(job.rank, job.addresses[: job.size], timeout_s=job.patience_s)
+
+    def _stage_forward(self, x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, api.Logs]:
+        """Return what the stage makes of x; the last one its part of the loss, and its logs."""
+        made = self._stage(x, training=True)
+        if not self._last:
+            return made, {}
+        loss = mean_loss(self.model, y, made)
+        share = x.shape[0] / self._job.global_batch
+        return loss * share, scored(self.model, y, made, loss)
+
+    def _stage_apply(self, gradients: list[tf.Tensor]) -> None:
+        # an embedding's has single rows, some of them twice, which Adam would square one by one
+        dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        self.optimizer.apply(dense, self._stage.trainable_variables)
+
+    def _train(self, batch: api.Batch) -> tuple[api.Logs, api.StepTimes]:
+        x, y = unpacked(batch)
+        timer = api.StepTimer()
+        logs: api.Logs = {}
+        passes = []
+        for part in self._micro_batches:
+            kept, logs = self._pass_forward(x[part], y[part], timer)
+            passes.append(kept)
+        gradients: list[tf.Tensor] = []
+        if self._trained or self._before_trains:  # else nobody needs a gradient of this stage
+            while passes:
+                own = self._pass_backward(passes.pop(), timer)
+                gradients = self._add(gradients, own) if gradients else own
+        gradients = self._whole_gradients(gradients, timer)
+        timer.end("compute")
+        self._peers.flush()
+        timer.end("communicate")
+        if self._trained:
+            self._apply(gradients)
+        timer.end("apply")
+        return logs, timer.times()
+
+    def _pass_forward(
+        self, x: tf.Tensor, y: tf.Tensor, timer: api.StepTimer
+    ) -> tuple[_Pass, api.Logs]:
+        if self._place > 0:
+            x = self._receive(self._job.rank - 1, (len(x), *self._stage.input_shape[1:]), timer)
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(self._trained)
+            if self._before_trains:
+                tape.watch(x)
+            made, logs = self._forward(x, y)
+        if not self._last:
+            self._peers.send(self._job.rank + 1, made.numpy())
+        timer.end("compute")
+        return _Pass(tape, x, made), logs
+
+    def _pass_backward(self, kept: _Pass, timer: api.StepTimer) -> list[tf.Tensor]:
+        """Return the gradients of the stage's weights; send that of what it was given."""
+        gradient = None if self._last else self._receive(self._job.rank + 1, kept.made.shape, timer)
+        sources = [*self._trained, kept.given] if self._before_trains else self._trained
+        gradients = list(kept.tape.gradient(kept.made, sources, gradient))
+        if self._before_trains:
+            self._peers.send(self._job.rank - 1, gradients.pop().numpy())
+        timer.end("compute")
+        return gradients
+
+    def _receive(self, peer: int, shape: tuple[int, ...], timer: api.StepTimer) -> tf.Tensor:
+        timer.end("compute")
+        patience_s = self._job.patience_s
+        if not select.select([self._peers.fileno(peer)], [], [], patience_s)[0]:
+            raise TimeoutError(f"worker {peer} sent nothing for {patience_s:g} s")
+        timer.end("wait")
+        values = self._peers.receive_array(peer)
+        timer.end("communicate")
+        return tf.constant(values, shape=shape)
+
+    def _whole_gradients(self, gradients: list[tf.Tensor], timer: api.StepTimer) -> list[tf.Tensor]:
+        """Return the gradients over the whole global batch. One pipeline has seen all of it."""
+        return gradients
+
+    def step(self, batch: api.Batch) -> api.Logs:
+        logs, times = self._train(batch)
+        self._bubbles.append((times.wait + times.communicate) / sum(times))
+        return logs
+
+    def split_step(self, batch: api.Batch) -> api.StepTimes:
+        """Train one step; its parts are sums over the micro-batches.
+
+        To wait is to wait until a neighbour begins to send, to communicate until all is here.
+        """
+        return self._train(batch)[1]
+
+    def observations(self) -> dict[str, list[float]]:
+        """Return the share of each step in which this stage waited for others, or for its link."""
+        noted, self._bubbles = self._bubbles, []
+        return {"bubble_share": noted}
+
+    def barrier(self) -> None:
+        self._peers.exchange(b"")
+
+    def agree(self) -> None:
+        """Give every worker all stages, batch normalisation's statistics included."""
+        own = api.flat(api.agreed(self._stage)).numpy()
+        found = [np.frombuffer(m, np.float32) for m in self._peers.exchange(own.tobytes())]
+        for place, stage in enumerate(self._stages):
+            of_stage = found[place :: len(self._stages)]
+            weights = sum(math.prod(v.shape) for v in stage.trainable_variables)
+            mean = np.stack(of_stage).mean(axis=0)
+            # the pipelines have their weights in common
+            agreed = np.concatenate([of_stage[0][:weights], mean[weights:]])
+            api.assign(api.agreed(stage), agreed)
+
+
+def _sums(ones: list[tf.Tensor], others: list[tf.Tensor]) -> list[tf.Tensor]:
+    return [tf.add(one, other) for one, other in zip(ones, others, strict=True)]
