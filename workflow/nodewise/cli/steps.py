@@ -253,34 +253,6 @@ def measure_noise_scale(
 
 
 @app.command(rich_help_panel=PANEL)
-def calibrate(
-    config: Annotated[Path, typer.Option(help="Configuration of the study.")],
-    out: Annotated[Path, typer.Option("--out", help="The result file to write.")],
-    logs: Annotated[Path, typer.Option(help="Folder for the logs of the workers.")],
-    repeats: Annotated[int, typer.Option(min=1, help="Launches per node count.")] = 2,
-) -> None:
-    """Measure how well the emulation of nodes holds: CPU shares, links, all-reduces.
-
-    Example: nodewise calibrate --config config/emulated.yaml --out
-    results/emulated/calibration/calibration.json --logs
-    results/emulated/logs/calibration
-    """
-    from nodewise.measure.calibrate import calibrate as measure_all
-
-    with share_done(f"{config}: calibration") as progress:
-        result = measure_all(
-            config,
-            output=out,
-            logs=logs,
-            repeats=repeats,
-            progress=progress,
-            on_wait=lambda: typer.echo("a cell is measured on this machine; waiting for it"),
-        )
-    reason = f": {result.failure.reason}" if result.failure else ""
-    typer.echo(f"{out}: {result.status}, {len(result.launches)} launches{reason}")
-
-
-@app.command(rich_help_panel=PANEL)
 def build_tables(
     config: Annotated[Path, typer.Option(help="Configuration of the study.")],
     out: Out,

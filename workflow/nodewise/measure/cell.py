@@ -232,6 +232,7 @@ def _have_host_work(
         "cell": cell.model_dump(mode="json"),
         "manifest": project_path(manifest),
         "weights": project_path(weights) if weights else None,
+        "time_limit_s": cell.time_limit_s,
     }
     own = [Path(spec.partition(":")[0]) for spec in (cell.build, cell.load) if spec]
     files = [Path(project_path(path.parent)) for path in (manifest, weights) if path]

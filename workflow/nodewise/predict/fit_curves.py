@@ -16,7 +16,7 @@ from nodewise.predict.fit import DRAWS, Fit, fit
 from nodewise.predict.law import Law
 from nodewise.predict.least_squares import Priors
 from nodewise.predict.points import Points
-from nodewise.predict.priors import calibrated_rings, known_priors, learned_priors
+from nodewise.predict.priors import calibrated_links, known_priors, learned_priors
 from nodewise.results.calibration import Calibration
 from nodewise.results.curve_points import BY_OTHERS
 
@@ -81,7 +81,7 @@ def groups_to_fit(
     The study's own come before those of others; they are by link and law, of each the one with the
     most points first.
     """
-    calibrated = calibrated_rings(calibrations)
+    calibrated = calibrated_links(calibrations)
     groups = [group for group in find_groups(points) if group.rows["fitted"].any()]
     groups.sort(key=_order)
     return [(group, known_priors(group, calibrated)) for group in groups]
