@@ -34,6 +34,7 @@ _CURVE = [name for name in CURVE_KEY if name not in ("batch_per_worker", "nodes"
 _OF_CURVES = [
     *CURVE_KEY,
     *("exchange", "options", "pipeline", "machine", "oversubscribed", "step_time_s"),
+    "nodes_per_machine",
     *("payload_bytes", *_PARTS, "apply_s", "bytes_sent_per_step"),
     *("input_s", "steps_per_epoch", "cell_id"),
 ]
