@@ -1,6 +1,6 @@
 """Charts.
 
-in:    the tables, the fits, the models' descriptions, and the calibration if anything is emulated
+in:    the tables, the fits, the models' descriptions, and the calibration if there is one
 out:   results/<study>/charts: per chart a Vega-Lite specification with its text, its data and a
        picture
 steps: draw_charts
