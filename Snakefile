@@ -27,7 +27,6 @@ localrules:
     prepare_own_dataset,
     prepare_weights,
     build_horovod,
-    calibrate,
     measure_noise_scale,
     build_tables,
     fit_overhead,

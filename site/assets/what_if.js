@@ -35,7 +35,14 @@
     batches: [],
     nodes: [],
   };
-  const SETTINGS = { period: 10, density: 0.03, servers: 1, micro_batches: 4, full_duplex: true };
+  const SETTINGS = {
+    period: 10,
+    density: 0.03,
+    servers: 1,
+    micro_batches: 4,
+    full_duplex: true,
+    per_machine: 1,
+  };
   const all = presets.length ? presets : [MADE_UP];
   const field = (name) => form.elements.namedItem(name);
   const typed = (name) => Number(field(name).value);

@@ -12,6 +12,7 @@ from pyroute2 import IPRoute, NetNS, netns
 NET = "10.211.7"
 GATEWAY = "10.211.6"
 _PORT = 2022
+_TOP = 0xFFFFFFFF  # TC_H_ROOT of linux/pkt_sched.h
 
 
 def key(path: Path) -> Path:
@@ -89,6 +90,22 @@ def cut(namespace: str) -> Iterator[None]:
             yield
         finally:
             here.link("set", index=index, state="up")
+
+
+@contextmanager
+def limited(namespace: str, rate_mbit: int) -> Iterator[None]:
+    """Limit both directions of a host's link during the block."""
+    with IPRoute() as here, NetNS(namespace) as there:
+        ends = [(here, f"{namespace}a"), (there, "eth0")]
+        for at, name in ends:
+            (index,) = at.link_lookup(ifname=name)
+            rate = f"{rate_mbit}mbit"
+            at.tc("add", "tbf", index, 0x10000, rate=rate, burst=1 << 18, latency="200ms")
+        try:
+            yield
+        finally:
+            for at, name in ends:
+                at.tc("del", index=at.link_lookup(ifname=name)[0], parent=_TOP)
 
 
 @contextmanager

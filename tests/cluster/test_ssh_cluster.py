@@ -18,6 +18,7 @@ import projects
 from nodewise.cluster import host_checks
 from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.units import counted
+from nodewise.results.calibration import read_calibration
 from nodewise.results.record import read_record
 
 pytestmark = [
@@ -27,7 +28,7 @@ pytestmark = [
 ]
 OWN = "--model models/templates/own_model.py:build --dataset data/templates/own_data.py:load"
 
-
+RATE_MBIT = 200
 PREFIX = f"nw{os.getpid() % 1000}"
 
 
@@ -179,6 +180,50 @@ def test_doctor_examines_each_host(project, hosts, tmp_path):
     missing = examined(settings.replace(sys.executable, "no/python"))
     assert len(missing) == 3
     assert all(": has no no/python; to repair it, there: cd " in line for line in missing)
+
+
+def write_study(project: Path, name: str, settings: dict) -> None:
+    """Write a study that needs two hosts."""
+    study = yaml.safe_load((project / "config/smoke.yaml").read_text())
+    del study["experiments"]["smoke_steps"]
+    study |= {"name": name, "cluster": settings}
+    (project / f"{name}.yaml").write_text(yaml.safe_dump(study))
+
+
+def test_the_links_between_hosts_are_calibrated_and_name_no_host(project, hosts, tmp_path):
+    settings = yaml.safe_load(cluster(hosts, tmp_path / "there", "one", "two", name="two hosts"))
+    settings["hosts"][1] = {"host": "two", "label": "the second"}
+    write_study(project, "linked", settings)
+    words = ("nodewise", "calibrate", "--config", "linked.yaml", "--repeats", "1")
+    run = projects.start(project, *words)
+    with ssh_hosts.limited(f"{PREFIX}2", RATE_MBIT):
+        said = projects.finish(run)
+    assert run.returncode == 0, said
+    path = project / "results/linked/calibration/calibration.json"
+    found = read_calibration(path)
+    assert (found.kind, found.cluster.label) == ("measured", "two hosts")
+    assert [host.label for host in found.cluster.hosts] == ["node1", "the second"]
+    assert not any(word in path.read_text() for word in ('"one', ssh_hosts.NET, str(hosts)))
+    (launch,) = found.launches
+    assert 0 < launch.transfer.round_trip_s < 0.01
+    assert launch.transfer.bits_per_s == pytest.approx(1e6 * RATE_MBIT, rel=0.15)
+    longest = max(launch.all_reduces, key=lambda block: block.payload_bytes)
+    assert longest.payload_bytes >= 4_000_000
+    assert longest.seconds_each * RATE_MBIT / 8 == pytest.approx(
+        longest.payload_bytes / 1e6, rel=0.3
+    )
+    assert ssh_hosts.agents(tmp_path / "there") == []
+
+
+def test_a_calibration_says_in_one_line_which_host_cannot_be_used(project, hosts, tmp_path):
+    client = tmp_path / "client"
+    client.write_text(mistakes(hosts, tmp_path))
+    settings = cluster(client, tmp_path / "there", "one", "changed")
+    write_study(project, "wrong", yaml.safe_load(settings))
+    run = projects.start(project, "nodewise", "calibrate", "--config", "wrong.yaml")
+    said = projects.finish(run)
+    assert run.returncode == 2
+    assert "nodewise: wrong.yaml: refused: node2: its host key has changed; logs: " in said
 
 
 def test_doctor_says_which_host_has_another_version_or_a_full_disk(hosts, tmp_path):

@@ -100,18 +100,58 @@ def test_no_more_nodes_than_the_study_has_or_the_cores_carry(
 
 def test_a_straggler_is_calibrated_as_the_cluster_that_it_disturbs(tmp_path):
     study = read_config(write_study(tmp_path, most=4, straggler=True))
-    cluster, most = study.emulated_cluster()
+    cluster, most = study.calibrated_cluster()
     assert cluster.slow_node is None and most == 5
 
 
-def test_a_study_without_emulated_cells_is_told_so(tmp_path):
-    config = write_study(tmp_path, cluster={"kind": "local"})
-    assert read_config(config).emulated_cluster() is None
-    with pytest.raises(UserError, match="none of its cells is emulated"):
+@pytest.mark.parametrize(
+    ("cluster", "said"),
+    [
+        ({"kind": "local"}, "cluster.kind: must be emulated, ssh or slurm to have links"),
+        ({"kind": "slurm"}, "cluster: one host has no link to calibrate: give two hosts or more"),
+    ],
+)
+def test_a_study_without_links_is_told_so(tmp_path, monkeypatch, cluster, said):
+    monkeypatch.delenv("SLURM_JOB_NUM_NODES", raising=False)
+    config = write_study(tmp_path, cluster=cluster)
+    with pytest.raises(UserError, match=f"s.yaml: {said}"):
         measuring.calibrate(
             config, output=tmp_path / "c.json", logs=tmp_path, repeats=1,
             progress=lambda share: None, on_wait=lambda: None,
         )  # fmt: skip
+
+
+HOSTS = {"kind": "ssh", "hosts": [f"host{number}" for number in range(1, 6)], "name": "five"}
+
+
+def test_hosts_are_counted_to_the_last_and_planned_by_a_first_look_at_their_link(
+    tmp_path, monkeypatch
+):
+    plans, _ = calibrate(tmp_path, monkeypatch, launched, most=3, cluster=HOSTS)
+    first, *rest = plans
+    assert (first.nodes, first.blocks) == (2, [])
+    assert sorted({plan.nodes for plan in rest}) == [2, 4, 5]
+    (stream,) = {plan.transfer_bytes for plan in rest if plan.nodes == 2}
+    seen = make.calibration((2,), repeats=1).launches[0].transfer
+    assert stream == round(3 * seen.bits_per_s / 8)
+    written = (tmp_path / "out.json").read_text()
+    assert '"label": "node5"' in written and "host1" not in written
+
+
+def test_hosts_that_cannot_be_calibrated_are_a_mistake_and_leave_the_last_result(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "out.json").write_text("the last result")
+    failure = {"reason": "node2: its host key has changed", "rank": None, "log_tail": []}
+    with pytest.raises(UserError, match="refused: node2: its host key has changed; logs"):
+        calibrate(
+            tmp_path,
+            monkeypatch,
+            lambda plan: [{"status": "refused", "failure": failure}],
+            most=3,
+            cluster=HOSTS,
+        )
+    assert (tmp_path / "out.json").read_text() == "the last result"
 
 
 def test_a_refusal_is_a_result_with_its_reason(tmp_path, monkeypatch):

@@ -16,11 +16,18 @@ from nodewise.predict.laws.halving_doubling import HalvingDoubling
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
 from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.ring_over_machines import RingOverMachines
 from nodewise.predict.laws.star import Star
 from nodewise.predict.laws.tree import BinomialTree
 from nodewise.predict.parts_law import AllReduce, PartsLaw
 
-ALL_REDUCES = [RingAllReduce(), HalvingDoubling(), BinomialTree(), Star()]
+ALL_REDUCES = [
+    RingAllReduce(),
+    RingOverMachines(per_machine=2),
+    HalvingDoubling(),
+    BinomialTree(),
+    Star(),
+]
 SERVED = [
     ParameterServerBound(),
     ParameterServer(),
@@ -41,8 +48,10 @@ def none(law):
 
 @st.composite
 def values_of(draw, law):
-    """Coefficients that a fit may give: 0 or more."""
-    return {c.name: draw(st.floats(0, UPPER[c.unit])) for c in law.parameters}
+    """Coefficients that a fit may give: 0 or more. A link inside a machine is never slower."""
+    p = {c.name: draw(st.floats(0, UPPER[c.unit])) for c in law.parameters}
+    inside = {name: name.removeprefix("inside_") for name in p if name.startswith("inside_")}
+    return p | {name: min(p[name], p[between]) for name, between in inside.items()}
 
 
 def some_values(law, seed=0):

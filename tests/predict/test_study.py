@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import make_calibration
+from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.errors import UserError
 from nodewise.predict.ask import Options, prediction_rows
 from nodewise.predict.curve_groups import CurveGroup, find_groups, law_of
@@ -19,8 +21,9 @@ from nodewise.predict.judge import EACH, LARGEST, OWN
 from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.ring_over_machines import RingOverMachines
 from nodewise.predict.points import Points
-from nodewise.predict.priors import learned_priors, link_priors
+from nodewise.predict.priors import calibrated_links, learned_priors, link_priors
 from nodewise.predict.queries import read_overhead
 from nodewise.predict.study import (
     ALL_POINTS,
@@ -60,6 +63,7 @@ def launches(
     cores=64,
     seed=0,
     law=RING,
+    per_machine=1,
     **names,
 ):
     """Return rows of `cells`, one per launch: the truth times a factor of the launch."""
@@ -91,6 +95,7 @@ def launches(
                 "oversubscribed": n > cores,
                 "exchange": "ring",
                 "options": "{}",
+                "nodes_per_machine": per_machine,
             }
             | {"cell_id": f"{about['strategy']}/{batch}/{n}/{repeat}"}
         )
@@ -112,6 +117,7 @@ def tables(*parts):
         options=("options", "first"),
         machine=("machine", "first"),
         pipeline=("pipeline", "first"),
+        nodes_per_machine=("nodes_per_machine", "first"),
     )
     filled = {
         "reason": "",
@@ -178,6 +184,32 @@ def test_a_known_truth_is_found_and_judged_right():
     baselines = judged[~judged["own"] & (judged["scenario"] == LARGEST)]
     assert (baselines["median_error"] > own["median_error"]).all()
     assert len(baselines) == 6
+
+
+def test_a_step_at_the_boundary_of_machines_is_fitted_with_two_links(tmp_path):
+    """Two workers share a machine: their link is quick, that to other machines slow."""
+    truth = dict.fromkeys((p.name for p in RingOverMachines.parameters), 0.0) | TRUTH
+    truth |= {"inside_latency_s": 2e-5, "inside_seconds_per_byte": 1 / 2e9}
+    rows = launches(
+        nodes=(1, 2, 4, 8), law=RingOverMachines(per_machine=2), truth=truth, per_machine=2
+    )
+    found = fit_all(rows)
+    assert set(found["fits"].loc[found["fits"]["parameter"] == "latency_s", "law"]) == {
+        "ring_over_machines"
+    }
+    assert coefficient(found, "seconds_per_byte")["value"] == pytest.approx(1 / 58e6, rel=0.05)
+    assert line(found)["error"].max() < 0.02
+    plain = fit_all(rows.assign(nodes_per_machine=1))
+    assert line(plain)["error"].max() > 0.1
+    curves, cells = tables(rows)
+    fitted = fit_curves(points_of(curves, cells))
+    write_fit(tmp_path / "fit.json", study_file(fitted, "points", "0" * 64))
+    file = read_fit(tmp_path / "fit.json")
+    (curve,) = file.curves
+    assert (curve.collective, curve.per_host) == ("ring_over_machines(per_machine=2)", 2)
+    for row in prediction_rows(file, [2, 16], Options(batch=32)):
+        expected = RingOverMachines(per_machine=2).evaluate(truth, row["nodes"], 32, PAYLOAD)
+        assert row["step_time_s"] == pytest.approx(expected, rel=0.05)
 
 
 def test_predictions_reach_far_beyond_what_was_measured_and_say_so():
@@ -324,8 +356,39 @@ def test_a_pipeline_knows_the_rate_of_its_link():
     assert not any(name == "seconds_per_byte" for name, _ in unknown)
 
 
-def stages(cluster):
-    rows = launches(nodes=(1, 2, 3), strategy="model_parallel", kind="emulated", cluster=cluster)
+def test_a_calibration_of_hosts_tells_their_link_to_every_law_over_it():
+    hosts = Ssh.model_validate({"kind": "ssh", "hosts": ["a", "b"], "name": "two"})
+    found = make_calibration.calibration((2, 4)).model_copy(update={"cluster": hosts})
+    calibrated = calibrated_links([found])
+    at = {"machine": found.provenance.cpu, "nodes": (1, 2, 3)}
+    rows = [
+        launches(cluster="two", **at),
+        launches(cluster="two, 2 workers on each", per_machine=2, **at),
+        stages("two", **at),
+        launches(cluster="others", **at),
+    ]
+    groups = {
+        (group.law.name, group.rows["cluster"].iloc[0]): link_priors(group, calibrated)
+        for group in find_groups(points_of(*tables(*rows)))
+    }
+    told = {
+        at: {name: mean for (name, _), (mean, _) in priors.items() if name != "input_per_example_s"}
+        for at, priors in groups.items()
+    }
+    ring = told.pop(("ring", "two"))
+    assert ring["seconds_per_byte"] == pytest.approx(make_calibration.SECONDS_PER_BYTE)
+    assert ring["latency_s"] == pytest.approx(make_calibration.LATENCY_S / 2)
+    assert told.pop(("ring_over_machines", "two, 2 workers on each")) == ring
+    (beta,) = told.pop(("gpipe", "two")).values()
+    assert beta == pytest.approx(
+        8 / next(one.transfer.bits_per_s for one in found.launches if one.transfer), rel=0.01
+    )
+    assert told == {("ring", "others"): {}}
+
+
+def stages(cluster, nodes=(1, 2, 3), **more):
+    about = {"strategy": "model_parallel", "kind": "emulated", "cluster": cluster}
+    rows = launches(nodes=nodes, **about | more)
     return rows.assign(exchange="activations", options=json.dumps({"micro_batches": 1}))
 
 

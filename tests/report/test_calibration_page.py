@@ -6,6 +6,7 @@ import pytest
 
 import make_calibration as make
 import make_records
+from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.errors import UserError
 from nodewise.core.schema import json_text
 from nodewise.report.pages.calibration import file_of
@@ -55,6 +56,16 @@ def test_a_study_without_emulated_cells_says_so_and_still_compares_the_forms(stu
     assert "Do the timed parts add up to a step?" in page
     assert "nw-figure" not in page
     assert not list((study / "docs").glob("calibration/*"))
+
+
+def test_a_calibration_of_hosts_shows_their_links_and_no_emulation(study):
+    hosts = Ssh.model_validate({"kind": "ssh", "hosts": ["a", "b"], "name": "two hosts"})
+    made = make.calibration((2, 4)).model_copy(update={"cluster": hosts, "kind": "measured"})
+    page = without_elements(page_of(study, made))
+    assert "# What do the links between the hosts give?" in page
+    assert "Nodes of two hosts, on" in page
+    assert "Payload received" in page and "Configured (whole frames)" not in page
+    assert "emulated nodes" not in page and "Wall seconds per second" not in page
 
 
 def test_emulated_cells_without_a_calibration_are_not_denied(tmp_path):

@@ -107,6 +107,37 @@ def test_launches_on_several_machines_are_a_caution_and_no_base_for_each_other(t
     assert curves["speedup"][64, 2] > 1
 
 
+def test_curves_of_two_clusters_of_hosts_are_never_mixed(tmp_path):
+    def cell(name, n, **more):
+        hosts = {"kind": "ssh", "hosts": ["a", "b"], "name": name}
+        return make.cell(n=n, cluster=hosts, **more)
+
+    records = [make.record(cell(name, n)) for name, n in (("here", 1), ("here", 2), ("there", 4))]
+    tables = tables_of(records, tmp_path)
+    curves = tables["curves"].set_index(["cluster", "nodes"])
+    assert curves["speedup"].notna().to_dict() == {
+        ("here", 1): True,
+        ("here", 2): True,
+        ("there", 4): False,
+    }
+    points = tables["curve_points"]
+    assert (
+        points.groupby("cluster")[["curve", "link"]].nunique().to_numpy().tolist() == [[1, 1]] * 2
+    )
+    assert points["curve"].nunique() == points["link"].nunique() == 2
+
+
+def test_points_tell_how_many_nodes_a_machine_has(tmp_path):
+    emulated = {"kind": "emulated", "devices_per_node": 2}
+    hosts = {"kind": "slurm", "devices_per_node": 4}
+    cells = [
+        make.cell(n=2, repeat=repeat, cluster=cluster)
+        for repeat, cluster in enumerate(({"kind": "local"}, emulated, hosts))
+    ]
+    points = tables_of([make.record(one) for one in cells], tmp_path)["curve_points"]
+    assert sorted(points["nodes_per_machine"]) == [1, 2, 4]
+
+
 def on(processor, record):
     """Return a record as one of another machine."""
     provenance = record.provenance.model_copy(update={"cpu": processor})

@@ -458,3 +458,14 @@ def test_devices_of_one_process_have_no_slow_node(tmp_path, where):
     tree["experiments"]["steps"]["strategies"] = {"devices": {"strategy": "mirrored", "nodes": [2]}}
     with pytest.raises(UserError, match=r"steps\.cluster\.slow_node: devices is one process"):
         read(tmp_path, tree)
+
+
+def test_two_clusters_of_hosts_in_one_study_have_names_of_their_own(tmp_path):
+    others = {"kind": "ssh", "hosts": ["a", "b", "c"]}
+    tree = changed("experiments.steps.cluster", others)
+    tree["cluster"] = {"kind": "ssh", "hosts": ["one", "two", "three"]}
+    said = r"steps\.cluster\.name: another cluster with other settings is called 'SSH hosts', too"
+    with pytest.raises(UserError, match=said):
+        read(tmp_path, tree)
+    others["name"] = "the others"
+    read(tmp_path, tree)

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 import make_records as make
 from nodewise.core.cell import Cell
+from nodewise.models.facts import facts, own_description
 from nodewise.models.registry import registry
+from nodewise.results.model_description import architecture_json
 from nodewise.results.record import read_record
 from nodewise.study import estimate
 from nodewise.study.config import Config, read_config
@@ -215,7 +217,29 @@ def test_nothing_is_made_up_for_a_model_of_the_user_s_own(tmp_path):
     own = {"mine": {"build": "models/templates/own_model.py:build", "dataset": "fashion_mnist"}}
     planned = estimate.plan(study(own_models=own), tmp_path, MACHINE)
     assert sum(one.estimate is None for one in planned) == 4
-    assert "unknown for 4 cells of your own models" in estimate.report(study(), planned, MACHINE)
+    said = estimate.report(study(), planned, MACHINE)
+    assert "unknown for 4 cells of your own models" in said
+    assert (
+        "To estimate your own model: "
+        "nodewise describe-model models/templates/own_model.py:build --dataset fashion_mnist"
+    ) in said
+
+
+def test_a_described_model_of_the_user_s_own_is_estimated_like_others(tmp_path, monkeypatch):
+    own = {"mine": {"build": "models/templates/own_model.py:build", "dataset": "fashion_mnist"}}
+    both = study(own_models=own)
+    described = facts("fashion_cnn")
+    monkeypatch.setattr("nodewise.models.facts.OWN_DESCRIPTIONS", tmp_path)
+    mine = next(cell for cell in both.cells() if cell.build)
+    path = own_description(mine)
+    path.write_text(architecture_json(described.model_copy(update={"model": path.stem})))
+    planned = estimate.plan(both, tmp_path / "records", MACHINE)
+    step_s = {}
+    for one in planned:
+        key = one.cell.strategy, one.cell.batch, one.cell.nodes
+        step_s.setdefault(key, set()).add(one.estimate.step_s)
+    assert len(step_s) == 4 and all(len(seen) == 1 for seen in step_s.values())
+    assert "describe-model" not in estimate.report(both, planned, MACHINE)
 
 
 def test_cells_that_would_not_end_in_time_are_named(tmp_path):

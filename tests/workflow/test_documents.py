@@ -362,6 +362,16 @@ def read(tmp_path: Path, tree: object) -> Config:
     return config
 
 
+def test_the_clusters_of_the_guide_can_measure_the_study_that_it_names(tmp_path):
+    guide = Path("site/pages/clusters.md").read_text()
+    smoke = yaml.safe_load(Path("config/smoke.yaml").read_text())
+    given = blocks(guide, "yaml")
+    assert len(given) == 2
+    for block in given:
+        (tmp_path / "study.yaml").write_text(yaml.safe_dump(smoke | yaml.safe_load(block)))
+        assert read_config(tmp_path / "study.yaml").calibrated_cluster() is not None
+
+
 def test_the_complete_example_is_valid(tmp_path):
     (example,) = blocks(CONFIG.read_text(), "yaml")
     config = read(tmp_path, yaml.safe_load(example))

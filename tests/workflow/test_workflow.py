@@ -17,8 +17,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+import make_calibration
 import projects
 from nodewise.core.user_function import own_dataset_name
+from nodewise.results.calibration import calibration_json
 from nodewise.results.record import read_record
 from projects import CONFIG, finish, snakemake, start, start_snakemake, write_study
 from traces import runs
@@ -431,3 +433,17 @@ def test_the_command_of_a_killed_snakemake_ends_within_seconds(waiting):
     said = refused(project)
     assert any("--unlock" in line for line in said)
     snakemake(project, "--unlock")
+
+
+def test_a_calibration_of_hosts_is_used_once_it_is_there_and_no_rule_makes_it(tmp_path):
+    project = projects.copy(tmp_path / "project")
+    hosts = {"kind": "ssh", "hosts": ["one", "two"]}
+    experiments = {"steps": STUDY["experiments"]["steps"]}
+    write_study(project, STUDY | {"name": "hosts", "cluster": hosts, "experiments": experiments})
+    made = "results/hosts/calibration/calibration.json"
+    assert made not in snakemake(project, "--dry-run", "--verbose")
+    (project / made).parent.mkdir(parents=True)
+    (project / made).write_text(calibration_json(make_calibration.calibration((2, 3))))
+    said = snakemake(project, "--dry-run", "--verbose")
+    assert f"input: results/hosts/tables, {made}" in said
+    assert "rule calibrate" not in said

@@ -2,33 +2,42 @@
 
 in:    the configuration; the file of the strategy that it trains with
 out:   results/<study>/calibration/calibration.json, also if the machine refuses; nothing at all
-       for a study without emulated cells, or of committed records, beside which they lie
+       for a study without emulated cells, or of committed records, beside which they lie. That of
+       hosts is used if `nodewise calibrate` was run
 steps: calibrate
 """
 
-CALIBRATED = STUDY.emulated_cluster()
-MEASURED = [f"{RESULTS}/calibration/calibration.json"] if CALIBRATED else []
-CALIBRATIONS = MEASURED or [str(path) for path in STUDY.calibration_files()]
+from nodewise.cluster.kinds.emulated import Emulated
+from nodewise.study.missing import CALIBRATION
+
+CALIBRATED = STUDY.calibrated_cluster()
+CALIBRATIONS = [str(path) for path in STUDY.calibration_files()]
+EMULATED = CALIBRATED is not None and isinstance(CALIBRATED[0], Emulated)
+if EMULATED or (CALIBRATED and Path(RESULTS, CALIBRATION).is_file()):
+    CALIBRATIONS = [str(Path(RESULTS, CALIBRATION))]
 CALIBRATION_OPTIONS = options("calibration", CALIBRATIONS)
 
+if EMULATED:
 
-rule calibrate:
-    input:
-        package("strategies/multi_worker_mirrored/*.py"),
-    output:
-        f"{RESULTS}/calibration/calibration.json",
-    log:
-        f"{RESULTS}/logs/calibrate.log",
-    priority: len(CELLS) + 1  # before the first cell, which shows sooner whether cells are worth it
-    threads: workflow.cores
-    params:
-        # measured again for another cluster or more nodes, not for other changes of the study
-        cluster=[str(one) for one in CALIBRATED or ()],
-        measures=MEASURES,
-        versions=VERSIONS,
-        logs=f"{RESULTS}/logs/calibration",
-    shell:
-        # The command limits its own time. After Ctrl-C it has 10 s, even if it hangs.
-        "timeout --foreground --kill-after=10 0"
-        " nodewise calibrate --config {CONFIG:q} --out {output:q} --logs {params.logs:q}"
-        " > {log:q} 2>&1"
+    rule calibrate:
+        input:
+            package("strategies/multi_worker_mirrored/*.py"),
+        output:
+            f"{RESULTS}/calibration/calibration.json",
+        log:
+            f"{RESULTS}/logs/calibrate.log",
+        # before the first cell, which shows sooner whether cells are worth it
+        priority: len(CELLS) + 1
+        localrule: True
+        threads: workflow.cores
+        params:
+            # measured again for another cluster or more nodes, not for other changes of the study
+            cluster=[str(one) for one in CALIBRATED],
+            measures=MEASURES,
+            versions=VERSIONS,
+            logs=f"{RESULTS}/logs/calibration",
+        shell:
+            # The command limits its own time. After Ctrl-C it has 10 s, even if it hangs.
+            "timeout --foreground --kill-after=10 0"
+            " nodewise calibrate --config {CONFIG:q} --out {output:q} --logs {params.logs:q}"
+            " > {log:q} 2>&1"

@@ -1,6 +1,6 @@
 """Charts.
 
-in:    the tables, the fits, the models' descriptions, the calibration if anything is emulated; the
+in:    the tables, the fits, the models' descriptions, the calibration if there is one; the
        configuration, and those of studies measured before, which have the titles of experiments
 out:   results/<study>/charts: per chart a Vega-Lite specification with its text, its data and a
        picture

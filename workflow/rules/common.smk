@@ -86,7 +86,7 @@ def cell_of(wildcards):
 def hosts(wildcards):
     """Return how many machines a cell needs, if its nodes are not on this one."""
     cell = cell_of(wildcards)
-    return math.ceil(cell.processes / getattr(cell.cluster, "devices_per_node", 1))
+    return math.ceil(cell.processes / cell.cluster.per_machine)
 
 
 def cores_of_cell(wildcards):

@@ -101,6 +101,51 @@ def measure(
 
 
 @app.command()
+def calibrate(
+    config: Annotated[
+        Path, typer.Option(help="A study on emulated nodes, SSH hosts or Slurm nodes.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file to write; default: results/STUDY/calibration/calibration.json."
+        ),
+    ] = None,
+    logs: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the workers' logs; default: results/STUDY/logs/calibration."),
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Launches per number of nodes.")] = 2,
+) -> None:
+    """Measure the links between nodes: latency, bandwidth, all-reduces; and CPU shares.
+
+    Of emulated nodes this shows how well the emulation holds; the workflow does
+    it by itself. Of hosts it is done only by this command, for Slurm inside of
+    an allocation. The workflow's fits then use the file, which names hosts by
+    their labels.
+
+    Example: nodewise calibrate --config config/emulated.yaml
+    """
+    from nodewise.measure.calibrate import calibrate as measure_all
+    from nodewise.study.config import read_config
+    from nodewise.study.missing import CALIBRATION
+
+    results = Path("results") / read_config(config).name
+    out = out or results / CALIBRATION
+    with share_done(f"{config}: calibration") as progress:
+        result = measure_all(
+            config,
+            output=out,
+            logs=logs or results / "logs" / "calibration",
+            repeats=repeats,
+            progress=progress,
+            on_wait=lambda: typer.echo("a cell is measured on these nodes; waiting for it"),
+        )
+    reason = f": {result.failure.reason}" if result.failure else ""
+    typer.echo(f"{out}: {result.status}, {len(result.launches)} launches{reason}")
+
+
+@app.command()
 def doctor(
     cpu: Annotated[
         float, typer.Option(min=0.01, max=1, help="Share of a core of an emulated node.")
@@ -227,31 +272,3 @@ def measure_noise_scale(
             on_wait=tell_waiting,
         )
     typer.echo(f"{out}: measured")
-
-
-@app.command(rich_help_panel=STEPS)
-def calibrate(
-    config: StudyConfig,
-    out: OutFile,
-    logs: Logs,
-    repeats: Annotated[int, typer.Option(min=1, help="Launches per node count.")] = 2,
-) -> None:
-    """Measure how well the emulation of nodes holds: CPU shares, links, all-reduces.
-
-    Example: nodewise calibrate --config config/emulated.yaml --out
-    results/emulated/calibration/calibration.json --logs
-    results/emulated/logs/calibration
-    """
-    from nodewise.measure.calibrate import calibrate as measure_all
-
-    with share_done(f"{config}: calibration") as progress:
-        result = measure_all(
-            config,
-            output=out,
-            logs=logs,
-            repeats=repeats,
-            progress=progress,
-            on_wait=tell_waiting,
-        )
-    reason = f": {result.failure.reason}" if result.failure else ""
-    typer.echo(f"{out}: {result.status}, {len(result.launches)} launches{reason}")

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from nodewise.cluster import lock
 from nodewise.core.cell import Cell, ClusterSettings
@@ -138,3 +138,15 @@ class Settings(ClusterSettings):
     @abstractmethod
     def cluster(self, cell: Cell) -> Cluster:
         """Return the nodes of `cell`, not yet opened."""
+
+
+class LinkedSettings(Settings):
+    """Settings of a kind of cluster whose links `nodewise calibrate` measures."""
+
+    @abstractmethod
+    def calibrated(self) -> Self:
+        """Return the settings with one worker on each node, all alike."""
+
+    @abstractmethod
+    def take(self, nodes: int) -> Cluster:
+        """Return the first `nodes` nodes of `calibrated` settings, not yet opened."""

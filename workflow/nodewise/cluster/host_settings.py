@@ -1,18 +1,18 @@
 """What the kinds of clusters whose nodes are other hosts have in common."""
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field
 
 from nodewise.cluster import api
-from nodewise.core.cell import Line
+from nodewise.core.cell import Cell, Line
 
 if TYPE_CHECKING:
     from nodewise.cluster.hosts import Hosts
 
 
-class HostSettings(api.Settings):
+class HostSettings(api.LinkedSettings):
     """Settings of hosts. Records have none of what only says how they are reached.
 
     Args:
@@ -34,6 +34,10 @@ class HostSettings(api.Settings):
         each = self.devices_per_node
         return f"{self.name}, {each} workers on each" if each > 1 else self.name
 
+    @property
+    def per_machine(self) -> int:
+        return self.devices_per_node
+
     def cores(self, nodes: int) -> float:  # none of this machine
         return 0.0
 
@@ -47,6 +51,21 @@ class HostSettings(api.Settings):
         if last - first + 1 < workers:
             raise ValueError(f"ports: must be first and last of at least {workers} ports")
 
+    @property
     @abstractmethod
+    def known_hosts(self) -> int:
+        """How many hosts there are."""
+
+    @abstractmethod
+    def take(self, nodes: int) -> "Hosts":
+        """Return places for `nodes` workers, not yet opened."""
+
+    def calibrated(self) -> Self:
+        return self.model_copy(update={"devices_per_node": 1})
+
     def all_hosts(self) -> "Hosts":
         """Return all hosts, with one place on each, for `nodewise doctor`."""
+        return self.calibrated().take(self.known_hosts)
+
+    def cluster(self, cell: Cell) -> api.Cluster:
+        return self.take(cell.processes)

@@ -110,6 +110,11 @@ class ClusterSettings(Frozen):
         """Seconds that a packet takes one way, beside those of the real network."""
         return 0.0
 
+    @property
+    def per_machine(self) -> int:
+        """How many nodes a machine has, if nodes are workers or devices that share machines."""
+        return 1
+
     def cores(self, nodes: int) -> float:
         """Return how many cores of this machine `nodes` nodes ask for."""
         return float(nodes)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from nodewise.cluster.api import parsed
+from nodewise.cluster.api import NO_GPU, parsed
 from nodewise.cluster.channel import Channel, Message, receive, send
 from nodewise.cluster.guard import guarded, kill_group
 from nodewise.cluster.hosts import GREETING, SILENT_S, OneHost, versions
@@ -49,7 +49,7 @@ def main() -> None:
         if "listen" in job:
             _try_ports(job["listen"], launcher, answers)
             return
-        with guarded(START_WITHIN_S + job["cell"]["time_limit_s"], lambda used: None) as guard:
+        with guarded(START_WITHIN_S + job["time_limit_s"], lambda used: None) as guard:
             to_worker, of_worker = Pipe()
             worker = os.fork()
             if worker == 0:
@@ -132,18 +132,48 @@ def _end_of(worker: int) -> Message:
 
 
 def _work(rank: int, channel: Channel, *, job: Message) -> Message:
-    """Do the part of the cell that falls to worker `rank`."""
-    from nodewise.measure.cell import run_process
+    """Do the part of the job that falls to worker `rank`: of a cell, or of a calibration."""
     from nodewise.measure.environment import settle_environment
 
     settle_environment()
+    addresses = [_resolved(address) for address in job["addresses"]]
+    _check_address(addresses, rank)
+    if "plan" in job:
+        return _calibrate(rank, channel, job, addresses)
+    return _train(rank, channel, job, addresses)
+
+
+def _calibrate(rank: int, channel: Channel, job: Message, addresses: list[str]) -> Message:
+    from nodewise.measure.calibrate.node import measure_node
+    from nodewise.measure.calibrate.plan import Plan
+
+    plan = Plan.model_validate_json(json.dumps(job["plan"]))
+    cluster = OneHost(addresses, gpus=NO_GPU, threads=threads_of_worker(job["workers_here"]))
+    return measure_node(plan, cluster, rank, channel)
+
+
+def _train(rank: int, channel: Channel, job: Message, addresses: list[str]) -> Message:
     from nodewise import data  # NumPy, which reads the settled environment
+    from nodewise.measure.cell import run_process
     from nodewise.study.memory_fit import check_host
 
     workers = job["workers_here"]
     gpu = gpu_of_worker(gpus_of_host(), job["place"], workers)
+    manifest = Path(job["manifest"])
+    data.check_arrays(manifest)
+    cell = Cell.model_validate_json(json.dumps(job["cell"]))
+    check_host(cell, psutil.virtual_memory().available)
+    cluster = OneHost(addresses, gpus=gpu, threads=threads_of_worker(workers))
+    weights = Path(job["weights"]) if job["weights"] else None
+    return run_process(rank, channel, task=Task(cell, cluster, manifest, weights))
 
-    addresses = [_resolved(address) for address in job["addresses"]]
+
+def _check_address(addresses: list[str], rank: int) -> None:
+    """Check that the others can reach this host, and that its port is free.
+
+    Raises:
+        RefusedError: they cannot, or it is not.
+    """
     host, port = parsed(addresses[rank])
     if host.startswith("127.") and len({parsed(address)[0] for address in addresses}) > 1:
         raise RefusedError(f"its own name means {host} to it, which the others cannot reach")
@@ -152,13 +182,6 @@ def _work(rank: int, channel: Channel, *, job: Message) -> Message:
             test.bind(("", port))
         except OSError:
             raise RefusedError(f"port {port} is taken; cluster.ports sets others") from None
-    manifest = Path(job["manifest"])
-    data.check_arrays(manifest)
-    cell = Cell.model_validate_json(json.dumps(job["cell"]))
-    check_host(cell, psutil.virtual_memory().available)
-    cluster = OneHost(addresses, gpus=gpu, threads=threads_of_worker(workers))
-    weights = Path(job["weights"]) if job["weights"] else None
-    return run_process(rank, channel, task=Task(cell, cluster, manifest, weights))
 
 
 def _resolved(address: str) -> str:

@@ -180,6 +180,7 @@ def _run_on_host(rank: int, channel: Channel, *, task: Task) -> Message:
         "cell": cell.model_dump(mode="json"),
         "manifest": project_path(task.manifest),
         "weights": project_path(weights) if weights else None,
+        "time_limit_s": cell.time_limit_s,
     }
     own = [Path(spec.partition(":")[0]) for spec in (cell.build, cell.load) if spec]
     files = [Path(project_path(path.parent)) for path in (task.manifest, weights) if path]

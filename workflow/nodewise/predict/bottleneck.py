@@ -31,6 +31,8 @@ DIAGNOSIS = {
     **{f"{part}_share": "float64" for part in BOUND},
     "evidence": "str",
 }
+_OF_BYTES = ("seconds_per_byte", "inside_seconds_per_byte")
+_OF_MESSAGES = ("latency_s", "inside_latency_s", "service_s")
 _NOTHING = 0.005  # of the step
 _WORDS = {
     "compute": "computing",
@@ -56,8 +58,8 @@ def law_parts(fitted: Fit, at: At, model: ArrayLike, link: ArrayLike) -> dict[st
         return {name: np.full(at.nodes.shape, np.nan) for name in BOUND}
     values = fitted.values_at(fitted.values, at, model, link)
     nothing = np.zeros(at.nodes.shape)
-    no_bytes = values | {"seconds_per_byte": nothing}
-    of_messages = {name: nothing for name in ("latency_s", "service_s") if name in values}
+    no_bytes = values | {name: nothing for name in _OF_BYTES if name in values}
+    of_messages = {name: nothing for name in _OF_MESSAGES if name in values}
     without_bytes = law.communicate_s(no_bytes, at)
     coding = law.communicate_s(no_bytes | of_messages, at)
     parts = {

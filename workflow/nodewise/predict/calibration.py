@@ -1,4 +1,4 @@
-"""What follows from a calibration: is the cluster what it claims to be, and what are its α and β?
+"""What follows from a calibration: are nodes what they claim to be, and what are α and β?
 
 Times in the tables here are the node's own (wall time × share) unless their name says wall.
 """
@@ -42,6 +42,7 @@ LINKS = {
     "expected_bit_s": "float64",
     "achieved_bit_s": "float64",
     "error": "float64",
+    "round_trip_s": "float64",
 }
 TRAFFIC = {
     "nodes": "int64",
@@ -184,8 +185,13 @@ def _shares(calibration: Calibration) -> pd.DataFrame:
 
 
 def _links(calibration: Calibration) -> pd.DataFrame:
-    """One row per stream: its rate beside the configured one, and what headers leave of that."""
-    configured = calibration.cluster.link_bit_s
+    """One row per stream: its rate beside the configured one, and what headers leave of that.
+
+    The network of hosts has no configured rate: what follows from one is NaN. So is a round trip
+    that was not measured; it is in wall seconds.
+    """
+    rate = calibration.cluster.link_bit_s
+    configured = rate if np.isfinite(rate) else np.nan
     rows = [
         {
             "launch": number,
@@ -194,6 +200,7 @@ def _links(calibration: Calibration) -> pd.DataFrame:
             "expected_bit_s": configured * launch.transfer.payload_share,
             "achieved_bit_s": launch.transfer.bits_per_s,
             "error": launch.transfer.bits_per_s / (configured * launch.transfer.payload_share) - 1,
+            "round_trip_s": launch.transfer.round_trip_s,
         }
         for number, launch in enumerate(calibration.launches, 1)
         if launch.transfer is not None

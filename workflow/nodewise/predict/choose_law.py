@@ -7,7 +7,7 @@ law that did not run, and predictions hardly suffer.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from nodewise.predict.fit import fit
 from nodewise.predict.law import Law, Mask
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.ring_over_machines import RingOverMachines
 from nodewise.predict.least_squares import Priors
 from nodewise.predict.parts_law import AllReduce
 from nodewise.predict.points import Points
@@ -49,8 +50,8 @@ def alternatives(law: Law) -> tuple[Law, ...]:
     Whether computing hides communication, and how regularly workers come to their servers, cannot
     be seen in what ran.
     """
-    if isinstance(law, RingAllReduce):
-        return (law, *(RingAllReduce(overlap=gamma) for gamma in (2.0, 4.0)))
+    if isinstance(law, RingAllReduce | RingOverMachines):
+        return (law, *(replace(law, overlap=gamma) for gamma in (2.0, 4.0)))
     if isinstance(law, ParameterServer):
         return (law, ParameterServerBound(law.servers, law.full_duplex))
     return (law,)

@@ -15,6 +15,7 @@ import pandas as pd
 from nodewise.predict.choose_law import alternatives
 from nodewise.predict.law import LAWS, Law, law_text
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.laws.ring_over_machines import RingOverMachines
 from nodewise.predict.points import Points
 from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import USUAL, Curve, Measured
@@ -107,6 +108,7 @@ def curves_of(group: CurveGroup) -> list[Curve]:
             for row in rows.to_dict("records")
         )
         payload = float(rows["payload_bytes"].median())
+        per_machine = float(rows["nodes_per_machine"].max())
         found.append(
             Curve(
                 name=str(name),
@@ -114,6 +116,7 @@ def curves_of(group: CurveGroup) -> list[Curve]:
                 clock="step_time_s",
                 measured=measured,
                 cluster=group.link,
+                devices_per_host=per_machine if per_machine > 1 else None,
                 payload_bytes=payload or None,
             )
         )
@@ -154,7 +157,10 @@ def law_of(rows: pd.DataFrame) -> Law | None:
     law = LAWS.of_exchange(first["exchange"])
     if law is None or options.get("period") == "epoch":
         return None
-    return law.of_curve(options, own)
+    found, per_machine = law.of_curve(options, own), float(own["nodes_per_machine"].max())
+    if isinstance(found, RingAllReduce) and per_machine > 1:
+        return RingOverMachines(per_machine, overlap=found.overlap)
+    return found
 
 
 def _floats(column: "pd.Series[Any]") -> "np.ndarray[Any, np.dtype[np.float64]]":

@@ -13,7 +13,7 @@ from nodewise.predict.choose_law import Choice, choose
 from nodewise.predict.curve_groups import CurveGroup, find_groups
 from nodewise.predict.fit import DRAWS, Fit, fit
 from nodewise.predict.least_squares import Priors
-from nodewise.predict.priors import calibrated_rings, learned_priors, link_priors
+from nodewise.predict.priors import calibrated_links, learned_priors, link_priors
 from nodewise.results.calibration import Calibration
 from nodewise.results.curve_points import BY_OTHERS
 
@@ -69,7 +69,7 @@ def groups_to_fit(
     The study's own come before those of others; they are by link and law, of each the one with the
     most points first.
     """
-    calibrated = calibrated_rings(calibrations)
+    calibrated = calibrated_links(calibrations)
     groups = [group for group in find_groups(points) if group.rows["fitted"].any()]
     groups.sort(key=_order)
     return [(group, link_priors(group, calibrated)) for group in groups]

@@ -1,45 +1,46 @@
 """What is known of coefficients before a fit: from calibrations, settings and other fits."""
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from nodewise.predict import link_rates
-from nodewise.predict.calibration import examine
+from nodewise.predict.calibration import Findings, examine
 from nodewise.predict.curve_groups import CurveGroup
 from nodewise.predict.fit import Fit
 from nodewise.predict.least_squares import Priors
 from nodewise.results.calibration import Calibration
 
-Calibrated = Mapping[tuple[str, str], "pd.Series[Any]"]
-"""α and β (a row of `calibration.COEFFICIENTS`) by the label of a cluster, and machine."""
+Calibrated = Mapping[tuple[str, str], Findings]
+"""What calibrations found, by the label of a cluster, and machine."""
 
-_NOTHING_S = 1e-9  # for an example: less than a clock can measure
+_NOTHING_S = 1e-9  # for an example: less than a clock tells
+# what a label adds where nodes are workers of a machine: the link to others is the same
+_SHARED_MACHINES = re.compile(r", \d+ workers (in each machine|on each)$")
 _TAILS_APART = 3.29  # standard deviations from end to end of a 90 % interval
 
 
-def calibrated_rings(calibrations: Iterable[Calibration]) -> Calibrated:
-    """Return α and β of TensorFlow's ring, of clusters that were calibrated."""
-    examined = (
-        ((one.cluster.label, one.provenance.cpu), examine(one).all_reduces)
+def calibrated_links(calibrations: Iterable[Calibration]) -> Calibrated:
+    """Return what calibrations found of links."""
+    return {
+        (one.cluster.label, one.provenance.cpu): examine(one)
         for one in calibrations
         if one.status == "ok"
-    )
-    return {at: found["ring"].own_time for at, found in examined if "ring" in found}
+    }
 
 
 def link_priors(group: CurveGroup, calibrated: Calibrated) -> Priors:
-    """Return what is known beforehand of the link: of rings, servers, pipelines on emulated nodes.
+    """Return what is known beforehand of the link: of rings, servers and pipelines.
 
     Rings borrow from TensorFlow's in a calibration. A step's all-reduce is not quite the
     calibration's: bandwidth is taken for known within a tenth, and as messages hide behind bytes,
     latency for somewhere between nothing and the calibrated one.
 
     Servers have all bytes pass one link, which few workers do not fill yet: they do not show what
-    it bears. It is taken for the configured rate less headers, within a tenth; so is that of
-    pipelines, of which a cut is crossed by one message at a time.
+    it bears. It is taken for the configured rate less headers, or that of the stream of a
+    calibration of hosts, within a tenth; so is that of pipelines, of which a cut is crossed by one
+    message at a time.
 
     Args:
         group: curves over one link.
@@ -47,12 +48,13 @@ def link_priors(group: CurveGroup, calibrated: Calibrated) -> Priors:
     """
     priors = input_priors(group)
     cluster, machine = group.rows.iloc[0][["cluster", "machine"]]
-    if group.law.name in ("server", "gpipe") and (link := link_rates.link_of(cluster)) is not None:
-        beta = link.seconds_per_byte
+    seen = calibrated.get((_SHARED_MACHINES.sub("", cluster), machine))
+    if group.law.name in ("server", "gpipe") and (beta := _seconds_per_byte(cluster, seen)):
         priors["seconds_per_byte", group.link] = (beta, beta / 10)
-    if group.law.name != "ring" or (cluster, machine) not in calibrated:
+    rings = ("ring", "ring_over_machines")
+    if group.law.name not in rings or seen is None or "ring" not in seen.all_reduces:
         return priors
-    own = calibrated[cluster, machine]
+    own = seen.all_reduces["ring"].own_time
     if own["latency_s"] > 0:
         priors["latency_s", group.link] = (own["latency_s"] / 2, own["latency_s"] / 2)
     if own["bandwidth_bytes_per_s"] > 0:
@@ -61,8 +63,17 @@ def link_priors(group: CurveGroup, calibrated: Calibrated) -> Priors:
     return priors
 
 
+def _seconds_per_byte(cluster: str, seen: Findings | None) -> float | None:
+    """Return what a byte takes on the link of a cluster; None if nothing tells it."""
+    if (link := link_rates.link_of(cluster)) is not None:
+        return link.seconds_per_byte
+    if seen is None or seen.links.empty:
+        return None
+    return 8 / float(seen.links["achieved_bit_s"].median())
+
+
 def input_priors(group: CurveGroup) -> dict[tuple[str, str], tuple[float, float]]:
-    """Return that a node reads no examples of others: of curves whose input is sharded."""
+    """Return that a node spends nothing on examples of others: of curves whose input is sharded."""
     sharded = group.rows[group.rows["pipeline"] == "sharded"]
     return {
         ("input_per_example_s", curve): (0.0, _NOTHING_S) for curve in sharded["curve"].unique()

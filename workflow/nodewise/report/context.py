@@ -38,7 +38,7 @@ class ReportContext:
     """A measured study: all that its pages are made from.
 
     Attributes:
-        calibrations: those of its emulated clusters.
+        calibrations: those of its clusters.
         architectures: what its models are, by name; a user's own models are not described.
         changes: what `nodewise compare` wrote of it; without rows if nothing was compared.
     """

@@ -56,7 +56,7 @@ def render_pages(
         records_dir: the record files of what the study measures.
         site_dir: templates, plain pages and assets.
         out_dir: the folder that MkDocs reads.
-        calibration_paths: what `nodewise calibrate` wrote; none if nothing is emulated.
+        calibration_paths: what `nodewise calibrate` wrote, if anything.
         models_dir: what `nodewise describe-model` wrote, None to leave models undescribed.
 
     Raises:

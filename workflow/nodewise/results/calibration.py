@@ -1,4 +1,4 @@
-"""The result of a calibration: what an emulated cluster really gave, launch by launch.
+"""The result of a calibration: what emulated nodes or hosts really gave, launch by launch.
 
 One JSON file per study, written whole, checked against the one schema below. It holds what was
 measured and nothing that follows from it; fits and verdicts are made by `predict.calibration`.
@@ -40,12 +40,14 @@ class Transfer(Frozen):
     """One TCP stream from node 0 to node 1, as the receiver saw it.
 
     `segment_bytes` is the payload of one full frame of `frame_bytes`, Ethernet header included.
+    `round_trip_s` is the median time of a byte there and back, before the stream; None if unknown.
     """
 
     payload_bytes: int = Field(ge=1)
     seconds: Positive
     segment_bytes: int = Field(ge=1)
     frame_bytes: int = Field(ge=1)
+    round_trip_s: Positive | None = None
 
     @model_validator(mode="after")
     def _frames_hold_segments(self) -> Self:
@@ -67,8 +69,9 @@ class Transfer(Frozen):
 class AllReduce(Frozen):
     """`repeats` all-reduces of one payload, one right after the other.
 
-    `seconds` are from when the last worker began to when the last one had all sums. `bytes_sent`
-    is TCP payload by rank, over all repeats and the barrier that closes them.
+    `seconds` are from when the last worker began to when the last one had all sums. Hosts have
+    clocks of their own: there they are the longest that a worker took, after a barrier.
+    `bytes_sent` is TCP payload by rank, over all repeats and the barrier that closes them.
     """
 
     collective: Collective = "ring"

@@ -79,6 +79,7 @@ def cell_row(
         "flags": "; ".join(flags),
         "input": cell.input,
         "preprocessing_nodes": cell.preprocessing_nodes,
+        "nodes_per_machine": cell.cluster.per_machine,
         "energy_kind": "",
         "time_dilation": 1 / cell.cluster.share,
         "whole_epochs": cell.extent.epochs is not None,

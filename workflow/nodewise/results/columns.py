@@ -24,7 +24,14 @@ _COUNTS = (
     *("cells", "failed", "group", "small_batch", "big_batch"),
 )
 _COUNTS_OR_NONE = (
-    *("preprocessing_nodes", "steps", "steps_per_epoch", "epochs", "trainable_parameters"),
+    *(
+        "preprocessing_nodes",
+        "nodes_per_machine",
+        "steps",
+        "steps_per_epoch",
+        "epochs",
+        "trainable_parameters",
+    ),
     *("payload_bytes", "discarded_blocks", "printed_batch"),
 )
 _DTYPES = {  # all other columns are float64
@@ -38,6 +45,7 @@ _IN_TABLE = {  # where a column has another type than in the other tables
     "epochs": {"steps": "int64"},
     "curve_points": {
         "batch_per_worker": "float64",
+        "nodes_per_machine": "float64",
         "payload_bytes": "float64",
         "steps_per_epoch": "float64",
     },

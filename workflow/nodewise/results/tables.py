@@ -39,7 +39,7 @@ from nodewise.results.table_files import typed
 
 SEVERAL_MACHINES = "launches on several machines"
 _ALIKE = (  # of all launches of a point of a curve, but for the cell: that of the first
-    *("exchange", "options", "pipeline", "machine", "global_batch"),
+    *("exchange", "options", "pipeline", "machine", "nodes_per_machine", "global_batch"),
     *("payload_bytes", "steps_per_epoch", "cell_id"),
 )
 _MIDDLES = (  # of a point of a curve: medians over its launches

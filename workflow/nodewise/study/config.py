@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from nodewise.cluster.api import LinkedSettings
+from nodewise.cluster.host_settings import HostSettings
 from nodewise.cluster.kinds.emulated import Emulated
 from nodewise.core.cell import (
     CLUSTERS,
@@ -94,6 +96,19 @@ class Config(Frozen):
                 raise ValueError(f"experiments.{name}.{error}") from error
         return self
 
+    @model_validator(mode="after")
+    def _clusters_differ_in_name(self) -> Self:
+        """Check that curves of two clusters of hosts are told apart: by what these are called."""
+        named = {self.cluster.label: self.cluster}
+        for name, experiment in self.experiments.items():
+            own = experiment.cluster
+            if isinstance(own, HostSettings) and named.setdefault(own.label, own) != own:
+                raise ValueError(
+                    f"experiments.{name}.cluster.name: another cluster with other settings is "
+                    f"called {own.name!r}, too; give each its own name"
+                )
+        return self
+
     def record_files(self, measured: Path) -> list[Path]:
         """Return the record file of every cell: in the folder `measured`, or measured before.
 
@@ -147,22 +162,22 @@ class Config(Frozen):
             cells += sorted(grid, key=lambda cell: cell.repeat)
         return cells
 
-    def emulated_cluster(self) -> tuple[Emulated, int] | None:
-        """Return the settings that most emulated cells have, and their most nodes; None of none.
+    def calibrated_cluster(self) -> tuple[LinkedSettings, int] | None:
+        """Return the settings with links that most cells have, and their most nodes; None of none.
 
         A straggler counts as a cell of the cluster that it would be without its slow node, several
         workers in a node as so many nodes: the link to the others is what is calibrated.
         """
-        plain = {"slow_node": None, "devices_per_node": 1}
         cells = [
-            (cell.cluster.model_copy(update=plain), cell.nodes)
+            (cell.cluster.calibrated(), cell.nodes)
             for cell in self.cells()
-            if isinstance(cell.cluster, Emulated)
+            if isinstance(cell.cluster, LinkedSettings)
         ]
         if not cells:
             return None
-        ((cluster, _),) = Counter(settings for settings, _ in cells).most_common(1)
-        return cluster, max(nodes for settings, nodes in cells if settings == cluster)
+        ((label, _),) = Counter(settings.label for settings, _ in cells).most_common(1)
+        alike = [(settings, nodes) for settings, nodes in cells if settings.label == label]
+        return alike[0][0], max(nodes for _, nodes in alike)
 
 
 def _records_in(folder: str) -> list[Path]:

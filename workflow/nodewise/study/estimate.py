@@ -13,17 +13,22 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted
 from nodewise.data.registry import find
-from nodewise.models.facts import facts
+from nodewise.models.facts import facts, own_description, read_facts
+from nodewise.results.model_description import Architecture
 from nodewise.results.record import Record, recorded
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.bytes_sent import Trained, ring
 from nodewise.study.config import DATASETS, Config
 from nodewise.study.memory_fit import misfit
+
+if TYPE_CHECKING:
+    from nodewise.data.facts import Facts
+    from nodewise.data.manifest import Manifest
 
 # Measured once, on two cores of a virtual machine whose reference step took 5.5 ms; times are of
 # that processor and are scaled by the reference step of this one. Models reach different parts of
@@ -36,6 +41,9 @@ STEP_S = 0.001  # of each step, whatever the model
 SPLIT_S = 0.25  # first of the steps whose parts are timed apart: traces them
 START_S, START_PER_NODE_S = 1.3, 0.4  # the command, TensorFlow's import, the first step's tracing
 END_S = 0.5  # evaluation's tracing, the record, Snakemake's next job
+
+
+PREPARED = Path("results/datasets")
 
 
 class Machine(NamedTuple):
@@ -67,6 +75,17 @@ class Work(NamedTuple):
     payload_bytes: int
     train_examples: int
     test_examples: int
+
+    @classmethod
+    def of(cls, model: Architecture, data: "Facts | Manifest") -> "Work":
+        """Return what a model and a dataset ask for."""
+        return cls(
+            model.flops_per_example,
+            model.training_flops_per_example,
+            model.payload_bytes,
+            data.train_examples,
+            data.test_examples,
+        )
 
 
 class Estimate(NamedTuple):
@@ -194,16 +213,20 @@ def plan(study: Config, records: Path, machine: Machine) -> list[Planned]:
 
 
 def estimates(cells: Iterable[Cell], machine: Machine) -> list[Estimate | None]:
-    """Estimate each cell; None for a user's own model, whose work is not known.
+    """Estimate each cell; None for a user's own model whose work is not known yet.
 
     Raises:
         UserError: a dataset or a model is not known.
     """
-    work = cache(work_of)  # the registries are read once for each model
-    return [
-        None if cell.build else estimate(cell, work(cell.model, cell.dataset), machine)
-        for cell in cells
-    ]
+    registered, own = cache(work_of), cache(_own_work)  # files are read once for each model
+    found = []
+    for cell in cells:
+        if cell.build:
+            work = own(own_description(cell), cell.load, cell.dataset)
+        else:
+            work = registered(cell.model, cell.dataset)
+        found.append(estimate(cell, work, machine) if work else None)
+    return found
 
 
 def _factor(planned: Iterable[Planned]) -> float:
@@ -222,14 +245,24 @@ def work_of(model: str, dataset: str) -> Work:
     Raises:
         UserError: the model is not described, or the dataset is not known.
     """
-    description, data = facts(model), find(DATASETS, dataset)
-    return Work(
-        description.flops_per_example,
-        description.training_flops_per_example,
-        description.payload_bytes,
-        data.train_examples,
-        data.test_examples,
-    )
+    known, data = facts(model), find(DATASETS, dataset)
+    return Work.of(known, data)
+
+
+def _own_work(description: Path, load: str | None, dataset: str) -> Work | None:
+    """Return what is known of a user's own model; None before it is described, its data prepared.
+
+    Raises:
+        UserError: a file is damaged, or the dataset is not known.
+    """
+    manifest = PREPARED / dataset / "manifest.json"
+    if not description.is_file() or (load and not manifest.is_file()):
+        return None
+    from nodewise.data.manifest import read_manifest
+
+    known = read_facts(description.parent, description.stem)
+    data = read_manifest(manifest) if load else find(DATASETS, dataset)
+    return Work.of(known, data)
 
 
 def ratios(planned: Iterable[Planned]) -> list[float]:
@@ -277,6 +310,7 @@ def _remarks(study: Config, planned: Sequence[Planned], machine: Machine) -> Ite
     if late:
         yield f"Cells that may take longer than cell_time_limit_s ({limit:g}): {', '.join(late)}."
     yield from _too_large(planned, machine)
+    yield from _not_described(planned)
     seen = ratios(planned)
     if seen:
         middle, least, most = statistics.median(seen), seen[0], seen[-1]
@@ -295,6 +329,14 @@ def _too_large(planned: Sequence[Planned], machine: Machine) -> Iterator[str]:
     reasons = [misfit(cell, machine.memory_bytes) for cell in here]
     for reason, cells in Counter(filter(None, reasons)).items():
         yield f"{counted(cells, 'cell')} will be refused: {reason}."
+
+
+def _not_described(planned: Sequence[Planned]) -> Iterator[str]:
+    """Name the commands that let the user's own models be estimated."""
+    unknown = [one.cell for one in planned if one.estimate is None and one.record is None]
+    named = {(cell.build, cell.load or cell.dataset) for cell in unknown}
+    for build, data in sorted(named):
+        yield f"To estimate your own model: nodewise describe-model {build} --dataset {data}"
 
 
 def _other_steps(planned: Sequence[Planned]) -> Iterator[str]:

@@ -30,7 +30,7 @@ class Link(Frozen):
     latency_ms: float = Field(default=0, ge=0, le=10_000)
 
 
-class Emulated(api.Settings):
+class Emulated(api.LinkedSettings):
     """Nodes behave like machines: a CPU quota and a rate-limited link each.
 
     With more than one of `devices_per_node`, the nodes of a study are workers: so many are in one
@@ -71,6 +71,10 @@ class Emulated(api.Settings):
     def latency_s(self) -> float:
         return self.link.latency_ms / 1e3
 
+    @property
+    def per_machine(self) -> int:
+        return self.devices_per_node
+
     def cpu_of(self, rank: int) -> float:
         """Return the share of a core that node `rank` has."""
         slow = self.slow_node
@@ -93,14 +97,21 @@ class Emulated(api.Settings):
         if one_process:
             raise ValueError(f"slow_node: {min(one_process)} is one process, with equal devices")
 
-    def cluster(self, cell: Cell) -> api.Cluster:
+    def calibrated(self) -> Self:
+        """Leave out the slow node, and take workers in one machine for as many machines."""
+        return self.model_copy(update={"slow_node": None, "devices_per_node": 1})
+
+    def take(self, nodes: int) -> api.Cluster:
         from nodewise.cluster import emulated
 
+        return emulated.Emulated(nodes, self)
+
+    def cluster(self, cell: Cell) -> api.Cluster:
         settings = self.for_nodes(cell.nodes)
         if cell.one_process:  # one machine as strong as its devices together
             node = self.node.model_copy(update={"cpu": self.node.cpu * cell.nodes})
             settings = settings.model_copy(update={"node": node})
-        return emulated.Emulated(cell.processes, settings)
+        return settings.take(cell.processes)
 
 
 CLUSTERS.add("emulated", Emulated)

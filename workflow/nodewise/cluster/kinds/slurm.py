@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
-from nodewise.cluster import api
 from nodewise.cluster.host_settings import HostSettings
-from nodewise.core.cell import CLUSTERS, MAX_NODES, Cell, Line
+from nodewise.core.cell import CLUSTERS, MAX_NODES, Line
 
 if TYPE_CHECKING:
     from nodewise.cluster.hosts import Hosts
@@ -24,16 +23,14 @@ class Slurm(HostSettings):
         self.check_ports(MAX_NODES)
         return self
 
-    def cluster(self, cell: Cell) -> api.Cluster:
+    @property
+    def known_hosts(self) -> int:
+        return int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
+
+    def take(self, nodes: int) -> "Hosts":
         from nodewise.cluster import slurm
 
-        return slurm.Allocation(cell.processes, self)
-
-    def all_hosts(self) -> "Hosts":
-        from nodewise.cluster import slurm
-
-        one_each = self.model_copy(update={"devices_per_node": 1})
-        return slurm.Allocation(int(os.environ.get("SLURM_JOB_NUM_NODES", "1")), one_each)
+        return slurm.Allocation(nodes, self)
 
 
 CLUSTERS.add("slurm", Slurm)

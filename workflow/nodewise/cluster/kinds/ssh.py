@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from nodewise.cluster import api
 from nodewise.cluster.host_settings import HostSettings
-from nodewise.core.cell import CLUSTERS, MAX_NODES, Cell, Frozen, Line
+from nodewise.core.cell import CLUSTERS, MAX_NODES, Frozen, Line
 
 if TYPE_CHECKING:
     from nodewise.cluster.hosts import Hosts
@@ -87,16 +86,14 @@ class Ssh(HostSettings):
         if most > self.places and not one_process:
             raise ValueError(f"hosts: there is room for {self.places} nodes, not for {most}")
 
-    def cluster(self, cell: Cell) -> api.Cluster:
+    @property
+    def known_hosts(self) -> int:
+        return len(self.hosts)
+
+    def take(self, nodes: int) -> "Hosts":
         from nodewise.cluster import ssh
 
-        return ssh.SshHosts(cell.processes, self)
-
-    def all_hosts(self) -> "Hosts":
-        from nodewise.cluster import ssh
-
-        one_each = self.model_copy(update={"devices_per_node": 1})
-        return ssh.SshHosts(len(self.hosts), one_each)
+        return ssh.SshHosts(nodes, self)
 
 
 CLUSTERS.add("ssh", Ssh)

@@ -1,4 +1,4 @@
-"""Measure how faithful an emulated cluster is: its shares, its link, its all-reduces.
+"""Measure what emulated nodes or hosts give: shares of a core, links, all-reduces.
 
 Every launch is a process of its own, as that of a cell is: fresh workers in a fresh network.
 """
@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from nodewise.cluster import cgroup
-from nodewise.cluster.kinds.emulated import Emulated
+from nodewise.cluster.api import LinkedSettings
+from nodewise.cluster.host_settings import HostSettings
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable, write_text
 from nodewise.core.schema import json_text
 from nodewise.measure.calibrate import launch
-from nodewise.measure.calibrate.plan import Plan, plan_launch
+from nodewise.measure.calibrate.plan import Pace, Plan, plan_launch, plan_probe
 from nodewise.measure.environment import settle_environment
 from nodewise.measure.period import Period
 from nodewise.measure.provenance import command, provenance
@@ -50,22 +51,19 @@ def calibrate(
     progress: Callable[[float], None],
     on_wait: Callable[[], None],
 ) -> Calibration:
-    """Measure the emulated cluster of a study and write the result to `output`.
+    """Measure the emulated nodes or the hosts of a study and write the result to `output`.
 
-    Node counts are 1, 2, 4 and 8, and the study's largest, as far as the study reaches them and
-    this machine has cores for them; each is launched `repeats` times, interleaved in an order that
-    is random by the study's seed. A cluster that this machine does not permit, or a launch that
-    fails, gives a result that says so.
+    Emulated nodes are counted 1, 2, 4 and 8, and the study's largest, as far as the study reaches
+    them and this machine has cores for them; hosts 2, 4, 8, …, and all of them. Each count is
+    launched `repeats` times, interleaved in an order that is random by the study's seed. Emulated
+    nodes that this machine does not permit, or whose launch fails, give a result that says so.
 
     Raises:
-        UserError: the configuration cannot be read, or none of its cells is emulated.
+        UserError: the configuration cannot be read, has neither emulated nodes nor two hosts, or a
+            launch on hosts gave no result.
     """
     study = read_config(config)
-    calibrated = study.emulated_cluster()
-    if calibrated is None:
-        raise UserError(f"study {study.name}: none of its cells is emulated, nothing to calibrate")
-    cluster, most = calibrated
-    plans = _plans(cluster, most, repeats, study)
+    cluster, counts = _nodes_of(study, config)
     check_writable(output)
     settle_environment()
     period = Period()
@@ -78,11 +76,15 @@ def calibrate(
     )
     about = {"kind": "emulated", "network": "none", "cpu_limit": "none"}
     try:
-        if not plans:
+        if not counts:
             raise NoResultError("refused", _too_small(cluster))
+        pace = _probe(cluster, study, logs, about, on_wait)
+        plans = _plans(cluster, counts, repeats, study, pace)
         launches = list(_launches(plans, logs, about, progress, on_wait))
         outcome: dict[str, Any] = {"status": "ok", "launches": launches, "failure": None}
     except NoResultError as error:
+        if isinstance(cluster, HostSettings):  # a person asked for it, and mends what is wrong
+            raise UserError(f"{config}: {error.status}: {error}; logs: {logs}") from error
         outcome = {"status": error.status, "launches": [], "failure": error.failure}
     calibration = Calibration.model_validate(
         {
@@ -99,22 +101,65 @@ def calibrate(
     return calibration
 
 
-def _plans(cluster: Emulated, most: int, repeats: int, study: Config) -> list[Plan]:
+def _nodes_of(study: Config, config: Path) -> tuple[LinkedSettings, list[int]]:
+    """Return the settings of what is calibrated, and the numbers of nodes to launch.
+
+    Raises:
+        UserError: there is nothing to calibrate.
+    """
+    calibrated = study.calibrated_cluster()
+    if calibrated is None:
+        raise UserError(f"{config}: cluster.kind: must be emulated, ssh or slurm to have links")
+    cluster, most = calibrated
+    if not isinstance(cluster, HostSettings):
+        cores = cgroup.cores()
+        reached = {n for n in (*NODES, most) if n <= min(most, NODES[-1])}
+        return cluster, sorted(n for n in reached if cluster.cores(n) <= cores)
+    hosts = cluster.known_hosts
+    if hosts < 2:
+        raise UserError(
+            f"{config}: cluster: one host has no link to calibrate: "
+            "give two hosts or more, or an allocation of two nodes or more"
+        )
+    return cluster, sorted({*(2**power for power in range(1, hosts.bit_length())), hosts})
+
+
+def _plans(
+    cluster: LinkedSettings, counts: list[int], repeats: int, study: Config, pace: Pace | None
+) -> list[Plan]:
     """Return the launches in their order: every node count once before any is repeated."""
-    cores = cgroup.cores()
-    reached = {n for n in (*NODES, most) if n <= min(most, NODES[-1])}
-    counts = sorted(n for n in reached if cluster.cores(n) <= cores)
     chance = random.Random(study.seed)  # noqa: S311 (an order, not a secret)
     return [
-        plan_launch(cluster, nodes, repeat, study.cell_time_limit_s)
+        plan_launch(cluster, nodes, repeat, study.cell_time_limit_s, pace)
         for repeat in range(repeats)
         for nodes in chance.sample(counts, len(counts))
     ]
 
 
-def _too_small(cluster: Emulated) -> Failure:
+def _too_small(cluster: LinkedSettings) -> Failure:
     reason = f"one node asks for {cluster.cores(1):g} of a core, here are {cgroup.cores():g}"
     return Failure(reason=reason, rank=None, log_tail=[])
+
+
+def _probe(
+    cluster: LinkedSettings,
+    study: Config,
+    logs: Path,
+    about: dict[str, str],
+    on_wait: Callable[[], None],
+) -> Pace | None:
+    """Return how fast the link between the first two hosts is, roughly; None if settings say it."""
+    if not isinstance(cluster, HostSettings):
+        return None
+
+    def heard(message: dict[str, Any]) -> None:
+        if "waiting" in message:
+            on_wait()
+
+    plan = plan_probe(cluster, study.cell_time_limit_s)
+    transfer = _launch(plan, logs / "probe", about, heard).transfer
+    assert transfer is not None  # two nodes stream  # noqa: S101
+    return Pace.seen(transfer)
 
 
 def _launches(

@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nodewise.cluster import api, lock, process
+from nodewise.cluster import api, process
 from nodewise.cluster.channel import Channel, Message
-from nodewise.cluster.emulated import Emulated
+from nodewise.core.errors import UserError
 from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.measure.cell import NO_RESULT, failure_of
+from nodewise.measure.environment import ENVIRONMENT, KEEP_MEMORY
 from nodewise.measure.period import Period
 from nodewise.results.calibration import AllReduce, Busy, Launch, Transfer
 
@@ -25,11 +26,11 @@ def run(plan: Plan, logs: Path, send: Send) -> None:
     what the nodes turned out to be, or `{"status": …, "failure": …}`.
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    cluster = Emulated(plan.nodes, plan.cluster)
+    cluster = plan.take()
     try:
-        with lock.to_itself(lambda: send({"waiting": True})), cluster.open():
+        with cluster.to_itself(lambda: send({"waiting": True})), cluster.open():
             launch = _measure(plan, cluster, logs, send)
-    except NO_RESULT as error:
+    except (*NO_RESULT, UserError) as error:
         status, failure = failure_of(error)
         send({"status": status, "failure": failure.model_dump(mode="json")})
     else:
@@ -44,10 +45,10 @@ def _measure(plan: Plan, cluster: api.Cluster, logs: Path, send: Send) -> Launch
     blocks = quiet_machine.Blocks(cluster, limit=1)
     parts = process.run(
         plan.nodes,
-        partial(_work, plan=plan, cluster=cluster),
+        partial(_have_host_work if cluster.remote else _work, plan=plan, cluster=cluster),
         logs=logs,
         time_limit_s=plan.time_limit_s,
-        preload=["nodewise.measure.calibrate.node"],
+        preload=[] if cluster.remote else ["nodewise.measure.calibrate.node"],
         on_message=lambda rank, message: send(message),
         on_meeting=blocks.on_meeting,
         on_poll=cluster.check,
@@ -60,7 +61,11 @@ def _measure(plan: Plan, cluster: api.Cluster, logs: Path, send: Send) -> Launch
         busy=[Busy(**part["busy"]) for part in parts],
         transfer=Transfer(**parts[1]["transfer"]) if plan.transfer_bytes else None,
         all_reduces=[
-            _combine(block, [part["all_reduces"][place] for part in parts])
+            _combine(
+                block,
+                [part["all_reduces"][place] for part in parts],
+                one_clock=not cluster.remote,
+            )
             for place, block in enumerate(plan.blocks)
         ],
         conditions=blocks.seen[0],
@@ -74,11 +79,21 @@ def _work(rank: int, channel: Channel, *, plan: Plan, cluster: api.Cluster) -> M
     return measure_node(plan, cluster, rank, channel)
 
 
-def _combine(block: Block, parts: list[dict[str, Any]]) -> AllReduce:
+def _have_host_work(rank: int, channel: Channel, *, plan: Plan, cluster: api.Cluster) -> Message:
+    """Have a host measure as worker `rank`: what `_work` does here."""
+    job = {"plan": plan.model_dump(mode="json"), "time_limit_s": plan.time_limit_s}
+    return cluster.relay(rank, channel, job, files=[], environment=ENVIRONMENT | KEEP_MEMORY)
+
+
+def _combine(block: Block, parts: list[dict[str, Any]], *, one_clock: bool) -> AllReduce:
+    if one_clock:
+        seconds = max(part["ended"] for part in parts) - max(part["started"] for part in parts)
+    else:
+        seconds = max(part["ended"] - part["started"] for part in parts)
     return AllReduce(
         collective=block.collective,
         payload_bytes=block.payload_bytes,
         repeats=block.repeats,
-        seconds=max(part["ended"] for part in parts) - max(part["started"] for part in parts),
+        seconds=seconds,
         bytes_sent=[part["bytes_sent"] for part in parts],
     )

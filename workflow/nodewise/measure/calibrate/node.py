@@ -1,6 +1,7 @@
 """What one worker of a calibration does. Imports TensorFlow."""
 
 import socket
+import statistics
 import time
 from collections.abc import Callable
 
@@ -15,7 +16,9 @@ from nodewise.measure.traffic import traffic
 from nodewise.strategies.ring import Ring
 from nodewise.strategies.transport import Direct, Peers
 
-_PORT = 2999  # beside those of the workers' servers
+_PORT = 2999  # of emulated nodes, beside those of the workers' servers
+_ROUND_TRIPS, _ROUND_TRIPS_S = 100, 0.5
+_PING, _ENOUGH = b"?", b"."
 _CHUNK = 1 << 18
 _UNTIMED_SHARE = 0.1  # of a stream: TCP finds its pace, and the first burst is not held to the rate
 _ETHERNET_HEADER = 14
@@ -78,7 +81,7 @@ class _Collectives:
                 self._all_reduces[block.collective](_ones(block))
 
     def time(self, block: Block) -> Message:
-        """Run a block. Its times are those of the one clock that all workers here share.
+        """Run a block. Its times are those of the one clock that all workers of a machine share.
 
         Raises:
             ArithmeticError: a sum is wrong.
@@ -112,10 +115,11 @@ def _busy(seconds: float) -> Message:
 
 def _transfer(cluster: Cluster, rank: int, channel: Channel, size: int) -> Message | None:
     """Stream `size` bytes from node 0 to node 1; return what node 1 saw, None on node 0."""
-    address = (parsed(cluster.addresses()[1])[0], _PORT)
+    address = _stream_address(cluster)
     if rank == 0:
         channel.meet("listening")
         with socket.create_connection(address) as connection:
+            _send_back(connection)
             for _ in range(-(-size // _CHUNK)):
                 connection.sendall(bytes(_CHUNK))
         return None
@@ -123,6 +127,7 @@ def _transfer(cluster: Cluster, rank: int, channel: Channel, size: int) -> Messa
         channel.meet("listening")
         connection, _ = server.accept()
     with connection:
+        round_trip_s = _round_trip_s(connection)
         _receive(connection, round(_UNTIMED_SHARE * size))
         started = time.perf_counter()
         received = _receive(connection, round((1 - _UNTIMED_SHARE) * size))
@@ -135,7 +140,37 @@ def _transfer(cluster: Cluster, rank: int, channel: Channel, size: int) -> Messa
         "seconds": seconds,
         "segment_bytes": segment,
         "frame_bytes": packet + _ETHERNET_HEADER,
+        "round_trip_s": round_trip_s,
     }
+
+
+def _stream_address(cluster: Cluster) -> tuple[str, int]:
+    """Return where node 1 listens for a stream.
+
+    Hosts have a port each of those that are allowed: node 1 does not use that of node 0.
+    """
+    (_, other), (host, own) = (parsed(address) for address in cluster.addresses()[:2])
+    return host, _PORT if other == own else other
+
+
+def _round_trip_s(connection: socket.socket) -> float:
+    """Return the median seconds of a byte to the other side and back."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    times: list[float] = []
+    while not times or (len(times) < _ROUND_TRIPS and sum(times) < _ROUND_TRIPS_S):
+        started = time.perf_counter()
+        connection.sendall(_PING)
+        _receive(connection, 1)
+        times.append(time.perf_counter() - started)
+    connection.sendall(_ENOUGH)
+    return statistics.median(times)
+
+
+def _send_back(connection: socket.socket) -> None:
+    """Be the other side of `_round_trip_s`."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while connection.recv(1) == _PING:
+        connection.sendall(_PING)
 
 
 def _receive(connection: socket.socket, least: int) -> int:

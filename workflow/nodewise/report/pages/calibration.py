@@ -1,6 +1,7 @@
-"""Calibration: how faithful the emulated cluster and the split form of a step are."""
+"""Calibration: how faithful emulated nodes are, what links give, and the split form of a step."""
 
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     nodes = zip(emulated["cluster"], emulated["machine"], strict=True)
     context = {
         "calibrations": shown,
+        "only_hosts": bool(shown) and not any(_is_emulated(one) for one in study.calibrations),
         "laws": _LAWS if any(one["found"] and one["found"]["all_reduces"] for one in shown) else {},
         "split": _split(study),
         "emulated": len(emulated),
@@ -93,6 +95,10 @@ def file_of(calibration: Calibration) -> str:
     return f"calibration/{slug(calibration.study)}-{slug(calibration.provenance.cpu)}.json"
 
 
+def _is_emulated(calibration: Calibration) -> bool:
+    return isfinite(calibration.cluster.link_bit_s)
+
+
 def _about(calibration: Calibration) -> dict[str, Any]:
     cluster, made = calibration.cluster, calibration.provenance
     outside = [
@@ -100,10 +106,11 @@ def _about(calibration: Calibration) -> dict[str, Any]:
         for place, launch in enumerate(calibration.launches, 1)
         if launch.conditions.outside
     ]
+    emulated = _is_emulated(calibration)
     facts = [
         ("Name of the study", calibration.study),
         ("A node", cluster.label),
-        ("Wall seconds per second of a node", f"{1 / cluster.share:g}"),
+        *([("Wall seconds per second of a node", f"{1 / cluster.share:g}")] if emulated else []),
         ("CPU limit", made.cpu_limit),
         ("Network", made.network),
         ("Launches", len(calibration.launches)),
@@ -116,6 +123,7 @@ def _about(calibration: Calibration) -> dict[str, Any]:
     ]
     return {
         "cluster": cluster.label,
+        "emulated": emulated,
         "machine": made.cpu,
         "status": calibration.status,
         "failure": calibration.failure,
@@ -139,7 +147,9 @@ def _found(study: ReportContext, calibration: Calibration, found: Findings) -> d
         "shares": table(found.shares, _shares(kind)),
         "share_within": write_percent(SHARE_WITHIN),
         "shares_missed": int((found.shares["verdict"] == "missed").sum()),
-        "links": table(found.links.round({"error": 4}), _links(kind)) if len(found.links) else None,
+        "links": table(found.links.round({"error": 4}), _links(found.links, kind))
+        if len(found.links)
+        else None,
         "payload_share": write_number(found.links["payload_share"].median(), "share"),
         "all_reduces": [
             {"collective": collective, "whose": COLLECTIVES[collective]}
@@ -222,14 +232,17 @@ def _shares(kind: str) -> list[Column]:
     ]
 
 
-def _links(kind: str) -> list[Column]:
-    return [
+def _links(links: pd.DataFrame, kind: str) -> list[Column]:
+    """Return the columns of which something is known."""
+    columns = [
         Column("launch", "Launch"),
         Column("configured_bit_s", "Configured (whole frames)", "bit/s", kind),
         Column("expected_bit_s", "Expected for payload", "bit/s", kind),
         Column("achieved_bit_s", "Payload received", "bit/s", kind),
         Column("error", "Deviation", "share", kind),
+        Column("round_trip_s", "Round trip of a byte (wall time)", "s", kind),
     ]
+    return [column for column in columns if links[column.name].notna().any()]
 
 
 def _traffic(kind: str) -> list[Column]:
