@@ -1,8 +1,6 @@
 """Claims of the published studies: which comparisons count, and the verdict that follows."""
 
-import html
 import math
-import re
 
 import pandas as pd
 import pytest
@@ -13,6 +11,7 @@ from nodewise.predict.queries import read_overhead
 from nodewise.report import claims, evidence
 from nodewise.report.claim_rules import CLAIM_RULES
 from nodewise.results.tables import build_tables
+from rendering import Texts
 
 SETTINGS = {"study": "ntua", "counts": [1, 2]}
 
@@ -144,7 +143,7 @@ def test_every_claim_of_the_project_is_judged_and_shown_with_its_verdict(study):
     judged = claims.judge_claims(tables, read_overhead(study / "overhead"))
     assert len(judged) == len(claims.read_claims())
     assert {one.claim.rule for one in judged} == set(CLAIM_RULES)
-    shown = html.unescape(re.sub(r"<[^>]+>", "", (study / "docs/studies/index.md").read_text()))
+    shown = Texts((study / "docs/studies/index.md").read_text()).text
     for one in judged:
         assert one.verdict in shown and one.needs in shown
 

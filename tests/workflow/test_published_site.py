@@ -9,7 +9,7 @@ import pytest
 import make_calibration
 import make_records as make
 import projects
-from nodewise.report.context import curve_page
+from nodewise.report.addresses import curve_page
 from nodewise.results.calibration import calibration_json
 from nodewise.results.record import record_json
 from projects import CONFIG, finish, start, write_study

@@ -32,7 +32,7 @@ NEEDS = {
 _STUDIED = ["study", "model"]
 
 
-def of_times(rows: pd.DataFrame, tables: Tables, *, other: str) -> pd.DataFrame:
+def check_times(rows: pd.DataFrame, tables: Tables, *, other: str) -> pd.DataFrame:
     """Return comparisons of two points' times with what they lack to count: `lacks`.
 
     Args:
@@ -48,7 +48,7 @@ def of_times(rows: pd.DataFrame, tables: Tables, *, other: str) -> pd.DataFrame:
     )
 
 
-def of_accuracies(rows: pd.DataFrame, tables: Tables, *, other: str) -> pd.DataFrame:
+def check_accuracies(rows: pd.DataFrame, tables: Tables, *, other: str) -> pd.DataFrame:
     """Return comparisons of two trainings' accuracies with what they lack to count: `lacks`.
 
     Args:
@@ -66,12 +66,12 @@ def of_accuracies(rows: pd.DataFrame, tables: Tables, *, other: str) -> pd.DataF
     )
 
 
-def of_bytes(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
+def check_bytes(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     """Return comparisons of the bytes of two points with what they lack to count: `lacks`."""
     return _with_lacks(rows, batch=_other_batch(rows, tables))
 
 
-def of_launches(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
+def check_points(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     """Return points, each with what it lacks by itself to count in any comparison: `lacks`."""
     return _with_lacks(
         rows,
@@ -81,7 +81,7 @@ def of_launches(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     )
 
 
-def of_trainings(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
+def check_trainings(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     """Return trainings, each with what its accuracy lacks by itself to count: `lacks`."""
     return _with_lacks(
         rows,
@@ -93,7 +93,7 @@ def of_trainings(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     )
 
 
-def counting(rows: pd.DataFrame) -> pd.DataFrame:
+def select(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the comparisons or points that lack nothing."""
     return rows[rows["lacks"] == ""]
 
@@ -104,11 +104,11 @@ def needs(rows: pd.DataFrame) -> str:
         return "Nothing comparable was measured: it takes both sides, three launches each."
     nearest = min(rows["lacks"].astype(str), key=lambda lacks: len(lacks.split()))
     if len(rows) == 1:
-        return f"The only comparison does not count: it takes {in_words(nearest)}."
-    return f"None of {len(rows)} comparisons counts: it takes {in_words(nearest)}."
+        return f"The only comparison does not count: it takes {lacks_in_words(nearest)}."
+    return f"None of {len(rows)} comparisons counts: it takes {lacks_in_words(nearest)}."
 
 
-def in_words(lacks: str) -> str:
+def lacks_in_words(lacks: str) -> str:
     """Return what a comparison needs to count; nothing if it does."""
     return " and ".join(NEEDS[name] for name in lacks.split())
 
@@ -165,21 +165,17 @@ def _settled(epochs: pd.DataFrame) -> set[str]:
 
 
 def with_accuracy_errors(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the curves with their `epochs` and the variance of their mean accuracies, by launches.
+    """Return the curves with their `epochs` and the standard errors of their accuracies.
 
     `train_error` and `test_error` are NaN where a point was launched once.
     """
     done = cells[(cells["status"] == "ok") & cells["whole_epochs"]]
     spread = done.groupby(CURVE_KEY, as_index=False).agg(
         epochs=("epochs", "first"),
-        train_error=("train_accuracy", _variance_of_mean),
-        test_error=("test_accuracy", _variance_of_mean),
+        train_error=("train_accuracy", "sem"),
+        test_error=("test_accuracy", "sem"),
     )
     return curves.merge(spread, "inner", CURVE_KEY)
-
-
-def _variance_of_mean(values: "pd.Series[float]") -> float:
-    return float(values.var() / len(values))
 
 
 def with_difference(
@@ -193,7 +189,7 @@ def with_difference(
     score, error = f"{name}_accuracy", f"{name}_error"
     one = rows[f"{score}{other}"]
     freedom = rows["repeats"] + rows[f"repeats{other}"] - 2
-    error_of_both = (rows[error] + rows[f"{error}{other}"]) ** 0.5
+    error_of_both = (rows[error] ** 2 + rows[f"{error}{other}"] ** 2) ** 0.5
     reach = (error_of_both * students_t(freedom)).clip(lower=SEEDS)
     change = rows[score] - one
     return rows.assign(

@@ -16,9 +16,10 @@ from nodewise.predict.published_accuracy import (
 )
 from nodewise.predict.published_curves import PUBLISHED
 from nodewise.report.context import ReportContext
-from nodewise.report.html import Column, number, table
+from nodewise.report.html import number
 from nodewise.report.page import Page
 from nodewise.report.pages import page
+from nodewise.report.tables import Column, table
 
 _LEVELS = [
     Column("rule", "Rule"),

@@ -8,9 +8,10 @@ from nodewise.core.intervals import INTERVAL
 from nodewise.core.schema import read_json
 from nodewise.core.units import kind_label, write_number
 from nodewise.report.context import ReportContext
-from nodewise.report.html import Column, number, table
+from nodewise.report.html import number
 from nodewise.report.page import Page
 from nodewise.report.pages import page
+from nodewise.report.tables import MODEL, NODES, Column, table
 from nodewise.results.calibration import COLLECTIVES
 from nodewise.results.importers.peers import (
     EXCHANGES_FILE,
@@ -25,7 +26,7 @@ from nodewise.results.importers.peers import (
 PATH = "peers.html"
 NAMES = {"horovod": "Horovod", "ddp": "PyTorch DistributedDataParallel"}
 
-_PLACE = [Column("model", "Model"), Column("nodes", "Nodes")]
+_PLACE = [MODEL, NODES]
 _KIND = Column("kind", "Kind")
 _NOTHING = Interval(median=float("nan"), low=None, high=None, rounds=0)
 
@@ -60,7 +61,7 @@ _STEPS = [
 ]
 _ALL_REDUCES = [
     Column("way", "Strategy"),
-    Column("nodes", "Nodes"),
+    NODES,
     Column("payload", "Payload", "B", kind_from="kind"),
     Column("wire_s", "On the wire", "s", "predicted"),
     _ends("ratio", "All-reduce ÷ wire", "×"),
@@ -69,7 +70,7 @@ _ALL_REDUCES = [
 ]
 _EXCHANGES = [
     Column("way", "All-reduce"),
-    Column("nodes", "Nodes"),
+    NODES,
     Column("payload", "Payload", "B", kind_from="kind"),
     Column("wire_s", "On the wire", "s", "predicted"),
     _ends("ratio", "All-reduce ÷ wire", "×"),
@@ -78,7 +79,7 @@ _EXCHANGES = [
     _KIND,
 ]
 _FITS = [
-    Column("model", "Model"),
+    MODEL,
     Column("way", "Against"),
     _ends("ratio", "Our loop's examples/s ÷ theirs", "×"),
     _KIND,
