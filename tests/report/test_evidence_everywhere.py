@@ -47,7 +47,7 @@ def sentences(folder, name):
 def without_evidence(folder):
     """Return the keys of the points that can count in no comparison of times."""
     tables = {path.stem: pd.read_parquet(path) for path in (folder / "tables").glob("*.parquet")}
-    rows = evidence.check_points(tables["curves"], tables)
+    rows = evidence.check_times(tables["curves"], tables)
     return rows.loc[rows["lacks"] != "", CURVE_KEY]
 
 

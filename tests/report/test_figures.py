@@ -297,11 +297,6 @@ def test_speed_ups_are_drawn_over_batches_with_a_line_for_each_number_of_nodes(d
     assert batches == sorted(set(figure.data["batch_per_worker"]))
 
 
-def test_a_number_of_nodes_has_one_colour_in_all_charts(drawn):
-    colours = colours_of(drawn.values(), "nodes")
-    assert colours and all(len(each) == 1 for each in colours.values())
-
-
 def test_savings_stand_beside_what_the_study_foresaw(drawn):
     figure = figure_of(drawn, "saved", study="ntua")
     data = figure.data.set_index(["role", "nodes"])["saved"]
@@ -643,9 +638,10 @@ def colours_of(figures, field):
     return found
 
 
-def test_a_batch_has_one_colour_in_all_charts(drawn):
-    colours = colours_of(drawn.values(), "batch_per_worker")
-    assert len(colours) > 2 and all(len(each) == 1 for each in colours.values())
+@pytest.mark.parametrize("field", ["batch_per_worker", "nodes"])
+def test_a_batch_and_a_number_of_nodes_have_one_colour_in_all_charts(drawn, field):
+    colours = colours_of(drawn.values(), field)
+    assert len(colours) > 1 and all(len(each) == 1 for each in colours.values())
 
 
 def test_settings_stand_side_by_side_at_the_batches_that_all_have(tmp_path):

@@ -10,13 +10,12 @@ from nodewise.core.units import counted
 from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.addresses import curve_page
-from nodewise.report.comparison_words import fastest, join_words, named
+from nodewise.report.comparison_words import fastest, join_words, most_compared, named
 from nodewise.report.context import ReportContext
 from nodewise.report.html import between, interval, number, text
 from nodewise.report.tables import CAUTION, KIND, POINT, RATE, Column, Table, table
 
 PAGE = "your-case.html"
-_WHERE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
 _SPEEDS = [
     *POINT,
     *RATE,
@@ -53,9 +52,7 @@ _RATIOS = [
 
 def context(study: ReportContext) -> dict[str, Any]:
     """Return what the page Your case shows of the strategies."""
-    speeds = evidence.check_points(
-        comparisons.compared_points(study.tables["curves"]), study.tables
-    )
+    speeds = evidence.check_times(comparisons.compared_points(study.tables["curves"]), study.tables)
     speeds = comparisons.with_rate_intervals(speeds)
     trained = trainings(study)
     return {
@@ -69,12 +66,10 @@ def context(study: ReportContext) -> dict[str, Any]:
 
 def _by_speed(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
     """Yield what is fastest and cheapest where most strategies were measured beside each other."""
-    counting = evidence.select(rows)
-    groups = [group for _, group in counting.groupby(_WHERE) if group["strategy"].nunique() > 1]
-    if not groups:
+    group = most_compared(rows)
+    if group is None:
         yield _too_little("Fastest and cheapest", rows)
         return
-    group = comparisons.most_strategies(groups)
     best = group.sort_values("examples_per_s", kind="stable").iloc[-1]
     yield {
         "criterion": Markup("Fastest"),
@@ -184,7 +179,7 @@ def _points(study: ReportContext, cells: pd.DataFrame) -> pd.DataFrame:
         flags=("flags", "max"),
         cell_id=("cell_id", "first"),
     )
-    return evidence.check_trainings(points, study.tables)
+    return evidence.check_accuracies(points, study.tables)
 
 
 def _not_apart(study: ReportContext, strategies: list[str]) -> str:

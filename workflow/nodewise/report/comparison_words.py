@@ -7,11 +7,14 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.predict import comparisons
+from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.html import between, interval, number, text
 from nodewise.report.titles import setting_in_words
 from nodewise.strategies import STRATEGIES
 
+SIDE_BY_SIDE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
+"""What the points of strategies have in common that are compared."""
 _WIDE = 2.0  # an interval whose ends lie further apart than this, as a ratio, needs a word
 
 
@@ -40,6 +43,16 @@ def wide_intervals(study: ReportContext, rows: pd.DataFrame, up: str = "") -> li
             *(text(f"{len(one)} launches"), up),
         )
     ]
+
+
+def most_compared(rows: pd.DataFrame) -> pd.DataFrame | None:
+    """Return the points that count where most strategies stand side by side; None if none do."""
+    groups = [
+        group
+        for _, group in evidence.select(rows).groupby(SIDE_BY_SIDE)
+        if group["strategy"].nunique() > 1
+    ]
+    return comparisons.most_strategies(groups) if groups else None
 
 
 def fastest(study: ReportContext, group: pd.DataFrame) -> Markup:

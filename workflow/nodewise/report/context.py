@@ -142,11 +142,17 @@ class ReportContext:
 
         What follows a comma in a title is a detail that a sentence can spare.
         """
-        cells = self.tables["cells"]
-        named = cells.loc[cells["strategy"] == name, "cell_id"]
-        if name in STRATEGIES or named.empty:
-            return short_title(name)
-        return title_of_strategy(self.records[named.iloc[0]].cell)
+        return self._variant_titles.get(name) or short_title(name)
+
+    @cached_property
+    def _variant_titles(self) -> dict[str, str]:
+        """The titles of the study's own variants of strategies, by name."""
+        firsts = self.tables["cells"].drop_duplicates("strategy")[["strategy", "cell_id"]]
+        return {
+            name: title_of_strategy(self.records[cell_id].cell)
+            for name, cell_id in firsts.to_numpy()
+            if name not in STRATEGIES
+        }
 
     def dataset_title(self, dataset: str) -> str:
         """Return the title of a dataset; where a user's own comes from."""

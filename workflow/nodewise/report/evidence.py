@@ -32,65 +32,45 @@ NEEDS = {
 _STUDIED = ["study", "model"]
 
 
-def check_times(rows: pd.DataFrame, tables: Tables, *, other: str) -> pd.DataFrame:
-    """Return comparisons of two points' times with what they lack to count: `lacks`.
+def check_times(rows: pd.DataFrame, tables: Tables, *, other: str | None = None) -> pd.DataFrame:
+    """Return points, or comparisons of two points' times, with what they lack to count: `lacks`.
 
     Args:
-        rows: `repeats` and `flags` of both points, among others.
+        rows: `repeats` and `flags` of each point, among others.
         tables: the published tables tell the batches of the studies.
-        other: the ending of the columns of the second point.
+        other: the ending of the columns of the second point; None if there is none.
     """
+    flags = rows[_of_each("flags", other)].fillna("")
     return _with_lacks(
         rows,
         launches=_few_launches(rows, other),
-        rest=(rows["flags"] != "") | (rows[f"flags{other}"].fillna("") != ""),
+        rest=(flags != "").any(axis=1),
         batch=_other_batch(rows, tables),
     )
 
 
-def check_accuracies(rows: pd.DataFrame, tables: Tables, *, other: str) -> pd.DataFrame:
-    """Return comparisons of two trainings' accuracies with what they lack to count: `lacks`.
+def check_accuracies(
+    rows: pd.DataFrame, tables: Tables, *, other: str | None = None
+) -> pd.DataFrame:
+    """Return trainings, or comparisons of two trainings' accuracies, with what they lack: `lacks`.
 
     Args:
-        rows: `repeats` and `cell_id` of both points, and `epochs`, among others.
+        rows: `repeats` and `cell_id` of each point, and `epochs`, among others.
         tables: the published tables tell the batches and the epochs of the studies.
-        other: the ending of the columns of the second point.
+        other: the ending of the columns of the second point; None if there is none.
     """
-    settled = _settled(tables["epochs"])
-    both = rows["cell_id"].isin(settled) & rows[f"cell_id{other}"].isin(settled)
+    settled = rows[_of_each("cell_id", other)].isin(_settled(tables["epochs"])).all(axis=1)
     return _with_lacks(
         rows,
         launches=_few_launches(rows, other),
         batch=_other_batch(rows, tables),
-        epochs=~(both | _is_of_study(rows, tables, "epochs")),
+        epochs=~(settled | _is_of_study(rows, tables, "epochs")),
     )
 
 
 def check_bytes(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     """Return comparisons of the bytes of two points with what they lack to count: `lacks`."""
     return _with_lacks(rows, batch=_other_batch(rows, tables))
-
-
-def check_points(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
-    """Return points, each with what it lacks by itself to count in any comparison: `lacks`."""
-    return _with_lacks(
-        rows,
-        launches=rows["repeats"] < LAUNCHES,
-        rest=rows["flags"] != "",
-        batch=_other_batch(rows, tables),
-    )
-
-
-def check_trainings(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
-    """Return trainings, each with what its accuracy lacks by itself to count: `lacks`."""
-    return _with_lacks(
-        rows,
-        launches=rows["repeats"] < LAUNCHES,
-        batch=_other_batch(rows, tables),
-        epochs=~(
-            rows["cell_id"].isin(_settled(tables["epochs"])) | _is_of_study(rows, tables, "epochs")
-        ),
-    )
 
 
 def select(rows: pd.DataFrame) -> pd.DataFrame:
@@ -119,8 +99,12 @@ def _with_lacks(rows: pd.DataFrame, **lacks: "pd.Series[bool]") -> pd.DataFrame:
     return rows.assign(lacks=pd.Series(names, rows.index, dtype="str"))
 
 
-def _few_launches(rows: pd.DataFrame, other: str) -> "pd.Series[bool]":
-    return rows[["repeats", f"repeats{other}"]].min(axis=1) < LAUNCHES
+def _of_each(column: str, other: str | None) -> list[str]:
+    return [column] if other is None else [column, f"{column}{other}"]
+
+
+def _few_launches(rows: pd.DataFrame, other: str | None) -> "pd.Series[bool]":
+    return rows[_of_each("repeats", other)].min(axis=1) < LAUNCHES
 
 
 def _other_batch(rows: pd.DataFrame, tables: Tables) -> "pd.Series[bool]":

@@ -13,15 +13,7 @@ from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.html import text
 from nodewise.report.page import PageFigure
-from nodewise.report.tables import (
-    AGAINST_ONE,
-    EFFICIENCY,
-    EVIDENCE,
-    LAUNCHES,
-    POINT,
-    Column,
-    table,
-)
+from nodewise.report.tables import AGAINST_ONE, EFFICIENCY, EVIDENCE, LAUNCHES, POINT, Column, table
 from nodewise.results.columns import CURVE_KEY
 
 PAYS = [

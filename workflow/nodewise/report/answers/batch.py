@@ -10,12 +10,7 @@ from nodewise.report import evidence
 from nodewise.report.answers import answer
 from nodewise.report.comparison_words import join_words
 from nodewise.report.context import ReportContext
-from nodewise.report.finding import (
-    PAYS,
-    Finding,
-    figures_of,
-    two_runs,
-)
+from nodewise.report.finding import PAYS, Finding, figures_of, two_runs
 from nodewise.report.html import between_launches, number, text
 
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.answers import answer
-from nodewise.report.comparison_words import fastest, named
+from nodewise.report.comparison_words import SIDE_BY_SIDE, fastest, most_compared, named
 from nodewise.report.context import ReportContext
 from nodewise.report.finding import DEVICES, Finding, figures_of
 from nodewise.report.html import text
@@ -22,14 +22,11 @@ _RATES = [*POINT, *RATE, *EVIDENCE]
 def which_strategy(study: ReportContext) -> Finding:
     """Answer by the experiment and number of nodes at which most strategies were measured."""
     rows = comparisons.compared_points(study.tables["curves"])
-    rows = comparisons.with_rate_intervals(evidence.check_points(rows, study.tables))
+    rows = comparisons.with_rate_intervals(evidence.check_times(rows, study.tables))
     asked = Finding("strategy", "Which strategy?", "curves", rows=rows, columns=_RATES)
-    counting = evidence.select(rows)
-    at = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
-    groups = [group for _, group in counting.groupby(at) if group["strategy"].nunique() > 1]
-    if not groups:
+    group = most_compared(rows)
+    if group is None:
         return asked
-    group = comparisons.most_strategies(groups)
     group = group.sort_values("examples_per_s", ascending=False)
     best, last = group.iloc[0], group.iloc[-1]
     answer = Markup("Of {} strategies for {} on {} nodes, {}.{}").format(
@@ -51,7 +48,7 @@ def which_strategy(study: ReportContext) -> Finding:
     ]
     figures = figures_of(study, best, "ways", "ways-parts")
     cells = [best["cell_id"], last["cell_id"]]
-    compared = rows[(rows[at] == group[at].iloc[0]).all(axis=1)]
+    compared = rows[(rows[SIDE_BY_SIDE] == best[SIDE_BY_SIDE]).all(axis=1)]
     return replace(
         asked,
         answer=answer,

@@ -25,7 +25,7 @@ def staleness(tables: Tables, _: Tables, *, strategy: str, tolerance: float) -> 
         value=("ratio", "mean"), error=("ratio", "sem"), noted=("ratio", "size")
     )
     rows = with_labels(tables["curves"]).merge(found, "inner", CURVE_KEY)
-    rows = evidence.check_points(rows.assign(repeats=rows["noted"]), tables)
+    rows = evidence.check_times(rows.assign(repeats=rows["noted"]), tables)
     reach = rows["error"] * students_t(rows["noted"] - 1)
     return rows.assign(
         low=rows["value"] - reach,

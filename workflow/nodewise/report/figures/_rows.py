@@ -52,7 +52,7 @@ def speedups(tables: queries.Tables) -> pd.DataFrame:
 def step_parts(tables: queries.Tables) -> pd.DataFrame:
     """Return the parts of steps, but for experiments that the chart of settings compares."""
     rows = _without(_short(tables), queries.step_parts(tables["curves"]))
-    return evidence.check_points(rows, tables)
+    return evidence.check_times(rows, tables)
 
 
 def epochs(tables: queries.Tables) -> pd.DataFrame:

@@ -8,12 +8,7 @@ from nodewise.predict import fit_queries
 from nodewise.report import theme
 from nodewise.report.figure import Figure, inline
 from nodewise.report.figures import figure
-from nodewise.report.figures._encodings import (
-    dashed_by_role,
-    legend_columns,
-    nodes_axis,
-    tooltip,
-)
+from nodewise.report.figures._encodings import dashed_by_role, legend_columns, nodes_axis, tooltip
 from nodewise.results.importers import published
 
 _TITLE = "Training time saved by more nodes, mean over the models"

@@ -44,7 +44,7 @@ _THROUGHPUT = [
 @figure(
     "ways",
     tables="curves published published_runs",
-    rows=lambda tables: evidence.check_points(compared_strategies(tables["curves"]), tables),
+    rows=lambda tables: evidence.check_times(compared_strategies(tables["curves"]), tables),
     axes=_AXES,
     section="Strategies compared",
     order=30,

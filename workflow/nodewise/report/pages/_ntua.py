@@ -188,7 +188,7 @@ def _ratios(study: ReportContext, measured: pd.DataFrame) -> dict[str, Any]:
     """Return the median ratio of each kind of our times that count, or what it takes to count."""
     repeats = study.tables["curves"].set_index("cell_id")["repeats"]
     measured = measured.assign(repeats=measured["cell_id"].map(repeats))
-    measured = evidence.check_points(measured, study.tables)
+    measured = evidence.check_times(measured, study.tables)
     counting = evidence.select(measured)
     ratios = [
         {"points": len(rows), "number": data(rows["ratio"].median(), "mean"), "label": str(label)}
