@@ -1,5 +1,6 @@
 """The charts, pages and site of a study that a test wrote, made as the workflow makes them."""
 
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,29 @@ def draw_all(folder: Path, **inputs: Any) -> list[str]:
     return draw_charts(*made, config_path=CONFIG, **inputs)
 
 
-def render(folder: Path, **changes: Any) -> Path:
-    """Render the pages of the study in `folder`; return their folder."""
-    inputs: dict[str, Any] = {
-        f"{name}_dir": folder / name for name in ("tables", "overhead", "charts", "records")
-    }
-    inputs |= {"site_dir": Path("site"), "out_dir": folder / "docs"} | changes
-    render_pages(CONFIG, **inputs)
-    return folder / "docs"
+def render(folder: Path, out: Path | None = None, **inputs: Any) -> Path:
+    """Render the pages of the study in `folder`; return their folder, which is `out` if given."""
+    docs = out or folder / "docs"
+    render_pages(CONFIG, folder, docs, **inputs)
+    return docs
+
+
+class Texts(HTMLParser):
+    """The text and the elements of a piece of HTML; its `plain` text has ordinary spaces."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.text = ""
+        self.tags: list[str] = []
+        self.feed(html)
+        self.close()
+
+    @property
+    def plain(self) -> str:
+        return self.text.replace("\u00a0", " ")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.append(tag)

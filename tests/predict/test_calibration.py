@@ -211,7 +211,7 @@ def test_a_file_that_is_no_calibration_gives_one_line(tmp_path):
 
 
 def drawn(calibration):
-    return [*draw_figures({ALL_REDUCES: all_reduce_times([calibration])}, {})]
+    return [*draw_figures({ALL_REDUCES: all_reduce_times([calibration])}, {}, {})]
 
 
 def test_the_figure_draws_every_point_and_tells_the_ends_in_words():

@@ -28,10 +28,10 @@ from rendering import render
 study, out = map(Path, sys.argv[1:])
 tables = {path.stem: pd.read_parquet(path) for path in (study / "tables").glob("*.parquet")}
 figure = FIGURES["my-figure"]
-assert "takes" in figure.draw(figure.rows(tables), {"model": "all"}).spec()["title"]["text"]
+assert "takes" in figure.draw(figure.rows(tables)).spec()["title"]["text"]
 rule = CLAIM_RULES["shorter_than"]
 assert (complete(rule(tables, {}, study="ntua", seconds=100.0))["most"] == 100).all()
-render(study, site_dir=out / "site", out_dir=out / "docs")
+render(study, site_dir=out / "site", out=out / "docs")
 """
 
 

@@ -14,7 +14,7 @@ import make_records as make
 from nodewise.cli.report import site_server
 from nodewise.core.errors import UserError
 from nodewise.report.site import build_site
-from nodewise.report.strategy_words import trained_by
+from nodewise.report.titles import title_of_strategy
 from rendering import draw_all, render
 
 ODD = "<b>no</b> memory & “more”"
@@ -34,7 +34,7 @@ def site(tmp_path_factory) -> Path:
 def test_a_curve_has_the_head_and_the_navigation_of_every_page(site):
     page = (site / CURVE).read_text()
     assert page.count("<html") == page.count("</html>") == page.count("<h1") == 1
-    assert f"Fashion CNN, {trained_by(CELLS[0])}" in unescape(page.partition("</title>")[0])
+    assert f"Fashion CNN, {title_of_strategy(CELLS[0])}" in unescape(page.partition("</title>")[0])
     assert 'href="../../results/index.html"' in page
 
 

@@ -1,7 +1,5 @@
 """The calibration page: verdicts and refusals are said, no number stands without its kind."""
 
-import re
-
 import pytest
 
 import make_calibration as make
@@ -9,9 +7,9 @@ import make_records
 from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.errors import UserError
 from nodewise.core.schema import json_text
-from nodewise.report.pages.calibration import file_of
+from nodewise.report.addresses import calibration_file
 from nodewise.results.columns import PARTS
-from rendering import draw_all, render
+from rendering import Texts, draw_all, render
 
 pytestmark = pytest.mark.slow
 
@@ -34,19 +32,15 @@ def page_of(study, *calibrations) -> str:
     return (docs / "calibration.md").read_text()
 
 
-def without_elements(page: str) -> str:
-    return re.sub(r"<[^>]+>", "", page)
-
-
 def test_a_calibration_fills_the_page(study):
     page = page_of(study, make.calibration(noise=0.01, collectives=("ring", "direct")))
     assert page.count("<figure") == 2
     for heading in ("share of a core", "rate of a link", "ring", "sockets alone"):
-        assert f"{heading}\n" in without_elements(page)
-    assert without_elements(page).count("Predicting 8 nodes") == 2
+        assert f"{heading}\n" in Texts(page).text
+    assert Texts(page).text.count("Predicting 8 nodes") == 2
     assert page.count("nw-formula") == 1
     assert "It was." in page and "**It was not" not in page
-    assert (study / "docs" / file_of(make.calibration())).is_file()
+    assert (study / "docs" / calibration_file(make.calibration())).is_file()
     assert "Mbit&#47;s" in page
 
 
@@ -61,7 +55,7 @@ def test_a_study_without_emulated_cells_says_so_and_still_compares_the_forms(stu
 def test_a_calibration_of_hosts_shows_their_links_and_no_emulation(study):
     hosts = Ssh.model_validate({"kind": "ssh", "hosts": ["a", "b"], "name": "two hosts"})
     made = make.calibration((2, 4)).model_copy(update={"cluster": hosts, "kind": "measured"})
-    page = without_elements(page_of(study, made))
+    page = Texts(page_of(study, made)).text
     assert "# What do the links between the hosts give?" in page
     assert "Nodes of two hosts, on" in page
     assert "Payload received" in page and "Configured (whole frames)" not in page
@@ -83,8 +77,8 @@ def test_the_calibrations_of_several_studies_stand_apart(study):
     page = page_of(study, make.calibration(), other)
     assert page.count("## Nodes of ") == 2 and page.count("<figure") == 2
     for one in (make.calibration(), other):
-        assert f'href="{file_of(one)}"' in page
-        assert (study / "docs" / file_of(one)).is_file()
+        assert f'href="{calibration_file(one)}"' in page
+        assert (study / "docs" / calibration_file(one)).is_file()
 
 
 def test_the_calibrations_of_one_study_on_two_machines_stand_apart(study):
@@ -116,7 +110,7 @@ def test_a_missed_share_and_a_restless_machine_are_said(study):
     restless = first.model_copy(update={"conditions": conditions})
     launches = [restless, *calibration.launches[1:]]
     page = page_of(study, calibration.model_copy(update={"launches": launches}))
-    assert "**It was not at 8 of the node counts.**" in without_elements(page)
+    assert "**It was not at 8 of the node counts.**" in Texts(page).text
     assert "other processes" in page and "not at rest" in page
 
 
@@ -131,4 +125,4 @@ def test_how_well_parts_add_up_to_their_step_is_told(tmp_path, around_us, told):
         workers.append(worker.model_copy(update={"split": split}))
     result = record.result.model_copy(update={"workers": workers})
     make_records.write_study(tmp_path, [record.model_copy(update={"result": result})])
-    assert told in without_elements(page_of(tmp_path))
+    assert told in Texts(page_of(tmp_path)).text

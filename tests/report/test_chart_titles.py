@@ -22,7 +22,9 @@ def tables(tmp_path_factory):
 
 
 def findings(tables):
-    return {figure.figure: figure.finding for figure in draw_figures(tables, {}) if figure.finding}
+    return {
+        figure.figure: figure.finding for figure in draw_figures(tables, {}, {}) if figure.finding
+    }
 
 
 def speedup(tables, batch):
@@ -60,7 +62,7 @@ def test_points_that_do_not_count_give_no_finding(tables):
 
 
 def test_a_finding_is_the_title_and_what_is_plotted_the_subtitle(tables):
-    (figure,) = [one for one in draw_figures(tables, {}) if one.figure == "speedup"]
+    (figure,) = [one for one in draw_figures(tables, {}, {}) if one.figure == "speedup"]
     title = figure.spec()["title"]
     assert title["text"] == figure.finding
     assert title["subtitle"].startswith("Speed-up by nodes · measured")
@@ -68,11 +70,11 @@ def test_a_finding_is_the_title_and_what_is_plotted_the_subtitle(tables):
 
 def test_an_experiment_is_told_by_its_title_and_found_by_its_name(tables):
     (name,) = tables["curves"]["experiment"].unique()
-    drawn = {one.figure: one for one in draw_figures(tables, {name: "Steps by nodes"})}
+    drawn = {one.figure: one for one in draw_figures(tables, {name: "Steps by nodes"}, {})}
     split = drawn["split"]
     assert split.where == ["Steps by nodes", "MultiWorkerMirroredStrategy"]
     assert "Steps by nodes" in split.spec()["title"]["subtitle"]
     assert split.of["experiment"] == name
     assert set(drawn["time"].data["experiment"]) <= {"Steps by nodes", ""}
-    (unknown,) = [one for one in draw_figures(tables, {}) if one.figure == "split"]
+    (unknown,) = [one for one in draw_figures(tables, {}, {}) if one.figure == "split"]
     assert unknown.where[0] == name

@@ -39,7 +39,7 @@ def folder(tmp_path_factory):
 def sentences(folder, name):
     """Return what each page says outside of its tables and figures."""
     docs = folder / name
-    render(folder, out_dir=docs)
+    render(folder, docs)
     pages = docs.rglob("*.md")
     return {page.relative_to(docs): _SHOWN.sub("", page.read_text()).split("\n") for page in pages}
 
@@ -47,7 +47,7 @@ def sentences(folder, name):
 def without_evidence(folder):
     """Return the keys of the points that can count in no comparison of times."""
     tables = {path.stem: pd.read_parquet(path) for path in (folder / "tables").glob("*.parquet")}
-    rows = evidence.of_launches(tables["curves"], tables)
+    rows = evidence.check_times(tables["curves"], tables)
     return rows.loc[rows["lacks"] != "", CURVE_KEY]
 
 

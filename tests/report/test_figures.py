@@ -16,8 +16,9 @@ from nodewise.core.units import KINDS, kind_label
 from nodewise.predict import fit_queries, queries
 from nodewise.predict.queries import OVERHEAD, read_overhead
 from nodewise.report import theme
-from nodewise.report.figure import TICKS, VEGA_LITE, whole
-from nodewise.report.figures import ALL_REDUCES, FIGURES, MODELS, draw_figures, sections, settings
+from nodewise.report.figure import VEGA_LITE
+from nodewise.report.figures import ALL_REDUCES, FIGURES, MODELS, draw_figures, sections
+from nodewise.report.figures._encodings import TICKS, whole_ticks
 from nodewise.results.columns import COLUMNS
 from nodewise.results.importers import published
 from nodewise.results.table_files import typed
@@ -30,7 +31,7 @@ LIGHT_PAGE, LIGHT_CARD, DARK_PAGE, DARK_CARD = "#fbfaf8", "#ffffff", "#14181f", 
 
 
 def figures(tables, overhead):
-    return list(draw_figures(tables | overhead, {}))
+    return list(draw_figures(tables | overhead, {}, {}))
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def published_specs():
         watts_per_core=study.watts_per_core,
         published_runs=published.runs(),
     )
-    return [figure.spec() for figure in draw_figures(tables, {})]
+    return [figure.spec() for figure in draw_figures(tables, {}, {})]
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def crowded_specs(tmp_path_factory):
         for i, n, batch in itertools.product(range(12), (2, 4), (64, 128))
     ]
     paths = make.write([make.record(cell) for cell in cells], tmp_path_factory.mktemp("crowded"))
-    return [figure.spec() for figure in draw_figures(build_tables(paths, None), {})]
+    return [figure.spec() for figure in draw_figures(build_tables(paths, None), {}, {})]
 
 
 def scales_of(encoding):
@@ -137,6 +138,19 @@ def test_what_lines_join_is_one_line_and_no_two_look_alike(which, request):
                 assert (styles.groupby("look")["strategy"].nunique() == 1).all(), spec["title"]
 
 
+def test_panels_have_six_lines_at_most_and_share_their_axis(crowded_specs):
+    shown = [one for one in crowded_specs if one["usermeta"]["figure"] == "loss-by-epoch"]
+    lines = []
+    for spec in shown:
+        (rows,) = spec["datasets"].values()
+        named = {(row["strategy"], row["batch_per_worker"], row["nodes"]) for row in rows}
+        assert len(named) <= 6
+        assert spec["usermeta"]["of"]["panel"] in spec["title"]["subtitle"]
+        lines += named
+    assert len(lines) == len(set(lines)) == 12 * 2 * 2
+    assert len({str(one["layer"][0]["encoding"]["y"]) for one in shown}) == 1
+
+
 def _drawn_as(encoding, channel, row):
     """Return the colour, shape or dashes of a row; its value where the scale does not tell."""
     if channel not in encoding:
@@ -181,7 +195,7 @@ def test_figures_of_one_heading_stand_together_on_the_result_pages():
 
 def test_a_figure_is_left_out_if_one_of_its_tables_is_not_there(study):
     curves = {"curves": study[1]["curves"]}
-    assert {one.figure for one in draw_figures(curves, {})} <= {
+    assert {one.figure for one in draw_figures(curves, {}, {})} <= {
         name for name in FIGURES if set(FIGURES[name].tables) <= {"curves"}
     }
 
@@ -288,11 +302,6 @@ def test_speed_ups_are_drawn_over_batches_with_a_line_for_each_number_of_nodes(d
     assert batches == sorted(set(figure.data["batch_per_worker"]))
 
 
-def test_a_number_of_nodes_has_one_colour_in_all_charts(drawn):
-    colours = colours_of(drawn.values(), "nodes")
-    assert colours and all(len(each) == 1 for each in colours.values())
-
-
 def test_savings_stand_beside_what_the_study_foresaw(drawn):
     figure = figure_of(drawn, "saved", study="ntua")
     data = figure.data.set_index(["role", "nodes"])["saved"]
@@ -312,7 +321,7 @@ def emulated(rate, nodes, experiment):
 
 def times_of(tables):
     """Return the chart of training times and its lines' encoding."""
-    (figure,) = [one for one in draw_figures(tables, {}) if one.figure == "time"]
+    (figure,) = [one for one in draw_figures(tables, {}, {}) if one.figure == "time"]
     return figure, figure.spec()["layer"][0]["encoding"]
 
 
@@ -557,9 +566,9 @@ def test_intervals_of_a_fit_are_drawn_as_far_as_the_frame(drawn):
 
 
 def test_axes_of_counts_have_whole_numbers_and_not_too_many():
-    assert whole([2, 4]) == [2, 3, 4] and whole([1]) == [1]
-    assert whole(range(1, TICKS + 1)) == [*range(1, TICKS + 1)]
-    assert whole(range(1, 31)) == [*range(3, 31, 3)]
+    assert whole_ticks([2, 4]) == [2, 3, 4] and whole_ticks([1]) == [1]
+    assert whole_ticks(range(1, TICKS + 1)) == [*range(1, TICKS + 1)]
+    assert whole_ticks(range(1, 31)) == [*range(3, 31, 3)]
 
 
 def test_axes_of_nodes_and_epochs_have_a_mark_for_each_of_few(drawn):
@@ -634,9 +643,10 @@ def colours_of(figures, field):
     return found
 
 
-def test_a_batch_has_one_colour_in_all_charts(drawn):
-    colours = colours_of(drawn.values(), "batch_per_worker")
-    assert len(colours) > 2 and all(len(each) == 1 for each in colours.values())
+@pytest.mark.parametrize("field", ["batch_per_worker", "nodes"])
+def test_a_batch_and_a_number_of_nodes_have_one_colour_in_all_charts(drawn, field):
+    colours = colours_of(drawn.values(), field)
+    assert len(colours) > 1 and all(len(each) == 1 for each in colours.values())
 
 
 def test_settings_stand_side_by_side_at_the_batches_that_all_have(tmp_path):
@@ -655,7 +665,8 @@ def test_settings_stand_side_by_side_at_the_batches_that_all_have(tmp_path):
         for batch in batches
     ]
     paths = make.write(records, tmp_path)
-    rows = queries.settings(build_tables(paths, None))
+    tables = build_tables(paths, None)
+    rows = queries.settings(tables)
     assert set(rows["batch_per_worker"]) == {64}
     assert set(rows["nodes"]) == {4}
     assert set(rows["setting"]) == {
@@ -665,7 +676,7 @@ def test_settings_stand_side_by_side_at_the_batches_that_all_have(tmp_path):
         "0.2 core (node 0: 0.1 core), 100 Mbit/s",
     }
     assert len(rows) == 4 * 5
-    figure = settings.settings(rows, {"model": "fashion_cnn"})
+    (figure,) = [one for one in draw_figures(tables, {}, {}) if one.figure == "settings"]
     assert "0.2 core, 25 Mbit/s, batch 64: " in figure.alt
     assert figure.title.startswith("MultiWorkerMirroredStrategy, one step on 4 nodes")
     order = figure.spec()["layer"][0]["encoding"]["y"]["sort"]
@@ -684,7 +695,7 @@ def test_strategies_share_the_chart_of_settings_of_a_number_of_nodes(tmp_path):
         for rate in (25, 100)
     ]
     tables = build_tables(make.write(map(make.record, cells), tmp_path), None)
-    (figure,) = [one for one in draw_figures(tables, {}) if one.figure == "settings"]
+    (figure,) = [one for one in draw_figures(tables, {}, {}) if one.figure == "settings"]
     spec = figure.spec()
     order = spec["layer"][0]["encoding"]["y"]["sort"]
     names = [label.partition("|")[0] for label in order]

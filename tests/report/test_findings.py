@@ -1,7 +1,6 @@
 """Findings, choosing and the claims: every answer follows from the tables, whatever they hold."""
 
 import re
-from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
@@ -10,28 +9,11 @@ import make_records as make
 from nodewise.predict import comparisons
 from nodewise.report import choosing, evidence
 from nodewise.report.answers import ANSWERS, batch, nodes
-from nodewise.report.strategy_words import setting
 from nodewise.results.columns import CURVE_KEY, CURVES
 from nodewise.results.table_files import typed
-from rendering import draw_all, render
+from rendering import Texts, draw_all, render
 
 NEW = ("findings.md", "studies/index.md", "glossary.md")
-
-
-class Text(HTMLParser):
-    """The text of a piece of HTML, and how its elements are called."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.text, self.tags = "", set()
-        self.feed(html)
-        self.close()
-
-    def handle_data(self, data):
-        self.text += data.replace("\u00a0", " ")
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
 
 
 def thrice(nodes, **about):
@@ -43,7 +25,7 @@ def thrice(nodes, **about):
 def leads(page):
     """Return the answers of a page, as text."""
     found = re.findall(r'<p class="nw-lead"[^>]*>(.*?)</p>', page.read_text(), flags=re.DOTALL)
-    return [Text(answer).text for answer in found]
+    return [Texts(answer).plain for answer in found]
 
 
 @pytest.fixture(scope="module")
@@ -95,14 +77,14 @@ def speedups(values):
     ],
 )
 def test_of_the_faster_points_it_is_counted_how_many_are_clearly_so(gains, said):
-    told = Text(nodes._how_sure(speedups(gains))).text
+    told = Texts(nodes._how_sure(speedups(gains))).plain
     assert told.startswith(said) if said else not told
 
 
 def test_which_batch_compares_the_smallest_and_the_largest(study):
     tables, docs = study
     rows = comparisons.on_several_nodes(tables["curves"])
-    rows = evidence.counting(evidence.of_times(rows, tables, other="_one"))
+    rows = evidence.select(evidence.check_times(rows, tables, other="_one"))
     lines = [line for _, line in rows.groupby(["experiment", "line", "nodes"])]
     longest = max(lines, key=len).sort_values("batch_per_worker")
     answer = leads(docs / "findings.md")[1]
@@ -163,7 +145,7 @@ def test_comparisons_that_do_not_count_are_counted_and_decide_nothing(study):
     left_out = int(((rows["flags"] != "") | (rows["repeats"] < 3)).sum())
     assert left_out  # three workers, two cores
     told = f"{left_out} of {len(rows)} comparisons do not count as evidence"
-    assert told in Text((docs / "findings.md").read_text()).text
+    assert told in Texts((docs / "findings.md").read_text()).plain
     assert not any("on 3 nodes" in answer for answer in leads(docs / "findings.md"))
 
 
@@ -199,7 +181,7 @@ def test_trainings_that_went_through_the_same_weights_count_as_one(tmp_path):
     page = render(tmp_path) / "findings.md"
     (answer,) = [said for said in leads(page) if "our trainings" in said]
     assert "of 1 of our trainings" in answer
-    assert "trainings with equal accuracies are counted once" in Text(page.read_text()).text
+    assert "trainings with equal accuracies are counted once" in Texts(page.read_text()).plain
 
 
 def test_without_a_record_every_question_says_that_nothing_was_measured(tmp_path):
@@ -208,7 +190,7 @@ def test_without_a_record_every_question_says_that_nothing_was_measured(tmp_path
     nothing = "Too little evidence. Nothing comparable was measured"
     answers = leads(docs / "findings.md")
     assert len(answers) == 6 and all(answer.startswith(nothing) for answer in answers)
-    assert Text((docs / "your-case.md").read_text()).text.count(nothing) == 2
+    assert Texts((docs / "your-case.md").read_text()).plain.count(nothing) == 2
 
 
 def test_a_model_with_markup_in_its_name_is_shown_and_is_no_element(tmp_path):
@@ -218,9 +200,9 @@ def test_a_model_with_markup_in_its_name_is_shown_and_is_no_element(tmp_path):
         pd.read_parquet(path).assign(model="<script>alert(1)</script>").to_parquet(path)
     docs = render(tmp_path)
     for page in NEW:
-        shown = Text((docs / page).read_text())
+        shown = Texts((docs / page).read_text())
         assert "script" not in shown.tags
-    assert "<script>alert(1)</script>" in Text((docs / "findings.md").read_text()).text
+    assert "<script>alert(1)</script>" in Texts((docs / "findings.md").read_text()).plain
 
 
 # --- what is compared ---
@@ -265,26 +247,6 @@ def make_curves(points, exchange="ring"):
         for name, nodes, rate in points
     ]
     return typed([empty | row for row in rows], CURVES)
-
-
-@pytest.mark.parametrize(
-    ("exchange", "options", "said"),
-    [
-        ("averaging", {"period": 1}, "every step"),
-        ("averaging", {"period": "epoch"}, "every epoch"),
-        ("averaging", {"period": 5}, "every 5 steps"),
-        ("server", {"bound": None, "updates": None}, ""),
-        ("server", {"bound": 0}, "at most 0 steps ahead of the slowest worker"),
-        ("server", {"bound": 1, "updates": 2}, "at most 1 step ahead of the slowest worker, 2 "),
-        ("all-gather", {"method": "threshold", "threshold": 0.01}, "entries beyond ±0.01, sign "),
-        ("all-gather", {"method": "float16"}, "half precision"),
-        ("star", {"collective": "star"}, "star"),
-        ("ring", {}, ""),
-    ],
-)
-def test_the_setting_of_a_strategy_is_told_in_words(exchange, options, said):
-    told = setting(exchange, options)
-    assert told.startswith(said) if said else not told
 
 
 def rated(points):

@@ -1,12 +1,11 @@
 """The home page answers its title in two sentences, from what counts as evidence."""
 
-import html
 import re
 
 import pytest
 
 import make_records as make
-from rendering import render
+from rendering import Texts, render
 
 
 @pytest.mark.slow
@@ -20,7 +19,7 @@ def test_the_answer_is_that_of_the_largest_and_the_smallest_batch(tmp_path):
     tables = make.write_study(tmp_path, [make.record(cell) for cell in cells])
     home = (render(tmp_path) / "index.md").read_text()
     (lead,) = re.findall(r'<p class="nw-lead"[^>]*>(.*?)</p>', home, re.DOTALL)
-    lead = html.unescape(re.sub("<[^>]+>", "", lead))
+    lead = Texts(lead).text
     curves = tables["curves"].set_index(["nodes", "batch_per_worker"])
     for batch in (32, 512):
         assert f"{curves.loc[(2, batch), 'speedup']:#.2g} times as fast" in lead

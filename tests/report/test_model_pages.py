@@ -26,7 +26,7 @@ from nodewise.report.figures.models import sizes
 
 
 def figures(architectures):
-    return [*draw_figures({MODELS: sizes(architectures)}, {})]
+    return [*draw_figures({MODELS: sizes(architectures)}, {}, {})]
 
 
 def weighted(name, kind="Dense", *inputs, trained=True, detail="8 units"):

@@ -3,7 +3,6 @@
 import json
 import posixpath
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -24,7 +23,7 @@ from nodewise.report.context import read_context
 from nodewise.report.html import slug
 from nodewise.report.pages import PAGES
 from nodewise.results.columns import COLUMNS, explain_table
-from rendering import draw_all, render
+from rendering import Texts, draw_all, render
 
 CONFIG = Path("config/study.yaml")
 SITE = Path("site")
@@ -32,22 +31,6 @@ SITE = Path("site")
 
 def front_matter(page):
     return yaml.safe_load(page.read_text().split("---\n")[1])
-
-
-class Texts(HTMLParser):
-    """The text and the elements of a piece of HTML."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.text, self.tags = "", []
-        self.feed(html)
-        self.close()
-
-    def handle_data(self, data):
-        self.text += data
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
 
 
 # --- escaping ---
@@ -110,36 +93,12 @@ def test_a_number_is_written_with_its_kind():
     assert written.text.replace("\u00a0", " ") == "12.3 ms measured"
 
 
-def test_no_number_without_a_kind():
-    with pytest.raises(ValueError, match="kind"):
-        markup.number(1.0, "s", "roughly")
-    with pytest.raises(ValueError, match="kind"):
-        markup.Column("step_time_s", "Step time", "s")
-    rows = pd.DataFrame({"step_time_s": [1.0], "label": ["measured"]})
-    hidden = markup.Column("step_time_s", "Step time", "s", kind_from="label")
-    with pytest.raises(ValueError, match="shown beside"):
-        markup.table(rows, [hidden])
-    shown = markup.table(rows, [hidden, markup.Column("label", "Kind")])
-    assert "nw-kind" in shown.rows[0][1]
-
-
-def test_missing_numbers_are_dashes_and_intervals_stand_below():
-    rows = pd.DataFrame({"t": [None, 0.5], "low": [None, 0.4], "high": [None, 0.6]})
-    column = markup.Column("t", "Time", "s", "measured", low="low", high="high")
-    (empty,), (full,) = markup.table(rows, [column]).rows
-    assert empty == "–"
-    assert Texts(full).text.replace("\u00a0", " ") == "500 ms400 ms to 600 ms"
-
-
 # --- pages ---
 
 
 @pytest.fixture(scope="module")
 def context(study):
-    return read_context(
-        CONFIG,
-        **{f"{name}_dir": study / name for name in ("tables", "overhead", "charts", "records")},
-    )
+    return read_context(CONFIG, study)
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from test_pages import Texts, render
 
 import make_records as make
 from nodewise.core.errors import UserError
@@ -16,7 +15,7 @@ from nodewise.predict.judge import EACH
 from nodewise.predict.law import LAWS
 from nodewise.report.pages.predictions import _beaten
 from nodewise.results.importers import import_for_study, published
-from rendering import draw_all
+from rendering import Texts, draw_all, render
 
 
 @pytest.fixture(scope="module")

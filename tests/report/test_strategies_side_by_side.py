@@ -26,7 +26,7 @@ def tables(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def drawn(tables):
-    return [*draw_figures(tables, {})]
+    return [*draw_figures(tables, {}, {})]
 
 
 def test_an_experiment_compares_ways_if_it_has_more_than_a_few(tables):
@@ -78,7 +78,7 @@ def test_the_ideal_is_as_many_times_one_node_as_nodes(drawn):
 def test_intervals_of_throughput_hold_the_point_and_are_drawn(tmp_path):
     records = [make.record(cell(way, 2, repeat=repeat)) for way in WAYS for repeat in range(3)]
     tables = build_tables(make.write(records, tmp_path), None)
-    drawn = [*draw_figures(tables, {})]
+    drawn = [*draw_figures(tables, {}, {})]
     (figure,) = [figure for figure in drawn if figure.figure == "ways"]
     data = figure.data
     assert (data["low"] <= data["examples_per_s"]).all()
@@ -91,7 +91,7 @@ def test_curves_of_several_ways_are_told_apart_by_colour(tmp_path):
     epochs = make.EPOCHS
     records = [make.record(cell(way, 2, extent=epochs)) for way in WAYS]
     tables = build_tables(make.write(records, tmp_path), None)
-    drawn = [*draw_figures(tables, {})]
+    drawn = [*draw_figures(tables, {}, {})]
     (figure,) = [figure for figure in drawn if figure.figure == "accuracy-by-epoch"]
     layers = figure.spec()["layer"]
     assert {layer["encoding"]["color"]["field"] for layer in layers} == {"strategy"}

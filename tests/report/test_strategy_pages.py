@@ -11,21 +11,24 @@ from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
-from test_pages import Texts, render
 
 import make_records as make
 from nodewise.core.errors import UserError
 from nodewise.predict.law import LAWS, At
 from nodewise.predict.laws.pipeline import GPipe
+from nodewise.report.addresses import strategy_page
+from nodewise.report.context import ReportContext
 from nodewise.report.formulas import formula_of
 from nodewise.report.html import text as text_of
-from nodewise.report.pages.strategies import in_words, page_of, read_diagrams
+from nodewise.report.pages.strategies import read_diagrams
+from nodewise.results.columns import COLUMNS
 from nodewise.results.model_description import Layer
 from nodewise.results.record import Record
+from nodewise.results.table_files import typed
 from nodewise.results.tables import build_tables
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.bytes_sent import Trained
-from rendering import draw_all
+from rendering import Texts, draw_all, render
 
 LETTER, SMALL_LETTER = 6.8, 5.9  # units of the drawing: what a letter takes on average, at most
 WORDS = "nw-way__words"  # the class of the sentences
@@ -88,7 +91,7 @@ def docs(tmp_path_factory):
 
 
 def page(docs, strategy):
-    return (docs / page_of(strategy).replace(".html", ".md")).read_text()
+    return (docs / strategy_page(strategy).replace(".html", ".md")).read_text()
 
 
 def section(text, title):
@@ -116,7 +119,7 @@ def test_the_index_has_a_row_for_every_strategy_and_is_in_the_navigation(docs):
     index = (docs / "strategies/index.md").read_text()
     assert index.count("<tr><td") == len(STRATEGIES)
     for name in STRATEGIES:
-        address = page_of(name).removeprefix("strategies/")
+        address = strategy_page(name).removeprefix("strategies/")
         assert f'<a href="{address}">' in index
     assert "strategies/index.html" in (docs / "method.md").read_text()
 
@@ -363,22 +366,19 @@ def test_a_table_names_its_strategies_and_links_each_once(docs):
         "multi_worker_mirrored": "MultiWorkerMirroredStrategy",
     }
     for name, title in shown.items():
-        assert f'<a href="../../{page_of(name)}">{text_of(title)}</a>' in table
-        assert table.count(f'href="../../{page_of(name)}"') == 1
+        assert f'<a href="../../{strategy_page(name)}">{text_of(title)}</a>' in table
+        assert table.count(f'href="../../{strategy_page(name)}"') == 1
     assert table.count("<td>MultiWorkerMirroredStrategy<") > 1  # further rows have no link
 
 
 def test_an_experiment_has_its_title_and_an_unknown_one_its_name_as_a_strategy_has():
-    titles = {"ways": "Ways <of> training", "mpi": "MPI"}
-    study = SimpleNamespace(
-        experiment_title=lambda name: titles.get(name, name),
-        strategy_title=lambda name: titles.get(name, name),
-        cells=pd.DataFrame(columns=["experiment", "strategy", "cell_id"]),
-        model_title=str,
-    )
+    ways = SimpleNamespace(title="Ways <of> training")
+    config = SimpleNamespace(records=[], experiments={"ways": ways})
+    tables = {"cells": typed((), COLUMNS["cells"])}
+    study = ReportContext(config, tables, {}, {}, {}, [], [], {}, pd.DataFrame())
     at = ("model", "experiment", "strategy", "cluster")
     of = [("m", "ways", "unknown", "local"), ("m", "ways", "mpi", "x"), ("m", "other", "mpi", "x")]
-    shown = in_words(study, pd.DataFrame(of, columns=at), "findings.html")
+    shown = study.with_links(pd.DataFrame(of, columns=at), "findings.html")
     assert shown["experiment"].tolist() == ["Ways <of> training"] * 2 + ["other"]
     assert shown["cluster"].tolist() == ["unthrottled process", "x", "x"]
     unknown, mpi, again = map(str, shown["strategy"])
@@ -416,7 +416,7 @@ def test_a_curve_leads_to_the_page_of_its_strategy(docs):
     curve = docs / "curves/fashion-cnn/rarely.md"
     leads = re.findall(r'<a href="([^"]+)">How this strategy works</a>', curve.read_text())
     target = (curve.parent / leads[0]).resolve().relative_to(docs.resolve())
-    assert target == Path(page_of("parameter_averaging"))
+    assert target == Path(strategy_page("parameter_averaging"))
     assert (docs / target).with_suffix(".md").is_file()
 
 

@@ -2,13 +2,12 @@
 
 import pandas as pd
 import pytest
-from test_pages import Texts, render
 
 import make_records as make
 from nodewise.predict import queries
 from nodewise.results.importers import published
 from nodewise.results.tables import build_tables
-from rendering import draw_all
+from rendering import Texts, draw_all, render
 
 STUDY = {"study": "asu", "model": "mnist_cnn", "dataset": "mnist", "experiment": "asu_epochs"}
 

@@ -4,12 +4,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from nodewise.report.pages.strategies import page_of
+from nodewise.report.addresses import strategy_page
 from nodewise.strategies import STRATEGIES
 
 pytestmark = pytest.mark.slow
 
-PAGE = page_of("multi_worker_mirrored")
+PAGE = strategy_page("multi_worker_mirrored")
 NARROW = {"viewport": {"width": 360, "height": 800}}
 
 
@@ -28,7 +28,7 @@ def test_strategies_are_reached_from_the_top_and_compared(watched):
 @pytest.mark.parametrize("watched", [NARROW, NARROW | {"color_scheme": "dark"}], indirect=True)
 def test_every_picture_is_legible_on_a_telephone(watched):
     for name in STRATEGIES:
-        page = watched.open(page_of(name))
+        page = watched.open(strategy_page(name))
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
         found = page.evaluate(
             """() => [...document.querySelectorAll('.nw-way svg')].map((svg) => {

@@ -12,7 +12,7 @@ from nodewise.results.record import read_record
 
 DIAGRAM = '<svg xmlns="http://www.w3.org/2000/svg"><title>A toy step</title></svg>'
 RENDER = "import sys; from pathlib import Path; from rendering import render; \
-render(Path(sys.argv[1]), out_dir=Path(sys.argv[2]))"
+render(Path(sys.argv[1]), out=Path(sys.argv[2]))"
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import make_records as make
 from nodewise.core.cell import Cell
+from nodewise.core.schema import json_text
 from nodewise.models.facts import facts, own_description
 from nodewise.models.registry import registry
-from nodewise.results.model_description import architecture_json
 from nodewise.results.record import read_record
 from nodewise.study import estimate
 from nodewise.study.config import Config, read_config
@@ -232,7 +232,7 @@ def test_a_described_model_of_the_user_s_own_is_estimated_like_others(tmp_path, 
     monkeypatch.setattr("nodewise.models.facts.OWN_DESCRIPTIONS", tmp_path)
     mine = next(cell for cell in both.cells() if cell.build)
     path = own_description(mine)
-    path.write_text(architecture_json(described.model_copy(update={"model": path.stem})))
+    path.write_text(json_text(described.model_copy(update={"model": path.stem})))
     planned = estimate.plan(both, tmp_path / "records", MACHINE)
     step_s = {}
     for one in planned:

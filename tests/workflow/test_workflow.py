@@ -19,8 +19,8 @@ import pytest
 
 import make_calibration
 import projects
+from nodewise.core.schema import json_text
 from nodewise.core.user_function import own_dataset_name
-from nodewise.results.calibration import calibration_json
 from nodewise.results.record import read_record
 from projects import CONFIG, finish, snakemake, start, start_snakemake, write_study
 from traces import runs
@@ -443,7 +443,7 @@ def test_a_calibration_of_hosts_is_used_once_it_is_there_and_no_rule_makes_it(tm
     made = "results/hosts/calibration/calibration.json"
     assert made not in snakemake(project, "--dry-run", "--verbose")
     (project / made).parent.mkdir(parents=True)
-    (project / made).write_text(calibration_json(make_calibration.calibration((2, 3))))
+    (project / made).write_text(json_text(make_calibration.calibration((2, 3))))
     said = snakemake(project, "--dry-run", "--verbose")
     assert f"input: results/hosts/tables, {made}" in said
     assert "rule calibrate" not in said

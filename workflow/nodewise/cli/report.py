@@ -141,12 +141,8 @@ def render_pages(
 
     render.render_pages(
         config,
-        tables_dir=results / "tables",
-        overhead_dir=results / "overhead",
-        charts_dir=results / "charts",
-        records_dir=results / "records",
-        site_dir=Path("site"),
-        out_dir=out,
+        results,
+        out,
         calibration_paths=calibrations or (),
         models_dir=models,
     )

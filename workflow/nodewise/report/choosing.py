@@ -9,24 +9,13 @@ from markupsafe import Markup
 from nodewise.core.units import counted
 from nodewise.predict import comparisons
 from nodewise.report import evidence
-from nodewise.report.comparison_words import fastest, named
-from nodewise.report.context import ReportContext, curve_page
-from nodewise.report.html import (
-    CAUTION,
-    POINT,
-    RATE,
-    Column,
-    Table,
-    between,
-    interval,
-    number,
-    table,
-    text,
-)
-from nodewise.report.pages.strategies import in_words
+from nodewise.report.addresses import curve_page
+from nodewise.report.comparison_words import fastest, join_words, most_compared, named
+from nodewise.report.context import ReportContext
+from nodewise.report.html import between, interval, number, text
+from nodewise.report.tables import CAUTION, KIND, POINT, RATE, Column, Table, table
 
 PAGE = "your-case.html"
-_WHERE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
 _SPEEDS = [
     *POINT,
     *RATE,
@@ -57,32 +46,30 @@ _RATIOS = [
     Column("clear", "Of these, 90\u00a0% interval above 1"),
     Column("speedup", "Median speed-up", "×", kind_from="label"),
     Column("efficiency", "Median efficiency", "share", kind_from="label"),
-    Column("label", "Kind"),
+    KIND,
 ]
 
 
 def context(study: ReportContext) -> dict[str, Any]:
     """Return what the page Your case shows of the strategies."""
-    speeds = evidence.of_launches(comparisons.compared_points(study.tables["curves"]), study.tables)
+    speeds = evidence.check_times(comparisons.compared_points(study.tables["curves"]), study.tables)
     speeds = comparisons.with_rate_intervals(speeds)
     trained = trainings(study)
     return {
         "answers": [*_by_speed(study, speeds), *_by_accuracy(study, trained)],
         "rule": ratio_rule(study),
         "ratios": _ratios(study),
-        "speeds": table(_titled(study, speeds), _SPEEDS) if len(speeds) else None,
-        "trainings": table(_titled(study, trained), _TRAININGS) if len(trained) else None,
+        "speeds": table(study.with_links(speeds, PAGE), _SPEEDS) if len(speeds) else None,
+        "trainings": table(study.with_links(trained, PAGE), _TRAININGS) if len(trained) else None,
     }
 
 
 def _by_speed(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
     """Yield what is fastest and cheapest where most strategies were measured beside each other."""
-    told = evidence.counting(rows)
-    groups = [group for _, group in told.groupby(_WHERE) if group["strategy"].nunique() > 1]
-    if not groups:
+    group = most_compared(rows)
+    if group is None:
         yield _too_little("Fastest and cheapest", rows)
         return
-    group = comparisons.most_strategies(groups)
     best = group.sort_values("examples_per_s", kind="stable").iloc[-1]
     yield {
         "criterion": Markup("Fastest"),
@@ -107,60 +94,48 @@ def _too_little(goal: str, rows: pd.DataFrame) -> dict[str, str]:
     return {"criterion": Markup(goal), "answer": needs, "where": Markup(""), "page": ""}  # noqa: S704
 
 
-def _cheapest(study: ReportContext, cheapest: "pd.Series[Any]") -> Markup:
+def _cheapest(study: ReportContext, point: "pd.Series[Any]") -> Markup:
     """Return what takes least node time: the cheapest of several nodes, or one node."""
-    alone = cheapest["examples_per_s_one"]
+    alone = point["examples_per_s_one"]
     one_s = 1000 / alone if alone > 0 else float("nan")
-    said = [
-        Markup("{}: {}{}").format(*told)
-        for told in (
-            (
-                text(study.strategy_title(cheapest["strategy"])),
-                number(cheapest["node_s"], "s", cheapest["label"]),
-                _node_time_between(cheapest, cheapest["node_s"], ""),
-            ),
-            (
-                "one node",
-                number(one_s, "s", cheapest["label"]),
-                _node_time_between(cheapest, one_s, "_one"),
-            ),
-        )
+    title = study.strategy_title(point["strategy"])
+    sentences = [
+        _node_time(point, title, point["node_s"]),
+        _node_time(point, "one node", one_s, "_one"),
     ]
     if pd.isna(one_s):
-        return said[0] + Markup(" of node time per 1,000 examples")
-    if one_s <= cheapest["node_s"]:
-        said = said[::-1]
-    told = Markup("{} of node time per 1,000 examples; {}").format(*said)
-    return (
-        told + Markup("; the intervals overlap") if _node_times_overlap(cheapest, one_s) else told
+        return sentences[0] + Markup(" of node time per 1,000 examples")
+    (low, high), (low_one, high_one) = (
+        _node_time_ends(point, point["node_s"]),
+        _node_time_ends(point, one_s, "_one"),
     )
+    overlap = "; the intervals overlap" if low <= high_one and low_one <= high else ""
+    if one_s <= point["node_s"]:
+        sentences.reverse()
+    return Markup("{} of node time per 1,000 examples; {}{}").format(*sentences, overlap)
 
 
-def _node_times_overlap(several: "pd.Series[Any]", one_s: float) -> bool:
-    """Return whether the intervals of the node times of a point and of one node overlap."""
-    times = {"": several["node_s"], "_one": one_s}
-    ends = {
-        (of, end): node_s * several[f"step_time_{end}_s{of}"] / several[f"step_time_s{of}"]
-        for of, node_s in times.items()
-        for end in ("low", "high")
-    }
-    return bool(ends["", "low"] <= ends["_one", "high"] and ends["_one", "low"] <= ends["", "high"])
+def _node_time(point: "pd.Series[Any]", title: str, node_s: float, of: str = "") -> Markup:
+    """Return a node time with its interval; `of` ends the columns of the point."""
+    low, high = _node_time_ends(point, node_s, of)
+    # the one node beside a point may have been launched once
+    ends = Markup(", launched once") if pd.isna(low) else interval(low, high, "s")
+    return Markup("{}: {}{}").format(text(title), number(node_s, "s", point["label"]), ends)
 
 
-def _node_time_between(point: "pd.Series[Any]", node_s: float, of: str) -> Markup:
+def _node_time_ends(point: "pd.Series[Any]", node_s: float, of: str = "") -> tuple[float, float]:
     """Return the interval of a node time, by that of the step time."""
-    low, high = (point[f"step_time_{end}_s{of}"] for end in ("low", "high"))
-    if pd.isna(low):  # the one node beside it was launched once
-        return Markup(", launched once")
-    step_s = point[f"step_time_s{of}"]
-    return interval(node_s * low / step_s, node_s * high / step_s, "s")
+    low, high = (
+        point[f"step_time_{end}_s{of}"] / point[f"step_time_s{of}"] for end in ("low", "high")
+    )
+    return node_s * low, node_s * high
 
 
 def _by_accuracy(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str, str]]:
     """Yield what is most accurate where most whole trainings can be compared."""
     points = _points(study, rows)
-    told = evidence.counting(points)
-    groups = [of for _, of in told.groupby(_TRAINED) if len(of) > 1]
+    counting = evidence.select(points)
+    groups = [of for _, of in counting.groupby(_TRAINED) if len(of) > 1]
     if not groups:
         yield _too_little("Most accurate", points)
         return
@@ -178,11 +153,11 @@ def _by_accuracy(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str,
         best = known.sort_values(name, kind="stable").iloc[-1]
         near = known[name] >= best[name] - evidence.SEEDS
         alike = known.loc[near, "strategy"].drop(best.name)
-        told_of = Markup("{}: {} {} accuracy; {} among {} with the same initial weights{}")
+        sentence = Markup("{}: {} {} accuracy; {} among {} with the same initial weights{}")
         several = sorted(set(known["nodes"]))
         yield {
             "criterion": Markup(criterion),  # noqa: S704 (of this module)
-            "answer": told_of.format(
+            "answer": sentence.format(
                 text(study.strategy_title(best["strategy"])),
                 *(number(best[name], "accuracy", best["label"]), examples),
                 between(known[name].min(), known[name].max(), "accuracy", best["label"]),
@@ -204,7 +179,7 @@ def _points(study: ReportContext, cells: pd.DataFrame) -> pd.DataFrame:
         flags=("flags", "max"),
         cell_id=("cell_id", "first"),
     )
-    return evidence.of_trainings(points, study.tables)
+    return evidence.check_accuracies(points, study.tables)
 
 
 def _not_apart(study: ReportContext, strategies: list[str]) -> str:
@@ -244,8 +219,10 @@ def trainings(study: ReportContext) -> pd.DataFrame:
 
 def _split(study: ReportContext) -> pd.DataFrame:
     """Return the data-parallel points that count and whose communicating was told apart."""
-    rows = evidence.of_times(comparisons.parts(study.tables["curves"]), study.tables, other="_one")
-    rows = evidence.counting(rows)
+    rows = evidence.check_times(
+        comparisons.parts(study.tables["curves"]), study.tables, other="_one"
+    )
+    rows = evidence.select(rows)
     return rows[rows["exchange"].isin(comparisons.DATA_PARALLEL) & (rows["ratio"] > 0)]
 
 
@@ -268,12 +245,12 @@ def ratio_rule(study: ReportContext) -> Markup | None:
             " At none of them does the 90\u00a0% interval of the speed-up lie above 1."
         )
     last = clear.sort_values("ratio").iloc[-1]
-    said = Markup(
+    sentences = Markup(
         " The largest ratio at which several nodes were clearly faster (90\u00a0% interval above "
         "1) was {}, on {} nodes{}."
     )
     exception = last["nodes"] <= 1 + last["ratio"]
-    return rule + said.format(
+    return rule + sentences.format(
         number(last["ratio"], "mean", last["label"]),
         last["nodes"],
         ", against the rule" if exception else "",
@@ -312,16 +289,11 @@ def _ratios(study: ReportContext) -> Table | None:
     return table(shown, _RATIOS)
 
 
-def _titled(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
-    return in_words(study, rows, PAGE)
-
-
 def _point(study: ReportContext, row: "pd.Series[Any]", nodes: Sequence[int] = ()) -> Markup:
     """Return in words where a point was measured, or those of a comparison over several `nodes`."""
-    *first, last = nodes or [row["nodes"]]
-    on = f"{', '.join(map(str, first))} and {last} nodes" if first else counted(last, "node")
-    said = Markup("{}, {}, {} per worker and step, in {}")
-    return said.format(
+    on = f"{join_words(map(str, nodes))} nodes" if len(nodes) > 1 else counted(row["nodes"], "node")
+    sentences = Markup("{}, {}, {} per worker and step, in {}")
+    return sentences.format(
         text(study.model_title(row["model"])),
         text(on),
         text(counted(row["batch_per_worker"], "example")),

@@ -51,7 +51,7 @@ class Judged:
     @property
     def counting(self) -> pd.DataFrame:
         """The comparisons that count by the rule of evidence."""
-        return evidence.counting(self.comparisons)
+        return evidence.select(self.comparisons)
 
     @property
     def speaking(self) -> tuple[int, int, int]:

@@ -6,14 +6,8 @@ from markupsafe import Markup
 from nodewise.report.claims import Judged
 from nodewise.report.comparison_words import kind_of
 from nodewise.report.context import ReportContext
-from nodewise.report.html import (
-    Column,
-    Table,
-    data,
-    number,
-    table,
-    text,
-)
+from nodewise.report.html import data, number, text
+from nodewise.report.tables import Column, Table, table
 
 _CLAIMS = [
     Column("study", "Study"),
@@ -50,9 +44,9 @@ def claims_table(study: ReportContext, of: str | None = None) -> Table:
 
 
 def _counts(one: Judged) -> str:
-    said = "{} for, {} against, {} undecided".format(*one.speaking)
+    counts = "{} for, {} against, {} undecided".format(*one.speaking)
     left_out = len(one.comparisons) - len(one.counting)
-    return f"{said}; {left_out} more do not count" if left_out else said
+    return f"{counts}; {left_out} more do not count" if left_out else counts
 
 
 def _median(rows: pd.DataFrame, at: object, unit: str) -> Markup:

@@ -1,21 +1,20 @@
 """Sentences about comparisons that answers and other pages share."""
 
 import json
+from collections.abc import Iterable
 
 import pandas as pd
 from markupsafe import Markup
 
 from nodewise.predict import comparisons
+from nodewise.report import evidence
 from nodewise.report.context import ReportContext
-from nodewise.report.html import (
-    between,
-    interval,
-    number,
-    text,
-)
-from nodewise.report.strategy_words import setting
+from nodewise.report.html import between, interval, number, text
+from nodewise.report.titles import setting_in_words
 from nodewise.strategies import STRATEGIES
 
+SIDE_BY_SIDE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
+"""What the points of strategies have in common that are compared."""
 _WIDE = 2.0  # an interval whose ends lie further apart than this, as a ratio, needs a word
 
 
@@ -24,26 +23,36 @@ def wide_intervals(study: ReportContext, rows: pd.DataFrame, up: str = "") -> li
 
     `up` leads from the page to the root of the site.
     """
-    known = rows[rows["speedup_low"].notna()]
-    if known.empty:
+    rated = rows[rows["speedup_low"].notna()]
+    if rated.empty:
         return []
-    wide = known.assign(wide=known["speedup_high"] / known["speedup_low"]).sort_values("wide")
+    wide = rated.assign(wide=rated["speedup_high"] / rated["speedup_low"]).sort_values("wide")
     widest = wide.iloc[-1]
     if widest["wide"] <= _WIDE:
         return []
     one = comparisons.launches_of(study.tables["cells"], widest["cell_id_one"])
-    said = Markup(
+    sentence = Markup(
         "Ranges are 90\u00a0% intervals over launches. The widest, {}, is against a step on "
         "one node that took {} in {}. Short steps differ most between launches: see "
         '<a href="{}method.html">How this was measured</a>.'
     )
     return [
-        said.format(
+        sentence.format(
             between(widest["speedup_low"], widest["speedup_high"], "×", widest["label"]),
             between(one.min(), one.max(), "s", widest["label"]),
             *(text(f"{len(one)} launches"), up),
         )
     ]
+
+
+def most_compared(rows: pd.DataFrame) -> pd.DataFrame | None:
+    """Return the points that count where most strategies stand side by side; None if none do."""
+    groups = [
+        group
+        for _, group in evidence.select(rows).groupby(SIDE_BY_SIDE)
+        if group["strategy"].nunique() > 1
+    ]
+    return comparisons.most_strategies(groups) if groups else None
 
 
 def fastest(study: ReportContext, group: pd.DataFrame) -> Markup:
@@ -54,12 +63,12 @@ def fastest(study: ReportContext, group: pd.DataFrame) -> Markup:
     best = ranked.iloc[0]
     # what the study itself calls a strategy already says it
     own = best["strategy"] in STRATEGIES
-    told = setting(best["exchange"], json.loads(best["options"] or "{}")) if own else ""
+    details = setting_in_words(best["exchange"], json.loads(best["options"] or "{}")) if own else ""
     overlap = comparisons.not_slower(group)
     ends = best["examples_per_s_low"], best["examples_per_s_high"]
     return Markup("{}{} {}: {} examples/s{}{}").format(
         text(study.strategy_title(best["strategy"])),
-        text(f" ({told})" if told else ""),
+        text(f" ({details})" if details else ""),
         "had the highest rate" if overlap else "was the fastest",
         number(best["examples_per_s"], "/s", best["label"]),
         interval(*ends, "/s"),
@@ -76,7 +85,12 @@ def _as_fast(study: ReportContext, overlap: list[str]) -> Markup:
 
 def named(study: ReportContext, strategies: list[str]) -> str:
     """Return the titles of strategies, as a sentence lists them."""
-    *first, last = map(study.strategy_title, dict.fromkeys(strategies))
+    return join_words(map(study.strategy_title, dict.fromkeys(strategies)))
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Return words as a sentence lists them: a, b and c."""
+    *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
 
 

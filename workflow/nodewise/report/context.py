@@ -1,7 +1,8 @@
 """What the pages of a study are made from."""
 
+import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,17 +11,18 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.core.cell import node_in_words, parse_id
+from nodewise.core.cell import node_in_words
 from nodewise.core.errors import UserError
 from nodewise.data.registry import Entry, read_registry
 from nodewise.models.facts import read_all_facts
 from nodewise.models.registry import title_of
 from nodewise.predict import queries
+from nodewise.report.addresses import curve_page, record_file, strategy_page
 from nodewise.report.claims import Judged, judge_claims
-from nodewise.report.html import Row, Words, slug, text
+from nodewise.report.html import text
 from nodewise.report.page import PageFigure, read_figure
-from nodewise.report.strategy_words import trained_by
-from nodewise.report.titles import experiment_titles
+from nodewise.report.tables import Words
+from nodewise.report.titles import experiment_titles, short_title, title_of_strategy
 from nodewise.results.calibration import Calibration
 from nodewise.results.compare_runs import read_changes
 from nodewise.results.model_description import Architecture
@@ -30,7 +32,7 @@ from nodewise.strategies import STRATEGIES
 from nodewise.study.config import Config, read_config
 
 DATASETS = Path("data/datasets.yaml")
-CHANGES = "changes.csv"  # beside the folder of the tables
+CHANGES = "changes.csv"
 
 
 @dataclass(frozen=True)
@@ -63,20 +65,6 @@ class ReportContext:
         )
 
     @cached_property
-    def step_times(self) -> dict[str, pd.Series]:
-        """The step times of each cell, by cell id."""
-        grouped = self.tables["steps"].groupby("cell_id")["step_time_s"]
-        return {str(cell_id): seconds.reset_index(drop=True) for cell_id, seconds in grouped}
-
-    @cached_property
-    def epochs(self) -> dict[str, list[Row]]:
-        """The epochs of each cell, by cell id."""
-        epochs: dict[str, list[Row]] = {}
-        for row in self.tables["epochs"].to_dict("records"):
-            epochs.setdefault(row["cell_id"], []).append(row)
-        return epochs
-
-    @cached_property
     def stand_in(self) -> bool:
         """Whether any cell trained on a generated stand-in."""
         return bool((self.tables["cells"]["data_origin"] == "generated").any())
@@ -97,23 +85,53 @@ class ReportContext:
 
     @property
     def words(self) -> Words:
-        """What readers are told for the names in the columns of charts."""
-        strategy = self.strategy_title
+        """The functions that return the titles of names, by the column of a chart's data."""
         return {
             "model": self.model_title,
-            "strategy": strategy,
-            "line": strategy,
+            "strategy": self.strategy_title,
+            "line": self.strategy_title,
             "cluster": node_in_words,
         }
 
-    def experiments_in_words(self, texts: "pd.Series[str]") -> "pd.Series[str]":
-        """Return texts with the titles of the experiments that they name."""
-        titles = self.experiment_titles
+    def with_titles(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return `rows` with titles in place of the names in their columns.
 
-        def written(text: str) -> str:
-            return re.sub(r"\w+", lambda name: titles.get(name[0], name[0]), text)
+        A text that names several experiments has the titles of all of them.
+        """
+        words = {**self.words, "experiment": self._experiments_in_words}
+        titles = {
+            name: rows[name].map(word, na_action="ignore")
+            for name, word in words.items()
+            if name in rows
+        }
+        return rows.assign(**titles)
 
-        return texts.map(written, na_action="ignore")
+    def with_links(self, rows: pd.DataFrame, page: str) -> pd.DataFrame:
+        """Return `rows` as `with_titles` does, for a table of `page` (its address).
+
+        Where a strategy comes first, it is a link to its page.
+        """
+        folder, linked = posixpath.dirname(page) or ".", set()
+        titles: list[Markup] = []
+        for experiment, name in zip(rows["experiment"], rows["strategy"], strict=True):
+            title = text(self.strategy_title(name))
+            strategy = self.trained_with.get((experiment, name), name)
+            if strategy in STRATEGIES and name not in linked:
+                address = posixpath.relpath(strategy_page(strategy), folder)
+                title = Markup('<a href="{}">{}</a>').format(address, title)
+            linked.add(name)
+            titles.append(title)
+        return self.with_titles(rows).assign(strategy=titles)
+
+    @cached_property
+    def trained_with(self) -> dict[tuple[str, str], str]:
+        """The strategy behind each experiment's name of one, by experiment and name."""
+        at = ["experiment", "strategy"]
+        firsts = self.cells.drop_duplicates(at)[[*at, "cell_id"]].to_numpy()
+        return {(one, name): self.records[cell].cell.strategy for one, name, cell in firsts}
+
+    def _experiments_in_words(self, names: str) -> str:
+        return re.sub(r"\w+", lambda name: self.experiment_title(name[0]), names)
 
     def model_title(self, model: str) -> str:
         """Return the title of a model, or its name if it is not one of ours."""
@@ -124,13 +142,17 @@ class ReportContext:
 
         What follows a comma in a title is a detail that a sentence can spare.
         """
-        if name in STRATEGIES:
-            return STRATEGIES[name].short_title
-        cells = self.tables["cells"]
-        of = cells.loc[cells["strategy"] == name, "cell_id"]
-        if of.empty:
-            return name
-        return trained_by(self.records[of.iloc[0]].cell)
+        return self._variant_titles.get(name) or short_title(name)
+
+    @cached_property
+    def _variant_titles(self) -> dict[str, str]:
+        """The titles of the study's own variants of strategies, by name."""
+        firsts = self.tables["cells"].drop_duplicates("strategy")[["strategy", "cell_id"]]
+        return {
+            name: title_of_strategy(self.records[cell_id].cell)
+            for name, cell_id in firsts.to_numpy()
+            if name not in STRATEGIES
+        }
 
     def dataset_title(self, dataset: str) -> str:
         """Return the title of a dataset; where a user's own comes from."""
@@ -148,6 +170,19 @@ class ReportContext:
             if shown.figure == name and all(shown.of.get(key) == of[key] for key in of)
         ]
 
+    def pick_of_study(self, published: str, *figures: str) -> list[PageFigure]:
+        """Return the figures of these names that show experiments of a published study."""
+        records = self.records.values()
+        experiments = {one.cell.experiment for one in records if one.cell.study == published}
+        return [one for one in self.pick(*figures) if one.of.get("experiment") in experiments]
+
+    def processors(self, rows: pd.DataFrame) -> list[str]:
+        """Return the processor that each row's cell was measured on; empty without a cell."""
+        return [
+            self.records[cell].provenance.cpu if cell in self.records else ""
+            for cell in rows["cell_id"]
+        ]
+
     def point(self, row: "pd.Series[Any]", *, batch: bool = True) -> Markup:
         """Return a point on several nodes in words, with its batch if asked to.
 
@@ -158,90 +193,59 @@ class ReportContext:
         nodes = f"{row['nodes']} nodes"
         if row["label"].startswith("emulated"):
             nodes += f" of {row['cluster']}"
-        said = Markup("{} on {} by {}").format(model, text(nodes), text(line))
+        point = Markup("{} on {} by {}").format(model, text(nodes), text(line))
         if not batch:
-            return said
+            return point
         examples = Markup(" with {} examples per worker and step")
-        return said + examples.format(row["batch_per_worker"])
-
-
-def curve_page(model: str, strategy: str) -> str:
-    """Return the address of the page of a model's training by a strategy."""
-    return f"curves/{slug(model)}/{slug(strategy)}.html"
-
-
-def record_file(cell_id: str) -> str:
-    """Return the address of the record of a cell."""
-    return f"records/{_checked_id(cell_id)}.json"
+        return point + examples.format(row["batch_per_worker"])
 
 
 def read_context(
     config_path: Path,
+    results: Path,
     *,
-    tables_dir: Path,
-    overhead_dir: Path,
-    charts_dir: Path,
-    records_dir: Path,
     calibration_paths: Sequence[Path] = (),
     models_dir: Path | None = None,
 ) -> ReportContext:
     """Read everything that pages are made from.
 
+    Args:
+        config_path: the study's configuration.
+        results: the study's folder with its `tables`, `overhead` (the fits), `charts` and, unless
+            the configuration names others, `records`; `changes.csv`, if two runs were compared.
+        calibration_paths: what `nodewise calibrate` wrote; none if nothing is emulated.
+        models_dir: what `nodewise describe-model` wrote, None to leave models undescribed.
+
     Raises:
         UserError: a file is missing or invalid, or a cell has no record.
     """
-    config, tables = read_config(config_path), read_tables(tables_dir)
-    folders = [Path(folder) for folder in config.records] or [records_dir]
+    config, tables = read_config(config_path), read_tables(results / "tables")
+    folders = [Path(folder) for folder in config.records] or [results / "records"]
     trained = set(tables["cells"]["model"])
     return ReportContext(
         config=config,
         tables=tables,
-        records=_Records([*tables["cells"]["cell_id"]], folders),
+        records=_read_records(tables["cells"]["cell_id"], folders),
         datasets=read_registry(DATASETS),
-        overhead=queries.read_overhead(overhead_dir),
-        figures=[read_figure(path) for path in sorted(charts_dir.glob("*.vl.json"))],
+        overhead=queries.read_overhead(results / "overhead"),
+        figures=[read_figure(path) for path in sorted(results.glob("charts/*.vl.json"))],
         calibrations=queries.read_calibrations(calibration_paths),
         architectures=read_all_facts(models_dir, trained) if models_dir else {},
-        changes=read_changes(tables_dir.parent / CHANGES),
+        changes=read_changes(results / CHANGES),
     )
 
 
-class _Records(Mapping[str, Record]):
-    """The records of cells, by cell id; each is read when it is first asked for."""
+def _read_records(cell_ids: Iterable[str], folders: Sequence[Path]) -> dict[str, Record]:
+    """Return the records of cells, by cell id, each from the first folder that has it.
 
-    def __init__(self, cell_ids: Sequence[str], folders: Sequence[Path]) -> None:
-        self._folders = folders
-        self._records: dict[str, Record | None] = dict.fromkeys(cell_ids)
-
-    def __getitem__(self, cell_id: str) -> Record:
-        """Return the record of a cell, from the first folder that has it.
-
-        Raises:
-            UserError: there is none.
-        """
-        record = self._records[cell_id]
-        if record is None:
-            record = self._records[cell_id] = self._read(cell_id)
-        return record
-
-    def _read(self, cell_id: str) -> Record:
-        name = f"{_checked_id(cell_id)}.json"
-        for folder in self._folders:
-            if (folder / name).is_file():
-                return read_record(folder / name)
-        raise UserError(f"there is no record of the cell {cell_id}; make the tables again")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._records)
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-
-def _checked_id(cell_id: str) -> str:
-    """Return `cell_id`, which becomes a path: it must have the form of one."""
-    try:
-        parse_id(cell_id)
-    except ValueError as error:
-        raise UserError(f"the cells table: {error}") from error
-    return cell_id
+    Raises:
+        UserError: a cell has no record.
+    """
+    records = {}
+    for cell_id in cell_ids:
+        name = record_file(cell_id).removeprefix("records/")
+        path = next((folder / name for folder in folders if (folder / name).is_file()), None)
+        if path is None:
+            raise UserError(f"there is no record of the cell {cell_id}; make the tables again")
+        records[cell_id] = read_record(path)
+    return records

@@ -2,19 +2,22 @@
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import vl_convert
 from altair.utils.schemapi import debug_mode
 
 from nodewise.models.facts import read_all_facts
 from nodewise.predict import queries
-from nodewise.report import pictures, theme
-from nodewise.report.figure import spec_json
+from nodewise.report import theme
+from nodewise.report.figure import VEGA_LITE, spec_json
 from nodewise.report.figures import ALL_REDUCES, MODELS, draw_figures
 from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.report.figures.models import sizes
 from nodewise.report.output import replaced, write_files
-from nodewise.report.titles import experiment_titles
+from nodewise.report.titles import experiment_titles, variant_titles
 from nodewise.results.table_files import read_tables
 from nodewise.study.config import read_config
 
@@ -53,18 +56,19 @@ def draw_charts(
     tables[ALL_REDUCES] = all_reduce_times(queries.read_calibrations(calibration_paths))
     if models_dir is not None:
         tables[MODELS] = sizes(read_all_facts(models_dir, set(tables["cells"]["model"])))
-    titles = experiment_titles(read_config(config_path))
+    config = read_config(config_path)
     files: dict[str, str] = {}
     names: list[str] = []
+    drawn = draw_figures(tables, experiment_titles(config), variant_titles(config))
     with debug_mode(False):  # see Figure.spec
-        for figure in draw_figures(tables, titles):
+        for figure in drawn:
             name, spec = figure.name, figure.spec()
             if name in names:
                 raise ValueError(f"two figures have the name {name}")
             names.append(name)
             files |= {f"{name}.vl.json": spec_json(spec), f"{name}.csv": figure.csv()}
-            files[f"{name}.svg"] = pictures.draw(spec)
-    files |= {BUNDLE: pictures.bundle(), THEMES: _themes()}
+            files[f"{name}.svg"] = _picture(spec)
+    files |= {BUNDLE: _bundle(), THEMES: _themes()}
     with replaced(out_dir) as folder:
         write_files(folder, files)
     return names
@@ -73,3 +77,18 @@ def draw_charts(
 def _themes() -> str:
     themes = {name: theme.vega_config(dark=name == "dark") for name in ("light", "dark")}
     return f"window.nodewiseThemes = {json.dumps(themes, ensure_ascii=False)};\n"
+
+
+@cache  # takes longer than all charts of a small study
+def _bundle() -> str:
+    """Return Vega, Vega-Lite and vega-embed as one script without other global names."""
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
+    return f"(() => {{{script}\n}})();\n"
+
+
+def _picture(spec: dict[str, Any]) -> str:
+    """Return a picture (SVG) of a specification, of a fixed size on a white background."""
+    alone = spec | {"width": theme.WIDTH, "background": "white"}
+    alone["config"] = spec["config"] | {"background": "white"}
+    svg: str = vl_convert.vegalite_to_svg(json.dumps(alone), vl_version=VEGA_LITE)
+    return svg

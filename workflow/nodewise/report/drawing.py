@@ -92,8 +92,8 @@ def _draw_repeated(drawing: Drawing, group: Group, y: int) -> int:
     for box in group.boxes:
         y = _draw_box(drawing, box, y, foot="")
     y += _LINE + 4
-    told = f"{group.times} × this: {_foot(group.layers)}"
-    drawing.texts.append(Text(_LEFT, y - 2, told, small=True))
+    words = f"{group.times} × this: {_foot(group.layers)}"
+    drawing.texts.append(Text(_LEFT, y - 2, words, small=True))
     y += _FRAME
     frame = Rectangle(2, top, WIDTH - 4, y - top, Markup("nw-net__frame"))
     drawing.rectangles.insert(0, frame)
@@ -142,11 +142,11 @@ def _shape(shape: Sequence[int]) -> str:
 
 
 def _in_words(architecture: Architecture, groups: Sequence[Group]) -> str:
-    said = [f"From input {input_in_words(architecture)}"]
+    parts = [f"From input {input_in_words(architecture)}"]
     for group in groups:
         if group.times == 1:
-            said += [f"{', '.join(box.lines)} ({_foot(box.layers)})" for box in group.boxes]
+            parts += [f"{', '.join(box.lines)} ({_foot(box.layers)})" for box in group.boxes]
         else:
             boxes = "; then ".join(", ".join(box.lines) for box in group.boxes)
-            said.append(f"{group.times} times {boxes} ({_foot(group.layers)})")
-    return ". ".join(said).replace(" →", "; output").replace("→", "output") + "."
+            parts.append(f"{group.times} times {boxes} ({_foot(group.layers)})")
+    return ". ".join(parts).replace(" →", "; output").replace("→", "output") + "."

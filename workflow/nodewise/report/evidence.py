@@ -32,68 +32,48 @@ NEEDS = {
 _STUDIED = ["study", "model"]
 
 
-def of_times(rows: pd.DataFrame, tables: Tables, *, other: str) -> pd.DataFrame:
-    """Return comparisons of two points' times with what they lack to count: `lacks`.
+def check_times(rows: pd.DataFrame, tables: Tables, *, other: str | None = None) -> pd.DataFrame:
+    """Return points, or comparisons of two points' times, with what they lack to count: `lacks`.
 
     Args:
-        rows: `repeats` and `flags` of both points, among others.
+        rows: `repeats` and `flags` of each point, among others.
         tables: the published tables tell the batches of the studies.
-        other: the ending of the columns of the second point.
+        other: the ending of the columns of the second point; None if there is none.
     """
+    flags = rows[_of_each("flags", other)].fillna("")
     return _with_lacks(
         rows,
         launches=_few_launches(rows, other),
-        rest=(rows["flags"] != "") | (rows[f"flags{other}"].fillna("") != ""),
+        rest=(flags != "").any(axis=1),
         batch=_other_batch(rows, tables),
     )
 
 
-def of_accuracies(rows: pd.DataFrame, tables: Tables, *, other: str) -> pd.DataFrame:
-    """Return comparisons of two trainings' accuracies with what they lack to count: `lacks`.
+def check_accuracies(
+    rows: pd.DataFrame, tables: Tables, *, other: str | None = None
+) -> pd.DataFrame:
+    """Return trainings, or comparisons of two trainings' accuracies, with what they lack: `lacks`.
 
     Args:
-        rows: `repeats` and `cell_id` of both points, and `epochs`, among others.
+        rows: `repeats` and `cell_id` of each point, and `epochs`, among others.
         tables: the published tables tell the batches and the epochs of the studies.
-        other: the ending of the columns of the second point.
+        other: the ending of the columns of the second point; None if there is none.
     """
-    settled = _settled(tables["epochs"])
-    both = rows["cell_id"].isin(settled) & rows[f"cell_id{other}"].isin(settled)
+    settled = rows[_of_each("cell_id", other)].isin(_settled(tables["epochs"])).all(axis=1)
     return _with_lacks(
         rows,
         launches=_few_launches(rows, other),
         batch=_other_batch(rows, tables),
-        epochs=~(both | _is_of_study(rows, tables, "epochs")),
+        epochs=~(settled | _is_of_study(rows, tables, "epochs")),
     )
 
 
-def of_bytes(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
+def check_bytes(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
     """Return comparisons of the bytes of two points with what they lack to count: `lacks`."""
     return _with_lacks(rows, batch=_other_batch(rows, tables))
 
 
-def of_launches(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
-    """Return points, each with what it lacks by itself to count in any comparison: `lacks`."""
-    return _with_lacks(
-        rows,
-        launches=rows["repeats"] < LAUNCHES,
-        rest=rows["flags"] != "",
-        batch=_other_batch(rows, tables),
-    )
-
-
-def of_trainings(rows: pd.DataFrame, tables: Tables) -> pd.DataFrame:
-    """Return trainings, each with what its accuracy lacks by itself to count: `lacks`."""
-    return _with_lacks(
-        rows,
-        launches=rows["repeats"] < LAUNCHES,
-        batch=_other_batch(rows, tables),
-        epochs=~(
-            rows["cell_id"].isin(_settled(tables["epochs"])) | _is_of_study(rows, tables, "epochs")
-        ),
-    )
-
-
-def counting(rows: pd.DataFrame) -> pd.DataFrame:
+def select(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the comparisons or points that lack nothing."""
     return rows[rows["lacks"] == ""]
 
@@ -104,11 +84,11 @@ def needs(rows: pd.DataFrame) -> str:
         return "Nothing comparable was measured: it takes both sides, three launches each."
     nearest = min(rows["lacks"].astype(str), key=lambda lacks: len(lacks.split()))
     if len(rows) == 1:
-        return f"The only comparison does not count: it takes {in_words(nearest)}."
-    return f"None of {len(rows)} comparisons counts: it takes {in_words(nearest)}."
+        return f"The only comparison does not count: it takes {lacks_in_words(nearest)}."
+    return f"None of {len(rows)} comparisons counts: it takes {lacks_in_words(nearest)}."
 
 
-def in_words(lacks: str) -> str:
+def lacks_in_words(lacks: str) -> str:
     """Return what a comparison needs to count; nothing if it does."""
     return " and ".join(NEEDS[name] for name in lacks.split())
 
@@ -119,8 +99,12 @@ def _with_lacks(rows: pd.DataFrame, **lacks: "pd.Series[bool]") -> pd.DataFrame:
     return rows.assign(lacks=pd.Series(names, rows.index, dtype="str"))
 
 
-def _few_launches(rows: pd.DataFrame, other: str) -> "pd.Series[bool]":
-    return rows[["repeats", f"repeats{other}"]].min(axis=1) < LAUNCHES
+def _of_each(column: str, other: str | None) -> list[str]:
+    return [column] if other is None else [column, f"{column}{other}"]
+
+
+def _few_launches(rows: pd.DataFrame, other: str | None) -> "pd.Series[bool]":
+    return rows[_of_each("repeats", other)].min(axis=1) < LAUNCHES
 
 
 def _other_batch(rows: pd.DataFrame, tables: Tables) -> "pd.Series[bool]":
@@ -165,21 +149,17 @@ def _settled(epochs: pd.DataFrame) -> set[str]:
 
 
 def with_accuracy_errors(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the curves with their `epochs` and the variance of their mean accuracies, by launches.
+    """Return the curves with their `epochs` and the standard errors of their accuracies.
 
     `train_error` and `test_error` are NaN where a point was launched once.
     """
     done = cells[(cells["status"] == "ok") & cells["whole_epochs"]]
     spread = done.groupby(CURVE_KEY, as_index=False).agg(
         epochs=("epochs", "first"),
-        train_error=("train_accuracy", _variance_of_mean),
-        test_error=("test_accuracy", _variance_of_mean),
+        train_error=("train_accuracy", "sem"),
+        test_error=("test_accuracy", "sem"),
     )
     return curves.merge(spread, "inner", CURVE_KEY)
-
-
-def _variance_of_mean(values: "pd.Series[float]") -> float:
-    return float(values.var() / len(values))
 
 
 def with_difference(
@@ -193,7 +173,7 @@ def with_difference(
     score, error = f"{name}_accuracy", f"{name}_error"
     one = rows[f"{score}{other}"]
     freedom = rows["repeats"] + rows[f"repeats{other}"] - 2
-    error_of_both = (rows[error] + rows[f"{error}{other}"]) ** 0.5
+    error_of_both = (rows[error] ** 2 + rows[f"{error}{other}"] ** 2) ** 0.5
     reach = (error_of_both * students_t(freedom)).clip(lower=SEEDS)
     change = rows[score] - one
     return rows.assign(

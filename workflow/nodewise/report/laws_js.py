@@ -42,8 +42,8 @@ def _function(law: type[PartsLaw]) -> str:
     lines = [f"const {s.name} = {_known(law, name)};" for name, s in law.symbols().items()]
     parts = {name: symbol.name for name, symbol in PARTS.items()}
     lines += [f"const {parts[name]} = {_written(getattr(law, name))};" for name in PARTS]
-    told = ", ".join(f"{name}: {symbol}" for name, symbol in parts.items())
-    lines.append(f"return {{ {told}, step: {_written(law.step)} }};")
+    results = ", ".join(f"{name}: {symbol}" for name, symbol in parts.items())
+    lines.append(f"return {{ {results}, step: {_written(law.step)} }};")
     return "(known) => {\n      " + "\n      ".join(lines) + "\n    }"
 
 

@@ -14,7 +14,8 @@ import pandas as pd
 
 from nodewise.core.errors import UserError
 from nodewise.core.units import base_kind
-from nodewise.report.html import Table, Words, data_table, script_json
+from nodewise.report.html import script_json
+from nodewise.report.tables import Table, Words, data_table
 
 # what readers filter a page's figures by: name -> the axes and columns that say it
 _FILTERS = {

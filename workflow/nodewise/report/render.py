@@ -21,13 +21,14 @@ from markupsafe import Markup
 from nodewise.core.schema import json_text
 from nodewise.core.units import counted
 from nodewise.report import html
-from nodewise.report.context import CHANGES, ReportContext, read_context, record_file
+from nodewise.report.addresses import calibration_file, record_file
+from nodewise.report.context import CHANGES, ReportContext, read_context
 from nodewise.report.formulas import law_formula, law_source
 from nodewise.report.html import slug
 from nodewise.report.laws_js import laws_script
 from nodewise.report.output import replaced, write_files
 from nodewise.report.page import Page
-from nodewise.report.pages import PAGES, calibration
+from nodewise.report.pages import PAGES
 from nodewise.results.peers import EXCHANGES_FILE
 from nodewise.results.peers import FILE as PEERS
 from nodewise.results.record import record_json
@@ -36,42 +37,30 @@ from nodewise.strategies import STRATEGIES
 
 def render_pages(
     config_path: Path,
-    *,
-    tables_dir: Path,
-    overhead_dir: Path,
-    charts_dir: Path,
-    records_dir: Path,
-    site_dir: Path,
+    results: Path,
     out_dir: Path,
+    *,
+    site_dir: Path = Path("site"),
     calibration_paths: Sequence[Path] = (),
     models_dir: Path | None = None,
 ) -> None:
     """Render the pages of a study, with downloads and assets, into a new `out_dir`.
 
     Args:
-        config_path: the study's configuration.
-        tables_dir: what `write_tables` wrote; beside it `changes.csv`, if two runs were compared.
-        overhead_dir: what `nodewise fit-overhead` wrote.
-        charts_dir: what `draw_charts` wrote.
-        records_dir: the record files of what the study measures.
-        site_dir: templates, plain pages and assets.
+        config_path: see `read_context`.
+        results: see `read_context`.
         out_dir: the folder that MkDocs reads.
-        calibration_paths: what `nodewise calibrate` wrote, if anything.
-        models_dir: what `nodewise describe-model` wrote, None to leave models undescribed.
+        site_dir: templates, plain pages and assets.
+        calibration_paths: see `read_context`.
+        models_dir: see `read_context`.
 
     Raises:
         UserError: an input is missing or invalid.
     """
     study = read_context(
-        config_path,
-        tables_dir=tables_dir,
-        overhead_dir=overhead_dir,
-        charts_dir=charts_dir,
-        records_dir=records_dir,
-        calibration_paths=calibration_paths,
-        models_dir=models_dir,
+        config_path, results, calibration_paths=calibration_paths, models_dir=models_dir
     )
-    files = _downloads(study, tables_dir, overhead_dir, charts_dir)
+    files = _downloads(study, results)
     files |= _copies(site_dir / "assets", "assets", ["*.*"])
     files |= {path.name: path.read_bytes() for path in sorted((site_dir / "pages").glob("*.md"))}
     files["assets/laws.js"] = laws_script()
@@ -86,19 +75,17 @@ def render_pages(
         write_files(folder, files)
 
 
-def _downloads(
-    study: ReportContext, tables_dir: Path, overhead_dir: Path, charts_dir: Path
-) -> dict[str, str | bytes]:
+def _downloads(study: ReportContext, results: Path) -> dict[str, str | bytes]:
     """Return the files that readers may download: tables, charts, models, records, calibrations."""
     records = {record_file(cell_id): record_json(one) for cell_id, one in study.records.items()}
     return {
-        **_copies(tables_dir, "tables", [f"{name}.*" for name in study.tables]),
-        **_copies(overhead_dir, "tables", [f"{name}.csv" for name in study.overhead]),
-        **_copies(tables_dir.parent, "tables", [CHANGES]),
+        **_copies(results / "tables", "tables", [f"{name}.*" for name in study.tables]),
+        **_copies(results / "overhead", "tables", [f"{name}.csv" for name in study.overhead]),
+        **_copies(results, "tables", [CHANGES]),
         **_copies(PEERS.parent, "tables", [PEERS.name, EXCHANGES_FILE.name]),
-        **_copies(charts_dir, "charts", ["*.vl.json", "*.csv", "*.svg", "*.js"]),
+        **_copies(results / "charts", "charts", ["*.vl.json", "*.csv", "*.svg", "*.js"]),
         **{f"models/{name}.json": json_text(of) for name, of in study.architectures.items()},
-        **{calibration.file_of(one): json_text(one) for one in study.calibrations},
+        **{calibration_file(one): json_text(one) for one in study.calibrations},
         **{f"tables/{name}.parquet": _parquet(rows) for name, rows in study.overhead.items()},
         **records,
         "records.zip": _zipped(records),

@@ -5,10 +5,11 @@ To add an answer, write such a module; the page shows it in the place that `orde
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from nodewise.core.registry import Registry
-from nodewise.report.answers._finding import Finding
 from nodewise.report.context import ReportContext
+from nodewise.report.finding import Finding, complete
 
 Ask = Callable[[ReportContext], Finding]
 
@@ -34,7 +35,7 @@ def answer(name: str, *, order: int) -> Callable[[Ask], Ask]:
     return register
 
 
-def give_answers(study: ReportContext) -> Iterator[Finding]:
+def give_answers(study: ReportContext) -> Iterator[dict[str, Any]]:
     """Yield every answer in its order."""
     for one in sorted(ANSWERS.values(), key=lambda one: one.order):
-        yield one.ask(study)
+        yield complete(study, one.ask(study))

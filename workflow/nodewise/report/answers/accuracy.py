@@ -8,15 +8,10 @@ from markupsafe import Markup
 from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.answers import answer
-from nodewise.report.answers._finding import Finding, figures_of, too_little, with_numbers
 from nodewise.report.context import ReportContext
-from nodewise.report.html import (
-    EVIDENCE,
-    POINT,
-    Column,
-    number,
-    text,
-)
+from nodewise.report.finding import Finding, figures_of
+from nodewise.report.html import number, text
+from nodewise.report.tables import EVIDENCE, POINT, Column
 
 _ACCURACY = [
     *POINT,
@@ -39,17 +34,21 @@ def accuracy_cost(study: ReportContext) -> Finding:
 
     What the studies print is told beside, not concluded from: nobody knows its launches.
     """
-    asked = Finding(
-        "accuracy", "What does it cost in accuracy?", "curves cells published published_runs"
-    )
     rows = comparisons.accuracies(study.tables)
     of_studies = rows["label"] == "published"
     rows, theirs = rows[~of_studies], rows[of_studies]
-    rows = evidence.of_accuracies(rows, study.tables, other="_one")
-    ours = evidence.counting(rows)
+    rows = evidence.check_accuracies(rows, study.tables, other="_one")
+    asked = Finding(
+        "accuracy",
+        "What does it cost in accuracy?",
+        "curves cells published published_runs",
+        rows=rows,
+        columns=_ACCURACY,
+    )
+    ours = evidence.select(rows)
     printed = _printed(theirs)
     if ours.empty:
-        return too_little(study, replace(asked, limits=printed), rows, _ACCURACY)
+        return replace(asked, limits=printed)
     trainings = ours.drop_duplicates(_TRAINING)
     answer = Markup("After the same number of epochs with the same batch per worker, {}.").format(
         _changes(trainings, "our trainings")
@@ -78,16 +77,15 @@ def accuracy_cost(study: ReportContext) -> Finding:
     if figures and worst["of"] == "test":
         limits.append(text("The figure shows training accuracy, the answer test accuracy."))
     cells = sorted(set(ours["cell_id"]) - {""})[:4]
-    told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
-    return with_numbers(study, told_of, rows, _ACCURACY)
+    return replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
 
 
 def _printed(theirs: pd.DataFrame) -> list[Markup]:
     """Return what the published trainings say, if there are any."""
     if theirs.empty:
         return []
-    said = Markup("The studies print no number of launches: by their tables, {}.")
-    return [said.format(_changes(theirs, "the published trainings"))]
+    sentence = Markup("The studies print no number of launches: by their tables, {}.")
+    return [sentence.format(_changes(theirs, "the published trainings"))]
 
 
 def _changes(rows: pd.DataFrame, who: str) -> Markup:
@@ -98,11 +96,11 @@ def _changes(rows: pd.DataFrame, who: str) -> Markup:
             len(rows), who
         )
     worst = rows.sort_values("change", kind="stable").iloc[0]
-    said = Markup(
+    sentence = Markup(
         "{} of {} of {} on several nodes ended less accurate than on one (largest loss: from {} to "
         "{} in {} accuracy)"
     )
-    return said.format(
+    return sentence.format(
         *(worse, len(rows), who),
         *(number(worst[name], "accuracy", worst["label"]) for name in ("accuracy_one", "accuracy")),
         worst["of"],

@@ -8,36 +8,25 @@ from markupsafe import Markup
 from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.answers import answer
-from nodewise.report.answers._finding import (
-    PAYS,
-    Finding,
-    figures_of,
-    listed,
-    too_little,
-    two_runs,
-    with_numbers,
-)
+from nodewise.report.comparison_words import join_words
 from nodewise.report.context import ReportContext
-from nodewise.report.html import (
-    between_launches,
-    number,
-    text,
-)
+from nodewise.report.finding import PAYS, Finding, figures_of, two_runs
+from nodewise.report.html import between_launches, number, text
 
 
 @answer("batch", order=2)
 def which_batch(study: ReportContext) -> Finding:
     """Answer by the line and number of nodes of which most batches were measured."""
-    asked = Finding("batch", "Which batch?", "curves")
     rows = comparisons.on_several_nodes(study.tables["curves"])
-    rows = evidence.of_times(rows, study.tables, other="_one")
+    rows = evidence.check_times(rows, study.tables, other="_one")
     at = comparisons.OVER_BATCHES
     rows = rows[rows.groupby(at)["batch_per_worker"].transform("nunique") > 1]
-    told = evidence.counting(rows)
-    told = told[told.groupby(at)["batch_per_worker"].transform("nunique") > 1]
-    if told.empty:
-        return too_little(study, asked, rows, PAYS)
-    lines = [line.sort_values("batch_per_worker") for _, line in told.groupby(at)]
+    asked = Finding("batch", "Which batch?", "curves", rows=rows, columns=PAYS)
+    counting = evidence.select(rows)
+    counting = counting[counting.groupby(at)["batch_per_worker"].transform("nunique") > 1]
+    if counting.empty:
+        return asked
+    lines = [line.sort_values("batch_per_worker") for _, line in counting.groupby(at)]
     line = max(lines, key=lambda one: (len(one), one["nodes"].iloc[0]))
     small, large = line.iloc[0], line.iloc[-1]
     answer = Markup(
@@ -60,8 +49,7 @@ def which_batch(study: ReportContext) -> Finding:
     ]
     figures = figures_of(study, large, "batches", "speedup", "time")
     cells = [small["cell_id"], large["cell_id"]]
-    told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
-    return with_numbers(study, told_of, rows, PAYS)
+    return replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
 
 
 def _how_batch_matters(line: pd.DataFrame) -> str:
@@ -76,13 +64,17 @@ def _how_batch_matters(line: pd.DataFrame) -> str:
 
 def _batches_that_pay(line: pd.DataFrame) -> str:
     """Say at which of a line's batches several nodes are faster, and where that is not clear."""
+
+    def batches(rows: pd.DataFrame) -> str:
+        return join_words(f"{batch:,}" for batch in rows["batch_per_worker"])
+
     pays = line[line["speedup"] > 1]
     if pays.empty:
-        said = "none is faster than one node"
+        faster = "none is faster than one node"
     else:
-        which = "all" if len(pays) == len(line) else listed(pays["batch_per_worker"])
-        said = f"{which} {'is' if len(pays) == 1 else 'are'} faster than one node"
+        which = "all" if len(pays) == len(line) else batches(pays)
+        faster = f"{which} {'is' if len(pays) == 1 else 'are'} faster than one node"
     unclear = pays[pays["speedup_low"] <= 1]
     if len(unclear):
-        said += f"; at {listed(unclear['batch_per_worker'])} the 90\u00a0% interval includes 1"
-    return f"Of the batches that count as evidence ({listed(line['batch_per_worker'])}), {said}."
+        faster += f"; at {batches(unclear)} the 90\u00a0% interval includes 1"
+    return f"Of the batches that count as evidence ({batches(line)}), {faster}."

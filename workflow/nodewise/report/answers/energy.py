@@ -8,17 +8,11 @@ from nodewise.core.units import counted
 from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.answers import answer
-from nodewise.report.answers._finding import Finding, too_little, with_numbers
 from nodewise.report.comparison_words import kind_of
 from nodewise.report.context import ReportContext
-from nodewise.report.html import (
-    EVIDENCE,
-    POINT,
-    Column,
-    badge,
-    number,
-    text,
-)
+from nodewise.report.finding import Finding
+from nodewise.report.html import badge, number, text
+from nodewise.report.tables import EVIDENCE, POINT, Column
 
 _ENERGY = [
     *POINT,
@@ -32,23 +26,23 @@ _ENERGY = [
 @answer("energy", order=6)
 def energy_cost(study: ReportContext) -> Finding:
     """Answer by the energy of a thousand examples, against one node."""
-    asked = Finding("energy", "What does it cost in energy?", "cells")
-    rows = evidence.of_times(comparisons.energies(study.tables), study.tables, other="_one")
-    told = evidence.counting(rows)
-    if told.empty:
-        return too_little(study, asked, rows, _ENERGY)
+    rows = evidence.check_times(comparisons.energies(study.tables), study.tables, other="_one")
+    asked = Finding("energy", "What does it cost in energy?", "cells", rows=rows, columns=_ENERGY)
+    counting = evidence.select(rows)
+    if counting.empty:
+        return asked
     least, most = (
-        told.sort_values("ratio", kind="stable").iloc[0],
-        told.sort_values("ratio", kind="stable").iloc[-1],
+        counting.sort_values("ratio", kind="stable").iloc[0],
+        counting.sort_values("ratio", kind="stable").iloc[-1],
     )
-    more = int((told["ratio"] > 1).sum())
+    more = int((counting["ratio"] > 1).sum())
     answer = Markup(
         "In {} of {} an example took more energy on several nodes than on one: the median "
         "ratio is {}; it goes from {} ({}) to {} ({})."
     ).format(
         more,
-        text(counted(len(told), "comparison")),
-        number(told["ratio"].median(), "×", kind_of(told)),
+        text(counted(len(counting), "comparison")),
+        number(counting["ratio"].median(), "×", kind_of(counting)),
         number(least["ratio"], "×", least["label"]),
         study.point(least),
         number(most["ratio"], "×", most["label"]),
@@ -60,7 +54,7 @@ def energy_cost(study: ReportContext) -> Finding:
             "the median over launches, without an interval."
         )
     ]
-    if (told["label"] == "estimated").any():
+    if (counting["label"] == "estimated").any():
         limits.append(
             Markup(
                 "Without a meter it is {}: CPU time × {:g} W per busy core. What idle cores, "
@@ -68,5 +62,4 @@ def energy_cost(study: ReportContext) -> Finding:
             ).format(badge("estimated"), study.config.watts_per_core)
         )
     cells = [least["cell_id"], most["cell_id"]]
-    told_of = replace(asked, answer=answer, figures=[], cells=cells, limits=limits)
-    return with_numbers(study, told_of, rows, _ENERGY)
+    return replace(asked, answer=answer, cells=cells, limits=limits)

@@ -9,41 +9,29 @@ from nodewise.core.units import counted
 from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.answers import answer
-from nodewise.report.answers._finding import (
-    DEVICES,
-    PAYS,
-    Finding,
-    figures_of,
-    too_little,
-    two_runs,
-    with_numbers,
-)
 from nodewise.report.comparison_words import wide_intervals
 from nodewise.report.context import ReportContext
-from nodewise.report.html import (
-    between_launches,
-    number,
-    text,
-)
+from nodewise.report.finding import DEVICES, PAYS, Finding, figures_of, two_runs
+from nodewise.report.html import between_launches, number, text
 
 
 @answer("nodes", order=1)
 def nodes_pay(study: ReportContext) -> Finding:
     """Answer by the points on several nodes, without a caution, against their own one node."""
-    asked = Finding("nodes", "Does adding nodes pay?", "curves")
     rows = comparisons.on_several_nodes(study.tables["curves"])
-    rows = evidence.of_times(rows, study.tables, other="_one")
-    told = evidence.counting(rows)
-    if told.empty:
-        return too_little(study, asked, rows, PAYS)
-    best = told.sort_values("speedup", kind="stable").iloc[-1]
-    gains = told[told["speedup"] > 1]
+    rows = evidence.check_times(rows, study.tables, other="_one")
+    asked = Finding("nodes", "Does adding nodes pay?", "curves", rows=rows, columns=PAYS)
+    counting = evidence.select(rows)
+    if counting.empty:
+        return asked
+    best = counting.sort_values("speedup", kind="stable").iloc[-1]
+    gains = counting[counting["speedup"] > 1]
     speed = number(best["speedup"], "×", best["label"]) + between_launches(best)
     answer = Markup(
         "On several nodes, training was faster than on one in {} of {}.{} The highest speed-up was "
         "{}: {}."
     ).format(
-        *(len(gains) or "none", text(counted(len(told), "comparison")), _how_sure(gains)),
+        *(len(gains) or "none", text(counted(len(counting), "comparison")), _how_sure(gains)),
         *(speed, study.point(best)),
     )
     limits = [
@@ -52,13 +40,12 @@ def nodes_pay(study: ReportContext) -> Finding:
             "them, and an epoch has fewer steps. What that costs in accuracy is another question."
         ),
         DEVICES,
-        *wide_intervals(study, told),
-        *two_runs(study, told),
+        *wide_intervals(study, counting),
+        *two_runs(study, counting),
     ]
     shown = figures_of(study, best, "speedup", "ways", "time")
     cells = [best["cell_id"], best["cell_id_one"]]
-    told_of = replace(asked, answer=answer, figures=shown, cells=cells, limits=limits)
-    return with_numbers(study, told_of, rows, PAYS)
+    return replace(asked, answer=answer, figures=shown, cells=cells, limits=limits)
 
 
 def _how_sure(gains: pd.DataFrame) -> Markup:
@@ -67,10 +54,10 @@ def _how_sure(gains: pd.DataFrame) -> Markup:
         return Markup("")
     clear = int((gains["speedup_low"] > 1).sum())
     unclear = len(gains) - clear
-    said = [
+    clauses = [
         f"in {clear} of these the 90\u00a0% interval of the speed-up lies above 1"
         if clear
         else "in none of these does the 90\u00a0% interval of the speed-up lie above 1",
         f"in {unclear} it includes 1" if clear and unclear else "",
     ]
-    return text(f" {'; '.join(filter(None, said)).capitalize()}.")
+    return text(f" {'; '.join(filter(None, clauses)).capitalize()}.")

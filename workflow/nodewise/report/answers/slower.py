@@ -8,16 +8,11 @@ from nodewise.core.units import counted
 from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.answers import answer
-from nodewise.report.answers._finding import Finding, figures_of, too_little, with_numbers
 from nodewise.report.comparison_words import kind_of
 from nodewise.report.context import ReportContext
-from nodewise.report.html import (
-    EVIDENCE,
-    POINT,
-    Column,
-    number,
-    text,
-)
+from nodewise.report.finding import Finding, figures_of
+from nodewise.report.html import number, text
+from nodewise.report.tables import EVIDENCE, POINT, Column
 
 _PART = {
     "input": "waiting for examples",
@@ -42,29 +37,31 @@ def why_slower(study: ReportContext) -> Finding:
 
     Its figure is of the point in the middle of those that the answer is about.
     """
-    asked = Finding("slower", "Why was it slower?", "curves")
-    rows = evidence.of_times(comparisons.parts(study.tables["curves"]), study.tables, other="_one")
-    if evidence.counting(rows).empty:
-        return too_little(study, asked, rows, _PARTS)
-    told = evidence.counting(rows[rows["speedup"] <= 1])
-    if told.empty:
+    rows = evidence.check_times(
+        comparisons.parts(study.tables["curves"]), study.tables, other="_one"
+    )
+    asked = Finding("slower", "Why was it slower?", "curves", rows=rows, columns=_PARTS)
+    if evidence.select(rows).empty:
+        return asked
+    counting = evidence.select(rows[rows["speedup"] <= 1])
+    if counting.empty:
         answer = Markup(
             "It was not: at every point whose parts can be trusted, several nodes trained faster "
             "than one."
         )
-        return with_numbers(study, replace(asked, answer=answer), rows, _PARTS)
-    counts = told["largest"].value_counts()
+        return replace(asked, answer=answer)
+    counts = counting["largest"].value_counts()
     part = counts.index[0]
-    of_part = told[told["largest"] == part]
+    of_part = counting[counting["largest"] == part]
     several = comparisons.on_several_nodes(study.tables["curves"])
-    several = evidence.counting(evidence.of_times(several, study.tables, other="_one"))
+    several = evidence.select(evidence.check_times(several, study.tables, other="_one"))
     slower = int((several["speedup"] <= 1).sum())
     answer = Markup(
         "At {} several nodes were not faster than one; {} of them {} parts that can be trusted. "
         "At {} of these the largest part besides computing was {}: it took {} of the step in the "
         "median, computing {}."
     ).format(
-        *(text(counted(slower, "point")), len(told), "has" if len(told) == 1 else "have"),
+        *(text(counted(slower, "point")), len(counting), "has" if len(counting) == 1 else "have"),
         *(len(of_part), text(_PART[part])),
         number(of_part["largest_share"].median(), "share", kind_of(of_part)),
         number(of_part["compute_share"].median(), "share", kind_of(of_part)),
@@ -92,5 +89,4 @@ def why_slower(study: ReportContext) -> Finding:
         ),
     ]
     cells = [middle["cell_id"], middle["cell_id_one"]]
-    told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
-    return with_numbers(study, told_of, rows, _PARTS)
+    return replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)

@@ -9,35 +9,24 @@ from markupsafe import Markup
 from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.answers import answer
-from nodewise.report.answers._finding import DEVICES, Finding, figures_of, too_little, with_numbers
-from nodewise.report.comparison_words import fastest, named
+from nodewise.report.comparison_words import SIDE_BY_SIDE, fastest, most_compared, named
 from nodewise.report.context import ReportContext
-from nodewise.report.html import (
-    EVIDENCE,
-    POINT,
-    RATE,
-    text,
-)
+from nodewise.report.finding import DEVICES, Finding, figures_of
+from nodewise.report.html import text
+from nodewise.report.tables import EVIDENCE, POINT, RATE
 
-_WAYS = [
-    *POINT,
-    *RATE,
-    *EVIDENCE,
-]
+_RATES = [*POINT, *RATE, *EVIDENCE]
 
 
 @answer("strategy", order=3)
 def which_strategy(study: ReportContext) -> Finding:
     """Answer by the experiment and number of nodes at which most strategies were measured."""
-    asked = Finding("strategy", "Which strategy?", "curves")
     rows = comparisons.compared_points(study.tables["curves"])
-    rows = comparisons.with_rate_intervals(evidence.of_launches(rows, study.tables))
-    told = evidence.counting(rows)
-    at = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]
-    groups = [group for _, group in told.groupby(at) if group["strategy"].nunique() > 1]
-    if not groups:
-        return too_little(study, asked, rows, _WAYS)
-    group = comparisons.most_strategies(groups)
+    rows = comparisons.with_rate_intervals(evidence.check_times(rows, study.tables))
+    asked = Finding("strategy", "Which strategy?", "curves", rows=rows, columns=_RATES)
+    group = most_compared(rows)
+    if group is None:
+        return asked
     group = group.sort_values("examples_per_s", ascending=False)
     best, last = group.iloc[0], group.iloc[-1]
     answer = Markup("Of {} strategies for {} on {} nodes, {}.{}").format(
@@ -59,24 +48,24 @@ def which_strategy(study: ReportContext) -> Finding:
     ]
     figures = figures_of(study, best, "ways", "ways-parts")
     cells = [best["cell_id"], last["cell_id"]]
-    told_of = replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)
-    return with_numbers(study, told_of, _around(rows, group, at), _WAYS)
-
-
-def _around(rows: pd.DataFrame, group: pd.DataFrame, at: list[str]) -> pd.DataFrame:
-    """Return all points of the comparison that the answer is from."""
-    return rows[(rows[at] == group[at].iloc[0]).all(axis=1)].sort_values(
-        "examples_per_s", ascending=False
+    compared = rows[(rows[SIDE_BY_SIDE] == best[SIDE_BY_SIDE]).all(axis=1)]
+    return replace(
+        asked,
+        answer=answer,
+        rows=compared.sort_values("examples_per_s", ascending=False),
+        figures=figures,
+        cells=cells,
+        limits=limits,
     )
 
 
 def _first_of_whole_gradients(study: ReportContext, group: pd.DataFrame) -> Markup:
-    """Return the fastest way that sums all gradients in every step, if the first does not."""
+    """Return the fastest strategy that sums all gradients in every step, if the first does not."""
     whole = group["exchange"].isin(comparisons.WHOLE_GRADIENTS)
     if not whole.any() or whole.iloc[0]:
         return Markup("")
-    said = Markup(" Of those that sum all gradients in every step, {}.")
-    return said.format(fastest(study, group[whole]))
+    sentence = Markup(" Of those that sum all gradients in every step, {}.")
+    return sentence.format(fastest(study, group[whole]))
 
 
 def _devices_beside(study: ReportContext, point: "pd.Series[Any]") -> Markup | None:

@@ -23,7 +23,7 @@ def keeps_accuracy(tables: Tables, _: Tables, *, study: str, loss: float) -> pd.
     several = rows[(rows["nodes"] > 1) & ~crowded & (rows["speedup"] > 1)]
     pair = several.merge(one, "inner", [*POINT, "epochs"], suffixes=("", "_other"))
     pair = pair.assign(epochs_other=pair["epochs"])
-    pair = evidence.of_accuracies(pair, tables, other="_other")
+    pair = evidence.check_accuracies(pair, tables, other="_other")
     pair = pair.assign(
         change=pair["train_accuracy"] - pair["train_accuracy_other"], short=pair["lacks"] != ""
     )
@@ -40,7 +40,7 @@ def as_accurate(tables: Tables, _: Tables, *, way: str, than: str, loss: float) 
     rows = _trainings(tables)
     pair = beside(rows[rows["nodes"] > 1].dropna(subset="test_accuracy"), way, than)
     pair = pair[pair["epochs"] == pair["epochs_other"]]
-    pair = evidence.of_accuracies(pair, tables, other="_other")
+    pair = evidence.check_accuracies(pair, tables, other="_other")
     return evidence.with_difference(pair, "test", "_other", loss=loss).assign(
         label=pair["accuracy_label"]
     )

@@ -25,7 +25,7 @@ def staleness(tables: Tables, _: Tables, *, strategy: str, tolerance: float) -> 
         value=("ratio", "mean"), error=("ratio", "sem"), noted=("ratio", "size")
     )
     rows = with_labels(tables["curves"]).merge(found, "inner", CURVE_KEY)
-    rows = evidence.of_launches(rows.assign(repeats=rows["noted"]), tables)
+    rows = evidence.check_times(rows.assign(repeats=rows["noted"]), tables)
     reach = rows["error"] * students_t(rows["noted"] - 1)
     return rows.assign(
         low=rows["value"] - reach,
@@ -43,4 +43,4 @@ def lowers_traffic(tables: Tables, _: Tables, *, way: str, than: str, times: flo
     pair = pair[pair["bytes_sent_per_step"] > 0]
     ratio = pair["bytes_sent_per_step_other"] / pair["bytes_sent_per_step"]
     rows = pair.assign(value=ratio, low=ratio, high=ratio, least=float(times))
-    return evidence.of_bytes(rows, tables)
+    return evidence.check_bytes(rows, tables)

@@ -22,7 +22,7 @@ def batch_decides(tables: Tables, _: Tables, *, study: str, models: Sequence[str
     """
     rows = comparisons.on_several_nodes(tables["curves"])
     rows = rows[(rows["study"] == study) & rows["model"].isin(models)]
-    rows = evidence.of_times(rows, tables, other="_one")
+    rows = evidence.check_times(rows, tables, other="_one")
     found = []
     for _key, line in rows.groupby([*GROUP, "cluster", "machine", "line", "label", "nodes"]):
         known = line[line["lacks"] == ""]
@@ -117,4 +117,4 @@ def _throughputs(pair: pd.DataFrame, tables: Tables) -> pd.DataFrame:
         high=ratio * (times / pair["step_time_low_s"]) * (pair["step_time_high_s_other"] / others),
         least=1.0,
     )
-    return evidence.of_times(rows, tables, other="_other")
+    return evidence.check_times(rows, tables, other="_other")

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from nodewise.core.registry import Registry
-from nodewise.report.figure import Figure, called
+from nodewise.report.figure import Figure
+from nodewise.report.titles import short_title
 
 Tables = Mapping[str, pd.DataFrame]
 Rows = Callable[[dict[str, pd.DataFrame]], pd.DataFrame]
-Draw = Callable[[pd.DataFrame, dict[str, str]], Figure | None]
+Draw = Callable[[pd.DataFrame], Figure | None]
 
 MODELS = "models"
 """The frame of what models compute and communicate, which is no table of a study."""
@@ -32,7 +33,8 @@ class Declaration:
         axes: the columns that tell one drawing from another: each combination gets one.
         section: the heading under which the result pages show it; empty if they do not.
         order: its place among others on a page.
-        draw: takes the rows of one combination, and which it is; None if there is nothing to see.
+        draw: takes the rows of one combination; returns None if there is nothing to see. The rows
+            have the `strategy_title` of each `line` or `strategy`.
     """
 
     tables: tuple[str, ...]
@@ -58,12 +60,12 @@ def figure(
     """Register the decorated function as the figure `name`; see `Declaration`.
 
     Args:
-        name: what `Figure.figure` is, too.
+        name: what pages call it.
         tables: the names of its tables, separated by spaces.
-        rows: see `Declaration`, as are the other arguments.
-        axes: see there.
-        section: see there.
-        order: see there.
+        rows: see `Declaration`.
+        axes: see `Declaration`.
+        section: see `Declaration`.
+        order: see `Declaration`.
     """
 
     def register(draw: Draw) -> Draw:
@@ -74,33 +76,68 @@ def figure(
     return register
 
 
-def draw_figures(tables: Tables, titles: Mapping[str, str]) -> Iterator[Figure]:
+def draw_figures(
+    tables: Tables, experiments: Mapping[str, str], variants: Mapping[str, str]
+) -> Iterator[Figure]:
     """Yield every figure that the tables have data for, those with a lower `order` first.
 
-    A figure sees the tables that it names, and is left out if one of them is not there. Where it
-    shows an experiment, it has the title of that; `titles` are those that are known, by name.
+    A figure sees the tables that it names, and is left out if one of them is not there.
+
+    Args:
+        tables: those of a study, by name.
+        experiments: the titles of experiments, by name.
+        variants: the titles of the strategies that the study names itself, by name.
     """
-    for name in sorted(FIGURES, key=lambda one: (FIGURES[one].order, one)):
+    for name in _by_order():
         declared = FIGURES[name]
-        if set(declared.tables) <= set(tables):
-            rows = declared.rows({table: tables[table] for table in declared.tables})
-            for part, of in _each(rows, declared.axes):
-                if "experiment" in part:
-                    part["experiment"] = part["experiment"].replace(titles)
-                drawn = declared.draw(part, of)
-                if drawn is not None:
-                    yield replace(drawn, where=_where(of, titles))
+        if not set(declared.tables) <= set(tables):
+            continue
+        rows = declared.rows({table: tables[table] for table in declared.tables})
+        for part, of in _each(rows, declared.axes):
+            drawn = declared.draw(_with_titles(part, experiments, variants))
+            if drawn is not None:
+                where = _where(of, experiments, variants)
+                yield replace(drawn, figure=name, of=of, where=where)
 
 
-def _where(of: Mapping[str, str], titles: Mapping[str, str]) -> list[str]:
-    experiment = [titles.get(of["experiment"], of["experiment"])] if "experiment" in of else []
-    return [*experiment, *(called(of[axis]) for axis in ("line", "strategy") if axis in of)]
+def _by_order() -> list[str]:
+    return sorted(FIGURES, key=lambda name: (FIGURES[name].order, name))
+
+
+def _with_titles(
+    rows: pd.DataFrame, experiments: Mapping[str, str], variants: Mapping[str, str]
+) -> pd.DataFrame:
+    """Return rows with the titles of experiments, and a column with those of strategies."""
+    if "experiment" in rows:
+        rows = rows.assign(experiment=rows["experiment"].replace(experiments))
+    for column in ("line", "strategy"):
+        if column in rows:
+            titles = rows[column].map(lambda name: _strategy_title(name, variants))
+            return rows.assign(strategy_title=titles)
+    return rows
+
+
+def _where(
+    of: Mapping[str, str], experiments: Mapping[str, str], variants: Mapping[str, str]
+) -> list[str]:
+    """Return the titles of the experiment, the strategy and the panel that a figure is of."""
+    titles: dict[str, Callable[[str], str]] = {
+        "experiment": lambda name: experiments.get(name, name),
+        "line": lambda name: _strategy_title(name, variants),
+        "strategy": lambda name: _strategy_title(name, variants),
+        "panel": str,
+    }
+    return [title(of[axis]) for axis, title in titles.items() if axis in of]
+
+
+def _strategy_title(name: str, variants: Mapping[str, str]) -> str:
+    return variants.get(name) or short_title(name)
 
 
 def sections() -> dict[str, list[str]]:
     """Return the headings of the result pages in their order, and the figures of each."""
     found: dict[str, list[str]] = {}
-    for name in sorted(FIGURES, key=lambda one: (FIGURES[one].order, one)):
+    for name in _by_order():
         if FIGURES[name].section:
             found.setdefault(FIGURES[name].section, []).append(name)
     return found

@@ -10,9 +10,9 @@ import pandas as pd
 from nodewise.core.units import write_percent
 from nodewise.predict import comparisons
 from nodewise.report import evidence
-from nodewise.report.figure import called
+from nodewise.report.figures._encodings import strategy_titles
 
-_TOLD = {
+_PARTS = {
     "input": "waiting for examples",
     "wait": "waiting for other workers",
     "communicate": "communicating",
@@ -24,7 +24,7 @@ _SAME = 0.01  # of a speed-up: that of the chart, and that against one process
 def with_certain(rows: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Return speed-ups with `certain_low` and `certain_high`, NaN where a point does not count."""
     told = comparisons.on_several_nodes(tables["curves"])
-    told = evidence.counting(evidence.of_times(told, tables, other="_one"))
+    told = evidence.select(evidence.check_times(told, tables, other="_one"))
     ends = {"speedup_low": "certain_low", "speedup_high": "certain_high", "speedup": "certain"}
     at = ["cell_id", "line"]
     rows = rows.merge(told[[*at, *ends]].rename(columns=ends), "left", at)
@@ -33,7 +33,7 @@ def with_certain(rows: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> pd.Data
     return rows.assign(**{name: rows[name].where(same) for name in names})
 
 
-def of_speedups(rows: pd.DataFrame) -> str:
+def describe_speedups(rows: pd.DataFrame) -> str:
     """Say how fast most nodes are at the largest batch and at the smallest."""
     ends = _ends(rows)
     if not ends:
@@ -44,7 +44,7 @@ def of_speedups(rows: pd.DataFrame) -> str:
     return f"{ends[0]['nodes']} nodes are {', '.join(said)}"
 
 
-def of_efficiencies(rows: pd.DataFrame) -> str:
+def describe_efficiencies(rows: pd.DataFrame) -> str:
     """Say which share of the ideal speed-up most nodes reach, at the ends of the batches."""
     ends = _ends(rows)
     if not ends:
@@ -53,7 +53,7 @@ def of_efficiencies(rows: pd.DataFrame) -> str:
     return f"{ends[0]['nodes']} nodes reach {_listed(shares, ' of ideal scaling')}"
 
 
-def of_batches(rows: pd.DataFrame) -> str:
+def describe_batches(rows: pd.DataFrame) -> str:
     """Say from which batch on most nodes are faster than one."""
     told = rows[rows["certain_low"].notna()]
     if told["batch_per_worker"].nunique() < 2:
@@ -67,34 +67,35 @@ def of_batches(rows: pd.DataFrame) -> str:
     return f"{nodes} nodes are faster than one from batch {first} on" if from_there_on else ""
 
 
-def of_parts(rows: pd.DataFrame) -> str:
+def describe_parts(rows: pd.DataFrame) -> str:
     """Say which part besides computing takes most of a step, on most nodes."""
-    rows = evidence.counting(rows[rows["nodes"] > 1])
+    rows = evidence.select(rows[rows["nodes"] > 1])
     rows = rows[rows["nodes"] == rows["nodes"].max()]
     if rows.empty:
         return ""
     seconds = rows.pivot_table("seconds", "batch_per_worker", "part", "sum")
     shares = seconds.div(seconds.sum(axis=1), axis=0)
-    part = str(shares[[name for name in _TOLD if name in shares]].iloc[0].idxmax())
+    part = str(shares[[name for name in _PARTS if name in shares]].iloc[0].idxmax())
     said = _listed(
         {batch: shares.loc[batch, part] for batch in shares.index[[-1, 0]]}, " of a step"
     )
-    return f"On {rows['nodes'].iloc[0]} nodes {_TOLD[part]} takes {said}"
+    return f"On {rows['nodes'].iloc[0]} nodes {_PARTS[part]} takes {said}"
 
 
-def of_strategies(rows: pd.DataFrame) -> str:
+def describe_strategies(rows: pd.DataFrame) -> str:
     """Say which strategy trains most examples per second, and whether it is clearly ahead."""
     rows = rows[(rows["nodes"] > 1) & (rows["exchange"] != comparisons.DEVICES)]
-    rows = evidence.counting(rows)
+    rows = evidence.select(rows)
     groups = [group for _, group in rows.groupby("nodes") if group["strategy"].nunique() > 1]
     if not groups:
         return ""
     group = comparisons.most_strategies(groups)
     best = group.sort_values("examples_per_s").iloc[-1]
-    others, told = comparisons.not_slower(group), called(best["strategy"])
+    titles, others = strategy_titles(group), comparisons.not_slower(group)
+    fastest = f"On {best['nodes']} nodes {titles[best['strategy']]} is"
     if others:
-        return f"On {best['nodes']} nodes {told} is not clearly faster than {called(others[0])}"
-    return f"On {best['nodes']} nodes {told} is faster than every other strategy"
+        return f"{fastest} not clearly faster than {titles[others[0]]}"
+    return f"{fastest} faster than every other strategy"
 
 
 def _ends(rows: pd.DataFrame) -> list[dict[Any, Any]]:

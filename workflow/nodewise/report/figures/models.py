@@ -9,13 +9,14 @@ import pandas as pd
 from nodewise.core.units import write_number
 from nodewise.models.registry import registry
 from nodewise.report import theme
-from nodewise.report.figure import HALF, Figure, inline, shapes_of, tooltip
+from nodewise.report.figure import Figure, inline
 from nodewise.report.figures import MODELS, figure
+from nodewise.report.figures._encodings import HALF, shape_scale, tooltip
 from nodewise.results.model_description import Architecture
 
 KIND = "counted"
 _ROOM = 4  # around the points, as a factor; twice that on the right, for the lines' labels
-_TOLD = ["model", "kind", "payload_bytes", "training_flops", "flops_per_byte"]
+_NAMED = ["model", "kind", "payload_bytes", "training_flops", "flops_per_byte"]
 
 
 def sizes(architectures: Mapping[str, Architecture]) -> pd.DataFrame:
@@ -39,7 +40,7 @@ def sizes(architectures: Mapping[str, Architecture]) -> pd.DataFrame:
     axes=["of"],
     order=110,
 )
-def compute_to_communication(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
+def compute_to_communication(rows: pd.DataFrame) -> Figure:
     """Draw training operations per example over payload (`sizes`), both on log scales."""
     data = rows.drop(columns="of")
     words = "; ".join(
@@ -48,8 +49,6 @@ def compute_to_communication(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         for model, _, payload, flops, ratio in data.to_numpy()
     )
     return Figure(
-        figure="compute-to-communication",
-        of=of,
         layers=_layers(data),
         data=data,
         title="What a model computes, and what it communicates",
@@ -114,8 +113,8 @@ def _named_points(shown: pd.DataFrame, x: alt.X, y: alt.Y) -> list[alt.Chart]:
             color=alt.Color("kind:N", legend=None).scale(
                 domain=[KIND], range=theme.kind_colours([KIND])
             ),
-            shape=alt.Shape("kind:N", legend=None, scale=shapes_of([KIND])),
-            tooltip=tooltip(shown, _TOLD),
+            shape=alt.Shape("kind:N", legend=None, scale=shape_scale([KIND])),
+            tooltip=tooltip(shown, _NAMED),
         )
     )
     middle = math.sqrt(shown["payload_bytes"].min() * shown["payload_bytes"].max())

@@ -8,9 +8,10 @@ import pandas as pd
 from nodewise.core.units import write_number
 from nodewise.predict import queries
 from nodewise.predict.queries import LAUNCHES
-from nodewise.report.figure import Figure, called, inline, kinds_of
+from nodewise.report.figure import Figure, inline
 from nodewise.report.figures import figure
-from nodewise.report.figures.stacks import PALE, stacked
+from nodewise.report.figures._encodings import kinds_of, strategy_titles
+from nodewise.report.figures._stacks import PALE, stacked
 
 _AT = ["line", "setting"]
 _ROW = [*_AT, "batch_per_worker"]
@@ -26,14 +27,17 @@ _BAR, _LINE = 18, 15  # pixels of a bar, and of a line of names
     section="Other nodes, links and inputs",
     order=50,
 )
-def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
+def settings(rows: pd.DataFrame) -> Figure:
     """Draw the parts of a step, stacked, by strategy, setting and batch (`queries.settings`)."""
+    titles = strategy_titles(rows)
     names = ["kind", *_ROW, "nodes", "part", "seconds"]
     data = rows[[*names, *LAUNCHES]].reset_index(drop=True)
     total = data.groupby(_ROW)["seconds"].sum().rename("step").reset_index()
     strategies = total.groupby("line")["step"].max().sort_values(ascending=False).index.tolist()
     labels = {
-        at: _label(*at, several=len(strategies) > 1) for at in total[_AT].value_counts().index
+        # of one strategy, the title has its name
+        (line, setting): _label(titles[line] if len(strategies) > 1 else "", setting)
+        for line, setting in total[_AT].value_counts().index
     }
     ranked = total.groupby(_AT)["step"].max().sort_values(ascending=False).index
     order = [labels[at] for at in sorted(ranked, key=lambda at: strategies.index(at[0]))]
@@ -50,23 +54,23 @@ def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     bars = stacked(drawn, [*names, "repeats", "flags"], y=y, yOffset=offset)
     flagged = drawn.groupby([*_ROW, "row"])["flags"].max().rename("flags").reset_index()
     ends = total.merge(flagged)
-    said = ends["batch_per_worker"].astype(str) + ends["flags"].ne("").map({True: " !", False: ""})
-    batches = (
-        alt.Chart(inline(ends.assign(said=said)))
+    batches = ends["batch_per_worker"].astype(str) + ends["flags"].ne("").map(
+        {True: " !", False: ""}
+    )
+    numbers = (
+        alt.Chart(inline(ends.assign(batch=batches)))
         .mark_text(align="left", dx=4, fontSize=12)
-        .encode(y=y, yOffset=offset, x=alt.X("step:Q"), text=alt.Text("said:N"))
+        .encode(y=y, yOffset=offset, x=alt.X("step:Q"), text=alt.Text("batch:N"))
     )
     words = "; ".join(
-        f"{called(line)}, {setting}, batch {batch}: {write_number(float(step), 's')}"
+        f"{titles[line]}, {setting}, batch {batch}: {write_number(float(step), 's')}"
         for line, setting, batch, step in total.to_numpy()
     )
     nodes = int(data["nodes"].iloc[0])
-    whose = f"{called(strategies[0])}, one" if len(strategies) == 1 else "One"
+    whose = f"{titles[strategies[0]]}, one" if len(strategies) == 1 else "One"
     row = max(_BAR * data["batch_per_worker"].nunique(), _LINE * (2 + max(map(_breaks, order))))
     return Figure(
-        figure="settings",
-        of=of,
-        layers=[bars, batches],
+        layers=[bars, numbers],
         data=data,
         title=f"{whose} step on {nodes} nodes under several settings",
         kinds=kinds_of(data),
@@ -83,10 +87,11 @@ def settings(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
     )
 
 
-def _label(strategy: str, setting: str, *, several: bool) -> str:
-    """Return the name of a row, `|` between its lines; of one strategy, the title has its name."""
-    lines = [*([called(strategy)] if several else []), *wrap(setting, _LETTERS)]
-    return "|".join(lines)
+def _label(title: str, setting: str) -> str:
+    """Return the name of a row, `|` between its lines."""
+    return "|".join(
+        line for text in (title, setting) for line in wrap(text, _LETTERS, break_long_words=False)
+    )
 
 
 def _breaks(label: str) -> int:

@@ -7,25 +7,23 @@ from nodewise.core.units import write_number
 from nodewise.predict.comparisons import DEVICES
 from nodewise.predict.queries import LAUNCHES, compared_parts, compared_strategies
 from nodewise.report import evidence, theme
-from nodewise.report.figure import (
-    LOG,
+from nodewise.report.figure import LOG, Figure, View, inline
+from nodewise.report.figures import _findings, figure
+from nodewise.report.figures._encodings import (
+    HOLLOW,
     PHONE,
-    Figure,
-    View,
-    called,
-    calling,
-    few,
-    hollow,
-    inline,
+    by_nodes,
+    hollow_if_flagged,
     kind_shape,
     kinds_of,
+    label_expression,
+    label_lines,
+    strategy_titles,
     tooltip,
 )
-from nodewise.report.figures import _findings, figure
-from nodewise.report.figures.scaling import HOLLOW
-from nodewise.report.figures.stacks import PALE, cautions, stacked
+from nodewise.report.figures._stacks import PALE, cautions, stacked
 
-_ROW = 28  # pixels of a strategy
+_ROW, _LINE = 28, 15  # pixels of a strategy, and of a line of its title
 _AXES = ["experiment", "model", "dataset", "batch_per_worker", "kind"]
 _VIEWS = (
     View(
@@ -46,12 +44,12 @@ _THROUGHPUT = [
 @figure(
     "ways",
     tables="curves published published_runs",
-    rows=lambda tables: evidence.of_launches(compared_strategies(tables["curves"]), tables),
+    rows=lambda tables: evidence.check_times(compared_strategies(tables["curves"]), tables),
     axes=_AXES,
     section="Strategies compared",
     order=30,
 )
-def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
+def throughput(rows: pd.DataFrame) -> Figure:
     """Draw examples per second by strategy and nodes (`queries.compared_strategies`)."""
     examples = rows["examples_per_s"] * rows["step_time_s"]
     data = rows.assign(
@@ -59,25 +57,23 @@ def throughput(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
         high=examples / rows["step_time_low_s"],
         ideal=rows["examples_per_s"] / rows["efficiency"],
     )[[*_THROUGHPUT, *LAUNCHES, "ideal"]]
-    shared = _shared_nodes(data)
-    at_shared = data[data["nodes"] == shared]
+    titles, shared = strategy_titles(rows), _shared_nodes(data)
+    ranked = _ranked(data[data["nodes"] == shared], titles, "examples_per_s", "/s")
     return Figure(
-        figure="ways",
-        of=of,
-        finding=_findings.of_strategies(rows),
-        layers=_throughput_layers(data),
+        finding=_findings.describe_strategies(rows),
+        layers=_throughput_layers(data, titles),
         data=data,
         title=_VIEWS[0].heading,
         kinds=kinds_of(data),
-        alt=f"Examples per second on {shared} nodes: {_ranked(at_shared, 'examples_per_s', '/s')}.",
+        alt=f"Examples per second on {shared} nodes: {ranked}.",
         caption=(
             "The batch per worker is the same everywhere: more nodes make larger steps. Ticks: "
             "ideal scaling, n nodes as fast as n times one node. Bars: 90 % interval of the "
-            f"median over launches, where there are several. {_devices(rows)}{HOLLOW}"
+            f"median over launches, where there are several. {_devices(rows, titles)}{HOLLOW}"
         ),
         views=_VIEWS,
         axis="x",
-        height=_ROW * data["strategy"].nunique(),
+        height=_height(titles),
     )
 
 
@@ -89,12 +85,10 @@ def _shared_nodes(data: pd.DataFrame) -> int:
     return int(counts[counts == counts.max()].index.max())
 
 
-def _throughput_layers(data: pd.DataFrame) -> list[alt.Chart]:
+def _throughput_layers(data: pd.DataFrame, titles: dict[str, str]) -> list[alt.Chart]:
     """Return lines along each strategy, ticks of theoretical scaling, intervals, and points."""
-    nodes = sorted(map(int, data["nodes"].unique()))
-    scale = alt.Scale(domain=nodes, range=theme.node_colours(nodes))
-    legend = alt.Legend(symbolOpacity=1, columns=few(4, 6, 8))
-    rank = _strategies(data, "examples_per_s", "max")
+    colour, fill = by_nodes(data)
+    rank = _strategies(data, titles, "examples_per_s", "max")
     base = alt.Chart(inline(data)).encode(
         x=alt.X("examples_per_s:Q", title=_VIEWS[0].axis_title)
         .scale(**LOG)
@@ -113,13 +107,12 @@ def _throughput_layers(data: pd.DataFrame) -> list[alt.Chart]:
             x=alt.X("examples_per_s:Q"), y=rank, tooltip=tooltip(several, [str(n) for n in several])
         )
     )
-    colour = alt.Color("nodes:O", title="Nodes", scale=scale, legend=legend)
     interval = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2)
     points = base.mark_point(size=70, strokeWidth=2, opacity=1).encode(
         color=colour,
-        fill=alt.Fill("nodes:O", title="Nodes", scale=scale, legend=legend),
+        fill=fill,
         shape=kind_shape(data),
-        fillOpacity=hollow(),
+        fillOpacity=hollow_if_flagged(),
         tooltip=tooltip(data, [*_THROUGHPUT, "repeats", "flags"]),
     )
     layers = [reach, *([ideal] if len(several) else []), points]
@@ -136,44 +129,51 @@ def _throughput_layers(data: pd.DataFrame) -> list[alt.Chart]:
     section="Strategies compared",
     order=31,
 )
-def parts(rows: pd.DataFrame, of: dict[str, str]) -> Figure:
+def parts(rows: pd.DataFrame) -> Figure:
     """Draw the parts of a step by strategy, stacked, on one number of nodes."""
     names = ["kind", "strategy", "nodes", "part", "seconds"]
     data = rows[[*names, *LAUNCHES]]
-    rank = _strategies(data, "seconds", "sum", order="ascending")
+    titles = strategy_titles(rows)
+    rank = _strategies(data, titles, "seconds", "sum", order="ascending")
     bars = stacked(data, [*names, "repeats", "flags"], y=rank)
     whole = data.groupby(["strategy", "nodes"])["seconds"].sum().reset_index()
     count = int(data["nodes"].max())
     return Figure(
-        figure="ways-parts",
-        of=of,
         layers=[bars, *cautions(data, ["strategy", "nodes"], y=rank)],
         data=data,
         title=f"Where the time of a step goes on {count} nodes",
         kinds=kinds_of(data),
-        alt=f"The parts of a step, stacked. In total: {_ranked(whole, 'seconds', 's')}.",
+        alt=f"The parts of a step, stacked. In total: {_ranked(whole, titles, 'seconds', 's')}.",
         caption=(
             "Input is the wait for examples in the timed steps; the other parts come from separate "
             "split steps. What cannot be timed apart counts as compute; the page of each strategy "
             f"says what its parts are. {PALE}"
         ),
-        height=_ROW * data["strategy"].nunique(),
+        height=_height(titles),
     )
 
 
-def _devices(rows: pd.DataFrame) -> str:
+def _devices(rows: pd.DataFrame, titles: dict[str, str]) -> str:
     """Say which strategies use devices of one process instead of nodes, if any."""
     names = sorted(rows.loc[rows["exchange"] == DEVICES, "strategy"].unique())
-    who = " and ".join(map(called, names))
+    who = " and ".join(titles[name] for name in names)
     return f"{who}: devices of one process, with no network between them. " if names else ""
 
 
-def _strategies(data: pd.DataFrame, by: str, how: str, order: str = "descending") -> alt.Y:
+def _height(titles: dict[str, str]) -> int:
+    lines = max(len(label_lines(title)) for title in titles.values())
+    return len(titles) * max(_ROW, _LINE * lines)
+
+
+def _strategies(
+    data: pd.DataFrame, titles: dict[str, str], by: str, how: str, order: str = "descending"
+) -> alt.Y:
     """Return the strategies as rows, the best one uppermost."""
     values = data.groupby("strategy")[by].agg(how)
     ranked = list(values.sort_values(ascending=order == "ascending").index)
     axis = alt.Axis(
-        labelExpr=calling(ranked),
+        labelExpr=label_expression(titles),
+        labelLineHeight=13,
         labelLimit=alt.ExprRef(f"{PHONE} ? 150 : 200"),
         ticks=False,
         grid=True,
@@ -181,8 +181,8 @@ def _strategies(data: pd.DataFrame, by: str, how: str, order: str = "descending"
     return alt.Y("strategy:N", title=None, sort=ranked, axis=axis)
 
 
-def _ranked(data: pd.DataFrame, value: str, unit: str) -> str:
+def _ranked(data: pd.DataFrame, titles: dict[str, str], value: str, unit: str) -> str:
     """Say the strategies' values on the most nodes, the largest first."""
     last = data[data["nodes"] == data["nodes"].max()].sort_values(value, ascending=False)
     pairs = zip(last["strategy"], last[value], strict=True)
-    return ", ".join(f"{called(name)} {write_number(number, unit)}" for name, number in pairs)
+    return ", ".join(f"{titles[name]} {write_number(number, unit)}" for name, number in pairs)

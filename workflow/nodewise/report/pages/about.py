@@ -11,9 +11,10 @@ from nodewise.core.units import GENERATED, KINDS, PROJECTED, base_kind, write_nu
 from nodewise.predict import comparisons, queries
 from nodewise.report import evidence
 from nodewise.report.context import CHANGES, ReportContext
-from nodewise.report.html import Column, Table, number, slug, table
+from nodewise.report.html import number, slug
 from nodewise.report.page import Page
 from nodewise.report.pages import page
+from nodewise.report.tables import BATCH, KIND, MACHINE, MODEL, Column, Table, table
 from nodewise.results import peers, quiet_thresholds
 from nodewise.results.columns import CURVE_KEY, explain_table
 from nodewise.results.model_description import Architecture
@@ -33,14 +34,14 @@ _MACHINES = [
     Column("experiment", "Experiments", wide=True),
 ]
 _SHARES = [
-    Column("machine", "Machine"),
-    Column("model", "Model"),
-    Column("batch_per_worker", "Batch per worker"),
+    MACHINE,
+    MODEL,
+    BATCH,
     Column("share", "Node"),
     Column("launches", "Launches"),
     Column("step_time_s", "Step time, node's own", "s", kind_from="label"),
     Column("against", "Step time ÷ that of the largest share", "×", kind_from="label"),
-    Column("label", "Kind"),
+    KIND,
 ]
 
 
@@ -151,7 +152,7 @@ def _slow_motion(study: ReportContext) -> Table | None:
     rows = comparisons.shares_of_a_core(study.tables["curves"])
     if rows.empty:
         return None
-    return table(rows.assign(model=rows["model"].map(study.model_title)), _SHARES)
+    return table(study.with_titles(rows), _SHARES)
 
 
 def _tables(study: ReportContext) -> list[dict[str, Any]]:

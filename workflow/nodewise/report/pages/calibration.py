@@ -21,12 +21,13 @@ from nodewise.predict.calibration import (
     examine,
 )
 from nodewise.predict.comparisons import SHORT_S, too_short_for_parts
+from nodewise.report.addresses import calibration_file
 from nodewise.report.context import ReportContext
 from nodewise.report.formulas import equation
-from nodewise.report.html import Column, number, slug, table
+from nodewise.report.html import number
 from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.pages.strategies import in_words
+from nodewise.report.tables import BATCH, EXPERIMENT, KIND, LAUNCH, NODES, STRATEGY, Column, table
 from nodewise.results.calibration import COLLECTIVES, Calibration
 from nodewise.results.curve_points import PARTS_AGREE
 
@@ -53,12 +54,12 @@ _COEFFICIENTS = [
     ),
 ]
 _SPLIT = [
-    Column("experiment", "Experiment", wide=True),
-    Column("strategy", "Strategy"),
-    Column("batch_per_worker", "Batch per worker"),
-    Column("nodes", "Nodes"),
-    Column("repeat", "Launch"),
-    Column("label", "Kind"),
+    EXPERIMENT,
+    STRATEGY,
+    BATCH,
+    NODES,
+    LAUNCH,
+    KIND,
     Column("step_time_s", "Fused step", "s", kind_from="label"),
     Column("split_step_s", "Split step", "s", kind_from="label"),
     Column("against_fused", "Split ÷ fused", "×", kind_from="label"),
@@ -88,11 +89,6 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "like_these": sum(one in known for one in nodes),
     }
     yield Page(_PATH, "calibration.md.j2", "Calibration", context, figures=True)
-
-
-def file_of(calibration: Calibration) -> str:
-    """Return where the site has a calibration, as it was written."""
-    return f"calibration/{slug(calibration.study)}-{slug(calibration.provenance.cpu)}.json"
 
 
 def _is_emulated(calibration: Calibration) -> bool:
@@ -130,7 +126,7 @@ def _about(calibration: Calibration) -> dict[str, Any]:
         "facts": facts,
         "outside": outside,
         "command": made.command,
-        "file": file_of(calibration),
+        "file": calibration_file(calibration),
     }
 
 
@@ -203,7 +199,7 @@ def _split(study: ReportContext) -> dict[str, Any] | None:
     ratios = rows.groupby(["label", "nodes"])["against_fused"].median().reset_index()
     columns = [*_SPLIT, *([_TIMED] if shown["split_timed"].notna().any() else [])]
     return {
-        "table": table(in_words(study, shown, _PATH), columns),
+        "table": table(study.with_links(shown, _PATH), columns),
         "shown": len(shown),
         "cells": len(rows),
         "timed": len(timed),
@@ -222,7 +218,7 @@ def _split(study: ReportContext) -> dict[str, Any] | None:
 
 def _shares(kind: str) -> list[Column]:
     return [
-        Column("nodes", "Nodes"),
+        NODES,
         Column("launches", "Launches"),
         Column("share", "Share of a core, median", "share", kind),
         Column("lowest", "Lowest", "share", kind),
@@ -247,7 +243,7 @@ def _links(links: pd.DataFrame, kind: str) -> list[Column]:
 
 def _traffic(kind: str) -> list[Column]:
     return [
-        Column("nodes", "Nodes"),
+        NODES,
         Column("payload", "Payload S"),
         Column("launches", "Launches"),
         Column("law_bytes", "2(n−1)/n·S", "B", "predicted"),
@@ -260,7 +256,7 @@ def _traffic(kind: str) -> list[Column]:
 
 def _predictions(kind: str) -> list[Column]:
     return [
-        Column("nodes", "Nodes"),
+        NODES,
         Column("payload", "Payload S"),
         Column("observed_s", "All-reduce", "s", kind),
         Column("observed_wall_s", "Wall time", "s", kind),

@@ -7,25 +7,26 @@ from markupsafe import Markup
 
 from nodewise.predict.queries import with_labels
 from nodewise.report.context import ReportContext
-from nodewise.report.html import Column, data, number, table
+from nodewise.report.html import data, number
 from nodewise.report.page import Page
 from nodewise.report.pages import page
+from nodewise.report.tables import BATCH, EXPERIMENT, KIND, MODEL, NODES, STRATEGY, Column, table
 from nodewise.results.compare_runs import LEVEL, NO_CHANGE, UNKNOWN
 
 _COLUMNS = [
-    Column("experiment", "Experiment", wide=True),
-    Column("model", "Model"),
-    Column("strategy", "Strategy"),
+    EXPERIMENT,
+    MODEL,
+    STRATEGY,
     Column("cluster", "Node", wide=True),
-    Column("batch_per_worker", "Batch per worker"),
-    Column("nodes", "Nodes"),
+    BATCH,
+    NODES,
     Column("verdict", "Verdict"),
     Column("old_s", "Old step time", "s", kind_from="label"),
     Column("new_s", "New step time", "s", kind_from="label"),
     Column("ratio", "New ÷ old", "×", kind_from="label", low="low", high="high"),
     Column("old_launches", "Old launches"),
     Column("new_launches", "New launches"),
-    Column("label", "Kind"),
+    KIND,
 ]
 
 
@@ -33,14 +34,7 @@ _COLUMNS = [
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page; it says how to compare two runs if none were."""
     # step times: what training began with is no matter
-    rows = with_labels(
-        study.changes.assign(
-            weights="",
-            experiment=study.changes["experiment"].map(study.experiment_title),
-            model=study.changes["model"].map(study.model_title),
-            strategy=study.changes["strategy"].map(study.strategy_title),
-        )
-    )
+    rows = study.with_titles(with_labels(study.changes.assign(weights="")))
     moved = rows[rows["verdict"] != NO_CHANGE]
     # that the noise is unknown everywhere is said above the table
     untold = set(moved["verdict"]) == {UNKNOWN}

@@ -9,13 +9,29 @@ from markupsafe import Markup
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted, write_number
 from nodewise.predict.queries import with_labels
-from nodewise.report.context import ReportContext, curve_page
-from nodewise.report.curve_names import Curves
-from nodewise.report.html import STEP_TIME, Column, Row, Table, badge, slug, table
+from nodewise.report.addresses import curve_page, results_page, strategy_page
+from nodewise.report.context import ReportContext
+from nodewise.report.fitted_curves import Curves, fitted_curve
+from nodewise.report.html import badge, slug
 from nodewise.report.page import Page
-from nodewise.report.pages import page, predictions
-from nodewise.report.pages.results import path_of
-from nodewise.report.pages.strategies import page_of
+from nodewise.report.pages import page
+from nodewise.report.tables import (
+    BATCH,
+    BYTES_SENT,
+    EFFICIENCY,
+    EXAMPLES,
+    FLAGS,
+    KIND,
+    LAUNCH,
+    LAUNCHES,
+    NODES,
+    SPEEDUP,
+    STEP_TIME,
+    Column,
+    Row,
+    Table,
+    table,
+)
 from nodewise.results.curve_points import curve_keys
 from nodewise.results.record import Record
 
@@ -30,31 +46,31 @@ _PARTS = {
     "apply_s": "Updating",
 }
 _POINTS = [
-    Column("batch_per_worker", "Batch per worker"),
-    Column("nodes", "Nodes"),
-    Column("repeats", "Launches"),
+    BATCH,
+    NODES,
+    LAUNCHES,
     STEP_TIME,
-    Column("examples_per_s", "Examples/s", "/s", kind_from="label"),
-    Column("speedup", "Speed-up", "×", kind_from="label"),
-    Column("efficiency", "Efficiency", "share", kind_from="label"),
+    EXAMPLES,
+    SPEEDUP,
+    EFFICIENCY,
     *(Column(name, title, "s", kind_from="label") for name, title in _PARTS.items()),
-    Column("bytes_sent_per_step", "Sent per step", "B", kind_from="label"),
-    Column("label", "Kind"),
-    Column("flags", "Caution", wide=True),
+    BYTES_SENT,
+    KIND,
+    FLAGS,
 ]
 _AS = {"published": "As published", "imported": "As imported"}
 _RECORDS = [
-    Column("batch_per_worker", "Batch per worker"),
-    Column("nodes", "Nodes"),
-    Column("repeat", "Launch"),
+    BATCH,
+    NODES,
+    LAUNCH,
     Column("step_time_s", "Step time", "s", kind_from="label"),
     Column("test_accuracy", "Test accuracy", "accuracy", kind_from="accuracy_label"),
     Column("energy_j", "Energy of the timed steps", "J", kind_from="energy_kind"),
-    Column("label", "Kind"),
+    KIND,
     Column("accuracy_label", "Kind of accuracy"),
     Column("energy_kind", "Kind of energy"),
     Column("started", "Started"),
-    Column("flags", "Caution", wide=True),
+    FLAGS,
     Column("record", "Record"),
 ]
 
@@ -89,8 +105,8 @@ def _page(
     context: dict[str, Any] = {"sections": sections, "strategy_page": None, "results": None}
     if first is not None:
         trained = study.records[first["cell_id"]].cell.strategy
-        context["strategy_page"] = page_of(trained)
-        context["results"] = path_of(first["model"], first["dataset"])
+        context["strategy_page"] = strategy_page(trained)
+        context["results"] = results_page(first["model"], first["dataset"])
     return Page(path, "curve.md.j2", title, context, figures=True)
 
 
@@ -100,7 +116,7 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
     alike = [*_SECTION, "model", "strategy"]
     points = points[(points[alike] == first[alike]).all(axis=1)]
     keys = dict.fromkeys(curve_keys(points)) if len(points) else {}
-    fitted = [predictions.curve(curves, key) for key in keys if key in curves.labels]
+    fitted = [fitted_curve(curves, key) for key in keys if key in curves.labels]
     record = study.records[first["cell_id"]]
     title = study.experiment_title(first["experiment"])
     of = {"experiment": first["experiment"], "model": first["model"], "line": first["strategy"]}
@@ -125,11 +141,11 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
 
 def _of_others(curves: Curves) -> dict[str, list[dict[str, Any]]]:
     """Return the sections of curves that others measured, by the address of their page."""
-    told = curves.study.overhead["predictions"]
-    told = told[told["source"].isin(_AS)].drop_duplicates("curve")
+    predictions = curves.study.overhead["predictions"]
+    predictions = predictions[predictions["source"].isin(_AS)].drop_duplicates("curve")
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in told.to_dict("records"):
-        one = predictions.curve(curves, row["curve"])
+    for row in predictions.to_dict("records"):
+        one = fitted_curve(curves, row["curve"])
         section = dict.fromkeys(["points", "records", "command", "nodes", "dataset"]) | {
             "model": row["model"],
             "source": row["source"],

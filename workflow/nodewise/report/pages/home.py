@@ -56,7 +56,7 @@ def _pays_from(study: ReportContext) -> list[dict[str, Any]]:
     reach = Markup(" to ").join(dict.fromkeys(data(nodes, "") for nodes in ends["nodes"]))
     kinds = Markup(" ").join(badge(kind) for kind in dict.fromkeys(ends["kind"]))
     trained = seen[seen["curve"] == curve].iloc[0]
-    said = Markup(
+    sentence = Markup(
         "are needed, by the formula, before {} trains {} faster than it does on one node ({}). By "
         "batch per worker: {}."
     ).format(
@@ -66,7 +66,7 @@ def _pays_from(study: ReportContext) -> list[dict[str, Any]]:
         text(each),
     )
     number_of = Markup('<span class="nw-interval">{} nodes</span> {}').format(reach, kinds)
-    return [{"number": number_of, "text": said}]
+    return [{"number": number_of, "text": sentence}]
 
 
 def _where(study: ReportContext, point: "pd.Series[Any]") -> str:
@@ -88,7 +88,7 @@ def _answer(study: ReportContext) -> dict[str, Any] | None:
     None if too little was measured.
     """
     rows = comparisons.on_several_nodes(study.tables["curves"])
-    rows = evidence.of_times(rows, study.tables, other="_one")
+    rows = evidence.check_times(rows, study.tables, other="_one")
     counts = (rows["lacks"] == "") & rows["exchange"].isin(comparisons.WHOLE_GRADIENTS)
     curves = [rows for _, rows in rows[counts].groupby(_CURVE)]
     if not curves:
@@ -122,14 +122,14 @@ def _sentence(study: ReportContext, point: "pd.Series[Any]", *, first: bool) -> 
     batch = f"{model} {counted(point['batch_per_worker'], 'example')} per node"
     nodes = counted(point["nodes"], "node")
     if point["speedup_low"] > 1:
-        said = f"{batch} trains {{}} times as fast on {nodes} as on one ({{}})."
+        sentence = f"{batch} trains {{}} times as fast on {nodes} as on one ({{}})."
     else:
         slower = "slower" if point["speedup_high"] < 1 else "not clearly faster"
-        said = f"{batch}, {nodes} are {slower} than one: {{}} times as fast ({{}})."
+        sentence = f"{batch}, {nodes} are {slower} than one: {{}} times as fast ({{}})."
     speedup, low, high = (
         f"{point[f'speedup{end}']:#.2g}".removesuffix(".") for end in ("", "_low", "_high")
     )
-    return text(said.format(speedup, f"90\u00a0% interval {low} to {high}"))
+    return text(sentence.format(speedup, f"90\u00a0% interval {low} to {high}"))
 
 
 def _predicted(study: ReportContext) -> list[dict[str, Any]]:
@@ -139,12 +139,12 @@ def _predicted(study: ReportContext) -> list[dict[str, Any]]:
     rows = {row["source"]: row for row in judged.to_dict("records")}
     for source in _SOURCES:
         if of := rows.get(source):
-            said = Markup(
+            sentence = Markup(
                 "is the median error of a predicted step time, {} at worst, at {} whose number of "
                 "nodes the formula was not fitted to (points with a caution included)."
             ).format(
                 number(of["worst_error"], "share", "predicted"),
                 text(counted(of["points"], f"{source} point")),
             )
-            return [{"number": number(of["median_error"], "share", "predicted"), "text": said}]
+            return [{"number": number(of["median_error"], "share", "predicted"), "text": sentence}]
     return []

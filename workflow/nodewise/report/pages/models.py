@@ -7,13 +7,27 @@ import pandas as pd
 
 from nodewise.models.registry import registry
 from nodewise.predict.queries import with_labels
+from nodewise.report.addresses import model_page, results_page
 from nodewise.report.context import ReportContext
 from nodewise.report.drawing import draw, input_in_words
-from nodewise.report.html import STEP_TIME, Column, number, slug, table
+from nodewise.report.html import number
 from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.pages.results import path_of
-from nodewise.report.pages.strategies import in_words
+from nodewise.report.tables import (
+    BATCH,
+    EXAMPLES,
+    EXPERIMENT,
+    FLAGS,
+    KIND,
+    LAUNCHES,
+    MACHINE,
+    NODE,
+    NODES,
+    STEP_TIME,
+    STRATEGY,
+    Column,
+    table,
+)
 from nodewise.results.model_description import Architecture
 
 COUNTED = "counted"
@@ -59,24 +73,24 @@ _RATIOS = [
     Column("ratio", "Operations per byte", "FLOP/B", COUNTED),
 ]
 _MEASURED = [
-    Column("experiment", "Experiment", wide=True),
-    Column("strategy", "Strategy"),
-    Column("batch_per_worker", "Batch per worker"),
-    Column("nodes", "Nodes"),
-    Column("cluster", "Node"),
-    Column("machine", "Machine"),
-    Column("label", "Kind"),
-    Column("repeats", "Launches"),
+    EXPERIMENT,
+    STRATEGY,
+    BATCH,
+    NODES,
+    NODE,
+    MACHINE,
+    KIND,
+    LAUNCHES,
     STEP_TIME,
-    Column("examples_per_s", "Examples/s", "/s", kind_from="label"),
-    Column("flags", "Caution", wide=True),
+    EXAMPLES,
+    FLAGS,
 ]
 
 
 @page("models")
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield a page per model that was described, and the page that compares them."""
-    paths = {name: f"models/{slug(name)}.html" for name in study.architectures}
+    paths = {name: model_page(name) for name in study.architectures}
     for name, architecture in study.architectures.items():
         context = _model(study, name, architecture, paths[name])
         yield Page(paths[name], "models/model.md.j2", study.model_title(name), context)
@@ -129,7 +143,7 @@ def _model(
         "name": name,
         "about": architecture.about,
         "dataset": study.dataset_title(dataset),
-        "results": path_of(name, dataset) if dataset in set(cells["dataset"]) else None,
+        "results": results_page(name, dataset) if dataset in set(cells["dataset"]) else None,
         "input": input_in_words(architecture),
         "sizes": _facts(architecture),
         "memory": _memory(architecture),
@@ -141,7 +155,7 @@ def _model(
         "payload": number(architecture.payload_bytes, "B", COUNTED),
         "frozen": number(frozen, "", COUNTED) if frozen else None,
         "little_backward": _training_to_forward(architecture) < LITTLE_BACKWARD,
-        "measured": table(in_words(study, curves, page), _MEASURED) if len(curves) else None,
+        "measured": table(study.with_links(curves, page), _MEASURED) if len(curves) else None,
         "layers": table(_layers(architecture), _LAYERS),
         "file": f"models/{name}.json",
     }

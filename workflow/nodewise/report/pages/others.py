@@ -7,18 +7,13 @@ import pandas as pd
 
 from nodewise.core.intervals import INTERVAL
 from nodewise.core.units import write_plain
-from nodewise.predict.published_accuracy import (
-    NEXT,
-    PREDICTED,
-    levels,
-    read_next,
-    read_predicted,
-)
+from nodewise.predict.published_accuracy import NEXT, PREDICTED, levels, read_next, read_predicted
 from nodewise.predict.published_curves import PUBLISHED
 from nodewise.report.context import ReportContext
-from nodewise.report.html import Column, number, table
+from nodewise.report.html import number
 from nodewise.report.page import Page
 from nodewise.report.pages import page
+from nodewise.report.tables import Column, table
 
 _LEVELS = [
     Column("rule", "Rule"),

@@ -1,6 +1,6 @@
 """Against Horovod and PyTorch: the same work on the same nodes, as `bench/peers` found it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,24 +8,29 @@ from nodewise.core.intervals import INTERVAL
 from nodewise.core.schema import read_json
 from nodewise.core.units import kind_label, write_number
 from nodewise.report.context import ReportContext
-from nodewise.report.html import Column, number, table
+from nodewise.report.html import number
 from nodewise.report.page import Page
 from nodewise.report.pages import page
+from nodewise.report.tables import MODEL, NODES, Column, table
 from nodewise.results.calibration import COLLECTIVES
 from nodewise.results.peers import (
     EXCHANGES_FILE,
     FILE,
     PEERS,
+    Added,
+    AllReduce,
+    Exchange,
     Exchanges,
     Interval,
     Ratio,
     Results,
+    StepTime,
 )
 
 PATH = "peers.html"
 NAMES = {"horovod": "Horovod", "ddp": "PyTorch DistributedDataParallel"}
 
-_PLACE = [Column("model", "Model"), Column("nodes", "Nodes")]
+_PLACE = [MODEL, NODES]
 _KIND = Column("kind", "Kind")
 _NOTHING = Interval(median=float("nan"), low=None, high=None, rounds=0)
 
@@ -60,7 +65,7 @@ _STEPS = [
 ]
 _ALL_REDUCES = [
     Column("way", "Strategy"),
-    Column("nodes", "Nodes"),
+    NODES,
     Column("payload", "Payload", "B", kind_from="kind"),
     Column("wire_s", "On the wire", "s", "predicted"),
     _ends("ratio", "All-reduce ÷ wire", "×"),
@@ -69,7 +74,7 @@ _ALL_REDUCES = [
 ]
 _EXCHANGES = [
     Column("way", "All-reduce"),
-    Column("nodes", "Nodes"),
+    NODES,
     Column("payload", "Payload", "B", kind_from="kind"),
     Column("wire_s", "On the wire", "s", "predicted"),
     _ends("ratio", "All-reduce ÷ wire", "×"),
@@ -78,7 +83,7 @@ _EXCHANGES = [
     _KIND,
 ]
 _FITS = [
-    Column("model", "Model"),
+    MODEL,
     Column("way", "Against"),
     _ends("ratio", "Our loop's examples/s ÷ theirs", "×"),
     _KIND,
@@ -123,8 +128,21 @@ def _way(study: ReportContext, way: str) -> str:
     return NAMES.get(way) or study.strategy_title(way)
 
 
-def _spread(name: str, interval: Interval) -> dict[str, float | None]:
-    return {name: interval.median, f"{name}_low": interval.low, f"{name}_high": interval.high}
+def _place(study: ReportContext, one: Added | StepTime) -> dict[str, Any]:
+    return {
+        "model": study.model_title(one.model),
+        "nodes": one.nodes,
+        "way": _way(study, one.way),
+        "kind": kind_label(one.kind),
+    }
+
+
+def _ends_of(**intervals: Interval) -> dict[str, float | None]:
+    """Return the medians of intervals and their ends, as `_ends` names them."""
+    row: dict[str, float | None] = {}
+    for name, one in intervals.items():
+        row |= {name: one.median, f"{name}_low": one.low, f"{name}_high": one.high}
+    return row
 
 
 def _reached(ratio: Interval, level: float) -> str:
@@ -135,92 +153,66 @@ def _reached(ratio: Interval, level: float) -> str:
     return f"{met}, uncertain" if ratio.low <= level <= ratio.high else met
 
 
-def _added(study: ReportContext, found: Results) -> list[dict[str, Any]]:
-    """Return what the exchange of each way adds in each place, the least first."""
-    against = _against(found.added_ratios)
-    rows = []
-    for one in sorted(found.added, key=lambda one: (one.model, one.nodes, one.added_s.median)):
-        ratios = [against.get((one.model, one.nodes, one.way, peer), _NOTHING) for peer in PEERS]
-        row = {
-            "model": study.model_title(one.model),
-            "nodes": one.nodes,
-            "way": _way(study, one.way),
-            **_spread("added", one.added_s),
-            "reached": _reached_all(ratios, found.levels["added"]),
-            **_spread("of_longer", one.of_longer or _NOTHING),
-            "kind": kind_label(one.kind),
-        }
-        for peer, ratio in zip(PEERS, ratios, strict=True):
-            row |= _spread(peer, ratio)
-        rows.append(row)
-    return rows
-
-
-def _reached_all(ratios: Sequence[Interval], level: float) -> str:
+def _reached_all(ratios: Iterable[Interval], level: float) -> str:
     """Return whether all of them that are known reach the level; "–" if none is known."""
     words = [_reached(ratio, level) for ratio in ratios if ratio.rounds]
     worst = ["no", "no, uncertain", "yes, uncertain", "yes"]
     return min(words, key=worst.index, default="–")
 
 
-def _steps(study: ReportContext, found: Results) -> list[dict[str, Any]]:
-    """Return every way in every place, the fastest first."""
-    against = _against(found.ratios)
+def _against_peers(ratios: Sequence[Ratio], one: Added | StepTime) -> dict[str, Interval]:
+    """Return the ratios of a strategy in a place by peer; `_NOTHING` where there is none."""
+    place = (one.model, one.nodes, one.way)
+    known = {of.peer: of.ratio for of in ratios if (of.model, of.nodes, of.way) == place}
+    return {peer: known.get(peer, _NOTHING) for peer in PEERS}
+
+
+def _added(study: ReportContext, found: Results) -> list[dict[str, Any]]:
+    """Return what the exchange of each strategy adds in each place, the least first."""
     rows = []
-    for place, steps in _places(found).items():
-        for step in sorted(steps, key=lambda step: step.step_s.median):
-            row = {
-                "model": study.model_title(step.model),
-                "nodes": step.nodes,
-                "way": _way(study, step.way),
-                **_spread("step", step.step_s),
-                "kind": kind_label(step.kind),
-            }
-            for peer in PEERS:
-                row |= _spread(peer, against.get((*place, step.way, peer), _NOTHING))
-            rows.append(row)
+    for one in sorted(found.added, key=lambda one: (one.model, one.nodes, one.added_s.median)):
+        ratios = _against_peers(found.added_ratios, one)
+        ends = _ends_of(added=one.added_s, of_longer=one.of_longer or _NOTHING, **ratios)
+        reached = _reached_all(ratios.values(), found.levels["added"])
+        rows.append(_place(study, one) | ends | {"reached": reached})
     return rows
 
 
-def _against(ratios: Sequence[Ratio]) -> dict[tuple[str, int, str, str], Interval]:
-    return {(one.model, one.nodes, one.way, one.peer): one.ratio for one in ratios}
-
-
-def _places(found: Results) -> Mapping[tuple[str, int], Sequence[Any]]:
-    places: dict[tuple[str, int], list[Any]] = {}
-    for step in found.step_times:
-        places.setdefault((step.model, step.nodes), []).append(step)
-    return places
+def _steps(study: ReportContext, found: Results) -> list[dict[str, Any]]:
+    """Return every strategy in every place, the fastest first."""
+    places = list(dict.fromkeys((one.model, one.nodes) for one in found.step_times))
+    return [
+        _place(study, one) | _ends_of(step=one.step_s, **_against_peers(found.ratios, one))
+        for one in sorted(
+            found.step_times,
+            key=lambda one: (places.index((one.model, one.nodes)), one.step_s.median),
+        )
+    ]
 
 
 def _all_reduces(study: ReportContext, found: Results) -> list[dict[str, Any]]:
+    level = found.levels["all_reduce"]
     return [
-        {
-            "way": _way(study, one.way),
-            "nodes": one.nodes,
-            "payload": one.payload_bytes,
-            "wire_s": one.wire_s,
-            **_spread("ratio", one.ratio),
-            "reached": _reached(one.ratio, found.levels["all_reduce"]),
-            "kind": kind_label(one.kind),
-        }
+        _all_reduce(one, level) | {"way": _way(study, one.way), "kind": kind_label(one.kind)}
         for one in sorted(found.all_reduces, key=lambda one: (one.payload_bytes, one.nodes))
     ]
+
+
+def _all_reduce(one: AllReduce | Exchange, level: float) -> dict[str, Any]:
+    return {
+        "nodes": one.nodes,
+        "payload": one.payload_bytes,
+        "wire_s": one.wire_s,
+        "reached": _reached(one.ratio, level),
+        **_ends_of(ratio=one.ratio),
+    }
 
 
 def _exchanges(file: Path) -> dict[str, Any]:
     found = read_json(Exchanges, file)
     rows = [
-        {
-            "way": COLLECTIVES[one.collective],
-            "nodes": one.nodes,
-            "payload": one.payload_bytes,
-            "wire_s": one.wire_s,
-            **_spread("ratio", one.ratio),
-            "sent": one.sent,
-            "reached": _reached(one.ratio, found.level),
-            "kind": kind_label(found.kind),
-        }
+        _all_reduce(one, found.level)
+        | {"way": COLLECTIVES[one.collective], "sent": one.sent, "kind": kind_label(found.kind)}
         for one in found.found
     ]
     return {
@@ -240,7 +232,7 @@ def _fits(study: ReportContext, found: Results) -> list[dict[str, Any]]:
         {
             "model": study.model_title(one.model),
             "way": _FIT_NAMES.get(name, name),
-            **_spread("ratio", ratio),
+            **_ends_of(ratio=ratio),
             "kind": one.kind,
         }
         for one in found.fits

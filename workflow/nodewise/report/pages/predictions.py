@@ -13,24 +13,19 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.core.units import kind_label
 from nodewise.predict.choose_law import BY, LEAST_NODE_COUNTS
-from nodewise.predict.fit_queries import CURVE, coefficients_of
+from nodewise.predict.fit_queries import CURVE
 from nodewise.predict.judge import EACH, LARGEST, LARGEST_TOTALS
 from nodewise.predict.law import LAWS
-from nodewise.predict.laws.compressed import CompressedAllGather
-from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
-from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.parts_law import baselines
-from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
 from nodewise.predict.steps_to_accuracy import BY_EPOCHS, BY_NOISE
-from nodewise.predict.steps_to_accuracy import SOURCE as CRITICAL_BATCH
-from nodewise.predict.study import ALL_POINTS, CROWDED, UNKNOWN_PAYLOAD, UNTIMED
+from nodewise.predict.steps_to_accuracy import SOURCE as CRITICALBATCH
 from nodewise.report.context import ReportContext
-from nodewise.report.curve_names import Curves
-from nodewise.report.html import Column, Row, Table, badge, data, number, slug, table, text
+from nodewise.report.fitted_curves import Curves, coefficients, fitted_curve
+from nodewise.report.html import badge, data, number, slug, text
 from nodewise.report.page import Page
 from nodewise.report.pages import page
+from nodewise.report.tables import BATCH, MODEL, Column, Row, Table, table
 
 PAGE = "predictions.html"
 _TITLES = {
@@ -40,17 +35,10 @@ _TITLES = {
     "published": "Published results",
     "imported": "Imported curves",
 }
-# Formulas whose one node is not plain training -> what it does besides
-_ALONE = {
-    **dict.fromkeys([ParameterServer.name, ParameterServerBound.name], "with its servers"),
-    CompressedAllGather.name: "encoding its gradient",
-    GPipe.name: "training one micro-batch after the other",
-}
 _OWN, _WHOLE = "own", "whole"
 _ALIKE = 2.0  # the noise scale tells a batch up to some factor
 _LINE = [*CURVE, "batch_per_worker"]
 _CURVE = Column("link", "Curve", wide=True)
-_BATCH = Column("batch_per_worker", "Batch per worker")
 _NODES = {
     "pays": "Faster than the same strategy on one node from",
     "efficiency": "Efficiency of 0.5 or more up to",
@@ -58,30 +46,14 @@ _NODES = {
     "epoch_cost": "Cheapest epoch on",
     "target_time": "Target accuracy soonest on",
 }
-_FITS = [
-    Column("law", "Formula"),
-    Column("meaning", "Coefficient", wide=True),
-    Column("batch_per_worker", "Batch per worker"),
-    Column("written", "Value"),
-    Column("note", "Notes", wide=True),
-]
-_SHARED = [Column("link", "Shared by", wide=True), *(c for c in _FITS if c.name != _BATCH.name)]
 _CHOICES = [
     Column("link", "Link", wide=True),
     Column("title", "Formula"),
     Column("error", "Mean error", "share", "predicted"),
     Column("chosen", "Chosen"),
 ]
-_DIAGNOSIS = [
-    _BATCH,
-    Column("nodes", "Nodes"),
-    Column("bound", "The step is"),
-    Column("overhead", "Its overhead is"),
-    Column("evidence", "Where the time goes", wide=True),
-]
 _LIKELY, _FEW = 0.5, 2
 _SURE = 0.995  # what is more probable is not written as certain
-_ENOUGH = 3  # numbers of nodes, from which to go far beyond
 _JUDGEMENT = [
     Column("source", "Points"),
     Column("scenario", "What was left out", wide=True),
@@ -94,10 +66,8 @@ _JUDGEMENT = [
     Column("worst_error", "Worst error", "share", "predicted"),
     Column("covered", "Inside the 90 % interval", "share", "predicted"),
 ]
-
-
 _STEPS = [
-    Column("model", "Model"),
+    MODEL,
     Column("basis", "Estimated from"),
     Column("target", "Training accuracy", "share", "fitted"),
     Column("minimum_steps", "Minimum steps", "", "fitted"),
@@ -113,13 +83,14 @@ def pages(study: ReportContext) -> Iterator[Page]:
     sources = [name for name in _TITLES if (predictions["source"] == name).any()]
     curves = Curves(study)
     rates = study.pick("rates")
+    steps = study.with_titles(study.overhead["steps_to_accuracy"])
     context = {
         "sources": [_overview(curves, name) for name in sources],
         "rates": rates,
         "rated": [curves.labels[shown.of["curve"]] for shown in rates],
-        "steps": _steps(_named(study, study.overhead["steps_to_accuracy"])),
-        "apart": _apart(_named(study, study.overhead["steps_to_accuracy"])),
-        "critical_source": CRITICAL_BATCH,
+        "steps": _steps(steps),
+        "apart": _apart(steps),
+        "critical_source": CRITICALBATCH,
         "baselines": [LAWS[name] for name in baselines()],
         "verdict": list(_verdict(study.overhead["judgement"])),
         "beaten": _beaten(study.overhead["judgement"]),
@@ -143,7 +114,7 @@ def _overview(curves: Curves, source: str) -> dict[str, Any]:
         "title": _TITLES[source],
         "anchor": slug(source),
         "page": _path(source),
-        "curve": curve(curves, str(points.idxmax())),
+        "curve": fitted_curve(curves, str(points.idxmax())),
     }
 
 
@@ -162,21 +133,11 @@ def _source(curves: Curves, source: str) -> dict[str, Any]:
             for key in of_source["predictions"]["curve"].unique()
         ],
         "answers": _answers(_linked(curves, of_source["optima"])),
-        "shared": _coefficients(_of_links(curves.study, fits[fits["curve"] == ""]), _SHARED),
+        "shared": coefficients(_of_links(curves.study, fits[fits["curve"] == ""]), shared=True),
         "choice": {"least": LEAST_NODE_COUNTS, "by": f"{100 * BY:.0f} percentage points"},
         "choices": table(of_source["choices"], _CHOICES) if len(of_source["choices"]) else None,
         "largest": _trials(trials, LARGEST, LARGEST_TOTALS),
         "each": _trials(trials, EACH),
-    }
-
-
-def _evidence(study: ReportContext, curve: str) -> dict[str, Any]:
-    """Return the coefficients of a curve, those of its link among them, and what bounds it."""
-    diagnosis, fits = study.overhead["diagnosis"], coefficients_of(study.overhead["fits"], curve)
-    return {
-        "fits": _coefficients(fits, _FITS),
-        "left_out": sorted({part for note in fits["note"] for part in _of_points(note)}),
-        "diagnosis": table(diagnosis[diagnosis["curve"] == curve], _DIAGNOSIS),
     }
 
 
@@ -185,10 +146,6 @@ def _of_links(study: ReportContext, fits: pd.DataFrame) -> pd.DataFrame:
     parts = [link.partition(", ") for link in fits["link"]]
     titled = [f"{study.strategy_title(first)}{comma}{rest}" for first, comma, rest in parts]
     return fits.assign(link=titled)
-
-
-def _named(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.assign(model=rows["model"].map(study.model_title))
 
 
 def _linked(curves: Curves, rows: pd.DataFrame) -> pd.DataFrame:
@@ -200,74 +157,26 @@ def _linked(curves: Curves, rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(link=rows["curve"].map(links).astype(object))
 
 
-def curve(curves: Curves, curve: str) -> dict[str, Any]:
-    """Return what is fitted to a curve: figures, coefficients, and the answers in words.
-
-    These are for its largest batches.
-    """
-    study = curves.study
-    optima, predictions = study.overhead["optima"], study.overhead["predictions"]
-    best = optima[(optima["curve"] == curve) & optima["best"]]
-    of_batch = best["held"] == "batch_per_worker"
-    largest = best["batch_per_worker"] == best.loc[of_batch, "batch_per_worker"].max()
-    mine = predictions[predictions["curve"] == curve]
-    fitted = mine[mine["observed_s"].notna() & (mine["scenario"] == ALL_POINTS)]
-    return {
-        "label": curves.labels[curve],
-        "key": curve,
-        "experiment": curves.experiment(curve),
-        "page": curves.page(curve),
-        "answers": [
-            {"kind": badge(row["kind"]), "text": row["answer"]}
-            for row in best[~of_batch | largest].to_dict("records")
-        ],
-        "figures": study.pick("outlook", "reach", "fit", curve=curve),
-        **_evidence(study, curve),
-        "fitted": [int(n) for n in sorted(set(fitted["nodes"]))],
-        "off": [
-            number(error, "share", "fitted")
-            for error in fitted["error"].abs().agg(["median", "max"])
-        ],
-        "enough": _ENOUGH,
-        "one_machine": mine["source"].iloc[0] == "measured",
-        "alone": _alone(curves, curve, mine.iloc[0]),
-    }
-
-
-def _alone(curves: Curves, curve: str, first: "pd.Series[Any]") -> dict[str, Any] | None:
-    """Return what one node does besides plain training, and how the points compare with that."""
-    if first["law"] not in _ALONE:
-        return None
-    kind = kind_label(first["source"], first["data_origin"])
-    ratios = curves.against_plain(curve)
-    ends = dict.fromkeys(ratios.agg(["min", "max"])) if len(ratios) else {}
-    return {
-        "does": _ALONE[first["law"]],
-        "ends": [number(end, "×", kind) for end in ends],
-        "faster": int((ratios > 1).sum()),
-        "points": len(ratios),
-    }
-
-
 def _answers(optima: pd.DataFrame) -> Table | None:
     """Return one row per curve and batch, with the numbers of nodes that answer each question."""
     held = optima[optima["held"] == "batch_per_worker"]
     if held.empty:
         return None
-    rows = []
+    rows: list[dict[str, Any]] = []
     for _, line in held.groupby(_LINE, sort=False):
-        asked: dict[str, list[Row]] = {}
-        for told in line.to_dict("records"):
-            asked.setdefault(told["objective"], []).append(told)
-        row = {"link": told["link"], "batch_per_worker": int(told["batch_per_worker"])}
-        row |= {objective: _best(told) for objective, told in asked.items()}
-        rows.append(row | {"pays": _pays(asked.get("efficiency", []))})
+        first = line.iloc[0]
+        by_objective = {name: of.to_dict("records") for name, of in line.groupby("objective")}
+        rows.append(
+            {"link": first["link"], "batch_per_worker": int(first["batch_per_worker"])}
+            | {str(name): _best(asked) for name, asked in by_objective.items()}
+            | {"pays": _pays(by_objective.get("efficiency", []))}
+        )
     known = [name for name in _NODES if any(name in row for row in rows)]
-    columns = [_CURVE, _BATCH, *(Column(name, _NODES[name]) for name in known)]
+    columns = [_CURVE, BATCH, *(Column(name, _NODES[name]) for name in known)]
     return table([dict.fromkeys(known) | row for row in rows], columns)
 
 
-def _best(asked: list[Row]) -> Markup:
+def _best(asked: Sequence[Row]) -> Markup:
     """Return the best number of nodes and its probability; `or more` if that is the last one.
 
     Where that one is hardly likelier than others, it is the numbers that are nearly as good.
@@ -279,62 +188,23 @@ def _best(asked: list[Row]) -> Markup:
     near = [row["nodes"] for row in asked if row["near"]]
     if best["probability"] >= _LIKELY or len(near) < _FEW:
         return _nodes(best, best["probability"], more)
-    said = Markup(
+    template = Markup(
         '{} to {}{}<span class="nw-range">within 5 % of the best; no single one is likely</span>'
     )
     ends = (number(end, "", best["kind"]) for end in (min(near), max(near)))
-    return said.format(*ends, more)
+    return template.format(*ends, more)
 
 
-def _pays(asked: list[Row]) -> Markup:
+def _pays(asked: Sequence[Row]) -> Markup:
     """Return the break-even number of nodes, with the probability that it beats one."""
-    found = [row for row in asked if row["break_even"]]
-    if not found:
-        return Markup("no number compared")
-    return _nodes(found[0], found[0]["beats_one"])
+    first = next((row for row in asked if row["break_even"]), None)
+    return _nodes(first, first["beats_one"]) if first else Markup("no number compared")
 
 
 def _nodes(row: Row, sure: float, more: str = "") -> Markup:
-    said = Markup('{}{}<span class="nw-range">probability {}</span>')
+    template = Markup('{}{}<span class="nw-range">probability {}</span>')
     written = Markup("&gt; 99\u00a0%") if sure >= _SURE else data(sure, "share")
-    return said.format(number(row["nodes"], "", row["kind"]), more, written)
-
-
-def _coefficients(fits: pd.DataFrame, columns: Sequence[Column]) -> Table:
-    rows = fits.to_dict("records")
-    for row in rows:
-        law = row["law"]
-        row |= {
-            "law": LAWS[law].title if law != BANDWIDTH else "One bandwidth",
-            "written": _written(row),
-            "note": "; ".join(
-                p for p in row["note"].split("; ") if p not in _of_points(row["note"])
-            ),
-        }
-    return table(rows, columns)
-
-
-def _of_points(note: str) -> list[str]:
-    """Return the parts of a note on a coefficient that are of its points, as of all others'."""
-    return [part for part in note.split("; ") if part.startswith((UNTIMED, CROWDED))]
-
-
-def _written(row: dict[Any, Any]) -> Markup:
-    """Return a coefficient and its interval, in its unit."""
-    factor, unit, per = _UNITS[row["unit"]]
-    value, low, high = (data(factor * row[end], unit) for end in ("value", "low", "high"))
-    said = Markup('{}{} {}<span class="nw-range">{} to {}</span>')
-    return said.format(value, per, badge("fitted"), low, high)
-
-
-# unit of a coefficient -> factor, unit that numbers are written in, and what they are per
-_UNITS = {
-    "s": (1, "s", ""),
-    "s/B": (1e6, "s", " per MB"),
-    UNKNOWN_PAYLOAD: (1, "s", " per gradient"),
-    "1": (1, "share", ""),
-    "B/s": (1, "B/s", ""),
-}
+    return template.format(number(row["nodes"], "", row["kind"]), more, written)
 
 
 def _trials(trials: pd.DataFrame, *scenarios: str) -> Table | None:
@@ -347,7 +217,7 @@ def _trials(trials: pd.DataFrame, *scenarios: str) -> Table | None:
     errors = rows.assign(law=law).pivot_table("error", _LINE, "law", "median", sort=False)
     known = [column for column in _trial_columns() if column.name in errors]
     links = rows.drop_duplicates("curve")[["curve", "link"]]
-    return table(errors.reset_index().merge(links), [_CURVE, _BATCH, *known])
+    return table(errors.reset_index().merge(links), [_CURVE, BATCH, *known])
 
 
 def _trial_columns() -> list[Column]:
@@ -382,8 +252,8 @@ def _critical(row: dict[Any, Any]) -> Markup:
         return Markup("–")
     ends = [row[f"critical_batch{end}"] for end in ("", "_low", "_high")]
     value, low, high = (data(end, "") if isfinite(end) else Markup("any number") for end in ends)
-    said = Markup('{} {}<span class="nw-range">{} to {}</span>')
-    return said.format(value, badge(row["kind"]), low, high)
+    template = Markup('{} {}<span class="nw-range">{} to {}</span>')
+    return template.format(value, badge(row["kind"]), low, high)
 
 
 def _verdict(judgement: pd.DataFrame) -> Iterator[dict[str, Any]]:

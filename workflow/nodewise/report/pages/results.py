@@ -7,34 +7,47 @@ import pandas as pd
 
 from nodewise.predict.queries import with_labels
 from nodewise.report import figures
+from nodewise.report.addresses import model_page, results_page
 from nodewise.report.context import ReportContext
-from nodewise.report.html import STEP_TIME, Column, slug, table
+from nodewise.report.html import slug
 from nodewise.report.page import Page
 from nodewise.report.pages import page
-from nodewise.report.pages.strategies import in_words
+from nodewise.report.tables import (
+    BATCH,
+    BYTES_SENT,
+    EFFICIENCY,
+    EXAMPLES,
+    EXPERIMENT,
+    FLAGS,
+    KIND,
+    LAUNCHES,
+    MACHINE,
+    NODE,
+    NODES,
+    SPEEDUP,
+    STEP_TIME,
+    STRATEGY,
+    Column,
+    table,
+)
 
 _CURVES = [
-    Column("experiment", "Experiment", wide=True),
-    Column("strategy", "Strategy"),
-    Column("batch_per_worker", "Batch per worker"),
-    Column("nodes", "Nodes"),
-    Column("cluster", "Node"),
-    Column("machine", "Machine"),
-    Column("label", "Kind"),
-    Column("repeats", "Launches"),
+    EXPERIMENT,
+    STRATEGY,
+    BATCH,
+    NODES,
+    NODE,
+    MACHINE,
+    KIND,
+    LAUNCHES,
     Column("failed", "Failed"),
     STEP_TIME,
-    Column("examples_per_s", "Examples/s", "/s", kind_from="label"),
-    Column("speedup", "Speed-up", "×", kind_from="label"),
-    Column("efficiency", "Efficiency", "share", kind_from="label"),
-    Column("bytes_sent_per_step", "Sent per step", "B", kind_from="label"),
-    Column("flags", "Caution", wide=True),
+    EXAMPLES,
+    SPEEDUP,
+    EFFICIENCY,
+    BYTES_SENT,
+    FLAGS,
 ]
-
-
-def path_of(model: str, dataset: str) -> str:
-    """Return the address of the page of a model on a dataset."""
-    return f"results/{slug(dataset)}/{slug(model)}.html"
 
 
 @page("results")
@@ -43,7 +56,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     listed = []
     for key, cells in study.cells.groupby(["dataset", "model"]):
         dataset, model = map(str, key)
-        path = path_of(model, dataset)
+        path = results_page(model, dataset)
         title = f"{study.model_title(model)} on {study.dataset_title(dataset)}"
         listed.append(
             {
@@ -79,9 +92,9 @@ def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame
     pages = cells.drop_duplicates("page")[["page", "strategy"]].to_numpy()
     return {
         "pages": [(path, study.strategy_title(strategy)) for path, strategy in pages],
-        "model_page": f"models/{slug(model)}.html" if model in study.architectures else None,
+        "model_page": model_page(model) if model in study.architectures else None,
         "size": done.iloc[0] if len(done) else None,
-        "gaps": cells[cells["status"] != "ok"].to_dict("records"),
+        "gaps": study.with_titles(cells[cells["status"] != "ok"]).to_dict("records"),
         "sections": sections,
-        "curves": table(in_words(study, curves, path_of(model, dataset)), _CURVES),
+        "curves": table(study.with_links(curves, results_page(model, dataset)), _CURVES),
     }

@@ -1,7 +1,6 @@
 """Strategies: one page for each, and the page that sets them side by side."""
 
 import json
-import posixpath
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,16 +9,31 @@ from xml.etree import ElementTree
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.core.cell import Cell, node_in_words
+from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
 from nodewise.predict import comparisons
 from nodewise.predict.queries import with_labels
+from nodewise.report.addresses import strategy_page
 from nodewise.report.context import ReportContext
 from nodewise.report.formulas import formula_of
-from nodewise.report.html import Column, Table, slug, table, text
 from nodewise.report.page import Page, PageFigure
 from nodewise.report.pages import page
-from nodewise.report.strategy_words import variant_of
+from nodewise.report.tables import (
+    BATCH,
+    BYTES_SENT,
+    EXPERIMENT,
+    FLAGS,
+    KIND,
+    LAUNCH,
+    MODEL,
+    NODE,
+    NODES,
+    STRATEGY,
+    Column,
+    Table,
+    table,
+)
+from nodewise.report.titles import title_of_variant
 from nodewise.results.columns import PARTS
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.bytes_sent import Trained
@@ -42,25 +56,25 @@ _AT = [
     "whole_epochs",
 ]
 _POINT = [
-    Column("experiment", "Experiment", wide=True),
-    Column("model", "Model"),
-    Column("strategy", "Strategy"),
+    EXPERIMENT,
+    MODEL,
+    STRATEGY,
     Column("chosen", "Options"),
-    Column("cluster", "Node"),
-    Column("batch_per_worker", "Batch per worker"),
-    Column("nodes", "Nodes"),
-    Column("label", "Kind"),
+    NODE,
+    BATCH,
+    NODES,
+    KIND,
 ]
 _SPLIT = [
     *_POINT,
     Column("step_time_s", "Step time", "s", kind_from="label"),
     *(Column(f"{part}_s", part.capitalize(), "s", kind_from="label") for part in PARTS),
-    Column("flags", "Caution", wide=True),
+    FLAGS,
 ]
 _BYTES = [
     *_POINT,
     Column("payload_bytes", "Payload", "B", COUNTED),
-    Column("bytes_sent_per_step", "Sent per step", "B", kind_from="label"),
+    BYTES_SENT,
     Column("formula_bytes", "By the formula", "B", COUNTED),
     Column("ratio", "Sent ÷ formula", "×", kind_from="label"),
 ]
@@ -70,16 +84,21 @@ _BYTES = [
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield a page per strategy, and the page that compares them."""
     listed = []
-    of_strategy = _cells(study)
+    at = zip(study.cells["experiment"], study.cells["strategy"], strict=True)
+    strategies = pd.Series([study.trained_with[one] for one in at], study.cells.index, "str")
     for name, entry in STRATEGIES.items():
-        cells = of_strategy[of_strategy["trained_with"] == name]
+        cells = study.cells[strategies == name]
         links = [
-            {"name": one, "variant": variant_of(study.records[cell].cell), "cells": int(count)}
+            {
+                "name": one,
+                "variant": title_of_variant(study.records[cell].cell),
+                "cells": int(count),
+            }
             for one, cell, count in cells.groupby("strategy")["cell_id"]
             .agg(["first", "size"])
             .itertuples()
         ]
-        path, shared = page_of(name), {"facts": entry.facts, "links": links}
+        path, shared = strategy_page(name), {"facts": entry.facts, "links": links}
         listed.append(shared | {"name": name, "page": path, "title": entry.title})
         context = shared | _strategy(study, name, cells)
         figures = bool(context["figures"])
@@ -122,54 +141,6 @@ def read_diagrams(folder: Path) -> list[Diagram]:
     return found
 
 
-def page_of(strategy: str) -> str:
-    """Return the path of a strategy's page."""
-    return f"strategies/{slug(strategy)}.html"
-
-
-def in_words(study: ReportContext, rows: pd.DataFrame, page: str) -> pd.DataFrame:
-    """Return `rows` as the tables of `page` (a path) show them: titles for people, not names.
-
-    Where a strategy comes first, it is a link to its page.
-    """
-    rows = rows.assign(
-        model=rows["model"].map(study.model_title),
-        experiment=rows["experiment"].map(study.experiment_title),
-        strategy=_linked(study, rows, posixpath.dirname(page) or "."),
-    )
-    if "cluster" in rows:
-        rows = rows.assign(cluster=rows["cluster"].map(node_in_words))
-    return rows
-
-
-def _linked(study: ReportContext, rows: pd.DataFrame, folder: str) -> list[Markup]:
-    """Return the title of the strategy of each row, linked once; `folder` is the page's."""
-    trained, linked = _trained_with(study), set()
-    shown: list[Markup] = []
-    for at in zip(rows["experiment"], rows["strategy"], strict=True):
-        strategy, title = trained.get(at, at[1]), text(study.strategy_title(at[1]))
-        if strategy in STRATEGIES and at[1] not in linked:
-            address = posixpath.relpath(page_of(strategy), folder)
-            title = Markup('<a href="{}">{}</a>').format(address, title)
-        linked.add(at[1])
-        shown.append(title)
-    return shown
-
-
-def _cells(study: ReportContext) -> pd.DataFrame:
-    """Return the cells, each with what it is `trained_with`: `strategy` may be the study's name."""
-    trained = _trained_with(study)
-    at = zip(study.cells["experiment"], study.cells["strategy"], strict=True)
-    return study.cells.assign(trained_with=[trained[one] for one in at])
-
-
-def _trained_with(study: ReportContext) -> dict[tuple[str, str], str]:
-    """Return the strategy behind what each experiment calls one."""
-    at = ["experiment", "strategy"]
-    firsts = study.cells.drop_duplicates(at)[[*at, "cell_id"]].to_numpy()
-    return {(one, name): study.records[cell].cell.strategy for one, name, cell in firsts}
-
-
 def _strategy(study: ReportContext, name: str, cells: pd.DataFrame) -> dict[str, Any]:
     curves = _curves(study, cells)
     split = comparisons.split(curves)
@@ -200,13 +171,7 @@ def _curves(study: ReportContext, cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _titled(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.assign(
-        model=rows["model"].map(study.model_title),
-        cluster=rows["cluster"].map(node_in_words),
-        chosen=rows["options"].map(_chosen),
-        experiment=rows["experiment"].map(study.experiment_title),
-        strategy=rows["strategy"].map(study.strategy_title),
-    )
+    return study.with_titles(rows).assign(chosen=rows["options"].map(_options_in_words))
 
 
 def _bytes_columns(rows: pd.DataFrame) -> list[Column]:
@@ -214,11 +179,14 @@ def _bytes_columns(rows: pd.DataFrame) -> list[Column]:
     return _BYTES if rows["formula_bytes"].notna().any() else _BYTES[:-2]
 
 
-def _chosen(options: str) -> str:
+def _options_in_words(options: str) -> str:
     """Return the options of a cell in words, those that are not set left out."""
-    told = json.loads(options or "{}").items()
-    set_ones = ((name, value) for name, value in told if value not in (None, False))
-    return ", ".join(f"{name} {str(value).lower()}" for name, value in set_ones)
+    chosen = json.loads(options or "{}")
+    return ", ".join(
+        f"{name} {str(value).lower()}"
+        for name, value in chosen.items()
+        if value not in (None, False)
+    )
 
 
 def _with_formula(
@@ -262,7 +230,7 @@ def _observations(study: ReportContext, cells: pd.DataFrame) -> Iterator[dict[st
 def _observed(rows: pd.DataFrame, unit: str) -> Table:
     columns = [
         *_POINT,
-        Column("repeat", "Launch"),
+        LAUNCH,
         Column("values", "Values"),
         Column("mean", "Mean", unit, kind_from="label"),
         Column("median", "Median", unit, kind_from="label"),

@@ -13,20 +13,20 @@ from nodewise.predict.parts_law import baselines
 from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
 from nodewise.report import choosing
 from nodewise.report.context import ReportContext
-from nodewise.report.curve_names import Curves
-from nodewise.report.html import Column, table
+from nodewise.report.fitted_curves import Curves
 from nodewise.report.page import Page
 from nodewise.report.pages import page
+from nodewise.report.tables import BATCH, KIND, NODES, Column, table
 
 _EFFICIENT = 0.8
 _STILL = 4  # curves of the table below the calculator
 _SHOWN_NODES = (1, 2, 4, 8, 16, 32, 64)
 _COLUMNS = [
     Column("curve", "Curve", wide=True),
-    Column("batch_per_worker", "Batch per worker"),
-    Column("nodes", "Nodes"),
-    Column("fitted_s", "Step time", "s", kind_from="told", low="low_s", high="high_s"),
-    Column("told", "Kind"),
+    BATCH,
+    NODES,
+    Column("fitted_s", "Step time", "s", kind_from="label", low="low_s", high="high_s"),
+    KIND,
 ]
 
 
@@ -38,7 +38,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
     rows = full_fit(with_trials(study.overhead))
     rows = rows[rows["curve"].isin([one["curve"] for one in offered[:_STILL]])]
     rows = rows[rows["nodes"].isin(_SHOWN_NODES)].dropna(subset="fitted_s")
-    told = rows["beyond"].map({True: "predicted", False: "fitted"})
+    kinds = rows["beyond"].map({True: "predicted", False: "fitted"})
     context = {
         "efficient": f"{100 * _EFFICIENT:g}\u00a0%",
         "presets": offered,
@@ -47,7 +47,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
             for link in LINKS.values()
         ],
         "laws": [(name, law.title) for name, law in LAWS.items() if name not in baselines()],
-        "still": table(rows.assign(told=told, curve=rows["curve"].map(labels)), _COLUMNS),
+        "still": table(rows.assign(label=kinds, curve=rows["curve"].map(labels)), _COLUMNS),
     }
     yield Page(choosing.PAGE, "your_case.md.j2", "Your case", context | choosing.context(study))
 

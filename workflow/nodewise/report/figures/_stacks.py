@@ -6,25 +6,28 @@ import altair as alt
 import pandas as pd
 
 from nodewise.report import theme
-from nodewise.report.figure import few, inline, tooltip
+from nodewise.report.figure import inline
+from nodewise.report.figures._encodings import legend_columns, tooltip
 
 PALE = "A bar with “!” calls for caution."
 
 
 def stacked(
-    data: pd.DataFrame, told: Sequence[str], **places: alt.X | alt.Y | alt.XOffset | alt.YOffset
+    data: pd.DataFrame, named: Sequence[str], **places: alt.X | alt.Y | alt.XOffset | alt.YOffset
 ) -> alt.Chart:
     """Return one bar per place, the parts of a step on top of each other.
 
     Args:
         data: rows with `part`, `seconds` and `flags`.
-        told: the columns that pointing at a part tells.
+        named: the columns that pointing at a part names.
         places: the encoding of the bars' place; they stand if it is `x`, and lie if it is `y`.
     """
     parts = list(theme.PART_COLOURS)
     colours = alt.Scale(domain=parts, range=list(theme.PART_COLOURS.values()))
     # names of lying bars take of the width
-    length, columns = (alt.Y, few(2, 3, 5)) if "x" in places else (alt.X, few(1, 2, 5))
+    length, columns = (
+        (alt.Y, legend_columns(2, 3, 5)) if "x" in places else (alt.X, legend_columns(1, 2, 5))
+    )
     seconds = length("seconds:Q", title="Time of one step (s)").stack("zero")
     seconds = seconds.axis(tickCount=6, labelSeparation=8)
     bars: alt.Chart = (
@@ -35,7 +38,7 @@ def stacked(
             seconds,
             color=alt.Color("part:N", title=None, scale=colours).legend(columns=columns),
             order=alt.Order("rank:Q"),
-            tooltip=tooltip(data, told),
+            tooltip=tooltip(data, named),
             **places,
         )
     )

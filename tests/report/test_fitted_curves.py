@@ -6,9 +6,7 @@ import pandas as pd
 import pytest
 
 from nodewise.predict.fit_queries import CURVE
-from nodewise.report.context import ReportContext
-from nodewise.report.curve_names import Curves
-from nodewise.report.pages import predictions as fit
+from nodewise.report.fitted_curves import Curves, _alone
 from nodewise.results.curve_points import curve_keys
 
 POINT = {
@@ -97,12 +95,6 @@ def test_curves_alike_are_told_apart_by_experiment_then_by_its_name_then_by_thei
     assert len(set(both)) == 2 and all("async_sgd" in label for label in both)
 
 
-def test_records_have_the_titles_of_the_configuration_that_their_folder_is_named_after():
-    config = SimpleNamespace(records=["data/records/some/smoke", "data/records/x"], experiments={})
-    study = ReportContext(config, {}, {}, {}, {}, [], [], {}, pd.DataFrame())
-    assert "Two epochs" in study.experiment_titles.values()
-
-
 def test_points_are_compared_with_one_process_at_the_same_batch():
     curves = curves_of(
         [
@@ -117,7 +109,7 @@ def test_points_are_compared_with_one_process_at_the_same_batch():
     )
     (key,) = curves.labels
     assert curves.against_plain(key).tolist() == [0.5, 1.5]
-    told = fit._alone(curves, key, curves.study.overhead["predictions"].iloc[0])
+    told = _alone(curves, key, curves.study.overhead["predictions"].iloc[0])
     assert told is not None and (told["faster"], told["points"], len(told["ends"])) == (1, 2, 2)
 
 
@@ -125,6 +117,6 @@ def test_without_one_process_nothing_is_compared_and_a_ring_needs_no_comparison(
     curves = curves_of([{"nodes": 1}, {}])
     (key,) = curves.labels
     first = curves.study.overhead["predictions"].iloc[0]
-    told = fit._alone(curves, key, first)
+    told = _alone(curves, key, first)
     assert told is not None and (told["ends"], told["points"]) == ([], 0)
-    assert fit._alone(curves, key, first.replace({"server": "ring"})) is None
+    assert _alone(curves, key, first.replace({"server": "ring"})) is None

@@ -1,7 +1,7 @@
 """The survey: it prints no measurements; what it says stands beside ours of the same trade-offs."""
 
 import json
-from typing import Any
+from collections.abc import Iterator
 
 import pandas as pd
 
@@ -11,9 +11,9 @@ from nodewise.report import evidence
 from nodewise.report.claims_table import claims_table
 from nodewise.report.comparison_words import wide_intervals
 from nodewise.report.context import ReportContext
-from nodewise.report.html import CAUTION, POINT, Column, Table, table
-from nodewise.report.pages.strategies import in_words
-from nodewise.report.strategy_words import setting
+from nodewise.report.page import Page
+from nodewise.report.tables import AGAINST_ONE, CAUTION, EXAMPLES, POINT, Column, Table, table
+from nodewise.report.titles import setting_in_words
 from nodewise.results.columns import CURVE_KEY
 
 NAME = "survey"
@@ -22,13 +22,8 @@ TITLE = "Survey of averaging, staleness and compression"
 
 _WAY = [*POINT, Column("setting", "Setting", wide=True)]
 _SPEED = [
-    Column("examples_per_s", "Examples/s", "/s", kind_from="label"),
-    Column(
-        *("speedup", "Against one node", "×"),
-        kind_from="label",
-        low="speedup_low",
-        high="speedup_high",
-    ),
+    EXAMPLES,
+    AGAINST_ONE,
 ]
 _SENT = [
     Column("bytes_sent_per_step", "Sent by a worker in a step", "B", kind_from="label"),
@@ -53,19 +48,22 @@ _LEARNT = [
 _RING = "custom_loop"  # sums every gradient in every step, the fewest bytes that this takes
 
 
-def context(study: ReportContext) -> dict[str, Any] | None:
-    """Return what the page of the survey shows; None if nothing of it was measured."""
+def page(study: ReportContext) -> Iterator[tuple[Page, dict[str, int | None]]]:
+    """Yield the page, which has no published points, if anything of it was measured."""
     rows = _points(study)
     if rows.empty:
-        return None
-    return {
+        return
+    context = {
         "claims": claims_table(study, TITLE),
-        "averaging": _told(study, rows, rows["exchange"] == "averaging", _EXCHANGED),
-        "staleness": _told(study, rows, rows["mean"].notna(), _STALENESS),
-        "compression": _told(study, rows, rows["exchange"] == "all-gather", _EXCHANGED),
+        "averaging": _trade_off(study, rows, rows["exchange"] == "averaging", _EXCHANGED),
+        "staleness": _trade_off(study, rows, rows["mean"].notna(), _STALENESS),
+        "compression": _trade_off(study, rows, rows["exchange"] == "all-gather", _EXCHANGED),
         "accuracy": _accuracy(study),
         "wide": wide_intervals(study, _counting(study, rows), up="../"),
+        "figures": study.pick_of_study(NAME, "ways"),
     }
+    shown = bool(context["figures"])
+    yield Page(_PAGE, "studies/survey.md.j2", TITLE, context, shown), {"points": None}
 
 
 def _accuracy(study: ReportContext) -> Table | None:
@@ -76,7 +74,7 @@ def _accuracy(study: ReportContext) -> Table | None:
         return None
     rows = _between_launches(study, rows)
     rows = with_labels(rows).sort_values(["model", "nodes", "strategy"], kind="stable")
-    return table(in_words(study, rows, _PAGE), _LEARNT)
+    return table(study.with_links(rows, _PAGE), _LEARNT)
 
 
 def _points(study: ReportContext) -> pd.DataFrame:
@@ -110,21 +108,21 @@ def _beside_one_node(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
 
 def _counting(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
     several = _beside_one_node(study, rows)
-    return evidence.counting(evidence.of_times(several, study.tables, other="_one"))
+    return evidence.select(evidence.check_times(several, study.tables, other="_one"))
 
 
-def _told(
+def _trade_off(
     study: ReportContext,
     rows: pd.DataFrame,
     which: "pd.Series[bool]",
     columns: list[Column],
 ) -> Table | None:
     """Return the points of one trade-off as a table, with the setting that it is about."""
-    told = rows[which].sort_values(["cluster", "nodes", "strategy"], kind="stable")
-    if told.empty:
+    chosen = rows[which].sort_values(["cluster", "nodes", "strategy"], kind="stable")
+    if chosen.empty:
         return None
-    said = [
-        setting(exchange, json.loads(options or "{}")) or "plain"
-        for exchange, options in told[["exchange", "options"]].to_numpy()
+    settings = [
+        setting_in_words(exchange, json.loads(options or "{}")) or "plain"
+        for exchange, options in chosen[["exchange", "options"]].to_numpy()
     ]
-    return table(in_words(study, told.assign(setting=said), _PAGE), columns)
+    return table(study.with_links(chosen.assign(setting=settings), _PAGE), columns)

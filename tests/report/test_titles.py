@@ -1,0 +1,78 @@
+"""Titles for names: of strategies, of a study's own variants, and of experiments."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import make_records as make
+from nodewise.report.figures import draw_figures
+from nodewise.report.titles import (
+    experiment_titles,
+    setting_in_words,
+    short_title,
+    title_of_strategy,
+    variant_titles,
+)
+from nodewise.results.tables import build_tables
+from nodewise.study.config import read_config
+
+
+@pytest.mark.parametrize(
+    ("exchange", "options", "words"),
+    [
+        ("averaging", {"period": 1}, "every step"),
+        ("averaging", {"period": "epoch"}, "every epoch"),
+        ("averaging", {"period": 5}, "every 5 steps"),
+        ("server", {"bound": None, "updates": None}, ""),
+        ("server", {"bound": 0}, "at most 0 steps ahead of the slowest worker"),
+        ("server", {"bound": 1, "updates": 2}, "at most 1 step ahead of the slowest worker, 2 "),
+        ("all-gather", {"method": "threshold", "threshold": 0.01}, "entries beyond ±0.01, sign "),
+        ("all-gather", {"method": "float16"}, "half precision"),
+        ("star", {"collective": "star"}, "star"),
+        ("ring", {}, ""),
+    ],
+)
+def test_the_setting_of_a_strategy_is_told_in_words(exchange, options, words):
+    written = setting_in_words(exchange, options)
+    assert written.startswith(words) if words else not written
+
+
+def test_a_variant_of_a_strategy_is_told_by_its_setting():
+    options = {"period": 20}
+    of = {"n": 2, "strategy": "parameter_averaging", "options": options}
+    plain, variant = make.cell(**of), make.cell(**of, variant="rarely")
+    assert title_of_strategy(variant) == f"{title_of_strategy(plain)} (every 20 steps)"
+
+
+def test_the_variants_of_a_configuration_have_the_titles_of_their_cells():
+    config = read_config(Path("config/study.yaml"))
+    variants = {cell.variant: title_of_strategy(cell) for cell in config.cells() if cell.variant}
+    assert {"driver", "top_k"} <= set(variants)
+    assert variant_titles(config) == variants
+
+
+def test_records_have_the_titles_of_the_configuration_that_their_folder_is_named_after():
+    config = SimpleNamespace(records=["data/records/some/smoke", "data/records/x"], experiments={})
+    assert "Two epochs" in experiment_titles(config).values()
+
+
+def test_legends_and_words_of_charts_have_the_titles_of_variants_and_data_their_names(tmp_path):
+    cells = [make.cell(n=1, strategy="single", experiment="ways", study="survey")]
+    cells += [
+        make.cell(n=2, experiment="ways", study="survey", strategy=strategy, variant=variant)
+        for strategy, variant in (
+            ("mpi", None),
+            ("custom_loop", None),
+            ("multi_worker_mirrored", "driver"),
+        )
+    ]
+    tables = build_tables(make.write(map(make.record, cells), tmp_path), None)
+    title = f"{short_title('multi_worker_mirrored')} (star)"
+    drawn = {one.figure: one for one in draw_figures(tables, {}, {"driver": title})}
+    for name in ("ways", "ways-parts"):
+        figure = drawn[name]
+        assert "driver" in set(figure.data["strategy"])
+        assert title in figure.alt and "driver" not in figure.alt
+        labels = figure.spec()["layer"][0]["encoding"]["y"]["axis"]["labelExpr"]
+        assert '"driver": ["MultiWorkerMirroredStrategy", "(star)"]' in labels

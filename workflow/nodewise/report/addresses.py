@@ -1,0 +1,44 @@
+"""The addresses of the site's pages and files, relative to its root."""
+
+from nodewise.core.cell import parse_id
+from nodewise.core.errors import UserError
+from nodewise.report.html import slug
+from nodewise.results.calibration import Calibration
+
+
+def curve_page(model: str, strategy: str) -> str:
+    """Return the address of the page of a model's training by a strategy."""
+    return f"curves/{slug(model)}/{slug(strategy)}.html"
+
+
+def results_page(model: str, dataset: str) -> str:
+    """Return the address of the page of a model on a dataset."""
+    return f"results/{slug(dataset)}/{slug(model)}.html"
+
+
+def model_page(model: str) -> str:
+    """Return the address of the page of a model."""
+    return f"models/{slug(model)}.html"
+
+
+def strategy_page(strategy: str) -> str:
+    """Return the address of the page of a strategy."""
+    return f"strategies/{slug(strategy)}.html"
+
+
+def calibration_file(calibration: Calibration) -> str:
+    """Return the address of a calibration, as it was written."""
+    return f"calibration/{slug(calibration.study)}-{slug(calibration.provenance.cpu)}.json"
+
+
+def record_file(cell_id: str) -> str:
+    """Return the address of the record of a cell, which is its path in a folder of records, too.
+
+    Raises:
+        UserError: `cell_id` has not the form of one.
+    """
+    try:
+        parse_id(cell_id)
+    except ValueError as error:
+        raise UserError(f"the cells table: {error}") from error
+    return f"records/{cell_id}.json"

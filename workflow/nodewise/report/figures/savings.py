@@ -1,0 +1,94 @@
+"""The figure of the training time that more nodes save, by the formulas and by a study."""
+
+import altair as alt
+import pandas as pd
+
+from nodewise.core.units import write_number
+from nodewise.predict import fit_queries
+from nodewise.report import theme
+from nodewise.report.figure import Figure, inline
+from nodewise.report.figures import figure
+from nodewise.report.figures._encodings import dashed_by_role, legend_columns, nodes_axis, tooltip
+from nodewise.results.importers import published
+
+_TITLE = "Training time saved by more nodes, mean over the models"
+_FORESEEN = "foreseen by the study"
+
+
+@figure(
+    "saved",
+    tables="savings",
+    rows=lambda tables: fit_queries.mean_savings(tables["savings"]),
+    axes=["study"],
+    order=91,
+)
+def savings(rows: pd.DataFrame) -> Figure:
+    """Draw the share of the training time that more nodes save, beside what a study claimed.
+
+    The rows are one study of `fit_queries.mean_savings`.
+    """
+    law = rows.assign(role=rows["kind"])
+    seen = rows.dropna(subset="observed").assign(role="observed", saved=rows["observed"])
+    claims = published.read("ntua_figure28")  # `nodes`, `time_saved`: as the study foresaw them
+    foreseen = claims.dropna(subset="time_saved").rename(columns={"time_saved": "saved"})
+    points = pd.concat([seen, foreseen.assign(role=_FORESEEN)])[["role", "nodes", "saved"]]
+    data = pd.concat([law, points], ignore_index=True)
+    data = data[["role", "nodes", "saved", "low", "high"]].assign(cell_id="")
+    return Figure(
+        layers=_layers(law, points),
+        data=data,
+        title=_TITLE,
+        kinds=["published", "fitted", "predicted"],
+        alt=f"{_TITLE}. {_in_words(data)}",
+        caption=(
+            "Each model at the batch at which it saved most. Dotted: what nodes that need not "
+            "communicate would save. Solid: the formulas where they were fitted; dashed: where "
+            "they predict. Shaded: 90 % interval of the mean."
+        ),
+    )
+
+
+def _layers(law: pd.DataFrame, points: pd.DataFrame) -> list[alt.Chart]:
+    """Return what nodes without communication would save, the formula, and points."""
+    y = alt.Y("saved:Q", title="Share of the time on one node").axis(format=".0%")
+    last = law[law["role"] == "fitted"].sort_values("nodes").tail(1)
+    # the predicted stretch begins where the fitted one ends
+    lines = pd.concat([law, last.assign(role="predicted")]).sort_values("nodes", kind="stable")
+    lines = lines[["role", "nodes", "saved", "low", "high"]]
+    ideal = pd.DataFrame({"nodes": law["nodes"], "saved": 1 - 1 / law["nodes"]})
+    kinds = ["observed", _FORESEEN]
+    shape = alt.Shape("role:N", title=None).scale(domain=kinds, range=["diamond", "circle"])
+    shape = shape.legend(columns=legend_columns(1, 2, 2))
+    names = ["role", "nodes", "saved"]
+    colour = theme.KIND_COLOURS
+    at = {"x": nodes_axis(law["nodes"])}
+    return [
+        alt.Chart(inline(ideal))
+        .mark_line(strokeDash=[2, 3], strokeWidth=1.2, color=theme.NEUTRAL)
+        .encode(y=y, **at),
+        alt.Chart(inline(lines))
+        .mark_area(opacity=0.14, color=colour["predicted"])
+        .encode(y=alt.Y("low:Q"), y2=alt.Y2("high"), detail=alt.Detail("role:N"), **at),
+        alt.Chart(inline(lines))
+        .mark_line(strokeWidth=1.8, color=colour["predicted"])
+        .encode(
+            y=y,
+            strokeDash=dashed_by_role(),
+            tooltip=tooltip(lines, [*names, "low", "high"]),
+            **at,
+        ),
+        alt.Chart(inline(points))
+        .mark_point(size=80, strokeWidth=2, opacity=1, color=colour["published"])
+        .encode(y=y, shape=shape, tooltip=tooltip(points, names), **at),
+    ]
+
+
+def _in_words(data: pd.DataFrame) -> str:
+    sentences = []
+    for role, rows in data.groupby("role", sort=False):
+        values = ", ".join(
+            f"{write_number(saved, 'share')} on {nodes}"
+            for nodes, saved in zip(rows["nodes"], rows["saved"], strict=True)
+        )
+        sentences.append(f"{str(role).capitalize()}: {values} nodes.")
+    return " ".join(sentences)

@@ -1,0 +1,126 @@
+"""Figures of speed-up and efficiency, over the nodes and over the batches."""
+
+import altair as alt
+import pandas as pd
+
+from nodewise.predict.queries import LAUNCHES
+from nodewise.report import theme
+from nodewise.report.figure import Figure, View, inline
+from nodewise.report.figures import _findings, _rows, figure
+from nodewise.report.figures._encodings import (
+    HOLLOW,
+    by_batch,
+    by_nodes,
+    hollow_if_flagged,
+    kind_shape,
+    kinds_of,
+    nodes_axis,
+    tooltip,
+)
+from nodewise.report.figures._rows import LINE
+from nodewise.report.figures._words import values_in_words
+
+_TABLES = "curves cells published published_runs"
+_SECTION = "Speed-up and efficiency"
+_POINT = ["kind", "line", "batch_per_worker", "nodes"]
+_TIME = ["step_time_s", "step_time_low_s", "step_time_high_s"]
+_SPEEDUP = View("speedup", "Speed-up by nodes", "speedup", "Speed-up against one node")
+_BATCHES = View("speedup", "Speed-up by batch", "speedup", "Speed-up against one node")
+_THROUGHPUT = View(
+    "absolute", "Examples per second by nodes", "examples_per_s", "Examples per second"
+)
+_AGAINST_ONE = "Examples per second against one node at the same batch per worker."
+
+
+@figure("speedup", tables=_TABLES, rows=_rows.speedups, axes=LINE, section=_SECTION, order=60)
+def speedup(rows: pd.DataFrame) -> Figure:
+    """Draw throughput against one node (`queries.speedups`)."""
+    data = rows[[*_POINT, "speedup", "examples_per_s", *_TIME, *LAUNCHES]]
+    ideal = _ideal_speedup(data)
+    guide = _guide(ideal).encode(y=_SPEEDUP.y(), detail=alt.Detail("batch_per_worker:O"))
+    x = nodes_axis(data["nodes"], every=True)
+    return Figure(
+        finding=_findings.describe_speedups(rows),
+        layers=[guide.encode(x=x), *_lines(data, x, _SPEEDUP.y(), by_batch(data))],
+        data=data,
+        title=_SPEEDUP.heading,
+        kinds=kinds_of(data),
+        alt=f"Throughput against one node. {values_in_words(data, 'speedup', '×')}",
+        caption=f"{_AGAINST_ONE} Dashed: ideal scaling. Below 1, one node is faster. {HOLLOW}",
+        views=(_SPEEDUP, _THROUGHPUT),
+    )
+
+
+@figure("efficiency", tables=_TABLES, rows=_rows.speedups, axes=LINE, section=_SECTION, order=61)
+def efficiency(rows: pd.DataFrame) -> Figure:
+    """Draw speed-up ÷ nodes (`queries.speedups`)."""
+    data = rows[[*_POINT, "efficiency", *_TIME, *LAUNCHES]]
+    ideal = pd.DataFrame({"nodes": [1, int(data["nodes"].max())], "efficiency": [1, 1]})
+    x = nodes_axis(data["nodes"], every=True)
+    y = alt.Y("efficiency:Q", title="Efficiency (speed-up ÷ nodes)").scale(zero=True)
+    return Figure(
+        finding=_findings.describe_efficiencies(rows),
+        layers=[_guide(ideal).encode(x=x, y=y), *_lines(data, x, y, by_batch(data))],
+        data=data,
+        title="Efficiency by nodes",
+        kinds=kinds_of(data),
+        alt=f"Efficiency. {values_in_words(data, 'efficiency', 'share')}",
+        caption=f"The share of the ideal speed-up that was reached. Dashed: all of it. {HOLLOW}",
+    )
+
+
+@figure("batches", tables=_TABLES, rows=_rows.speedups, axes=LINE, order=62)
+def speedup_by_batch(rows: pd.DataFrame) -> Figure | None:
+    """Draw throughput against one node over the batches, a line per number of nodes; not of one."""
+    rows = rows[rows["nodes"] > 1].reset_index(drop=True)
+    if rows["batch_per_worker"].nunique() < 2:
+        return None
+    data = rows[[*_POINT, "speedup", "examples_per_s", *LAUNCHES]]
+    batches = sorted(map(int, data["batch_per_worker"].unique()))
+    x = alt.X("batch_per_worker:Q", title="Batch per worker, log scale")
+    x = x.scale(type="log", base=2, nice=False, padding=12).axis(values=batches, format="d")
+    even = alt.Chart(inline(data[["batch_per_worker", "nodes"]].assign(speedup=1)))
+    rule = even.mark_rule(strokeDash=[3, 4]).encode(y=_BATCHES.y())
+    return Figure(
+        finding=_findings.describe_batches(rows),
+        layers=[rule, *_lines(data, x, _BATCHES.y(), by_nodes(data))],
+        data=data,
+        title=_BATCHES.heading,
+        kinds=kinds_of(data),
+        alt=f"Throughput against one node. {values_in_words(data, 'speedup', '×')}",
+        caption=f"{_AGAINST_ONE} Below the dashed rule, one node is faster. {HOLLOW}",
+        views=(_BATCHES,),
+    )
+
+
+def _ideal_speedup(data: pd.DataFrame) -> pd.DataFrame:
+    """Return the ends of the ideal line of each batch: as many times one node as there are."""
+    one = (data["examples_per_s"] / data["speedup"]).groupby(data["batch_per_worker"]).median()
+    ends = pd.DataFrame({"nodes": [1, int(data["nodes"].max())]})
+    lines = one.rename("one").reset_index().merge(ends, "cross")
+    lines = lines.assign(speedup=lines["nodes"], examples_per_s=lines["nodes"] * lines["one"])
+    return lines.drop(columns="one")
+
+
+def _guide(ideal: pd.DataFrame) -> alt.Chart:
+    guide: alt.Chart = alt.Chart(inline(ideal)).mark_line(
+        strokeDash=[3, 4], strokeWidth=1.5, color=theme.NEUTRAL
+    )
+    return guide
+
+
+def _lines(
+    data: pd.DataFrame, x: alt.X, y: alt.Y, colours: tuple[alt.Color, alt.Fill]
+) -> list[alt.Chart]:
+    """Return one line per colour, and its points."""
+    colour, fill = colours
+    base = alt.Chart(inline(data)).encode(x=x, y=y, color=colour)
+    return [
+        base.mark_line(strokeWidth=1.8, opacity=0.75),
+        base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
+            fill=fill,
+            shape=kind_shape(data),
+            fillOpacity=hollow_if_flagged(),
+            tooltip=tooltip(data, [str(name) for name in data.columns if name != "cell_id"]),
+        ),
+    ]

@@ -1,0 +1,193 @@
+"""Figures of whole trainings: their time and their accuracy, by batch and nodes."""
+
+import altair as alt
+import pandas as pd
+
+from nodewise.core.cell import node_in_words
+from nodewise.core.units import PROJECTED
+from nodewise.predict.queries import LAUNCHES
+from nodewise.report import theme
+from nodewise.report.figure import Figure, View, inline
+from nodewise.report.figures import _rows, figure
+from nodewise.report.figures._encodings import (
+    HALF,
+    HOLLOW,
+    PHONE,
+    by_kind,
+    hollow_if_flagged,
+    kinds_of,
+    strategy_titles,
+    tooltip,
+)
+from nodewise.report.figures._nested_axes import batch_axis, node_numbers, node_offset
+from nodewise.report.figures._rows import MODEL
+from nodewise.report.figures._words import values_in_words
+
+_POINT = ["kind", "experiment", "cluster", "machine", "line", "batch_per_worker", "nodes"]
+_NOT_NAMED = ("experiment", "cell_id", "series", "dash")
+# what may tell lines of one kind and batch from each other, the shortest names first
+_DISTINCTIONS = (
+    (),
+    ("cluster",),
+    ("line",),
+    ("cluster", "line"),
+    ("experiment",),
+    ("experiment", "line"),
+)
+
+
+@figure(
+    "time",
+    tables="curves cells published",
+    rows=_rows.training_times,
+    axes=MODEL,
+    section="Training time",
+    order=10,
+)
+def training_time(rows: pd.DataFrame) -> Figure:
+    """Draw training time by batch and nodes, ours beside the published."""
+    data = rows.rename(columns={"low_seconds": "low", "high_seconds": "high"})
+    data = data[[*_POINT, "epochs", "seconds", "low", "high", "speedup", *LAUNCHES]]
+    caption = "Each group of points is one batch size, with its nodes counted below it. " + HOLLOW
+    if data["kind"].str.startswith("emulated").any():
+        caption += " Times of emulated nodes are the node's own, as if it had a whole core."
+    caption += _several_clusters(data) + _several_machines(data)
+    if data["low"].notna().any():
+        caption += " Vertical bars: 90 % interval of the median over launches."
+    if data["kind"].str.contains(PROJECTED).any():
+        caption += (
+            " Where a cell ran only some steps, its training time is its step time (median over "
+            "launches) times the number of steps of the training."
+        )
+    time = f"Training time of {_epochs_in_words(data)}"
+    views = (
+        View("absolute", f"{time} by batch and nodes", "seconds", f"{time} (s)", "log"),
+        View(
+            "speedup",
+            f"Speed-up in {time.lower()} by batch and nodes",
+            "speedup",
+            "Speed-up against one node",
+        ),
+    )
+    y = views[0].y().axis(tickCount=6)
+    return Figure(
+        layers=_nested_points(data, y, strategy_titles(rows), intervals=True),
+        data=data,
+        title=views[0].heading,
+        kinds=kinds_of(data),
+        alt=f"{time}. {values_in_words(data, 'seconds', 's')}",
+        caption=caption,
+        views=views,
+    )
+
+
+@figure(
+    "accuracy",
+    tables="curves cells published",
+    rows=_rows.accuracies,
+    axes=MODEL,
+    section="Training accuracy",
+    order=20,
+)
+def accuracy(rows: pd.DataFrame) -> Figure:
+    """Draw training accuracy by batch and nodes, ours beside the published."""
+    data = rows[[*_POINT, "epochs", "accuracy", "test_accuracy", *LAUNCHES]]
+    title = f"Training accuracy after {_epochs_in_words(data)}"
+    y = alt.Y("accuracy:Q", title=title).scale(zero=False, padding=12)
+    return Figure(
+        layers=_nested_points(data, y, strategy_titles(rows)),
+        data=data,
+        title=f"{title} by batch and nodes",
+        kinds=kinds_of(data),
+        alt=f"{title}. {values_in_words(data, 'accuracy', 'accuracy')}",
+        caption=(
+            "Only cells that trained whole epochs have an accuracy. The batch is per worker: more "
+            f"nodes make fewer, larger steps of the same epoch. {HOLLOW}{_several_clusters(data)}"
+        ),
+    )
+
+
+def _nested_points(
+    data: pd.DataFrame, y: alt.Y, titles: dict[str, str], *, intervals: bool = False
+) -> list[alt.Chart]:
+    """Draw points over nodes within batch, a line per batch, kinds told by colour and shape.
+
+    Lines of one kind that are of several clusters have a tone of the kind's colour each.
+    """
+    legend = alt.Legend(
+        direction="vertical",
+        symbolOpacity=1,
+        labelExpr=(
+            f"split(datum.label, {PHONE} ? regexp(': |, (?=generated)') : {HALF} ? ': ' : '|')"
+        ),
+        labelLimit=0,
+    )
+    data = _with_series(data, titles)
+    colour, fill, shape = by_kind(data, legend, by="series")
+    base = alt.Chart(inline(data)).encode(
+        x=batch_axis(data), xOffset=node_offset(data), color=colour
+    )
+    lines = base.mark_line(strokeWidth=1.5, opacity=0.8).encode(
+        y=y,
+        strokeDash=alt.StrokeDash("dash:O", legend=None).scale(
+            domain=[*range(len(theme.DASHES))], range=theme.DASHES
+        ),
+        detail=alt.Detail(["batch_per_worker:O", "line:N", "experiment:N"]),
+    )
+    points = base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
+        y=y,
+        shape=shape,
+        fill=fill,
+        fillOpacity=hollow_if_flagged(),
+        tooltip=tooltip(data, [str(name) for name in data.columns if name not in _NOT_NAMED]),
+    )
+    layers = [lines, points, node_numbers(data)]
+    if intervals and data["low"].notna().any():
+        measured = base.transform_filter("isValid(datum.low)")
+        layers.insert(
+            1, measured.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+        )
+    return layers
+
+
+def _with_series(data: pd.DataFrame, titles: dict[str, str]) -> pd.DataFrame:
+    """Return the rows with `series`, their kind and what tells their lines from others at a batch.
+
+    `dash` is the place of a series among those of its kind.
+    """
+    lines = data[["kind", "batch_per_worker", "cluster", "line", "experiment"]].drop_duplicates()
+    at = ["kind", "batch_per_worker"]
+    choices = ([*names] for names in _DISTINCTIONS if not lines.duplicated([*at, *names]).any())
+    distinct = next(choices, [*_DISTINCTIONS[-1]])
+    several = lines.groupby("kind")[distinct].nunique() > 1
+    series = []
+    for kind, *names in data[["kind", *distinct]].to_numpy():
+        named = ", ".join(titles.get(name, name) for name in names)
+        series.append(f"{kind}: {named}" if names and several.loc[kind].any() else kind)
+    data = data.assign(series=series)
+    ranks = data.groupby("kind")["series"].rank("dense").astype("int64") - 1
+    return data.assign(dash=ranks % len(theme.DASHES))
+
+
+def _several_clusters(data: pd.DataFrame) -> str:
+    """Say of which nodes the lines are, if not of equal ones."""
+    clusters = [node_in_words(cluster) for cluster in sorted(set(data["cluster"]) - {""})]
+    if len(clusters) < 2:
+        return ""
+    return f" Our points have a line for each kind of node: {'; '.join(clusters)}."
+
+
+def _several_machines(data: pd.DataFrame) -> str:
+    """Say that several machines measured the points, if so: their times do not compare."""
+    machines = sorted(set(data["machine"]) - {""})
+    if len(machines) < 2:
+        return ""
+    return (
+        " Several machines measured these points; compare times only within one of them: "
+        f"{'; '.join(machines)}."
+    )
+
+
+def _epochs_in_words(data: pd.DataFrame) -> str:
+    low, high = int(data["epochs"].min()), int(data["epochs"].max())
+    return f"{low} to {high} epochs" if low < high else f"{low} epoch{'s' if low > 1 else ''}"

@@ -1,0 +1,114 @@
+"""What an answer says, and the parts that several answers share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from nodewise.core.units import counted
+from nodewise.predict import comparisons
+from nodewise.report import evidence
+from nodewise.report.context import ReportContext
+from nodewise.report.html import text
+from nodewise.report.page import PageFigure
+from nodewise.report.tables import AGAINST_ONE, EFFICIENCY, EVIDENCE, LAUNCHES, POINT, Column, table
+from nodewise.results.columns import CURVE_KEY
+
+PAYS = [
+    *POINT,
+    LAUNCHES,
+    AGAINST_ONE,
+    EFFICIENCY,
+    *EVIDENCE,
+]
+DEVICES = Markup("Devices of one machine are not several nodes and are left out.")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A question, its answer in one sentence, and what the answer rests on.
+
+    Attributes:
+        anchor: of its section.
+        tables: the tables that the answer is from, by name.
+        answer: empty if the rows are too little evidence for one.
+        rows: what was compared, with what each comparison `lacks` to count as evidence.
+        columns: those of `rows` that its table shows.
+        cells: the cells behind the answer.
+        limits: what the answer does not say, one sentence each.
+    """
+
+    anchor: str
+    question: str
+    tables: str
+    answer: Markup = field(default_factory=Markup)
+    rows: pd.DataFrame = field(default_factory=pd.DataFrame)
+    columns: Sequence[Column] = ()
+    figures: Sequence[PageFigure] = ()
+    cells: Sequence[str] = ()
+    limits: Sequence[Markup] = ()
+
+
+def complete(study: ReportContext, finding: Finding) -> dict[str, Any]:
+    """Return a finding as the page shows it: with the table of its rows and what is behind it.
+
+    Without an answer it says what would have to be measured. A limit says how many rows do not
+    count.
+    """
+    rows, limits = finding.rows, [*finding.limits]
+    answer = finding.answer or text(f"Too little evidence. {evidence.needs(rows)}")
+    shown: dict[str, Any] = {**vars(finding), "answer": answer, "limits": limits}
+    if rows.empty:
+        return shown | {"numbers": None, "evidence": []}
+    left_out = len(rows) - len(evidence.select(rows))
+    if left_out:
+        verb = "does" if left_out == 1 else "do"
+        limits.append(
+            text(
+                f"{left_out} of {counted(len(rows), 'comparison')} {verb} not count as evidence: "
+                "in the table, with the reason, not in the answer."
+            )
+        )
+    behind = study.cells[study.cells["cell_id"].isin(finding.cells)].drop_duplicates("page")
+    pages = [
+        (row["page"], f"{study.model_title(row['model'])}, {study.strategy_title(row['strategy'])}")
+        for row in behind.to_dict("records")
+    ]
+    strategy = rows["line"] if "line" in rows else rows["strategy"]
+    missing = rows["lacks"].map(evidence.lacks_in_words)
+    rows = study.with_links(rows.assign(strategy=strategy, missing=missing), "findings.html")
+    return shown | {"numbers": table(rows, finding.columns), "evidence": pages}
+
+
+def figures_of(study: ReportContext, row: "pd.Series[Any]", *names: str) -> list[PageFigure]:
+    """Return the figures of a point's experiment and model: of the first name that has any.
+
+    Of several lines or experiments it is the point's own.
+    """
+    line = row["line"] if "line" in row else row["strategy"]
+    point = {"study": row["study"], "experiment": row["experiment"], "line": line}
+    for name in names:
+        shown = study.pick(name, model=row["model"], dataset=row["dataset"])
+        own = [
+            one for one in shown if all(one.of.get(axis, at) == at for axis, at in point.items())
+        ]
+        if own:
+            return own[:1]
+    return []
+
+
+def two_runs(study: ReportContext, points: pd.DataFrame) -> list[Markup]:
+    """Return how many of the points pay in each of two runs, if two were compared."""
+    rows = comparisons.in_two_runs(study.tables["curves"], study.changes)
+    rows = rows.merge(points[CURVE_KEY], "inner", CURVE_KEY)
+    if rows.empty:
+        return []
+    sentence = Markup(
+        "{} of the points {} measured in two runs, each with its own one node: several nodes were "
+        "faster at {} of them in one run and at {} in the other. A speed-up is no more certain "
+        'than the one-node time it is against: <a href="changes.html">Changes between runs</a>.'
+    )
+    gains = [int((rows[f"speedup_{run}"] > 1).sum()) for run in ("old", "new")]
+    return [sentence.format(len(rows), "was" if len(rows) == 1 else "were", *gains)]

@@ -1,0 +1,212 @@
+"""The fitted curves of a study: what readers call them, and what a page shows of each."""
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from nodewise.core.units import kind_label
+from nodewise.predict.fit_queries import CURVE, coefficients_of
+from nodewise.predict.law import LAWS
+from nodewise.predict.laws.compressed import CompressedAllGather
+from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
+from nodewise.predict.laws.pipeline import GPipe
+from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
+from nodewise.predict.queries import with_labels
+from nodewise.predict.study import ALL_POINTS, CROWDED, UNKNOWN_PAYLOAD, UNTIMED
+from nodewise.report import evidence
+from nodewise.report.addresses import curve_page
+from nodewise.report.context import ReportContext
+from nodewise.report.html import badge, data, number
+from nodewise.report.tables import BATCH, NODES, Column, Table, table
+from nodewise.results.columns import CURVE_KEY, SINGLE
+from nodewise.results.curve_points import curve_keys
+
+# Formulas whose one node is not plain training -> what it does besides
+_ALONE = {
+    **dict.fromkeys([ParameterServer.name, ParameterServerBound.name], "with its servers"),
+    CompressedAllGather.name: "encoding its gradient",
+    GPipe.name: "training one micro-batch after the other",
+}
+_DIAGNOSIS = [
+    BATCH,
+    NODES,
+    Column("bound", "The step is"),
+    Column("overhead", "Its overhead is"),
+    Column("evidence", "Where the time goes", wide=True),
+]
+
+_ENOUGH = 3  # numbers of nodes, from which to go far beyond
+# unit of a coefficient -> factor, unit that numbers are written in, and what they are per
+_UNITS = {
+    "s": (1, "s", ""),
+    "s/B": (1e6, "s", " per MB"),
+    UNKNOWN_PAYLOAD: (1, "s", " per gradient"),
+    "1": (1, "share", ""),
+    "B/s": (1, "B/s", ""),
+}
+_FITS = [
+    Column("law", "Formula"),
+    Column("meaning", "Coefficient", wide=True),
+    BATCH,
+    Column("written", "Value"),
+    Column("note", "Notes", wide=True),
+]
+_SHARED_FITS = [Column("link", "Shared by", wide=True), *(one for one in _FITS if one is not BATCH)]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The fitted curves of a study, by key."""
+
+    study: ReportContext
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """What each curve is called: its model, strategy and nodes; its experiment if need be.
+
+        No two have the same label.
+        """
+        rows = self._keyed.to_dict("index")
+        known = {str(curve): self._label(row) for curve, row in rows.items()}
+        known = _disambiguate(known, {key: self.experiment(key) for key in known})
+        known = _disambiguate(known, {str(key): row["experiment"] for key, row in rows.items()})
+        return _disambiguate(known, {key: key for key in known})
+
+    def experiment(self, curve: str) -> str:
+        """Return the title of a curve's experiment, or its name if it has none; empty without."""
+        return self.study.experiment_title(str(self._keyed.loc[curve, "experiment"]))
+
+    def page(self, curve: str) -> str:
+        """Return the address of the page that a curve is on."""
+        row = self._keyed.loc[curve]
+        return curve_page(str(row["model"]), str(row["strategy"] or row["source"]))
+
+    def points(self, curve: str) -> pd.DataFrame:
+        """Return our own points of a curve, with labels: rows of the table `curves`."""
+        return self._points[self._points["curve"] == curve]
+
+    def against_plain(self, curve: str) -> "pd.Series[float]":
+        """Return the speed-ups over one process of a curve's points that count as evidence."""
+        single = self._points[(self._points["strategy"] == SINGLE) & (self._points["nodes"] == 1)]
+        at = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
+        single = single[[*at, "repeats", "flags"]].drop_duplicates(at)
+        mine = self.points(curve).merge(single, "inner", at, suffixes=("", "_one"))
+        mine = evidence.check_times(mine[mine["nodes"] > 1], self.study.tables, other="_one")
+        return evidence.select(mine)["speedup"].dropna()
+
+    @cached_property
+    def _keyed(self) -> pd.DataFrame:
+        """What the tables say of each curve, and its `cluster`: one row per key."""
+        rows = self.study.overhead["predictions"][CURVE].drop_duplicates("curve")
+        clusters = self._points.drop_duplicates("curve")[["curve", "cluster"]]
+        return rows.merge(clusters, "left", "curve").fillna({"cluster": ""}).set_index("curve")
+
+    @cached_property
+    def _points(self) -> pd.DataFrame:
+        curves = with_labels(self.study.tables["curves"])
+        return curves.assign(curve=pd.Series(curve_keys(curves), curves.index, "str"))
+
+    def _label(self, row: dict[Any, Any]) -> str:
+        """Return model, strategy and nodes in one line."""
+        nodes = f"nodes of {row['cluster']}" if row["cluster"] else row["source"]
+        where = {
+            "published": "published",
+            "imported": "imported",
+            "measured": "processes of one machine",
+            "emulated soft": f"{nodes}, shares held softly",
+        }
+        model = self.study.model_title(row["model"])
+        strategy = self.study.strategy_title(row["strategy"])
+        return " · ".join(filter(None, [model, strategy, where.get(row["source"], nodes)]))
+
+
+def _disambiguate(labels: dict[str, str], more: dict[str, str]) -> dict[str, str]:
+    """Return the labels; those that several share with `more` behind them."""
+    shared = Counter(labels.values())
+    return {
+        key: f"{label} · {more[key]}" if shared[label] > 1 and more[key] else label
+        for key, label in labels.items()
+    }
+
+
+def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
+    """Return what is fitted to a curve: figures, coefficients, and the answers in words.
+
+    These are for its largest batches.
+    """
+    study = curves.study
+    optima, predictions = study.overhead["optima"], study.overhead["predictions"]
+    best = optima[(optima["curve"] == curve) & optima["best"]]
+    of_batch = best["held"] == "batch_per_worker"
+    largest = best["batch_per_worker"] == best.loc[of_batch, "batch_per_worker"].max()
+    mine = predictions[predictions["curve"] == curve]
+    fits, diagnosis = coefficients_of(study.overhead["fits"], curve), study.overhead["diagnosis"]
+    fitted = mine[mine["observed_s"].notna() & (mine["scenario"] == ALL_POINTS)]
+    return {
+        "label": curves.labels[curve],
+        "experiment": curves.experiment(curve),
+        "page": curves.page(curve),
+        "answers": [
+            {"kind": badge(row["kind"]), "text": row["answer"]}
+            for row in best[~of_batch | largest].to_dict("records")
+        ],
+        "figures": study.pick("outlook", "reach", "fit", curve=curve),
+        "fits": coefficients(fits),
+        "left_out": sorted({part for note in fits["note"] for part in _of_points(note)}),
+        "diagnosis": table(diagnosis[diagnosis["curve"] == curve], _DIAGNOSIS),
+        "fitted": [int(n) for n in sorted(set(fitted["nodes"]))],
+        "off": [
+            number(error, "share", "fitted")
+            for error in fitted["error"].abs().agg(["median", "max"])
+        ],
+        "enough": _ENOUGH,
+        "one_machine": mine["source"].iloc[0] == "measured",
+        "alone": _alone(curves, curve, mine.iloc[0]),
+    }
+
+
+def _alone(curves: Curves, curve: str, first: "pd.Series[Any]") -> dict[str, Any] | None:
+    """Return what one node does besides plain training, and how the points compare with that."""
+    if first["law"] not in _ALONE:
+        return None
+    kind = kind_label(first["source"], first["data_origin"])
+    ratios = curves.against_plain(curve)
+    ends = dict.fromkeys(ratios.agg(["min", "max"])) if len(ratios) else {}
+    return {
+        "does": _ALONE[first["law"]],
+        "ends": [number(end, "×", kind) for end in ends],
+        "faster": int((ratios > 1).sum()),
+        "points": len(ratios),
+    }
+
+
+def coefficients(fits: pd.DataFrame, *, shared: bool = False) -> Table:
+    """Return coefficients of laws as a table; of `shared` ones it says the link, not the batch."""
+    rows = fits.to_dict("records")
+    for row in rows:
+        law = row["law"]
+        row |= {
+            "law": LAWS[law].title if law != BANDWIDTH else "One bandwidth",
+            "written": _written(row),
+            "note": "; ".join(
+                p for p in row["note"].split("; ") if p not in _of_points(row["note"])
+            ),
+        }
+    return table(rows, _SHARED_FITS if shared else _FITS)
+
+
+def _of_points(note: str) -> list[str]:
+    """Return the parts of a note on a coefficient that are of its points, as of all others'."""
+    return [part for part in note.split("; ") if part.startswith((UNTIMED, CROWDED))]
+
+
+def _written(row: dict[Any, Any]) -> Markup:
+    """Return a coefficient and its interval, in its unit."""
+    factor, unit, per = _UNITS[row["unit"]]
+    value, low, high = (data(factor * row[end], unit) for end in ("value", "low", "high"))
+    template = Markup('{}{} {}<span class="nw-range">{} to {}</span>')
+    return template.format(value, per, badge("fitted"), low, high)

@@ -1,0 +1,202 @@
+"""The study of NTUA: its tables and figures, each beside what was measured here."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from nodewise.core.units import write_number
+from nodewise.predict.fit_queries import mean_savings
+from nodewise.predict.published_bandwidth import OTHER_MODELS
+from nodewise.predict.queries import published_and_ours
+from nodewise.report import evidence
+from nodewise.report.claims_table import claims_table
+from nodewise.report.context import ReportContext
+from nodewise.report.html import data, interval, number
+from nodewise.report.page import Page
+from nodewise.report.tables import BATCH, FLAGS, MODEL, NODES, Column, table
+from nodewise.results.importers import published
+
+TITLE = "Multi-node Training with TensorFlow"
+# of the figures of times and of accuracies: model -> their numbers in the study
+_TRAININGS = {
+    "cifar10_cnn": (16, 17),
+    "densenet121": (18, 19),
+    "fashion_cnn": (20, 21),
+    "resnet50": (22, 23),
+    "bert_base": (24, 25),
+}
+_TABLE_1 = [
+    MODEL,
+    Column("dataset", "Dataset"),
+    Column("input_shape", "Input"),
+    Column("training_examples", "Training examples", "", "published"),
+    Column("epochs", "Epochs", "", "published"),
+    Column("batches", "Batches per worker"),
+    Column("trainable_weights", "Trainable parameters", "", "published"),
+    Column("trainable", "Ours", "", "counted"),
+    Column("total_weights", "All parameters", "", "published"),
+    Column("total", "Ours", "", "counted"),
+]
+_TABLE_2 = [
+    MODEL,
+    BATCH,
+    NODES,
+    Column("seconds_published", "Time", "s", "published"),
+    Column("seconds_ours", "Our time", "s", kind_from="label"),
+    Column("ratio", "Ours ÷ published", "×", kind_from="label"),
+    Column("label", "Kind of our time"),
+    Column("accuracy_published", "Accuracy", "accuracy", "published"),
+    Column("accuracy_ours", "Our accuracy", "accuracy", kind_from="accuracy_label"),
+    Column("accuracy_label", "Kind of our accuracy"),
+    Column("experiment", "Our experiment"),
+    Column("machine", "Our machine"),
+    FLAGS,
+]
+_SAVED = [
+    NODES,
+    Column("observed", "Saved", "share", "published"),
+    Column("foreseen", "Foreseen", "share", "published"),
+    Column("saved", "By our formulas", "share", kind_from="kind", low="low", high="high"),
+    Column("kind", "Kind"),
+]
+_SAVED_BY_MODEL = [
+    MODEL,
+    BATCH,
+    Column("saved", "Saved, by our formulas", "share", kind_from="kind", low="low", high="high"),
+    Column("kind", "Kind"),
+]
+_FROM_ONE = [
+    MODEL,
+    BATCH,
+    NODES,
+    Column("observed_s", "Step", "s", "published"),
+    Column("predicted_s", "Step from one node", "s", "predicted"),
+    Column("error", "Error", "share", "predicted"),
+]
+_SATURATED = 0.05  # a further node that shortens training by less hardly pays
+
+
+def page(study: ReportContext) -> Iterator[tuple[Page, dict[str, int | None]]]:
+    """Yield the page, if there are published points, with how many, and how many were timed."""
+    points = published_and_ours(study.tables)
+    points = points[points["study"] == "ntua"]
+    if len(points):
+        context = _context(study, points)
+        yield (
+            Page("studies/ntua.html", "studies/ntua.md.j2", TITLE, context, figures=True),
+            {
+                "points": len(points),
+                "measured": int(points["ratio"].notna().sum()),
+            },
+        )
+
+
+def _context(study: ReportContext, points: pd.DataFrame) -> dict[str, Any]:
+    printed, read = points["printed_dataset"].map(_letters), points["dataset"].map(_letters)
+    return {
+        "models": table(_table_1(study), _TABLE_1),
+        "trainings": _trainings(study),
+        "improvement": study.pick("improvement", study="ntua"),
+        "claims": claims_table(study, TITLE),
+        **_ratios(study, points.dropna(subset="ratio")),
+        "figure_28": _figure_28(study),
+        "from_one": _from_one(study),
+        "relabelled": int((printed != read).sum()),
+        "table": table(
+            study.with_titles(points.assign(machine=study.processors(points))), _TABLE_2
+        ),
+    }
+
+
+def _table_1(study: ReportContext) -> pd.DataFrame:
+    """Return Table I as printed, with the parameters of our models where they were described."""
+    rows = published.read("ntua_table1")
+    described = study.architectures
+    counts = {
+        count: rows["model"].map({name: getattr(one, count) for name, one in described.items()})
+        for count in ("trainable", "total")
+    }
+    return study.with_titles(rows).assign(
+        dataset=rows["dataset"].map(study.dataset_title),
+        batches=rows["initial_batch_sizes"].str.replace(";", ", "),
+        **counts,
+    )
+
+
+def _trainings(study: ReportContext) -> list[dict[str, Any]]:
+    """Return for each model the figures of its times and accuracies, under the study's numbers."""
+    return [
+        {"title": study.model_title(model), "numbers": numbers, "figures": figures}
+        for model, numbers in _TRAININGS.items()
+        if (figures := study.pick("time", "accuracy", study="ntua", model=model))
+    ]
+
+
+def _figure_28(study: ReportContext) -> dict[str, Any] | None:
+    """Return what more nodes save by the formulas beside what the study foresaw, and what holds."""
+    savings = study.overhead["savings"]
+    savings = savings[savings["study"] == "ntua"]
+    mean = {row["nodes"]: row for row in mean_savings(savings).to_dict("records")}
+    if not mean:
+        return None
+    claims = {row["claim"]: row for row in published.read("ntua_figure28").to_dict("records")}
+    best, last = claims["compromise"], claims["saturation"]
+    there = mean[best["nodes"]]
+    left = {nodes: 1 - row["saved"] for nodes, row in mean.items()}
+    shorter = 1 - left[last["nodes"]] / left[last["nodes"] - 1]
+    foreseen = {row["nodes"]: row["time_saved"] for row in claims.values()}
+    rows = [row | {"foreseen": foreseen.get(nodes)} for nodes, row in mean.items()]
+    models = savings[(savings["model"] != "") & (savings["nodes"] == best["nodes"])]
+    reach = max(n for n, row in mean.items() if row["kind"] == "fitted")
+    return {
+        "figures": study.pick("saved", study="ntua"),
+        "table": table(rows, _SAVED),
+        "models": table(study.with_titles(models), _SAVED_BY_MODEL),
+        "fitted_to": reach,
+        "best": best["nodes"],
+        "claimed": number(best["time_saved"], "share", "published"),
+        "predicted": number(there["saved"], "share", there["kind"]),
+        "interval": interval(there["low"], there["high"], "share"),
+        "holds": bool(there["low"] <= best["time_saved"] <= there["high"]),
+        "last": last["nodes"],
+        "shorter": number(shorter, "share", "predicted"),
+        "ideal": write_number(1 / last["nodes"], "share"),
+        "limit": write_number(_SATURATED, "share"),
+        "saturated": bool(shorter < _SATURATED),
+    }
+
+
+def _from_one(study: ReportContext) -> dict[str, Any] | None:
+    """Return how well step times of one node, and one bandwidth, tell those of several."""
+    trials = study.overhead["trials"]
+    rows = trials[(trials["study"] == "ntua") & (trials["scenario"] == OTHER_MODELS)]
+    if rows.empty:
+        return None
+    medians = rows.groupby("nodes")["error"].median()
+    return {
+        "medians": [
+            {"nodes": nodes, "error": number(error, "share", "predicted")}
+            for nodes, error in medians.items()
+        ],
+        "table": table(study.with_titles(rows), _FROM_ONE),
+    }
+
+
+def _ratios(study: ReportContext, measured: pd.DataFrame) -> dict[str, Any]:
+    """Return the median ratio of each kind of our times that count, or what it takes to count."""
+    repeats = study.tables["curves"].set_index("cell_id")["repeats"]
+    measured = measured.assign(repeats=measured["cell_id"].map(repeats))
+    measured = evidence.check_times(measured, study.tables)
+    counting = evidence.select(measured)
+    ratios = [
+        {"points": len(rows), "number": data(rows["ratio"].median(), "mean"), "label": str(label)}
+        for label, rows in counting.groupby("label")
+    ]
+    return {"ratios": ratios, "needs": evidence.needs(measured) if counting.empty else ""}
+
+
+def _letters(name: str) -> str:
+    """Return a dataset's name without spaces and underscores, to compare spellings."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -1,0 +1,161 @@
+"""Tables of a page: rows and columns -> heads and cells of markup."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Number
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from nodewise.core.units import write_plain
+from nodewise.report.html import badge, data, text, titled
+from nodewise.results.columns import title_of_column
+
+Row = Mapping[Any, Any]
+Words = Mapping[str, Callable[[str], str]]
+"""By column: the function that returns the title of a name."""
+
+_RIGHT, _WIDE, _PLAIN = Markup("nw-right"), Markup("nw-wide"), Markup("")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table on a page.
+
+    A column of numbers has a unit of `write_number` and says what kind its numbers are: `kind` for
+    all of them, or `kind_from`, another column of the same table that says it row by row. A count
+    that is an axis or an extent (nodes, steps) is a label, not a result, and needs no kind.
+    `low` and `high` name the columns of an interval that is written below the number. A `wide`
+    column holds sentences.
+    """
+
+    name: str
+    title: str
+    unit: str | None = None
+    kind: str | None = None
+    kind_from: str | None = None
+    low: str | None = None
+    high: str | None = None
+    wide: bool = False
+
+    def __post_init__(self) -> None:
+        if self.unit is not None and (self.kind is None) == (self.kind_from is None):
+            raise ValueError(f"column {self.name}: numbers need either kind or kind_from")
+
+
+EXPERIMENT = Column("experiment", "Experiment", wide=True)
+MODEL = Column("model", "Model")
+STRATEGY = Column("strategy", "Strategy")
+BATCH = Column("batch_per_worker", "Batch per worker")
+NODES = Column("nodes", "Nodes")
+NODE = Column("cluster", "Node")
+MACHINE = Column("machine", "Machine")
+KIND = Column("label", "Kind")
+LAUNCHES = Column("repeats", "Launches")
+LAUNCH = Column("repeat", "Launch")
+FLAGS = Column("flags", "Caution", wide=True)
+EXAMPLES = Column("examples_per_s", "Examples/s", "/s", kind_from="label")
+EXAMPLES_INTERVAL = replace(EXAMPLES, low="examples_per_s_low", high="examples_per_s_high")
+STEP_TIME = Column(
+    *("step_time_s", "Step time", "s"),
+    kind_from="label",
+    low="step_time_low_s",
+    high="step_time_high_s",
+)
+SPEEDUP = Column("speedup", "Speed-up", "×", kind_from="label")
+AGAINST_ONE = replace(SPEEDUP, title="Against one node", low="speedup_low", high="speedup_high")
+EFFICIENCY = Column("efficiency", "Efficiency", "share", kind_from="label")
+BYTES_SENT = Column("bytes_sent_per_step", "Sent per step", "B", kind_from="label")
+
+POINT = [EXPERIMENT, MODEL, STRATEGY, BATCH, NODES]
+RATE = [
+    LAUNCHES,
+    EXAMPLES_INTERVAL,
+    Column("against_one", "Against one node", "×", kind_from="label"),
+]
+CAUTION = [KIND, FLAGS]
+EVIDENCE = [*CAUTION, Column("missing", "To count as evidence it takes", wide=True)]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table on a page: heads and rows of markup, and a class for each column.
+
+    The data of a chart tell the `names` of their columns, too: readers filter them by those.
+    """
+
+    heads: Sequence[Markup]
+    rows: Sequence[Sequence[Markup]]
+    classes: Sequence[Markup]
+    names: Sequence[str] = ()
+
+    @property
+    def body(self) -> Markup:
+        """Its rows as HTML, joined here: a template takes thousands of cells one by one."""
+        rows = (f"<tr><td>{'</td><td>'.join(row)}</td></tr>\n" for row in self.rows)
+        return Markup("".join(rows))  # noqa: S704 (cells are markup)
+
+
+def table(rows: pd.DataFrame | Sequence[Row], columns: Sequence[Column]) -> Table:
+    """Return `rows` as a table with `columns`. Small tables are faster from mappings.
+
+    Raises:
+        ValueError: the column that says the kinds of another one is not shown.
+    """
+    kinds = {column.kind_from for column in columns if column.kind_from is not None}
+    hidden = kinds - {column.name for column in columns}
+    if hidden:
+        raise ValueError(f"{', '.join(hidden)}: the kinds of a column must be shown beside it")
+    records = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
+    return Table(
+        heads=[_head(column) for column in columns],
+        rows=[[_cell(row, column, kinds) for column in columns] for row in records],
+        classes=[_class([row[column.name] for row in records], column) for column in columns],
+    )
+
+
+def data_table(rows: pd.DataFrame, words: Words) -> Table:
+    """Return the data of a chart as a table: columns under their titles, names in `words`."""
+    floats = rows.select_dtypes("float64").columns
+    written = rows.assign(**{str(name): rows[name].map(write_plain) for name in floats})
+    for column in words.keys() & {*rows.columns}:
+        titles = {
+            name: titled(name, words[column](name)) for name in rows[column].dropna().unique()
+        }
+        written[column] = rows[column].map(titles)
+    columns = [Column(str(name), title_of_column(str(name))) for name in rows.columns]
+    plain = table(written.where(rows.notna()), columns)
+    classes = [_class(rows[c.name], c) for c in columns]
+    return Table(plain.heads, plain.rows, classes, [c.name for c in columns])
+
+
+def _class(values: Iterable[object], column: Column) -> Markup:
+    """Return the class of a column: numbers align right, long texts get room."""
+    known = [value for value in values if value is not pd.NA and value is not None]
+    numbers = (isinstance(value, Number) and not isinstance(value, bool) for value in known)
+    if column.unit is not None or (known and all(numbers)):
+        return _RIGHT
+    return _WIDE if column.wide else _PLAIN
+
+
+def _head(column: Column) -> Markup:
+    title = text(column.title)
+    return Markup("{} {}").format(title, badge(column.kind)) if column.kind else title
+
+
+def _cell(row: Row, column: Column, kinds: Collection[str]) -> Markup:
+    value = row[column.name]
+    if isinstance(value, bool):
+        return text("yes" if value else "")
+    if column.unit is None and pd.isna(value):
+        return Markup("–")
+    if column.unit is None:
+        # an axis such as the batch, in a table where some rows have none
+        plain = int(value) if isinstance(value, float) and value.is_integer() else value
+        return badge(value) if column.name in kinds else text(plain)
+    written = data(value, column.unit)
+    if column.low is None or column.high is None or pd.isna(row[column.low]):
+        return written
+    low, high = data(row[column.low], column.unit), data(row[column.high], column.unit)
+    return Markup('{}<span class="nw-range">{} to {}</span>').format(written, low, high)
