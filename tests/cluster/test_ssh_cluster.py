@@ -101,6 +101,38 @@ def test_a_cell_on_two_hosts_and_nothing_stays(project, hosts, tmp_path):
     assert ssh_hosts.agents(tmp_path / "there") == []
 
 
+WITH_OPTIONS = """
+import keras
+from keras import layers
+
+def build():
+    model = keras.Sequential([keras.Input((12, 12, 1)), layers.Flatten(), layers.Dense(3)])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(1e-5, momentum=0.9), loss)
+    callbacks = [
+        keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / (1 + 9 * epoch)),
+        keras.callbacks.ReduceLROnPlateau(monitor="val_loss", min_delta=1e9, patience=1),
+    ]
+    return model, {"class_weight": {0: 3.0, 2: 0.5}, "callbacks": callbacks}
+"""
+
+
+def test_class_weights_and_callbacks_do_on_hosts_what_they_do_here(project, hosts, tmp_path):
+    (project / "with_options.py").write_text(WITH_OPTIONS)
+    how = "--strategy multi_worker_mirrored --nodes 2 --batch 250 --epochs 3"
+    of = "--model with_options.py:build --dataset data/templates/own_data.py:load"
+    losses = []
+    there = ["--cluster", cluster(hosts, tmp_path / "there", "one", "two")]
+    for out, where in (("here.json", []), ("there.json", there)):
+        words = f"{of} {how} --out {out}".split()
+        run = projects.start(project, "nodewise", "measure", *words, *where)
+        said = projects.finish(run)
+        assert run.returncode == 0, said
+        losses.append([epoch.loss for epoch in read_record(project / out).result.epochs])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    assert len(set(losses[0])) == 3
+
+
 def mistakes(hosts: Path, folder: Path) -> str:
     """Return the configuration of a client that cannot connect to these hosts."""
     other = ssh_hosts.key(folder / "other")

@@ -1,5 +1,8 @@
 """Small models of many kinds, one a file: `build()` compiles one, `load()` returns (train, None).
 
+Beside the model `build()` may return options of `fit`; a kind with callbacks has EPOCHS, and a test
+set.
+
 What a kind may say of itself, where more than one worker does not equal one process:
 
 - PER_WORKER: why a worker's gradient depends on which examples it has, or on its random numbers.

@@ -45,6 +45,17 @@ def project(tmp_path, monkeypatch):
     return tmp_path
 
 
+def measured_cell(cell):
+    """Return the record of a cell of the study, on prepared data."""
+    done = subprocess.run(
+        [NODEWISE, "measure-cell", cell, "--config", "study.yaml", "--logs", "logs",
+         "--manifest", "data/manifest.json", "--out", "record.json"],
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return read_record(Path("record.json"))
+
+
 def test_by_hand_the_reason_is_an_error(project):
     with pytest.raises(UserError) as caught:
         prepare_own_dataset("mine.py:load", project / "data")
@@ -54,11 +65,21 @@ def test_by_hand_the_reason_is_an_error(project):
 
 def test_cells_are_refused_with_what_is_wrong_with_their_data(project):
     prepare_own_dataset("mine.py:load", project / "data", keep_refusal=True)
-    done = subprocess.run(
-        [NODEWISE, "measure-cell", CELL, "--config", "study.yaml", "--logs", "logs",
-         "--manifest", "data/manifest.json", "--out", "record.json"],
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    record = read_record(project / "record.json")
+    record = measured_cell(CELL)
     assert (record.status, record.failure.reason, record.data) == ("refused", REASON, None)
+
+
+def test_fewer_examples_than_workers_are_refused_before_one_starts(project):
+    (project / "mine.py").write_text(
+        "import numpy as np\n\ndef build(): ...\n\n"
+        "def load():\n    return (np.zeros((2, 3)), np.zeros(2)), None\n"
+    )
+    steps = STUDY["experiments"]["steps"]
+    changed = steps | {"strategies": {"custom_loop": {"nodes": [3]}}, "batches": [1]}
+    study = STUDY | {"experiments": {"steps": changed}}
+    (project / "study.yaml").write_text(yaml.safe_dump(study))
+    prepare_own_dataset("mine.py:load", project / "data")
+    record = measured_cell("steps/mine/custom_loop/batch~1/nodes~3/repeat~0")
+    reason = "a global batch of 3 is larger than the 2 examples"
+    assert (record.status, record.failure.reason) == ("refused", reason)
+    assert not (project / "logs").exists()

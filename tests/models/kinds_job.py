@@ -1,8 +1,9 @@
 """Train small models of many kinds: as Keras does, and with strategies on several workers.
 
 `main(out, kinds, case)` trains each of `kinds`, modules of tests/kinds, on the same global batches
-in the same order, all that there are. Worker RANK saves OUT/KIND~RANK.npz: the weights after them,
-and the loss that a history would show. OUT/KIND.txt says why a kind was refused or failed.
+in the same order, all whole ones that there are. Worker RANK saves OUT/KIND~RANK.npz: the weights
+after them, and the loss that a history would show. OUT/KIND.txt says why a kind was refused or
+failed.
 """
 
 import importlib
@@ -172,29 +173,50 @@ def keep_what_is_there_once(module: Any) -> None:
             setattr(module, name, kept(getattr(module, name)))
 
 
-def built(module: Any, batch: int) -> Any:
-    """Return the kind's model; the few that need it are told how many examples a batch has."""
-    return module.build(batch) if inspect.signature(module.build).parameters else module.build()
+def building(module: Any, batch: int) -> Callable[[], Any]:
+    """Return what builds the kind's model, as of a user's own model.
+
+    The few that need it are told how many examples a batch has.
+    """
+    from nodewise.models import user_model
+
+    if inspect.signature(module.build).parameters:
+        return partial(module.build, batch)
+    return user_model.building(f"{module.__file__}:build")
+
+
+def given_to_fit(module: Any, batch: int) -> tuple[Any, dict[str, Any]]:
+    """Return the kind's model, and its options of `fit`."""
+    made = module.build(batch) if inspect.signature(module.build).parameters else module.build()
+    return made if isinstance(made, tuple) else (made, {})
 
 
 def examples(module: Any) -> Any:
     """Return the kind's examples as `fit` gives them to train_step, as one batch of tensors."""
     import tensorflow as tf
 
-    def kept(array: Any) -> Any:
-        float64 = array.dtype in ("float64", tf.float64)
-        return tf.cast(array, tf.float32) if float64 else tf.convert_to_tensor(array)
-
-    def tensor(array: Any) -> Any:
-        return array if isinstance(array, tf.RaggedTensor) else kept(array)
-
     return tf.nest.map_structure(tensor, module.load()[0])
 
 
-def steps(data: Any) -> int:
+def tensor(array: Any) -> Any:
+    """Return an array as `fit` gives it to train_step."""
     import tensorflow as tf
 
-    return int(tf.nest.flatten(data)[0].shape[0]) // GLOBAL_BATCH
+    if isinstance(array, tf.RaggedTensor):
+        return array
+    float64 = array.dtype in ("float64", tf.float64)
+    return tf.cast(array, tf.float32) if float64 else tf.convert_to_tensor(array)
+
+
+def count(data: Any) -> int:
+    import tensorflow as tf
+
+    return int(tf.nest.flatten(data)[0].shape[0])
+
+
+def steps(data: Any) -> int:
+    """Return the steps of an epoch: examples that make no whole batch are left out."""
+    return count(data) // GLOBAL_BATCH
 
 
 def part(data: Any, step: int, worker: int, workers: int) -> Any:
@@ -215,16 +237,18 @@ def fit(module: Any, how: Fit) -> tuple[list[Any], float]:
 
     own = GLOBAL_BATCH // how.first_of
     keras.utils.set_random_seed(SEED)
-    model = built(module, own)
+    model, options = given_to_fit(module, own)
     if how != Fit():
         for optimizer in optimizers_of(model):
             optimizer.apply = partial(changed, optimizer.apply, how)
-    data, _ = module.load()
-    if how.first_of > 1:
+    data, test = module.load()
+    if how.first_of > 1 or count(data) % GLOBAL_BATCH:
         rows = np.arange(steps(data) * GLOBAL_BATCH).reshape(-1, GLOBAL_BATCH)[:, :own].ravel()
         data = tf.nest.map_structure(lambda array: tf.gather(array, rows), data)
     named = dict(zip(("x", "y", "sample_weight"), data, strict=False))
-    history = model.fit(**named, batch_size=own, shuffle=False, verbose=0).history
+    if options.get("callbacks"):
+        options |= {"epochs": module.EPOCHS, "validation_data": test}
+    history = model.fit(**named, batch_size=own, shuffle=False, verbose=0, **options).history
     return model.weights, history.get("loss", [0.0])[-1]
 
 
@@ -250,7 +274,7 @@ def averaged(module: Any, size: int) -> tuple[list[Any], float]:
     models = []
     for worker in range(size):
         keras.utils.set_random_seed(SEED)
-        models.append(built(module, GLOBAL_BATCH // size))
+        models.append(building(module, GLOBAL_BATCH // size)())
         api.own_masks(models[-1], worker)
     data = examples(module)
 
@@ -296,7 +320,7 @@ def by(
         case.nodes,
         GLOBAL_BATCH,
         SEED,
-        partial(built, module, GLOBAL_BATCH // nodes),
+        building(module, GLOBAL_BATCH // nodes),
         options=options,
         addresses=tuple(cluster.addresses()),
         batch=spec,
@@ -319,11 +343,49 @@ def by(
     if case.split:
         trained.split_step(batches[0])
     trained.restore(initial)
-    trained.model.reset_metrics()
     trained.barrier()  # else who is slow would pull what others have pushed
-    for batch in batches:
-        logs = api.plain(trained.step(batch))
+    epochs = getattr(module, "EPOCHS", 1)
+    called = callbacks(trained, module, len(batches), rank, nodes, channel)
+    for epoch in range(epochs):
+        trained.model.reset_metrics()
+        for batch in batches:
+            logs = api.plain(trained.step(batch))
+        if called:
+            then = called.end if epoch + 1 == epochs else called.between
+            then(epoch, logs)
     trained.agree()
     for optimizer in api.optimizers_of(trained.model):
         optimizer.finalize_variable_values(trained.model.trainable_variables)
     return trained.model.weights, logs.get("loss", 0.0)
+
+
+def callbacks(
+    trained: Any, module: Any, steps: int, rank: int, workers: int, channel: Channel
+) -> Any:
+    """Return the callbacks of a worker's model, begun; None if it has none."""
+    import numpy as np
+    import tensorflow as tf
+
+    from nodewise.measure.callbacks import Callbacks
+    from nodewise.models import fit_options
+
+    if not fit_options.of(trained.model).callbacks:
+        return None
+    test = module.load()[1]
+
+    def tested() -> tuple[dict[str, float], int]:
+        model = trained.trained()
+        model.reset_metrics()
+        part = tf.nest.map_structure(lambda one: np.array_split(tensor(one), workers)[rank], test)
+        return model.evaluate(*part, verbose=0, return_dict=True), count(part)
+
+    found = Callbacks(
+        trained.model,
+        channel,
+        workers=workers,
+        epochs=module.EPOCHS,
+        steps=steps,
+        validate=tested,
+    )
+    found.begin()
+    return found

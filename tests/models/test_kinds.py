@@ -74,10 +74,7 @@ REFUSED = {
         "a compute_loss of its own": {"own_loss"},
         "one output and one loss": {"frozen", "two_inputs"},
         "adds losses of its own": {"regression", "regularized", "variational"},
-        "takes one input and one label tensor": {
-            "sample_weights",
-            "siamese",
-        },
+        "takes one input and one label tensor": {"hub", "sample_weights", "siamese"},
         "the loss has the reduction": {"summed", "mean_of_weights"},
         "scales the loss": {"half", "loss_scaling"},
         "averages weights": {"averaged", "ema"},
@@ -86,6 +83,8 @@ REFUSED = {
         "needs a Sequential or functional model": {"ragged"},
         "has a lookup table": {"adapted", "text"},
         "itself, which the servers do not get": {"spectral"},
+        "comes with class weights": {"class_weight"},
+        "comes with callbacks": {"callbacks"},
     },
     "async_sgd": {
         "several optimizers": {"gan"},
@@ -94,6 +93,7 @@ REFUSED = {
         "is synchronized, which only mirrored": {"synchronized"},
         "changes weights other than by its optimizer": {"spectral"},
         "applies no gradient by its optimizer": {"unseen"},
+        "comes with callbacks, which do not reach": {"callbacks"},
     },
     "mirrored": CLIPS
     | UNSEEN
@@ -155,7 +155,8 @@ def reference(case, kind):
     nodes, dense = case.nodes, case.strategy in DENSE
     per_worker = KINDS[kind].get("PER_WORKER")
     if case.strategy == "parameter_averaging":
-        return Averaged(nodes)
+        # a model with callbacks has SGD, for which the average of weights is that of gradients
+        return Fit() if "EPOCHS" in KINDS[kind] else Averaged(nodes)
     if case.strategy in SERVED and nodes > 1:
         if case.strategy == "parameter_server" or per_worker == "random numbers":
             return None

@@ -39,11 +39,32 @@ def building(tmp_path, monkeypatch):
     return of
 
 
+@pytest.fixture(scope="module")
+def _keras_hub():
+    """Import it before the time of a test counts."""
+    import keras_hub  # noqa: F401
+
+
 def refusal(function):
     with pytest.raises(UserError) as caught:
         function()
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+@pytest.mark.usefixtures("_keras_hub")
+def test_a_preprocessor_of_keras_hub_is_refused_unless_it_is_taken_away(building):
+    body = (
+        "import keras_hub\n"
+        "backbone = keras_hub.models.BertBackbone(9, 1, 1, 4, 4, max_sequence_length=4)\n"
+        "words = ['[PAD]', '[CLS]', '[SEP]', '[UNK]', '[MASK]', 'yes', 'no']\n"
+        "tokenizer = keras_hub.models.BertTokenizer(words)\n"
+        "preprocessor = keras_hub.models.BertTextClassifierPreprocessor(tokenizer, 4)\n"
+        "model = keras_hub.models.BertTextClassifier(backbone, 2, preprocessor)\n"
+    )
+    said = refusal(building(body + "return model"))
+    assert said.startswith("mine.py:build: the model has a preprocessor, which only its own fit")
+    building(body + "model.preprocessor = None\nreturn model")()
 
 
 @pytest.mark.parametrize(

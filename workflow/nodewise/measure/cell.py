@@ -113,6 +113,7 @@ def measure(
     period = Period()
     try:
         source.check_usable()
+        _check_examples(cell, source.train_examples)
         if not cluster.remote:
             check_fits(cell, memory.machine_bytes())
         with cluster.to_itself(on_wait) as waited_s:
@@ -127,6 +128,13 @@ def measure(
         status, failure = failure_of(error)
         return write(status, None, failure)
     return write("ok", result, None)
+
+
+def _check_examples(cell: Cell, examples: int) -> None:
+    if cell.global_batch > examples:
+        raise RefusedError(
+            f"a global batch of {cell.global_batch} is larger than the {examples} examples"
+        )
 
 
 def failure_of(error: BaseException) -> tuple[str, Failure]:

@@ -40,6 +40,7 @@ def building(spec: str) -> Callable[[], keras.Model]:
             model, options = _built(imported())
         else:
             model, options = _loaded(place), NO_FIT_OPTIONS
+        _refuse_preprocessor(place, model)
         train_step = model.train_step
 
         def blamed_step(batch: Any) -> Any:  # noqa: ANN401
@@ -51,6 +52,18 @@ def building(spec: str) -> Callable[[], keras.Model]:
         return model
 
     return build
+
+
+def _refuse_preprocessor(place: ParsedSpec, model: keras.Model) -> None:
+    """Check that a model's `fit` gives its `train_step` the examples as they are.
+
+    Those of KerasHub have a preprocessor for them, unless told otherwise.
+    """
+    if hasattr(model, "preprocess_samples") and model.preprocessor is not None:
+        raise UserError(
+            f"{place.text}: the model has a preprocessor, which only its own fit calls; set "
+            "model.preprocessor = None, and have your data's function return preprocessed examples"
+        )
 
 
 def _weighted(place: ParsedSpec, batch: Any, options: FitOptions) -> Any:  # noqa: ANN401

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from nodewise.core.errors import RefusedError
+from nodewise.core.errors import RefusedError, UserError
 from nodewise.models.contents import make_all_variables, optimizers_of
 from nodewise.strategies import api
 
@@ -31,8 +31,9 @@ def build(
         keras.utils.set_random_seed(job.seed)
         try:
             model = job.build()
-        except tf.errors.InvalidArgumentError as error:
-            if "Collective" in str(error) and "bfloat16" in str(error):
+        except (tf.errors.InvalidArgumentError, UserError) as error:
+            reason = str(error.__cause__ or error)  # a user's function has a line of its own for it
+            if "Collective" in reason and "bfloat16" in reason:
                 raise RefusedError(
                     f"{title} cannot send the model's weights in bfloat16; mixed_bfloat16 keeps "
                     "them in float32"

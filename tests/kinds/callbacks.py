@@ -4,7 +4,8 @@ import keras
 import numpy as np
 from keras import layers
 
-EXAMPLES, EPOCHS = 48, 5
+EXAMPLES = 48
+EPOCHS = 5
 
 
 class Halve(keras.callbacks.Callback):
@@ -25,7 +26,7 @@ def build():
             layers.Dense(1),
         ]
     )
-    model.compile(keras.optimizers.Adam(0.1), "mse", metrics=["mae"])
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.5), "mse", metrics=["mae"])
     callbacks = [
         keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * (0.9 if epoch else 0.5)),
         keras.callbacks.ReduceLROnPlateau(monitor="val_mae", patience=1, min_delta=0.2),
