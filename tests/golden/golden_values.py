@@ -19,8 +19,9 @@ import pandas as pd
 
 from nodewise.data.sharding import shard
 from nodewise.data.standins import KINDS, draw, reviews
-from nodewise.predict import queries, study
+from nodewise.predict import study
 from nodewise.predict.steps_to_accuracy import find_steps
+from nodewise.results.calibration import read_calibrations
 from nodewise.results.importers import published
 from nodewise.results.tables import build_tables
 from nodewise.study.config import Config, read_config
@@ -67,7 +68,7 @@ def fits() -> dict[str, pd.DataFrame]:
     """Return the fits of the committed records, and how they are judged."""
     config, tables = committed()
     points = tables["curve_points"]
-    known = queries.read_calibrations(config.calibration_files())
+    known = read_calibrations(config.calibration_files())
     steps = find_steps(tables["epochs"], tables["cells"], tables["noise_scale"])
     fitted = study.fit_study(points, known, steps=steps)
     judged = study.judge_study(points, known)

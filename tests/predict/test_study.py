@@ -24,7 +24,6 @@ from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.laws.ring_over_machines import RingOverMachines
 from nodewise.predict.points import Points
 from nodewise.predict.priors import calibrated_links, learned_priors, link_priors
-from nodewise.predict.queries import read_overhead
 from nodewise.predict.study import (
     ALL_POINTS,
     NODES,
@@ -33,6 +32,7 @@ from nodewise.predict.study import (
     fit_study,
     fitted_tables,
     judge_study,
+    read_overhead,
     write,
 )
 from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, PUBLISHED

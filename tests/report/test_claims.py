@@ -7,7 +7,7 @@ import pytest
 
 import make_records as make
 from nodewise.core.errors import UserError
-from nodewise.predict.queries import read_overhead
+from nodewise.predict.study import read_overhead
 from nodewise.report import claims, evidence
 from nodewise.report.claim_rules import CLAIM_RULES
 from nodewise.results.tables import build_tables

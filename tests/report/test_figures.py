@@ -13,12 +13,13 @@ import vl_convert
 
 import make_records as make
 from nodewise.core.units import KINDS, kind_label
-from nodewise.predict import fit_queries, queries
-from nodewise.predict.queries import OVERHEAD, read_overhead
+from nodewise.predict import fit_queries
+from nodewise.predict.study import OVERHEAD, read_overhead
 from nodewise.report import theme
 from nodewise.report.figure import VEGA_LITE
 from nodewise.report.figures import ALL_REDUCES, FIGURES, MODELS, draw_figures, sections
 from nodewise.report.figures._encodings import TICKS, whole_ticks
+from nodewise.results import queries
 from nodewise.results.columns import COLUMNS
 from nodewise.results.importers import published
 from nodewise.results.table_files import typed

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 import make_records as make
-from nodewise.predict import comparisons
 from nodewise.report import choosing, evidence
 from nodewise.report.answers import ANSWERS, batch, nodes
+from nodewise.results import comparisons
 from nodewise.results.columns import CURVE_KEY, CURVES
 from nodewise.results.table_files import typed
 from rendering import Texts, draw_all, render

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import make_records as make
 from nodewise.core.errors import UserError
-from nodewise.predict import queries
 from nodewise.predict.judge import EACH
+from nodewise.predict.study import OVERHEAD, read_overhead
 from nodewise.report import html as markup
 from nodewise.report.context import read_context
 from nodewise.report.html import slug
@@ -194,11 +194,11 @@ def test_headlines_never_come_from_crowded_machines(tmp_path):
 
 
 def test_headlines_are_those_of_the_tables(study):
-    judged = queries.read_overhead(study / "overhead")["judgement"]
+    judged = read_overhead(study / "overhead")["judgement"]
     judged = judged[judged["own"] & (judged["scenario"] == EACH)]
     home = (study / "docs" / "index.md").read_text()
     values = [float(value) for value in re.findall(r'<data value="([^"]+)"', home)]
-    optima = queries.read_overhead(study / "overhead")["optima"]
+    optima = read_overhead(study / "overhead")["optima"]
     pays = optima.loc[optima["break_even"] & (optima["objective"] == "efficiency"), "nodes"]
     assert values[0] in set(pays)
     for errors in (judged["worst_error"], judged["median_error"]):
@@ -244,6 +244,6 @@ def test_a_cell_without_its_record_stops_with_one_line(tmp_path):
 
 
 def test_the_data_page_explains_every_column_of_every_table():
-    tables = COLUMNS | queries.OVERHEAD
+    tables = COLUMNS | OVERHEAD
     for name, columns in tables.items():
         assert list(explain_table(name)[1]) == list(columns)

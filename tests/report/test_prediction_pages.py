@@ -10,9 +10,10 @@ import pytest
 import make_records as make
 from nodewise.core.errors import UserError
 from nodewise.core.units import write_number
-from nodewise.predict import fit_queries, queries
+from nodewise.predict import fit_queries
 from nodewise.predict.judge import EACH
 from nodewise.predict.law import LAWS
+from nodewise.predict.study import read_overhead
 from nodewise.report.pages.predictions import _beaten
 from nodewise.results.importers import import_for_study, published
 from rendering import Texts, draw_all, render
@@ -38,7 +39,7 @@ def text_of(study, page):
 
 def test_the_answers_come_first_and_are_those_of_the_table(study):
     page = text_of(study, "predictions.md")
-    optima = queries.read_overhead(study / "overhead")["optima"]
+    optima = read_overhead(study / "overhead")["optima"]
     said = [answer for answer in optima.loc[optima["best"], "answer"] if answer in page]
     assert len(said) >= 6  # of what was measured, and of what was published
     assert any("no interior optimum" in answer for answer in said)
@@ -72,7 +73,7 @@ def test_every_law_is_judged_beside_the_baselines_with_its_coverage(study):
 
 
 def test_the_errors_are_summed_up_before_their_table(study):
-    judged = queries.read_overhead(study / "overhead")["judgement"]
+    judged = read_overhead(study / "overhead")["judgement"]
     page = text_of(study, "predictions.md").replace("\u00a0", " ")
     each = judged[(judged["source"] == "published") & (judged["scenario"] == EACH)]
     own, others = each[each["own"]].iloc[0], each[~each["own"]]
@@ -98,7 +99,7 @@ def test_groups_in_which_a_baseline_is_better_are_counted_and_named(least, told)
 
 
 def test_there_is_a_page_for_each_source_and_each_curve_and_they_are_linked(study):
-    fits = queries.read_overhead(study / "overhead")["predictions"]
+    fits = read_overhead(study / "overhead")["predictions"]
     pages = list((study / "docs" / "predictions").glob("*.md"))
     assert len(pages) == fits["source"].nunique()
     for source in fits["source"].unique():
@@ -111,7 +112,7 @@ def test_there_is_a_page_for_each_source_and_each_curve_and_they_are_linked(stud
 
 
 def test_a_source_has_the_errors_of_every_law_for_every_line(study):
-    trials = queries.read_overhead(study / "overhead")["trials"]
+    trials = read_overhead(study / "overhead")["trials"]
     page = text_of(study, "predictions/published.md")
     largest = page[page.index("Errors on the largest") : page.index("Errors with each")]
     errors = fit_queries.held_out(trials)
@@ -124,7 +125,7 @@ def test_a_source_has_the_errors_of_every_law_for_every_line(study):
 
 
 def test_a_curve_has_its_coefficients_units_and_what_bounds_each_point(study):
-    fits = queries.read_overhead(study / "overhead")["fits"]
+    fits = read_overhead(study / "overhead")["fits"]
     page = text_of(study, "curves/fashion-cnn/multi-worker-mirrored.md")
     assert "β: inverse bandwidth" in page and "per MB fitted" in page
     own = fits[(fits["curve"].str.contains("fashion_cnn")) & (fits["source"] == "published")]
@@ -159,7 +160,7 @@ def test_a_page_keeps_markup_of_its_own_apart_from_text(study):
 def test_figure_28_is_done_again_with_a_verdict_on_each_claim(study):
     page = text_of(study, "studies/ntua.md")
     part = page[page.index("Figure 28") : page.index("Table II")]
-    savings = queries.read_overhead(study / "overhead")["savings"]
+    savings = read_overhead(study / "overhead")["savings"]
     mean = savings[savings["model"] == ""].set_index("nodes")
     holds = mean.loc[6, "low"] <= 0.67 <= mean.loc[6, "high"]
     assert "67.0\u00a0% published".replace("\u00a0", " ") in part
@@ -182,7 +183,7 @@ def test_without_a_fit_the_pages_say_so(tmp_path):
 
 
 def test_curves_that_others_measured_are_fitted_judged_and_shown(study):
-    fitted = queries.read_overhead(study / "overhead")
+    fitted = read_overhead(study / "overhead")
     assert (fitted["judgement"]["source"] == "imported").any()
     fits = fitted["fits"][fitted["fits"]["source"] == "imported"]
     assert set(fits.loc[fits["parameter"] == "seconds_per_byte", "unit"]) == {"s per gradient"}

@@ -5,8 +5,8 @@ import pytest
 
 import make_records as make
 from nodewise.core.units import write_number
-from nodewise.predict import queries
 from nodewise.report.figures import draw_figures
+from nodewise.results import queries
 from nodewise.results.tables import build_tables
 
 WAYS = ("async_sgd", "custom_loop", "mirrored")

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import make_records as make
-from nodewise.predict import queries
+from nodewise.results import queries
 from nodewise.results.importers import published
 from nodewise.results.tables import build_tables
 from rendering import Texts, draw_all, render

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import nodewise
-from nodewise.predict.queries import read_calibrations
+from nodewise.results.calibration import read_calibrations
 from nodewise.results.record import read_record
 from nodewise.study.config import read_config
 

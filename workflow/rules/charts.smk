@@ -20,7 +20,7 @@ rule draw_charts:
         registry=[f"models/{model}.py" for model in registry()],
         code=package(
             *("report/*.py", "report/figures/*.py"),
-            *("predict/*queries.py", "results/columns.*"),
+            *("predict/fit_queries.py", "results/queries.py", "results/columns.*"),
         ),
         strategies=package("strategies/*/__init__.py"),  # their titles
     output:

@@ -65,15 +65,16 @@ def fit_overhead(
     results/study/overhead
     """
     from nodewise.core.files import file_sha256
-    from nodewise.predict import queries, study
+    from nodewise.predict import study
     from nodewise.predict.fit_curves import fit_curves
     from nodewise.predict.fit_file import study_file, write_fit
     from nodewise.predict.steps_to_accuracy import find_steps
+    from nodewise.results.calibration import read_calibrations
     from nodewise.results.table_files import read_tables
 
     read = read_tables(tables)
     steps = find_steps(read["epochs"], read["cells"], read["noise_scale"])
-    found = fit_curves(read["curve_points"], queries.read_calibrations(calibrations or ()))
+    found = fit_curves(read["curve_points"], read_calibrations(calibrations or ()))
     study.write(study.fitted_tables(found, steps), out)
     table = tables / "curve_points.csv"
     write_fit(out / "fit.json", study_file(found, table.name, file_sha256(table)))
@@ -90,9 +91,10 @@ def judge_overhead(
     Example: nodewise judge-overhead --tables results/study/tables --out
     results/study/overhead
     """
-    from nodewise.predict import queries, study
+    from nodewise.predict import study
+    from nodewise.results.calibration import read_calibrations
     from nodewise.results.table_files import read_tables
 
     points = read_tables(tables)["curve_points"]
-    known = queries.read_calibrations(calibrations or ())
+    known = read_calibrations(calibrations or ())
     study.write(study.judge_study(points, known), out)

@@ -26,7 +26,7 @@ from nodewise.predict.law import At, Law, Parameter
 from nodewise.predict.parts_law import PartsLaw
 from nodewise.results.calibration import Calibration
 from nodewise.results.curve_points import IMPORTED
-from nodewise.results.table_files import typed, write_csv
+from nodewise.results.table_files import read_csv, typed, write_csv
 
 ALL_POINTS = "all points"
 OVERSUBSCRIBED = "oversubscribed, not fitted"
@@ -167,6 +167,15 @@ def write(tables: dict[str, pd.DataFrame], out_dir: Path) -> None:
     """Write each table as `NAME.csv`, each in one atomic step."""
     for name, table in tables.items():
         write_csv(table, out_dir / f"{name}.csv")
+
+
+def read_overhead(overhead_dir: Path) -> dict[str, pd.DataFrame]:
+    """Read the tables that `write` wrote, as CSV.
+
+    Raises:
+        UserError: a file is missing, is not CSV, lacks a column, or holds an invalid value.
+    """
+    return {name: read_csv(overhead_dir / f"{name}.csv", OVERHEAD[name]) for name in OVERHEAD}
 
 
 def choice_rows(group: CurveGroup, chosen: choose_law.Choice) -> list[dict[str, Any]]:

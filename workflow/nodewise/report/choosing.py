@@ -7,13 +7,13 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import counted
-from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.addresses import curve_page
 from nodewise.report.comparison_words import fastest, join_words, most_compared, named
 from nodewise.report.context import ReportContext
 from nodewise.report.html import between, interval, number, text
 from nodewise.report.tables import CAUTION, KIND, POINT, RATE, Column, Table, table
+from nodewise.results import comparisons
 
 PAGE = "your-case.html"
 _SPEEDS = [

@@ -15,10 +15,10 @@ from pydantic import Field, StringConstraints, TypeAdapter
 from nodewise.core.cell import Frozen
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_yaml
-from nodewise.predict.queries import Tables
 from nodewise.report import evidence
 from nodewise.report.claim_rules import CLAIM_RULES, complete
 from nodewise.results.importers.published import FOLDER
+from nodewise.results.queries import Tables
 
 CLAIMS = FOLDER / "claims.yaml"
 

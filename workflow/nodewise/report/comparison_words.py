@@ -6,11 +6,11 @@ from collections.abc import Iterable
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.html import between, interval, number, text
 from nodewise.report.titles import setting_in_words
+from nodewise.results import comparisons
 from nodewise.strategies import STRATEGIES
 
 SIDE_BY_SIDE = ["experiment", "model", "cluster", "label", "batch_per_worker", "nodes"]

@@ -16,14 +16,15 @@ from nodewise.core.errors import UserError
 from nodewise.data.registry import Entry, read_registry
 from nodewise.models.facts import read_all_facts
 from nodewise.models.registry import title_of
-from nodewise.predict import queries
+from nodewise.predict.study import read_overhead
 from nodewise.report.addresses import curve_page, record_file, strategy_page
 from nodewise.report.claims import Judged, judge_claims
 from nodewise.report.html import text
 from nodewise.report.page import PageFigure, read_figure
 from nodewise.report.tables import Words
 from nodewise.report.titles import experiment_titles, short_title, title_of_strategy
-from nodewise.results.calibration import Calibration
+from nodewise.results import queries
+from nodewise.results.calibration import Calibration, read_calibrations
 from nodewise.results.compare_runs import read_changes
 from nodewise.results.model_description import Architecture
 from nodewise.results.record import Record, read_record
@@ -227,9 +228,9 @@ def read_context(
         tables=tables,
         records=_read_records(tables["cells"]["cell_id"], folders),
         datasets=read_registry(DATASETS),
-        overhead=queries.read_overhead(results / "overhead"),
+        overhead=read_overhead(results / "overhead"),
         figures=[read_figure(path) for path in sorted(results.glob("charts/*.vl.json"))],
-        calibrations=queries.read_calibrations(calibration_paths),
+        calibrations=read_calibrations(calibration_paths),
         architectures=read_all_facts(models_dir, trained) if models_dir else {},
         changes=read_changes(results / CHANGES),
     )

@@ -10,7 +10,7 @@ import vl_convert
 from altair.utils.schemapi import debug_mode
 
 from nodewise.models.facts import read_all_facts
-from nodewise.predict import queries
+from nodewise.predict.study import read_overhead
 from nodewise.report import theme
 from nodewise.report.figure import VEGA_LITE, spec_json
 from nodewise.report.figures import ALL_REDUCES, MODELS, draw_figures
@@ -18,6 +18,7 @@ from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.report.figures.models import sizes
 from nodewise.report.output import replaced, write_files
 from nodewise.report.titles import experiment_titles, variant_titles
+from nodewise.results.calibration import read_calibrations
 from nodewise.results.table_files import read_tables
 from nodewise.study.config import read_config
 
@@ -52,8 +53,8 @@ def draw_charts(
         UserError: a table is missing or invalid.
         ValueError: two figures have the same name.
     """
-    tables = read_tables(tables_dir) | queries.read_overhead(overhead_dir)
-    tables[ALL_REDUCES] = all_reduce_times(queries.read_calibrations(calibration_paths))
+    tables = read_tables(tables_dir) | read_overhead(overhead_dir)
+    tables[ALL_REDUCES] = all_reduce_times(read_calibrations(calibration_paths))
     if models_dir is not None:
         tables[MODELS] = sizes(read_all_facts(models_dir, set(tables["cells"]["model"])))
     config = read_config(config_path)

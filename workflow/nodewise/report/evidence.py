@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from nodewise.core.intervals import students_t
-from nodewise.predict.queries import Tables
 from nodewise.results.columns import CURVE_KEY
+from nodewise.results.queries import Tables
 
 LAUNCHES = 3
 SETTLED = 0.01

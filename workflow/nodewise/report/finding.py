@@ -8,12 +8,12 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import counted
-from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.html import text
 from nodewise.report.page import PageFigure
 from nodewise.report.tables import AGAINST_ONE, EFFICIENCY, EVIDENCE, LAUNCHES, POINT, Column, table
+from nodewise.results import comparisons
 from nodewise.results.columns import CURVE_KEY
 
 PAYS = [

@@ -15,7 +15,6 @@ from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
 from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
-from nodewise.predict.queries import with_labels
 from nodewise.predict.study import ALL_POINTS, CROWDED, UNKNOWN_PAYLOAD, UNTIMED
 from nodewise.report import evidence
 from nodewise.report.addresses import curve_page
@@ -24,6 +23,7 @@ from nodewise.report.html import badge, data, number
 from nodewise.report.tables import BATCH, NODES, Column, Table, table
 from nodewise.results.columns import CURVE_KEY, SINGLE
 from nodewise.results.curve_points import curve_keys
+from nodewise.results.queries import with_labels
 
 # Formulas whose one node is not plain training -> what it does besides
 _ALONE = {

@@ -5,12 +5,14 @@ measured and nothing that follows from it; fits and verdicts are made by `predic
 All times are seconds on the wall; an emulated node's own time is `cluster.share` times as long.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
 from nodewise.core.cell import MAX_NODES, Cluster, Frozen
+from nodewise.core.errors import UserError
 from nodewise.core.schema import read_json
 from nodewise.results.measurement import Conditions
 from nodewise.results.quantities import Count, Positive, Seconds, check_order
@@ -143,3 +145,19 @@ def read_calibration(path: Path) -> Calibration:
         UserError: the file is missing, too large, not JSON, or does not fit the schema.
     """
     return read_json(Calibration, path, "remove the file to have the cluster calibrated again")
+
+
+def read_calibrations(paths: Sequence[Path]) -> list[Calibration]:
+    """Read what `nodewise calibrate` wrote, for one study or several, on one machine or several.
+
+    Raises:
+        UserError: a file is missing or invalid, or two are of one study on one machine.
+    """
+    found: dict[tuple[str, str], Calibration] = {}
+    for path in paths:
+        calibration = read_calibration(path)
+        study, machine = calibration.study, calibration.provenance.cpu
+        if (study, machine) in found:
+            raise UserError(f"{path}: another one is of the study {study} on {machine}, too")
+        found[study, machine] = calibration
+    return list(found.values())

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.answers import answer
 from nodewise.report.context import ReportContext
 from nodewise.report.finding import Finding, figures_of
 from nodewise.report.html import number, text
 from nodewise.report.tables import EVIDENCE, POINT, Column
+from nodewise.results import comparisons
 
 _ACCURACY = [
     *POINT,

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.answers import answer
 from nodewise.report.comparison_words import join_words
 from nodewise.report.context import ReportContext
 from nodewise.report.finding import PAYS, Finding, figures_of, two_runs
 from nodewise.report.html import between_launches, number, text
+from nodewise.results import comparisons
 
 
 @answer("batch", order=2)

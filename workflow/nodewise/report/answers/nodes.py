@@ -6,13 +6,13 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import counted
-from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.answers import answer
 from nodewise.report.comparison_words import wide_intervals
 from nodewise.report.context import ReportContext
 from nodewise.report.finding import DEVICES, PAYS, Finding, figures_of, two_runs
 from nodewise.report.html import between_launches, number, text
+from nodewise.results import comparisons
 
 
 @answer("nodes", order=1)

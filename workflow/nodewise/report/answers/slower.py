@@ -5,7 +5,6 @@ from dataclasses import replace
 from markupsafe import Markup
 
 from nodewise.core.units import counted
-from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.answers import answer
 from nodewise.report.comparison_words import kind_of
@@ -13,6 +12,7 @@ from nodewise.report.context import ReportContext
 from nodewise.report.finding import Finding, figures_of
 from nodewise.report.html import number, text
 from nodewise.report.tables import EVIDENCE, POINT, Column
+from nodewise.results import comparisons
 
 _PART = {
     "input": "waiting for examples",

@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.answers import answer
 from nodewise.report.comparison_words import SIDE_BY_SIDE, fastest, most_compared, named
@@ -14,6 +13,7 @@ from nodewise.report.context import ReportContext
 from nodewise.report.finding import DEVICES, Finding, figures_of
 from nodewise.report.html import text
 from nodewise.report.tables import EVIDENCE, POINT, RATE
+from nodewise.results import comparisons
 
 _RATES = [*POINT, *RATE, *EVIDENCE]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.core.registry import Registry
-from nodewise.predict.queries import GROUP
+from nodewise.results.queries import GROUP
 
 Rule = Callable[..., pd.DataFrame]
 

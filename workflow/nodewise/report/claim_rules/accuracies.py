@@ -2,11 +2,11 @@
 
 import pandas as pd
 
-from nodewise.predict.queries import Tables, with_labels
 from nodewise.report import evidence
 from nodewise.report.claim_rules import POINT, beside, claim_rule
 from nodewise.results.cell_rows import OVERSUBSCRIBED
 from nodewise.results.columns import SINGLE
+from nodewise.results.queries import Tables, with_labels
 
 
 @claim_rule("keeps_accuracy")

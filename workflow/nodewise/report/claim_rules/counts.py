@@ -3,10 +3,10 @@
 import pandas as pd
 
 from nodewise.core.intervals import students_t
-from nodewise.predict.queries import Tables, with_labels
 from nodewise.report import evidence
 from nodewise.report.claim_rules import beside, claim_rule
 from nodewise.results.columns import CURVE_KEY
+from nodewise.results.queries import Tables, with_labels
 
 
 @claim_rule("staleness")

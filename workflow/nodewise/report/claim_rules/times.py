@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pandas as pd
 
-from nodewise.predict import comparisons
-from nodewise.predict.queries import GROUP, Tables, scaling_lines, with_labels
 from nodewise.report import evidence
 from nodewise.report.claim_rules import POINT, beside, claim_rule, join
+from nodewise.results import comparisons
 from nodewise.results.columns import SINGLE
+from nodewise.results.queries import GROUP, Tables, scaling_lines, with_labels
 
 _NEAR_SHARE = 0.05  # of the time: a saved share as near to the claimed one is the same
 

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from nodewise.core.units import write_percent
-from nodewise.predict import comparisons
 from nodewise.report import evidence
 from nodewise.report.figures._encodings import strategy_titles
+from nodewise.results import comparisons
 
 _PARTS = {
     "input": "waiting for examples",

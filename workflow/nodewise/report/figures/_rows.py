@@ -4,10 +4,11 @@ import numpy as np
 import pandas as pd
 
 from nodewise.core.units import counted, kind_label
-from nodewise.predict import fit_queries, queries
+from nodewise.predict import fit_queries
 from nodewise.report import evidence
 from nodewise.report.figures import _findings
 from nodewise.report.theme import MOST_TONES
+from nodewise.results import queries
 
 LINE = ("experiment", "model", "dataset", "line", "kind")
 MODEL = tuple(queries.MODEL)

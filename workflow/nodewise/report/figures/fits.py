@@ -6,7 +6,6 @@ import altair as alt
 import pandas as pd
 
 from nodewise.predict import fit_queries
-from nodewise.predict.queries import LAUNCHES, POINT
 from nodewise.report.figure import Figure, View, inline
 from nodewise.report.figures import _rows, figure
 from nodewise.report.figures._encodings import (
@@ -21,6 +20,7 @@ from nodewise.report.figures._encodings import (
 )
 from nodewise.report.figures._rows import CURVE
 from nodewise.report.figures._words import values_in_words
+from nodewise.results.queries import LAUNCHES, POINT
 
 HELD_OUT = "predicted, held out"
 _ALONG = "Solid line: the fitted formula; dashed: its predictions."

@@ -5,8 +5,6 @@ import pandas as pd
 
 from nodewise.core.units import counted, write_number
 from nodewise.models.registry import title_of
-from nodewise.predict import queries
-from nodewise.predict.queries import LAUNCHES
 from nodewise.report import theme
 from nodewise.report.figure import Figure, inline
 from nodewise.report.figures import figure
@@ -18,6 +16,8 @@ from nodewise.report.figures._encodings import (
     kinds_of,
     tooltip,
 )
+from nodewise.results import queries
+from nodewise.results.queries import LAUNCHES
 
 
 @figure(

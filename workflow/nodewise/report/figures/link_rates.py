@@ -4,7 +4,6 @@ import altair as alt
 import pandas as pd
 
 from nodewise.core.units import write_number
-from nodewise.predict.queries import POINT
 from nodewise.report.figure import Figure, View, inline
 from nodewise.report.figures import _rows, figure
 from nodewise.report.figures._encodings import (
@@ -18,6 +17,7 @@ from nodewise.report.figures._encodings import (
     tooltip,
 )
 from nodewise.report.figures._rows import CURVE
+from nodewise.results.queries import POINT
 
 _VIEWS = (
     View("speedup", "Efficiency over slower and faster links", "efficiency", "Efficiency"),

@@ -6,12 +6,12 @@ import altair as alt
 import pandas as pd
 
 from nodewise.core.units import write_number
-from nodewise.predict import queries
-from nodewise.predict.queries import LAUNCHES
 from nodewise.report.figure import Figure, inline
 from nodewise.report.figures import figure
 from nodewise.report.figures._encodings import kinds_of, strategy_titles
 from nodewise.report.figures._stacks import PALE, stacked
+from nodewise.results import queries
+from nodewise.results.queries import LAUNCHES
 
 _AT = ["line", "setting"]
 _ROW = [*_AT, "batch_per_worker"]

@@ -3,7 +3,6 @@
 import altair as alt
 import pandas as pd
 
-from nodewise.predict.queries import LAUNCHES
 from nodewise.report import theme
 from nodewise.report.figure import Figure, View, inline
 from nodewise.report.figures import _findings, _rows, figure
@@ -19,6 +18,7 @@ from nodewise.report.figures._encodings import (
 )
 from nodewise.report.figures._rows import LINE
 from nodewise.report.figures._words import values_in_words
+from nodewise.results.queries import LAUNCHES
 
 _TABLES = "curves cells published published_runs"
 _SECTION = "Speed-up and efficiency"

@@ -3,7 +3,6 @@
 import altair as alt
 import pandas as pd
 
-from nodewise.predict.queries import LAUNCHES
 from nodewise.report.figure import Figure
 from nodewise.report.figures import _findings, _rows, figure
 from nodewise.report.figures._encodings import kinds_of
@@ -11,6 +10,7 @@ from nodewise.report.figures._nested_axes import BAR_GAP, batch_axis, node_numbe
 from nodewise.report.figures._rows import LINE
 from nodewise.report.figures._stacks import PALE, cautions, stacked
 from nodewise.report.figures._words import values_in_words
+from nodewise.results.queries import LAUNCHES
 
 _POINT = ["line", "batch_per_worker", "nodes"]
 

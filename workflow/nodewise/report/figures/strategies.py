@@ -4,8 +4,6 @@ import altair as alt
 import pandas as pd
 
 from nodewise.core.units import write_number
-from nodewise.predict.comparisons import DEVICES
-from nodewise.predict.queries import LAUNCHES, compared_parts, compared_strategies
 from nodewise.report import evidence, theme
 from nodewise.report.figure import LOG, Figure, View, inline
 from nodewise.report.figures import _findings, figure
@@ -22,6 +20,8 @@ from nodewise.report.figures._encodings import (
     tooltip,
 )
 from nodewise.report.figures._stacks import PALE, cautions, stacked
+from nodewise.results.comparisons import DEVICES
+from nodewise.results.queries import LAUNCHES, compared_parts, compared_strategies
 
 _ROW, _LINE = 28, 15  # pixels of a strategy, and of a line of its title
 _AXES = ["experiment", "model", "dataset", "batch_per_worker", "kind"]

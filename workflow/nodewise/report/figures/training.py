@@ -5,7 +5,6 @@ import pandas as pd
 
 from nodewise.core.cell import node_in_words
 from nodewise.core.units import PROJECTED
-from nodewise.predict.queries import LAUNCHES
 from nodewise.report import theme
 from nodewise.report.figure import Figure, View, inline
 from nodewise.report.figures import _rows, figure
@@ -22,6 +21,7 @@ from nodewise.report.figures._encodings import (
 from nodewise.report.figures._nested_axes import batch_axis, node_numbers, node_offset
 from nodewise.report.figures._rows import MODEL
 from nodewise.report.figures._words import values_in_words
+from nodewise.results.queries import LAUNCHES
 
 _POINT = ["kind", "experiment", "cluster", "machine", "line", "batch_per_worker", "nodes"]
 _NOT_NAMED = ("experiment", "cell_id", "series", "dash")

@@ -9,7 +9,6 @@ import pandas as pd
 from nodewise.core.units import write_number
 from nodewise.predict.fit_queries import mean_savings
 from nodewise.predict.published_bandwidth import OTHER_MODELS
-from nodewise.predict.queries import published_and_ours
 from nodewise.report import evidence
 from nodewise.report.claims_table import claims_table
 from nodewise.report.context import ReportContext
@@ -17,6 +16,7 @@ from nodewise.report.html import data, interval, number
 from nodewise.report.page import Page
 from nodewise.report.tables import BATCH, FLAGS, MODEL, NODES, Column, table
 from nodewise.results.importers import published
+from nodewise.results.queries import published_and_ours
 
 TITLE = "Multi-node Training with TensorFlow"
 # of the figures of times and of accuracies: model -> their numbers in the study

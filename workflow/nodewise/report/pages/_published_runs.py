@@ -7,7 +7,6 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import counted
-from nodewise.predict.queries import published_runs_and_ours, with_labels
 from nodewise.report import evidence
 from nodewise.report.addresses import model_page
 from nodewise.report.claims_table import claims_table
@@ -16,6 +15,7 @@ from nodewise.report.html import number
 from nodewise.report.page import Page
 from nodewise.report.tables import BATCH, FLAGS, NODES, STRATEGY, Column, table
 from nodewise.results.columns import SINGLE
+from nodewise.results.queries import published_runs_and_ours, with_labels
 
 # name -> title
 RUNS = {

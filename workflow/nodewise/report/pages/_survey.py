@@ -5,8 +5,6 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from nodewise.predict import comparisons
-from nodewise.predict.queries import with_labels
 from nodewise.report import evidence
 from nodewise.report.claims_table import claims_table
 from nodewise.report.comparison_words import wide_intervals
@@ -14,7 +12,9 @@ from nodewise.report.context import ReportContext
 from nodewise.report.page import Page
 from nodewise.report.tables import AGAINST_ONE, CAUTION, EXAMPLES, POINT, Column, Table, table
 from nodewise.report.titles import setting_in_words
+from nodewise.results import comparisons
 from nodewise.results.columns import CURVE_KEY
+from nodewise.results.queries import with_labels
 
 NAME = "survey"
 _PAGE = "studies/survey.html"

@@ -8,14 +8,13 @@ import pandas as pd
 from nodewise import __version__
 from nodewise.core.intervals import INTERVAL
 from nodewise.core.units import GENERATED, KINDS, PROJECTED, base_kind, write_number
-from nodewise.predict import comparisons, queries
 from nodewise.report import evidence
 from nodewise.report.context import CHANGES, ReportContext
 from nodewise.report.html import number, slug
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import BATCH, KIND, MACHINE, MODEL, Column, Table, table
-from nodewise.results import peers, quiet_thresholds
+from nodewise.results import comparisons, peers, queries, quiet_thresholds
 from nodewise.results.columns import CURVE_KEY, explain_table
 from nodewise.results.model_description import Architecture
 

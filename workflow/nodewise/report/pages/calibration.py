@@ -20,7 +20,6 @@ from nodewise.predict.calibration import (
     Findings,
     examine,
 )
-from nodewise.predict.comparisons import SHORT_S, too_short_for_parts
 from nodewise.report.addresses import calibration_file
 from nodewise.report.context import ReportContext
 from nodewise.report.formulas import equation
@@ -29,6 +28,7 @@ from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import BATCH, EXPERIMENT, KIND, LAUNCH, NODES, STRATEGY, Column, table
 from nodewise.results.calibration import COLLECTIVES, Calibration
+from nodewise.results.comparisons import SHORT_S, too_short_for_parts
 from nodewise.results.curve_points import PARTS_AGREE
 
 PARTS_WITHIN = 0.05

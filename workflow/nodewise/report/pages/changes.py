@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pandas as pd
 from markupsafe import Markup
 
-from nodewise.predict.queries import with_labels
 from nodewise.report.context import ReportContext
 from nodewise.report.html import data, number
 from nodewise.report.page import Page
 from nodewise.report.pages import page
 from nodewise.report.tables import BATCH, EXPERIMENT, KIND, MODEL, NODES, STRATEGY, Column, table
 from nodewise.results.compare_runs import LEVEL, NO_CHANGE, UNKNOWN
+from nodewise.results.queries import with_labels
 
 _COLUMNS = [
     EXPERIMENT,

@@ -8,7 +8,6 @@ from markupsafe import Markup
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted, write_number
-from nodewise.predict.queries import with_labels
 from nodewise.report.addresses import curve_page, results_page, strategy_page
 from nodewise.report.context import ReportContext
 from nodewise.report.fitted_curves import Curves, fitted_curve
@@ -33,6 +32,7 @@ from nodewise.report.tables import (
     table,
 )
 from nodewise.results.curve_points import curve_keys
+from nodewise.results.queries import with_labels
 from nodewise.results.record import Record
 
 Facts = list[tuple[str, object]]

@@ -7,13 +7,13 @@ import pandas as pd
 from markupsafe import Markup
 
 from nodewise.core.units import counted
-from nodewise.predict import comparisons
 from nodewise.predict.judge import EACH
 from nodewise.report import evidence
 from nodewise.report.context import ReportContext
 from nodewise.report.html import badge, data, number, text
 from nodewise.report.page import Page
 from nodewise.report.pages import page
+from nodewise.results import comparisons
 
 # whose answer comes first: that of machines of our own, if there are any
 _SOURCES = ("emulated", "emulated soft", "measured", "published")

@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 
 from nodewise.models.registry import registry
-from nodewise.predict.queries import with_labels
 from nodewise.report.addresses import model_page, results_page
 from nodewise.report.context import ReportContext
 from nodewise.report.drawing import draw, input_in_words
@@ -29,6 +28,7 @@ from nodewise.report.tables import (
     table,
 )
 from nodewise.results.model_description import Architecture
+from nodewise.results.queries import with_labels
 
 COUNTED = "counted"
 LITTLE_BACKWARD = 1.5  # training ÷ forward pass; 2 to 3 where all layers are trained

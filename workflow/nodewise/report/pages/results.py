@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 
-from nodewise.predict.queries import with_labels
 from nodewise.report import figures
 from nodewise.report.addresses import model_page, results_page
 from nodewise.report.context import ReportContext
@@ -30,6 +29,7 @@ from nodewise.report.tables import (
     Column,
     table,
 )
+from nodewise.results.queries import with_labels
 
 _CURVES = [
     EXPERIMENT,

@@ -11,8 +11,6 @@ from markupsafe import Markup
 
 from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
-from nodewise.predict import comparisons
-from nodewise.predict.queries import with_labels
 from nodewise.report.addresses import strategy_page
 from nodewise.report.context import ReportContext
 from nodewise.report.formulas import formula_of
@@ -34,7 +32,9 @@ from nodewise.report.tables import (
     table,
 )
 from nodewise.report.titles import title_of_variant
+from nodewise.results import comparisons
 from nodewise.results.columns import PARTS
+from nodewise.results.queries import with_labels
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.bytes_sent import Trained
 

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import make_records as make
-from nodewise.predict import comparisons, queries
+from nodewise.results import comparisons, queries
 from nodewise.results.record import Record
 from nodewise.results.tables import build_tables
 from rendering import draw_all, render

@@ -1,17 +1,11 @@
 """Tables -> what charts and pages show of them. Frames in, frames out; nothing is drawn here."""
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from nodewise.core.errors import UserError
 from nodewise.core.units import PROJECTED, kind_label
-from nodewise.predict.study import OVERHEAD
-from nodewise.results.calibration import Calibration, read_calibration
 from nodewise.results.columns import AXES, PARTS, SINGLE
-from nodewise.results.table_files import read_csv
 
 Tables = dict[str, pd.DataFrame]
 
@@ -22,31 +16,6 @@ FEW_STRATEGIES = 2  # besides training on one node
 POINT = ["batch_per_worker", "nodes"]
 LAUNCHES = ["repeats", "flags", "cell_id"]
 _COMPARED = [*GROUP, "kind", "batch_per_worker"]
-
-
-def read_overhead(overhead_dir: Path) -> Tables:
-    """Read the tables that `nodewise.predict.study` wrote, as CSV.
-
-    Raises:
-        UserError: a file is missing, is not CSV, lacks a column, or holds an invalid value.
-    """
-    return {name: read_csv(overhead_dir / f"{name}.csv", OVERHEAD[name]) for name in OVERHEAD}
-
-
-def read_calibrations(paths: Sequence[Path]) -> list[Calibration]:
-    """Read what `nodewise calibrate` wrote, for one study or several, on one machine or several.
-
-    Raises:
-        UserError: a file is missing or invalid, or two are of one study on one machine.
-    """
-    found: dict[tuple[str, str], Calibration] = {}
-    for path in paths:
-        calibration = read_calibration(path)
-        study, machine = calibration.study, calibration.provenance.cpu
-        if (study, machine) in found:
-            raise UserError(f"{path}: another one is of the study {study} on {machine}, too")
-        found[study, machine] = calibration
-    return list(found.values())
 
 
 def with_labels(rows: pd.DataFrame) -> pd.DataFrame:

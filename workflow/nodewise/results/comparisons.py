@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from nodewise.predict.queries import (
+from nodewise.results.columns import AXES, CURVE_KEY, PARTS, SINGLE
+from nodewise.results.queries import (
     GROUP,
     Tables,
     compared_strategies,
     scaling_lines,
     with_labels,
 )
-from nodewise.results.columns import AXES, CURVE_KEY, PARTS, SINGLE
 
 WHOLE_GRADIENTS = ("ring", "star")  # of all nodes, summed in every step
 DATA_PARALLEL = (*WHOLE_GRADIENTS, "all-gather")  # in step, and every step

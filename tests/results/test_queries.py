@@ -5,12 +5,13 @@ import pytest
 
 import make_records as make
 from nodewise.core.errors import UserError
-from nodewise.predict import fit_queries, queries
+from nodewise.predict import fit_queries
 from nodewise.predict.judge import EACH, LARGEST, TRIALS
 from nodewise.predict.link_rates import RATES
 from nodewise.predict.objectives import OPTIMA
 from nodewise.predict.savings import SAVINGS
-from nodewise.predict.study import ALL_POINTS, OVERSUBSCRIBED, PREDICTIONS
+from nodewise.predict.study import ALL_POINTS, OVERHEAD, OVERSUBSCRIBED, PREDICTIONS, read_overhead
+from nodewise.results import queries
 from nodewise.results.table_files import typed
 from nodewise.results.tables import build_tables
 
@@ -328,7 +329,7 @@ def test_nothing_measured_shows_nothing(empty):
     assert queries.improvements(empty).empty
     for view in (queries.step_parts, queries.speedups, queries.scaling_lines):
         assert view(empty["curves"]).empty
-    overhead = {name: typed((), columns) for name, columns in queries.OVERHEAD.items()}
+    overhead = {name: typed((), columns) for name, columns in OVERHEAD.items()}
     none = fit_queries.with_trials(overhead)
     for view in (fit_queries.fit_roles, fit_queries.speedup_roles, fit_queries.near):
         assert view(none).empty
@@ -341,13 +342,13 @@ def test_nothing_measured_shows_nothing(empty):
 def test_fits_that_are_missing_or_misfit_stop_with_one_line(tmp_path):
     make.write_study(tmp_path, [])
     folder = tmp_path / "overhead"
-    assert all(table.empty for table in queries.read_overhead(folder).values())
+    assert all(table.empty for table in read_overhead(folder).values())
     (folder / "fits.csv").write_text("curve,source\na,b\n")
     with pytest.raises(UserError, match=r"fits\.csv.*missing"):
-        queries.read_overhead(folder)
+        read_overhead(folder)
     (folder / "fits.csv").write_text("")
     with pytest.raises(UserError, match=r"fits\.csv"):
-        queries.read_overhead(folder)
+        read_overhead(folder)
     (folder / "fits.csv").unlink()
     with pytest.raises(UserError, match=r"fits\.csv"):
-        queries.read_overhead(folder)
+        read_overhead(folder)
