@@ -53,12 +53,8 @@ rule render_pages:
         code=package(
             *("report/*.py", "report/pages/*.py", "report/answers/*.py"),
             "report/claim_rules/*.py",
-            *(
-                "predict/fit_queries.py",
-                "results/queries.py",
-                "results/comparisons.py",
-                "results/columns.*",
-            ),
+            *("results/queries.py", "results/comparisons.py", "results/columns.*"),
+            "predict/fit_queries.py",
             "predict/published_*.py",
             *("predict/law.py", "predict/functions.py", "predict/laws/*.py"),
             "predict/all_reduce_law.py",

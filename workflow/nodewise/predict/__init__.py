@@ -21,7 +21,7 @@ Who uses these:
 - The commands, of a file that `fit_file` writes: `ask` (predict, optimum), `points_file` (predict
   --at) and `next_measurement`. `curve_predictions` decides whether a curve follows its law or goes
   on as `similar_curves` among the `published_curves` did. `forecast` needs no fit.
-- Figures and pages: `queries`, `comparisons` and `fit_queries` select and join rows of tables.
+- Figures and pages: `fit_queries` selects and joins rows of the tables of fits.
 
 In a notebook:
 

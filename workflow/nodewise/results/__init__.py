@@ -1,1 +1,9 @@
-"""What was measured or published: records, calibrations, and the tables made of them."""
+"""What was measured or published: records, calibrations, and the tables made of them.
+
+- **A record** of a cell is declared in `record`, what was measured in it in `measurement`.
+  `calibration`, `noise_scale`, `model_description` and `peers` declare the other files.
+- **Tables** are made in `tables`: `cell_rows` has a row per record, `curve_rows` a row per point of
+  a curve, `curve_points` those of all sources alike. `columns.yaml` explains every column.
+- **Curves of others** are read by `importers/`, a file per format, into `curves`.
+- **Figures, pages and answers** ask `queries` and `comparisons`, which select and join rows.
+"""
