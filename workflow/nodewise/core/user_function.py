@@ -242,7 +242,7 @@ class Function:
 
 @contextmanager
 def user_errors(parsed: ParsedSpec) -> Iterator[None]:
-    """Run a block of the user's code, which is at `place`.
+    """Run a block of the user's code, which is at `parsed`.
 
     Raises:
         UserError: it raised, or asked to exit; one line with the user's own file and line.
