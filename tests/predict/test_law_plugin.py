@@ -18,7 +18,8 @@ ASK = (
     "assert LAWS['one_to_all'].title == 'One to all'; "
     "assert '\"one_to_all\": (known)' in laws_script(); "
     "from pandas import DataFrame; from nodewise.predict.curve_groups import law_of; "
-    "curve = DataFrame({'exchange': ['one_to_all'], 'options': ['{}'], 'collective': ['']}); "
+    "curve = DataFrame({'exchange': ['one_to_all'], 'options': ['{}'], 'collective': [''], "
+    "'nodes_per_machine': [1.0]}); "
     "assert law_of(curve).name == 'one_to_all'"
 )
 

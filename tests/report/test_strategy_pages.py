@@ -28,6 +28,7 @@ from nodewise.results.table_files import typed
 from nodewise.results.tables import build_tables
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.bytes_sent import Trained
+from nodewise.study.config import Config
 from rendering import Texts, draw_all, render
 
 LETTER, SMALL_LETTER = 6.8, 5.9  # units of the drawing: what a letter takes on average, at most
@@ -373,7 +374,7 @@ def test_a_table_names_its_strategies_and_links_each_once(docs):
 
 def test_an_experiment_has_its_title_and_an_unknown_one_its_name_as_a_strategy_has():
     ways = SimpleNamespace(title="Ways <of> training")
-    config = SimpleNamespace(records=[], experiments={"ways": ways})
+    config = Config.model_construct(records=[], experiments={"ways": ways})
     tables = {"cells": typed((), COLUMNS["cells"])}
     study = ReportContext(config, tables, {}, {}, {}, [], [], {}, pd.DataFrame())
     at = ("model", "experiment", "strategy", "cluster")

@@ -1,7 +1,6 @@
 """Titles for names: of strategies, of a study's own variants, and of experiments."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +14,7 @@ from nodewise.report.titles import (
     variant_titles,
 )
 from nodewise.results.tables import build_tables
-from nodewise.study.config import read_config
+from nodewise.study.config import Config, read_config
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,8 @@ def test_the_variants_of_a_configuration_have_the_titles_of_their_cells():
 
 
 def test_records_have_the_titles_of_the_configuration_that_their_folder_is_named_after():
-    config = SimpleNamespace(records=["data/records/some/smoke", "data/records/x"], experiments={})
+    folders = ["data/records/some/smoke", "data/records/x"]
+    config = Config.model_construct(records=folders, experiments={})
     assert "Two epochs" in experiment_titles(config).values()
 
 
