@@ -18,7 +18,8 @@ from nodewise.models.registry import check_project, registry
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import Config
 
-_NAME = 55  # letters of a name before its digest: at most 64 with that
+_LONGEST = 64  # letters that a name may have
+_NAME = 55  # of them before its digest
 _WARMUP_STEPS, _STEPS, _SPLIT_STEPS = 5, 40, 20
 _TIME_LIMIT_S = 86_400.0  # whoever measures a single cell can stop it
 
@@ -150,7 +151,8 @@ def _experiment(options: Options, cluster: ClusterSettings) -> str:
         words += [f"{options.epochs}_epochs"]
     elif options.steps not in (None, _STEPS):
         words += [f"{options.steps}_steps"]
-    return "_".join(words)
+    name = "_".join(words)
+    return name if len(name) <= _LONGEST else with_digest(name[:_NAME], name)
 
 
 def _variant(options: Options) -> str | None:
