@@ -46,7 +46,7 @@ def test_a_model_of_one_s_own_trains_on_own_data_or_on_a_dataset_of_the_project(
 
 
 def test_a_cluster_of_many_settings_is_another_cell_with_a_name_that_fits():
-    settings = "{{kind: emulated, devices_per_node: 2, node: {{cpu: 0.2}}, link: {{rate_mbit: {}}}}}"
+    settings = "{{kind: emulated, devices_per_node: 2, link: {{rate_mbit: {}}}}}"
     slow, fast = (cell_of(options(cluster=settings.format(rate), steps=12)) for rate in (100, 200))
     assert slow.experiment != fast.experiment
     assert slow.experiment.startswith("single_run_0_2_core_100_mbit_s_2_workers_in_each_")
