@@ -24,15 +24,8 @@ _COUNTS = (
     *("cells", "failed", "group", "small_batch", "big_batch"),
 )
 _COUNTS_OR_NONE = (
-    *(
-        "preprocessing_nodes",
-        "nodes_per_machine",
-        "steps",
-        "steps_per_epoch",
-        "epochs",
-        "trainable_parameters",
-    ),
-    *("payload_bytes", "discarded_blocks", "printed_batch"),
+    *("preprocessing_nodes", "nodes_per_machine", "steps", "steps_per_epoch", "epochs"),
+    *("trainable_parameters", "payload_bytes", "discarded_blocks", "printed_batch"),
 )
 _DTYPES = {  # all other columns are float64
     **dict.fromkeys(_TEXTS, "str"),
@@ -67,8 +60,10 @@ COLUMNS: dict[str, dict[str, str]] = {
     if table in _TABLES
 }
 """The type of each column, by table, in their order."""
-CELLS, EPOCHS, STEPS, OBSERVATIONS, CURVES = (COLUMNS[table] for table in _TABLES[:5])
-CURVE_POINTS, NOISE_SCALE, PUBLISHED, PUBLISHED_RUNS = (COLUMNS[table] for table in _TABLES[5:])
+CELLS, CURVES, CURVE_POINTS = COLUMNS["cells"], COLUMNS["curves"], COLUMNS["curve_points"]
+EPOCHS, STEPS, OBSERVATIONS = COLUMNS["epochs"], COLUMNS["steps"], COLUMNS["observations"]
+NOISE_SCALE = COLUMNS["noise_scale"]
+PUBLISHED, PUBLISHED_RUNS = COLUMNS["published"], COLUMNS["published_runs"]
 AXES = {
     name: CELLS[name]
     for name in (
