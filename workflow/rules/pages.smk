@@ -35,6 +35,7 @@ rule render_pages:
         overhead=OVERHEAD,
         charts=rules.draw_charts.output,
         calibrations=CALIBRATIONS,
+        manifests=[str(path) for path in STUDY.manifest_files()],
         models=DESCRIBED,
         site=SITE_SOURCES,
         claims="data/published/claims.yaml",

@@ -64,6 +64,10 @@ def missing(
     config: StudyConfig = Path("config/study.yaml"),
     *,
     records: Records = None,
+    cautions: Annotated[
+        bool,
+        typer.Option("--cautions", help="Also those whose times carry a caution."),
+    ] = False,
     forget: Annotated[
         bool,
         typer.Option("--forget", help="Remove their records, so that the next run tries again."),
@@ -75,21 +79,55 @@ def missing(
     installing a compiler, use --forget. It also removes a failed calibration
     and a failed build of Horovod.
 
-    Example: nodewise missing --forget
+    Example: nodewise missing --cautions --forget
     """
     from nodewise.study.config import read_config
     from nodewise.study.missing import find_missing, lines, remove
 
     study = read_config(config)
     folder = records or records_of(study)
-    found = find_missing(study, folder)
+    found = find_missing(study, folder, cautions=cautions)
     for line in lines(found):
         typer.echo(line)
     if forget:
         for path in remove(found):
             typer.echo(f"{path}: removed")
     elif found:
-        typer.echo(f"To try them again: nodewise missing --config {config} --forget")
+        also = " --cautions" if cautions else ""
+        typer.echo(f"To try them again: nodewise missing --config {config}{also} --forget")
+
+
+@app.command()
+def publish(
+    config: StudyConfig,
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder to write, data/records/MACHINE/STUDY.")
+    ],
+) -> None:
+    """Copy what a study measured to the records that a site is built from.
+
+    Experiments that are not measured whole stay out, and so do points whose
+    times carry a caution. manifest.json beside the records says what was
+    measured where and when, and what was left out. Name the folder in
+    config/published.yaml to have it on the site.
+
+    Example: nodewise publish --config config/study.yaml --out
+    data/records/my-machine/study
+    """
+    from nodewise.core.units import counted
+    from nodewise.study import publish as publishing
+    from nodewise.study.config import read_config
+
+    study = read_config(config)
+    if study.records:
+        raise UserError(f"{config}: nothing to publish: its records were measured before")
+    manifest = publishing.publish(study, records_of(study).parent, out)
+    for left in manifest.left_out:
+        typer.echo(f"left out: {left.what}: {left.why}")
+    points = sum(one.points for one in manifest.experiments)
+    launches = sum(one.launches for one in manifest.experiments)
+    experiments = counted(len(manifest.experiments), "experiment")
+    typer.echo(f"{out}: {experiments}, {counted(points, 'point')}, {launches} launches")
 
 
 @app.command()

@@ -26,6 +26,7 @@ from nodewise.report.titles import experiment_titles, short_title, title_of_stra
 from nodewise.results import queries
 from nodewise.results.calibration import Calibration, read_calibrations
 from nodewise.results.compare_runs import read_changes
+from nodewise.results.manifest import Manifest, read_manifest
 from nodewise.results.model_description import Architecture
 from nodewise.results.record import Record, read_record
 from nodewise.results.table_files import read_tables
@@ -44,6 +45,7 @@ class ReportContext:
         calibrations: those of its clusters.
         architectures: what its models are, by name; a user's own models are not described.
         changes: what `nodewise compare` wrote of it; without rows if nothing was compared.
+        manifests: those of the folders of published records.
     """
 
     config: Config
@@ -55,6 +57,7 @@ class ReportContext:
     calibrations: list[Calibration]
     architectures: dict[str, Architecture]
     changes: pd.DataFrame
+    manifests: list[Manifest]
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -233,6 +236,7 @@ def read_context(
         calibrations=read_calibrations(calibration_paths),
         architectures=read_all_facts(models_dir, trained) if models_dir else {},
         changes=read_changes(results / CHANGES),
+        manifests=[read_manifest(file) for file in config.manifest_files()],
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import vl_convert
 from altair.utils.schemapi import debug_mode
 
+from nodewise.core.folders import replaced, write_files
 from nodewise.models.facts import read_all_facts
 from nodewise.predict.study import read_overhead
 from nodewise.report import theme
@@ -16,7 +17,6 @@ from nodewise.report.figure import VEGA_LITE, spec_json
 from nodewise.report.figures import ALL_REDUCES, MODELS, draw_figures
 from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.report.figures.models import sizes
-from nodewise.report.output import replaced, write_files
 from nodewise.report.titles import experiment_titles, variant_titles
 from nodewise.results.calibration import read_calibrations
 from nodewise.results.table_files import read_tables

@@ -18,6 +18,7 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup
 
+from nodewise.core.folders import replaced, write_files
 from nodewise.core.schema import json_text
 from nodewise.core.units import counted
 from nodewise.report import html
@@ -26,7 +27,6 @@ from nodewise.report.context import CHANGES, ReportContext, read_context
 from nodewise.report.formulas import law_formula, law_source
 from nodewise.report.html import slug
 from nodewise.report.laws_js import laws_script
-from nodewise.report.output import replaced, write_files
 from nodewise.report.page import Page
 from nodewise.report.pages import PAGES
 from nodewise.results.peers import EXCHANGES_FILE

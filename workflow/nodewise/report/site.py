@@ -8,7 +8,7 @@ from mkdocs.config import load_config
 from mkdocs.exceptions import MkDocsException
 
 from nodewise.core.errors import UserError
-from nodewise.report.output import replaced
+from nodewise.core.folders import replaced
 
 
 def build_site(pages: Path, out: Path) -> None:

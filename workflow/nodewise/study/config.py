@@ -26,6 +26,7 @@ from nodewise.core.schema import first_error, location, read_tree, sorted_errors
 from nodewise.core.user_function import parse_model_spec, parse_spec
 from nodewise.models.facts import facts
 from nodewise.models.registry import registry
+from nodewise.results.manifest import MANIFEST
 from nodewise.study.experiment import MOST_REPEATS, Experiment, check_size, check_unique
 
 DEFAULT = "config/study.yaml"
@@ -139,6 +140,11 @@ class Config(Frozen):
     def calibration_files(self) -> list[Path]:
         """Return the calibrations that lie beside `records`."""
         files = [Path(folder, "calibration.json") for folder in self.records]
+        return [file for file in files if file.is_file()]
+
+    def manifest_files(self) -> list[Path]:
+        """Return the manifests that lie beside `records`."""
+        files = [Path(folder, MANIFEST) for folder in self.records]
         return [file for file in files if file.is_file()]
 
     def noise_scale_files(self) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Find the cells of a study that failed or were refused, and remove their records on request."""
+"""Find the cells of a study to measure again, and remove their records on request."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted
 from nodewise.results.calibration import Calibration, read_calibration
-from nodewise.results.record import recorded
+from nodewise.results.record import Record, recorded
 from nodewise.strategies.horovod import build as horovod_build
 from nodewise.study.config import Config
 
@@ -17,13 +17,15 @@ Missing = dict[str, list[Path]]
 """The files of failed and refused measurements, by reason."""
 
 
-def find_missing(study: Config, records: Path) -> Missing:
-    """Return failed and refused measurements; `records` is the folder of the study's records."""
+def find_missing(study: Config, records: Path, *, cautions: bool = False) -> Missing:
+    """Return failed and refused measurements; `records` is the folder of the study's records.
+
+    With `cautions` also those that were made while the machine was not quiet.
+    """
     by_reason: Missing = {}
     for cell in study.cells():
         record = recorded(cell, records)
-        if record and record.failure:
-            reason = f"{record.status}: {record.failure.reason}"
+        if record and (reason := _reason(record, cautions=cautions)):
             by_reason.setdefault(reason, []).append(records / f"{cell.id}.json")
     file = records.parent / CALIBRATION
     calibration = _calibrated(file)
@@ -34,6 +36,14 @@ def find_missing(study: Config, records: Path) -> Missing:
         if missing:
             by_reason[f"Horovod was not built: {missing}"] = [HOROVOD]
     return by_reason
+
+
+def _reason(record: Record, *, cautions: bool) -> str:
+    """Return why a cell has to be measured again; nothing if it has not."""
+    if record.failure:
+        return f"{record.status}: {record.failure.reason}"
+    outside = record.result.conditions.outside if record.result and cautions else []
+    return f"caution: {'; '.join(outside)}" if outside else ""
 
 
 def _calibrated(file: Path) -> Calibration | None:
@@ -50,7 +60,7 @@ def lines(by_reason: Missing) -> Iterator[str]:
         where = str(files[0])
         if len(files) > 1:
             where = f"{counted(len(files), 'cell')}, such as {where}"
-        yield f"without a result: {where}: {reason}"
+        yield f"to repeat: {where}: {reason}"
 
 
 def remove(by_reason: Missing) -> Iterator[Path]:

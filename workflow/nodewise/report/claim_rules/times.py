@@ -69,9 +69,13 @@ def below_linear(tables: Tables, _: Tables, *, study: str, strategy: str) -> pd.
 
     Emulated devices have a quota each, which one process uses as it likes: only measured ones tell.
     """
-    rows = with_labels(tables["curves"])
-    rows = rows[(rows["kind"] == "measured") & (rows["study"] == study)]
-    pair = _over_one_process(rows, strategy)
+    rows = with_labels(scaling_lines(tables["curves"]))
+    rows = rows[
+        (rows["kind"] == "measured") & (rows["study"] == study) & (rows["line"] == strategy)
+    ]
+    pair = rows[rows["nodes"] > 1].merge(
+        rows[rows["nodes"] == 1], "inner", [*POINT, "line"], suffixes=("", "_other")
+    )
     return _throughputs(pair, tables).assign(most=pair["nodes"].astype("float64"))
 
 
@@ -90,14 +94,9 @@ def faster_than_one(tables: Tables, _: Tables, *, study: str, way: str) -> pd.Da
     """The throughput of a strategy on several nodes exceeds that of one process."""
     rows = with_labels(tables["curves"])
     rows = rows[rows["study"] == study]
-    return _throughputs(_over_one_process(rows, way), tables)
-
-
-def _over_one_process(rows: pd.DataFrame, strategy: str) -> pd.DataFrame:
-    """Return the points of a strategy on several nodes beside those of one process (`…_other`)."""
     one = rows[(rows["strategy"] == SINGLE) & (rows["nodes"] == 1)]
-    several = rows[(rows["strategy"] == strategy) & (rows["nodes"] > 1)]
-    return several.merge(one, "inner", POINT, suffixes=("", "_other"))
+    several = rows[(rows["strategy"] == way) & (rows["nodes"] > 1)]
+    return _throughputs(several.merge(one, "inner", POINT, suffixes=("", "_other")), tables)
 
 
 def _speedups(rows: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """What the site is made of: how it was measured, and where the data are."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -16,6 +16,7 @@ from nodewise.report.pages import page
 from nodewise.report.tables import BATCH, KIND, MACHINE, MODEL, Column, Table, table
 from nodewise.results import comparisons, peers, queries, quiet_thresholds
 from nodewise.results.columns import CURVE_KEY, explain_table
+from nodewise.results.manifest import Manifest
 from nodewise.results.model_description import Architecture
 
 _MEMORY_KEPT = pd.Timestamp("2026-11-22T16:00Z")  # by workers, since then: `runner._KEEP_MEMORY`
@@ -24,6 +25,8 @@ _MEMORY_KEPT = pd.Timestamp("2026-11-22T16:00Z")  # by workers, since then: `run
 _ONEDNN = pd.Timestamp("2026-11-22T23:00Z")
 _WITHOUT_ONEDNN = "AMD EPYC"
 
+_SHORT = 10  # digits of a commit or checksum
+
 _MACHINES = [
     Column("cpu", "Processor"),
     Column("cores", "Cores"),
@@ -31,6 +34,18 @@ _MACHINES = [
     Column("kernel", "Kernel"),
     Column("cells", "Cells"),
     Column("experiment", "Experiments", wide=True),
+]
+_RUNS = [
+    Column("study", "Study"),
+    MACHINE,
+    Column("dates", "Measured"),
+    Column("hours", "Time of all cells"),
+    Column("experiments", "Experiments"),
+    Column("points", "Points"),
+    Column("launches", "Launches"),
+    Column("left_out", "Left out"),
+    Column("commits", "Commit"),
+    Column("calibration", "Calibration, SHA-256"),
 ]
 _SHARES = [
     MACHINE,
@@ -55,6 +70,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "projected": f"measured {PROJECTED}",
         "generated": f"measured, {GENERATED}",
         "machines": table(_machines(study), _MACHINES),
+        "runs": table(_runs(study.manifests), _RUNS) if study.manifests else None,
         "slow_motion": _slow_motion(study),
         "cell_kinds": {base_kind(kind).removesuffix(" soft") for kind in study.cells["kind"]},
         "thresholds": quiet_thresholds.IN_WORDS,
@@ -140,6 +156,30 @@ def _machines(study: ReportContext) -> pd.DataFrame:
         **{name: (name, _each) for name in ("memory", "kernel", "experiment")},
         cells=("experiment", "size"),
     )
+
+
+def _runs(manifests: Sequence[Manifest]) -> pd.DataFrame:
+    """Return a row per folder of published records, as its manifest describes it."""
+    return pd.DataFrame(
+        {
+            "study": one.study,
+            "machine": one.machine,
+            "dates": _days(one),
+            "hours": write_number(one.measured_s, "s"),
+            "experiments": len(one.experiments),
+            "points": sum(of.points for of in one.experiments),
+            "launches": sum(of.launches for of in one.experiments),
+            "left_out": len(one.left_out),
+            "commits": ", ".join(commit[:_SHORT] for commit in one.commits),
+            "calibration": (one.calibration_sha256 or "none")[:_SHORT],
+        }
+        for one in manifests
+    )
+
+
+def _days(manifest: Manifest) -> str:
+    first, last = manifest.first_started_at.date(), manifest.last_finished_at.date()
+    return f"{first}" if first == last else f"{first} to {last}"
 
 
 def _each(values: "pd.Series[str]") -> str:

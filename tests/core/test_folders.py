@@ -3,7 +3,7 @@
 import pytest
 
 from nodewise.core.errors import UserError
-from nodewise.report.output import replaced, write_files
+from nodewise.core.folders import replaced, write_files
 
 
 def write(folder, files):

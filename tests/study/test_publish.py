@@ -1,0 +1,136 @@
+"""What is published is whole and carries no caution; the manifest says the rest."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import make_records as make
+from nodewise.cli import app
+from nodewise.core.errors import UserError
+from nodewise.results.manifest import read_manifest
+from nodewise.results.record import read_record
+from nodewise.study.config import Config
+
+LOCAL = {
+    "title": "Steps",
+    "study": "ntua",
+    "models": ["fashion_cnn"],
+    "strategies": {"single": {"nodes": [1]}, "mpi": {"nodes": [2]}},
+    "batches": [64],
+    "repeats": 2,
+    "cluster": {"kind": "local"},
+    "extent": {"steps": 8},
+}
+STUDY = {
+    "name": "tiny",
+    "title": "A tiny study",
+    "experiments": {"steps": LOCAL, "more": LOCAL | {"batches": [32]}},
+}
+RESULTS, OUT = "results/tiny", "data/records/mine/tiny"
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with the study and a record of each of its eight cells."""
+    cells = Config.model_validate(STUDY).cells()  # reads the project's registry
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.yaml").write_text(json.dumps(STUDY))
+    make.write([make.record(one) for one in cells], tmp_path / RESULTS / "records")
+    return tmp_path
+
+
+def publish():
+    return CliRunner().invoke(app, ["publish", "--config", "tiny.yaml", "--out", OUT])
+
+
+def files(project, experiment):
+    return sorted((project / RESULTS / "records" / experiment).rglob("repeat~*.json"))
+
+
+def disturb(file):
+    """Give a record the caution of a machine that was not quiet."""
+    content = json.loads(file.read_text())
+    content["result"]["conditions"]["outside"] = ["another process took 0.4 cores"]
+    file.write_text(json.dumps(content))
+
+
+def published(project):
+    return sorted(path.relative_to(project / OUT) for path in (project / OUT).rglob("repeat~*"))
+
+
+def test_a_whole_study_is_copied_as_it_is_and_its_manifest_says_what_it_holds(project):
+    (project / RESULTS / "noise_scale").mkdir()
+    (project / RESULTS / "noise_scale/fashion_cnn.json").write_text("{}")
+    ran = publish()
+    assert ran.exit_code == 0, ran.exception
+    assert ran.stdout == f"{OUT}: 2 experiments, 4 points, 8 launches\n"
+    measured = files(project, "steps") + files(project, "more")
+    assert len(published(project)) == len(measured)
+    for file in measured:
+        copy = project / OUT / file.relative_to(project / RESULTS / "records")
+        assert copy.read_bytes() == file.read_bytes()
+        read_record(copy)
+    manifest = read_manifest(project / OUT / "manifest.json")
+    records = [read_record(file) for file in measured]
+    assert manifest.machine == records[0].provenance.cpu
+    assert manifest.first_started_at == min(one.started_at for one in records)
+    assert manifest.last_finished_at == max(one.finished_at for one in records)
+    assert [(one.points, one.launches) for one in manifest.experiments] == [(2, 4), (2, 4)]
+    assert manifest.left_out == []
+    assert (project / OUT / "noise_scale/fashion_cnn.json").is_file()
+
+
+def test_an_experiment_that_was_cut_off_stays_out(project):
+    files(project, "more")[0].unlink()
+    ran = publish()
+    assert "left out: more: 3 of 4 cells measured\n" in ran.stdout
+    assert all(path.parts[0] == "steps" for path in published(project))
+
+
+def test_a_point_with_a_caution_stays_out_and_the_command_that_repeats_it_removes_it(project):
+    for file in files(project, "steps"):
+        if "mpi" in file.parts:
+            disturb(file)
+    ran = publish()
+    assert "left out: steps/fashion_cnn/mpi/batch~64/nodes~2: another process took" in ran.stdout
+    assert not any("mpi" in path.parts for path in published(project) if path.parts[0] == "steps")
+    arguments = ["missing", "--config", "tiny.yaml"]
+    assert CliRunner().invoke(app, arguments).stdout == ""
+    listed = CliRunner().invoke(app, [*arguments, "--cautions"]).stdout
+    assert "to repeat: 2 cells, such as results/tiny/records/steps" in listed
+    assert "caution: another process took 0.4 cores" in listed
+    assert "nodewise missing --config tiny.yaml --cautions --forget" in listed
+    CliRunner().invoke(app, [*arguments, "--cautions", "--forget"])
+    assert len(files(project, "steps")) == len(files(project, "more")) - 2
+
+
+def test_what_was_published_is_replaced_but_no_folder_of_somebody_else(project):
+    publish()
+    before = published(project)
+    for file in files(project, "more"):
+        file.unlink()
+    assert publish().exit_code == 0
+    assert len(published(project)) == len(before) / 2
+    foreign = project / "data/records/foreign"
+    foreign.mkdir()
+    (foreign / "mine.txt").write_text("mine")
+    ran = CliRunner().invoke(app, ["publish", "--config", "tiny.yaml", "--out", str(foreign)])
+    assert isinstance(ran.exception, UserError)
+    assert (foreign / "mine.txt").read_text() == "mine"
+
+
+def test_with_nothing_to_publish_one_line_says_so(project):
+    for experiment in ("steps", "more"):
+        files(project, experiment)[0].unlink()
+    ran = publish()
+    assert str(ran.exception) == "results/tiny/records: no experiment of tiny is measured whole"
+    assert not (project / OUT).exists()
+
+
+def test_records_of_two_machines_are_not_published_together(project):
+    file = files(project, "more")[0]
+    content = json.loads(file.read_text())
+    content["provenance"]["cpu"] = "Another processor"
+    file.write_text(json.dumps(content))
+    assert "several machines" in str(publish().exception)

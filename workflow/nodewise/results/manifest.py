@@ -1,0 +1,53 @@
+"""The manifest of a folder of published records: what it holds, and how that was measured."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import AwareDatetime, Field
+
+from nodewise.core.cell import Frozen
+from nodewise.core.schema import read_json
+from nodewise.results.quantities import Count
+
+MANIFEST = "manifest.json"
+
+
+class PublishedExperiment(Frozen):
+    """One experiment: points, and launches of all of them together."""
+
+    name: str
+    points: Count
+    launches: Count
+
+
+class LeftOut(Frozen):
+    """An experiment or a point that was measured, but not published."""
+
+    what: str
+    why: str
+
+
+class Manifest(Frozen):
+    """What a folder of records holds. `measured_s`: the time that its cells took together."""
+
+    schema_version: Literal[1] = 1
+    study: str
+    machine: str
+    cores: int = Field(ge=1)
+    memory_bytes: Count
+    commits: list[str]
+    calibration_sha256: str | None
+    first_started_at: AwareDatetime
+    last_finished_at: AwareDatetime
+    measured_s: float = Field(ge=0)
+    experiments: list[PublishedExperiment]
+    left_out: list[LeftOut]
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read and check one manifest of published records.
+
+    Raises:
+        UserError: the file is missing, too large, not JSON, or does not fit.
+    """
+    return read_json(Manifest, path)

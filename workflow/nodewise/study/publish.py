@@ -1,0 +1,130 @@
+"""Copy what a study measured into a folder of records that a site is built from.
+
+Only what may become evidence is copied: experiments that were measured to their end, without the
+points that carry a caution. A manifest beside the records says which machine measured them, when,
+with which code and calibration, and what was left out.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from nodewise.core.errors import UserError
+from nodewise.core.files import file_sha256
+from nodewise.core.folders import replaced, write_files
+from nodewise.core.schema import json_text
+from nodewise.core.units import counted
+from nodewise.results.columns import CURVE_KEY
+from nodewise.results.manifest import MANIFEST, LeftOut, Manifest, PublishedExperiment
+from nodewise.results.record import Record, recorded
+from nodewise.results.tables import build_tables
+from nodewise.study.config import Config
+from nodewise.study.missing import CALIBRATION
+
+_DONE = ("ok", "refused")  # a refusal is a result, too: it says what the machine cannot do
+
+
+def publish(study: Config, results: Path, out: Path) -> Manifest:
+    """Copy the records of a study, its calibration and its noise scales to `out`.
+
+    Args:
+        study: the configuration; its cells say which experiments are whole.
+        results: the study's folder, with `records`.
+        out: usually data/records/MACHINE/STUDY. What was published there before is replaced.
+
+    Raises:
+        UserError: nothing can be published, several machines measured, or `out` is another folder.
+    """
+    whole, left_out = _whole_experiments(study, results / "records")
+    if not whole:
+        raise UserError(f"{results / 'records'}: no experiment of {study.name} is measured whole")
+    kept, cautious = _without_cautions(whole)
+    if not kept:
+        raise UserError(f"{results / 'records'}: every point carries a caution: {cautious[0].why}")
+    calibration = results / CALIBRATION
+    files = {f"{record.cell.id}.json": path for record, path in kept}
+    files |= {f"noise_scale/{path.name}": path for path in results.glob("noise_scale/*.json")}
+    if calibration.is_file():
+        files[calibration.name] = calibration
+    manifest = _manifest(
+        study.name,
+        [record for record, _ in kept],
+        calibration_sha256=file_sha256(calibration) if calibration.is_file() else None,
+        left_out=[*left_out, *cautious],
+    )
+    with replaced(out) as folder:
+        write_files(folder, {name: path.read_bytes() for name, path in files.items()})
+        write_files(folder, {MANIFEST: json_text(manifest)})
+    return manifest
+
+
+Kept = list[tuple[Record, Path]]
+
+
+def _whole_experiments(study: Config, records: Path) -> tuple[Kept, list[LeftOut]]:
+    """Return the records of the experiments that are whole, with their files; and the others."""
+    found: Kept = []
+    left_out = []
+    cells = study.cells()
+    for experiment in study.experiments:
+        of = [cell for cell in cells if cell.experiment == experiment]
+        done = [
+            (record, records / f"{record.cell.id}.json")
+            for record in (recorded(cell, records) for cell in of)
+            if record and record.status in _DONE
+        ]
+        if len(done) == len(of):
+            found += done
+        else:
+            why = f"{len(done)} of {counted(len(of), 'cell')} measured"
+            left_out.append(LeftOut(what=experiment, why=why))
+    return found, left_out
+
+
+def _without_cautions(records: Kept) -> tuple[Kept, list[LeftOut]]:
+    """Return the records of points without a caution, and the other points."""
+    tables = build_tables([path for _, path in records])
+    with_caution = tables["curves"].query("flags != ''")
+    launches = tables["cells"].merge(with_caution[CURVE_KEY], "inner", CURVE_KEY)
+    dropped = set(launches["cell_id"])
+    kept = [(record, path) for record, path in records if record.cell.id not in dropped]
+    return kept, [*_cautious(with_caution)]
+
+
+def _cautious(points: pd.DataFrame) -> Iterator[LeftOut]:
+    for cell_id, flags in points[["cell_id", "flags"]].itertuples(index=False, name=None):
+        yield LeftOut(what=cell_id.rpartition("/")[0], why=flags)
+
+
+def _manifest(
+    study: str, records: Sequence[Record], calibration_sha256: str | None, left_out: list[LeftOut]
+) -> Manifest:
+    machines = sorted({record.provenance.cpu for record in records})
+    if len(machines) > 1:
+        raise UserError(f"several machines measured: {', '.join(machines)}; publish one at a time")
+    launched = pd.DataFrame(
+        {
+            "experiment": record.cell.experiment,
+            "point": record.cell.id.rpartition("/")[0],
+            "seconds": (record.finished_at - record.started_at).total_seconds(),
+        }
+        for record in records
+    )
+    by_experiment = launched.groupby("experiment", sort=False)["point"].agg(["nunique", "size"])
+    return Manifest(
+        study=study,
+        machine=machines[0],
+        cores=records[0].provenance.cores,
+        memory_bytes=records[0].provenance.memory_bytes,
+        commits=sorted({record.provenance.commit or "unknown" for record in records}),
+        calibration_sha256=calibration_sha256,
+        first_started_at=min(record.started_at for record in records),
+        last_finished_at=max(record.finished_at for record in records),
+        measured_s=float(launched["seconds"].sum()),
+        experiments=[
+            PublishedExperiment(name=str(name), points=points, launches=launches)
+            for name, points, launches in by_experiment.itertuples(name=None)
+        ],
+        left_out=left_out,
+    )
