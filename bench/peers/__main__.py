@@ -37,7 +37,7 @@ from nodewise.results.record import Provenance
 from nodewise.strategies import STRATEGIES
 from nodewise.strategies.horovod import build as horovod_build
 
-MODELS = ["fashion_cnn", "mnist_cnn"]  # of which ddp_worker.py has the same
+MODELS = ["fashion_cnn", "mnist_cnn"]  # of which ddp_worker.py has the same; others: not with DDP
 OUR_WAYS = ["custom_loop", "mpi", "multi_worker_mirrored", "split_dense"]
 
 
@@ -75,7 +75,7 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/peers", description=__doc__.splitlines()[0])
     parser.add_argument("--torch-python", help="the interpreter that has torch")
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+    parser.add_argument("--models", nargs="+", choices=[*registry()], default=MODELS)
     parser.add_argument(
         "--ways", nargs="+", choices=[*STRATEGIES, DDP], default=[*OUR_WAYS, "horovod", DDP]
     )
@@ -90,6 +90,8 @@ def arguments() -> argparse.Namespace:
     asked = parser.parse_args()
     if DDP in asked.ways and not asked.torch_python:
         parser.error(f"--torch-python: must be given, or {DDP} be left out of --ways")
+    if DDP in asked.ways and (others := {*asked.models} - {*MODELS}):
+        parser.error(f"--models: {DDP} has no {', '.join(sorted(others))}; leave it out of --ways")
     return asked
 
 
