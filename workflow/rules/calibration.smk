@@ -27,7 +27,7 @@ if EMULATED:
         log:
             f"{RESULTS}/logs/calibrate.log",
         # before the first cell, which shows sooner whether cells are worth it
-        priority: len(CELLS) + 1
+        priority: BEFORE_CELLS
         localrule: True
         threads: workflow.cores
         params:

@@ -64,6 +64,8 @@ except UserError as error:
 TITLES = [str(path) for path in STUDY.earlier_configs()]
 DESCRIBED = [f"{DESCRIPTIONS}/{model}.json" for model in registry()]
 CELLS = {cell.id: cell for cell in STUDY.cells()}
+# The priority of what cells wait for: otherwise those of a dataset that is ready overtake the others.
+BEFORE_CELLS = len(CELLS) + 1
 # Whoever installs other versions measures again. Committed records need neither package.
 VERSIONS = [version(name) for name in ("tensorflow", "keras")] if CELLS else []
 

@@ -20,6 +20,7 @@ rule prepare_dataset:
         ),
     log:
         "results/logs/datasets/{dataset}.log",
+    priority: BEFORE_CELLS
     params:
         # another entry is no reason to prepare this one again, and to measure all that trains on it
         entry=lambda w: DATASETS.get(w.dataset),
@@ -38,6 +39,7 @@ rule prepare_own_dataset:
         "results/datasets/{own}/manifest.json",
     log:
         "results/logs/datasets/{own}.log",
+    priority: BEFORE_CELLS
     wildcard_constraints:
         own="|".join(OWN_DATASETS) or "none",
     params:

@@ -14,6 +14,7 @@ rule build_horovod:
         "results/horovod/manifest.json",
     log:
         "results/logs/horovod.log",
+    priority: BEFORE_CELLS
     # of one thread, although half of the time two compilers run: models are described beside it
     params:
         # built again for another TensorFlow or Python

@@ -13,6 +13,7 @@ rule prepare_weights:
         "results/weights/{weights}/manifest.json",
     log:
         "results/logs/weights/{weights}.log",
+    priority: BEFORE_CELLS
     params:
         # another entry is no reason to prepare this one again
         entry=lambda w: WEIGHTS.get(w.weights),
