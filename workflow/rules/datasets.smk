@@ -39,9 +39,9 @@ rule prepare_own_dataset:
         "results/datasets/{own}/manifest.json",
     log:
         "results/logs/datasets/{own}.log",
-    priority: BEFORE_CELLS
     wildcard_constraints:
         own="|".join(OWN_DATASETS) or "none",
+    priority: BEFORE_CELLS
     params:
         load=lambda w: OWN_DATASETS[w.own],
     shell:
