@@ -71,6 +71,7 @@ STEPS_CELLS = {
 }
 WHOLE = "whole/fashion_mlp/single/batch~512/nodes~1/repeat~0"
 IMPOSSIBLE = "impossible/mine/single/batch~4000/nodes~1/repeat~0"
+ALL_CELLS = STEPS_CELLS | {WHOLE, IMPOSSIBLE}
 FOLLOWING = {
     *("build_tables", "fit_overhead", "judge_overhead", "draw_charts"),
     *("render_pages", "build_site", "all"),
@@ -122,6 +123,14 @@ def test_every_cell_has_a_sound_record_and_the_site_is_there(finished):
         assert record.status == "ok", record.failure
         assert all(len(worker.step_us) == 4 for worker in record.result.workers)
     assert (finished / "build/site/index.html").is_file()
+
+
+def test_experiments_are_measured_in_the_order_of_the_study_whichever_data_are_ready_first(
+    finished,
+):
+    records = [read_record(finished / f"results/small/records/{cell}.json") for cell in ALL_CELLS]
+    measured = [one.cell.experiment for one in sorted(records, key=lambda one: one.started_at)]
+    assert list(dict.fromkeys(measured)) == [*STUDY["experiments"]]
 
 
 def test_a_run_prints_a_line_for_each_cell_the_gaps_and_where_the_site_is(run):
@@ -209,7 +218,7 @@ def install_another_tensorflow(project: Path) -> None:
 
 @pytest.mark.parametrize("cause", ["seed", "MEASURES", "another cluster", "TensorFlow"])
 def test_what_decides_every_cell_measures_all(project, cause):
-    everything = STEPS_CELLS | {WHOLE, IMPOSSIBLE}
+    everything = ALL_CELLS
     if cause == "MEASURES":
         edit(project / "workflow/nodewise/measure/version.py", "MEASURES = 1000")
     elif cause == "seed":
