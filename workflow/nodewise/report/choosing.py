@@ -31,6 +31,7 @@ _TRAININGS = [
     Column("test_accuracy", "Test, at the end", "accuracy", kind_from="label"),
     *CAUTION,
 ]
+_ALIKE = 0.005  # accuracies this near to the best one are not called worse
 _BINS = {  # each from its key on, to the next
     0.0: "0 to 0.25",
     0.25: "0.25 to 0.5",
@@ -151,9 +152,9 @@ def _by_accuracy(study: ReportContext, rows: pd.DataFrame) -> Iterator[dict[str,
         if known.empty:
             continue
         best = known.sort_values(name, kind="stable").iloc[-1]
-        near = known[name] >= best[name] - evidence.SEEDS
+        near = known[name] >= best[name] - _ALIKE
         alike = known.loc[near, "strategy"].drop(best.name)
-        sentence = Markup("{}: {} {} accuracy; {} among {} with the same initial weights{}")
+        sentence = Markup("{}: {} {} accuracy; {} among {}{}")
         several = sorted(set(known["nodes"]))
         yield {
             "criterion": Markup(criterion),  # noqa: S704 (of this module)

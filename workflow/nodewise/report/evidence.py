@@ -17,8 +17,6 @@ from nodewise.results.queries import Tables
 LAUNCHES = 3
 SETTLED = 0.01
 """A training has settled if its training accuracy changed by less in its last third of epochs."""
-SEEDS = 0.005
-"""Half the interval of a difference of accuracies, at least: launches share the initial weights."""
 _SETTLED_EPOCHS = 3  # fewer have no last third
 
 NEEDS = {
@@ -174,7 +172,7 @@ def with_difference(
     one = rows[f"{score}{other}"]
     freedom = rows["repeats"] + rows[f"repeats{other}"] - 2
     error_of_both = (rows[error] ** 2 + rows[f"{error}{other}"] ** 2) ** 0.5
-    reach = (error_of_both * students_t(freedom)).clip(lower=SEEDS)
+    reach = error_of_both * students_t(freedom)
     change = rows[score] - one
     return rows.assign(
         value=rows[score] / one,

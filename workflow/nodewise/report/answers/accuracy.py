@@ -56,8 +56,8 @@ def accuracy_cost(study: ReportContext) -> Finding:
     limits = [
         *printed,
         text(
-            "All launches start from the same weights. How far trainings with other seeds lie "
-            "apart was not measured: small differences may be chance."
+            "Each launch starts from weights of its own. Means of three launches differ by chance, "
+            "too: a verdict on a claim rests on the interval of the difference."
         ),
         text("In our trainings the learning rate was not scaled with the global batch."),
         text(
