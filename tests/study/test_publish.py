@@ -1,6 +1,7 @@
 """What is published is whole and carries no caution; the manifest says the rest."""
 
 import json
+import shutil
 
 import pytest
 from typer.testing import CliRunner
@@ -33,7 +34,7 @@ RESULTS, OUT = "results/tiny", "data/records/mine/tiny"
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A folder with the study and a record of each of its eight cells."""
-    cells = Config.model_validate(STUDY).cells()  # reads the project's registry
+    cells = Config.model_validate(STUDY).cells()  # reads the project's registry, once
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(json.dumps(STUDY))
     make.write([make.record(one) for one in cells], tmp_path / RESULTS / "records")
@@ -103,6 +104,17 @@ def test_a_point_with_a_caution_stays_out_and_the_command_that_repeats_it_remove
     assert "nodewise missing --config tiny.yaml --cautions --forget" in listed
     CliRunner().invoke(app, [*arguments, "--cautions", "--forget"])
     assert len(files(project, "steps")) == len(files(project, "more")) - 2
+
+
+def test_a_training_of_whole_epochs_stays_as_a_caution_is_about_time(project):
+    whole = STUDY["experiments"]["more"] | {"extent": {"warmup_steps": 5, "epochs": 5}}
+    study = STUDY | {"experiments": {"more": whole}}
+    (project / "tiny.yaml").write_text(json.dumps(study))
+    shutil.rmtree(project / RESULTS / "records")
+    cells = Config.model_validate(study).cells()
+    for file in make.write([make.record(one) for one in cells], project / RESULTS / "records"):
+        disturb(file)
+    assert publish().stdout == f"{OUT}: 1 experiment, 2 points, 4 launches\n"
 
 
 def test_what_was_published_is_replaced_but_no_folder_of_somebody_else(project):

@@ -107,7 +107,8 @@ def publish(
     """Copy what a study measured to the records that a site is built from.
 
     Experiments that are not measured whole stay out, and so do points whose
-    times carry a caution. manifest.json beside the records says what was
+    times carry a caution; trainings of whole epochs stay, for their accuracy.
+    manifest.json beside the records says what was
     measured where and when, and what was left out. Name the folder in
     config/published.yaml to have it on the site.
 

@@ -153,8 +153,9 @@ def recorded(cell: Cell, records: Path) -> Record | None:
 
 
 def record_json(record: Record) -> str:
-    """Return the text of a record file: indented, but with each list of numbers on one line."""
+    """Return the text of a record file: a line for each part, without spaces in lists of steps."""
     blocks = []
     for name, value in record.model_dump(mode="json").items():
-        blocks.append(f" {json.dumps(name)}: {json.dumps(value, allow_nan=False)}")
+        packed = json.dumps(value, allow_nan=False, separators=(",", ":"))
+        blocks.append(f" {json.dumps(name)}: {packed}")
     return "{\n" + ",\n".join(blocks) + "\n}\n"

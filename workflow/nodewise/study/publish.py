@@ -1,8 +1,8 @@
 """Copy what a study measured into a folder of records that a site is built from.
 
 Only what may become evidence is copied: experiments that were measured to their end, without the
-points that carry a caution. A manifest beside the records says which machine measured them, when,
-with which code and calibration, and what was left out.
+points whose times carry a caution. A manifest beside the records says which machine measured them,
+when, with which code and calibration, and what was left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from nodewise.core.schema import json_text
 from nodewise.core.units import counted
 from nodewise.results.columns import CURVE_KEY
 from nodewise.results.manifest import MANIFEST, LeftOut, Manifest, PublishedExperiment
-from nodewise.results.record import Record, recorded
+from nodewise.results.record import Record, record_json, recorded
 from nodewise.results.tables import build_tables
 from nodewise.study.config import Config
 from nodewise.study.missing import CALIBRATION
@@ -39,41 +39,35 @@ def publish(study: Config, results: Path, out: Path) -> Manifest:
     whole, left_out = _whole_experiments(study, results / "records")
     if not whole:
         raise UserError(f"{results / 'records'}: no experiment of {study.name} is measured whole")
-    kept, cautious = _without_cautions(whole)
+    kept, cautious = _without_cautions(whole, results / "records")
     if not kept:
         raise UserError(f"{results / 'records'}: every point carries a caution: {cautious[0].why}")
     calibration = results / CALIBRATION
-    files = {f"{record.cell.id}.json": path for record, path in kept}
-    files |= {f"noise_scale/{path.name}": path for path in results.glob("noise_scale/*.json")}
+    others = {f"noise_scale/{path.name}": path for path in results.glob("noise_scale/*.json")}
     if calibration.is_file():
-        files[calibration.name] = calibration
+        others[calibration.name] = calibration
     manifest = _manifest(
         study.name,
-        [record for record, _ in kept],
+        kept,
         calibration_sha256=file_sha256(calibration) if calibration.is_file() else None,
         left_out=[*left_out, *cautious],
     )
     with replaced(out) as folder:
-        write_files(folder, {name: path.read_bytes() for name, path in files.items()})
+        write_files(folder, {f"{one.cell.id}.json": record_json(one) for one in kept})
+        write_files(folder, {name: path.read_bytes() for name, path in others.items()})
         write_files(folder, {MANIFEST: json_text(manifest)})
     return manifest
 
 
-Kept = list[tuple[Record, Path]]
-
-
-def _whole_experiments(study: Config, records: Path) -> tuple[Kept, list[LeftOut]]:
-    """Return the records of the experiments that are whole, with their files; and the others."""
-    found: Kept = []
+def _whole_experiments(study: Config, folder: Path) -> tuple[list[Record], list[LeftOut]]:
+    """Return the records of the experiments that are whole, and the other experiments."""
+    found: list[Record] = []
     left_out = []
     cells = study.cells()
     for experiment in study.experiments:
         of = [cell for cell in cells if cell.experiment == experiment]
-        done = [
-            (record, records / f"{record.cell.id}.json")
-            for record in (recorded(cell, records) for cell in of)
-            if record and record.status in _DONE
-        ]
+        records = [record for cell in of if (record := recorded(cell, folder))]
+        done = [record for record in records if record.status in _DONE]
         if len(done) == len(of):
             found += done
         else:
@@ -82,13 +76,16 @@ def _whole_experiments(study: Config, records: Path) -> tuple[Kept, list[LeftOut
     return found, left_out
 
 
-def _without_cautions(records: Kept) -> tuple[Kept, list[LeftOut]]:
-    """Return the records of points without a caution, and the other points."""
-    tables = build_tables([path for _, path in records])
-    with_caution = tables["curves"].query("flags != ''")
+def _without_cautions(records: list[Record], folder: Path) -> tuple[list[Record], list[LeftOut]]:
+    """Return the records of points without a caution, and the other points.
+
+    Trainings of whole epochs stay: a caution is about time, and they are there for their accuracy.
+    """
+    tables = build_tables([folder / f"{record.cell.id}.json" for record in records])
+    with_caution = tables["curves"].query("flags != '' and not whole_epochs")
     launches = tables["cells"].merge(with_caution[CURVE_KEY], "inner", CURVE_KEY)
     dropped = set(launches["cell_id"])
-    kept = [(record, path) for record, path in records if record.cell.id not in dropped]
+    kept = [record for record in records if record.cell.id not in dropped]
     return kept, [*_cautious(with_caution)]
 
 
