@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from pydantic import ValidationError
 
 from mistakes import user_error
 from nodewise.core.errors import UserError
+from nodewise.core.files import file_sha256
 from nodewise.results.calibration import read_calibration
+from nodewise.results.manifest import MANIFEST, read_manifest
 from nodewise.results.measurement import Split
 from nodewise.results.noise_scale import read_noise_scale
 from nodewise.results.record import Failure, Record, read_record, record_json
@@ -312,8 +315,24 @@ def test_every_committed_file_is_accepted(study):
             read_calibration(path)
         elif path.parent.name == "noise_scale":
             read_noise_scale(path)
+        elif path.name == MANIFEST:
+            read_manifest(path)
         else:
             assert read_record(path).status == "ok"
+
+
+@pytest.mark.parametrize("manifest", sorted(Path("data/records").rglob(MANIFEST)), ids=str)
+def test_a_manifest_says_what_its_folder_holds(manifest):
+    said = read_manifest(manifest)
+    records = [read_record(path) for path in manifest.parent.rglob("repeat~*.json")]
+    launches = Counter(record.cell.experiment for record in records)
+    points = {(one.cell.experiment, one.cell.id.rpartition("/")[0]) for one in records}
+    assert {one.name: one.launches for one in said.experiments} == launches
+    assert sum(one.points for one in said.experiments) == len(points)
+    assert {record.provenance.cpu for record in records} == {said.machine}
+    assert min(record.started_at for record in records) == said.first_started_at
+    assert max(record.finished_at for record in records) == said.last_finished_at
+    assert file_sha256(manifest.parent / "calibration.json") == said.calibration_sha256
 
 
 @given(st.binary(max_size=40), st.integers(0, len(json.dumps(TREE))))
