@@ -99,7 +99,7 @@ def test_a_point_with_a_caution_stays_out_and_the_command_that_repeats_it_remove
     arguments = ["missing", "--config", "tiny.yaml"]
     assert CliRunner().invoke(app, arguments).stdout == ""
     listed = CliRunner().invoke(app, [*arguments, "--cautions"]).stdout
-    assert "to repeat: 2 cells, such as results/tiny/records/steps" in listed
+    assert "no usable result: 2 cells, such as results/tiny/records/steps" in listed
     assert "caution: another process took 0.4 cores" in listed
     assert "nodewise missing --config tiny.yaml --cautions --forget" in listed
     CliRunner().invoke(app, [*arguments, "--cautions", "--forget"])

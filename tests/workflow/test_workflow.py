@@ -143,7 +143,7 @@ def test_a_run_prints_a_line_for_each_cell_the_gaps_and_where_the_site_is(run):
     )
     assert sum(bool(re.match(multi_worker, line)) for line in cells) == 1
     assert sum("a global batch of 4000 is larger" in line for line in cells) == 1
-    assert any(line.startswith("to repeat: ") for line in lines)
+    assert any(line.startswith("no usable result: ") for line in lines)
     assert lines[-1] == "The site: build/site/index.html"
     assert len(lines) < 70
     assert max(map(len, lines)) < 400

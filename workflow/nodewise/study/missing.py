@@ -60,7 +60,7 @@ def lines(by_reason: Missing) -> Iterator[str]:
         where = str(files[0])
         if len(files) > 1:
             where = f"{counted(len(files), 'cell')}, such as {where}"
-        yield f"to repeat: {where}: {reason}"
+        yield f"no usable result: {where}: {reason}"
 
 
 def remove(by_reason: Missing) -> Iterator[Path]:
