@@ -141,8 +141,8 @@ def test_with_nothing_to_publish_one_line_says_so(project):
 
 
 def test_records_of_two_machines_are_not_published_together(project):
-    file = files(project, "more")[0]
-    content = json.loads(file.read_text())
-    content["provenance"]["cpu"] = "Another processor"
-    file.write_text(json.dumps(content))
+    for file in files(project, "more"):
+        content = json.loads(file.read_text())
+        content["provenance"]["cpu"] = "Another processor"
+        file.write_text(json.dumps(content))
     assert "several machines" in str(publish().exception)
