@@ -184,6 +184,15 @@ def test_the_table_has_a_row_per_point_and_group(table):
     assert set(mlp["data_origin"]) == {"official"}
 
 
+def test_a_model_is_measured_once(tmp_path):
+    files = [tmp_path / name / "noise.json" for name in ("one", "two")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(json_text(measured([point(0, 1.0, 1.0)])))
+    with pytest.raises(UserError, match="two/noise.json: another one is of the model"):
+        build_tables([], None, noise_scale_paths=files)
+
+
 def test_a_signal_that_is_lost_in_noise_has_no_noise_scale(table):
     cnn = table[table["model"] == "cnn"]
     assert (cnn["signal"] < 0).all()

@@ -33,7 +33,7 @@ from nodewise.results.columns import (
 )
 from nodewise.results.curve_points import imported_points, measured_points, published_points
 from nodewise.results.curves import Curve
-from nodewise.results.noise_scale import read_noise_scale
+from nodewise.results.noise_scale import NoiseScale, read_noise_scale
 from nodewise.results.record import Record, read_record
 from nodewise.results.table_files import typed
 
@@ -69,7 +69,8 @@ def build_tables(
         imported: curves that others measured.
 
     Raises:
-        UserError: a file does not fit its schema, or two files hold the same cell.
+        UserError: a file does not fit its schema, or two files hold the same cell, or noise scales
+            of the same model.
     """
     read = _read_all(record_paths)
     records = [record for _, record in read]
@@ -86,7 +87,7 @@ def build_tables(
         published_points(published),
         imported_points(imported),
     ]
-    noise_scales = [read_noise_scale(path) for path in noise_scale_paths]
+    noise_scales = _read_noise_scales(noise_scale_paths)
     return {
         "cells": cells,
         "epochs": typed((row for record in records for row in epoch_rows(record)), EPOCHS),
@@ -118,6 +119,17 @@ def _read_all(paths: Sequence[Path]) -> list[tuple[Path, Record]]:
             )
         read[record.cell.id] = (path, record)
     return sorted(read.values(), key=lambda one: [*axes(one[1]).values()][1:])
+
+
+def _read_noise_scales(paths: Sequence[Path]) -> list[NoiseScale]:
+    """Read the noise scales; a model may have been measured once only."""
+    read: dict[str, NoiseScale] = {}
+    for path in paths:
+        measured = read_noise_scale(path)
+        if measured.model in read:
+            raise UserError(f"{path}: another one is of the model {measured.model}, too")
+        read[measured.model] = measured
+    return [*read.values()]
 
 
 def _curves_table(cells: pd.DataFrame) -> pd.DataFrame:
