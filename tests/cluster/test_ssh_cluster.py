@@ -223,7 +223,8 @@ def write_study(project: Path, name: str, settings: dict) -> None:
 
 
 def test_the_links_between_hosts_are_calibrated_and_name_no_host(project, hosts, tmp_path):
-    settings = yaml.safe_load(cluster(hosts, tmp_path / "there", "one", "two", name="two hosts"))
+    there = tmp_path / "there"
+    settings = yaml.safe_load(cluster(hosts, there, "one", "two", "three", name="the hosts"))
     settings["hosts"][1] = {"host": "two", "label": "the second"}
     write_study(project, "linked", settings)
     words = ("nodewise", "calibrate", "--config", "linked.yaml", "--repeats", "1")
@@ -233,10 +234,14 @@ def test_the_links_between_hosts_are_calibrated_and_name_no_host(project, hosts,
     assert run.returncode == 0, said
     path = project / "results/linked/calibration/calibration.json"
     found = read_calibration(path)
-    assert (found.kind, found.cluster.label) == ("measured", "two hosts")
-    assert [host.label for host in found.cluster.hosts] == ["node1", "the second"]
+    assert (found.kind, found.cluster.label) == ("measured", "the hosts")
+    assert [host.label for host in found.cluster.hosts] == ["node1", "the second", "node3"]
     assert not any(word in path.read_text() for word in ('"one', ssh_hosts.NET, str(hosts)))
-    (launch,) = found.launches
+    slow, fast, also_slow = (stream.bits_per_s for stream in found.streams)
+    assert [slow, also_slow] == pytest.approx([1e6 * RATE_MBIT] * 2, rel=0.15)
+    assert found.streams[1].ends == ["node1", "node3"] and fast > 5 * slow
+    assert "the slowest link: " in said and "the second" in said
+    (launch,) = (one for one in found.launches if one.nodes == 2)
     assert 0 < launch.transfer.round_trip_s < 0.01
     assert launch.transfer.bits_per_s == pytest.approx(1e6 * RATE_MBIT, rel=0.15)
     longest = max(launch.all_reduces, key=lambda block: block.payload_bytes)
