@@ -96,7 +96,11 @@ def own_model(build: str, dataset: str) -> str:
     Raises:
         UserError: `build` names no function and no saved model.
     """
-    return with_digest(f"own_{parse_model_spec(build).name}", f"{build} {dataset}")
+    place = parse_model_spec(build)
+    file, colon, function = dataset.rpartition(":")
+    if "/" in file:
+        dataset = f"{os.path.relpath(file)}{colon}{function}"
+    return with_digest(f"own_{place.name}", f"{place.text} {dataset}")
 
 
 def source_files(spec: str) -> list[str]:
