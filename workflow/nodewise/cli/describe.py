@@ -53,9 +53,11 @@ def describe_or_refuse(name: str, dataset: str | None, out: Path, manifest: Path
     try:
         describe_model(name, dataset, out, manifest)
     except Exception as error:  # of any kind: the user's code is run, by TensorFlow and Keras
+        reason = str(error)
         if not isinstance(error, UserError):
             traceback.print_exc()
-        reason = str(error) or type(error).__name__
+            first, *_ = [*reason.splitlines(), "no more is said"]
+            reason = f"{type(error).__name__}: {first}"
         refuse_own(out, reason)
         typer.echo(f"not described: {reason}")
 

@@ -20,6 +20,7 @@ from nodewise.results.model_description import Architecture, Memory
 DESCRIPTIONS = Path("data/models")
 OWN_DESCRIPTIONS = Path("results/models")
 """Descriptions of users' own models, which the workflow makes, or somebody who asked for them."""
+_ADVICE = "remove the file to have the model described again"
 SMALL_FLOPS = 100_000_000
 """Operations of training an example up to which the workflow measures a model's noise scale."""
 
@@ -78,10 +79,18 @@ def read_own(path: Path) -> Architecture | None:
     Raises:
         UserError: the file is invalid.
     """
-    advice = "remove the file to have the model described again"
-    if not path.is_file() or read_json(_Kind, path, advice).refused is not None:
+    if not path.is_file() or why_refused(path) is not None:
         return None
-    return read_json(Architecture, path, advice)
+    return read_json(Architecture, path, _ADVICE)
+
+
+def why_refused(path: Path) -> str | None:
+    """Return why a file of `results/models` has no description; None if it has one.
+
+    Raises:
+        UserError: the file is no JSON.
+    """
+    return read_json(_Kind, path, _ADVICE).refused
 
 
 def refuse_own(path: Path, reason: str) -> None:
