@@ -116,7 +116,7 @@ def plan_launch(
         repeat=repeat,
         busy_s=_BUSY_S,
         pairs=[(0, 1)] if nodes == 2 else [],
-        stream_bytes=round(_TRANSFER_S * pace.bit_s / 8),
+        stream_bytes=round(_TRANSFER_S * pace.bit_s / 8) if nodes == 2 else 0,
         stream_s=time_limit_s,
         blocks=[
             block
