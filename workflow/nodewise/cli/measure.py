@@ -121,8 +121,8 @@ def calibrate(
 
     Of emulated nodes this shows how well the emulation holds; the workflow does
     it by itself. Of hosts it is done only by this command, for Slurm inside of
-    an allocation. The workflow's fits then use the file, which names hosts by
-    their labels.
+    an allocation: of the links between all of them, the slowest is named. The
+    workflow's fits then use the file, which names hosts by their labels.
 
     Example: nodewise calibrate --config config/emulated.yaml
     """
