@@ -71,7 +71,7 @@ def test_the_slowest_link_between_hosts_is_named(study):
         make.stream("node2", "node3"),
     ]
     changes = {"cluster": hosts, "kind": "measured", "streams": streams}
-    page = Texts(page_of(study, make.calibration((2, 3)).model_copy(update=changes))).text
+    page = Texts(page_of(study, make.calibration((2, 3)).model_copy(update=changes))).plain
     assert "The slowest link, between node1 and node3, gives 9.56 Mbit/s" in page
     assert "between each pair of hosts" in page
 

@@ -280,7 +280,7 @@ def test_a_user_s_own_model_has_a_page_even_if_its_layers_are_not_known(tmp_path
     described = make.architecture("own_mine_12345678", [whole], ["The model of mine.py:build."])
     path = make.write([described], tmp_path / "own") / "own_mine_12345678.json"
     given = {"models_dir": tmp_path / "models", "own_models": {"mine": path}}
-    assert "compute-to-communication-models" in rendering.draw_all(tmp_path, **given)
+    assert "models-compute-to-communication" in rendering.draw_all(tmp_path, **given)
     page = (rendering.render(tmp_path, **given) / "models/mine.md").read_text()
     assert "The model of mine.py:build." in unescape(page)
     assert "<dd>Own data, mine.py:load</dd>" in unescape(page)
