@@ -11,6 +11,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/datasets.smk"
 include: "workflow/rules/weights.smk"
 include: "workflow/rules/horovod.smk"
+include: "workflow/rules/models.smk"
 include: "workflow/rules/cells.smk"
 include: "workflow/rules/calibration.smk"
 include: "workflow/rules/noise_scale.smk"
@@ -27,6 +28,7 @@ localrules:
     prepare_own_dataset,
     prepare_weights,
     build_horovod,
+    describe_own_model,
     measure_noise_scale,
     build_tables,
     fit_overhead,

@@ -77,7 +77,6 @@ def launch(nodes: int, about: dict[str, str]) -> Launch:
         nodes=nodes,
         repeat=0,
         busy_s=BUSY_S,
-        transfer_bytes=0,
         blocks=blocks,
         time_limit_s=TIME_LIMIT_S,
     )

@@ -9,7 +9,7 @@ import make_records as make
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node
 from nodewise.measure.calibrate.plan import PAYLOADS
 from nodewise.predict.all_reduce_law import Bytes, Messages
-from nodewise.results.calibration import Calibration
+from nodewise.results.calibration import Calibration, Stream
 
 SHARE, RATE_MBIT = 0.2, 100.0
 SOFTWARE_S, LATENCY_S, SECONDS_PER_BYTE = 5e-3, 1.2e-3, 8.9e-8
@@ -82,7 +82,7 @@ def _launch(
         "started_at": make.START,
         "seconds": 20.0,
         "busy": [{"cpu_s": share * 2.0, "wall_s": 2.0}] * nodes,
-        "transfer": _transfer() if nodes == 2 else None,
+        "transfer": transfer() if nodes == 2 else None,
         "all_reduces": [
             {
                 "collective": collective,
@@ -103,8 +103,14 @@ def _sent(nodes: int, payload: int) -> int:
     return round(2 * (nodes - 1) / nodes * payload) + 2 * (nodes - 1) * FRAMING
 
 
-def _transfer() -> dict[str, Any]:
-    seconds = 30_000_000 * 8 / (RATE_MBIT * 1e6 * 1448 / 1514)
+def stream(sender: str, receiver: str, rate_mbit: float = RATE_MBIT) -> Stream:
+    """Return a stream between two hosts over a link of a rate."""
+    return Stream(ends=[sender, receiver], **transfer(rate_mbit))
+
+
+def transfer(rate_mbit: float = RATE_MBIT) -> dict[str, Any]:
+    """Return the fields of a stream over a link of a rate."""
+    seconds = 30_000_000 * 8 / (rate_mbit * 1e6 * 1448 / 1514)
     return {
         "payload_bytes": 30_000_000,
         "seconds": seconds,

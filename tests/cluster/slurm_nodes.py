@@ -57,7 +57,7 @@ def cluster(folder: Path, size: int) -> Iterator[Inside]:
     `inside("squeue", at=…)` is the command that runs squeue there, in a folder.
     """
     with (
-        ssh_hosts.network(size, f"sl{os.getpid() % 1000}", NET) as namespaces,
+        ssh_hosts.network(size, ssh_hosts.prefix("sl"), NET) as namespaces,
         _daemons(folder, namespaces) as inside,
     ):
         yield inside
@@ -70,8 +70,7 @@ def _daemons(folder: Path, namespaces: list[str]) -> Iterator[Inside]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*command: str) -> int:
-        with (folder / "daemons.log").open("ab") as log:
-            started.append(subprocess.Popen(command, stdout=log, stderr=log))
+        started.append(ssh_hosts.start(folder / "daemons.log", *command))
         return started[-1].pid
 
     try:

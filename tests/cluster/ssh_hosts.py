@@ -1,16 +1,28 @@
-"""Hosts for tests: real SSH daemons in network namespaces, on one private network."""
+"""Hosts for tests: real SSH daemons in network namespaces, on one private network.
 
+Names have the process id of the test run: what a killed run left behind is removed by the next one,
+and two runs on one machine do not meet. Private networks are bridges apart, on which all may have
+the same addresses; the one address of this machine itself is the run's own.
+"""
+
+import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from ipaddress import ip_network
 from pathlib import Path
 
 import psutil
-from pyroute2 import IPRoute, NetNS, netns
+from pyroute2 import IPRoute, NetlinkError, NetNS, netns
 
 NET = "10.211.7"
-GATEWAY = "10.211.6"
+_OWN = 16 * (os.getpid() % 8192)
+# of the addresses that are set aside for tests of networks (RFC 2544), 16 for each run
+HERE, GATEWAY, NOBODY = (str(ip_network("198.18.0.0/15")[_OWN + last]) for last in (1, 2, 13))
+_NAMES = re.compile(r"(?:nw|sl)(\d+)-\w+")
+_DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 _PORT = 2022
 _TOP = 0xFFFFFFFF  # TC_H_ROOT of linux/pkt_sched.h
 
@@ -20,9 +32,38 @@ def key(path: Path) -> Path:
     return path
 
 
+def prefix(kind: str) -> str:
+    """Return how the names of this run's namespaces and interfaces begin: kind is nw or sl."""
+    return f"{kind}{os.getpid()}-"
+
+
+def start(log: Path, *command: str) -> "subprocess.Popen[bytes]":
+    """Start a daemon that ends with this process, however that ends."""
+    with log.open("ab") as file:
+        return subprocess.Popen([*_DIES_WITH_US, *command], stdout=file, stderr=file)
+
+
+def remove_stale() -> None:
+    """Remove the namespaces and interfaces of runs that were killed."""
+    for name in filter(_is_stale, netns.listnetns()):
+        kill_all(name)
+        netns.remove(name)
+    with IPRoute() as here:
+        for link in here.get_links():
+            if _is_stale(link.get_attr("IFLA_IFNAME")):
+                with suppress(NetlinkError):  # gone with the other end
+                    here.link("del", index=link["index"])
+
+
+def _is_stale(name: str) -> bool:
+    found = _NAMES.fullmatch(name)
+    return found is not None and not psutil.pid_exists(int(found[1]))
+
+
 @contextmanager
 def network(hosts: int, prefix: str, net: str = NET) -> Iterator[list[str]]:
     """Lay a private network; yield a namespace for each host, which has `net`.2, .3, … there."""
+    remove_stale()
     names = [f"{prefix}{number}" for number in range(1, hosts + 1)]
     bridge = f"{prefix}br"
     with IPRoute() as here:
@@ -47,23 +88,25 @@ def network(hosts: int, prefix: str, net: str = NET) -> Iterator[list[str]]:
 
 @contextmanager
 def gateway(namespace: str) -> Iterator[None]:
-    """Let this machine reach a host, and no other: the host is GATEWAY.2 to it."""
+    """Let this machine reach a host, and no other: the host is GATEWAY to it."""
     with IPRoute() as here:
-        index = _plug(here, namespace, f"{namespace}g", "eth1", f"{GATEWAY}.2")
-        here.addr("add", index=index, address=f"{GATEWAY}.1", prefixlen=24)
+        index = _plug(here, namespace, f"{namespace}g", "eth1", GATEWAY, 28)
+        here.addr("add", index=index, address=HERE, prefixlen=28)
         try:
             yield
         finally:
             here.link("del", index=index)
 
 
-def _plug(here: IPRoute, namespace: str, ours: str, theirs: str, address: str) -> int:
+def _plug(
+    here: IPRoute, namespace: str, ours: str, theirs: str, address: str, prefixlen: int = 24
+) -> int:
     """Lay a cable from here to a namespace, which has `address` at its end; return our end."""
     peer = {"ifname": theirs, "net_ns_fd": namespace}
     here.link("add", ifname=ours, kind="veth", peer=peer)
     with NetNS(namespace) as there:
         index = there.link_lookup(ifname=theirs)[0]
-        there.addr("add", index=index, address=address, prefixlen=24)
+        there.addr("add", index=index, address=address, prefixlen=prefixlen)
         for interface in ("lo", theirs):
             there.link("set", index=there.link_lookup(ifname=interface)[0], state="up")
     index = int(here.link_lookup(ifname=ours)[0])
@@ -117,7 +160,7 @@ def daemons(folder: Path, namespaces: list[str]) -> Iterator[Path]:
     user = key(folder / "user")
     (folder / "authorized").write_text(user.with_suffix(".pub").read_text())
     host = key(folder / "host")
-    addresses = [f"{GATEWAY}.2", *(f"{NET}.{number}" for number in range(3, 5))]
+    addresses = [GATEWAY, *(f"{NET}.{number}" for number in range(3, 5))]
     public = host.with_suffix(".pub").read_text()
     (folder / "known").write_text("".join(f"[{at}]:{_PORT} {public}" for at in addresses))
     (folder / "sshd").write_text(
@@ -138,10 +181,7 @@ def daemons(folder: Path, namespaces: list[str]) -> Iterator[Path]:
         for name in namespaces:
             netns_file = f"/var/run/netns/{name}"
             command = ["nsenter", f"--net={netns_file}", "unshare", "-m", "sh", "-c", serve]
-            with (folder / f"{name}.log").open("wb") as log:
-                started.append(
-                    subprocess.Popen([*command, str(folder / "sshd")], stdout=log, stderr=log)
-                )
+            started.append(start(folder / f"{name}.log", *command, str(folder / "sshd")))
         for name in names:
             _wait_for(folder / "client", name)
         yield folder / "client"

@@ -5,7 +5,7 @@ import pytest
 from nodewise.cluster.host_checks import of_host
 from nodewise.cluster.hosts import versions
 
-SETUP = "cd nodewise && make setup"
+RENEW = "cd nodewise && rm -rf .venv && make setup"
 
 
 def said(late_s=0.0, **facts):
@@ -16,7 +16,7 @@ def said(late_s=0.0, **facts):
         "memory_bytes": 16e9,
         "disk_bytes": 100e9,
     }
-    return list(of_host("node1", sound | facts, late_s, SETUP))
+    return list(of_host("node1", sound | facts, late_s, RENEW))
 
 
 def test_a_sound_host_is_one_line():
@@ -35,6 +35,7 @@ def test_a_sound_host_is_one_line():
         ({"memory_bytes": 0.5e9}, "node1: its memory is nearly full; with what, says there: top"),
         ({"disk_bytes": 1e9}, "node1: its disk is nearly full; with what, says there: du"),
         ({"versions": versions() | {"keras": "2.0"}}, "node1: has keras 2.0, here is "),
+        ({"versions": versions() | {"Python": "3.9"}}, "node1: has Python 3.9, here is 3.1"),
     ],
 )
 def test_what_is_wrong_is_a_line_with_what_repairs_it(wrong, text):

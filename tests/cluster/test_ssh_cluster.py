@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import ssh_hosts
 import yaml
+from pyroute2 import IPRoute, netns
 
 import projects
 from nodewise.cluster import host_checks
@@ -20,6 +21,7 @@ from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.units import counted
 from nodewise.results.calibration import read_calibration
 from nodewise.results.record import read_record
+from traces import runs
 
 pytestmark = [
     pytest.mark.slow,
@@ -29,7 +31,7 @@ pytestmark = [
 OWN = "--model models/templates/own_model.py:build --dataset data/templates/own_data.py:load"
 
 RATE_MBIT = 200
-PREFIX = f"nw{os.getpid() % 1000}"
+PREFIX = ssh_hosts.prefix("nw")
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +87,42 @@ def wait_for_the_end(there: Path) -> None:
         time.sleep(0.1)
 
 
+LEFT = """
+import sys
+from pathlib import Path
+
+import ssh_hosts
+
+with ssh_hosts.network(1, ssh_hosts.prefix("nw")) as (name,):
+    there = f"--net=/var/run/netns/{name}"
+    sleeping = ssh_hosts.start(Path("/dev/null"), "nsenter", there, "sleep", "600")
+    print(name, sleeping.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_a_killed_test_run_left_behind_is_removed_by_the_next():
+    run = subprocess.Popen(
+        [sys.executable, "-c", LEFT],
+        env=os.environ | {"PYTHONPATH": str(Path(ssh_hosts.__file__).parent)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    name, daemon = run.stdout.readline().split()
+    ssh_hosts.remove_stale()
+    assert name in netns.listnetns()  # it runs
+    run.kill()
+    run.communicate()
+    assert name in netns.listnetns()
+    ssh_hosts.remove_stale()
+    assert name not in netns.listnetns()
+    with IPRoute() as here:
+        assert not here.link_lookup(ifname=f"{name}a")
+        assert not here.link_lookup(ifname=name.replace("-1", "-br"))
+    assert not runs(int(daemon))
+
+
 def test_a_cell_on_two_hosts_and_nothing_stays(project, hosts, tmp_path):
     run = start(project, cluster(hosts, tmp_path / "there", "one", "two"), "two.json")
     said = projects.finish(run)
@@ -101,16 +139,21 @@ def test_a_cell_on_two_hosts_and_nothing_stays(project, hosts, tmp_path):
     assert ssh_hosts.agents(tmp_path / "there") == []
 
 
+RATES = """
+def slower(epoch, rate):
+    return rate / (1 + 9 * epoch)
+"""
 WITH_OPTIONS = """
 import keras
 from keras import layers
+from rates import slower
 
 def build():
     model = keras.Sequential([keras.Input((12, 12, 1)), layers.Flatten(), layers.Dense(3)])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD(1e-5, momentum=0.9), loss)
     callbacks = [
-        keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / (1 + 9 * epoch)),
+        keras.callbacks.LearningRateScheduler(slower),
         keras.callbacks.ReduceLROnPlateau(monitor="val_loss", min_delta=1e9, patience=1),
     ]
     return model, {"class_weight": {0: 3.0, 2: 0.5}, "callbacks": callbacks}
@@ -119,6 +162,7 @@ def build():
 
 def test_class_weights_and_callbacks_do_on_hosts_what_they_do_here(project, hosts, tmp_path):
     (project / "with_options.py").write_text(WITH_OPTIONS)
+    (project / "rates.py").write_text(RATES)  # which the other imports
     how = "--strategy multi_worker_mirrored --nodes 2 --batch 250 --epochs 3"
     of = "--model with_options.py:build --dataset data/templates/own_data.py:load"
     losses = []
@@ -137,12 +181,12 @@ def mistakes(hosts: Path, folder: Path) -> str:
     """Return the configuration of a client that cannot connect to these hosts."""
     other = ssh_hosts.key(folder / "other")
     public = other.with_suffix(".pub").read_text()
-    (folder / "known").write_text(f"[{ssh_hosts.GATEWAY}.2]:2022 {public}")
-    at = f"HostName {ssh_hosts.GATEWAY}.2"
+    (folder / "known").write_text(f"[{ssh_hosts.GATEWAY}]:2022 {public}")
+    at = f"HostName {ssh_hosts.GATEWAY}"
     return (
         f"Host wrong\n {at}\n IdentityFile {other}\n"
         f"Host changed\n {at}\n UserKnownHostsFile {folder / 'known'}\n"
-        f"Host nobody\n HostName {ssh_hosts.GATEWAY}.77\n ConnectTimeout 2\n"
+        f"Host nobody\n HostName {ssh_hosts.NOBODY}\n ConnectTimeout 2\n"
     ) + hosts.read_text().replace("IdentityFile", "Match !originalhost wrong\n IdentityFile")
 
 
@@ -223,7 +267,8 @@ def write_study(project: Path, name: str, settings: dict) -> None:
 
 
 def test_the_links_between_hosts_are_calibrated_and_name_no_host(project, hosts, tmp_path):
-    settings = yaml.safe_load(cluster(hosts, tmp_path / "there", "one", "two", name="two hosts"))
+    there = tmp_path / "there"
+    settings = yaml.safe_load(cluster(hosts, there, "one", "two", "three", name="the hosts"))
     settings["hosts"][1] = {"host": "two", "label": "the second"}
     write_study(project, "linked", settings)
     words = ("nodewise", "calibrate", "--config", "linked.yaml", "--repeats", "1")
@@ -233,10 +278,14 @@ def test_the_links_between_hosts_are_calibrated_and_name_no_host(project, hosts,
     assert run.returncode == 0, said
     path = project / "results/linked/calibration/calibration.json"
     found = read_calibration(path)
-    assert (found.kind, found.cluster.label) == ("measured", "two hosts")
-    assert [host.label for host in found.cluster.hosts] == ["node1", "the second"]
+    assert (found.kind, found.cluster.label) == ("measured", "the hosts")
+    assert [host.label for host in found.cluster.hosts] == ["node1", "the second", "node3"]
     assert not any(word in path.read_text() for word in ('"one', ssh_hosts.NET, str(hosts)))
-    (launch,) = found.launches
+    slow, fast, also_slow = (stream.bits_per_s for stream in found.streams)
+    assert [slow, also_slow] == pytest.approx([1e6 * RATE_MBIT] * 2, rel=0.15)
+    assert found.streams[1].ends == ["node1", "node3"] and fast > 5 * slow
+    assert "the slowest link: " in said and "the second" in said
+    (launch,) = (one for one in found.launches if one.nodes == 2)
     assert 0 < launch.transfer.round_trip_s < 0.01
     assert launch.transfer.bits_per_s == pytest.approx(1e6 * RATE_MBIT, rel=0.15)
     longest = max(launch.all_reduces, key=lambda block: block.payload_bytes)

@@ -30,7 +30,9 @@ PLAN = Plan(
     nodes=2,
     repeat=0,
     busy_s=1.0,
-    transfer_bytes=6_000_000,
+    pairs=[(0, 1)],
+    stream_bytes=6_000_000,
+    stream_s=60.0,
     blocks=[
         Block(collective=collective, payload_bytes=size, repeats=repeats, expected_s=expected_s)
         for collective in get_args(Collective)

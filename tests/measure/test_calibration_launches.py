@@ -9,10 +9,11 @@ import yaml
 
 import make_calibration as make
 from nodewise.cluster.kinds.emulated import Emulated, Link, Node
+from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.errors import UserError
 from nodewise.measure import calibrate as measuring
 from nodewise.measure.calibrate import MOST_TRIES
-from nodewise.measure.calibrate.plan import PAYLOADS, plan_launch
+from nodewise.measure.calibrate.plan import PAYLOADS, plan_launch, plan_probe
 from nodewise.results.calibration import read_calibration
 from nodewise.study.config import read_config
 
@@ -70,7 +71,15 @@ def launched(plan):
     (launch,) = make.calibration((plan.nodes,), repeats=1).launches
     yield {"progress": 0.5}
     about = {"kind": "emulated soft", "network": "a", "cpu_limit": "b"}
-    yield {"launch": launch.model_dump(mode="json"), "about": about}
+    streams = [
+        make.stream(f"node{a + 1}", f"node{b + 1}", 10.0 if b == 2 else 100.0)
+        for a, b in plan.pairs
+    ]
+    yield {
+        "launch": launch.model_dump(mode="json"),
+        "streams": [stream.model_dump(mode="json") for stream in streams],
+        "about": about,
+    }
 
 
 def test_every_node_count_is_launched_once_before_any_is_repeated(tmp_path, monkeypatch, two_cores):
@@ -124,18 +133,33 @@ def test_a_study_without_links_is_told_so(tmp_path, monkeypatch, cluster, said):
 HOSTS = {"kind": "ssh", "hosts": [f"host{number}" for number in range(1, 6)], "name": "five"}
 
 
-def test_hosts_are_counted_to_the_last_and_planned_by_a_first_look_at_their_link(
+def test_hosts_are_counted_to_the_last_and_planned_by_a_first_look_at_their_links(
     tmp_path, monkeypatch
 ):
-    plans, _ = calibrate(tmp_path, monkeypatch, launched, most=3, cluster=HOSTS)
+    plans, shares = calibrate(tmp_path, monkeypatch, launched, most=3, cluster=HOSTS)
     first, *rest = plans
-    assert (first.nodes, first.blocks) == (2, [])
+    assert (first.nodes, len(first.pairs), first.blocks) == (5, 10, [])
     assert sorted({plan.nodes for plan in rest}) == [2, 4, 5]
-    (stream,) = {plan.transfer_bytes for plan in rest if plan.nodes == 2}
-    seen = make.calibration((2,), repeats=1).launches[0].transfer
-    assert stream == round(3 * seen.bits_per_s / 8)
+    (pair,) = {plan.stream_bytes for plan in rest if plan.nodes == 2}
+    assert pair == round(3 * make.stream("a", "b", 100).bits_per_s / 8)
+    slow = max(block.payload_bytes for plan in rest if plan.nodes == 4 for block in plan.blocks)
+    fast = max(block.payload_bytes for plan in rest if plan.nodes == 2 for block in plan.blocks)
+    assert slow < fast  # the link of node3 is slow
+    assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
+    streams = read_calibration(tmp_path / "out.json").streams
+    assert len(streams) == 10
+    assert min(streams, key=lambda stream: stream.bits_per_s).ends == ["node1", "node3"]
     written = (tmp_path / "out.json").read_text()
     assert '"label": "node5"' in written and "host1" not in written
+
+
+@pytest.mark.parametrize(("hosts", "pairs"), [(2, 1), (8, 28), (9, 9), (64, 64)])
+def test_every_pair_of_a_few_hosts_streams_and_neighbours_of_many(hosts, pairs):
+    cluster = Ssh.model_validate({"kind": "ssh", "hosts": [f"h{n}" for n in range(hosts)]})
+    plan = plan_probe(cluster, hosts, 60)
+    assert plan.pairs[0] == (0, 1) and len({*plan.pairs}) == len(plan.pairs) == pairs
+    assert {rank for pair in plan.pairs for rank in pair} == {*range(hosts)}
+    assert plan.time_limit_s > plan.expected_s
 
 
 def test_hosts_that_cannot_be_calibrated_are_a_mistake_and_leave_the_last_result(
@@ -220,8 +244,8 @@ def test_a_plan_repeats_what_is_short_and_leaves_out_what_is_very_long():
 
 def test_only_two_nodes_stream_and_only_several_all_reduce():
     alone, pair, three = (plan_launch(Emulated(), nodes, 0, 60) for nodes in (1, 2, 3))
-    assert (alone.transfer_bytes, alone.blocks) == (0, [])
-    assert pair.transfer_bytes == 37_500_000 and three.transfer_bytes == 0
+    assert (alone.pairs, alone.blocks) == ([], [])
+    assert pair.stream_bytes == 37_500_000 and pair.pairs == [(0, 1)] and three.pairs == []
     assert pair.blocks and three.blocks
 
 

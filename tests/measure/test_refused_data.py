@@ -1,5 +1,6 @@
 """Own data that cannot be used: its cells are refused with the reason, and a study goes on."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import yaml
 
 from nodewise.cli.prepare import prepare_own_dataset
 from nodewise.core.errors import UserError
+from nodewise.models.facts import read_own
 from nodewise.results.record import read_record
 
 NODEWISE = Path(sys.executable).with_name("nodewise")
@@ -67,6 +69,19 @@ def test_cells_are_refused_with_what_is_wrong_with_their_data(project):
     prepare_own_dataset("mine.py:load", project / "data", keep_refusal=True)
     record = measured_cell(CELL)
     assert (record.status, record.failure.reason, record.data) == ("refused", REASON, None)
+
+
+def test_a_model_of_data_that_cannot_be_used_is_not_described_and_says_why(project):
+    prepare_own_dataset("mine.py:load", project / "data", keep_refusal=True)
+    done = subprocess.run(
+        [NODEWISE, "describe-model", "mine.py:build", "--dataset", "mine.py:load", "--manifest",
+         "data/manifest.json", "--keep-refusal", "--out", "own.json"],
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert f"not described: {REASON}" in done.stdout
+    assert json.loads(Path("own.json").read_text()) == {"refused": REASON}
+    assert read_own(Path("own.json")) is None
 
 
 def test_fewer_examples_than_workers_are_refused_before_one_starts(project):

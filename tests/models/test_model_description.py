@@ -11,7 +11,7 @@ import make_architectures as make
 from nodewise.core.errors import UserError
 from nodewise.core.schema import json_text
 from nodewise.models import flops
-from nodewise.models.facts import read_facts
+from nodewise.models.facts import read_facts, read_own, refuse_own
 from nodewise.models.flops import Part, forward_flops, training_flops
 
 CONVOLUTION = {
@@ -174,6 +174,17 @@ def test_a_layer_before_its_input_is_refused():
     layers = make.fashion_cnn().layers
     with pytest.raises(ValueError, match="comes before"):
         make.architecture("fashion_cnn", [layers[1], layers[0], *layers[2:]])
+
+
+def test_a_refusal_is_no_description_and_a_damaged_file_is_one_line(tmp_path):
+    path = tmp_path / "own.json"
+    assert read_own(path) is None
+    refuse_own(path, "mine.py:build: the model is not compiled")
+    assert read_own(path) is None
+    assert "is not compiled" in path.read_text()
+    path.write_text("{}")
+    with pytest.raises(UserError, match=r"own\.json: .*; remove the file to have the model des"):
+        read_own(path)
 
 
 def test_two_layers_of_one_name_are_refused():

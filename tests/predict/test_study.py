@@ -386,6 +386,22 @@ def test_a_calibration_of_hosts_tells_their_link_to_every_law_over_it():
     assert told == {("ring", "others"): {}}
 
 
+def test_workers_that_share_emulated_machines_have_the_calibrated_link_between_these():
+    found = make_calibration.calibration((2, 4))
+    calibrated = calibrated_links([found])
+    at = {"machine": found.provenance.cpu, "nodes": (1, 2, 3)}
+    shared = "0.2 core, 100 Mbit/s, 2 workers in each machine"
+    alone, sharing = (
+        {name: mean for (name, _), (mean, _) in link_priors(group, calibrated).items()}
+        for rows in (
+            launches(cluster=found.cluster.label, **at),
+            launches(cluster=shared, per_machine=2, **at),
+        )
+        for group in find_groups(points_of(*tables(rows)))
+    )
+    assert alone["seconds_per_byte"] == sharing["seconds_per_byte"] > 0
+
+
 def stages(cluster, nodes=(1, 2, 3), **more):
     about = {"strategy": "model_parallel", "kind": "emulated", "cluster": cluster}
     rows = launches(nodes=nodes, **about | more)

@@ -60,6 +60,20 @@ def test_a_calibration_of_hosts_shows_their_links_and_no_emulation(study):
     assert "Nodes of two hosts, on" in page
     assert "Payload received" in page and "Configured (whole frames)" not in page
     assert "emulated nodes" not in page and "Wall seconds per second" not in page
+    assert "slowest link" not in page  # there is only one
+
+
+def test_the_slowest_link_between_hosts_is_named(study):
+    hosts = Ssh.model_validate({"kind": "ssh", "hosts": ["a", "b", "c"], "name": "three hosts"})
+    streams = [
+        make.stream("node1", "node2"),
+        make.stream("node1", "node3", 10.0),
+        make.stream("node2", "node3"),
+    ]
+    changes = {"cluster": hosts, "kind": "measured", "streams": streams}
+    page = Texts(page_of(study, make.calibration((2, 3)).model_copy(update=changes))).plain
+    assert "The slowest link, between node1 and node3, gives 9.56 Mbit/s" in page
+    assert "between each pair of hosts" in page
 
 
 def test_emulated_cells_without_a_calibration_are_not_denied(tmp_path):

@@ -17,7 +17,7 @@ import make_records
 import rendering
 from nodewise.cli import list_commands
 from nodewise.core.errors import UserError
-from nodewise.models.facts import facts
+from nodewise.models.facts import facts, refuse_own
 from nodewise.models.registry import registry
 from nodewise.report.blocks import grouped
 from nodewise.report.drawing import draw
@@ -268,6 +268,28 @@ def test_a_model_that_the_study_does_not_train_has_a_page_without_results(tmp_pa
     assert "Its results" not in page
     assert "Its results" in (tmp_path / "docs/models/fashion-cnn.md").read_text()
     assert "nw-kind--measured" not in page
+
+
+@pytest.mark.slow
+def test_a_user_s_own_model_has_a_page_even_if_its_layers_are_not_known(tmp_path):
+    own = {"model": "mine", "dataset": "mine", "build": "mine.py:build", "load": "mine.py:load"}
+    cells = [make_records.cell(n=nodes, **own) for nodes in (1, 2)]
+    make_records.write_study(tmp_path, [make_records.record(cell) for cell in cells])
+    whole = make.layer("net", "Net", (), parameters=100, trainable=100, operations=300)
+    whole = whole.model_copy(update={"uncounted": ["FFT2D"]})
+    described = make.architecture("own_mine_12345678", [whole], ["The model of mine.py:build."])
+    path = make.write([described], tmp_path / "own") / "own_mine_12345678.json"
+    given = {"models_dir": tmp_path / "models", "own_models": {"mine": path}}
+    assert "models-compute-to-communication" in rendering.draw_all(tmp_path, **given)
+    page = (rendering.render(tmp_path, **given) / "models/mine.md").read_text()
+    assert "The model of mine.py:build." in unescape(page)
+    assert "<dd>Own data, mine.py:load</dd>" in unescape(page)
+    assert "<dd>of several parts or sizes</dd>" in page
+    assert "<code>FFT2D</code> are not counted" in page
+    assert "Its results" in page
+    refuse_own(path, "mine.py:build: must return a keras.Model, not nothing")
+    docs = rendering.render(tmp_path, **given)
+    assert not (docs / "models/mine.md").exists()
 
 
 def test_what_a_model_says_of_itself_is_escaped(docs):

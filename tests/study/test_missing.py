@@ -10,6 +10,7 @@ import make_records as make
 from mistakes import user_error
 from nodewise.cli import app
 from nodewise.core.errors import UserError
+from nodewise.models.facts import own_description, refuse_own
 from nodewise.study import missing
 from nodewise.study.config import Config, check_files_exist, read_config
 from nodewise.study.estimate import Machine, plan, report
@@ -49,6 +50,20 @@ def measured(tmp_path, monkeypatch):
     make.write(records, folder)
     (tmp_path / "tiny.yaml").write_text(json.dumps(STUDY))
     return folder
+
+
+def test_a_model_that_could_not_be_described_is_named_until_it_is_forgotten(measured):
+    own = {"mine": {"build": "mine.py:build", "dataset": "fashion_mnist"}}
+    of_users = study(models=[], own_models=own)
+    path = own_description(of_users.own_models()["mine"])
+    refuse_own(path, "mine.py:build: must return a keras.Model, not nothing")
+    found = missing.find_missing(of_users, measured)
+    assert list(missing.lines(found)) == [
+        f"without a result: {path}: mine is not described: mine.py:build: must return a "
+        "keras.Model, not nothing"
+    ]
+    assert list(missing.remove(found)) == [path]
+    assert not missing.find_missing(of_users, measured)
 
 
 def test_a_study_and_its_records_can_be_checked_by_hand(tmp_path):

@@ -21,6 +21,7 @@ import make_calibration
 import projects
 from nodewise.core.schema import json_text
 from nodewise.core.user_function import own_dataset_name
+from nodewise.models.facts import read_own
 from nodewise.results.record import read_record
 from projects import CONFIG, finish, snakemake, start, start_snakemake, write_study
 from traces import runs
@@ -170,6 +171,15 @@ def test_a_cell_that_cannot_train_is_a_record_that_says_why_and_a_gap_on_the_sit
     assert (record.status, record.failure.reason) == ("refused", reason)
     page = (finished / "build/site/records.html").read_text()
     assert reason in page
+
+
+def test_a_user_s_own_model_is_described_and_has_a_page(finished):
+    (path,) = (finished / "results/models").glob("own_own_model_*.json")
+    described = read_own(path)
+    assert described.trainable > 0 and described.memory is not None
+    page = (finished / "build/site/models/mine.html").read_text()
+    assert "The model of models/templates/own_model.py:build." in page
+    assert (finished / "build/site/models/mine.json").is_file()
 
 
 def test_nothing_changed_nothing_runs(project):

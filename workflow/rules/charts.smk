@@ -16,6 +16,7 @@ rule draw_charts:
         overhead=OVERHEAD,
         calibrations=CALIBRATIONS,
         models=DESCRIBED,
+        own_models=list(OWN_MODELS.values()),
         foreseen="data/published/ntua_figure28.csv",
         registry=[f"models/{model}.py" for model in registry()],
         code=package(
@@ -30,7 +31,8 @@ rule draw_charts:
     params:
         overhead=f"{RESULTS}/overhead",
         calibrations=CALIBRATION_OPTIONS,
+        own_models=OWN_MODEL_OPTIONS,
     shell:
         "nodewise draw-charts --config {input.config:q} --tables {input.tables}"
         " --overhead {params.overhead}"
-        " --out {output} {params.calibrations} > {log} 2>&1"
+        " --out {output} {params.calibrations} {params.own_models} > {log} 2>&1"

@@ -37,6 +37,7 @@ rule render_pages:
         calibrations=CALIBRATIONS,
         manifests=[str(path) for path in STUDY.manifest_files()],
         models=DESCRIBED,
+        own_models=list(OWN_MODELS.values()),
         site=SITE_SOURCES,
         claims="data/published/claims.yaml",
         foreseen="data/published/ntua_figure28.csv",
@@ -71,9 +72,10 @@ rule render_pages:
     params:
         results=RESULTS,
         calibrations=CALIBRATION_OPTIONS,
+        own_models=OWN_MODEL_OPTIONS,
     shell:
         "nodewise render-pages --config {input.config:q} --results {params.results}"
-        " --out {output} {params.calibrations} > {log} 2>&1"
+        " --out {output} {params.calibrations} {params.own_models} > {log} 2>&1"
 
 
 rule build_site:

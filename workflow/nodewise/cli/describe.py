@@ -1,23 +1,32 @@
 """Describe a model of the project or a user's own one, and print what was found."""
 
+import traceback
 from pathlib import Path
 
 import typer
 
 from nodewise.cli.single import manifests, prepare
-from nodewise.core.cell import SAVED_MODEL
+from nodewise.core.cell import SAVED_MODEL, Cell
 from nodewise.core.errors import UserError
 from nodewise.core.files import check_writable, write_text
 from nodewise.core.schema import json_text
 from nodewise.measure.environment import settle_environment
-from nodewise.models.facts import DESCRIPTIONS, OWN_DESCRIPTIONS
+from nodewise.models.facts import DESCRIPTIONS, OWN_DESCRIPTIONS, refuse_own
 from nodewise.models.registry import check_project, registry
 from nodewise.results.model_description import Architecture
 from nodewise.study.single import Options, cell_of
 
 
-def describe_model(name: str, dataset: str | None, out: Path | None) -> tuple[Architecture, Path]:
+def describe_model(
+    name: str, dataset: str | None, out: Path | None, manifest: Path | None
+) -> tuple[Architecture, Path]:
     """Describe a model, print it and write it; return it and its file.
+
+    Args:
+        name: a model of the project, or what builds a user's own.
+        dataset: of a user's own model.
+        out: the file to write; None for the one that other commands read.
+        manifest: of the prepared dataset; None to prepare it.
 
     Raises:
         UserError: there is no such model, or it cannot be trained.
@@ -30,34 +39,54 @@ def describe_model(name: str, dataset: str | None, out: Path | None) -> tuple[Ar
     cell = cell_of(Options("single", name, 1, 1, dataset))
     path = out or (OWN_DESCRIPTIONS if own else DESCRIPTIONS) / f"{cell.model}.json"
     check_writable(path)
-    if own:
+    if own and manifest is None:
         prepare(cell)
     settle_environment()
-    from nodewise.measure.step_memory import BATCHES, measure_memory
-    from nodewise.models import describe
-
-    if own:
-        from nodewise.data import load
-        from nodewise.data.pipeline import batch_spec
-        from nodewise.models.training import recipe_of
-
-        manifest, _ = manifests(cell)
-        data = load(manifest)
-        recipe, most = recipe_of(cell, data), min(data.train_examples, BATCHES[-1])
-        specs = [
-            batch_spec(cell.model_copy(update={"batch": batch}), data, recipe)
-            for batch in describe.COUNTED_BATCHES
-        ]
-        about = [f"The model of {cell.build}."]
-        described = describe.architecture_of(recipe.build(), cell.model, about, specs)
-        memory = measure_memory(cell, manifest, most)
-    else:
-        described = describe.describe(name)
-        memory = measure_memory(cell, None)
-    described = described.model_copy(update={"memory": memory})
+    described = _own(cell, manifest) if own else _registered(cell)
     write_text(path, json_text(described))
     _print(described)
     return described, path
+
+
+def describe_or_refuse(name: str, dataset: str | None, out: Path, manifest: Path | None) -> None:
+    """Describe a user's own model; if that is not possible, write why not in its place."""
+    try:
+        describe_model(name, dataset, out, manifest)
+    except Exception as error:  # of any kind: the user's code is run, by TensorFlow and Keras
+        reason = str(error)
+        if not isinstance(error, UserError):
+            traceback.print_exc()
+            first, *_ = [*reason.splitlines(), "no more is said"]
+            reason = f"{type(error).__name__}: {first}"
+        refuse_own(out, reason)
+        typer.echo(f"not described: {reason}")
+
+
+def _registered(cell: Cell) -> Architecture:
+    from nodewise.measure.step_memory import measure_memory
+    from nodewise.models import describe
+
+    described = describe.describe(cell.model)
+    return described.model_copy(update={"memory": measure_memory(cell, None)})
+
+
+def _own(cell: Cell, manifest: Path | None) -> Architecture:
+    from nodewise.data import load
+    from nodewise.data.pipeline import batch_spec
+    from nodewise.measure.step_memory import BATCHES, measure_memory
+    from nodewise.models import describe
+    from nodewise.models.training import recipe_of
+
+    prepared = manifest or manifests(cell)[0]
+    data = load(prepared)
+    recipe, most = recipe_of(cell, data), min(data.train_examples, BATCHES[-1])
+    specs = [
+        batch_spec(cell.model_copy(update={"batch": batch}), data, recipe)
+        for batch in describe.COUNTED_BATCHES
+    ]
+    about = [f"The model of {cell.build}."]
+    described = describe.architecture_of(recipe.build(), cell.model, about, specs)
+    return described.model_copy(update={"memory": measure_memory(cell, prepared, most)})
 
 
 def _print(described: Architecture) -> None:

@@ -121,11 +121,12 @@ def calibrate(
 
     Of emulated nodes this shows how well the emulation holds; the workflow does
     it by itself. Of hosts it is done only by this command, for Slurm inside of
-    an allocation. The workflow's fits then use the file, which names hosts by
-    their labels.
+    an allocation: of the links between all of them, the slowest is named. The
+    workflow's fits then use the file, which names hosts by their labels.
 
     Example: nodewise calibrate --config config/emulated.yaml
     """
+    from nodewise.core.units import write_number
     from nodewise.measure.calibrate import calibrate as measure_all
     from nodewise.study.config import read_config
     from nodewise.study.missing import CALIBRATION
@@ -143,6 +144,10 @@ def calibrate(
         )
     reason = f": {result.failure.reason}" if result.failure else ""
     typer.echo(f"{out}: {result.status}, {len(result.launches)} launches{reason}")
+    if result.streams:
+        slowest = min(result.streams, key=lambda stream: stream.bits_per_s)
+        rate = write_number(slowest.bits_per_s, "bit/s")
+        typer.echo(f"the slowest link: {rate} between {' and '.join(slowest.ends)}")
 
 
 @app.command()

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from nodewise.core.errors import UserError
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -33,6 +35,15 @@ Records = Annotated[
 Described = Annotated[
     Path, typer.Option("--models", help="Folder of files from `nodewise describe-model`.")
 ]
+OwnModels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--own-model",
+        metavar="<name=file>",
+        help="A file from `nodewise describe-model` on a user's own model, and what the study "
+        "calls that; repeatable.",
+    ),
+]
 FitFile = Annotated[Path, typer.Argument(help="A file from `nodewise fit`.")]
 NodeNumbers = Annotated[str, typer.Option(help="Numbers of nodes, such as 64, 1-64 or 1,2,4,8-16.")]
 AskedBatch = Annotated[int | None, typer.Option(min=1, help="Examples per worker and step.")]
@@ -58,6 +69,21 @@ Deadline = Annotated[
     str | None, typer.Option(help="Time for an epoch, or for --target: 90s, 30min, 2h, 1d.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def named_files(pairs: Collection[str] | None) -> dict[str, Path]:
+    """Return the files that were given as name=file, by name.
+
+    Raises:
+        UserError: one was given otherwise.
+    """
+    found = {}
+    for pair in pairs or ():
+        name, equals, file = pair.partition("=")
+        if not equals:
+            raise UserError(f"--own-model {pair}: must be name=file")
+        found[name] = Path(file)
+    return found
 
 
 def records_of(study: "Config") -> Path:

@@ -148,18 +148,35 @@ def describe_model(
             "--out", help="JSON file to write; of your own model by default below results/models."
         ),
     ] = None,
+    manifest: Annotated[
+        Path | None,
+        typer.Option(help="For your own model: manifest.json of data that is prepared already."),
+    ] = None,
+    keep_refusal: Annotated[
+        bool,
+        typer.Option(
+            "--keep-refusal",
+            help="Write why your own model cannot be described in place of its description.",
+        ),
+    ] = False,
 ) -> None:
     """Describe a model: its layers, parameters, operations, and the memory of training it.
 
     A few steps with several batches are trained to measure the memory, nothing
     else. The workflow and other commands read the file data/models/NAME.json.
-    Write it again when the model changes. Once your own model is described,
-    `nodewise measure` says before it starts if a batch does not fit this machine.
+    Write it again when the model changes. The workflow describes your own
+    models. Once yours is described, `nodewise measure` says before it starts if
+    a batch does not fit this machine.
 
     Example: nodewise describe-model fashion_cnn --out
     data/models/fashion_cnn.json
     """
-    from nodewise.cli.describe import describe_model as describe
+    from nodewise.cli import describe
 
-    described, path = describe(name, dataset, out)
+    if keep_refusal:
+        if out is None:
+            raise UserError("--keep-refusal: needs --out")
+        describe.describe_or_refuse(name, dataset, out, manifest)
+        return
+    described, path = describe.describe_model(name, dataset, out, manifest)
     typer.echo(f"{path}: {len(described.layers)} layers")

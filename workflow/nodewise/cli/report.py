@@ -13,8 +13,10 @@ from nodewise.cli.options import (
     Calibrated,
     Described,
     Out,
+    OwnModels,
     StudyConfig,
     Tables,
+    named_files,
     plain_table,
     print_whole,
 )
@@ -106,6 +108,7 @@ def draw_charts(
     out: Out,
     calibrations: Calibrated = None,
     models: Described = Path("data/models"),
+    own_models: OwnModels = None,
 ) -> None:
     """Draw every chart: a Vega-Lite specification with its text, the data and an SVG picture.
 
@@ -121,16 +124,19 @@ def draw_charts(
         config_path=config,
         calibration_paths=calibrations or (),
         models_dir=models,
+        own_models=named_files(own_models),
     )
 
 
 @app.command(rich_help_panel=STEPS)
 def render_pages(
+    *,
     config: StudyConfig,
     results: Annotated[Path, typer.Option(help="Folder of its results.")],
     out: Out,
     calibrations: Calibrated = None,
     models: Described = Path("data/models"),
+    own_models: OwnModels = None,
 ) -> None:
     """Render the pages of the site as Markdown.
 
@@ -145,6 +151,7 @@ def render_pages(
         out,
         calibration_paths=calibrations or (),
         models_dir=models,
+        own_models=named_files(own_models),
     )
 
 

@@ -6,8 +6,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from pydantic import Field
+
 from nodewise.cluster import lock
-from nodewise.core.cell import Cell, ClusterSettings
+from nodewise.core.cell import MOST_PER_MACHINE, Cell, ClusterSettings
 from nodewise.results.measurement import NodeUsage
 from nodewise.results.record import Kind
 
@@ -70,6 +72,10 @@ class Cluster(ABC):
     @abstractmethod
     def addresses(self) -> list[str]:
         """Return `host:port` of every rank's server."""
+
+    def label(self, rank: int) -> str:
+        """Return what records and messages call the node of `rank`."""
+        return f"node{rank + 1}"
 
     def relay(
         self,
@@ -141,11 +147,25 @@ class Settings(ClusterSettings):
 
 
 class LinkedSettings(Settings):
-    """Settings of a kind of cluster whose links `nodewise calibrate` measures."""
+    """Settings of a kind of cluster whose links `nodewise calibrate` measures.
 
-    @abstractmethod
+    Args:
+        devices_per_node: how many workers share a machine and its link to the others. The nodes of
+            a study are workers then.
+    """
+
+    devices_per_node: int = Field(default=1, ge=1, le=MOST_PER_MACHINE)
+
+    @property
+    def per_machine(self) -> int:
+        return self.devices_per_node
+
+    def with_per_machine(self, nodes: int) -> Self:
+        return self.model_copy(update={"devices_per_node": nodes})
+
     def calibrated(self) -> Self:
-        """Return the settings with one worker on each node, all alike."""
+        """Return the settings with one worker on each machine, all alike."""
+        return self.with_per_machine(1)
 
     @abstractmethod
     def take(self, nodes: int) -> Cluster:

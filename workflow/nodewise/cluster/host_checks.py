@@ -37,7 +37,7 @@ def examine(hosts: Hosts) -> list[Finding]:
             if isinstance(one, Finding):
                 found.append(one)
             else:
-                about = of_host(hosts.label(rank), one.hello, one.late_s, hosts.setup)
+                about = of_host(hosts.label(rank), one.hello, one.late_s, hosts.renew)
                 found += [*about, *of_ports[rank]]
                 one.end()
         return found
@@ -51,14 +51,14 @@ def _started(hosts: Hosts, rank: int) -> Agent | Finding:
         return Finding(f"{error}{_repair(getattr(error, 'command', ''))}")
 
 
-def of_host(label: str, facts: Message, late_s: float, setup: str) -> Iterator[Finding]:
+def of_host(label: str, facts: Message, late_s: float, renew: str) -> Iterator[Finding]:
     """Yield what a host has, then what is wrong with it.
 
     Args:
         label: of the host.
         facts: what its agent said first.
         late_s: by how much its clock is ahead of this machine's.
-        setup: the command that makes the environment there.
+        renew: the command that makes the environment there anew.
     """
     yield Finding(
         f"{label}: {facts['cores']} cores, {facts['load']:.1f} of them busy; "
@@ -67,7 +67,7 @@ def of_host(label: str, facts: Message, late_s: float, setup: str) -> Iterator[F
         sound=True,
     )
     for difference in differences(facts):
-        yield Finding(f"{label}: {difference}{_repair(setup)}")
+        yield Finding(f"{label}: {difference}{_repair(renew)}")
     if facts["load"] > _BUSY * facts["cores"]:
         yield Finding(f"{label}: its cores are busy; with what, says there: top", sound=True)
     if facts["memory_bytes"] < _LEAST_MEMORY:

@@ -1,7 +1,7 @@
 """What the kinds of clusters whose nodes are other hosts have in common."""
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -19,7 +19,6 @@ class HostSettings(api.LinkedSettings):
         name: what records and charts call this cluster. Curves of two clusters are never mixed.
         python: the Python with the project's environment, seen from the project's folder there.
         ports: first and last of the ports that workers listen on.
-        devices_per_node: how many workers a host gets. The nodes of a study are workers then.
     """
 
     name: Line = Field(default="hosts", max_length=60)
@@ -27,16 +26,11 @@ class HostSettings(api.LinkedSettings):
     ports: list[Annotated[int, Field(ge=1024, le=65_535)]] = Field(
         default=[30_000, 30_999], min_length=2, max_length=2, exclude=True
     )
-    devices_per_node: int = Field(default=1, ge=1, le=16)
 
     @property
     def label(self) -> str:
         each = self.devices_per_node
         return f"{self.name}, {each} workers on each" if each > 1 else self.name
-
-    @property
-    def per_machine(self) -> int:
-        return self.devices_per_node
 
     def cores(self, nodes: int) -> float:  # none of this machine
         return 0.0
@@ -59,9 +53,6 @@ class HostSettings(api.LinkedSettings):
     @abstractmethod
     def take(self, nodes: int) -> "Hosts":
         """Return places for `nodes` workers, not yet opened."""
-
-    def calibrated(self) -> Self:
-        return self.model_copy(update={"devices_per_node": 1})
 
     def all_hosts(self) -> "Hosts":
         """Return all hosts, with one place on each, for `nodewise doctor`."""

@@ -38,8 +38,8 @@ class HostError(Exception):
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that must be the same on all hosts."""
-    found = {"Python": platform.python_version()}
+    """Return the versions that must be the same on all hosts; of Python, 3.x is enough."""
+    found = {"Python": ".".join(platform.python_version_tuple()[:2])}
     for package in _COMPARED:
         with suppress(PackageNotFoundError):
             found[package] = version(package)
@@ -55,6 +55,7 @@ class Hosts(api.Cluster):
     remote = True
 
     setup: str  # the command that makes the environment on a host
+    renew: str  # the command that makes it anew, with the versions that are here
     _hosts: list[str]  # what the hosts reach each other by, by rank, known once the cluster is open
 
     def __init__(self, size: int, allowed_ports: Sequence[int], per_host: int = 1) -> None:

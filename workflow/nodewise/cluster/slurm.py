@@ -28,7 +28,7 @@ class Allocation(Hosts):
     """
 
     cpu_limit = "none: a node is what the allocation has of a host"
-    setup = "make setup"
+    setup = renew = "make setup"
 
     def __init__(self, size: int, settings: Slurm) -> None:
         super().__init__(size, settings.ports, settings.devices_per_node)

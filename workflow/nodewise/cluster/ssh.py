@@ -10,13 +10,14 @@ from typing import NoReturn
 from filelock import FileLock
 
 from nodewise.cluster import api
-from nodewise.cluster.hosts import NO_COMMAND, Hosts, agent_words
+from nodewise.cluster.hosts import NO_COMMAND, Hosts, agent_words, versions
 from nodewise.cluster.kinds.ssh import Host, Ssh
 from nodewise.core.errors import RefusedError
 
-_PROJECT = (  # what a worker needs, and `make setup`
+_PROJECT = (  # what a worker needs, `make setup` and `make gpu`
     *("workflow", "models", "data/models", "data/datasets.yaml", "data/weights.yaml"),
-    *("Makefile", "pyproject.toml", "requirements.lock", "README.md", "LICENSE"),
+    *("Makefile", "pyproject.toml", "requirements.lock", "requirements-gpu.lock"),
+    *("README.md", "LICENSE"),
 )
 _OPTIONS = (
     *("-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"),
@@ -32,7 +33,9 @@ class SshHosts(Hosts):
     def __init__(self, size: int, settings: Ssh) -> None:
         super().__init__(size, settings.ports, settings.devices_per_node)
         self._settings = settings
-        self.setup = f"cd {shlex.quote(settings.folder)} && make setup"
+        there, python = f"cd {shlex.quote(settings.folder)} &&", f"python{versions()['Python']}"
+        self.setup = f"{there} make setup PYTHON={python}"
+        self.renew = f"{there} rm -rf .venv && make setup PYTHON={python}"
 
     @contextmanager
     def open(self) -> Iterator[None]:

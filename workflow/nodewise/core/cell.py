@@ -25,6 +25,8 @@ NAME = r"^[a-z][a-z0-9_]*$"
 Name = Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
 
 MAX_NODES = 64
+MOST_PER_MACHINE = 16
+"""Nodes, workers or devices, that may share a machine."""
 MAX_BATCH = 1_000_000
 MAX_REPEAT = 1_000_000
 WATTS_PER_CORE = 10.0  # declared, not measured: a server's processor at full load, by its cores
@@ -114,6 +116,14 @@ class ClusterSettings(Frozen):
     def per_machine(self) -> int:
         """How many nodes a machine has, if nodes are workers or devices that share machines."""
         return 1
+
+    def with_per_machine(self, nodes: int) -> Self:
+        """Return the settings with `nodes` nodes on each machine, and the same links between them.
+
+        Args:
+            nodes: 1 to MOST_PER_MACHINE. Kinds whose nodes share no machines leave it out.
+        """
+        return self
 
     def cores(self, nodes: int) -> float:
         """Return how many cores of this machine `nodes` nodes ask for."""

@@ -45,12 +45,6 @@ class ParsedSpec:
     module: str
     function: str
 
-    @property
-    def name(self) -> str:
-        """The file or module in a few lower-case letters, digits and underscores."""
-        last = self.file.stem if self.file else self.module.rpartition(".")[2]
-        return re.sub(r"[^a-z0-9]+", "_", last.lower()).strip("_")[:40]
-
 
 def parse_spec(spec: str) -> ParsedSpec:
     """Check a spec and return the place that it names. None of the user's code is run.
@@ -61,7 +55,7 @@ def parse_spec(spec: str) -> ParsedSpec:
     where, colon, function = spec.rpartition(":")
     if not colon or not where or not function.isidentifier() or keyword.iskeyword(function):
         raise UserError(f"{spec!r}: must be {_FORMS}")
-    if where.endswith(".py") or "/" in where:
+    if _is_path(where):
         return _in_file(spec, Path(where), function)
     if not all(part.isidentifier() for part in where.split(".")):
         raise UserError(f"{spec!r}: must be {_FORMS}")
@@ -93,10 +87,26 @@ def parse_model_spec(spec: str) -> ParsedSpec:
 def own_model(build: str, dataset: str) -> str:
     """Return the name of a user's own model that is built by `build` for a dataset or its spec.
 
-    Raises:
-        UserError: `build` names no function and no saved model.
+    However the paths in them are written, it is the same.
     """
-    return with_digest(f"own_{parse_model_spec(build).name}", f"{build} {dataset}")
+    build, dataset = _plain(build), _plain(dataset)
+    where = build if build.endswith(SAVED_MODEL) else build.rpartition(":")[0]
+    in_file = build.endswith(SAVED_MODEL) or _is_path(where)
+    last = Path(where).stem if in_file else where.rpartition(".")[2]
+    name = re.sub(r"[^a-z0-9]+", "_", last.lower()).strip("_")[:40]
+    return with_digest(f"own_{name}", f"{build} {dataset}")
+
+
+def _plain(spec: str) -> str:
+    """Return a spec with its file relative to this folder; another one, or a name, as it is."""
+    if spec.endswith(SAVED_MODEL):
+        return os.path.relpath(spec)
+    where, colon, function = spec.rpartition(":")
+    return f"{os.path.relpath(where)}{colon}{function}" if _is_path(where) else spec
+
+
+def _is_path(where: str) -> bool:
+    return where.endswith(".py") or "/" in where
 
 
 def source_files(spec: str) -> list[str]:

@@ -16,6 +16,7 @@ from nodewise.core.cell import Cell
 from nodewise.core.errors import RefusedError
 from nodewise.core.files import check_writable, project_path, write_text
 from nodewise.core.schema import first_error
+from nodewise.core.user_function import source_files
 from nodewise.measure.combine import combine
 from nodewise.measure.environment import ENVIRONMENT, KEEP_MEMORY, settle_environment
 from nodewise.measure.period import Period, command_began
@@ -190,15 +191,22 @@ def _run_on_host(rank: int, channel: Channel, *, task: Task) -> Message:
         "weights": project_path(weights) if weights else None,
         "time_limit_s": cell.time_limit_s,
     }
-    own = [Path(spec.partition(":")[0]) for spec in (cell.build, cell.load) if spec]
     files = [Path(project_path(path.parent)) for path in (task.manifest, weights) if path]
     if cell.strategy == "horovod":
         files.append(build.FOLDER)
     if cell.build and own_description(cell).is_file():
         files.append(own_description(cell))
+    files += _user_files(cell)
     return task.cluster.relay(
-        rank, channel, job, files=[*files, *own], environment=ENVIRONMENT | KEEP_MEMORY
+        rank, channel, job, files=files, environment=ENVIRONMENT | KEEP_MEMORY
     )
+
+
+def _user_files(cell: Cell) -> list[Path]:
+    """Return the files of a user's own model and data; what is installed is so on hosts, too."""
+    specs = [spec for spec in (cell.build, cell.load) if spec]
+    files = [Path(file) for spec in specs for file in source_files(spec)]
+    return [file for file in files if "site-packages" not in file.parts]
 
 
 def run_process(rank: int, channel: Channel, *, task: Task) -> Message:

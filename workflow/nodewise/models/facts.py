@@ -3,12 +3,15 @@
 `nodewise describe-model` writes it to `data/models/<name>.json`.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
+from nodewise.core.files import write_json
 from nodewise.core.schema import read_json
 from nodewise.core.user_function import own_model
 from nodewise.models.registry import registry
@@ -16,7 +19,8 @@ from nodewise.results.model_description import Architecture, Memory
 
 DESCRIPTIONS = Path("data/models")
 OWN_DESCRIPTIONS = Path("results/models")
-"""Descriptions of users' own models, which exist if somebody asked for them."""
+"""Descriptions of users' own models, which the workflow makes, or somebody who asked for them."""
+_ADVICE = "remove the file to have the model described again"
 SMALL_FLOPS = 100_000_000
 """Operations of training an example up to which the workflow measures a model's noise scale."""
 
@@ -43,17 +47,55 @@ def read_facts(folder: Path, name: str) -> Architecture:
     return found
 
 
-def read_all_facts(folder: Path, trained: Collection[str]) -> dict[str, Architecture]:
+def read_all_facts(
+    folder: Path, trained: Collection[str], own: Mapping[str, Path]
+) -> dict[str, Architecture]:
     """Read what is known of every model of the registry that was trained or is described.
+
+    Users' models that were trained follow; `own` has their files, by what the study calls them.
 
     Raises:
         UserError: the file of a model of `trained` is missing; or one is invalid.
     """
-    return {
+    known = {
         name: read_facts(folder, name)
         for name in registry()
         if name in trained or (folder / f"{name}.json").is_file()
     }
+    for name, path in own.items():
+        described = read_own(path) if name in trained else None
+        if described is not None:
+            known[name] = described.model_copy(update={"model": name})
+    return known
+
+
+class _Kind(BaseModel):
+    refused: str | None = None
+
+
+def read_own(path: Path) -> Architecture | None:
+    """Read the description of a user's own model; None if there is none, or it was refused.
+
+    Raises:
+        UserError: the file is invalid.
+    """
+    if not path.is_file() or why_refused(path) is not None:
+        return None
+    return read_json(Architecture, path, _ADVICE)
+
+
+def why_refused(path: Path) -> str | None:
+    """Return why a file of `results/models` has no description; None if it has one.
+
+    Raises:
+        UserError: the file is no JSON.
+    """
+    return read_json(_Kind, path, _ADVICE).refused
+
+
+def refuse_own(path: Path, reason: str) -> None:
+    """Write in place of the description of a user's own model why there is none."""
+    write_json(path, {"refused": reason})
 
 
 def memory_of(cell: Cell) -> Memory | None:
@@ -62,8 +104,12 @@ def memory_of(cell: Cell) -> Memory | None:
     Raises:
         UserError: a description is invalid.
     """
-    path = own_description(cell) if cell.build else DESCRIPTIONS / f"{cell.model}.json"
-    return read_facts(path.parent, path.stem).memory if path.is_file() else None
+    if cell.build:
+        described = read_own(own_description(cell))
+    else:
+        found = (DESCRIPTIONS / f"{cell.model}.json").is_file()
+        described = facts(cell.model) if found else None
+    return described.memory if described else None
 
 
 def own_description(cell: Cell) -> Path:

@@ -44,6 +44,12 @@ LINKS = {
     "error": "float64",
     "round_trip_s": "float64",
 }
+STREAMS = {
+    "sender": "str",
+    "receiver": "str",
+    "achieved_bit_s": "float64",
+    "round_trip_s": "float64",
+}
 TRAFFIC = {
     "nodes": "int64",
     "payload_bytes": "int64",
@@ -122,6 +128,7 @@ class Findings:
 
     shares: pd.DataFrame
     links: pd.DataFrame
+    streams: pd.DataFrame
     all_reduces: dict[Collective, AllReduces]
 
 
@@ -138,6 +145,7 @@ def examine(calibration: Calibration) -> Findings:
     return Findings(
         shares=_shares(calibration),
         links=_links(calibration),
+        streams=_streams(calibration),
         all_reduces={name: _all_reduces(blocks, share) for name, blocks in measured.items()},
     )
 
@@ -206,6 +214,20 @@ def _links(calibration: Calibration) -> pd.DataFrame:
         if launch.transfer is not None
     ]
     return typed(rows, LINKS)
+
+
+def _streams(calibration: Calibration) -> pd.DataFrame:
+    """One row per stream between two hosts, the slowest first, in wall seconds."""
+    rows = [
+        {
+            "sender": stream.ends[0],
+            "receiver": stream.ends[1],
+            "achieved_bit_s": stream.bits_per_s,
+            "round_trip_s": stream.round_trip_s,
+        }
+        for stream in sorted(calibration.streams, key=lambda one: one.bits_per_s)
+    ]
+    return typed(rows, STREAMS)
 
 
 def _traffic(blocks: _Blocks) -> pd.DataFrame:

@@ -1,10 +1,10 @@
 """What is known of coefficients before a fit: from calibrations, settings and other fits."""
 
-import re
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from nodewise.core.cell import MOST_PER_MACHINE
 from nodewise.predict import link_rates
 from nodewise.predict.calibration import Findings, examine
 from nodewise.predict.curve_groups import CurveGroup
@@ -16,18 +16,19 @@ Calibrated = Mapping[tuple[str, str], Findings]
 """What calibrations found, by the label of a cluster, and machine."""
 
 _NOTHING_S = 1e-9  # for an example: less than a clock tells
-# what a label adds where nodes are workers of a machine: the link to others is the same
-_SHARED_MACHINES = re.compile(r", \d+ workers (in each machine|on each)$")
 _TAILS_APART = 3.29  # standard deviations from end to end of a 90 % interval
 
 
 def calibrated_links(calibrations: Iterable[Calibration]) -> Calibrated:
-    """Return what calibrations found of links."""
-    return {
-        (one.cluster.label, one.provenance.cpu): examine(one)
-        for one in calibrations
-        if one.status == "ok"
-    }
+    """Return what calibrations found of links, which all workers of a machine share."""
+    found = {}
+    for one in calibrations:
+        if one.status == "ok":
+            seen = examine(one)
+            for workers in range(1, MOST_PER_MACHINE + 1):
+                cluster = one.cluster.with_per_machine(workers)
+                found[cluster.label, one.provenance.cpu] = seen
+    return found
 
 
 def link_priors(group: CurveGroup, calibrated: Calibrated) -> Priors:
@@ -48,7 +49,7 @@ def link_priors(group: CurveGroup, calibrated: Calibrated) -> Priors:
     """
     priors = input_priors(group)
     cluster, machine = group.rows.iloc[0][["cluster", "machine"]]
-    seen = calibrated.get((_SHARED_MACHINES.sub("", cluster), machine))
+    seen = calibrated.get((cluster, machine))
     if group.law.name in ("server", "gpipe") and (beta := _seconds_per_byte(cluster, seen)):
         priors["seconds_per_byte", group.link] = (beta, beta / 10)
     rings = ("ring", "ring_over_machines")

@@ -43,7 +43,7 @@ class ReportContext:
 
     Attributes:
         calibrations: those of its clusters.
-        architectures: what its models are, by name; a user's own models are not described.
+        architectures: what its models are, by name.
         changes: what `nodewise compare` wrote of it; without rows if nothing was compared.
         manifests: those of the folders of published records.
     """
@@ -210,6 +210,7 @@ def read_context(
     *,
     calibration_paths: Sequence[Path] = (),
     models_dir: Path | None = None,
+    own_models: Mapping[str, Path] | None = None,
 ) -> ReportContext:
     """Read everything that pages are made from.
 
@@ -218,7 +219,9 @@ def read_context(
         results: the study's folder with its `tables`, `overhead` (the fits), `charts` and, unless
             the configuration names others, `records`; `changes.csv`, if two runs were compared.
         calibration_paths: what `nodewise calibrate` wrote; none if nothing is emulated.
-        models_dir: what `nodewise describe-model` wrote, None to leave models undescribed.
+        models_dir: what `nodewise describe-model` wrote of the project's models, None to leave all
+            models undescribed.
+        own_models: what it wrote of users' own, by the names that the study gives them.
 
     Raises:
         UserError: a file is missing or invalid, or a cell has no record.
@@ -234,7 +237,7 @@ def read_context(
         overhead=read_overhead(results / "overhead"),
         figures=[read_figure(path) for path in sorted(results.glob("charts/*.vl.json"))],
         calibrations=read_calibrations(calibration_paths),
-        architectures=read_all_facts(models_dir, trained) if models_dir else {},
+        architectures=read_all_facts(models_dir, trained, own_models or {}) if models_dir else {},
         changes=read_changes(results / CHANGES),
         manifests=[read_manifest(file) for file in config.manifest_files()],
     )

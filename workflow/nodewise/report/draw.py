@@ -1,7 +1,7 @@
 """Tables, calibrations and model descriptions -> the files of every figure."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ def draw_charts(
     config_path: Path,
     calibration_paths: Sequence[Path] = (),
     models_dir: Path | None = None,
+    own_models: Mapping[str, Path] | None = None,
 ) -> list[str]:
     """Draw every figure into `out_dir`; return their names.
 
@@ -47,7 +48,8 @@ def draw_charts(
         out_dir: the folder to write.
         config_path: the study's configuration, which has the titles of its experiments.
         calibration_paths: what `nodewise calibrate` wrote.
-        models_dir: what `nodewise describe-model` wrote.
+        models_dir: what `nodewise describe-model` wrote of the project's models.
+        own_models: what it wrote of users' own, by the names that the study gives them.
 
     Raises:
         UserError: a table is missing or invalid.
@@ -56,7 +58,8 @@ def draw_charts(
     tables = read_tables(tables_dir) | read_overhead(overhead_dir)
     tables[ALL_REDUCES] = all_reduce_times(read_calibrations(calibration_paths))
     if models_dir is not None:
-        tables[MODELS] = sizes(read_all_facts(models_dir, set(tables["cells"]["model"])))
+        trained = set(tables["cells"]["model"])
+        tables[MODELS] = sizes(read_all_facts(models_dir, trained, own_models or {}))
     config = read_config(config_path)
     files: dict[str, str] = {}
     names: list[str] = []

@@ -73,6 +73,8 @@ def draw(architecture: Architecture) -> Drawing:
 
 def input_in_words(architecture: Architecture) -> str:
     """Return the shape of one example: what is embedded are tokens."""
+    if not architecture.input_shape:
+        return "of several parts or sizes"
     embeds = any("Embedding" in layer.kind for layer in architecture.layers)
     shape = _shape(architecture.input_shape)
     return f"{shape} tokens" if embeds else shape
@@ -126,11 +128,11 @@ def _state(layers: Sequence[Layer]) -> str:
 def _foot(layers: Sequence[Layer]) -> str:
     """Return the parameters of `layers`, whether they are trained, and the shape that they give."""
     total, trainable = (sum(counts) for counts in zip(*map(_counts, layers), strict=True))
-    shape = f"→ {_shape(layers[-1].output_shape)}"
+    shape = f"→ {_shape(layers[-1].output_shape)}" if layers[-1].output_shape else ""
     if not total:
         return shape
     state = "frozen" if not trainable else "trained"
-    return f"{write_number(total, '')} parameters, {state} {shape}"
+    return f"{write_number(total, '')} parameters, {state} {shape}".rstrip()
 
 
 def _counts(layer: Layer) -> tuple[int, int]:

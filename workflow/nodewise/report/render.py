@@ -43,6 +43,7 @@ def render_pages(
     site_dir: Path = Path("site"),
     calibration_paths: Sequence[Path] = (),
     models_dir: Path | None = None,
+    own_models: Mapping[str, Path] | None = None,
 ) -> None:
     """Render the pages of a study, with downloads and assets, into a new `out_dir`.
 
@@ -53,12 +54,17 @@ def render_pages(
         site_dir: templates, plain pages and assets.
         calibration_paths: see `read_context`.
         models_dir: see `read_context`.
+        own_models: see `read_context`.
 
     Raises:
         UserError: an input is missing or invalid.
     """
     study = read_context(
-        config_path, results, calibration_paths=calibration_paths, models_dir=models_dir
+        config_path,
+        results,
+        calibration_paths=calibration_paths,
+        models_dir=models_dir,
+        own_models=own_models,
     )
     files = _downloads(study, results)
     files |= _copies(site_dir / "assets", "assets", ["*.*"])

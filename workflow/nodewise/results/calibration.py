@@ -11,7 +11,7 @@ from typing import Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from nodewise.core.cell import MAX_NODES, Cluster, Frozen
+from nodewise.core.cell import MAX_NODES, Cluster, Frozen, Line
 from nodewise.core.errors import UserError
 from nodewise.core.schema import read_json
 from nodewise.results.measurement import Conditions
@@ -39,7 +39,7 @@ class Busy(Frozen):
 
 
 class Transfer(Frozen):
-    """One TCP stream from node 0 to node 1, as the receiver saw it.
+    """One TCP stream from a node to another, as the receiver saw it.
 
     `segment_bytes` is the payload of one full frame of `frame_bytes`, Ethernet header included.
     `round_trip_s` is the median time of a byte there and back, before the stream; None if unknown.
@@ -68,6 +68,12 @@ class Transfer(Frozen):
         return self.segment_bytes / self.frame_bytes
 
 
+class Stream(Transfer):
+    """A stream between two hosts; `ends` are the labels of the sender and the receiver."""
+
+    ends: list[Line] = Field(min_length=2, max_length=2)
+
+
 class AllReduce(Frozen):
     """`repeats` all-reduces of one payload, one right after the other.
 
@@ -91,8 +97,9 @@ class AllReduce(Frozen):
 class Launch(Frozen):
     """One launch of `nodes` fresh workers, in the order of measuring.
 
-    `transfer` is there in launches of two nodes, `all_reduces` in those of two or more. `discarded`
-    are the conditions of the launches before it that were outside the thresholds and repeated.
+    `transfer`, from node 0 to node 1, is there in launches of two nodes, `all_reduces` in those of
+    two or more. `discarded` are the conditions of the launches before it that were outside the
+    thresholds and repeated.
     """
 
     nodes: int = Field(ge=1, le=MAX_NODES)
@@ -115,7 +122,11 @@ class Launch(Frozen):
 
 
 class Calibration(Frozen):
-    """One calibration. It has launches and no failure if `status` is ok, else the reverse."""
+    """One calibration. It has launches and no failure if `status` is ok, else the reverse.
+
+    `streams` are those between hosts, one after another, before the launches: of every pair, or of
+    neighbours where there are many hosts. Emulated nodes have none.
+    """
 
     schema_version: Literal[1] = 1
     study: str
@@ -125,6 +136,7 @@ class Calibration(Frozen):
     started_at: AwareDatetime
     finished_at: AwareDatetime
     provenance: Provenance
+    streams: list[Stream] = Field(default_factory=list)
     launches: list[Launch]
     failure: Failure | None
 

@@ -100,6 +100,11 @@ class Architecture(Frozen):
     memory: Memory | None = None
 
     @property
+    def has_layers(self) -> bool:
+        """Whether `layers` are those of the model: not one layer that stands for all of it."""
+        return len(self.layers) > 1
+
+    @property
     def flops_per_payload_byte(self) -> float:
         """Operations of training one example, for each byte that a worker then exchanges.
 

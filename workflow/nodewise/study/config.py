@@ -147,6 +147,14 @@ class Config(Frozen):
         files = [Path(folder, MANIFEST) for folder in self.records]
         return [file for file in files if file.is_file()]
 
+    def own_models(self) -> dict[str, Cell]:
+        """Return a cell of each of the users' own models, by what the study calls the model."""
+        return {cell.model: cell for cell in self.cells() if cell.build}
+
+    def own_model_files(self) -> list[Path]:
+        """Return the descriptions of users' own models that lie beside `records`."""
+        return [file for at in self.records for file in sorted(Path(at).glob("models/*.json"))]
+
     def noise_scale_files(self) -> list[Path]:
         """Return the noise scales that lie beside `records`."""
         return [file for at in self.records for file in sorted(Path(at).glob("noise_scale/*.json"))]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted
 from nodewise.data.registry import find
-from nodewise.models.facts import facts, own_description, read_facts
+from nodewise.models.facts import facts, own_description, read_own
 from nodewise.results.model_description import Architecture
 from nodewise.results.record import Record, recorded
 from nodewise.strategies import STRATEGIES
@@ -258,13 +258,13 @@ def _own_work(description: Path, load: str | None, dataset: str) -> Work | None:
         UserError: a file is damaged, or the dataset is not known.
     """
     manifest = PREPARED / dataset / "manifest.json"
-    if not description.is_file() or (load and not manifest.is_file()):
+    if load and not manifest.is_file():
         return None
     from nodewise.data.manifest import read_manifest
 
-    known = read_facts(description.parent, description.stem)
+    known = read_own(description)
     data = read_manifest(manifest) if load else find(DATASETS, dataset)
-    return Work.of(known, data)
+    return Work.of(known, data) if known else None
 
 
 def ratios(planned: Iterable[Planned]) -> list[float]:

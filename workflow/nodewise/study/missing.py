@@ -5,6 +5,7 @@ from pathlib import Path
 
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted
+from nodewise.models.facts import own_description, why_refused
 from nodewise.results.calibration import Calibration, read_calibration
 from nodewise.results.record import Record, recorded
 from nodewise.strategies.horovod import build as horovod_build
@@ -31,6 +32,11 @@ def find_missing(study: Config, records: Path, *, cautions: bool = False) -> Mis
     calibration = _calibrated(file)
     if calibration and calibration.failure:
         by_reason[f"calibration {calibration.status}: {calibration.failure.reason}"] = [file]
+    for own in study.own_models().values():
+        description = own_description(own)
+        refused = why_refused(description) if description.is_file() else None
+        if refused is not None:
+            by_reason[f"{own.model} is not described: {refused}"] = [description]
     if any(cell.strategy == "horovod" for cell in study.cells()) and HOROVOD.is_file():
         missing = horovod_build.missing()
         if missing:

@@ -15,6 +15,7 @@ from nodewise.core.files import file_sha256
 from nodewise.core.folders import replaced, write_files
 from nodewise.core.schema import json_text
 from nodewise.core.units import counted
+from nodewise.models.facts import own_description, read_own
 from nodewise.results.columns import CURVE_KEY
 from nodewise.results.manifest import MANIFEST, LeftOut, Manifest, PublishedExperiment
 from nodewise.results.record import Record, record_json, recorded
@@ -26,7 +27,9 @@ _DONE = ("ok", "refused")  # a refusal is a result, too: it says what the machin
 
 
 def publish(study: Config, results: Path, out: Path) -> Manifest:
-    """Copy the records of a study, its calibration and its noise scales to `out`.
+    """Copy the records of a study to `out`, with what belongs to them.
+
+    That is its calibration, its noise scales and the descriptions of users' own models.
 
     Args:
         study: the configuration; its cells say which experiments are whole.
@@ -44,6 +47,11 @@ def publish(study: Config, results: Path, out: Path) -> Manifest:
         raise UserError(f"{results / 'records'}: every point carries a caution: {cautious[0].why}")
     calibration = results / CALIBRATION
     others = {f"noise_scale/{path.name}": path for path in results.glob("noise_scale/*.json")}
+    others |= {
+        f"models/{name}.json": own_description(cell)
+        for name, cell in study.own_models().items()
+        if read_own(own_description(cell))
+    }
     if calibration.is_file():
         others[calibration.name] = calibration
     manifest = _manifest(

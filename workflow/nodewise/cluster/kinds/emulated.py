@@ -42,7 +42,6 @@ class Emulated(api.LinkedSettings):
     node: Node = Node()
     slow_node: SlowNode | None = None
     link: Link = Link()
-    devices_per_node: int = Field(default=1, ge=1, le=16)
 
     @model_validator(mode="after")
     def _slow_is_slower(self) -> Self:
@@ -71,10 +70,6 @@ class Emulated(api.LinkedSettings):
     def latency_s(self) -> float:
         return self.link.latency_ms / 1e3
 
-    @property
-    def per_machine(self) -> int:
-        return self.devices_per_node
-
     def cpu_of(self, rank: int) -> float:
         """Return the share of a core that node `rank` has."""
         slow = self.slow_node
@@ -99,7 +94,7 @@ class Emulated(api.LinkedSettings):
 
     def calibrated(self) -> Self:
         """Leave out the slow node, and take workers in one machine for as many machines."""
-        return self.model_copy(update={"slow_node": None, "devices_per_node": 1})
+        return super().calibrated().model_copy(update={"slow_node": None})
 
     def take(self, nodes: int) -> api.Cluster:
         from nodewise.cluster import emulated

@@ -6,7 +6,7 @@ Every launch is a process of its own, as that of a cell is: fresh workers in a f
 import json
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,7 +23,7 @@ from nodewise.measure.calibrate.plan import Pace, Plan, plan_launch, plan_probe
 from nodewise.measure.environment import settle_environment
 from nodewise.measure.period import Period
 from nodewise.measure.provenance import command, provenance
-from nodewise.results.calibration import Calibration, Launch
+from nodewise.results.calibration import Calibration, Launch, Stream
 from nodewise.results.measurement import Conditions
 from nodewise.results.record import Failure
 from nodewise.study.config import Config, read_config
@@ -31,6 +31,7 @@ from nodewise.study.config import Config, read_config
 NODES = (1, 2, 4, 8)
 REPEATS = 2
 MOST_TRIES = 2  # of a launch that sees a restless machine; then the last one is kept, and flagged
+_LAUNCH_S = 30.0  # roughly, of one of hosts whose pace is not known yet
 _LOG_LINES = 20
 
 
@@ -55,8 +56,9 @@ def calibrate(
 
     Emulated nodes are counted 1, 2, 4 and 8, and the study's largest, as far as the study reaches
     them and this machine has cores for them; hosts 2, 4, 8, …, and all of them. Each count is
-    launched `repeats` times, interleaved in an order that is random by the study's seed. Emulated
-    nodes that this machine does not permit, or whose launch fails, give a result that says so.
+    launched `repeats` times, interleaved in an order that is random by the study's seed. Before,
+    pairs of hosts stream, one after another. Emulated nodes that this machine does not permit, or
+    whose launch fails, give a result that says so.
 
     Raises:
         UserError: the configuration cannot be read, has neither emulated nodes nor two hosts, or a
@@ -78,10 +80,17 @@ def calibrate(
     try:
         if not counts:
             raise NoResultError("refused", _too_small(cluster))
-        pace = _probe(cluster, study, logs, about, on_wait)
-        plans = _plans(cluster, counts, repeats, study, pace)
-        launches = list(_launches(plans, logs, about, progress, on_wait))
-        outcome: dict[str, Any] = {"status": "ok", "launches": launches, "failure": None}
+        measured = _measure(
+            cluster,
+            study,
+            counts=counts,
+            repeats=repeats,
+            logs=logs,
+            about=about,
+            progress=progress,
+            on_wait=on_wait,
+        )
+        outcome: dict[str, Any] = {"status": "ok", "failure": None, **measured}
     except NoResultError as error:
         if isinstance(cluster, HostSettings):  # a person asked for it, and mends what is wrong
             raise UserError(f"{config}: {error.status}: {error}; logs: {logs}") from error
@@ -125,12 +134,16 @@ def _nodes_of(study: Config, config: Path) -> tuple[LinkedSettings, list[int]]:
 
 
 def _plans(
-    cluster: LinkedSettings, counts: list[int], repeats: int, study: Config, pace: Pace | None
+    cluster: LinkedSettings,
+    counts: list[int],
+    repeats: int,
+    study: Config,
+    paces: Mapping[int, Pace],
 ) -> list[Plan]:
     """Return the launches in their order: every node count once before any is repeated."""
     chance = random.Random(study.seed)  # noqa: S311 (an order, not a secret)
     return [
-        plan_launch(cluster, nodes, repeat, study.cell_time_limit_s, pace)
+        plan_launch(cluster, nodes, repeat, study.cell_time_limit_s, paces.get(nodes))
         for repeat in range(repeats)
         for nodes in chance.sample(counts, len(counts))
     ]
@@ -141,47 +154,69 @@ def _too_small(cluster: LinkedSettings) -> Failure:
     return Failure(reason=reason, rank=None, log_tail=[])
 
 
-def _probe(
+def _measure(
     cluster: LinkedSettings,
     study: Config,
-    logs: Path,
-    about: dict[str, str],
-    on_wait: Callable[[], None],
-) -> Pace | None:
-    """Return how fast the link between the first two hosts is, roughly; None if settings say it."""
-    if not isinstance(cluster, HostSettings):
-        return None
-
-    def heard(message: dict[str, Any]) -> None:
-        if "waiting" in message:
-            on_wait()
-
-    plan = plan_probe(cluster, study.cell_time_limit_s)
-    transfer = _launch(plan, logs / "probe", about, heard).transfer
-    assert transfer is not None  # two nodes stream  # noqa: S101
-    return Pace.seen(transfer)
-
-
-def _launches(
-    plans: list[Plan],
+    *,
+    counts: list[int],
+    repeats: int,
     logs: Path,
     about: dict[str, str],
     progress: Callable[[float], None],
     on_wait: Callable[[], None],
-) -> Iterator[Launch]:
-    """Yield each launch when it is done; `about` learns what the nodes are."""
+) -> dict[str, Any]:
+    """Return the `streams` between hosts, whose links are unknown, and all `launches`.
+
+    `about` learns what the nodes are.
+    """
+    streams: list[Stream] = []
+    paces: dict[int, Pace] = {}  # by number of nodes; the settings of emulated nodes say it
+    probed = 0.0  # the share of all time that the streams take
+    if isinstance(cluster, HostSettings):
+        probe = plan_probe(cluster, counts[-1], study.cell_time_limit_s)
+        probed = probe.expected_s / (probe.expected_s + _LAUNCH_S * len(counts) * repeats)
+        listen = _listener(lambda share: progress(probed * share), on_wait)
+        found = _launch(probe, logs / "probe", about, listen)["streams"]
+        streams = [Stream.model_validate_json(json.dumps(one)) for one in found]
+        paces = _paces(probe.pairs, streams, counts)
+    plans = _plans(cluster, counts, repeats, study, paces)
     whole, done = sum(plan.expected_s for plan in plans), 0.0
 
-    def on_message(message: dict[str, Any]) -> None:
+    def advance(share: float) -> None:
+        progress(probed + (1 - probed) * (done + share * plan.expected_s) / whole)
+
+    launches = []
+    for number, plan in enumerate(plans):
+        folder = logs / f"launch~{number}"
+        launches.append(launched(plan, folder, about, _listener(advance, on_wait)))
+        advance(1.0)
+        done += plan.expected_s
+    return {"streams": streams, "launches": launches}
+
+
+def _listener(
+    progress: Callable[[float], None], on_wait: Callable[[], None]
+) -> Callable[[dict[str, Any]], None]:
+    """Return what hears a launch; `progress` gets the share of it that is done."""
+
+    def listen(message: dict[str, Any]) -> None:
         if "waiting" in message:
             on_wait()
         elif "progress" in message:
-            progress((done + message["progress"] * plan.expected_s) / whole)
+            progress(message["progress"])
 
-    for number, plan in enumerate(plans):
-        yield launched(plan, logs / f"launch~{number}", about, on_message)
-        done += plan.expected_s
-        progress(done / whole)
+    return listen
+
+
+def _paces(
+    pairs: Sequence[tuple[int, int]], streams: Sequence[Stream], counts: Sequence[int]
+) -> dict[int, Pace]:
+    """Return by number of nodes what the slowest link between them gives."""
+    seen = list(zip(pairs, streams, strict=True))
+    return {
+        nodes: Pace.slowest([stream for pair, stream in seen if max(pair) < nodes])
+        for nodes in counts
+    }
 
 
 def launched(
@@ -200,7 +235,8 @@ def launched(
     """
     discarded: list[Conditions] = []
     while True:
-        seen = _launch(plan, logs, about, on_message)
+        found = _launch(plan, logs, about, on_message)["launch"]
+        seen = Launch.model_validate_json(json.dumps(found))
         if not seen.conditions.outside or len(discarded) + 1 == MOST_TRIES:
             return seen.model_copy(update={"discarded": discarded})
         discarded.append(seen.conditions)
@@ -208,11 +244,12 @@ def launched(
 
 def _launch(
     plan: Plan, logs: Path, about: dict[str, str], on_message: Callable[[dict[str, Any]], None]
-) -> Launch:
+) -> dict[str, Any]:
+    """Return what a launch sent last: its `launch` and `streams`."""
     for message in _run(plan, logs):
         if "launch" in message:
             about |= message["about"]
-            return Launch.model_validate_json(json.dumps(message["launch"]))
+            return message
         if "failure" in message:
             failure = Failure.model_validate(message["failure"])
             raise NoResultError(message["status"], failure)

@@ -14,7 +14,7 @@ from nodewise.measure.calibrate.plan import Block, Plan
 from nodewise.measure.cell import NO_RESULT, failure_of
 from nodewise.measure.environment import ENVIRONMENT, KEEP_MEMORY
 from nodewise.measure.period import Period
-from nodewise.results.calibration import AllReduce, Busy, Launch, Transfer
+from nodewise.results.calibration import AllReduce, Busy, Launch, Stream, Transfer
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -22,23 +22,26 @@ Send = Callable[[dict[str, Any]], None]
 def run(plan: Plan, logs: Path, send: Send) -> None:
     """Measure what `plan` asks for; the workers' logs go to `logs`.
 
-    Sends `{"waiting": true}`, `{"progress": share}`, and at the end either `{"launch": …}` with
-    what the nodes turned out to be, or `{"status": …, "failure": …}`.
+    Sends `{"waiting": true}`, `{"progress": share}`, and at the end either `{"launch": …}` with its
+    streams and what the nodes turned out to be, or `{"status": …, "failure": …}`.
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     cluster = plan.take()
     try:
         with cluster.to_itself(lambda: send({"waiting": True})), cluster.open():
-            launch = _measure(plan, cluster, logs, send)
+            launch, streams = _measure(plan, cluster, logs, send)
     except (*NO_RESULT, UserError) as error:
         status, failure = failure_of(error)
         send({"status": status, "failure": failure.model_dump(mode="json")})
     else:
         about = {"kind": cluster.kind, "network": cluster.network, "cpu_limit": cluster.cpu_limit}
-        send({"launch": launch.model_dump(mode="json"), "about": about})
+        seen = [stream.model_dump(mode="json") for stream in streams]
+        send({"launch": launch.model_dump(mode="json"), "streams": seen, "about": about})
 
 
-def _measure(plan: Plan, cluster: api.Cluster, logs: Path, send: Send) -> Launch:
+def _measure(
+    plan: Plan, cluster: api.Cluster, logs: Path, send: Send
+) -> tuple[Launch, list[Stream]]:
     from nodewise.measure import quiet_machine  # imports NumPy
 
     period = Period()
@@ -53,13 +56,14 @@ def _measure(plan: Plan, cluster: api.Cluster, logs: Path, send: Send) -> Launch
         on_meeting=blocks.on_meeting,
         on_poll=cluster.check,
     )
-    return Launch(
+    seen = [parts[pair[1]]["streams"][place] for place, pair in enumerate(plan.pairs)]
+    launch = Launch(
         nodes=plan.nodes,
         repeat=plan.repeat,
         started_at=period.started_at,
         seconds=period.seconds(),
         busy=[Busy(**part["busy"]) for part in parts],
-        transfer=Transfer(**parts[1]["transfer"]) if plan.transfer_bytes else None,
+        transfer=Transfer(**seen[0]) if plan.nodes == 2 and seen else None,
         all_reduces=[
             _combine(
                 block,
@@ -71,6 +75,8 @@ def _measure(plan: Plan, cluster: api.Cluster, logs: Path, send: Send) -> Launch
         conditions=blocks.seen[0],
         discarded=[],
     )
+    ends = ([cluster.label(rank) for rank in pair] for pair in plan.pairs)
+    return launch, [Stream(ends=of, **one) for of, one in zip(ends, seen, strict=True)]
 
 
 def _work(rank: int, channel: Channel, *, plan: Plan, cluster: api.Cluster) -> Message:

@@ -1,9 +1,11 @@
 """What one worker of a calibration does. Imports TensorFlow."""
 
+import math
 import socket
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 import tensorflow as tf
@@ -29,24 +31,25 @@ _WARM_UPS = 3
 def measure_node(plan: Plan, cluster: Cluster, rank: int, channel: Channel) -> Message:
     """Measure what `plan` asks for as worker `rank`; return this worker's part.
 
-    Meets the other workers in its node ("placed"), before anything is measured ("warm"), when
-    node 1 listens ("listening") and after all ("timed"). Rank 0 sends `{"progress": share}`.
+    Meets the other workers in its node ("placed"), before anything is measured ("warm"), when the
+    receiver of a stream listens ("listening") and after all ("timed"). Rank 0 sends
+    `{"progress": share}`.
     """
     start_in_node(cluster, rank, channel, plan.nodes)
     collectives = _Collectives(plan, cluster, rank) if plan.blocks else None
     cluster.limit_link(rank)
     channel.meet("warm")
-    result: Message = {"busy": _busy(plan.busy_s), "transfer": None, "all_reduces": []}
-    if plan.transfer_bytes:
-        result["transfer"] = _transfer(cluster, rank, channel, plan.transfer_bytes)
+    result: Message = {"busy": _busy(plan.busy_s), "streams": [], "all_reduces": []}
+    for done, pair in enumerate(plan.pairs, 1):
+        result["streams"].append(_stream(plan, pair, cluster, rank, channel))
+        if rank == 0:
+            channel.send({"progress": plan.share_done(done)})
     if collectives is not None:
         collectives.warm_up()
-        done = plan.expected_s - sum(block.expected_s for block in plan.blocks)
-        for block in plan.blocks:
+        for done, block in enumerate(plan.blocks, 1):
             result["all_reduces"].append(collectives.time(block))
-            done += block.expected_s
             if rank == 0:
-                channel.send({"progress": done / plan.expected_s})
+                channel.send({"progress": plan.share_done(len(plan.pairs), done)})
     channel.meet("timed")
     return result
 
@@ -113,28 +116,42 @@ def _busy(seconds: float) -> Message:
     return {"cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - started}
 
 
-def _transfer(cluster: Cluster, rank: int, channel: Channel, size: int) -> Message | None:
-    """Stream `size` bytes from node 0 to node 1; return what node 1 saw, None on node 0."""
-    address = _stream_address(cluster)
-    if rank == 0:
-        channel.meet("listening")
-        with socket.create_connection(address) as connection:
+def _stream(
+    plan: Plan, pair: tuple[int, int], cluster: Cluster, rank: int, channel: Channel
+) -> Message | None:
+    """Take part in a stream from the first rank of a pair to the other.
+
+    Returns:
+        What the receiver saw; None on all other nodes.
+    """
+    sender, receiver = pair
+    if rank == receiver:
+        return _receive_stream(plan, _stream_address(cluster, pair), channel)
+    channel.meet("listening")
+    if rank == sender:
+        with socket.create_connection(_stream_address(cluster, pair)) as connection:
             _send_back(connection)
-            for _ in range(-(-size // _CHUNK)):
-                connection.sendall(bytes(_CHUNK))
-        return None
+            with suppress(ConnectionError):  # the receiver has seen enough
+                for _ in range(-(-plan.stream_bytes // _CHUNK)):
+                    connection.sendall(bytes(_CHUNK))
+    return None
+
+
+def _receive_stream(plan: Plan, address: tuple[str, int], channel: Channel) -> Message:
     with socket.create_server(address) as server:
         channel.meet("listening")
         connection, _ = server.accept()
+    untimed, size = round(_UNTIMED_SHARE * plan.stream_bytes), plan.stream_bytes
     with connection:
         round_trip_s = _round_trip_s(connection)
-        _receive(connection, round(_UNTIMED_SHARE * size))
+        _receive(connection, untimed, _UNTIMED_SHARE * plan.stream_s)
         started = time.perf_counter()
-        received = _receive(connection, round((1 - _UNTIMED_SHARE) * size))
+        received = _receive(connection, size - untimed, (1 - _UNTIMED_SHARE) * plan.stream_s)
         seconds = time.perf_counter() - started
         segment = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
         packet = connection.getsockopt(socket.IPPROTO_IP, _IP_MTU)
-        _receive(connection, _CHUNK + size)  # to the end, or the sender would be cut off
+        if received >= size - untimed:
+            _receive(connection, _CHUNK + size)  # to the end: nothing is left on the link
     return {
         "payload_bytes": received,
         "seconds": seconds,
@@ -144,12 +161,13 @@ def _transfer(cluster: Cluster, rank: int, channel: Channel, size: int) -> Messa
     }
 
 
-def _stream_address(cluster: Cluster) -> tuple[str, int]:
-    """Return where node 1 listens for a stream.
+def _stream_address(cluster: Cluster, pair: tuple[int, int]) -> tuple[str, int]:
+    """Return where the receiver of a pair listens for a stream.
 
-    Hosts have a port each of those that are allowed: node 1 does not use that of node 0.
+    Hosts have a port each of those that are allowed: the receiver does not use the sender's.
     """
-    (_, other), (host, own) = (parsed(address) for address in cluster.addresses()[:2])
+    addresses = cluster.addresses()
+    (_, other), (host, own) = (parsed(addresses[rank]) for rank in pair)
     return host, _PORT if other == own else other
 
 
@@ -173,9 +191,12 @@ def _send_back(connection: socket.socket) -> None:
         connection.sendall(_PING)
 
 
-def _receive(connection: socket.socket, least: int) -> int:
-    """Receive `least` bytes or a little more, fewer only if the stream ends; return how many."""
-    received = 0
-    while received < least and (chunk := connection.recv(_CHUNK)):
+def _receive(connection: socket.socket, least: int, within_s: float = math.inf) -> int:
+    """Receive `least` bytes or a little more; return how many.
+
+    They are fewer if the stream ends, or `within_s` is over.
+    """
+    received, ends = 0, time.monotonic() + within_s
+    while received < least and time.monotonic() < ends and (chunk := connection.recv(_CHUNK)):
         received += len(chunk)
     return received

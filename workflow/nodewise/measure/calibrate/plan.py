@@ -1,6 +1,10 @@
 """What one launch of a calibration measures, chosen so that it takes about half a minute."""
 
-from typing import NamedTuple, get_args
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple, Self, get_args
+
+from pydantic import Field
 
 from nodewise.cluster.api import Cluster, LinkedSettings
 from nodewise.core.cell import Cluster as Settings
@@ -15,7 +19,9 @@ _BLOCK_S = 0.7  # how long the all-reduces of one payload take together, if one 
 _LONGEST_S = 3.0
 _SOFTWARE_S = {"ring": 0.004, "direct": 0.0005}  # of a whole core for an all-reduce, roughly
 _START_S = 5.0
-_PROBED_BYTES = 16_000_000
+_STREAM_S = 2.0
+_ENOUGH_BYTES = 100_000_000_000  # more than any link carries meanwhile
+_MOST_PAIRED = 8  # hosts of which every pair streams
 
 
 class Pace(NamedTuple):
@@ -25,9 +31,10 @@ class Pace(NamedTuple):
     latency_s: float
 
     @classmethod
-    def seen(cls, transfer: Transfer) -> "Pace":
-        """Return what a stream had of a link."""
-        return cls(transfer.bits_per_s, (transfer.round_trip_s or 0.0) / 2)
+    def slowest(cls, streams: Sequence[Transfer]) -> Self:
+        """Return what all links give between which there were streams."""
+        round_trip_s = max(one.round_trip_s or 0.0 for one in streams)
+        return cls(min(one.bits_per_s for one in streams), round_trip_s / 2)
 
 
 class Block(Frozen):
@@ -40,13 +47,19 @@ class Block(Frozen):
 
 
 class Plan(Frozen):
-    """One launch: busy loops, between two nodes a stream of bytes, then blocks of all-reduces."""
+    """One launch: busy loops, streams of bytes between pairs of nodes, then blocks of all-reduces.
+
+    Of each pair of ranks in `pairs` the first sends `stream_bytes` to the other, or as many as this
+    receives within `stream_s`, while no other pair streams.
+    """
 
     cluster: Settings
     nodes: int
     repeat: int
     busy_s: float
-    transfer_bytes: int
+    pairs: list[tuple[int, int]] = Field(default_factory=list)
+    stream_bytes: int = 0
+    stream_s: float = 0.0
     blocks: list[Block]
     time_limit_s: float
 
@@ -58,21 +71,33 @@ class Plan(Frozen):
     @property
     def expected_s(self) -> float:
         """How long the launch takes, roughly."""
-        transfer_s = _TRANSFER_S if self.transfer_bytes else 0
-        blocks_s = sum(block.expected_s for block in self.blocks)
-        return _START_S + self.busy_s + transfer_s + blocks_s
+        return _START_S + self.busy_s + self._left_s(0, 0)
+
+    def share_done(self, streams: int, blocks: int = 0) -> float:
+        """Return the share of the launch that is over after so many streams and blocks."""
+        return 1 - self._left_s(streams, blocks) / self.expected_s
+
+    def _left_s(self, streams: int, blocks: int) -> float:
+        streams_s = (len(self.pairs) - streams) * min(_TRANSFER_S, self.stream_s)
+        return streams_s + sum(block.expected_s for block in self.blocks[blocks:])
 
 
-def plan_probe(cluster: LinkedSettings, time_limit_s: float) -> Plan:
-    """Return a launch that tells of an unknown link how fast it is."""
+def plan_probe(cluster: LinkedSettings, nodes: int, time_limit_s: float) -> Plan:
+    """Return a launch that tells of the unknown links between `nodes` hosts how fast they are."""
+    if nodes <= _MOST_PAIRED:
+        pairs = list(combinations(range(nodes), 2))
+    else:
+        pairs = [(rank, (rank + 1) % nodes) for rank in range(nodes)]
     return Plan(
         cluster=cluster,
-        nodes=2,
+        nodes=nodes,
         repeat=0,
         busy_s=0.1,
-        transfer_bytes=_PROBED_BYTES,
+        pairs=pairs,
+        stream_bytes=_ENOUGH_BYTES,
+        stream_s=_STREAM_S,
         blocks=[],
-        time_limit_s=time_limit_s,
+        time_limit_s=time_limit_s + 2 * _STREAM_S * len(pairs),
     )
 
 
@@ -90,7 +115,9 @@ def plan_launch(
         nodes=nodes,
         repeat=repeat,
         busy_s=_BUSY_S,
-        transfer_bytes=round(_TRANSFER_S * pace.bit_s / 8) if nodes == 2 else 0,
+        pairs=[(0, 1)] if nodes == 2 else [],
+        stream_bytes=round(_TRANSFER_S * pace.bit_s / 8) if nodes == 2 else 0,
+        stream_s=time_limit_s,
         blocks=[
             block
             for payload in PAYLOADS

@@ -7,7 +7,7 @@ import altair as alt
 import pandas as pd
 
 from nodewise.core.units import write_number
-from nodewise.models.registry import registry
+from nodewise.models.registry import title_of
 from nodewise.report import theme
 from nodewise.report.figure import Figure, inline
 from nodewise.report.figures import MODELS, figure
@@ -23,7 +23,7 @@ def sizes(architectures: Mapping[str, Architecture]) -> pd.DataFrame:
     """Return what each model computes and communicates: one row per model."""
     return pd.DataFrame(
         {
-            "model": registry()[name].title,
+            "model": title_of(name),
             "kind": KIND,
             "payload_bytes": one.payload_bytes,
             "training_flops": one.training_flops_per_example,

@@ -146,6 +146,7 @@ def _found(study: ReportContext, calibration: Calibration, found: Findings) -> d
         "links": table(found.links.round({"error": 4}), _links(found.links, kind))
         if len(found.links)
         else None,
+        "streams": _streams(found.streams, kind) if len(found.streams) > 1 else None,
         "payload_share": write_number(found.links["payload_share"].median(), "share"),
         "all_reduces": [
             {"collective": collective, "whose": COLLECTIVES[collective]}
@@ -153,6 +154,19 @@ def _found(study: ReportContext, calibration: Calibration, found: Findings) -> d
             | {"figures": study.pick("all-reduce", collective=collective, **of)}
             for collective, all_reduces in found.all_reduces.items()
         ],
+    }
+
+
+def _streams(streams: pd.DataFrame, kind: str) -> dict[str, Any]:
+    """Return the streams between more than two hosts, and which was the slowest."""
+    slowest, fastest = streams.iloc[0], streams.iloc[-1]
+    hosts = len({*streams["sender"], *streams["receiver"]})
+    return {
+        "table": table(streams, _stream_columns(kind)),
+        "slowest": number(slowest["achieved_bit_s"], "bit/s", kind),
+        "fastest": number(fastest["achieved_bit_s"], "bit/s", kind),
+        "between": f"{slowest['sender']} and {slowest['receiver']}",
+        "neighbours": len(streams) < hosts * (hosts - 1) / 2,
     }
 
 
@@ -239,6 +253,15 @@ def _links(links: pd.DataFrame, kind: str) -> list[Column]:
         Column("round_trip_s", "Round trip of a byte (wall time)", "s", kind),
     ]
     return [column for column in columns if links[column.name].notna().any()]
+
+
+def _stream_columns(kind: str) -> list[Column]:
+    return [
+        Column("sender", "From"),
+        Column("receiver", "To"),
+        Column("achieved_bit_s", "Payload received", "bit/s", kind),
+        Column("round_trip_s", "Round trip of a byte", "s", kind),
+    ]
 
 
 def _traffic(kind: str) -> list[Column]:

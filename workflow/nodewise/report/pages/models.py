@@ -121,8 +121,8 @@ _COMPARED = [
 def _compared(study: ReportContext) -> pd.DataFrame:
     return pd.DataFrame(
         {
-            "title": registry()[name].title,
-            "dataset": study.dataset_title(registry()[name].dataset),
+            "title": study.model_title(name),
+            "dataset": study.dataset_title(_dataset(study, name)),
             "input": input_in_words(one),
             **{column.name: getattr(one, column.name) for column in _SIZES},
         }
@@ -133,12 +133,13 @@ def _compared(study: ReportContext) -> pd.DataFrame:
 def _model(
     study: ReportContext, name: str, architecture: Architecture, page: str
 ) -> dict[str, Any]:
-    dataset, frozen = registry()[name].dataset, architecture.total - architecture.trainable
+    dataset, frozen = _dataset(study, name), architecture.total - architecture.trainable
     curves = study.tables["curves"]
     curves = with_labels(curves[curves["model"] == name])
     cells = study.tables["cells"].query("model == @name")
     trained = cells["batch_per_worker"]
     batches = sorted({1, *(trained if len(trained) else USUAL_BATCHES)})
+    backward = _training_to_forward(architecture)
     return {
         "name": name,
         "about": architecture.about,
@@ -150,19 +151,30 @@ def _model(
         "peaks": table(_peaks(architecture), _PEAKS) if architecture.memory else None,
         "net": draw(architecture),
         "ratio": number(architecture.flops_per_payload_byte, "FLOP/B", COUNTED),
-        "backward": number(_training_to_forward(architecture), "×", COUNTED),
+        "backward": number(backward, "×", COUNTED) if backward else None,
         "ratios": table(_ratios(architecture, batches), _RATIOS),
         "payload": number(architecture.payload_bytes, "B", COUNTED),
         "frozen": number(frozen, "", COUNTED) if frozen else None,
-        "little_backward": _training_to_forward(architecture) < LITTLE_BACKWARD,
+        "little_backward": backward is not None and backward < LITTLE_BACKWARD,
+        "uncounted": sorted({kind for layer in architecture.layers for kind in layer.uncounted}),
         "measured": table(study.with_links(curves, page), _MEASURED) if len(curves) else None,
         "layers": table(_layers(architecture), _LAYERS),
         "file": f"models/{name}.json",
     }
 
 
-def _training_to_forward(architecture: Architecture) -> float:
-    return architecture.training_flops_per_example / architecture.flops_per_example
+def _dataset(study: ReportContext, model: str) -> str:
+    """Return the dataset of a model: of a user's own, that on which the study trained it."""
+    if model in registry():
+        return registry()[model].dataset
+    cells = study.tables["cells"]
+    return str(cells.loc[cells["model"] == model, "dataset"].iloc[0])
+
+
+def _training_to_forward(architecture: Architecture) -> float | None:
+    """Return the operations of training over those of a forward pass; None if that has none."""
+    forward = architecture.flops_per_example
+    return architecture.training_flops_per_example / forward if forward else None
 
 
 def _facts(architecture: Architecture) -> list[tuple[str, object]]:

@@ -209,7 +209,8 @@ def _with_formula(
 
 def _trained(study: ReportContext, cell: Cell, payload_bytes: int, steps_per_epoch: int) -> Trained:
     described = study.architectures.get(cell.model)
-    return Trained(cell, payload_bytes, steps_per_epoch, described.layers if described else ())
+    layers = described.layers if described and described.has_layers else ()
+    return Trained(cell, payload_bytes, steps_per_epoch, layers)
 
 
 def _figures(study: ReportContext, cells: pd.DataFrame) -> list[PageFigure]:

@@ -1,0 +1,42 @@
+"""Descriptions of users' own models; those of the project's models are committed, in data/models.
+
+in:    a prepared dataset; the model's file
+out:   results/models/<name>.json; that of a model that cannot be described says why. Committed ones
+       lie beside committed records
+steps: describe_own_model
+"""
+
+from nodewise.models.facts import own_description
+
+USERS = STUDY.own_models()
+TO_DESCRIBE = {own_description(cell).stem: cell for cell in USERS.values()}
+OWN_MODELS = {
+    **{name: str(own_description(cell)) for name, cell in USERS.items()},
+    **{path.stem: str(path) for path in STUDY.own_model_files()},
+}
+OWN_MODEL_OPTIONS = options(
+    "own-model", [f"{name}={path}" for name, path in OWN_MODELS.items()]
+)
+
+
+rule describe_own_model:
+    input:
+        manifest=lambda w: f"results/datasets/{TO_DESCRIBE[w.own_model].dataset}/manifest.json",
+        model=lambda w: source_files(TO_DESCRIBE[w.own_model].build),
+    output:
+        "results/models/{own_model}.json",
+    log:
+        "results/logs/models/{own_model}.log",
+    wildcard_constraints:
+        own_model="|".join(TO_DESCRIBE) or "none",
+    # a cell is refused if the model does not fit this machine
+    priority: BEFORE_CELLS
+    params:
+        build=lambda w: TO_DESCRIBE[w.own_model].build,
+        dataset=lambda w: TO_DESCRIBE[w.own_model].load
+        or TO_DESCRIBE[w.own_model].dataset,
+        versions=VERSIONS,
+    shell:
+        # a model that cannot be described is no reason to stop a study
+        "nodewise describe-model {params.build:q} --dataset {params.dataset:q}"
+        " --manifest {input.manifest:q} --keep-refusal --out {output:q} > {log:q} 2>&1"
