@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 
 import psutil
@@ -178,7 +179,7 @@ def test_a_user_s_own_model_is_described_and_has_a_page(finished):
     described = read_own(path)
     assert described.trainable > 0 and described.memory is not None
     page = (finished / "build/site/models/mine.html").read_text()
-    assert "The model of models/templates/own_model.py:build." in page
+    assert "The model of models/templates/own_model.py:build." in unescape(page)
     assert (finished / "build/site/models/mine.json").is_file()
 
 
