@@ -43,6 +43,7 @@ WRITING = {
     " --dataset data/templates/own_data.py:load --steps 2 --out {out}/record.json",
     "fit": "data/templates/measurements.csv -o {out}/fit.json",
     "import": f"{Path('tests/results/files/horovod.txt').absolute()} -o {{out}}/curves.csv",
+    "publish": f"--config {SMOKE} --records {{made}}/records --out {{out}}",
     "compare": "{made}/tables {made}/tables --out {out}/changes.csv",
 }
 READING = {

@@ -161,7 +161,7 @@ def test_a_saved_model_is_named_by_its_file(tmp_path):
     with ZipFile("mine.keras", "w") as file:
         file.writestr("config.json", "{}")
     place = parse_model_spec(f"{tmp_path}/mine.keras")
-    assert (place.text, place.function, place.name) == ("mine.keras", "", "mine")
+    assert (place.text, place.function) == ("mine.keras", "")
     TypeAdapter(ModelSpec).validate_python(place.text)
     assert source_files("mine.keras") == ["mine.keras"]
     with pytest.raises(UserError, match="must be path/to/file"):

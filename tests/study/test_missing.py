@@ -59,7 +59,7 @@ def test_a_model_that_could_not_be_described_is_named_until_it_is_forgotten(meas
     refuse_own(path, "mine.py:build: must return a keras.Model, not nothing")
     found = missing.find_missing(of_users, measured)
     assert list(missing.lines(found)) == [
-        f"without a result: {path}: mine is not described: mine.py:build: must return a "
+        f"no usable result: {path}: mine is not described: mine.py:build: must return a "
         "keras.Model, not nothing"
     ]
     assert list(missing.remove(found)) == [path]

@@ -103,6 +103,7 @@ def publish(
     out: Annotated[
         Path, typer.Option("--out", help="Folder to write, data/records/MACHINE/STUDY.")
     ],
+    records: Records = None,
 ) -> None:
     """Copy what a study measured to the records that a site is built from.
 
@@ -122,7 +123,7 @@ def publish(
     study = read_config(config)
     if study.records:
         raise UserError(f"{config}: nothing to publish: its records were measured before")
-    manifest = publishing.publish(study, records_of(study).parent, out)
+    manifest = publishing.publish(study, records or records_of(study), out)
     for left in manifest.left_out:
         typer.echo(f"left out: {left.what}: {left.why}")
     points = sum(one.points for one in manifest.experiments)

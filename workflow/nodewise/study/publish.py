@@ -26,27 +26,28 @@ from nodewise.study.missing import CALIBRATION
 _DONE = ("ok", "refused")  # a refusal is a result, too: it says what the machine cannot do
 
 
-def publish(study: Config, results: Path, out: Path) -> Manifest:
+def publish(study: Config, records: Path, out: Path) -> Manifest:
     """Copy the records of a study to `out`, with what belongs to them.
 
     That is its calibration, its noise scales and the descriptions of users' own models.
 
     Args:
         study: the configuration; its cells say which experiments are whole.
-        results: the study's folder, with `records`.
+        records: the folder of its records, beside those of the rest.
         out: usually data/records/MACHINE/STUDY. What was published there before is replaced.
 
     Raises:
         UserError: nothing can be published, several machines measured, or `out` is another folder.
     """
-    whole, left_out = _whole_experiments(study, results / "records")
+    whole, left_out = _whole_experiments(study, records)
     if not whole:
-        raise UserError(f"{results / 'records'}: no experiment of {study.name} is measured whole")
-    kept, cautious = _without_cautions(whole, results / "records")
+        raise UserError(f"{records}: no experiment of {study.name} is measured whole")
+    kept, cautious = _without_cautions(whole, records)
     if not kept:
-        raise UserError(f"{results / 'records'}: every point carries a caution: {cautious[0].why}")
-    calibration = results / CALIBRATION
-    others = {f"noise_scale/{path.name}": path for path in results.glob("noise_scale/*.json")}
+        raise UserError(f"{records}: every point carries a caution: {cautious[0].why}")
+    calibration = records.parent / CALIBRATION
+    noise_scales = records.parent.glob("noise_scale/*.json")
+    others = {f"noise_scale/{path.name}": path for path in noise_scales}
     others |= {
         f"models/{name}.json": own_description(cell)
         for name, cell in study.own_models().items()
