@@ -52,6 +52,13 @@ class Batches(keras.utils.PyDataset):
         return tuple(array[4 * index : 4 * index + 4] for array in self.arrays)
 
 
+class WithoutWeights(Batches):
+    """Batches whose sample weights are None."""
+
+    def __getitem__(self, index):
+        return (*super().__getitem__(index), None)
+
+
 class Iterated:
     """An iterable of batches, with a length; it has no end by itself."""
 
@@ -205,6 +212,7 @@ PLAIN = sliced(x(), ROWS)
         (({"a": x()}, ROWS), "it returned (x, y)"),
         ((pd.DataFrame(x()), pd.Series(ROWS)), "it returned (x, y)"),
         ((None, (x(), ROWS)), "train is nothing"),
+        (((x(), None, ROWS), None), "train: has sample weights, but no y that they are of"),
         (
             ((x(), ROWS), 1),
             "test: must be (x, y) of arrays, (x, y, sample_weight), a tf.data.Dataset or a "
@@ -231,6 +239,7 @@ PLAIN = sliced(x(), ROWS)
         ((iter([]), None), "train: a generator does not say where it ends"),
         (((x() for _ in ROWS), None), "train: a generator does not say where it ends"),
         ((Batches(x(), ROWS, x()[:, 0] * 0 + 1, ROWS), None), "ordered either"),
+        ((WithoutWeights(x(), ROWS), None), "train: has None in place of an array; leave it out"),
         ((Batches(x(), ROWS[:5]), None), "train: a batch has arrays of 1 and 4 examples"),
         (([Batches(x(), ROWS)], None), "train: x must be an array, not a Batches"),
         ((PLAIN.repeat(), None), "train: is endless; leave out .repeat(), or end it with .take(n)"),

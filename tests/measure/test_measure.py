@@ -92,6 +92,22 @@ def test_an_own_model_is_described_and_refused_where_it_does_not_fit(project):
     path.unlink()
 
 
+def test_what_cannot_be_described_is_told_in_one_line(project):
+    (project / "labels.py").write_text(
+        "import keras\nimport numpy as np\n\ndef build():\n"
+        "    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])\n"
+        "    model.compile('sgd', keras.losses.SparseCategoricalCrossentropy(from_logits=True))\n"
+        "    return model\n\ndef load():\n"
+        "    return (np.ones((50, 4)), np.arange(50)), None\n"
+    )
+    what = "labels.py:build", "--dataset", "labels.py:load"
+    run = projects.start(project, "nodewise", "describe-model", *what)
+    said = projects.finish(run)
+    assert run.returncode == 2, said
+    assert "a batch of 4 was not trained: InvalidArgumentError: " in said
+    assert "Traceback" not in said
+
+
 def failure_of(project, name: str) -> tuple[Failure, str]:
     """Train the model of `name`.py, which fails; return what its record and the command say."""
     what = f"--model {name}.py:build --dataset {DATA} --out {name}.json"

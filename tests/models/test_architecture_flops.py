@@ -14,6 +14,7 @@ import tensorflow as tf
 from keras import layers, ops
 from tensorflow.compat.v1 import profiler
 
+from mistakes import user_error
 from nodewise.core.errors import UserError
 from nodewise.models import graph_flops
 from nodewise.models import registry as models
@@ -260,10 +261,12 @@ def specs_of(train, examples):
     return tf.nest.map_structure(spec, train)
 
 
-@pytest.mark.parametrize("kind", ["gan", "own_train_step", "two_inputs"])
+@pytest.mark.parametrize("kind", ["gan", "own_train_step", "two_inputs", "x_alone"])
 def test_any_compiled_model_is_described_by_its_graph(kind):
     module = importlib.import_module(f"kinds.{kind}")
-    batches = [specs_of(module.load()[0], examples) for examples in (4, 8)]
+    data = module.load()[0]
+    data = data[0] if len(data) == 1 else data  # as `fit` gives it to train_step
+    batches = [specs_of(data, examples) for examples in (4, 8)]
     described = architecture_of(module.build(), kind, ["text"], batches)
     (layer,) = described.layers
     assert described.trainable == described.total > 0
@@ -295,3 +298,80 @@ def test_a_layer_that_is_used_twice_is_counted_twice():
     described = architecture_of(model, "mine", ["text"], batches)
     assert described.total == 72
     assert described.flops_per_example == 2 * 8 * (2 * 8 + 1)
+
+
+def described(model, shape=(8,)):
+    model.compile("sgd", "mse")
+    batches = [(tf.TensorSpec((n, *shape)), tf.TensorSpec((n, 1))) for n in (4, 8)]
+    return architecture_of(model, "mine", ["text"], batches)
+
+
+def test_a_layer_of_one_s_own_is_not_taken_for_one_of_keras_with_its_name():
+    class Dropout(layers.Layer):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def call(self, x):
+            return self.inner(x)
+
+    x = keras.Input((8,))
+    model = keras.Model(x, layers.Dense(1)(Dropout(layers.Dense(16))(x)))
+    _, own, _ = described(model).layers
+    assert (own.kind, own.detail, own.flops) == ("Dropout", "", 16 * (2 * 8 + 1))
+
+
+def test_a_layer_that_cannot_tell_its_settings_is_counted_in_its_graph():
+    class Mine(keras.regularizers.Regularizer):
+        def __call__(self, weights):
+            return ops.sum(weights**2)
+
+    model = keras.Sequential([keras.Input((8,)), layers.Dense(4, kernel_regularizer=Mine())])
+    _, dense = described(model).layers
+    assert dense.flops == 4 * (2 * 8 + 1)
+
+
+def test_a_train_step_of_one_s_own_is_counted_itself():
+    class Twice(keras.Model):
+        def train_step(self, data):
+            super().train_step(data)
+            return super().train_step(data)
+
+    x = keras.Input((8,))
+    outputs = layers.Dense(1)(layers.Dense(32)(x))
+    once, twice = described(keras.Model(x, outputs)), described(Twice(x, outputs))
+    assert twice.training_flops_per_example > 1.8 * once.training_flops_per_example
+    assert twice.flops_per_example == pytest.approx(once.flops_per_example, rel=WITHIN)
+
+
+def test_two_outputs_without_anything_in_common_are_described():
+    x = keras.Input((8,))
+    model = keras.Model(x, [layers.Dense(1)(x), layers.Dense(1)(x)])
+    model.compile("sgd", ["mse", "mse"])
+    assert architecture_of(model, "mine", ["text"]).stages == 1
+
+
+def test_ragged_rows_are_said_to_be_counted_with_one_value():
+    module = importlib.import_module("kinds.ragged")
+    batches = [
+        (tf.RaggedTensorSpec((None, None), tf.int64), tf.TensorSpec((n,), tf.int64)) for n in (4, 8)
+    ]
+    (layer,) = architecture_of(module.build(), "mine", ["text"], batches).layers
+    assert graph_flops.UNKNOWN_ROWS in layer.uncounted
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: keras.Sequential([keras.Input((8,)), layers.Dense(1, trainable=False)]),
+            "mine: no layer is trained",
+        ),
+        (
+            lambda: keras.Sequential([keras.Input(batch_shape=(32, 8)), layers.Dense(1)]),
+            "mine: its batch size is fixed to 32, and batches of several sizes are needed",
+        ),
+    ],
+)
+def test_what_cannot_be_described_is_told_in_one_line(make, said):
+    assert said in user_error(described, make())

@@ -16,9 +16,12 @@ What is promised, of weights and losses after all steps:
 """
 
 import ast
+import json
+import time
 from pathlib import Path
 
 import kinds_job
+import measured_job
 import numpy as np
 import pytest
 from kinds_job import Averaged, Case, Fit
@@ -43,6 +46,9 @@ KINDS = {
 TOLERANCE = 1e-5  # of the largest weight: float32 rounding
 NATIVE = ("mirrored", "multi_worker_mirrored")
 SERVED = ("parameter_server", "async_sgd")
+# Each thread has a generator of its own for what has no seed, and models in one thread share it.
+APART = ("mirrored", "parameter_averaging")
+OUT_OF_REACH = "random numbers of TensorFlow"  # nothing sets back the states of its generators
 # They send one flat array, so that an embedding's gradient is filled up: an optimizer with memory
 # then goes on with rows that a batch has not, where Keras leaves them.
 DENSE = ("compressed_sgd", "async_sgd")
@@ -59,24 +65,28 @@ AVERAGES = {
 }
 CLIPS = {
     "gradient_accumulation_steps do not go together": {"averaged"},
-    "clip each replica's gradient": {"regression"},
-    "look for an overflow in each replica's gradient": {"half", "loss_scaling"},
+    "clip each replica's gradient": {"regression", "two_optimizers"},
+    "look for an overflow in each replica's gradient": {"ema_scaled", "half", "loss_scaling"},
+    "in a tf.function or a branch of its own": {"accumulating", "decorated"},
 }
 UNSEEN = {"changes weights other than by its optimizer": {"unseen"}}
 REFUSED = {
     "custom_loop": AVERAGES | UNSEEN,
     "mpi": AVERAGES | UNSEEN,
     "horovod": AVERAGES | UNSEEN,
-    "compressed_sgd": AVERAGES | UNSEEN | {"several optimizers": {"gan"}},
+    "compressed_sgd": AVERAGES | UNSEEN | {"several gradients in a step": {"gan", "inner_models"}},
     "parameter_averaging": AVERAGES,
     "parameter_server": {
-        "a train_step of its own": {"gan", "own_train_step", "unseen"},
+        "a train_step of its own": {
+            *("accumulating", "decorated", "drawn", "gan", "inner_models", "nested_logs"),
+            *("own_train_step", "unseen", "x_alone"),
+        },
         "a compute_loss of its own": {"own_loss"},
         "one output and one loss": {"frozen", "two_inputs"},
         "adds losses of its own": {"regression", "regularized", "variational"},
         "takes one input and one label tensor": {"hub", "sample_weights", "siamese"},
         "the loss has the reduction": {"summed", "mean_of_weights"},
-        "scales the loss": {"half", "loss_scaling"},
+        "scales the loss": {"ema_scaled", "half", "loss_scaling"},
         "averages weights": {"averaged", "ema"},
         "is synchronized": {"synchronized"},
         "is stateful": {"stateful"},
@@ -84,11 +94,12 @@ REFUSED = {
         "has a lookup table": {"adapted", "text"},
         "itself, which the servers do not get": {"spectral"},
         "comes with class weights": {"class_weight"},
+        "random numbers without a seed": {"unseeded"},
         "comes with callbacks": {"callbacks"},
     },
     "async_sgd": {
-        "several optimizers": {"gan"},
-        "scales the loss": {"half", "loss_scaling"},
+        "several optimizers": {"gan", "inner_models", "two_optimizers"},
+        "scales the loss": {"ema_scaled", "half", "loss_scaling"},
         "averages weights": {"averaged", "ema"},
         "is synchronized, which only mirrored": {"synchronized"},
         "changes weights other than by its optimizer": {"spectral"},
@@ -154,12 +165,15 @@ def reference(case, kind):
     """Return what a case is to equal; None if nothing is promised but that its workers agree."""
     nodes, dense = case.nodes, case.strategy in DENSE
     per_worker = KINDS[kind].get("PER_WORKER")
+    served = case.strategy in SERVED and nodes > 1
+    alone = case.strategy == "parameter_server" or per_worker == "random numbers"
+    unseeded = "UNSEEDED" in KINDS[kind] and case.strategy in APART
+    if per_worker == OUT_OF_REACH or unseeded or (served and alone):
+        return None
     if case.strategy == "parameter_averaging":
         # a model with callbacks has SGD, for which the average of weights is that of gradients
         return Fit() if "EPOCHS" in KINDS[kind] else Averaged(nodes)
-    if case.strategy in SERVED and nodes > 1:
-        if case.strategy == "parameter_server" or per_worker == "random numbers":
-            return None
+    if served:
         return Fit(dense=dense, times=nodes, first_of=nodes)
     if case.strategy in NATIVE and "OWN_STEP" in KINDS[kind]:
         return Fit(factor=nodes)
@@ -239,13 +253,50 @@ def test_two_workers_are_one_process(trained, kind, case):
     assert_right(trained, case, kind)
 
 
+@pytest.mark.parametrize("case", QUICK, ids=lambda case: case.strategy)
+def test_workers_draw_other_random_numbers(trained, case):
+    first, second = (worker["loss"] for worker in workers(trained(case), "drawn"))
+    assert first != second
+
+
+# no loss is compiled, or nothing can be called: `fit` cannot test them, either
+UNTESTED = {
+    *("accumulating", "decorated", "gan", "inner_models", "nested_logs", "stateful", "unseen"),
+    "x_alone",
+}
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ["decorated", "gan", "nested_logs", "ragged", "stateful", "text", "two_inputs", "x_alone"],
+        pytest.param(list(KINDS), marks=pytest.mark.matrix),
+    ],
+    ids=["some", "all"],
+)
+def test_a_kind_is_measured_from_a_user_s_file_to_a_record(tmp_path, run_job, kinds):
+    told = {kind: kind not in UNTESTED for kind in kinds}
+    printed = run_job(
+        measured_job.main, tmp_path, told, "custom_loop", 2, timeout_s=60 + 20 * len(kinds)
+    )
+    for kind, (status, reason, tested) in json.loads(printed).items():
+        if expected := refusal(Case("custom_loop", 2), kind):
+            assert status == "refused", (kind, reason)
+            assert expected in reason
+        else:
+            assert (status, tested) == ("ok", told[kind]), (kind, reason)
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("case", MATRIX, ids=lambda case: f"{case.strategy}-{case.nodes}")
 def test_every_strategy_is_one_process(trained, case, capsys):
     """Print a row of the table for each kind, so that a table of one strategy is a column."""
+    began = time.monotonic()
+    trained(case)
+    took_s = time.monotonic() - began
     found = {kind: verdict(trained, case, kind) for kind in KINDS}
     with capsys.disabled():
-        print(f"\n{case.strategy} on {case.nodes}:")
+        print(f"\n{case.strategy} on {case.nodes}, trained in {took_s:.0f} s:")
         for kind, text in found.items():
             print(f"  {kind:20} {text.splitlines()[-1]}")
     for kind in KINDS:

@@ -78,6 +78,21 @@ def test_a_preprocessor_of_keras_hub_is_refused_unless_it_is_taken_away(building
         ),
         ("raise ValueError('no such\\nthing')", "mine.py:build: ValueError: no such (mine.py:"),
         ("return layers.Dense(3)(1, 2, 3)", "mine.py:build: "),
+        (
+            "model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])\n"
+            "model.compile('sgd', 'mse', run_eagerly=True)\n"
+            "return model",
+            "mine.py:build: the model is to run eagerly, but strategies run its train_step as a",
+        ),
+        (
+            "class Own(keras.Sequential):\n"
+            "    def fit(self, *arguments, **options):\n"
+            "        return super().fit(*arguments, **options)\n"
+            "model = Own([keras.Input((4,)), layers.Dense(3)])\n"
+            "model.compile('sgd', 'mse')\n"
+            "return model",
+            "mine.py:build: the model has a fit of its own, which strategies do not call",
+        ),
     ],
 )
 def test_what_is_no_compiled_model_is_told_in_one_line(building, body, said):
@@ -123,11 +138,28 @@ def test_what_goes_wrong_in_a_train_step_is_told_with_its_line(building):
     assert said == "mine.py:build: NameError: name 'undefined' is not defined (mine.py:9)"
 
 
+def test_what_goes_wrong_in_a_test_step_is_told_too(building):
+    model = building(COMPILED.format(loss="CategoricalCrossentropy"))()
+    batch = tf.ones((8, 4)), tf.ones((8,), tf.int64)
+    assert refusal(lambda: model.test_step(batch)).startswith("mine.py:build: ValueError: ")
+
+
+def test_what_goes_wrong_in_a_train_step_that_is_a_function_of_tensorflow_is_told(building):
+    decorated = OWN_STEP.replace("    def train", "    @tf.function\n    def train")
+    build = building("import tensorflow as tf\n" + decorated)
+    said = refusal(lambda: Replica(Job(0, 1, 8, 1, build, batch=BATCH)))
+    assert said.startswith("mine.py:build: NameError: name 'undefined' is not defined")
+
+
 FITTED = """
 model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
 model.compile("sgd", "sparse_categorical_crossentropy")
 return model, {options}
 """
+
+
+# as sklearn's compute_class_weight and numpy's unique give them
+NUMPY_WEIGHTS = "{'class_weight': dict(zip(np.array([0.0, 1.0]), np.array([1.0, 5.0], 'float32')))}"
 
 
 @pytest.mark.parametrize(
@@ -137,6 +169,7 @@ return model, {options}
         ("{'epochs': 3}", "'epochs' is not allowed, only class_weight and callbacks are"),
         ("{'class_weight': 'balanced'}", "class_weight must be a dict of class numbers and weig"),
         ("{'class_weight': {0: float('nan')}}", "class_weight must be a dict of class numbers"),
+        ("{'class_weight': {0.5: 1.0}}", "class_weight must be a dict of class numbers"),
         ("{'callbacks': [print]}", "a builtin_function_or_method is no callback; allowed are Lear"),
         ("{'callbacks': keras.callbacks.EarlyStopping()}", "EarlyStopping is not supported"),
         ("{'callbacks': [keras.callbacks.LambdaCallback()]}", "LambdaCallback is not supported"),
@@ -185,6 +218,11 @@ def test_class_weights_become_the_sample_weights_of_fit(y):
     assert found[2].dtype == spy.seen[2].dtype
 
 
+def test_class_numbers_may_be_of_any_type_of_number(building):
+    build = building("import numpy as np\n" + FITTED.format(options=NUMPY_WEIGHTS))
+    assert build().fit_options.class_weight == {0: 1.0, 1: 5.0}
+
+
 MADE_AT_IMPORT = """
 import keras
 from keras import layers
@@ -226,6 +264,20 @@ def test_parts_of_a_model_that_are_made_at_import_are_refused(
     Path("mine.py").write_text(f"import tensorflow as tf{MADE_AT_IMPORT}")
     assert said in refusal(user_model.building(f"mine.py:{function}"))
     assert user_model.building("mine.py:use_tensors")().compiled
+
+
+def test_metrics_that_are_made_at_import_are_refused_in_a_scope_only(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(
+        "import keras\ntracker = keras.metrics.Mean()\nclass Own(keras.Sequential):\n"
+        "    @property\n    def metrics(self):\n        return [tracker]\n"
+        "def build():\n    model = Own([keras.Input((4,)), keras.layers.Dense(3)])\n"
+        "    model.compile('sgd', 'mse')\n    return model\n"
+    )
+    assert user_model.building("mine.py:build")().compiled
+    with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
+        said = refusal(user_model.building("mine.py:build"))
+    assert "'tracker' is made when the file is imported (mine.py:2)" in said
 
 
 def test_the_user_s_file_is_imported_when_the_model_is_built_and_not_before(building):

@@ -3,13 +3,14 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import layers
 
 from compiled import compiled
 from nodewise.core.errors import RefusedError
 from nodewise.strategies.api import Job
 from nodewise.strategies.async_sgd.server_part import Part
-from nodewise.strategies.parts import optimizer_of_parts, optimizer_of_stage
+from nodewise.strategies.parts import optimizer_of_parts, optimizer_of_stage, unpacked
 
 
 def job(optimizer: str = "", **dense) -> Job:
@@ -101,3 +102,20 @@ def test_a_part_of_a_server_may_be_of_a_model_that_does_more_in_a_step():
     part.apply(np.ones_like(part.weights), 1.0)
     with pytest.raises(RefusedError, match="has a train_step of its own"):
         optimizer_of_parts(build())
+
+
+def test_two_examples_of_x_alone_are_not_taken_for_x_and_y():
+    with pytest.raises(RefusedError, match="takes one input and one label tensor"):
+        unpacked(tf.ones((2, 4)))
+    x, y = unpacked((tf.ones((2, 4)), tf.zeros(2)))
+    assert (x.shape, y.shape) == ((2, 4), (2,))
+
+
+def test_a_part_has_the_variables_that_a_model_makes_at_its_first_step():
+    build = compiled(lambda: OwnStep([layers.Dense(3)]), keras.optimizers.Adam)
+    batch = tf.TensorSpec((8, 4)), tf.TensorSpec((8,), tf.int64)
+    part = Part(Job(0, 1, 8, 1, build, batch=batch), 0, 1)
+    assert part.weights.size == 15
+    before = part.weights.copy()
+    part.apply(np.ones_like(before), 1.0)
+    np.testing.assert_allclose(part.weights, before - 0.001, atol=1e-5)

@@ -18,7 +18,7 @@ import psutil
 from nodewise.cluster import memory
 from nodewise.cluster.api import NotPermittedError
 from nodewise.cluster.channel import Channel, Message
-from nodewise.core.errors import RefusedError
+from nodewise.core.errors import RefusedError, UserError
 
 Work = Callable[[int, Channel], Message]
 
@@ -62,10 +62,16 @@ def _work(rank: int, work: Work, channel: Channel) -> int:
         return 1
 
 
-def _failure_of(error: BaseException) -> Message:
-    """Return what the launcher has to know of a worker's exception."""
+def reason_of(error: BaseException) -> str:
+    """Return in one line what an exception says; its kind first, if it is not meant for users."""
     lines = [line.strip() for line in str(error).splitlines()]
     first_line = next((line for line in lines if line not in _SAYING_NOTHING), "")
+    told = isinstance(error, (UserError, NotPermittedError))
+    return (first_line if told else f"{type(error).__name__}: {first_line}")[:LINE_LENGTH]
+
+
+def _failure_of(error: BaseException) -> Message:
+    """Return what the launcher has to know of a worker's exception."""
     # names, not classes: this module must not import TensorFlow
     peer_error = isinstance(error, (ConnectionError, TimeoutError)) or type(error).__name__ in (
         "UnavailableError",
@@ -73,8 +79,7 @@ def _failure_of(error: BaseException) -> Message:
         "CancelledError",
         "DeadlineExceededError",
     )
-    refused = isinstance(error, (RefusedError, NotPermittedError))
-    text = (first_line if refused else f"{type(error).__name__}: {first_line}")[:LINE_LENGTH]
+    text = reason_of(error)
     if memory.ran_out(error):
         text = memory.out_of_memory(text, memory.own_peak_bytes())
     if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
@@ -82,6 +87,6 @@ def _failure_of(error: BaseException) -> Message:
     return {
         "text": text,
         "peer": peer_error,
-        "refused": refused,
+        "refused": isinstance(error, (RefusedError, NotPermittedError)),
         "command": error.command if isinstance(error, NotPermittedError) else None,
     }

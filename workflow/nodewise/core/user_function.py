@@ -284,8 +284,13 @@ def _imported(parsed: ParsedSpec) -> ModuleType:
 
 
 def _first_line(error: BaseException) -> str:
-    """Return the first line of what an error says: the bold one, if Keras says it."""
+    """Return the first line of what an error says: the bold one, if Keras says it.
+
+    AutoGraph has a traceback first; what was said is its last line.
+    """
     text = str(error)
+    if text.startswith("in user code:"):
+        text = text.strip().splitlines()[-1].strip().removeprefix(f"{type(error).__name__}: ")
     bold = re.search(r"\x1b\[1m(.+)", text)
     lines = (bold.group(1).removesuffix("\x1b[0m") if bold else text).strip().splitlines()
     return lines[0][:300] if lines else "no more is said"

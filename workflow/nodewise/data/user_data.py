@@ -117,6 +117,8 @@ def _arrays(name: str, examples: tuple[Any, ...] | list[Any]) -> list[Structure]
     if not 1 <= len(examples) <= 3:
         raise UserError(f"{name}: must be {_KINDS}, not {_described(examples)}")
     parts = dict(zip(("x", "y", "sample_weight"), examples, strict=False))
+    if parts.get("y") is None and parts.get("sample_weight") is not None:
+        raise UserError(f"{name}: has sample weights, but no y that they are of")
     given = {part: value for part, value in parts.items() if value is not None or part == "x"}
     lengths = {_length(name, path, array) for path, array in flat(given)}
     if len(lengths) > 1:
@@ -174,6 +176,8 @@ def _generator(examples: Any) -> Iterator[object]:  # noqa: ANN401
 def _check_spec(name: str, spec: Structure) -> None:
     for _, part in flat(spec):
         kind = type(part).__name__.removesuffix("Spec")
+        if kind == "Optional":
+            raise UserError(f"{name}: has None in place of an array; leave it out")
         if kind not in ("Tensor", "RaggedTensor"):
             sparse = "; make it dense by tf.sparse.to_dense or .toarray()"
             advice = sparse if kind == "SparseTensor" else ""

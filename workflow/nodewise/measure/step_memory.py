@@ -15,6 +15,7 @@ import numpy as np
 
 from nodewise.cluster import memory
 from nodewise.cluster.api import NO_GPU
+from nodewise.cluster.worker import reason_of
 from nodewise.core.cell import Cell
 from nodewise.core.errors import UserError
 from nodewise.results.model_description import Memory
@@ -75,7 +76,7 @@ def measure_step(cell: Cell, manifest: Path | None) -> dict[str, int]:
     process.start()
     sender.close()
     try:
-        sizes: dict[str, int] = json.loads(receiver.recv_bytes())
+        seen: dict[str, int] | str = json.loads(receiver.recv_bytes())
     except EOFError:
         process.join()
         raise UserError(
@@ -83,11 +84,23 @@ def measure_step(cell: Cell, manifest: Path | None) -> dict[str, int]:
             f"{process.exitcode}; what it printed is above"
         ) from None
     process.join()
-    return sizes
+    if isinstance(seen, str):
+        raise UserError(f"{cell.model}: a batch of {cell.batch} was not trained: {seen}")
+    return seen
 
 
 def _train(cell: Cell, manifest: Path | None, sender: Connection) -> None:
+    """Send the sizes, or in one line why there are none."""
     os.environ["CUDA_VISIBLE_DEVICES"] = NO_GPU  # the memory of this machine is measured
+    try:
+        answer: dict[str, int] | str = _sizes(cell, manifest)
+    except Exception as error:
+        answer = reason_of(error)
+    sender.send_bytes(json.dumps(answer).encode())
+
+
+def _sizes(cell: Cell, manifest: Path | None) -> dict[str, int]:
+    """Train a few steps; return the peak of this process, and the sizes of what it holds."""
     from nodewise.measure.node import compute_with
     from nodewise.models.contents import optimizers_of
     from nodewise.strategies import STRATEGIES
@@ -102,13 +115,12 @@ def _train(cell: Cell, manifest: Path | None, sender: Connection) -> None:
     model = strategy.model
     weights = {id(one): one for one in model.weights}
     states = {id(one): one for o in optimizers_of(model) for one in o.variables}
-    sizes = {
+    return {
         "peak_bytes": _peak_bytes(),
         "weights_bytes": _bytes(weights.values()),
         "gradients_bytes": _bytes(model.trainable_variables),
         "optimizer_bytes": _bytes(one for key, one in states.items() if key not in weights),
     }
-    sender.send_bytes(json.dumps(sizes).encode())
 
 
 def _inputs(cell: Cell, manifest: Path | None) -> tuple[Any, Any, Any]:

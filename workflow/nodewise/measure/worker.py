@@ -7,10 +7,11 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
@@ -33,10 +34,9 @@ from nodewise.measure.node import device, idle_through_blocks, start_in_node
 from nodewise.measure.task import Task
 from nodewise.measure.traffic import traffic
 from nodewise.models import fit_options
-from nodewise.models.contents import optimizers_of
 from nodewise.models.training import Recipe, recipe_of
 from nodewise.strategies import STRATEGIES
-from nodewise.strategies.api import PATIENCE_S, Job, Strategy, plain
+from nodewise.strategies.api import PATIENCE_S, Job, NotTimedError, Strategy, numbers, plain
 
 EVALUATION_BATCH = 256
 IDLE_BARRIERS = 20
@@ -89,7 +89,8 @@ def train_cell(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
             break
         stream = stream_after(warm_up=warm_up)
     strategy.agree()
-    for optimizer in optimizers_of(strategy.model):  # as `fit` does in the end
+    optimizer = getattr(strategy.model, "optimizer", None)  # a stage of a model has none
+    if optimizer is not None and optimizer.built:  # as `fit` does in the end
         optimizer.finalize_variable_values(strategy.model.trainable_variables)
     return result | {
         "weights_sha256": strategy.weights_sha256(),
@@ -97,14 +98,16 @@ def train_cell(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
         "device": device(),
         "shard_examples": len(rows_read(cell, data.train_examples, rank)),
         "steps_per_epoch": steps,
-        "trainable_parameters": sum(
-            math.prod(variable.shape) for variable in strategy.model.trainable_variables
-        ),
-        "total_parameters": strategy.model.count_params(),
+        "trainable_parameters": _parameters(strategy.model.trainable_weights),
+        "total_parameters": _parameters(strategy.model.weights),  # also if nothing has called it
         "test": _evaluate(strategy, recipe, data, cell.workers, rank)
         if cell.extent.epochs and data.test is not None
         else None,
     }
+
+
+def _parameters(weights: Iterable[keras.Variable]) -> int:
+    return sum(math.prod(weight.shape) for weight in weights)
 
 
 def serve_parameters(task: Task, rank: int, channel: Channel) -> dict[str, Any]:
@@ -295,7 +298,9 @@ def _evaluate(
     """Score the worker's part of the test examples; the parts together are all of them."""
     model = strategy.trained()
     model.reset_metrics()
-    step = tf.function(model.test_step, reduce_retracing=True, autograph=False)
+    step = tf.function(
+        lambda batch: numbers(model.test_step(batch)), reduce_retracing=True, autograph=False
+    )
     rows = np.array_split(np.arange(data.test_examples), workers)[rank]
     logs: dict[str, float] = {}
     for batch in evaluation_batches(data, recipe, rows, EVALUATION_BATCH):
@@ -306,12 +311,15 @@ def _evaluate(
 def _split(strategy: Strategy, stream: Iterator[Batch], steps: int) -> dict[str, Any] | None:
     """Time the parts of `steps` steps, after one untimed step that traces them.
 
-    What the timed steps trained is put back after that.
+    What the timed steps trained is put back after that. None if the model does not permit it.
     """
     if steps == 0:
         return None
     trained = strategy.state()
-    strategy.split_step(next(stream))
+    try:
+        strategy.split_step(next(stream))
+    except NotTimedError:
+        return None
     idle = []
     for _ in range(IDLE_BARRIERS):
         before = time.perf_counter()

@@ -48,8 +48,8 @@ def architecture_of(
 ) -> Architecture:
     """Return the architecture of a compiled model.
 
-    Layers are those of a functional or Sequential model of one input; any other model is described
-    as one layer, whose operations are counted in its graph.
+    Layers are those of a functional or Sequential model of one input that trains as Keras does; any
+    other model is described as one layer, whose operations are counted in its graph.
 
     Args:
         model: compiled.
@@ -58,11 +58,13 @@ def architecture_of(
         batches: specs of two batches of different sizes, as `train_step` takes them.
 
     Raises:
-        UserError: the model is no list of layers, and there are no `batches`.
+        UserError: no layer is trained, or the batch size is fixed; or the model is no list of
+            layers, and there are no `batches`.
     """
+    _refuse_fixed_batch(model, name)
     try:
-        layers = layers_of(model, name) if _has_one_input(model) else []
-    except UserError:
+        layers = layers_of(model, name) if _trains_its_layers(model) else []
+    except (UserError, KeyError, TypeError, ValueError):
         if not batches:
             raise
         layers = []
@@ -70,6 +72,9 @@ def architecture_of(
     if not in_a_row:
         layers = [_whole(model, batches)]
     trainable = sum(layer.trainable for layer in layers)
+    if not trainable:
+        raise UserError(f"{name}: no layer is trained")
+    stages = most_stages(model) if in_a_row and len(model.outputs) == 1 else 1
     return Architecture(
         model=name,
         about=about,
@@ -80,14 +85,24 @@ def architecture_of(
         payload_bytes=FLOAT32_BYTES * trainable,
         flops_per_example=sum(layer.flops for layer in layers),
         training_flops_per_example=sum(layer.training_flops for layer in layers),
-        stages=most_stages(model) if in_a_row else 1,
+        stages=stages,
         dense_pairs=_dense_pairs(model),
     )
 
 
-def _has_one_input(model: keras.Model) -> bool:
+def _refuse_fixed_batch(model: keras.Model, name: str) -> None:
+    for one in getattr(model, "inputs", None) or []:
+        if one.shape[0] is not None:
+            raise UserError(
+                f"{name}: its batch size is fixed to {one.shape[0]}, and batches of several sizes "
+                "are needed to describe it; give its keras.Input no batch size"
+            )
+
+
+def _trains_its_layers(model: keras.Model) -> bool:
     inputs = getattr(model, "inputs", None) or []
-    return len(inputs) == 1 and None not in inputs[0].shape[1:]
+    as_keras = type(model).train_step is keras.Model.train_step
+    return as_keras and len(inputs) == 1 and None not in inputs[0].shape[1:]
 
 
 def _whole(model: keras.Model, batches: Sequence[Any]) -> Layer:

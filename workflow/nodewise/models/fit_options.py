@@ -4,10 +4,10 @@ A user's `build` returns them beside the model, under the names that `fit` has f
 TensorFlow.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
+from math import isfinite
+from numbers import Real
 from typing import Any
 
 import keras
@@ -70,7 +70,10 @@ def _class_weight(name: str, given: object) -> dict[int, float]:
     if given is None:
         return {}
     numbers = isinstance(given, dict) and all(
-        isinstance(key, Integral) and isinstance(value, Real) and math.isfinite(value)
+        isinstance(key, Real)
+        and float(key).is_integer()
+        and isinstance(value, Real)
+        and isfinite(value)
         for key, value in given.items()
     )
     if not isinstance(given, dict) or not numbers:

@@ -18,6 +18,12 @@ from nodewise.models.contents import examples_in
 from nodewise.models.flops import BATCH_NORM, SOFTMAX
 
 UNKNOWN_LOOP = "a loop of unknown length (one turn is counted)"
+UNKNOWN_ROWS = "rows of unknown length (one value of each is counted)"
+# how a call fails of a model that takes something else than x, or has none
+_NOT_CALLED = (
+    *(NotImplementedError, TypeError, ValueError, LookupError, AttributeError),
+    tf.errors.OpError,
+)
 
 
 @dataclass
@@ -105,21 +111,25 @@ def count_model(model: keras.Model, batches: Sequence[Any]) -> tuple[int, int, s
         batches: specs of two batches of different sizes, as `train_step` takes them.
 
     Returns:
-        As `count_call`; without a forward pass of its own, as in a GAN, that is 0.
+        As `count_call`; that of the forward pass is 0 if the model cannot be called with x, as a
+        GAN cannot.
     """
     examples = [examples_in(batch) for batch in batches]
+    inputs = [keras.utils.unpack_x_y_sample_weight(batch)[0] for batch in batches]
+    ragged = any(isinstance(one, tf.RaggedTensorSpec) for one in tf.nest.flatten(batches))
+    left_out = {UNKNOWN_ROWS} if ragged else set()
 
-    def each(step: Callable[[Any], Any]) -> tuple[int, set[str]]:
-        few, many = (_traced(step, [batch]) for batch in batches)
+    def each(step: Callable[[Any], Any], specs: Sequence[Any]) -> tuple[int, set[str]]:
+        few, many = (_traced(step, [spec]) for spec in specs)
         flops = (many.flops - few.flops) / (examples[1] - examples[0])
         return round(flops), few.uncounted
 
-    training, uncounted = each(model.train_step)
+    training, uncounted = each(model.train_step, batches)
     try:
-        forward, more = each(lambda batch: model(batch[0], training=False))
-    except NotImplementedError:
-        return 0, training, uncounted
-    return forward, training, uncounted | more
+        forward, more = each(lambda x: model(x, training=False), inputs)
+    except _NOT_CALLED:
+        return 0, training, left_out | uncounted
+    return forward, training, left_out | uncounted | more
 
 
 def _traced(function: Callable[..., Any], specs: Sequence[Any]) -> Count:

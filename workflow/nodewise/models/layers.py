@@ -39,11 +39,22 @@ class _Call:
         return type(self.operation).__name__
 
     @property
+    def of_keras(self) -> bool:
+        """Whether its class is what its name says: others may have the same name."""
+        return type(self.operation).__module__.partition(".")[0] == "keras"
+
+    @property
     def config(self) -> Mapping[str, Any]:
-        """The layer's settings; a bare operation has none that matter."""
+        """The layer's settings; empty if it cannot tell them, as with a regularizer of one's own.
+
+        A bare operation has none that matter.
+        """
         if not isinstance(self.operation, keras.Layer):
             return {}
-        config: dict[str, Any] = self.operation.get_config()
+        try:
+            config: dict[str, Any] = self.operation.get_config()
+        except (NotImplementedError, TypeError, ValueError):
+            return {}
         return config
 
     def size(self, weights: str) -> int:
@@ -77,7 +88,7 @@ def _layer(call: _Call, model: str, reached: bool) -> Layer:
     return Layer(
         name=call.name,
         kind=call.kind,
-        detail=_detail(call.kind, call.config),
+        detail=_detail(call.kind, call.config) if call.of_keras else "",
         inputs=call.inputs,
         output_shape=shape,
         parameters=call.size("weights"),
@@ -95,6 +106,8 @@ def _operations(
     if not keras.backend.is_float_dtype(call.output.dtype):  # token ids and masks take no FLOPs
         return 0, 0, set()
     try:
+        if not call.of_keras:
+            raise KeyError(call.kind)
         parts = flops.parts_of(call.kind, call.config, call.input_shapes, shape)
     except (KeyError, ValueError):
         return count_call(call.operation, call.arguments, trained=trained, reached=reached)
@@ -158,6 +171,8 @@ def _computed_on(arguments: Iterable[Any], named: Mapping[str, Any]) -> list[ker
 
 def _detail(kind: str, config: Mapping[str, Any]) -> str:
     """Return the settings by which a reader knows a layer, in words; empty if it has none."""
+    if not config:
+        return ""
     if kind in ("MaxPooling2D", "AveragePooling2D"):
         return _by(config["pool_size"])
     if kind == "Conv2D":

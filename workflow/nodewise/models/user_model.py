@@ -9,8 +9,9 @@ from functools import cache, partial
 from typing import Any
 
 import keras
+import tensorflow as tf
 
-from nodewise.core.errors import UserError
+from nodewise.core.errors import RefusedError, UserError
 from nodewise.core.user_function import Function, ParsedSpec, parse_model_spec, user_errors
 from nodewise.models import fit_options
 from nodewise.models.contents import layers_in
@@ -25,8 +26,8 @@ def building(spec: str) -> Callable[[], keras.Model]:
     """Return what builds the user's model `spec`, a new one each time.
 
     It is called by a strategy, perhaps in a scope of its own: variables must not be there earlier,
-    and so the user's file is imported only then. What goes wrong in the model's `train_step`, when
-    it is traced, is told as one line, too.
+    and so the user's file is imported only then. What goes wrong in the model's `train_step` and
+    `test_step`, when they are traced, is told as one line, too.
 
     Raises:
         UserError: there is no such function or file. Building raises it if there is no compiled
@@ -40,29 +41,48 @@ def building(spec: str) -> Callable[[], keras.Model]:
             model, options = _built(imported())
         else:
             model, options = _loaded(place), NO_FIT_OPTIONS
-        _refuse_preprocessor(place, model)
-        train_step = model.train_step
+        _refuse_other_fit(place, model)
+        train_step, test_step = model.train_step, model.test_step
 
-        def blamed_step(batch: Any) -> Any:  # noqa: ANN401
+        def blamed_train_step(batch: Any) -> Any:  # noqa: ANN401
             with user_errors(place):
                 return train_step(_weighted(place, batch, options))
 
-        model.train_step = blamed_step
+        def blamed_test_step(batch: Any) -> Any:  # noqa: ANN401
+            with user_errors(place):
+                return test_step(batch)
+
+        model.train_step, model.test_step = blamed_train_step, blamed_test_step
         model.fit_options = options
         return model
 
     return build
 
 
-def _refuse_preprocessor(place: ParsedSpec, model: keras.Model) -> None:
-    """Check that a model's `fit` gives its `train_step` the examples as they are.
+def _refuse_other_fit(place: ParsedSpec, model: keras.Model) -> None:
+    """Check that `fit` would do what strategies do: trace the `train_step`, give it the examples.
 
-    Those of KerasHub have a preprocessor for them, unless told otherwise.
+    Models of KerasHub have a preprocessor for them, unless told otherwise.
+
+    Raises:
+        RefusedError: it would not.
     """
-    if hasattr(model, "preprocess_samples") and model.preprocessor is not None:
-        raise UserError(
+    of_keras_hub = hasattr(model, "preprocess_samples")
+    if of_keras_hub and model.preprocessor is not None:
+        raise RefusedError(
             f"{place.text}: the model has a preprocessor, which only its own fit calls; set "
             "model.preprocessor = None, and have your data's function return preprocessed examples"
+        )
+    for method in ("fit", "make_train_function"):
+        if not of_keras_hub and getattr(type(model), method) is not getattr(keras.Model, method):
+            raise RefusedError(
+                f"{place.text}: the model has a {method} of its own, which strategies do not call; "
+                "have its train_step do what is needed"
+            )
+    if model.run_eagerly or tf.config.functions_run_eagerly():
+        raise RefusedError(
+            f"{place.text}: the model is to run eagerly, but strategies run its train_step as a "
+            "graph; leave out run_eagerly=True and tf.config.run_functions_eagerly"
         )
 
 
@@ -89,8 +109,12 @@ def _built(function: Function) -> tuple[keras.Model, FitOptions]:
 
 
 def _refuse_shared(function: Function, model: keras.Model) -> None:
-    """Check that a model has no part that an earlier or later one has, too."""
-    own = {id(one) for one in (*layers_in(model), model.optimizer) if one is not None}
+    """Check that a model has no part that an earlier or later one has, too.
+
+    Metrics may be shared but in a scope of tf.distribute, whose variables are of no use outside.
+    """
+    scoped = model.metrics if tf.distribute.has_strategy() else []
+    own = {id(one) for one in (*layers_in(model), model.optimizer, *scoped) if one is not None}
     for name, value in function.made_at_import.items():
         values = value if isinstance(value, list | tuple) else [value]
         if any(id(one) in own for one in values):

@@ -12,13 +12,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise.models.contents import examples_in, layers_in, optimizers_of
+from nodewise.models.contents import layers_in, optimizers_of, plain_variables, unseeded
 from nodewise.strategies.declaration import NO_OPTIONS, Options
 
-Batch = tuple[Any, ...]
-"""What `fit` gives `train_step`: (x, y) or (x, y, sample_weight), each a structure of tensors."""
+Batch = Any
+"""What `fit` gives `train_step`: (x, y), (x, y, sample_weight) or x alone, each of tensors."""
 Logs = dict[str, tf.Tensor]
-"""What `train_step` returns: the loss and the metrics so far, by name."""
+"""What a step returns: the loss and the metrics so far, by name."""
 
 PATIENCE_S = 60.0  # a peer that is silent for longer is an error, not a wait without end
 
@@ -54,6 +54,13 @@ class StepTimes(NamedTuple):
     wait: float
     communicate: float
     apply: float
+
+
+class NotTimedError(Exception):
+    """The parts of a step cannot be timed apart: the model exchanges in a graph of its own.
+
+    Such as in a `tf.function` that it calls, or in a branch.
+    """
 
 
 class StepTimer:
@@ -129,7 +136,11 @@ class Strategy(ABC):
 
     @abstractmethod
     def split_step(self, batch: Batch) -> StepTimes:
-        """Train one step like `step`, part by part. Its weights are those of `split_weights`."""
+        """Train one step like `step`, part by part. Its weights are those of `split_weights`.
+
+        Raises:
+            NotTimedError: the model does not permit it; nothing was trained.
+        """
 
     @abstractmethod
     def barrier(self) -> None:
@@ -176,15 +187,35 @@ class Strategy(ABC):
 
 
 def plain(logs: Logs) -> dict[str, float]:
-    """Return logs as plain numbers; what is no number is left out, as nothing here shows it."""
-    return {name: float(value) for name, value in logs.items() if tf.rank(value) == 0}
+    """Return logs as plain numbers."""
+    return {name: float(value) for name, value in logs.items()}
+
+
+def numbers(logs: dict[str, Any]) -> Logs:
+    """Return the numbers in what `train_step` returned, those of dicts beside the others, as `fit`.
+
+    Anything else, such as the outputs, is left out: nothing here shows it.
+    """
+    found: Logs = {}
+    for name, value in logs.items():
+        if isinstance(value, dict):  # the results of several metrics
+            found |= numbers(value)
+            continue
+        try:
+            tensor = tf.convert_to_tensor(value)
+        except (TypeError, ValueError):
+            continue
+        if tensor.shape.rank == 0 and tensor.dtype != tf.string:
+            found[name] = tensor
+    return found
 
 
 def changing(model: keras.Model, *optimizers: keras.optimizers.Optimizer) -> list[keras.Variable]:
-    """Return the variables that training changes: all but those of frozen layers and metrics.
+    """Return the variables that training changes: all but those of metrics and frozen weights.
 
-    States of recurrent layers are among them, which Keras does not count among a model's variables.
-    Those of `optimizers` are among them, by default of the model's own.
+    Those that Keras does not count among a model's variables are among them, too: states of
+    recurrent layers, TensorFlow's own variables, the state of Keras' random generator; and those of
+    `optimizers`, by default of the model's own.
     """
     left_out = {id(variable) for variable in [*_frozen(model), *model.metrics_variables]}
     kept = [variable for variable in model.variables if id(variable) not in left_out]
@@ -194,6 +225,7 @@ def changing(model: keras.Model, *optimizers: keras.optimizers.Optimizer) -> lis
         for variable in optimizer.variables
     ]
     kept += [state for layer in stateful(model) for state in tf.nest.flatten(layer.states)]
+    kept += [*plain_variables(model), unseeded().state]
     known = {id(variable) for variable in kept}
     return [*kept, *(variable for variable in of_optimizers if id(variable) not in known)]
 
@@ -205,30 +237,6 @@ def stateful(model: keras.Model) -> list[keras.layers.RNN]:
         for layer in layers_in(model)
         if isinstance(layer, keras.layers.RNN) and layer.stateful and layer.built
     ]
-
-
-def make_variables(model: keras.Model, batch: Batch) -> None:
-    """Have a model make the variables that it makes when it sees its first batch, by its spec.
-
-    Those that it has already, such as states of its random generators, are as before.
-    """
-    before = [(variable, variable.numpy()) for variable in changing(model)]
-    examples = examples_in(batch)
-    zeros = tf.nest.map_structure(lambda spec: _zeros(spec, examples), batch)
-    if model.loss is None and type(model).compute_loss is keras.Model.compute_loss:
-        model(zeros[0], training=False)  # its train_step may have a loss
-    else:
-        model.test_on_batch(*zeros)
-    for variable, value in before:
-        variable.assign(value)
-    model.reset_metrics()
-
-
-def _zeros(spec: tf.TensorSpec | tf.RaggedTensorSpec, examples: int) -> tf.Tensor:
-    if isinstance(spec, tf.RaggedTensorSpec):  # one value in each row
-        values = tf.zeros([examples, *spec.shape[spec.ragged_rank + 1 :]], spec.dtype)
-        return tf.RaggedTensor.from_nested_row_lengths(values, [[1] * examples] * spec.ragged_rank)
-    return tf.zeros(spec.shape, spec.dtype)
 
 
 def moving_statistics(model: keras.Model) -> list[keras.Variable]:
@@ -247,8 +255,18 @@ def agreed(model: keras.Model) -> list[keras.Variable]:
 
 
 def seeds(model: keras.Model) -> list[keras.Variable]:
-    """Return the states of the model's random generators, (2,) each: a seed, and what it counts."""
-    return [v for v in model.variables if v.path.endswith("seed_generator_state")]
+    """Return the states of the random generators, (2,) each: a seed, and what it counts.
+
+    They are those of the model, and the one by which Keras draws where it was given no seed.
+    """
+    own = [v for v in model.variables if v.path.endswith("seed_generator_state")]
+    return [*own, unseeded().state]
+
+
+def draw_apart(job: Job) -> None:
+    """Have a worker's `tf.random` draw other numbers than the first worker's, if traced later."""
+    if job.rank > 0:
+        tf.random.set_seed(job.seed + job.rank)
 
 
 def own_masks(model: keras.Model, replica: int) -> None:
@@ -262,8 +280,9 @@ def own_masks(model: keras.Model, replica: int) -> None:
 
 
 def _frozen(layer: keras.Layer) -> list[keras.Variable]:
+    """Return the weights of frozen layers; their random generators go on."""
     if not layer.trainable:
-        return list(layer.variables)
+        return list(layer.weights)
     return [variable for inner in getattr(layer, "layers", ()) for variable in _frozen(inner)]
 
 

@@ -3,13 +3,20 @@
 In there a Keras optimizer sums the gradients over the replicas itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import keras
 import tensorflow as tf
 
 from nodewise.core.errors import RefusedError, UserError
-from nodewise.models.contents import make_all_variables, optimizers_of
+from nodewise.models.contents import (
+    draw_in_threads,
+    inner_optimizers,
+    make_all_variables,
+    optimizers_of,
+    plain_variables,
+)
 from nodewise.strategies import api
 
 
@@ -24,8 +31,9 @@ def build(
     `make_variables` has the model make those that it makes when it sees a batch.
 
     Raises:
-        RefusedError: its optimizer would look at the gradients of one replica, not at their sum,
-            or its weights have a type that TensorFlow's collectives have not.
+        RefusedError: its optimizer would look at the gradients of one replica, not at their sum, or
+            gets them in a graph of its own; or its weights have a type that TensorFlow's
+            collectives have not.
     """
     with strategy.scope():
         keras.utils.set_random_seed(job.seed)
@@ -39,40 +47,64 @@ def build(
                     "them in float32"
                 ) from None
             raise
-        for optimizer in optimizers_of(model):
-            _check(optimizer, job, title)
+        _check(model, job, title)
+        api.draw_apart(job)
+        draw_in_threads(model)
         if job.batch is not None:
-            make_variables(model, job.batch)
+            with refusing(title):
+                make_variables(model, job.batch)
         elif not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
+    _check(model, job, title)  # an optimizer may choose others when it is built
     return model
 
 
-def _check(optimizer: keras.optimizers.Optimizer, job: api.Job, title: str) -> None:
-    if optimizer.gradient_accumulation_steps:
+@contextmanager
+def refusing(title: str) -> Iterator[None]:
+    """Say in one line what a step cannot do under the strategy that people call `title`.
+
+    Raises:
+        RefusedError: gradients are applied in another graph than that of the step.
+    """
+    try:
+        yield
+    except (RuntimeError, UserError) as error:  # a user's function has a line of its own for it
+        if "merge_call" not in str(error.__cause__ or error):
+            raise
+        raise RefusedError(
+            "the model's train_step applies gradients in a tf.function or a branch of its own, "
+            f"where {title} cannot sum them"
+        ) from None
+
+
+def _check(model: keras.Model, job: api.Job, title: str) -> None:
+    whole = optimizers_of(model)
+    inner = [one for optimizer in whole for one in inner_optimizers(optimizer)]
+    if any(one.gradient_accumulation_steps for one in inner):
         raise RefusedError(
             f"{title} and gradient_accumulation_steps do not go together in Keras; custom_loop "
             "accumulates"
         )
     if job.size == 1:
         return
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+    if any(isinstance(one, keras.optimizers.LossScaleOptimizer) for one in whole):
         raise RefusedError(
             f"{title} has the optimizer look for an overflow in each replica's gradient, not in "
             "their sum; custom_loop looks at the sum"
         )
-    if any((optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue)):
+    if any(one.clipnorm or one.global_clipnorm or one.clipvalue for one in inner):
         raise RefusedError(
             f"{title} has the optimizer clip each replica's gradient, not their sum; custom_loop "
             "clips the sum"
         )
 
 
-def plain_copy(job: api.Job, variables: list[keras.Variable]) -> keras.Model:
-    """Return the job's model on plain variables, with the values of `variables` of another one."""
-    model = job.build()
+def plain_copy(job: api.Job, model: keras.Model) -> keras.Model:
+    """Return a model like that of the job, on plain variables with the same values."""
+    copy = job.build()
     if job.batch is not None:
-        make_all_variables(model, job.batch)
-    for target, source in zip(model.variables, variables, strict=True):
+        make_all_variables(copy, job.batch)
+    targets, sources = ([*one.variables, *plain_variables(one)] for one in (copy, model))
+    for target, source in zip(targets, sources, strict=True):
         target.assign(source.numpy())
-    return model
+    return copy

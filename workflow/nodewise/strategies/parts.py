@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
 from nodewise.models import fit_options
+from nodewise.models.contents import inner_optimizers
 from nodewise.strategies import per_worker
-from nodewise.strategies.api import Batch, Logs, stateful
+from nodewise.strategies.api import Batch, Logs, numbers, stateful
 
 _OF_EACH_WEIGHT = (
     *(keras.optimizers.SGD, keras.optimizers.RMSprop, keras.optimizers.Lion, keras.optimizers.Ftrl),
@@ -116,7 +117,7 @@ def optimizer_of_all(model: keras.Model) -> keras.optimizers.Optimizer:
     optimizer = model.optimizer
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         raise RefusedError("the optimizer scales the loss, and this strategy cuts the model")
-    if optimizer.use_ema:
+    if any(one.use_ema for one in inner_optimizers(optimizer)):
         raise RefusedError("the optimizer averages weights (use_ema), which nobody here would use")
     _refuse_state(optimizer)
     return optimizer
@@ -128,7 +129,8 @@ def unpacked(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
     Raises:
         RefusedError: it has more.
     """
-    if len(batch) != 2 or not all(tf.is_tensor(part) for part in batch):
+    parted = isinstance(batch, tuple) and len(batch) == 2
+    if not parted or not all(tf.is_tensor(part) for part in batch):
         raise RefusedError("this strategy cuts the model: it takes one input and one label tensor")
     x, y = batch
     return x, y
@@ -142,8 +144,7 @@ def scored(model: keras.Model, y: tf.Tensor, outputs: tf.Tensor, loss: tf.Tensor
     for metric in model.metrics:
         if metric.name == "loss":
             metric.update_state(loss, sample_weight=tf.shape(outputs)[0])
-    logs: Logs = model.compute_metrics(None, y, outputs)
-    return logs
+    return numbers(model.compute_metrics(None, y, outputs))
 
 
 def mean_loss(model: keras.Model, y: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:

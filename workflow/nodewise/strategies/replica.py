@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from nodewise.models.contents import examples_in, optimizers_of
+from nodewise.models.contents import examples_in, optimizers_of, plain_variables
 from nodewise.strategies import api, per_worker
 
 Gradient: TypeAlias = "tf.Tensor | tf.IndexedSlices | None"
@@ -79,6 +79,8 @@ class Replica:
         self._job = job
         self._exchange = exchange
         self._marks: list[list[tf.Tensor]] | None = None
+        self._graph: tf.Graph | None = None  # of the step that is traced
+        self._inside = False  # gradients are applied in another graph, which the step runs
         for optimizer in optimizers_of(self.model):
             before_apply(optimizer, self._exchanged)
         # AutoGraph would leave a file per function: workers do not exit, they are ended
@@ -91,7 +93,8 @@ class Replica:
 
     def start_alike(self, exchange: Exchange) -> None:
         """Give all workers the weights of the first one: an initializer may have no seed."""
-        weights = [v for v in api.agreed(self.model) if tf.as_dtype(v.dtype).is_floating]
+        known = [*api.agreed(self.model), *plain_variables(self.model)]
+        weights = [v for v in known if tf.as_dtype(v.dtype).is_floating]
         own = api.flat([tf.convert_to_tensor(variable.numpy()) for variable in weights])
         first = own if self._job.rank == 0 else tf.zeros_like(own)
         api.assign(weights, tf.function(exchange.sum, autograph=False)(first))
@@ -106,17 +109,23 @@ class Replica:
         return self._train(batch, None)
 
     def _marked_step(self, batch: api.Batch) -> tf.Tensor:
-        """Train a step; return, for each `apply` in it, the times of its marks, (applies, 3)."""
+        """Train a step; return, for each `apply` in it, the times of its marks, (applies, 3).
+
+        Raises:
+            NotTimedError: the marks are in other graphs.
+        """
         marks: list[list[tf.Tensor]] = []
         self._train(batch, marks)
+        if self._inside:
+            raise api.NotTimedError
         return tf.stack([tf.stack(times) for times in marks])
 
     def _train(self, batch: api.Batch, marks: list[list[tf.Tensor]] | None) -> api.Logs:
         """Train a step; note its marks if there is a list for them."""
         self._share = examples_in(batch) / self._job.global_batch
         self._marks = marks
-        logs: api.Logs = self.model.train_step(batch)
-        return logs
+        self._graph = tf.compat.v1.get_default_graph()
+        return api.numbers(self.model.train_step(batch))
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
         """Train a step, its parts timed apart."""
@@ -126,6 +135,7 @@ class Replica:
 
     def _exchanged(self, gradients: list[Gradient]) -> list[Gradient]:
         """Return what an optimizer is to apply in place of its own `gradients`."""
+        self._inside |= tf.compat.v1.get_default_graph() is not self._graph
         if self._marks is None:
             return self._sums(gradients)
         ready = after(gradients)
@@ -179,9 +189,9 @@ def before_apply(optimizer: keras.optimizers.Optimizer, change: OnGradients) -> 
     apply = optimizer.apply
 
     def changed(
-        gradients: Iterable[Gradient], variables: Iterable[keras.Variable] | None = None
+        grads: Iterable[Gradient], trainable_variables: Iterable[keras.Variable] | None = None
     ) -> None:
-        apply(change(list(gradients)), variables)
+        apply(change(list(grads)), trainable_variables)
 
     optimizer.apply = changed
 
@@ -199,6 +209,7 @@ def _times(gradient: tf.Tensor | tf.IndexedSlices, weight: float) -> tf.Tensor |
 
 def build(model: keras.Model, step: Any, job: api.Job) -> None:  # noqa: ANN401
     """Have a model and its optimizers make their variables; trace the `step` if it can be."""
+    api.draw_apart(job)
     if job.batch is not None:
         step.get_concrete_function(job.batch)
     elif model.optimizer is not None and model.built and not model.optimizer.built:

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from nodewise.models.contents import make_all_variables
 from nodewise.strategies import api
 from nodewise.strategies.parts import refuse_constraints, refuse_more_than_each_weight
 
@@ -27,10 +28,12 @@ class Part:
     def __init__(self, job: api.Job, number: int, parts: int) -> None:
         keras.utils.set_random_seed(job.seed)
         model = job.build()
-        if job.batch is not None:  # a model may make its variables when it sees a batch
-            api.make_variables(model, job.batch)
-        self._variables = _pieces(model.trainable_variables, number, parts)
         self._optimizer = model.optimizer
+        if job.batch is not None:  # a model may make its variables when it sees a batch
+            self._optimizer.apply = _do_nothing  # it is built for the variables of this part
+            make_all_variables(model, job.batch)
+            del self._optimizer.apply
+        self._variables = _pieces(model.trainable_variables, number, parts)
         if parts > 1:
             refuse_more_than_each_weight(self._optimizer)
         # the same rate, or schedule of rates, times a factor that each update has of its own
@@ -69,6 +72,10 @@ class Part:
 
     def _changing(self) -> list[keras.Variable]:
         return [*self._variables, *self._optimizer.variables]
+
+
+def _do_nothing(*_: object, **__: object) -> None:
+    return None
 
 
 def _storable(variable: keras.Variable) -> NDArray[np.generic]:

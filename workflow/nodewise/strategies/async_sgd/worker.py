@@ -9,6 +9,7 @@ it. Meetings are held by all, values are brought to the first.
 
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import cast
 
 import keras
@@ -18,7 +19,7 @@ from typing_extensions import Buffer
 
 from nodewise.core.errors import RefusedError
 from nodewise.models import fit_options
-from nodewise.models.contents import examples_in, optimizers_of
+from nodewise.models.contents import examples_in, inner_optimizers, optimizers_of
 from nodewise.strategies import api, per_worker
 from nodewise.strategies.async_sgd import AsyncSgd
 from nodewise.strategies.async_sgd.server import NOT_YET, NOTE_BYTES, Note, Request, Server
@@ -30,6 +31,7 @@ from nodewise.strategies.transport import Peers
 __all__ = ["Server", "Strategy"]
 
 _CHECKED = 2  # pushes before which it is checked that only servers change weights
+_SEVERAL = "the model has several optimizers, and this strategy's servers one"
 
 
 class Strategy(api.Strategy):
@@ -42,6 +44,8 @@ class Strategy(api.Strategy):
         self._bounded = cast(AsyncSgd, job.options).bound is not None
         self._noted: dict[str, list[float]] = {}
         self._marks: list[tf.Tensor] | None = None
+        self._graph: tf.Graph | None = None  # of the step that is traced
+        self._inside = False  # gradients are pushed in another graph, which the step runs
         self._held_s = 0.0  # in the last push
         self._calls = Calls()
         self._pushes = 0  # of a step
@@ -49,7 +53,9 @@ class Strategy(api.Strategy):
         self._given = np.zeros(0, np.float32)  # by the servers, while that is checked
         keras.utils.set_random_seed(job.seed)
         self.model = job.build()
-        one_optimizer(self.model).apply = self._pushed
+        _check_optimizer(self.model)
+        for optimizer in optimizers_of(self.model):
+            optimizer.apply = partial(self._pushed, optimizer)
         if job.size > 1:
             per_worker.check_unsynchronized(self.model)
         self._step = tf.function(self._own_step, autograph=False)
@@ -70,6 +76,8 @@ class Strategy(api.Strategy):
         """Train a step; return when its gradient was ready, and when the weights were here."""
         marks: list[tf.Tensor] = []
         self._train(batch, marks)
+        if self._inside:
+            raise api.NotTimedError
         return tf.stack(marks)
 
     def _train(self, batch: api.Batch, marks: list[tf.Tensor] | None) -> api.Logs:
@@ -81,18 +89,30 @@ class Strategy(api.Strategy):
         self._pushes = 0
         self._weight = self._job.size * examples_in(batch) / self._job.global_batch
         self._marks = marks
-        logs: api.Logs = self.model.train_step(batch)
-        if not self._pushes:
+        self._graph = tf.compat.v1.get_default_graph()
+        logs = api.numbers(self.model.train_step(batch))
+        if not self._pushes and not self._inside:  # such a graph is traced once only
             raise RefusedError("the model's train_step applies no gradient by its optimizer")
         return logs
 
     def _pushed(
-        self, gradients: Iterable[Gradient], variables: Iterable[keras.Variable] = ()
+        self,
+        optimizer: keras.optimizers.Optimizer,
+        grads: Iterable[Gradient],
+        trainable_variables: Iterable[keras.Variable] | None = None,
     ) -> None:
-        """In place of an update here: have the servers make it, take their weights."""
+        """In place of an update by `optimizer`: have the servers make it, take their weights.
+
+        Raises:
+            RefusedError: it is not the compiled optimizer, which servers have.
+        """
+        if optimizer is not self.model.optimizer:
+            raise RefusedError(_SEVERAL)
+        self._inside |= tf.compat.v1.get_default_graph() is not self._graph
         self._pushes += 1
         trained = self.model.trainable_variables
-        known = {id(v): one for v, one in zip(variables, gradients, strict=True) if one is not None}
+        given = zip(trainable_variables or trained, grads, strict=True)
+        known = {id(variable): one for variable, one in given if one is not None}
         dense = [
             tf.convert_to_tensor(known[id(v)]) if id(v) in known else tf.zeros(v.shape)
             for v in trained
@@ -230,20 +250,19 @@ class Strategy(api.Strategy):
         self._pull()
 
 
-def one_optimizer(model: keras.Model) -> keras.optimizers.Optimizer:
-    """Return the optimizer of a model, of which servers have one too.
+def _check_optimizer(model: keras.Model) -> None:
+    """Check that servers can do what the compiled optimizer does.
 
     Raises:
-        RefusedError: it has several, or one that scales the loss or averages weights, or callbacks
-            that change one.
+        RefusedError: it consists of several, scales the loss or averages weights, or callbacks
+            change it.
     """
-    optimizers = optimizers_of(model)
-    if len(optimizers) != 1:
-        raise RefusedError("the model has several optimizers, and this strategy's servers one")
-    if isinstance(optimizers[0], keras.optimizers.LossScaleOptimizer):
+    optimizer = model.optimizer
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         raise RefusedError("the optimizer scales the loss, which servers do not know of")
-    if optimizers[0].use_ema:
+    if inner_optimizers(optimizer) != [optimizer]:
+        raise RefusedError(_SEVERAL)
+    if optimizer is not None and optimizer.use_ema:
         raise RefusedError("the optimizer averages weights (use_ema), which servers do not give")
     if fit_options.of(model).callbacks:
         raise RefusedError("the model comes with callbacks, which do not reach servers' optimizers")
-    return optimizers[0]

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
-from nodewise.models.contents import examples_in, optimizers_of
+from nodewise.models.contents import examples_in
 from nodewise.strategies import api, replica
 from nodewise.strategies.calls import Array, CallsExchange
 from nodewise.strategies.compressed_sgd import CompressedSgd, compression
@@ -37,6 +37,7 @@ class Updates(CallsExchange):
         self._job = job
         self._peers = Peers(job.rank, job.addresses, timeout_s=job.patience_s)
         self._codec: compression.Codec | None = None
+        self._graph: tf.Graph | None = None  # of the step that was traced last
         self.examples = 0  # of the worker's own batch
         self.residual = np.zeros(0, np.float32)
         self.steps = 0
@@ -49,7 +50,17 @@ class Updates(CallsExchange):
         return total
 
     def gradients(self, own: list[tf.Tensor]) -> list[tf.Tensor]:
-        """Return the mean updates; the largest entries are those of the whole gradient."""
+        """Return the mean updates; the largest entries are those of the whole gradient.
+
+        Raises:
+            RefusedError: there is another gradient in the step.
+        """
+        graph = tf.compat.v1.get_default_graph()
+        if graph is self._graph:
+            raise RefusedError(
+                "the model applies several gradients in a step, and the residual is that of one"
+            )
+        self._graph = graph
         gradient = api.flat(own)
         return api.unflat(tf.ensure_shape(self._calls(self._mean, gradient), gradient.shape), own)
 
@@ -103,8 +114,6 @@ class Strategy(replica.Strategy):
     def __init__(self, job: api.Job) -> None:
         self._updates = Updates(job)
         super().__init__(job, self._updates)
-        if len(optimizers_of(self.model)) > 1:
-            raise RefusedError("the model has several optimizers; one residual is kept, of one")
 
     def step(self, batch: api.Batch) -> api.Logs:
         self._updates.examples = examples_in(batch)

@@ -56,6 +56,11 @@ class Strategy(replica.Strategy):
         return logs, began.stack(), fed.stack()
 
     def train(self, stream: Iterator[api.Batch], steps: int) -> Iterator[api.Steps]:
+        parts = tf.nest.flatten(stream.element_spec)
+        if any(isinstance(part, tf.RaggedTensorSpec) for part in parts):
+            # in a loop TensorFlow gathers rows of embeddings only if there are as many in each turn
+            yield from super().train(stream, steps)
+            return
         before = time.time()  # the clock of tf.timestamp
         for first in range(0, steps, _AT_ONCE):
             at_once = tf.constant(min(_AT_ONCE, steps - first))

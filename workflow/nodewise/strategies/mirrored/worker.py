@@ -12,10 +12,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from nodewise.cluster.worker import reason_of
 from nodewise.core.errors import RefusedError
-from nodewise.models.contents import optimizers_of
+from nodewise.models.contents import layers_in, optimizers_of
 from nodewise.strategies import api, native
 from nodewise.strategies.replica import Gradient, after, before_apply, step_times, weighted
+
+_TITLE = "MirroredStrategy"
 
 
 class Strategy(api.Strategy):
@@ -23,8 +26,8 @@ class Strategy(api.Strategy):
 
     def __init__(self, job: api.Job) -> None:
         self._job = job
-        self._mirrored = tf.distribute.MirroredStrategy(_devices(job.size))
-        self.model = native.build(job, self._mirrored, "MirroredStrategy", _make_variables)
+        self._mirrored = _on_devices(job.size)
+        self.model = native.build(job, self._mirrored, _TITLE, _make_variables)
         for layer in api.stateful(self.model) if job.size > 1 else []:
             raise RefusedError(
                 f"the layer {layer.name} is stateful, and MirroredStrategy cuts its batch"
@@ -52,8 +55,7 @@ class Strategy(api.Strategy):
         self._marks = None
 
         def device_step() -> api.Logs:
-            logs: api.Logs = self.model.train_step(self._own_part(batch))
-            return logs
+            return api.numbers(self.model.train_step(self._own_part(batch)))
 
         logs = self._mirrored.run(device_step)
         return {
@@ -96,7 +98,8 @@ class Strategy(api.Strategy):
         return tf.stack(self._mirrored.experimental_local_results(self._mirrored.run(device_step)))
 
     def step(self, batch: api.Batch) -> api.Logs:
-        logs: api.Logs = self._step(batch)
+        with native.refusing(_TITLE):
+            logs: api.Logs = self._step(batch)
         return logs
 
     def split_step(self, batch: api.Batch) -> api.StepTimes:
@@ -118,7 +121,7 @@ class Strategy(api.Strategy):
             variable.assign(np.mean(self._on_each_device(variable), axis=0))
 
     def trained(self) -> keras.Model:
-        return native.plain_copy(self._job, self.model.variables)
+        return native.plain_copy(self._job, self.model)
 
     def weights_sha256(self) -> str:
         for variable in self.model.trainable_variables:
@@ -136,13 +139,33 @@ class Strategy(api.Strategy):
 
 
 def _make_variables(model: keras.Model, batch: api.Batch) -> None:
+    """Have a model and its optimizers make their variables: a step on several devices cannot.
+
+    Raises:
+        RefusedError: Keras cannot have them made.
+    """
     if type(model).call is keras.Model.call:
-        raise RefusedError("MirroredStrategy builds a model by its call(), which this one has not")
+        raise RefusedError(f"{_TITLE} builds a model by its call(), which this one has not")
     if any(isinstance(part, tf.RaggedTensorSpec) for part in tf.nest.flatten(batch)):
-        raise RefusedError("Keras cannot build a model on ragged tensors for MirroredStrategy")
-    api.make_variables(model, batch)
-    if not model.optimizer.built:
-        model.optimizer.build(model.trainable_variables)
+        raise RefusedError(f"Keras cannot build a model on ragged tensors for {_TITLE}")
+    symbols = tf.nest.map_structure(
+        lambda spec: keras.KerasTensor(tuple(spec.shape), spec.dtype.name), batch
+    )
+    try:
+        model._symbolic_build(data_batch=symbols)  # private, but what `fit` calls
+    except (RuntimeError, ValueError) as error:
+        raise RefusedError(
+            f"Keras cannot build the model for {_TITLE}: {reason_of(error.__context__ or error)}"
+        ) from error
+    for inner in layers_in(model):
+        optimizer = getattr(inner, "optimizer", None)
+        if optimizer is not None and not optimizer.built:
+            optimizer.build(inner.trainable_variables)
+    if not all(optimizer.built for optimizer in optimizers_of(model)):
+        raise RefusedError(
+            f"{_TITLE} cannot build an optimizer in a train_step; build it where the model is "
+            "compiled, by optimizer.build(…)"
+        )
 
 
 def _device() -> int:
@@ -156,12 +179,12 @@ def _parts(examples: int, size: int) -> list[np.ndarray]:
     return np.array_split(np.arange(examples), size)
 
 
-def _devices(size: int) -> list[str]:
-    """Return the names of `size` devices, each with a thread; before TensorFlow's first step."""
+def _on_devices(size: int) -> tf.distribute.MirroredStrategy:
+    """Return the strategy of `size` devices, each with a thread; before TensorFlow's first step."""
     kind = "GPU" if len(tf.config.list_physical_devices("GPU")) >= size else "CPU"
     if kind == "CPU":
         (processor,) = tf.config.list_physical_devices("CPU")
         parts = [tf.config.LogicalDeviceConfiguration()] * size
         tf.config.set_logical_device_configuration(processor, parts)
         tf.config.threading.set_inter_op_parallelism_threads(max(2, size))
-    return [f"{kind}:{number}" for number in range(size)]
+    return tf.distribute.MirroredStrategy([f"{kind}:{number}" for number in range(size)])

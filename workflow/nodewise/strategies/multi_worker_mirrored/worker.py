@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from nodewise.models.contents import examples_in, optimizers_of
+from nodewise.models.contents import draw_unseeded_by, examples_in, optimizers_of, unseeded
 from nodewise.strategies import api, native, per_worker
 from nodewise.strategies.multi_worker_mirrored import MultiWorkerMirrored
 from nodewise.strategies.multi_worker_mirrored.star import Star
@@ -59,7 +59,9 @@ class Strategy(api.Strategy):
     def _fused(self, batch: api.Batch) -> api.Logs:
         # Keras takes all workers to have as many examples
         self._weight = self._job.size * examples_in(batch) / self._job.global_batch
-        logs: api.Logs = self._ring.workers.run(self.model.train_step, args=(batch,))
+        logs: api.Logs = self._ring.workers.run(
+            lambda batch: api.numbers(self.model.train_step(batch)), args=(batch,)
+        )
         return logs
 
     def step(self, batch: api.Batch) -> api.Logs:
@@ -76,7 +78,9 @@ class Strategy(api.Strategy):
         synchronized batch normalization is not timed, and a loss that is a sum counts as a mean.
         """
         if self._replica is None:
-            self._replica = Replica(self._job, self._ring).like(self._variables())
+            variables, generator = self._variables(), unseeded()
+            self._replica = Replica(self._job, self._ring).like(variables)
+            draw_unseeded_by(generator)  # the copy began another one
         return self._replica.split_step(batch)
 
     def split_weights(self) -> list[np.ndarray]:
@@ -87,7 +91,7 @@ class Strategy(api.Strategy):
         self._ring.average(api.moving_statistics(self.model))
 
     def trained(self) -> keras.Model:
-        return native.plain_copy(self._job, self.model.variables)
+        return native.plain_copy(self._job, self.model)
 
     def barrier(self) -> None:
         self._ring.barrier()

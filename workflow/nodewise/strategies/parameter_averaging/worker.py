@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from nodewise.core.errors import RefusedError
-from nodewise.models.contents import optimizers_of
+from nodewise.models.contents import inner_optimizers, optimizers_of
 from nodewise.strategies import api, per_worker
 from nodewise.strategies.parameter_averaging import ParameterAveraging
 from nodewise.strategies.replica import Replica
@@ -114,13 +114,18 @@ class Strategy(api.Strategy):
 
 def memory(optimizer: keras.optimizers.Optimizer) -> Sequence[keras.Variable]:
     """Return what an optimizer remembers of gradients: all but step count and learning rate."""
-    others = {id(optimizer.iterations), id(optimizer.learning_rate)}
+    others = {
+        id(kept)
+        for one in inner_optimizers(optimizer)
+        for kept in (one.iterations, one.learning_rate)
+    }
     return [variable for variable in optimizer.variables if id(variable) not in others]
 
 
 def averages(optimizer: keras.optimizers.Optimizer) -> Sequence[keras.Variable]:
     """Return the averages that an optimizer makes the weights in the end, with all it remembers."""
-    return memory(optimizer) if optimizer.use_ema else []
+    averaged = any(one.use_ema for one in inner_optimizers(optimizer))
+    return memory(optimizer) if averaged else []
 
 
 def resettable(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
@@ -131,14 +136,16 @@ def resettable(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
     Raises:
         RefusedError: it cannot.
     """
-    if not isinstance(optimizer.learning_rate, keras.Variable):  # computed from the step count
+    inner = inner_optimizers(optimizer)
+    rates = [one.learning_rate for one in inner]
+    if not all(isinstance(rate, keras.Variable) for rate in rates):  # computed from the step count
         raise RefusedError(
             "the optimizer's learning rate follows a schedule, which optimizer_state reset would "
             "begin anew in every period; use kept or averaged"
         )
-    if isinstance(optimizer, keras.optimizers.ScheduleFreeAdamW):
+    if any(isinstance(one, keras.optimizers.ScheduleFreeAdamW) for one in inner):
         raise RefusedError(
             "the optimizer remembers weights, which optimizer_state reset would set to those of "
             "the beginning; use kept or averaged"
         )
-    return [one for one in optimizer.variables if one is not optimizer.learning_rate]
+    return [one for one in optimizer.variables if not any(one is rate for rate in rates)]

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from nodewise.cluster.api import parsed
 from nodewise.core.errors import RefusedError
-from nodewise.models.contents import layers_in
+from nodewise.models.contents import draw_unseeded_by, layers_in
 from nodewise.strategies import api
 from nodewise.strategies.parameter_server.step_queue import StepQueue
 from nodewise.strategies.parts import (
@@ -117,6 +117,7 @@ class Coordinator:
         self, x: tf.Tensor, y: tf.Tensor, steps: StepQueue
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Pull, compute, push; return the loss, the outputs and the gradient's staleness."""
+        draw_unseeded_by(_NoGenerator())
         trained, others = self.model.trainable_variables, self.model.non_trainable_variables
         with tf.control_dependencies([x]):
             updates = tf.identity(self.optimizer.iterations.value)
@@ -168,6 +169,13 @@ class Coordinator:
     def variables(self) -> list[keras.Variable]:
         """Return what training changes, on the servers."""
         return api.changing(self.model, self.optimizer)
+
+
+class _NoGenerator:
+    """Refuses to draw in place of the generator for what has no seed."""
+
+    def next(self, ordered: bool = True) -> None:
+        raise RefusedError("the model draws random numbers without a seed, which servers do not")
 
 
 def _refuse_tables(model: keras.Model) -> None:

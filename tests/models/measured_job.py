@@ -1,0 +1,64 @@
+"""Measure kinds from the file of a user to a record, one by one, as `nodewise measure` does."""
+
+import contextlib
+import json
+import multiprocessing
+from pathlib import Path
+
+from nodewise.measure.cell import measure
+from nodewise.study.single import Options, cell_of
+
+BATCH = 6
+FILE = """
+from kinds import {kind} as kind
+
+def build():
+    return kind.build({batch})
+
+def load():
+    import tensorflow as tf
+    train, test = kind.load()
+    if test is None:
+        test = tf.nest.map_structure(lambda array: array[:21], train)
+    return train, test if {tested} else None
+"""
+
+
+def main(folder: Path, kinds: dict[str, bool], strategy: str, nodes: int) -> None:
+    """Train an epoch of each kind, and test it if that is to be; print its status and failure."""
+    found = {}
+    with contextlib.chdir(folder):
+        for kind, tested in kinds.items():
+            batch = BATCH if kind == "stateful" else ""
+            Path(f"mine_{kind}.py").write_text(FILE.format(kind=kind, tested=tested, batch=batch))
+        manifests = {kind: Path("data") / kind / "manifest.json" for kind in kinds}
+        # this process must not have used TensorFlow when it forks workers
+        context = multiprocessing.get_context("spawn")
+        preparing = context.Process(target=prepare, args=(list(kinds),))
+        preparing.start()
+        preparing.join()
+        for kind in kinds:
+            mine = f"mine_{kind}.py"
+            options = Options(strategy, f"{mine}:build", nodes, BATCH, f"{mine}:load", epochs=1)
+            record = measure(
+                cell_of(options),
+                manifests[kind],
+                None,
+                output=Path(f"{kind}.json"),
+                logs=Path("logs") / kind,
+                config=None,
+                command="a test",
+                progress=lambda share: None,
+                on_wait=lambda: None,
+            )
+            tested = record.result is not None and record.result.test is not None
+            reason = record.failure.reason if record.failure else ""
+            found[kind] = record.status, reason, tested
+    print(json.dumps(found))
+
+
+def prepare(kinds: list[str]) -> None:
+    from nodewise.data import user_data
+
+    for kind in kinds:
+        user_data.prepare(f"mine_{kind}.py:load", Path("data") / kind)
