@@ -14,6 +14,7 @@
   const LEFT = 64; // pixels left of the plot, where titles of axes do not reach
   const NAMES = 150; // the same where names stand there
   const CELL = "Cell"; // the title of the cell in what pointing at a mark tells
+  const LOWER = 0.75; // where there is little room
   const ROOMY = 1.3; // higher, where names stand above rows
   const ABOVE = { labelAlign: "left", labelPadding: -2, labelBaseline: "bottom", labelOffset: -6 };
   const NOTHING = ["", "null", null]; // as Vega writes missing names and numbers
@@ -80,11 +81,11 @@
     }
   }
 
-  /** Break the titles of a chart that has little room; its own begins at the very left. */
+  /** Break the titles of axes of a chart that has little room, and keep its shape. */
   function narrow(spec, width) {
-    spec.title.frame = "bounds";
-    spec.title.text = wrap(spec.title.text, width, 9.6);
-    spec.title.subtitle = wrap(spec.title.subtitle, width, 7.2);
+    if (spec.layer[0].encoding.y?.type !== "nominal") {
+      spec.height *= LOWER;
+    }
     for (const { encoding } of spec.layer) {
       if (encoding.x?.title) {
         const left = encoding.y?.type === "nominal" ? NAMES : LEFT;
@@ -123,6 +124,8 @@
     }
     spec.description = `${spec.title.text}. The same in words and numbers is below.`;
     spec.config = window.nodewiseThemes[dark() ? "dark" : "light"];
+    spec.title.text = wrap(spec.title.text, width, 9.6);
+    spec.title.subtitle = wrap(spec.title.subtitle, width, 7.2);
     if (width < NARROW) {
       narrow(spec, width);
     }
@@ -258,10 +261,10 @@
     new Promise((go) => (window.requestIdleCallback ?? window.setTimeout)(() => go()));
   let drawing = false;
 
-  /** Return the waiting figure that is nearest to the screen; hidden ones go on waiting. */
+  /** Return the waiting figure that is nearest to the screen; hidden and folded ones go on waiting. */
   function nearest() {
     const away = ({ top, bottom }) => Math.max(top - innerHeight, -bottom, 0);
-    const shown = [...waiting].filter((figure) => figure.getClientRects().length);
+    const shown = [...waiting].filter((figure) => figure.checkVisibility());
     const places = shown.map((figure) => [away(figure.getBoundingClientRect()), figure]);
     return places.sort(([one], [other]) => one - other)[0]?.[1];
   }
@@ -272,6 +275,11 @@
       waiting.add(figure);
       figure.setAttribute("aria-busy", "true");
     }
+    await drawWaiting();
+  }
+
+  /** Draw the figures that wait and are on the page, nearest first. */
+  async function drawWaiting() {
     if (drawing) {
       return;
     }
@@ -289,6 +297,7 @@
     drawAll(); // as the address has chosen
   }
   document.addEventListener("nodewise:chosen", drawAll);
+  document.addEventListener("toggle", () => waiting.size && drawWaiting(), true); // unfolded
   let width = innerWidth;
   let settled = null;
   addEventListener("resize", () => {

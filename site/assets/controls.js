@@ -118,7 +118,17 @@
   /** Hide groups of cards without any left, and the heading right above them. */
   function hideEmpty(group) {
     group.hidden = [...group.children].every((card) => card.hidden);
-    const alone = !group.nextElementSibling || group.nextElementSibling.matches("h2");
+    const fold = group.closest(".nw-more");
+    if (fold) {
+      fold.hidden = group.hidden;
+      return; // it stands below the cards of its heading
+    }
+    let after = group.nextElementSibling;
+    if (after?.matches(".nw-more")) {
+      const folded = [...after.querySelectorAll(".nw-card")];
+      after = folded.every((card) => card.hidden) ? after.nextElementSibling : after;
+    }
+    const alone = !after || after.matches("h2");
     const heads = alone ? "h2, h3, h4, h5, .nw-sub" : "h3, h4, h5, .nw-sub";
     let above = group.previousElementSibling;
     while (above?.matches(heads)) {

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import vl_convert
 
+import make_calibration
 import make_records as make
 from nodewise.core.units import KINDS, kind_label
 from nodewise.predict import fit_queries
@@ -19,6 +20,8 @@ from nodewise.report import theme
 from nodewise.report.figure import VEGA_LITE
 from nodewise.report.figures import ALL_REDUCES, FIGURES, MODELS, draw_figures, sections
 from nodewise.report.figures._encodings import TICKS, whole_ticks
+from nodewise.report.figures._panels import MOST_LINES, panels
+from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.results import queries
 from nodewise.results.columns import COLUMNS
 from nodewise.results.importers import published
@@ -93,6 +96,23 @@ def crowded_specs(tmp_path_factory):
     return [figure.spec() for figure in draw_figures(build_tables(paths, None), {}, {})]
 
 
+MANY = [8, 16, 32, 64, 128, 256, 512, 1024]
+
+
+@pytest.fixture(scope="module")
+def many_specs(tmp_path_factory):
+    """Those of more batches, numbers of nodes, links and payloads than a plot has lines."""
+    cells = [make.cell(batch=batch, n=n) for batch in MANY for n in (1, 2, 3)]
+    cells += [make.cell(experiment="wide", batch=b, n=n) for b in (32, 64) for n in range(1, 10)]
+    records = [make.record(cell) for cell in cells]
+    records += [emulated(100 * rate, n, f"link_{rate}") for rate in range(1, 9) for n in (1, 2, 3)]
+    folder = tmp_path_factory.mktemp("many")
+    tables = make.write_study(folder, records, make.published())
+    payloads = tuple(4 * 10**power for power in range(8))
+    tables[ALL_REDUCES] = all_reduce_times([make_calibration.calibration(payloads=payloads)])
+    return [one.spec() for one in figures(tables, read_overhead(folder / "overhead"))]
+
+
 def scales_of(encoding):
     """Return the scales of the channels that have values for each of a list of names."""
     scales = (of.get("scale") for of in encoding.values() if isinstance(of, dict))
@@ -113,15 +133,110 @@ def test_a_colour_or_shape_stands_for_one_thing(which, request):
 LOOKS = ("color", "fill", "shape", "strokeDash")
 
 
+def mark_of(layer):
+    mark = layer["mark"]
+    return mark if isinstance(mark, str) else mark["type"]
+
+
+def most_lines(spec):
+    """Return the most lines that a layer draws in one place: one column of a batch, or one row.
+
+    A line goes on where its formula stops to be fitted, and where its link was not measured.
+    """
+    found = [0]
+    for layer in spec["layer"]:
+        if mark_of(layer) != "line":
+            continue
+        encoding, data = layer["encoding"], layer.get("data", spec.get("data"))["name"]
+        rows = pd.DataFrame(spec["datasets"][data])
+        looks = [encoding[name] for name in ("color", "strokeDash") if name in encoding]
+        detail = encoding.get("detail", [])
+        looks += detail if isinstance(detail, list) else [detail]
+        fields = {look["field"] for look in looks if "field" in look} - {"role", "stretch"}
+        axes = [encoding[axis] for axis in ("x", "y")]
+        places = {axis["field"] for axis in axes if axis["type"] in ("nominal", "ordinal")}
+        lines = rows[[*(fields | places)]].drop_duplicates() if fields else rows[:1]
+        found.append(lines.groupby([*places]).size().max() if places else len(lines))
+    return max(found)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("which", ["published_specs", "crowded_specs", "many_specs"])
+def test_no_plot_has_more_than_six_lines(which, request):
+    most = [(most_lines(one), one["title"]) for one in request.getfixturevalue(which)]
+    assert [plot for plot in most if plot[0] > MOST_LINES] == []
+    assert any(lines > 1 for lines, _ in most)
+
+
+def test_every_figure_whose_lines_can_be_many_has_panels_for_them(many_specs, crowded_specs):
+    parted = {}
+    for spec in [*many_specs, *crowded_specs]:
+        about = spec["usermeta"]
+        if "panel" in about["of"]:
+            assert about["of"]["panel"] in spec["title"]["subtitle"]
+            of = {axis: name for axis, name in about["of"].items() if axis != "panel"}
+            parted.setdefault((about["figure"], str(of)), []).append(spec)
+    declared = {name for name in FIGURES if FIGURES[name].lines}
+    assert declared - {figure for figure, _ in parted} <= {"accuracy", "rates"}
+    for (figure, _), panels_of in parted.items():
+        assert len(panels_of) > 1, figure
+        ends = {ends_of(spec) for spec in panels_of}
+        assert len(ends) == 1, figure
+
+
+def ends_of(spec):
+    """Return the ends of the axis of the values of a specification."""
+    channels = [layer["encoding"].get(spec["usermeta"]["axis"], {}) for layer in spec["layer"]]
+    scales = [one["scale"] for one in channels if "field" in one]
+    (ends,) = {(scale["domainMin"], scale["domainMax"]) for scale in scales}
+    return ends
+
+
+def test_panels_have_neighbouring_values_and_compare_with_what_is_in_all():
+    rows = pd.DataFrame({"nodes": [*range(1, 9)], "line": "ring"})
+    assert [name for name, _ in panels(rows, ["nodes"])] == ["1 to 4 nodes", "5 to 8 nodes"]
+    assert [name for name, _ in panels(rows[:6], ["nodes"])] == [""]
+    ours = pd.DataFrame({"line": [f"way {i}" for i in range(6)]})
+    rows = pd.concat([ours, pd.DataFrame({"line": [""]})])
+    found = dict(panels(rows, ["line"]))
+    assert [*found] == ["1 of 2", "2 of 2"]
+    assert all("" in set(part["line"]) for part in found.values())
+
+
+def test_panels_of_one_value_are_parted_by_the_next_column():
+    pairs = itertools.product((32, 64), range(8))
+    rows = pd.DataFrame(pairs, columns=["batch_per_worker", "line"]).astype({"line": "str"})
+    names = [name for name, _ in panels(rows, ["batch_per_worker", "line"])]
+    expected = ["batch 32, 1 of 2", "batch 32, 2 of 2", "batch 64, 1 of 2", "batch 64, 2 of 2"]
+    assert names == expected
+
+
+def test_launches_of_a_training_are_one_line_with_what_lies_between_them(tmp_path):
+    cells = [make.cell(n=n, repeat=r, extent=make.EPOCHS) for n in (1, 2) for r in range(3)]
+    tables = build_tables(make.write(map(make.record, cells), tmp_path), None)
+    (figure,) = [one for one in draw_figures(tables, {}, {}) if one.figure == "loss-by-epoch"]
+    assert not figure.data.duplicated(["nodes", "batch_per_worker", "strategy", "epoch"]).any()
+    assert (figure.data["least"] <= figure.data["loss"]).all()
+    assert (figure.data["loss"] <= figure.data["most"]).all()
+    assert figure.spec()["layer"][0]["mark"]["type"] == "area"
+
+
+def test_pointing_tells_the_title_of_a_strategy_and_not_its_name(published_specs):
+    told = set()
+    for spec in published_specs:
+        for layer in spec["layer"]:
+            fields = {tip["field"] for tip in layer["encoding"].get("tooltip", [])}
+            assert not fields & {"line", "strategy"}, spec["title"]
+            told |= {step["calculate"] for step in layer.get("transform", []) if "as" in step}
+    assert any('"custom_loop": "Custom training loop"' in calculated for calculated in told)
+
+
 @pytest.mark.parametrize("which", ["published_specs", "crowded_specs"])
 def test_what_lines_join_is_one_line_and_no_two_look_alike(which, request):
     for spec in request.getfixturevalue(which):
         for layer in spec["layer"]:
             encoding = layer["encoding"]
-            mark = layer["mark"]
-            if (mark if isinstance(mark, str) else mark["type"]) != "line" or "by-epoch" not in (
-                spec["usermeta"]["figure"]
-            ):
+            if mark_of(layer) != "line" or "by-epoch" not in spec["usermeta"]["figure"]:
                 continue
             data = layer.get("data", spec.get("data"))["name"]
             rows = pd.DataFrame(spec["datasets"][data])
@@ -139,14 +254,13 @@ def test_what_lines_join_is_one_line_and_no_two_look_alike(which, request):
                 assert (styles.groupby("look")["strategy"].nunique() == 1).all(), spec["title"]
 
 
-def test_panels_have_six_lines_at_most_and_share_their_axis(crowded_specs):
+def test_panels_have_each_line_once_and_share_their_axis(crowded_specs):
     shown = [one for one in crowded_specs if one["usermeta"]["figure"] == "loss-by-epoch"]
     lines = []
     for spec in shown:
         (rows,) = spec["datasets"].values()
         named = {(row["strategy"], row["batch_per_worker"], row["nodes"]) for row in rows}
         assert len(named) <= 6
-        assert spec["usermeta"]["of"]["panel"] in spec["title"]["subtitle"]
         lines += named
     assert len(lines) == len(set(lines)) == 12 * 2 * 2
     assert len({str(one["layer"][0]["encoding"]["y"]) for one in shown}) == 1
@@ -379,6 +493,10 @@ def test_links_are_drawn_by_their_rate_in_the_node_s_own_time(tmp_path):
     ends = line.groupby("stretch")["rate_bit_s"].agg(["min", "max"])
     assert ends.loc["below", "max"] == ends.loc["within", "min"] == 5e8
     assert ends.loc["within", "max"] == ends.loc["above", "min"] == 2e9
+    law = line.sort_values("rate_bit_s")["efficiency"].iloc[[0, -1]]
+    slow, fast = (f"{100 * share:.0f}\u00a0%" for share in law)
+    assert figure.finding.startswith(f"By the formula, 2 nodes reach {slow} of ideal scaling over ")
+    assert f", {fast} over " in figure.finding
 
 
 def told_by(figure, mark):

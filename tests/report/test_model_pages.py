@@ -186,7 +186,7 @@ def test_the_figure_has_a_point_per_model_of_its_kind():
         figure.data["training_flops"][0] / figure.data["payload_bytes"][0]
     )
     spec = figure.spec()
-    assert spec["title"]["subtitle"] == "counted"
+    assert spec["title"]["subtitle"] == f"{figure.title} · counted"
     assert "Fashion CNN: 9.64 MFLOP for 5.02 MB, 1.92 FLOP/B" in spec["description"]
     for layer in spec["layer"]:
         assert layer["encoding"]["x"]["scale"]["type"] == "log"

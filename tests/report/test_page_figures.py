@@ -52,6 +52,14 @@ def test_a_picture_that_is_none_is_one_clear_line(study, tmp_path, svg):
         read_figure(tmp_path / f"{TIME}.vl.json")
 
 
+def test_a_figure_has_a_finding_if_its_title_says_more_than_what_is_plotted(shown):
+    time = shown[TIME]
+    assert time.finding == time.spec["title"]["text"]
+    plain = {"text": "What is plotted", "subtitle": ""}
+    spec = {"title": {"text": "What is plotted"}, "usermeta": {"plain": plain}}
+    assert PageFigure("plain", spec, "", 720, 320).finding == ""
+
+
 def test_figures_can_be_filtered_by_what_their_rows_and_axes_say(shown):
     values = {name: set(told.split("|")) for name, told in shown[TIME].filters.items()}
     assert values == {

@@ -116,6 +116,11 @@ def test_every_strategy_has_a_page_with_its_text_and_its_diagrams(docs, name):
     assert len(ids) == len(set(ids))
 
 
+def test_options_have_room_and_no_column_where_there_are_none(docs):
+    assert '<th scope="col" class="nw-wide">Options</th>' in page(docs, "parameter_averaging")
+    assert ">Options<" not in page(docs, "single")
+
+
 def test_the_index_has_a_row_for_every_strategy_and_is_in_the_navigation(docs):
     index = (docs / "strategies/index.md").read_text()
     assert index.count("<tr><td") == len(STRATEGIES)

@@ -112,11 +112,12 @@ def test_charts_without_any_of_what_is_chosen_are_hidden_and_counted(watched):
     cards = page.locator(".nw-card")
     everything = cards.count()
     choose(page, "batch", 32)  # whole epochs were trained at others
-    shown = page.locator(".nw-card:visible")
+    shown = page.locator(".nw-card:not([hidden])")
     batches = shown.evaluate_all("(cards) => cards.map((card) => card.dataset.batch.split('|'))")
     assert 0 < len(batches) < everything and all("32" in of for of in batches)
     counted = f"{len(batches)} of {everything} charts"
     assert page.locator(".nw-controls output").inner_text() == counted
+    assert 0 < page.locator(".nw-more:visible").count() < page.locator(".nw-more").count()
     bare = page.evaluate(
         """() => [...document.querySelectorAll('article :is(h2, h3)')].filter((head) =>
           head.checkVisibility() && head.nextElementSibling?.hidden).length"""
@@ -188,6 +189,16 @@ def test_the_controls_are_folded_until_asked_for(watched):
     choose(page, "nodes", 2)
     page.reload()
     assert boxes.first.is_visible()  # a shared address shows what it chose
+
+
+def test_charts_are_drawn_when_they_are_unfolded(watched):
+    page = watched.open(RESULTS)
+    folded = page.locator(".nw-more").first
+    assert folded.locator(".nw-figure--live").count() == 0
+    folded.locator("summary").first.click()
+    wait_for_charts(page)
+    figures = folded.locator(".nw-figure")
+    assert folded.locator(".nw-figure--live").count() == figures.count() > 0
 
 
 # --- switches ---
@@ -365,7 +376,8 @@ def test_another_width_breaks_titles_anew(watched):
 
 def test_charts_on_the_screen_are_drawn_first(watched):
     page = watched.open(RESULTS)
-    names = page.locator(".nw-figure").evaluate_all("(all) => all.map((one) => one.dataset.name)")
+    figures = page.locator(".nw-figure:visible")  # others are folded
+    names = figures.evaluate_all("(all) => all.map((one) => one.dataset.name)")
     order = "performance.getEntriesByName('nodewise:chart').map((mark) => mark.detail)"
     assert page.evaluate(order) == names
     page = watched.open(f"{RESULTS}?nodes=1&nodes=2&nodes=3#{names[-2]}")

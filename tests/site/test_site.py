@@ -19,6 +19,7 @@ RESULTS = "results/fashion-mnist/fashion-cnn.html"
 WITH_FIGURES = ["index.html", RESULTS, "predictions.html", "studies/ntua.html", "calibration.html"]
 WITH_NUMBERS = [CURVE, "records.html", "findings.html", "your-case.html"]
 NARROW = {"viewport": {"width": 360, "height": 800}}
+LONGEST = 15_000  # pixels of a page on a telephone
 
 # --- every page ---
 
@@ -30,13 +31,14 @@ def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, h
 
     Opening pages takes most of the time: each is opened once, and may complain of nothing.
     """
-    wider, without, counted = {}, {}, {}
+    wider, longest, without, counted = {}, {}, {}, {}
     for path in html:
         if path == "404.html":
             continue  # its addresses are those of a server's root
         page = watched.open(path)
         assert page.locator("h1").count() == 1, path
         wider[path] = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        longest[path] = page.evaluate("document.documentElement.scrollHeight")
         without[path] = page.evaluate(
             """() => [...document.querySelectorAll('article data:not(.nw-name)')].filter((data) => {
               const interval = data.closest('.nw-interval');
@@ -51,6 +53,7 @@ def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, h
         )
         counted[path] = page.locator("article data:not(.nw-name)").count()
     assert {path: pixels for path, pixels in wider.items() if pixels > 0} == {}
+    assert {path: pixels for path, pixels in longest.items() if pixels > LONGEST} == {}
     assert {path: bare for path, bare in without.items() if bare} == {}
     assert min(counted[path] for path in [*WITH_FIGURES, *WITH_NUMBERS]) >= 3
 
@@ -67,6 +70,8 @@ def test_a_stand_in_is_announced_at_the_top_of_every_page(watched, html):
 @pytest.mark.parametrize("path", WITH_FIGURES)
 def test_every_chart_is_drawn_with_all_its_points(watched, site, path):
     page = watched.open(path)
+    page.evaluate("document.querySelectorAll('.nw-more').forEach((one) => { one.open = true; })")
+    wait_for_charts(page)
     figures = page.locator(".nw-figure")
     assert figures.count() > 0
     for index in range(figures.count()):
@@ -137,6 +142,7 @@ def test_pointing_at_a_mark_tells_its_kind_and_numbers(watched):
     tip.wait_for()
     told = tip.inner_text()
     assert "Kind" in told and "measured" in told and "Time (s)" in told and "Launches" in told
+    assert "MultiWorkerMirroredStrategy" in told and "multi_worker_mirrored" not in told
 
 
 def test_charts_that_cannot_be_drawn_leave_their_pictures(browser, site):

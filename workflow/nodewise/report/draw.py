@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import vl_convert
@@ -24,6 +25,7 @@ from nodewise.study.config import read_config
 
 BUNDLE = "vega.js"
 THEMES = "themes.js"
+_TITLE_LETTER, _SUBTITLE_LETTER = 9.6, 7.2  # pixels, as in charts.js
 
 
 def draw_charts(
@@ -92,7 +94,11 @@ def _bundle() -> str:
 
 def _picture(spec: dict[str, Any]) -> str:
     """Return a picture (SVG) of a specification, of a fixed size on a white background."""
-    alone = spec | {"width": theme.WIDTH, "background": "white"}
+    title = {
+        "text": wrap(spec["title"]["text"], int(theme.WIDTH / _TITLE_LETTER)),
+        "subtitle": wrap(spec["title"]["subtitle"], int(theme.WIDTH / _SUBTITLE_LETTER)),
+    }
+    alone = spec | {"width": theme.WIDTH, "background": "white", "title": title}
     alone["config"] = spec["config"] | {"background": "white"}
     svg: str = vl_convert.vegalite_to_svg(json.dumps(alone), vl_version=VEGA_LITE)
     return svg

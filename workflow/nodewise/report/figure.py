@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import altair as alt
@@ -16,6 +16,7 @@ from nodewise.report import theme
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
 
 LOG: dict[str, Any] = {"type": "log", "nice": False, "padding": 12}
+_NAMES = ("line", "strategy")  # columns of names of strategies
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,11 @@ class Figure:
         axis: where the values are drawn.
         height: of the plot, in pixels.
         finding: what it shows, in a sentence that becomes its title; empty if too little is known.
+        ends: the stretch of the axis that it shares with the other panels of its chart, if any.
         figure: the name under which it is registered, such as `time`, from `draw_figures` on.
         of: the axes that all its data share, name -> value, from then on.
         where: the titles of the experiment and the strategy that it is of, if it is of one only.
+        titles: those of the strategies that its data name.
     """
 
     layers: Sequence[alt.Chart]
@@ -78,14 +81,17 @@ class Figure:
     axis: Literal["x", "y"] = "y"
     height: int = theme.HEIGHT
     finding: str = ""
+    ends: tuple[float, float] | None = None
     figure: str = ""
     of: Mapping[str, str] = field(default_factory=dict)
     where: Sequence[str] = ()
+    titles: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """The stem of the figure's files."""
-        of = [self.of["curve"]] if "curve" in self.of else self.of.values()
+        telling = ("curve", "panel") if "curve" in self.of else self.of
+        of = [self.of[axis] for axis in telling if axis in self.of]
         return re.sub(r"[^a-z0-9_]+", "-", "-".join([*of, self.figure]).lower())
 
     def spec(self) -> dict[str, Any]:
@@ -101,6 +107,10 @@ class Figure:
         plotted = [self.title, *where] if self.finding else where
         data = [{"data": {"name": names[id(layer.data)]}} for layer in self.layers]
         layers = [_without_data(layer) for layer in self.layers]
+        for layer in layers:
+            _tell_titles(layer, self.titles)
+            if self.ends:
+                _set_ends(layer["encoding"].get(self.axis, {}), *self.ends)
         if len(frames) > 1:
             layers = [of | layer for of, layer in zip(data, layers, strict=True)]
         return {
@@ -130,6 +140,44 @@ class Figure:
     def csv(self) -> str:
         """Return the data as CSV."""
         return self.data.to_csv(index=False, lineterminator="\n")
+
+    def values(self) -> pd.Series:
+        """Return all values along its axis."""
+        found: list[pd.Series] = []
+        for layer in self.layers:
+            encoding = _without_data(layer)["encoding"]
+            fields = (encoding.get(end, {}).get("field") for end in (self.axis, f"{self.axis}2"))
+            found += [layer.data[name] for name in fields if name in layer.data]
+        values: pd.Series = pd.concat(found)
+        return values
+
+
+def share_axis(panels: Sequence[Figure]) -> list[Figure]:
+    """Return the panels of one chart with the same stretch of the axis of their values."""
+    if len(panels) < 2:
+        return [*panels]
+    values = pd.concat([panel.values() for panel in panels])
+    ends = float(values.min()), float(values.max())
+    return [replace(panel, ends=ends) for panel in panels]
+
+
+def _set_ends(channel: dict[str, Any], low: float, high: float) -> None:
+    """Set the ends of an axis; what its scale says itself stays."""
+    if "field" in channel:
+        scale = channel.get("scale", {})
+        low = min(low, 0) if scale.get("zero") else low
+        channel["scale"] = {"domainMin": low, "domainMax": high} | scale
+
+
+def _tell_titles(layer: dict[str, Any], titles: Mapping[str, str]) -> None:
+    """Let pointing at a mark tell the title of its strategy, not the name."""
+    for tip in layer["encoding"].get("tooltip", []):
+        if tip["field"] in _NAMES:
+            title = f"{tip['field']}_title"
+            name = f"datum.{tip['field']}"
+            told = f"({json.dumps(titles, sort_keys=True)})[{name}] || {name}"
+            layer.setdefault("transform", []).append({"calculate": told, "as": title})
+            tip["field"] = title
 
 
 def _without_data(layer: alt.Chart) -> dict[str, Any]:

@@ -94,8 +94,8 @@ def figures_of(study: ReportContext, row: "pd.Series[Any]", *names: str) -> list
         own = [
             one for one in shown if all(one.of.get(axis, at) == at for axis, at in point.items())
         ]
-        if own:
-            return own[:1]
+        if own:  # of several panels the one with the point
+            return [*(one for one in own if row["cell_id"] in one.csv), *own][:1]
     return []
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
@@ -37,6 +37,8 @@ _TABS = {
     "studies": "studies/index.html",
 }
 _SIZE = re.compile(r'<svg [^>]*?width="(\d+)[\d.]*" height="(\d+)')
+# efficiency is speed-up per node, and the last accuracy has a chart of its own
+_TOLD_BY_OTHERS = ("efficiency", "accuracy-by-epoch")
 _OURS = {"measured", "emulated", "emulated soft"}
 
 
@@ -94,6 +96,12 @@ class PageFigure:
     def kinds(self) -> list[str]:
         """The kinds of the numbers it shows."""
         return list(self.spec["usermeta"]["kinds"])
+
+    @property
+    def finding(self) -> str:
+        """What it shows, if enough is known: then its title says that, not what is plotted."""
+        title = str(self.spec["title"]["text"])
+        return title if title != self.spec["usermeta"]["plain"]["text"] else ""
 
     @property
     def caption(self) -> str:
@@ -157,6 +165,17 @@ class PageFigure:
         rows = [self.data[axis].unique() for axis in axes if axis in self.data]
         values = dict.fromkeys([*shared, *(str(value) for part in rows for value in part)])
         return [value for value in values if value != "published"]
+
+
+def part_figures(figures: Sequence[PageFigure]) -> tuple[list[PageFigure], list[PageFigure]]:
+    """Return the figures to show, and those to fold.
+
+    Folded are those that tell what another one does in other words, and those without a finding
+    where others have one.
+    """
+    own = [one for one in figures if one.figure not in _TOLD_BY_OTHERS]
+    first = [one for one in own if one.finding] or own or [*figures]
+    return first, [one for one in figures if one not in first]
 
 
 def read_figure(path: Path) -> PageFigure:

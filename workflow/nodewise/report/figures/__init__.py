@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from nodewise.core.registry import Registry
-from nodewise.report.figure import Figure
+from nodewise.report.figure import Figure, share_axis
+from nodewise.report.figures._encodings import strategy_titles
+from nodewise.report.figures._panels import panels
 from nodewise.report.titles import short_title
 
 Tables = Mapping[str, pd.DataFrame]
@@ -31,6 +33,8 @@ class Declaration:
         tables: the tables that it is made from, by name.
         rows: takes these tables and returns the rows that it draws.
         axes: the columns that tell one drawing from another: each combination gets one.
+        lines: the columns that tell the lines of a drawing from each other, if they can be many:
+            those beyond `MOST_LINES` have panels of their own. The first parts them first.
         section: the heading under which the result pages show it; empty if they do not.
         order: its place among others on a page.
         draw: takes the rows of one combination; returns None if there is nothing to see. The rows
@@ -40,6 +44,7 @@ class Declaration:
     tables: tuple[str, ...]
     rows: Rows
     axes: tuple[str, ...]
+    lines: tuple[str, ...]
     section: str
     order: int
     draw: Draw
@@ -54,6 +59,7 @@ def figure(
     tables: str,
     rows: Rows,
     axes: Sequence[str],
+    lines: Sequence[str] = (),
     section: str = "",
     order: int = 0,
 ) -> Callable[[Draw], Draw]:
@@ -64,12 +70,14 @@ def figure(
         tables: the names of its tables, separated by spaces.
         rows: see `Declaration`.
         axes: see `Declaration`.
+        lines: see `Declaration`.
         section: see `Declaration`.
         order: see `Declaration`.
     """
 
     def register(draw: Draw) -> Draw:
-        declared = Declaration(tuple(tables.split()), rows, tuple(axes), section, order, draw)
+        of_tables = tuple(tables.split())
+        declared = Declaration(of_tables, rows, tuple(axes), tuple(lines), section, order, draw)
         FIGURES.add(name, declared)
         return draw
 
@@ -94,10 +102,22 @@ def draw_figures(
             continue
         rows = declared.rows({table: tables[table] for table in declared.tables})
         for part, of in _each(rows, declared.axes):
-            drawn = declared.draw(_with_titles(part, experiments, variants))
-            if drawn is not None:
-                where = _where(of, experiments, variants)
-                yield replace(drawn, figure=name, of=of, where=where)
+            titled = _with_titles(part, experiments, variants)
+            titles = strategy_titles(titled) if "strategy_title" in titled else {}
+            for drawn in _draw_panels(declared, titled):
+                own = {**of, **drawn.of}
+                where = _where(own, experiments, variants)
+                yield replace(drawn, figure=name, of=own, where=where, titles=titles)
+
+
+def _draw_panels(declared: Declaration, rows: pd.DataFrame) -> list[Figure]:
+    """Return one drawing, or its panels, which share an axis and say which `panel` they are."""
+    found = []
+    for name, part in panels(rows, declared.lines):
+        drawn = declared.draw(part.reset_index(drop=True))
+        if drawn is not None:
+            found.append(replace(drawn, of={"panel": name} if name else {}))
+    return share_axis(found)
 
 
 def _by_order() -> list[str]:

@@ -1,15 +1,19 @@
 """What a chart shows, in a sentence for its title: by the points that count as evidence alone.
 
-Where none does, the sentence is empty, and the title says what is plotted.
+Where none does, it is what is published, if the chart shows that; else the sentence is empty, and
+the title says what is plotted.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
-from nodewise.core.units import write_percent
+from nodewise.core.cell import node_in_words
+from nodewise.core.units import counted, write_number
 from nodewise.report import evidence
 from nodewise.report.figures._encodings import strategy_titles
+from nodewise.report.figures._words import listed, percent, times
 from nodewise.results import comparisons
 
 _PARTS = {
@@ -18,6 +22,8 @@ _PARTS = {
     "communicate": "communicating",
     "apply": "updating the weights",
 }
+_SERIES = ["experiment", "kind", "cluster", "line", "batch_per_worker"]
+_PUBLISHED = "Published: "
 _SAME = 0.01  # of a speed-up: that of the chart, and that against one process
 
 
@@ -50,7 +56,7 @@ def describe_efficiencies(rows: pd.DataFrame) -> str:
     if not ends:
         return ""
     shares = {row["batch_per_worker"]: row["efficiency"] for row in ends}
-    return f"{ends[0]['nodes']} nodes reach {_listed(shares, ' of ideal scaling')}"
+    return f"{ends[0]['nodes']} nodes reach {listed(shares, ' of ideal scaling')}"
 
 
 def describe_batches(rows: pd.DataFrame) -> str:
@@ -76,9 +82,7 @@ def describe_parts(rows: pd.DataFrame) -> str:
     seconds = rows.pivot_table("seconds", "batch_per_worker", "part", "sum")
     shares = seconds.div(seconds.sum(axis=1), axis=0)
     part = str(shares[[name for name in _PARTS if name in shares]].iloc[0].idxmax())
-    said = _listed(
-        {batch: shares.loc[batch, part] for batch in shares.index[[-1, 0]]}, " of a step"
-    )
+    said = listed({batch: shares.loc[batch, part] for batch in shares.index[[-1, 0]]}, " of a step")
     return f"On {rows['nodes'].iloc[0]} nodes {_PARTS[part]} takes {said}"
 
 
@@ -98,6 +102,129 @@ def describe_strategies(rows: pd.DataFrame) -> str:
     return f"{fastest} faster than every other strategy"
 
 
+def describe_parts_of_strategies(rows: pd.DataFrame) -> str:
+    """Say which part besides computing takes most of a step, and with which strategies."""
+    rows = evidence.select(rows)
+    if rows.empty:
+        return ""
+    seconds = rows.pivot_table("seconds", "strategy", "part", "sum")
+    shares = seconds.div(seconds.sum(axis=1), axis=0)
+    part = str(shares[[name for name in _PARTS if name in shares]].mean().idxmax())
+    ranked, titles = shares[part].dropna().sort_values(), strategy_titles(rows)
+    told = {titles[name]: ranked[name] for name in ranked.index[[0, -1]]}
+    said = listed(told, " of a step", "with")
+    return f"On {rows['nodes'].iloc[0]} nodes {_PARTS[part]} takes {said}"
+
+
+def describe_settings(rows: pd.DataFrame) -> str:
+    """Say under which settings a step is shortest and longest, at the largest batch."""
+    rows = evidence.select(rows)
+    steps = rows.groupby(["line", "batch_per_worker", "setting"], as_index=False)["seconds"].sum()
+    groups = [of for _, of in steps.groupby(["batch_per_worker", "line"]) if len(of) > 1]
+    if not groups:
+        return ""
+    group = max(reversed(groups), key=len)  # of several with as many, that of the largest batch
+    short, long = group.sort_values("seconds").iloc[[0, -1]].to_dict("records")
+    took = [f"{write_number(at['seconds'], 's')} with {at['setting']}" for at in (short, long)]
+    return f"At batch {short['batch_per_worker']}, a step takes {'; '.join(took)}"
+
+
+def describe_times(rows: pd.DataFrame) -> str:
+    """Say how long most nodes train at the largest batch, and how long one node does."""
+    told, whose = rows[rows["certain_low"].notna()], ""
+    if told.empty:
+        told, whose = _published(rows), _PUBLISHED
+    pair = _beside_one(told, rows)
+    if pair is None:
+        return ""
+    point, one = pair
+    batch, nodes, epochs = point["batch_per_worker"], point["nodes"], point["epochs"]
+    if point["certain_low"] <= 1 <= point["certain_high"]:
+        return f"{nodes} nodes are not clearly faster than one at batch {batch}"
+    ours = rows.loc[rows["kind"] != "published", "cluster"]
+    where = f" ({node_in_words(point['cluster'])})" if not whose and ours.nunique() > 1 else ""
+    took, alone = (write_number(of["seconds"], "s") for of in (point, one))
+    take = "takes" if epochs == 1 else "take"
+    return (
+        f"{whose}{counted(epochs, 'epoch')} {take} {took} on {nodes} nodes, {alone} on one, "
+        f"at batch {batch}{where}"
+    )
+
+
+def describe_accuracies(rows: pd.DataFrame) -> str:
+    """Say which accuracy most nodes reach at the largest batch, and which one node does."""
+    several = rows[(rows["nodes"] > 1) & rows["accuracy_one"].notna()]
+    told, whose = evidence.select(several), ""
+    if told.empty:
+        told, whose = _published(several), _PUBLISHED
+    pair = _beside_one(told, rows)
+    if pair is None:
+        return ""
+    point, one = pair
+    reached, alone = (write_number(of["accuracy"], "accuracy") for of in (point, one))
+    return (
+        f"{whose}{reached} training accuracy on {point['nodes']} nodes, {alone} on one, "
+        f"after {counted(point['epochs'], 'epoch')} at batch {point['batch_per_worker']}"
+    )
+
+
+def describe_last_epoch(rows: pd.DataFrame, value: str, titles: Mapping[str, str]) -> str:
+    """Say the `value` after the last epoch; of strategies that are clearly apart, those.
+
+    Args:
+        rows: the last epoch of each line, with its `least` and `most` over the launches.
+        value: `loss` or `accuracy`.
+        titles: those of the strategies.
+    """
+    ranked = rows.sort_values(value)
+    first, last = ranked.iloc[0], ranked.iloc[-1]
+    ends = [write_number(of[value], "accuracy") for of in (first, last)]
+    apart = first["most"] < last["least"] and ranked["repeats"].min() >= evidence.LAUNCHES
+    if apart and rows["strategy"].nunique() == len(rows):
+        names = [titles[of["strategy"]] for of in (first, last)]
+        said = ", ".join(f"{end} with {name}" for end, name in zip(ends, names, strict=True))
+    else:
+        said = " to ".join(dict.fromkeys(ends))
+    return f"After {counted(rows['epoch'].max(), 'epoch')} the training {value} is {said}"
+
+
+def describe_all_reduces(rows: pd.DataFrame) -> str:
+    """Say how much longer the largest payload takes on most nodes than on fewest."""
+    rows = rows[rows["payload_bytes"] == rows["payload_bytes"].max()].sort_values("nodes")
+    few, many = rows.iloc[0], rows.iloc[-1]
+    what = f"An all-reduce of {write_number(many['payload_bytes'], 'B')} takes"
+    if len(rows) == 1 or rows["launches"].min() < evidence.LAUNCHES:
+        return f"{what} {write_number(many['seconds'], 's')} on {many['nodes']} nodes"
+    if many["low"] > few["high"] or many["high"] < few["low"]:
+        ratio = times(many["seconds"] / few["seconds"])
+        return f"{what} {ratio} as long on {many['nodes']} nodes as on {few['nodes']}"
+    return f"{what} not clearly longer on {many['nodes']} nodes than on {few['nodes']}"
+
+
+def describe_improvements(rows: pd.DataFrame) -> str:
+    """Say which share of the training time most nodes save, as published and here."""
+    rows = rows[(rows["model"] != "") & (rows["nodes"] == rows["nodes"].max())]
+    launches = rows["repeats"].astype("Int64").fillna(0)  # nobody knows the published ones
+    counts = (launches >= evidence.LAUNCHES) & (rows["flags"] == "")
+    theirs, ours = rows.loc[rows["kind"] == "published", "saved"], rows.loc[counts, "saved"]
+    if theirs.empty:
+        return ""
+    here = f", {percent(ours.min(), ours.max())} here" if len(ours) else ""
+    saved = percent(theirs.min(), theirs.max())
+    return f"{_PUBLISHED}{rows['nodes'].iloc[0]} nodes save {saved} of the training time{here}"
+
+
+def describe_models(rows: pd.DataFrame) -> str:
+    """Say which model computes most for each byte that it sends, and how many times the least."""
+    ranked = rows.sort_values("flops_per_byte")
+    least, most = ranked.iloc[0], ranked.iloc[-1]
+    if len(ranked) == 1:
+        per_byte = write_number(most["flops_per_byte"], "FLOP/B")
+        return f"{most['model']} computes {per_byte} that it sends"
+    ratio = times(most["flops_per_byte"] / least["flops_per_byte"])
+    return f"{most['model']} computes {ratio} as much per byte sent as {least['model']}"
+
+
 def _ends(rows: pd.DataFrame) -> list[dict[Any, Any]]:
     """Return the points that count on most nodes at the largest and at the smallest batch."""
     told = rows[rows["certain_low"].notna()]
@@ -110,11 +237,17 @@ def _how_fast(row: dict[Any, Any]) -> str:
     at = f"at batch {row['batch_per_worker']}"
     if row["certain_low"] <= 1 <= row["certain_high"]:
         return f"not clearly faster than one {at}"
-    speedup = f"{row['speedup']:#.2g}".removesuffix(".")
-    return f"{speedup} times as fast as one {at}"
+    return f"{times(row['speedup'])} as fast as one {at}"
 
 
-def _listed(shares: dict[Any, float], of: str) -> str:
-    """Return shares by batch in words; the first says what they are `of`."""
-    written = [f"{write_percent(share)}{{}} at batch {batch}" for batch, share in shares.items()]
-    return ", ".join(written).format(of, "").replace(" %", "\u00a0%")
+def _published(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[(rows["kind"] == "published") & (rows["nodes"] > 1)]
+
+
+def _beside_one(told: pd.DataFrame, rows: pd.DataFrame) -> "tuple[dict[Any, Any], ...] | None":
+    """Return the point on most nodes at the largest batch, and that on one node of its series."""
+    if told.empty:
+        return None
+    point = told.sort_values(["nodes", "batch_per_worker"], kind="stable").iloc[-1]
+    one = rows[(rows["nodes"] == 1) & (rows[_SERIES] == point[_SERIES]).all(axis=1)]
+    return (dict(point), dict(one.iloc[0])) if len(one) else None

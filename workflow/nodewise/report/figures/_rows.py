@@ -1,9 +1,8 @@
 """The rows that several figures draw: which lines share a chart, and which have their own."""
 
-import numpy as np
 import pandas as pd
 
-from nodewise.core.units import counted, kind_label
+from nodewise.core.units import kind_label
 from nodewise.predict import fit_queries
 from nodewise.report import evidence
 from nodewise.report.figures import _findings
@@ -13,9 +12,6 @@ from nodewise.results import queries
 LINE = ("experiment", "model", "dataset", "line", "kind")
 MODEL = tuple(queries.MODEL)
 CURVE = tuple(fit_queries.CURVE)
-MOST_LINES = 6  # in a chart of epochs
-
-_EPOCH_LINE = ["strategy", "batch_per_worker", "nodes"]
 
 _EXPERIMENT = ["experiment", "model", "dataset"]
 
@@ -35,13 +31,22 @@ def training_times(tables: queries.Tables) -> pd.DataFrame:
     crowded = (
         times[queries.MODEL].merge(many.merge(ours), "left", indicator=True)["_merge"] == "both"
     )
-    shown: pd.DataFrame = times[~crowded.to_numpy() | times.index.isin(rest.index)]
-    return shown
+    shown = times[~crowded.to_numpy() | times.index.isin(rest.index)]
+    return _findings.with_certain(shown, tables)
 
 
 def accuracies(tables: queries.Tables) -> pd.DataFrame:
-    """Return training accuracies, without experiments that another chart compares."""
-    return without_compared(tables["curves"], queries.accuracies(tables))
+    """Return training accuracies, without experiments that another chart compares.
+
+    `accuracy_one` is the one on one node, and `lacks` what the two of them need to count.
+    """
+    rows = without_compared(tables["curves"], queries.accuracies(tables))
+    at = [*queries.GROUP, "kind", "cluster", "machine", "line", "batch_per_worker"]
+    one = rows.loc[rows["nodes"] == 1, [*at, "accuracy", "repeats", "cell_id"]]
+    rows = rows.merge(one.drop_duplicates(at), "left", at, suffixes=("", "_one"))
+    # nobody knows the launches of what is published
+    known = rows.fillna({"repeats": 0, "repeats_one": 0})
+    return rows.assign(lacks=evidence.check_accuracies(known, tables, other="_one")["lacks"])
 
 
 def speedups(tables: queries.Tables) -> pd.DataFrame:
@@ -54,39 +59,6 @@ def step_parts(tables: queries.Tables) -> pd.DataFrame:
     """Return the parts of steps, but for experiments that the chart of settings compares."""
     rows = _without(_short(tables), queries.step_parts(tables["curves"]))
     return evidence.check_times(rows, tables)
-
-
-def epochs(tables: queries.Tables) -> pd.DataFrame:
-    """Return the epochs with the `panel` of each line: where there are too many for one chart.
-
-    A panel has one number of nodes, if need be one batch, and at most `MOST_LINES` strategies. The
-    panels of a chart share the ends of their axis, `most_loss` and `least_accuracy`; without
-    panels, these are NaN.
-    """
-    rows = queries.epochs(tables).assign(panel="", most_loss=np.nan, least_accuracy=np.nan)
-    for _, chart in rows.groupby([*_EXPERIMENT, "kind"]):
-        if len(chart.drop_duplicates(_EPOCH_LINE)) > MOST_LINES:
-            rows.loc[chart.index, "panel"] = _panels(chart)
-            rows.loc[chart.index, "most_loss"] = chart["loss"].max()
-            rows.loc[chart.index, "least_accuracy"] = chart["accuracy"].min()
-    return rows
-
-
-def _panels(chart: pd.DataFrame) -> "pd.Series[str]":
-    """Return the panel of each line of a chart."""
-    lines = chart[_EPOCH_LINE].drop_duplicates()
-    several = lines["batch_per_worker"].nunique() > 1
-    panel = chart["nodes"].map(lambda nodes: counted(int(nodes), "node"))
-    if several and lines["nodes"].value_counts().max() > MOST_LINES:
-        panel = "batch " + chart["batch_per_worker"].astype(str) + ", " + panel
-    parted = panel.copy()
-    for name, rows in chart.groupby(panel):
-        strategies = np.sort(rows["strategy"].unique())
-        parts = np.array_split(strategies, -(-len(strategies) // MOST_LINES))
-        for place, part in enumerate(parts, 1):
-            if len(parts) > 1:
-                parted[rows.index[rows["strategy"].isin(part)]] = f"{name}, {place} of {len(parts)}"
-    return parted
 
 
 def predictions(tables: queries.Tables) -> pd.DataFrame:

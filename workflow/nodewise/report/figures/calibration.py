@@ -9,10 +9,9 @@ from nodewise.core.units import counted, write_number
 from nodewise.predict.calibration import examine
 from nodewise.report import theme
 from nodewise.report.figure import Figure, View, inline
-from nodewise.report.figures import ALL_REDUCES, figure
+from nodewise.report.figures import ALL_REDUCES, _findings, figure
 from nodewise.report.figures._encodings import (
     by_value,
-    dashed_by_role,
     kind_shape_with_legend,
     legend_columns,
     nodes_axis,
@@ -55,24 +54,23 @@ def all_reduce_times(calibrations: Sequence[Calibration]) -> pd.DataFrame:
     tables=ALL_REDUCES,
     rows=lambda tables: tables[ALL_REDUCES],
     axes=("study", "machine", "collective"),
+    lines=["payload_bytes"],
     order=100,
 )
 def all_reduce(rows: pd.DataFrame) -> Figure:
     """Draw the times of all-reduces, the formula fitted to them, and what it predicted.
 
-    The rows are one collective of `all_reduce_times`.
+    The rows are one collective of `all_reduce_times`. Of the formula fitted to fewer nodes only
+    what it predicts is drawn, as crosses: its lines would lie on those of the other.
     """
     kind = str(rows["observed_kind"].iloc[0])
     title = f"Time of an all-reduce {COLLECTIVES[rows['collective'].iloc[0]]}"
     data = rows[["role", *_NAMED]]
     observed, held = data[data["role"] == "observed"], data[data["role"] == "held out"]
     kinds = [kind, "fitted", *(["predicted"] if len(held) else [])]
-    crosses = (
-        " Dashed lines and crosses: the same formula, fitted to fewer nodes than it predicts."
-        if len(held)
-        else ""
-    )
+    crosses = " Crosses: predicted by the same formula, fitted to fewer nodes."
     return Figure(
+        finding=_findings.describe_all_reduces(observed),
         layers=_layers(data, kind),
         data=data,
         title=title,
@@ -81,17 +79,18 @@ def all_reduce(rows: pd.DataFrame) -> Figure:
         + (f" Predicted: {_in_words(held)}." if len(held) else ""),
         caption=(
             "In the node's own time; the data hold the wall time too. Points: median over launches "
-            "with its 90 % interval. Solid lines: the formula fitted to all points." + crosses
+            "with its 90 % interval. Lines: the formula fitted to all points."
+            + (crosses if len(held) else "")
         ),
         views=(_VIEW,),
     )
 
 
 def _layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
-    """Return lines over the nodes (dashed where they predict), points, and crosses (held out)."""
+    """Return lines over the nodes, intervals, points, and crosses (held out)."""
     payloads = [write_number(size, "B") for size in sorted(data["payload_bytes"].unique())]
     data = inline(data.assign(payload=[write_number(size, "B") for size in data["payload_bytes"]]))
-    lines = data[data["role"].isin(["fitted", "predicted"])]
+    lines = data[data["role"] == "fitted"]
     points = data[data["role"] == "observed"].assign(kind=kind)
     crosses = data[data["role"] == "held out"].assign(kind=HELD_OUT)
     legend = alt.Legend(symbolOpacity=1, columns=legend_columns(3, 5, 6))
@@ -99,18 +98,12 @@ def _layers(data: pd.DataFrame, kind: str) -> list[alt.Chart]:
     colour, fill = by_value("payload:N", "Payload", payloads, colours, legend)
     y = _VIEW.y().axis(tickCount=6)
     shape = kind_shape_with_legend([kind, HELD_OUT] if len(crosses) else [kind])
-    faint = alt.OpacityValue(1, condition={"test": "datum.role === 'fitted'", "value": 0.5})
-    line = alt.Chart(lines).mark_line(strokeWidth=1.6)
+    line = alt.Chart(lines).mark_line(strokeWidth=1.6, opacity=0.75)
     bar = alt.Chart(points.dropna(subset="low")).mark_rule(strokeWidth=2)
     point = alt.Chart(points).mark_point(size=50, strokeWidth=1.5, opacity=1)
     cross = alt.Chart(crosses).mark_point(size=180, strokeWidth=2, opacity=1)
     layers = [
-        line.encode(
-            y=y,
-            strokeDash=dashed_by_role(),
-            opacity=faint,
-            tooltip=tooltip(lines, ["role", *_NAMED]),
-        ),
+        line.encode(y=y, tooltip=tooltip(lines, ["role", *_NAMED])),
         bar.encode(y=_VIEW.y("low"), y2=alt.Y2("high")),
         point.encode(
             y=y,

@@ -7,7 +7,7 @@ import pandas as pd
 
 from nodewise.report import theme
 from nodewise.report.figure import Figure, View, inline
-from nodewise.report.figures import _rows, figure
+from nodewise.report.figures import _findings, figure
 from nodewise.report.figures._encodings import (
     by_batch,
     by_value,
@@ -21,12 +21,15 @@ from nodewise.report.figures._encodings import (
     whole_ticks,
 )
 from nodewise.report.figures._words import values_in_words
+from nodewise.results import queries
 
 _UNCOLOURED = 2  # strategies that need no colour each: one, and its beginning on one node
+_LINE = ["nodes", "batch_per_worker", "strategy"]
 _DECLARED: dict[str, Any] = {
     "tables": "cells epochs",
-    "rows": _rows.epochs,
-    "axes": ["experiment", "model", "dataset", "kind", "panel"],
+    "rows": queries.epochs,
+    "axes": ["experiment", "model", "dataset", "kind"],
+    "lines": _LINE,
     "section": "Loss and accuracy by epoch",
 }
 
@@ -34,47 +37,72 @@ _DECLARED: dict[str, Any] = {
 @figure("loss-by-epoch", order=70, **_DECLARED)
 def loss_by_epoch(rows: pd.DataFrame) -> Figure:
     """Draw the training loss over the epochs; no loss is below zero."""
-    return _by_epoch(rows, "loss", {"domainMin": 0, "domainMax": rows["most_loss"].iloc[0]})
+    return _by_epoch(rows, "loss", {"domainMin": 0})
 
 
 @figure("accuracy-by-epoch", order=71, **_DECLARED)
 def accuracy_by_epoch(rows: pd.DataFrame) -> Figure:
     """Draw the training accuracy over the epochs; none is above one."""
-    ends = {"domainMin": rows["least_accuracy"].iloc[0], "domainMax": 1}
-    return _by_epoch(rows, "accuracy", ends)
+    return _by_epoch(rows, "accuracy", {"domainMax": 1})
 
 
-def _by_epoch(rows: pd.DataFrame, value: str, ends: dict[str, float]) -> Figure:
-    """Draw training `loss` or `accuracy` (`value`) over the epochs (`_rows.epochs`).
+def _by_epoch(rows: pd.DataFrame, value: str, end: dict[str, Any]) -> Figure:
+    """Draw training `loss` or `accuracy` (`value`) over the epochs, a line for each point.
 
-    `ends` are those of the axis, NaN where the lines decide; panels of one chart share them.
+    `end` is where the axis ends on one side, whatever the lines do.
     """
-    names = ["strategy", "batch_per_worker", "nodes", "repeat", "epoch"]
-    data = rows[["kind", *names, value, "cell_id"]]
+    names = [*_LINE, "epoch"]
+    data = _over_launches(rows, value)
     title = f"Training {value}"
     view = View("absolute", f"{title} by epoch", value, title)
-    known: dict[str, Any] = {end: at for end, at in ends.items() if pd.notna(at)}
     x = alt.X("epoch:Q", title="Epoch").axis(values=whole_ticks(data["epoch"]), format="d")
     colour, fill = _colours(rows)
+
+    def y(column: str) -> alt.Y:
+        scale = alt.Scale(zero=False, padding=10, **end)
+        return alt.Y(f"{column}:Q", title=title, scale=scale)
+
     base = alt.Chart(inline(data)).encode(
         x=x.scale(zero=False, nice=False, padding=12),
-        y=alt.Y(f"{value}:Q", title=title).scale(zero=False, padding=10, **known),
+        y=y(value),
         color=colour,
-        detail=alt.Detail(["strategy:N", "batch_per_worker:O", "repeat:N", "nodes:O"]),
+        detail=alt.Detail([f"{name}:N" for name in _LINE]),
     )
     dash = alt.StrokeDash("nodes:O", title="Nodes", legend=dash_legend())
     points = base.mark_point(size=30, opacity=1).encode(
-        fill=fill, shape=kind_shape(data), tooltip=tooltip(data, ["kind", *names, value])
+        fill=fill,
+        shape=kind_shape(data),
+        tooltip=tooltip(data, ["kind", *names, value, "least", "most", "repeats"]),
     )
+    several = bool(data["repeats"].max() > 1)
+    band = base.mark_area(opacity=0.15).encode(y=y("least"), y2=alt.Y2("most"))
     last = data[data["epoch"] == data["epoch"].max()]
     return Figure(
-        layers=[base.mark_line(strokeWidth=1.8).encode(strokeDash=dash), points],
+        finding=_findings.describe_last_epoch(last, value, strategy_titles(rows)),
+        layers=[
+            *([band] if several else []),
+            base.mark_line(strokeWidth=1.8).encode(strokeDash=dash),
+            points,
+        ],
         data=data,
         title=view.heading,
         kinds=kinds_of(data),
         alt=f"{title}, after the last epoch. {values_in_words(last, value, 'accuracy')}",
-        caption=f"The mean {value} over the epoch, taken while the weights were still moving.",
+        caption=f"The mean {value} over the epoch, taken while the weights were still moving."
+        + (" Lines: median over launches; shaded: from the least to the most." * several),
         views=(view,) if value == "loss" else (),
+    )
+
+
+def _over_launches(rows: pd.DataFrame, value: str) -> pd.DataFrame:
+    """Return the median of `value` over the launches of each line, with the `least` and `most`."""
+    launches = rows.groupby(["kind", *_LINE, "epoch"], as_index=False)
+    return launches.agg(
+        **{value: (value, "median")},
+        least=(value, "min"),
+        most=(value, "max"),
+        repeats=("cell_id", "nunique"),
+        cell_id=("cell_id", "first"),
     )
 
 

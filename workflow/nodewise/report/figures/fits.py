@@ -7,7 +7,7 @@ import pandas as pd
 
 from nodewise.predict import fit_queries
 from nodewise.report.figure import Figure, View, inline
-from nodewise.report.figures import _rows, figure
+from nodewise.report.figures import _formula_findings, _rows, figure
 from nodewise.report.figures._encodings import (
     HOLLOW,
     by_batch,
@@ -45,6 +45,7 @@ _ROOM = 1.4  # above and below the points; an interval may reach further out
     tables="curves predictions trials",
     rows=lambda tables: fit_queries.fit_roles(fit_queries.near(_rows.predictions(tables))),
     axes=CURVE,
+    lines=["batch_per_worker"],
     order=82,
 )
 def step_time_fit(rows: pd.DataFrame) -> Figure:
@@ -65,6 +66,7 @@ def step_time_fit(rows: pd.DataFrame) -> Figure:
         layers.insert(0, _band(ends, data, x, _FIT.y, ("low_s", "high_s")))
     crosses = " A cross is what the formula predicts for a point that was held out."
     return Figure(
+        finding=_formula_findings.describe_fit(data),
         layers=layers,
         data=data,
         title=_FIT.heading,
@@ -81,6 +83,7 @@ def step_time_fit(rows: pd.DataFrame) -> Figure:
     tables="curves predictions trials",
     rows=lambda tables: fit_queries.speedup_roles(fit_queries.near(_rows.predictions(tables))),
     axes=CURVE,
+    lines=["batch_per_worker"],
     order=80,
 )
 def outlook(rows: pd.DataFrame) -> Figure:
@@ -95,6 +98,7 @@ def outlook(rows: pd.DataFrame) -> Figure:
     even = alt.Chart(inline(alone[[*POINT, "speedup", "examples_per_s"]]))
     rule = even.mark_rule(strokeDash=[3, 4]).encode(y=view.y())
     return Figure(
+        finding=_formula_findings.describe_outlook(data),
         layers=[rule, *_layers(data, kind, nodes_axis(data["nodes"]), view.y)],
         data=data,
         title=view.heading,
@@ -110,6 +114,7 @@ def outlook(rows: pd.DataFrame) -> Figure:
     tables="curves predictions trials optima",
     rows=lambda tables: fit_queries.reach(_rows.predictions(tables), tables["optima"]),
     axes=CURVE,
+    lines=["batch_per_worker"],
     order=81,
 )
 def reach(rows: pd.DataFrame) -> Figure:
@@ -122,6 +127,7 @@ def reach(rows: pd.DataFrame) -> Figure:
     ends, x = _lines(inline(data)).dropna(subset=["low", "high"]), log_nodes_axis()
     band = _band(ends, data, x, _REACH.y, ("low", "high"))
     return Figure(
+        finding=_formula_findings.describe_reach(data),
         layers=[band, *_layers(data, kind, x, _REACH.y)],
         data=data,
         title=_REACH.heading,

@@ -7,7 +7,7 @@ from nodewise.core.units import counted, write_number
 from nodewise.models.registry import title_of
 from nodewise.report import theme
 from nodewise.report.figure import Figure, inline
-from nodewise.report.figures import figure
+from nodewise.report.figures import _findings, figure
 from nodewise.report.figures._encodings import (
     HOLLOW,
     PHONE,
@@ -39,6 +39,7 @@ def improvement(rows: pd.DataFrame) -> Figure:
         for kind, model, nodes, saved in data[["kind", "title", "nodes", "saved"]].to_numpy()
     )
     return Figure(
+        finding=_findings.describe_improvements(rows),
         layers=_layers(data),
         data=data,
         title=title,

@@ -5,7 +5,7 @@ import pandas as pd
 
 from nodewise.core.units import write_number
 from nodewise.report.figure import Figure, View, inline
-from nodewise.report.figures import _rows, figure
+from nodewise.report.figures import _formula_findings, _rows, figure
 from nodewise.report.figures._encodings import (
     HOLLOW,
     PHONE,
@@ -30,6 +30,7 @@ _VIEWS = (
     tables="curves predictions rates",
     rows=_rows.link_rates,
     axes=CURVE,
+    lines=["nodes"],
     order=83,
 )
 def link_rates(rows: pd.DataFrame) -> Figure:
@@ -46,6 +47,7 @@ def link_rates(rows: pd.DataFrame) -> Figure:
     # of several numbers of nodes, intervals that lie on each other could not be read
     shaded = int((seen if len(seen) else lines)["nodes"].max())
     return Figure(
+        finding=_formula_findings.describe_link_rates(lines, shaded),
         layers=_layers(lines, seen, shaded),
         data=data,
         title=view.heading,

@@ -10,8 +10,9 @@ from nodewise.core.units import write_number
 from nodewise.models.registry import title_of
 from nodewise.report import theme
 from nodewise.report.figure import Figure, inline
-from nodewise.report.figures import MODELS, figure
+from nodewise.report.figures import MODELS, _findings, figure
 from nodewise.report.figures._encodings import HALF, shape_scale, tooltip
+from nodewise.report.figures._panels import MOST_LINES
 from nodewise.results.model_description import Architecture
 
 KIND = "counted"
@@ -49,6 +50,7 @@ def compute_to_communication(rows: pd.DataFrame) -> Figure:
         for model, _, payload, flops, ratio in data.to_numpy()
     )
     return Figure(
+        finding=_findings.describe_models(data),
         layers=_layers(data),
         data=data,
         title="What a model computes, and what it communicates",
@@ -146,6 +148,11 @@ def _lifts(data: pd.DataFrame, middle: float) -> list[int]:
 
 
 def _powers_of_ten(values: pd.Series) -> list[float]:
-    """Return the powers of ten from the one below the least of `values` to that above the most."""
+    """Return powers of ten from the one below the least of `values` to that above the most.
+
+    Some are left out where they are more than `MOST_LINES`.
+    """
     lowest, highest = math.floor(math.log10(values.min())), math.ceil(math.log10(values.max()))
-    return [10.0**exponent for exponent in range(lowest, highest + 1)]
+    step = -(-(highest - lowest) // (MOST_LINES - 1)) or 1
+    last = -(-(highest - lowest) // step) * step
+    return [10.0 ** (lowest + more) for more in range(0, last + 1, step)]

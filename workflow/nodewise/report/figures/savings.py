@@ -7,7 +7,7 @@ from nodewise.core.units import write_number
 from nodewise.predict import fit_queries
 from nodewise.report import theme
 from nodewise.report.figure import Figure, inline
-from nodewise.report.figures import figure
+from nodewise.report.figures import _formula_findings, figure
 from nodewise.report.figures._encodings import dashed_by_role, legend_columns, nodes_axis, tooltip
 from nodewise.results.importers import published
 
@@ -35,6 +35,7 @@ def savings(rows: pd.DataFrame) -> Figure:
     data = pd.concat([law, points], ignore_index=True)
     data = data[["role", "nodes", "saved", "low", "high"]].assign(cell_id="")
     return Figure(
+        finding=_formula_findings.describe_savings(data, _FORESEEN),
         layers=_layers(law, points),
         data=data,
         title=_TITLE,

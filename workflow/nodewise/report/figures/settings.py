@@ -6,8 +6,9 @@ import altair as alt
 import pandas as pd
 
 from nodewise.core.units import write_number
+from nodewise.report import evidence
 from nodewise.report.figure import Figure, inline
-from nodewise.report.figures import figure
+from nodewise.report.figures import _findings, figure
 from nodewise.report.figures._encodings import kinds_of, strategy_titles
 from nodewise.report.figures._stacks import PALE, stacked
 from nodewise.results import queries
@@ -21,8 +22,8 @@ _BAR, _LINE = 18, 15  # pixels of a bar, and of a line of names
 
 @figure(
     "settings",
-    tables="curves cells",
-    rows=queries.settings,
+    tables="curves cells published published_runs",
+    rows=lambda tables: evidence.check_times(queries.settings(tables), tables),
     axes=["model", "dataset", "nodes"],
     section="Other nodes, links and inputs",
     order=50,
@@ -70,6 +71,7 @@ def settings(rows: pd.DataFrame) -> Figure:
     whose = f"{titles[strategies[0]]}, one" if len(strategies) == 1 else "One"
     row = max(_BAR * data["batch_per_worker"].nunique(), _LINE * (2 + max(map(_breaks, order))))
     return Figure(
+        finding=_findings.describe_settings(rows),
         layers=[bars, numbers],
         data=data,
         title=f"{whose} step on {nodes} nodes under several settings",

@@ -1,5 +1,7 @@
 """Figures of speed-up and efficiency, over the nodes and over the batches."""
 
+from typing import Any
+
 import altair as alt
 import pandas as pd
 
@@ -21,6 +23,12 @@ from nodewise.report.figures._words import values_in_words
 from nodewise.results.queries import LAUNCHES
 
 _TABLES = "curves cells published published_runs"
+_DECLARED: dict[str, Any] = {
+    "tables": _TABLES,
+    "rows": _rows.speedups,
+    "axes": LINE,
+    "lines": ["batch_per_worker"],
+}
 _SECTION = "Speed-up and efficiency"
 _POINT = ["kind", "line", "batch_per_worker", "nodes"]
 _TIME = ["step_time_s", "step_time_low_s", "step_time_high_s"]
@@ -32,7 +40,7 @@ _THROUGHPUT = View(
 _AGAINST_ONE = "Examples per second against one node at the same batch per worker."
 
 
-@figure("speedup", tables=_TABLES, rows=_rows.speedups, axes=LINE, section=_SECTION, order=60)
+@figure("speedup", order=60, section=_SECTION, **_DECLARED)
 def speedup(rows: pd.DataFrame) -> Figure:
     """Draw throughput against one node (`queries.speedups`)."""
     data = rows[[*_POINT, "speedup", "examples_per_s", *_TIME, *LAUNCHES]]
@@ -51,7 +59,7 @@ def speedup(rows: pd.DataFrame) -> Figure:
     )
 
 
-@figure("efficiency", tables=_TABLES, rows=_rows.speedups, axes=LINE, section=_SECTION, order=61)
+@figure("efficiency", order=61, section=_SECTION, **_DECLARED)
 def efficiency(rows: pd.DataFrame) -> Figure:
     """Draw speed-up ÷ nodes (`queries.speedups`)."""
     data = rows[[*_POINT, "efficiency", *_TIME, *LAUNCHES]]
@@ -69,10 +77,16 @@ def efficiency(rows: pd.DataFrame) -> Figure:
     )
 
 
-@figure("batches", tables=_TABLES, rows=_rows.speedups, axes=LINE, order=62)
+@figure(
+    "batches",
+    tables=_TABLES,
+    rows=lambda tables: _rows.speedups(tables).query("nodes > 1"),
+    axes=LINE,
+    lines=["nodes"],
+    order=62,
+)
 def speedup_by_batch(rows: pd.DataFrame) -> Figure | None:
-    """Draw throughput against one node over the batches, a line per number of nodes; not of one."""
-    rows = rows[rows["nodes"] > 1].reset_index(drop=True)
+    """Draw throughput against one node over the batches, a line per number of nodes above one."""
     if rows["batch_per_worker"].nunique() < 2:
         return None
     data = rows[[*_POINT, "speedup", "examples_per_s", *LAUNCHES]]

@@ -123,8 +123,8 @@ def _throughput_layers(data: pd.DataFrame, titles: dict[str, str]) -> list[alt.C
 
 @figure(
     "ways-parts",
-    tables="curves",
-    rows=lambda tables: compared_parts(tables["curves"]),
+    tables="curves published published_runs",
+    rows=lambda tables: evidence.check_times(compared_parts(tables["curves"]), tables),
     axes=_AXES,
     section="Strategies compared",
     order=31,
@@ -139,6 +139,7 @@ def parts(rows: pd.DataFrame) -> Figure:
     whole = data.groupby(["strategy", "nodes"])["seconds"].sum().reset_index()
     count = int(data["nodes"].max())
     return Figure(
+        finding=_findings.describe_parts_of_strategies(rows),
         layers=[bars, *cautions(data, ["strategy", "nodes"], y=rank)],
         data=data,
         title=f"Where the time of a step goes on {count} nodes",

@@ -7,7 +7,7 @@ from nodewise.core.cell import node_in_words
 from nodewise.core.units import PROJECTED
 from nodewise.report import theme
 from nodewise.report.figure import Figure, View, inline
-from nodewise.report.figures import _rows, figure
+from nodewise.report.figures import _findings, _rows, figure
 from nodewise.report.figures._encodings import (
     HALF,
     HOLLOW,
@@ -24,6 +24,7 @@ from nodewise.report.figures._words import values_in_words
 from nodewise.results.queries import LAUNCHES
 
 _POINT = ["kind", "experiment", "cluster", "machine", "line", "batch_per_worker", "nodes"]
+_LINE = ["experiment", "line", "kind", "cluster"]  # in each batch
 _NOT_NAMED = ("experiment", "cell_id", "series", "dash")
 # what may tell lines of one kind and batch from each other, the shortest names first
 _DISTINCTIONS = (
@@ -38,9 +39,10 @@ _DISTINCTIONS = (
 
 @figure(
     "time",
-    tables="curves cells published",
+    tables="curves cells published published_runs",
     rows=_rows.training_times,
     axes=MODEL,
+    lines=_LINE,
     section="Training time",
     order=10,
 )
@@ -71,6 +73,7 @@ def training_time(rows: pd.DataFrame) -> Figure:
     )
     y = views[0].y().axis(tickCount=6)
     return Figure(
+        finding=_findings.describe_times(rows),
         layers=_nested_points(data, y, strategy_titles(rows), intervals=True),
         data=data,
         title=views[0].heading,
@@ -83,9 +86,10 @@ def training_time(rows: pd.DataFrame) -> Figure:
 
 @figure(
     "accuracy",
-    tables="curves cells published",
+    tables="curves cells epochs published published_runs",
     rows=_rows.accuracies,
     axes=MODEL,
+    lines=_LINE,
     section="Training accuracy",
     order=20,
 )
@@ -95,6 +99,7 @@ def accuracy(rows: pd.DataFrame) -> Figure:
     title = f"Training accuracy after {_epochs_in_words(data)}"
     y = alt.Y("accuracy:Q", title=title).scale(zero=False, padding=12)
     return Figure(
+        finding=_findings.describe_accuracies(rows),
         layers=_nested_points(data, y, strategy_titles(rows)),
         data=data,
         title=f"{title} by batch and nodes",

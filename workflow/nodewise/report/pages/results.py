@@ -9,7 +9,7 @@ from nodewise.report import figures
 from nodewise.report.addresses import model_page, results_page
 from nodewise.report.context import ReportContext
 from nodewise.report.html import slug
-from nodewise.report.page import Page
+from nodewise.report.page import Page, part_figures
 from nodewise.report.pages import page
 from nodewise.report.tables import (
     BATCH,
@@ -86,7 +86,9 @@ def _results(study: ReportContext, model: str, dataset: str, cells: pd.DataFrame
         ]
         shown.sort(key=lambda one: list(one.of.values()))  # pairs of one experiment stay together
         if shown:
-            sections.append({"title": title, "anchor": slug(title), "figures": shown})
+            first, more = part_figures(shown)
+            section = {"title": title, "anchor": slug(title), "figures": first}
+            sections.append(section | {"more": more})
     curves = with_labels(study.tables["curves"])
     curves = curves[(curves["model"] == model) & (curves["dataset"] == dataset)]
     pages = cells.drop_duplicates("page")[["page", "strategy"]].to_numpy()

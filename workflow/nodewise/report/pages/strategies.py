@@ -1,7 +1,7 @@
 """Strategies: one page for each, and the page that sets them side by side."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -14,7 +14,7 @@ from nodewise.core.errors import UserError
 from nodewise.report.addresses import strategy_page
 from nodewise.report.context import ReportContext
 from nodewise.report.formulas import formula_of
-from nodewise.report.page import Page, PageFigure
+from nodewise.report.page import Page, PageFigure, part_figures
 from nodewise.report.pages import page
 from nodewise.report.tables import (
     BATCH,
@@ -55,11 +55,12 @@ _AT = [
     *("experiment", "model", "strategy", "cluster", "batch_per_worker", "nodes"),
     "whole_epochs",
 ]
+_OPTIONS = Column("chosen", "Options", wide=True)
 _POINT = [
     EXPERIMENT,
     MODEL,
     STRATEGY,
-    Column("chosen", "Options"),
+    _OPTIONS,
     NODE,
     BATCH,
     NODES,
@@ -156,9 +157,9 @@ def _strategy(study: ReportContext, name: str, cells: pd.DataFrame) -> dict[str,
             (option, str(field.default).lower())  # as a configuration has it
             for option, field in STRATEGIES[name].options.model_fields.items()
         ],
-        "figures": _figures(study, cells),
-        "split": table(_titled(study, split), _SPLIT) if len(split) else None,
-        "bytes": table(_titled(study, several), _bytes_columns(several)) if len(several) else None,
+        **dict(zip(("figures", "more"), part_figures(_figures(study, cells)), strict=True)),
+        "split": _table(study, split, _SPLIT) if len(split) else None,
+        "bytes": _table(study, several, _bytes_columns(several)) if len(several) else None,
         "bytes_known": bool(several["formula_bytes"].notna().any()),
         "observations": list(_observations(study, cells)),
     }
@@ -170,8 +171,12 @@ def _curves(study: ReportContext, cells: pd.DataFrame) -> pd.DataFrame:
     return with_labels(study.tables["curves"]).merge(cells[at].drop_duplicates(), "inner", at)
 
 
-def _titled(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
-    return study.with_titles(rows).assign(chosen=rows["options"].map(_options_in_words))
+def _table(study: ReportContext, rows: pd.DataFrame, columns: Sequence[Column]) -> Table:
+    """Return a table of points, with the column of their options where any has some."""
+    titled = study.with_titles(rows).assign(chosen=rows["options"].map(_options_in_words))
+    some = (titled["chosen"] != "").any()
+    shown = columns if some else [one for one in columns if one is not _OPTIONS]
+    return table(titled, shown)
 
 
 def _bytes_columns(rows: pd.DataFrame) -> list[Column]:
@@ -224,12 +229,12 @@ def _observations(study: ReportContext, cells: pd.DataFrame) -> Iterator[dict[st
     """Yield a table for each thing that the strategy noted; its unit follows from its name."""
     noted = study.tables["observations"].merge(cells, "inner", "cell_id")
     for name, rows in noted.groupby("observation"):
-        shown = _observed(_titled(study, rows), _unit(str(name)))
+        shown = _table(study, rows, _observed(_unit(str(name))))
         yield {"title": _in_words(str(name)), "table": shown}
 
 
-def _observed(rows: pd.DataFrame, unit: str) -> Table:
-    columns = [
+def _observed(unit: str) -> list[Column]:
+    return [
         *_POINT,
         LAUNCH,
         Column("values", "Values"),
@@ -238,7 +243,6 @@ def _observed(rows: pd.DataFrame, unit: str) -> Table:
         Column("p90", "90th percentile", unit, kind_from="label"),
         Column("largest", "Largest", unit, kind_from="label"),
     ]
-    return table(rows, columns)
 
 
 def _in_words(observation: str) -> str:

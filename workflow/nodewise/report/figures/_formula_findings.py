@@ -1,0 +1,73 @@
+"""What a chart of a formula shows, in a sentence for its title: as what the formula says."""
+
+import pandas as pd
+
+from nodewise.core.units import counted, write_number
+from nodewise.predict.study import ALL_POINTS
+from nodewise.report.figures._words import listed, percent, times
+
+
+def describe_fit(rows: pd.DataFrame) -> str:
+    """Say how wrong the formula is at most, if possible about points that it was not fitted to."""
+    seen = rows[(rows["role"] == "observed") & (rows["scenario"] == ALL_POINTS)]
+    held = rows[rows["role"] == "held out"]
+    points = (held if len(held) else seen).dropna(subset=["fitted_s", "observed_s"])
+    if points.empty:
+        return ""
+    off = percent((points["fitted_s"] / points["observed_s"] - 1).abs().max())
+    which = "left out of its fit" if len(held) else "it was fitted to"
+    return f"The formula is off by at most {off} at {counted(len(points), 'point')} {which}"
+
+
+def describe_outlook(rows: pd.DataFrame) -> str:
+    """Say how fast most nodes are by the formula, at the largest batch and at the smallest."""
+    rows = rows[rows["role"] != "observed"]
+    last = rows[rows["nodes"] == rows["nodes"].max()].sort_values("batch_per_worker")
+    ends = last.iloc[[-1, 0]] if len(last) > 1 else last
+    said = [
+        f"{times(speedup)}{than} at batch {batch}"
+        for than, batch, speedup in zip(
+            (" as fast as one", ""), ends["batch_per_worker"], ends["speedup"], strict=False
+        )
+    ]
+    return f"By the formula, {last['nodes'].iloc[0]} nodes are {', '.join(said)}"
+
+
+def describe_reach(rows: pd.DataFrame) -> str:
+    """Say the interval of the speed-up on most nodes by the formula, at the largest batch."""
+    rows = rows[rows["role"] != "observed"].dropna(subset=["low", "high"])
+    if rows.empty:
+        return ""
+    last = rows.sort_values(["nodes", "batch_per_worker"]).iloc[-1]
+    low, high = (times(last[end]).removesuffix(" times") for end in ("low", "high"))
+    return (
+        f"By the formula, {last['nodes']} nodes are {low} to {high} times as fast as one at "
+        f"batch {last['batch_per_worker']} (90\u00a0% interval)"
+    )
+
+
+def describe_link_rates(rows: pd.DataFrame, nodes: int) -> str:
+    """Say which share of the ideal speed-up the formula gives over the slowest and fastest link."""
+    line = rows[rows["nodes"] == nodes].sort_values("rate_bit_s").iloc[[0, -1]]
+    ends = zip(line["rate_bit_s"], line["efficiency"], strict=True)
+    shares = {write_number(rate, "bit/s"): efficiency for rate, efficiency in ends}
+    return f"By the formula, {nodes} nodes reach {listed(shares, ' of ideal scaling', 'over')}"
+
+
+def describe_savings(rows: pd.DataFrame, foreseen: str) -> str:
+    """Say what the formulas save, and what the study foresaw on most nodes that it did for.
+
+    Args:
+        rows: `role`, `nodes`, `saved`, `low` and `high`.
+        foreseen: the role of what the study said.
+    """
+    law = rows[rows["role"].isin(["fitted", "predicted"])]
+    both = law.merge(rows[rows["role"] == foreseen], "inner", "nodes", suffixes=("", "_theirs"))
+    if both.empty:
+        return ""
+    last = both.sort_values("nodes").iloc[-1]
+    interval = percent(last["low"], last["high"])
+    return (
+        f"On {last['nodes']} nodes the formulas save {percent(last['saved'])} of the time "
+        f"({interval}), the study foresaw {percent(last['saved_theirs'])}"
+    )
