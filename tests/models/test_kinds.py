@@ -65,8 +65,9 @@ AVERAGES = {
 }
 CLIPS = {
     "gradient_accumulation_steps do not go together": {"averaged"},
+    "ema_overwrite_frequency do not go together": {"ema_scaled"},
     "clip each replica's gradient": {"regression", "two_optimizers"},
-    "look for an overflow in each replica's gradient": {"ema_scaled", "half", "loss_scaling"},
+    "look for an overflow in each replica's gradient": {"half", "loss_scaling"},
     "in a tf.function or a branch of its own": {"accumulating", "decorated"},
 }
 UNSEEN = {"changes weights other than by its optimizer": {"unseen"}}

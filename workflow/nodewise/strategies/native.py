@@ -80,11 +80,11 @@ def refusing(title: str) -> Iterator[None]:
 def _check(model: keras.Model, job: api.Job, title: str) -> None:
     whole = optimizers_of(model)
     inner = [one for optimizer in whole for one in inner_optimizers(optimizer)]
-    if any(one.gradient_accumulation_steps for one in inner):
-        raise RefusedError(
-            f"{title} and gradient_accumulation_steps do not go together in Keras; custom_loop "
-            "accumulates"
-        )
+    for name in ("gradient_accumulation_steps", "ema_overwrite_frequency"):
+        if any(getattr(one, name) for one in inner):
+            raise RefusedError(
+                f"{title} and {name} do not go together in Keras; custom_loop permits it"
+            )
     if job.size == 1:
         return
     if any(isinstance(one, keras.optimizers.LossScaleOptimizer) for one in whole):

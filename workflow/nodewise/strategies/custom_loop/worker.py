@@ -7,6 +7,7 @@ called only once per loop.
 
 import time
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 import tensorflow as tf
@@ -56,7 +57,7 @@ class Strategy(replica.Strategy):
         return logs, began.stack(), fed.stack()
 
     def train(self, stream: Iterator[api.Batch], steps: int) -> Iterator[api.Steps]:
-        parts = tf.nest.flatten(stream.element_spec)
+        parts = tf.nest.flatten(cast(tf.data.Iterator, stream).element_spec)
         if any(isinstance(part, tf.RaggedTensorSpec) for part in parts):
             # in a loop TensorFlow gathers rows of embeddings only if there are as many in each turn
             yield from super().train(stream, steps)
