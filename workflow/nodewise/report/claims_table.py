@@ -6,14 +6,14 @@ from markupsafe import Markup
 from nodewise.report.claims import Judged
 from nodewise.report.comparison_words import kind_of
 from nodewise.report.context import ReportContext
-from nodewise.report.html import data, number, text
+from nodewise.report.html import data, interval, number, text
 from nodewise.report.tables import Column, Table, table
 
+_STUDY = Column("study", "Study")
 _CLAIMS = [
-    Column("study", "Study"),
     Column("claim", "What it says", wide=True),
     Column("verdict", "Verdict"),
-    Column("value", "Ours, median and range", wide=True),
+    Column("value", "Ours", wide=True),
     Column("counts", "Evidence", wide=True),
     Column("rule", "What decides", wide=True),
 ]
@@ -22,14 +22,16 @@ _CLAIMS = [
 def claims_table(study: ReportContext, of: str | None = None) -> Table:
     """Return what the studies say, or one `of` them, and what our tables say of it.
 
-    The values are those of the comparisons that count; of all, where none does.
+    The values are those of the comparisons that count; of all, where none does. Measured and
+    emulated ones stand apart.
     """
     rows = []
     for one in study.claims:
         if of not in (None, one.claim.study):
             continue
         shown = one.counting if len(one.counting) else one.comparisons
-        values = [_median(part, at, one.claim.unit) for at, part in shown.groupby("at", sort=False)]
+        groups = shown.groupby(["at", "label"], sort=False)
+        values = [_median(part, at, one.claim.unit) for (at, _), part in groups]
         rows.append(
             {
                 "study": one.claim.study,
@@ -40,7 +42,7 @@ def claims_table(study: ReportContext, of: str | None = None) -> Table:
                 "counts": one.needs or _counts(one),
             }
         )
-    return table(rows, _CLAIMS)
+    return table(rows, _CLAIMS if of else [_STUDY, *_CLAIMS])
 
 
 def _counts(one: Judged) -> str:
@@ -50,13 +52,19 @@ def _counts(one: Judged) -> str:
 
 
 def _median(rows: pd.DataFrame, at: object, unit: str) -> Markup:
-    """Return the median of what a rule compared, with its range, and `at` which points."""
-    low, high = rows["value"].min(), rows["value"].max()
+    """Return what a rule compared, and `at` which points.
+
+    That is the value of a single comparison with its interval, or the median and range of several.
+    """
     value = number(rows["value"].median(), unit, kind_of(rows))
     if at:
         value += text(f" {at}")
+    if len(rows) == 1:
+        low, high = rows[["low", "high"]].iloc[0]
+        return value + interval(low, high, unit) if low < high else value
+    low, high = rows["value"].min(), rows["value"].max()
     if low != high:
-        value += Markup('<span class="nw-range">{} to {}</span>').format(
-            data(low, unit), data(high, unit)
+        value += Markup('<span class="nw-range">{} comparisons, {} to {}</span>').format(
+            len(rows), data(low, unit), data(high, unit)
         )
     return value
