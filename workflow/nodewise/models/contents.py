@@ -8,9 +8,11 @@ import tensorflow as tf
 
 # private: there is no other way to the generator of what has no seed
 from keras.src.backend.common.global_state import set_global_attribute
-from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR, global_seed_generator
+from keras.src.random.seed_generator import global_seed_generator
 
 from nodewise.core.errors import RefusedError
+
+_UNSEEDED = "global_seed_generator"  # the name by which Keras keeps it
 
 Kept = TypeVar("Kept")
 
@@ -55,7 +57,7 @@ def unseeded() -> keras.random.SeedGenerator:
 
 def draw_unseeded_by(generator: Any) -> None:  # noqa: ANN401
     """Have Keras draw by `generator` in this thread where it was given no seed."""
-    set_global_attribute(GLOBAL_SEED_GENERATOR, generator)
+    set_global_attribute(_UNSEEDED, generator)
 
 
 def draw_in_threads(model: keras.Model) -> None:

@@ -88,15 +88,17 @@ def describe_parts(rows: pd.DataFrame) -> str:
 
 def describe_strategies(rows: pd.DataFrame) -> str:
     """Say which strategy trains most examples per second, and whether it is clearly ahead."""
-    rows = rows[(rows["nodes"] > 1) & (rows["exchange"] != comparisons.DEVICES)]
-    rows = evidence.select(rows)
+    several = rows[rows["nodes"] > 1]
+    on_devices = several["exchange"] == comparisons.DEVICES
+    rows = evidence.select(several[~on_devices])
     groups = [group for _, group in rows.groupby("nodes") if group["strategy"].nunique() > 1]
     if not groups:
         return ""
     group = comparisons.most_strategies(groups)
     best = group.sort_values("examples_per_s").iloc[-1]
     titles, others = strategy_titles(group), comparisons.not_slower(group)
-    fastest = f"On {best['nodes']} nodes {titles[best['strategy']]} is"
+    network = " with a network between them" if on_devices.any() else ""
+    fastest = f"On {best['nodes']} nodes{network}, {titles[best['strategy']]} is"
     if others:
         return f"{fastest} not clearly faster than {titles[others[0]]}"
     return f"{fastest} faster than every other strategy"
