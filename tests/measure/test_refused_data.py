@@ -71,6 +71,7 @@ def test_cells_are_refused_with_what_is_wrong_with_their_data(project):
     assert (record.status, record.failure.reason, record.data) == ("refused", REASON, None)
 
 
+@pytest.mark.slow
 def test_a_model_of_data_that_cannot_be_used_is_not_described_and_says_why(project):
     prepare_own_dataset("mine.py:load", project / "data", keep_refusal=True)
     done = subprocess.run(
