@@ -5,8 +5,8 @@ READY := $(VENV)/.ready
 ADDED := $(VENV)/added-requirements.txt
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: study site test test-all test-parallel test-alone test-matrix test-random screenshots lint setup bayes slurm gpu \
-	clean
+.PHONY: study site test test-all test-parallel test-alone test-matrix test-random screenshots \
+	lint setup bayes slurm gpu clean
 
 study: $(READY)
 	snakemake --cores all

@@ -10,7 +10,7 @@ import make_records as make
 from mistakes import user_error
 from nodewise.cli import app
 from nodewise.core.errors import UserError
-from nodewise.models.facts import own_description, refuse_own
+from nodewise.models.facts import own_description, own_models, refuse_own
 from nodewise.study import missing
 from nodewise.study.config import Config, check_files_exist, read_config
 from nodewise.study.estimate import Machine, plan, report
@@ -55,7 +55,7 @@ def measured(tmp_path, monkeypatch):
 def test_a_model_that_could_not_be_described_is_named_until_it_is_forgotten(measured):
     own = {"mine": {"build": "mine.py:build", "dataset": "fashion_mnist"}}
     of_users = study(models=[], own_models=own)
-    path = own_description(of_users.own_models()["mine"])
+    path = own_description(own_models(of_users.cells())["mine"])
     refuse_own(path, "mine.py:build: must return a keras.Model, not nothing")
     found = missing.find_missing(of_users, measured)
     assert list(missing.lines(found)) == [

@@ -6,9 +6,9 @@ out:   results/models/<name>.json; that of a model that cannot be described says
 steps: describe_own_model
 """
 
-from nodewise.models.facts import own_description
+from nodewise.models.facts import own_description, own_models
 
-USERS = STUDY.own_models()
+USERS = own_models(CELLS.values())
 TO_DESCRIBE = {own_description(cell).stem: cell for cell in USERS.values()}
 OWN_MODELS = {
     **{name: str(own_description(cell)) for name, cell in USERS.items()},

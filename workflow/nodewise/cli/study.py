@@ -109,9 +109,9 @@ def publish(
 
     Experiments that are not measured whole stay out, and so do points whose
     times carry a caution; trainings of whole epochs stay, for their accuracy.
-    manifest.json beside the records says what was
-    measured where and when, and what was left out. Name the folder in
-    config/published.yaml to have it on the site.
+    manifest.json beside the records says what was measured where and when, and
+    what was left out. Name the folder in config/published.yaml to have it on
+    the site.
 
     Example: nodewise publish --config config/study.yaml --out
     data/records/my-machine/study

@@ -3,7 +3,7 @@
 `nodewise describe-model` writes it to `data/models/<name>.json`.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -110,6 +110,11 @@ def memory_of(cell: Cell) -> Memory | None:
         found = (DESCRIPTIONS / f"{cell.model}.json").is_file()
         described = facts(cell.model) if found else None
     return described.memory if described else None
+
+
+def own_models(cells: Iterable[Cell]) -> dict[str, Cell]:
+    """Return a cell of each of the users' own models, by what the study calls the model."""
+    return {cell.model: cell for cell in cells if cell.build}
 
 
 def own_description(cell: Cell) -> Path:

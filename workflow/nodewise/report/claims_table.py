@@ -31,7 +31,7 @@ def claims_table(study: ReportContext, of: str | None = None) -> Table:
             continue
         shown = one.counting if len(one.counting) else one.comparisons
         groups = shown.groupby(["at", "label"], sort=False)
-        values = [_median(part, at, one.claim.unit) for (at, _), part in groups]
+        values = [_compared(part, at, one.claim.unit) for (at, _), part in groups]
         rows.append(
             {
                 "study": one.claim.study,
@@ -51,7 +51,7 @@ def _counts(one: Judged) -> str:
     return f"{counts}; {left_out} more do not count" if left_out else counts
 
 
-def _median(rows: pd.DataFrame, at: object, unit: str) -> Markup:
+def _compared(rows: pd.DataFrame, at: object, unit: str) -> Markup:
     """Return what a rule compared, and `at` which points.
 
     That is the value of a single comparison with its interval, or the median and range of several.

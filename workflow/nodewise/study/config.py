@@ -139,25 +139,22 @@ class Config(Frozen):
 
     def calibration_files(self) -> list[Path]:
         """Return the calibrations that lie beside `records`."""
-        files = [Path(folder, "calibration.json") for folder in self.records]
-        return [file for file in files if file.is_file()]
+        return self._beside_records("calibration.json")
 
     def manifest_files(self) -> list[Path]:
         """Return the manifests that lie beside `records`."""
-        files = [Path(folder, MANIFEST) for folder in self.records]
-        return [file for file in files if file.is_file()]
-
-    def own_models(self) -> dict[str, Cell]:
-        """Return a cell of each of the users' own models, by what the study calls the model."""
-        return {cell.model: cell for cell in self.cells() if cell.build}
+        return self._beside_records(MANIFEST)
 
     def own_model_files(self) -> list[Path]:
         """Return the descriptions of users' own models that lie beside `records`."""
-        return [file for at in self.records for file in sorted(Path(at).glob("models/*.json"))]
+        return self._beside_records("models/*.json")
 
     def noise_scale_files(self) -> list[Path]:
         """Return the noise scales that lie beside `records`."""
-        return [file for at in self.records for file in sorted(Path(at).glob("noise_scale/*.json"))]
+        return self._beside_records("noise_scale/*.json")
+
+    def _beside_records(self, pattern: str) -> list[Path]:
+        return [file for folder in self.records for file in sorted(Path(folder).glob(pattern))]
 
     def cells(self) -> list[Cell]:
         """Return every cell to measure, in the order of measuring.

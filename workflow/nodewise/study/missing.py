@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nodewise.core.errors import UserError
 from nodewise.core.units import counted
-from nodewise.models.facts import own_description, why_refused
+from nodewise.models.facts import own_description, own_models, why_refused
 from nodewise.results.calibration import Calibration, read_calibration
 from nodewise.results.record import Record, recorded
 from nodewise.strategies.horovod import build as horovod_build
@@ -24,7 +24,8 @@ def find_missing(study: Config, records: Path, *, cautions: bool = False) -> Mis
     With `cautions` also those that were made while the machine was not quiet.
     """
     by_reason: Missing = {}
-    for cell in study.cells():
+    cells = study.cells()
+    for cell in cells:
         record = recorded(cell, records)
         if record and (reason := _reason(record, cautions=cautions)):
             by_reason.setdefault(reason, []).append(records / f"{cell.id}.json")
@@ -32,12 +33,12 @@ def find_missing(study: Config, records: Path, *, cautions: bool = False) -> Mis
     calibration = _calibrated(file)
     if calibration and calibration.failure:
         by_reason[f"calibration {calibration.status}: {calibration.failure.reason}"] = [file]
-    for own in study.own_models().values():
+    for own in own_models(cells).values():
         description = own_description(own)
         refused = why_refused(description) if description.is_file() else None
         if refused is not None:
             by_reason[f"{own.model} is not described: {refused}"] = [description]
-    if any(cell.strategy == "horovod" for cell in study.cells()) and HOROVOD.is_file():
+    if any(cell.strategy == "horovod" for cell in cells) and HOROVOD.is_file():
         missing = horovod_build.missing()
         if missing:
             by_reason[f"Horovod was not built: {missing}"] = [HOROVOD]

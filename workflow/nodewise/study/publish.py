@@ -15,7 +15,7 @@ from nodewise.core.files import file_sha256
 from nodewise.core.folders import replaced, write_files
 from nodewise.core.schema import json_text
 from nodewise.core.units import counted
-from nodewise.models.facts import own_description, read_own
+from nodewise.models.facts import own_description, own_models, read_own
 from nodewise.results.columns import CURVE_KEY
 from nodewise.results.manifest import MANIFEST, LeftOut, Manifest, PublishedExperiment
 from nodewise.results.record import Record, record_json, recorded
@@ -45,20 +45,12 @@ def publish(study: Config, records: Path, out: Path) -> Manifest:
     kept, cautious = _without_cautions(whole, records)
     if not kept:
         raise UserError(f"{records}: every point carries a caution: {cautious[0].why}")
-    calibration = records.parent / CALIBRATION
-    noise_scales = records.parent.glob("noise_scale/*.json")
-    others = {f"noise_scale/{path.name}": path for path in noise_scales}
-    others |= {
-        f"models/{name}.json": own_description(cell)
-        for name, cell in study.own_models().items()
-        if read_own(own_description(cell))
-    }
-    if calibration.is_file():
-        others[calibration.name] = calibration
+    others = _beside(records.parent, kept)
+    calibration = others.get(CALIBRATION.name)
     manifest = _manifest(
         study.name,
         kept,
-        calibration_sha256=file_sha256(calibration) if calibration.is_file() else None,
+        calibration_sha256=file_sha256(calibration) if calibration else None,
         left_out=[*left_out, *cautious],
     )
     with replaced(out) as folder:
@@ -66,6 +58,17 @@ def publish(study: Config, records: Path, out: Path) -> Manifest:
         write_files(folder, {name: path.read_bytes() for name, path in others.items()})
         write_files(folder, {MANIFEST: json_text(manifest)})
     return manifest
+
+
+def _beside(results: Path, records: Sequence[Record]) -> dict[str, Path]:
+    """Return the files that belong to records, each by the path that it is published at."""
+    files = {f"noise_scale/{path.name}": path for path in results.glob("noise_scale/*.json")}
+    if (results / CALIBRATION).is_file():
+        files[CALIBRATION.name] = results / CALIBRATION
+    for name, cell in own_models(record.cell for record in records).items():
+        if read_own(path := own_description(cell)):
+            files[f"models/{name}.json"] = path
+    return files
 
 
 def _whole_experiments(study: Config, folder: Path) -> tuple[list[Record], list[LeftOut]]:

@@ -41,9 +41,7 @@ def more_nodes(tables: Tables, _: Tables, *, study: str, counts: Sequence[int]) 
     rows = rows[rows["study"] == study]
     found = []
     for before, after in pairwise(counts):
-        pair = rows[rows["nodes"] == after].merge(
-            rows[rows["nodes"] == before], "inner", [*POINT, "line"], suffixes=("", "_other")
-        )
+        pair = _on_one_line(rows[rows["nodes"] == after], rows[rows["nodes"] == before])
         found.append(_throughputs(pair, tables))
     return join(found)
 
@@ -73,9 +71,7 @@ def below_linear(tables: Tables, _: Tables, *, study: str, strategy: str) -> pd.
     rows = rows[
         (rows["kind"] == "measured") & (rows["study"] == study) & (rows["line"] == strategy)
     ]
-    pair = rows[rows["nodes"] > 1].merge(
-        rows[rows["nodes"] == 1], "inner", [*POINT, "line"], suffixes=("", "_other")
-    )
+    pair = _on_one_line(rows[rows["nodes"] > 1], rows[rows["nodes"] == 1])
     return _throughputs(pair, tables).assign(most=pair["nodes"].astype("float64"))
 
 
@@ -97,6 +93,11 @@ def faster_than_one(tables: Tables, _: Tables, *, study: str, way: str) -> pd.Da
     one = rows[(rows["strategy"] == SINGLE) & (rows["nodes"] == 1)]
     several = rows[(rows["strategy"] == way) & (rows["nodes"] > 1)]
     return _throughputs(several.merge(one, "inner", POINT, suffixes=("", "_other")), tables)
+
+
+def _on_one_line(points: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
+    """Return points beside those of the same line, on other nodes (`…_other`)."""
+    return points.merge(others, "inner", [*POINT, "line"], suffixes=("", "_other"))
 
 
 def _speedups(rows: pd.DataFrame) -> pd.DataFrame:

@@ -133,13 +133,10 @@ def describe_settings(rows: pd.DataFrame) -> str:
 
 def describe_times(rows: pd.DataFrame) -> str:
     """Say how long most nodes train at the largest batch, and how long one node does."""
-    told, whose = rows[rows["certain_low"].notna()], ""
-    if told.empty:
-        told, whose = _published(rows), _PUBLISHED
-    pair = _beside_one(told, rows)
-    if pair is None:
+    shown = _most_nodes(rows[rows["certain_low"].notna()], rows, rows)
+    if shown is None:
         return ""
-    point, one = pair
+    whose, point, one = shown
     batch, nodes, epochs = point["batch_per_worker"], point["nodes"], point["epochs"]
     if point["certain_low"] <= 1 <= point["certain_high"]:
         return f"{nodes} nodes are not clearly faster than one at batch {batch}"
@@ -156,13 +153,10 @@ def describe_times(rows: pd.DataFrame) -> str:
 def describe_accuracies(rows: pd.DataFrame) -> str:
     """Say which accuracy most nodes reach at the largest batch, and which one node does."""
     several = rows[(rows["nodes"] > 1) & rows["accuracy_one"].notna()]
-    told, whose = evidence.select(several), ""
-    if told.empty:
-        told, whose = _published(several), _PUBLISHED
-    pair = _beside_one(told, rows)
-    if pair is None:
+    shown = _most_nodes(evidence.select(several), several, rows)
+    if shown is None:
         return ""
-    point, one = pair
+    whose, point, one = shown
     reached, alone = (write_number(of["accuracy"], "accuracy") for of in (point, one))
     return (
         f"{whose}{reached} training accuracy on {point['nodes']} nodes, {alone} on one, "
@@ -242,14 +236,19 @@ def _how_fast(row: dict[Any, Any]) -> str:
     return f"{times(row['speedup'])} as fast as one {at}"
 
 
-def _published(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[(rows["kind"] == "published") & (rows["nodes"] > 1)]
+def _most_nodes(
+    counting: pd.DataFrame, others: pd.DataFrame, rows: pd.DataFrame
+) -> tuple[str, dict[Any, Any], dict[Any, Any]] | None:
+    """Return whose it is, the point on most nodes at the largest batch, and its one node in `rows`.
 
-
-def _beside_one(told: pd.DataFrame, rows: pd.DataFrame) -> "tuple[dict[Any, Any], ...] | None":
-    """Return the point on most nodes at the largest batch, and that on one node of its series."""
-    if told.empty:
+    The point is one of those that count or, if there are none, one that `others` has published.
+    """
+    whose = ""
+    if counting.empty:
+        whose = _PUBLISHED
+        counting = others[(others["kind"] == "published") & (others["nodes"] > 1)]
+    if counting.empty:
         return None
-    point = told.sort_values(["nodes", "batch_per_worker"], kind="stable").iloc[-1]
+    point = counting.sort_values(["nodes", "batch_per_worker"], kind="stable").iloc[-1]
     one = rows[(rows["nodes"] == 1) & (rows[_SERIES] == point[_SERIES]).all(axis=1)]
-    return (dict(point), dict(one.iloc[0])) if len(one) else None
+    return (whose, dict(point), dict(one.iloc[0])) if len(one) else None
