@@ -1,10 +1,8 @@
 """Laws of a step whose parts can be measured apart: computing, waiting, input, communicating."""
 
 from dataclasses import KW_ONLY, dataclass
-from types import ModuleType
 from typing import ClassVar
 
-import numpy as np
 from sympy import Expr
 
 from nodewise.predict.functions import ExpectedMaximum, Overlapped
@@ -90,21 +88,21 @@ class PartsLaw(Law):
     communicate: ClassVar[Expr]
     step = in_order(PARTS["compute"], PARTS["wait"], PARTS["input"], PARTS["communicate"])
 
-    def compute_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
+    def compute_s(self, p: Values, at: At) -> Value:
         """Return the seconds that a node computes in a step."""
-        return self._seconds("compute", p, at, xp)
+        return self._seconds("compute", p, at)
 
-    def wait_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
+    def wait_s(self, p: Values, at: At) -> Value:
         """Return the seconds that a step waits for the slowest node."""
-        return self._seconds("wait", p, at, xp)
+        return self._seconds("wait", p, at)
 
-    def input_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
+    def input_s(self, p: Values, at: At) -> Value:
         """Return the seconds that a step spends on examples of other nodes."""
-        return self._seconds("input", p, at, xp)
+        return self._seconds("input", p, at)
 
-    def communicate_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
+    def communicate_s(self, p: Values, at: At) -> Value:
         """Return the seconds that a step exchanges gradients or weights."""
-        return self._seconds("communicate", p, at, xp)
+        return self._seconds("communicate", p, at)
 
 
 @dataclass(frozen=True)
