@@ -20,8 +20,7 @@ from nodewise.predict.fit_file import read_fit, study_file, write_fit
 from nodewise.predict.judge import EACH, LARGEST, OWN
 from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.pipeline import GPipe
-from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.laws.ring_over_machines import RingOverMachines
+from nodewise.predict.laws.ring import RingAllReduce, RingOverMachines
 from nodewise.predict.points import Points
 from nodewise.predict.priors import calibrated_links, learned_priors, link_priors
 from nodewise.predict.study import (

@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import sympy
@@ -139,12 +139,14 @@ class Law:
     Subclasses with settings of their own are frozen dataclasses; others need no decorator.
     `title` is what tables and charts call it; `step` is its formula. Curves name their law in the
     column `exchange` or `collective`: by `name`, or by one of `aliases`. No more than `most_nodes`
-    can be evaluated in reasonable time.
+    can be evaluated in reasonable time. `link_known_by` says what tells its link before a fit: the
+    rings of a calibration, or the rate of the link; see `priors`.
     """
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
     most_nodes: ClassVar[int | None] = None
+    link_known_by: ClassVar[Literal["rings", "rate"] | None] = None
     title: ClassVar[str]
     source: ClassVar[str]
     parameters: ClassVar[tuple[Parameter, ...]]
@@ -157,7 +159,7 @@ class Law:
                 raise ValueError(f"{each.name}: must be {least:g} or more, not {value!r}")
 
     @classmethod
-    def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Self | None:
+    def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> "Law | None":
         """Return the law of a curve: options of the strategy with the names of settings are those.
 
         Args:
@@ -169,6 +171,10 @@ class Law:
         """
         names = {each.name for each in fields(cls)}
         return cls(**{name: value for name, value in options.items() if name in names})
+
+    def alternatives(self) -> "tuple[Law, ...]":
+        """Return the laws that what ran leaves open, the one that is expected first."""
+        return (self,)
 
     @classmethod
     def symbols(cls) -> dict[str, Symbol]:

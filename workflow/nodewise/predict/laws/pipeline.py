@@ -34,6 +34,7 @@ class GPipe(PartsLaw):
 
     name = "gpipe"
     aliases = ("activations",)
+    link_known_by = "rate"
     title = "Pipeline (GPipe)"
     source = (
         "Y. Huang et al., GPipe: Efficient training of giant neural networks using pipeline "
