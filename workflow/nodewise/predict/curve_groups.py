@@ -37,6 +37,11 @@ class CurveGroup:
     rows: pd.DataFrame
 
     @property
+    def first(self) -> "pd.Series[Any]":
+        """The first row, which says what all have in common: kind, study, strategy, cluster."""
+        return self.rows.iloc[0]
+
+    @property
     def fitted(self) -> "CurveGroup":
         """The group of the rows to fit."""
         return self.where(self.rows["fitted"])

@@ -74,5 +74,5 @@ def groups_to_fit(
 
 
 def _order(group: CurveGroup) -> tuple[bool, str, str, int]:
-    by_others = group.rows.iloc[0]["kind"] in BY_OTHERS
+    by_others = group.first["kind"] in BY_OTHERS
     return by_others, group.link, group.law.name, -int(group.rows["fitted"].sum())

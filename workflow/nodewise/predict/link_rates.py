@@ -83,7 +83,7 @@ def rate_rows(group: CurveGroup, fitted: Fit, measured: pd.DataFrame) -> list[di
         fitted: the fit that they are part of.
         measured: the rows of all groups, for what other links gave.
     """
-    link = link_of(group.rows.iloc[0]["cluster"]) if len(group.rows) else None
+    link = link_of(group.first["cluster"]) if len(group.rows) else None
     if link is None or ("seconds_per_byte", group.link) not in fitted.coefficients:
         return []
     rows: list[dict[str, Any]] = []

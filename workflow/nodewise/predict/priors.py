@@ -47,7 +47,7 @@ def link_priors(group: CurveGroup, calibrated: Calibrated) -> Priors:
         group: curves over one link.
         calibrated: of clusters and machines that were calibrated.
     """
-    cluster, machine = group.rows.iloc[0][["cluster", "machine"]]
+    cluster, machine = group.first[["cluster", "machine"]]
     seen = calibrated.get((cluster, machine))
     alpha, beta = 0.0, 0.0
     if group.law.link_known_by == "rate":

@@ -34,9 +34,9 @@ def saving_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
     None for what is not a published study.
     """
     lines = _best_lines(group.fitted.rows)
-    if group.rows.iloc[0]["kind"] != "published" or not lines or not len(fitted.draws):
+    if group.first["kind"] != "published" or not lines or not len(fitted.draws):
         return []
-    about = {"source": lines[0].iloc[0]["kind"], "study": lines[0].iloc[0]["study"]}
+    about = {"source": group.first["kind"], "study": group.first["study"]}
     saved, drawn, observed = zip(*(_saved(group, fitted, line) for line in lines), strict=True)
     tables = []
     for line, *of_line in zip(lines, saved, drawn, observed, strict=True):

@@ -180,7 +180,7 @@ def read_overhead(overhead_dir: Path) -> dict[str, pd.DataFrame]:
 
 def choice_rows(group: CurveGroup, chosen: choose_law.Choice) -> list[dict[str, Any]]:
     """Return rows of `CHOICES`: one for each law that may be, if its points tell them apart."""
-    first = group.rows.iloc[0]
+    first = group.first
     return [
         {
             "source": first["kind"],
@@ -200,7 +200,7 @@ def choice_rows(group: CurveGroup, chosen: choose_law.Choice) -> list[dict[str, 
 def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
     """Return rows of `FITS`: one for each coefficient."""
     parameters = {p.name: p for p in group.law.parameters}
-    first = group.rows.iloc[0]
+    first = group.first
     of_link = {"study": first["study"], "experiment": "", "curve": "", "model": ""}
     curves = group.rows.drop_duplicates("curve").set_index("curve", drop=False)[[*of_link]]
     rows = []
