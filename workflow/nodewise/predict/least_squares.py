@@ -55,7 +55,8 @@ class Problem:
         self.kind = np.repeat(np.arange(len(times)), [len(each) for each in times])
         whole = np.concatenate([points.step_s[mask] for _, mask in self.observations])
         self.floor = np.where(self.kind > 0, _PART_FLOOR * whole, 0.0)
-        self.parameters = {p.name: p for p in law.parameters}
+        named = {p.name: p for p in law.parameters}
+        self.parameters = [named[name] for name, _ in self.coefficients]
         self._set_sizes()
         self._set_priors(priors)
 
@@ -96,8 +97,7 @@ class Problem:
         two nodes. Away from 0, where terms that multiply vanish, so that sizes come from sizes.
         """
         typical = float(np.median(self.points.step_s))
-        units = (self.parameters[name].unit for name, _ in self.coefficients)
-        self.sizes = np.array([1.0 if unit == "1" else 1 / typical for unit in units])
+        self.sizes = np.array([1.0 if p.unit == "1" else 1 / typical for p in self.parameters])
         two = At(np.maximum(self.at.nodes, 2.0), self.at.batch, self.at.payload)
         for _ in range(2):
             alone, on_two = (self._mean_shares(at) for at in (self.at, two))
@@ -117,14 +117,13 @@ class Problem:
 
     def _set_priors(self, priors: Priors) -> None:
         """Set the mean and the precision of one prior row per coefficient."""
-        found = [self.parameters[name] for name, _ in self.coefficients]
-        shares = [_OPEN if p.shrink is None else p.shrink for p in found]
+        shares = [_OPEN if p.shrink is None else p.shrink for p in self.parameters]
         self.precision = self.sizes / np.array(shares)
-        self.prior_mean = np.zeros(len(found))
+        self.prior_mean = np.zeros(len(shares))
         for coefficient, (mean, spread) in priors.items():
             if (i := self.index.get(coefficient)) is not None:
                 self.prior_mean[i], self.precision[i] = mean, 1 / spread
-        self.signed = np.array([p.signed for p in found])
+        self.signed = np.array([p.signed for p in self.parameters])
 
     def _residuals(self, theta: Floats) -> Floats:
         """Return log residuals of the observations."""
@@ -152,7 +151,7 @@ class Problem:
 
     def _start(self) -> Floats:
         """Return a start at which each coefficient explains an equal share of a step."""
-        start = 0.5 / self.sizes / max(1, len(self.parameters))
+        start = 0.5 / self.sizes / max(1, len(self.law.parameters))
         known = self.prior_mean > 0
         return np.where(known, self.prior_mean, np.where(self.signed, 0.0, start))
 
@@ -185,7 +184,7 @@ class Problem:
 
         Each kind pays for coefficients by its share of the observations.
         """
-        free = sum(self.parameters[name].shrink is None for name, _ in self.coefficients)
+        free = sum(p.shrink is None for p in self.parameters)
         share = max(len(self.observed) - free, 0) / len(self.observed)
         return np.bincount(self.kind, minlength=1 + len(PARTS)).astype(np.float64) * share
 
