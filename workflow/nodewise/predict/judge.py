@@ -5,6 +5,7 @@ about a law.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -157,10 +158,10 @@ def _ask_baselines(rest: CurveGroup, asked: CurveGroup, scenario: str) -> list[d
     at = ["curve", "batch_per_worker"]
     groups = dict(iter(rest.rows.groupby(at)))
     for line, held in asked.rows.groupby(at):
-        alone = CurveGroup(rest.law, rest.link, groups[line]).points(parts=False)
+        alone = replace(rest, rows=groups[line]).points(parts=False)
         for name in baselines():
             fitted = fit(LAWS[name](), alone, draws=0)
-            rows += _rows(fitted, CurveGroup(rest.law, rest.link, held), scenario, own=False)
+            rows += _rows(fitted, replace(asked, rows=held), scenario, own=False)
     return rows
 
 

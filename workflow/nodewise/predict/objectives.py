@@ -82,12 +82,12 @@ def optima_rows(
     rows: list[dict[str, Any]] = []
     for curve, of in group.rows.groupby("curve"):
         about = group.about(of.iloc[0])
-        for _, questions in groupby(_questions(of, steps), lambda q: (q.batch, q.global_batch)):
-            first, *others = questions
+        for _, alike in groupby(_questions(of, steps), lambda q: (q.batch, q.global_batch)):
+            questions = list(alike)  # of one batch: the same step times answer all
             try:
                 times = find_times(
                     fitted,
-                    first,
+                    questions[0],
                     range(1, MOST_NODES + 1),
                     payload=float(of["payload_bytes"].median()),
                     model=str(curve),
@@ -95,7 +95,7 @@ def optima_rows(
                 )
             except ValueError:  # the points say nothing of such batches
                 continue
-            for question in (first, *others):
+            for question in questions:
                 rows += listed_rows(find_optimum(question, times), about, listed)
     return rows
 
