@@ -26,7 +26,6 @@ from nodewise.predict.priors import calibrated_links, learned_priors, link_prior
 from nodewise.predict.study import (
     ALL_POINTS,
     NODES,
-    OVERHEAD,
     OVERSUBSCRIBED,
     fit_study,
     fitted_tables,
@@ -34,7 +33,7 @@ from nodewise.predict.study import (
     read_overhead,
     write,
 )
-from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, PUBLISHED
+from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, OVERHEAD, PUBLISHED
 from nodewise.results.curve_points import imported_points, measured_points, published_points
 from nodewise.results.importers import import_curves
 from nodewise.results.importers.published import ntua

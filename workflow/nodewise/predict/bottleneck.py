@@ -8,11 +8,12 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from nodewise.core.units import write_number
-from nodewise.predict.curve_groups import ABOUT, rows_of
+from nodewise.predict.curve_groups import rows_of
 from nodewise.predict.fit import Fit
 from nodewise.predict.law import At, Floats, Law
 from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.parts_law import PartsLaw
+from nodewise.results.columns import OVERHEAD
 
 BOUND = {
     "compute": "compute-bound",
@@ -20,16 +21,6 @@ BOUND = {
     "input": "input-bound",
     "latency": "latency-bound",
     "bandwidth": "bandwidth-bound",
-}
-DIAGNOSIS = {
-    "source": "str",
-    **dict.fromkeys(ABOUT, "str"),
-    "batch_per_worker": "int64",
-    "nodes": "int64",
-    "bound": "str",
-    "overhead": "str",
-    **{f"{part}_share": "float64" for part in BOUND},
-    "evidence": "str",
 }
 _OF_BYTES = ("seconds_per_byte", "inside_seconds_per_byte")
 _OF_MESSAGES = ("latency_s", "inside_latency_s", "service_s")
@@ -75,7 +66,7 @@ def law_parts(fitted: Fit, at: At, model: ArrayLike, link: ArrayLike) -> dict[st
 
 
 def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dict[str, Any]]:
-    """Return rows of `DIAGNOSIS`.
+    """Return rows of `diagnosis`.
 
     A law has a worker's own examples among its computing: what it was seen to wait for them is
     taken from there.
@@ -101,7 +92,7 @@ def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dic
         _evidence(share, step_s, words | (_OWN_INPUT if waits else {}))
         for share, step_s, waits in zip(shares.to_dict("records"), whole_s, own, strict=True)
     ]
-    table = rows[[name for name in DIAGNOSIS if name in rows]].assign(
+    table = rows[[name for name in OVERHEAD["diagnosis"] if name in rows]].assign(
         source=rows["kind"],
         bound=shares.idxmax(axis=1).map(bound),
         overhead=overheads.idxmax(axis=1).map(bound).where(overheads.max(axis=1) > _NOTHING, ""),

@@ -12,30 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.curve_groups import ABOUT, CurveGroup, rows_of
+from nodewise.predict.curve_groups import CurveGroup, rows_of
 from nodewise.predict.fit import TAILS, Fit
 from nodewise.predict.law import At, Floats
 
-RATES = {
-    "source": "str",
-    "data_origin": "str",
-    **dict.fromkeys(ABOUT, "str"),
-    "batch_per_worker": "int64",
-    "law": "str",
-    "rate_bit_s": "float64",
-    "nodes": "int64",
-    "observed_s": "float64",
-    "fitted_s": "float64",
-    "low_s": "float64",
-    "high_s": "float64",
-    "observed_efficiency": "float64",
-    "efficiency": "float64",
-    "efficiency_low": "float64",
-    "efficiency_high": "float64",
-    "kind": "str",
-    "beyond": "bool",
-    "cell_id": "str",
-}
 ASKED = np.geomspace(10e6, 10e9, 13)
 """Bit per second: four rates for each factor of ten."""
 NODES = (2, 4, 8, 16)
@@ -76,7 +56,7 @@ def link_of(cluster: str) -> EmulatedLink | None:
 
 
 def rate_rows(group: CurveGroup, fitted: Fit, measured: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return rows of `RATES` for the curves of a group, if link and law have a bandwidth.
+    """Return rows of `rates` for the curves of a group, if link and law have a bandwidth.
 
     Args:
         group: curves over one link, as `objectives.answerable` returns them.

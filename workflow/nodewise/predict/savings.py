@@ -13,23 +13,11 @@ from nodewise.predict.curve_groups import CurveGroup, rows_of
 from nodewise.predict.fit import Fit, interval_of
 from nodewise.predict.law import At, Floats
 
-SAVINGS = {
-    "source": "str",
-    "study": "str",
-    "model": "str",
-    "batch_per_worker": "Int64",
-    "nodes": "int64",
-    "observed": "float64",
-    "saved": "float64",
-    "low": "float64",
-    "high": "float64",
-    "kind": "str",
-}
 NODES = tuple(range(1, 11))
 
 
 def saving_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
-    """Return rows of `SAVINGS`: of each model, and of their mean, whose `model` is empty.
+    """Return rows of `savings`: of each model, and of their mean, whose `model` is empty.
 
     None for what is not a published study.
     """

@@ -29,17 +29,6 @@ Key = tuple[str, str, str]
 """What steps are of: the values of `KEY`."""
 KEY = ("model", "dataset", "data_origin")
 
-STEPS = {
-    **dict.fromkeys(KEY, "str"),
-    "basis": "str",
-    "kind": "str",
-    "target": "float64",
-    "minimum_steps": "float64",
-    "critical_batch": "float64",
-    "critical_batch_low": "float64",
-    "critical_batch_high": "float64",
-    "missing": "str",
-}
 BY_NOISE, BY_EPOCHS = "noise scale", "whole epochs"
 """What steps to an accuracy are known by."""
 _NOISE = ("noise", "signal")
@@ -217,7 +206,7 @@ def find_steps(
 
 
 def steps_row(steps: KnownSteps) -> dict[str, object]:
-    """Return a row of `STEPS`; without a target, steps are known up to a factor only."""
+    """Return a row of `steps_to_accuracy`; without a target, steps are known up to a factor."""
     key, basis, kind, law, missing = steps
     low, high = law.critical_batch_interval if law else (np.nan, np.nan)
     return dict(zip(KEY, key, strict=True)) | {
