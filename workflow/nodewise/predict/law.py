@@ -140,13 +140,15 @@ class Law:
     `title` is what tables and charts call it; `step` is its formula. Curves name their law in the
     column `exchange` or `collective`: by `name`, or by one of `aliases`. No more than `most_nodes`
     can be evaluated in reasonable time. `link_known_by` says what tells its link before a fit: the
-    rings of a calibration, or the rate of the link; see `priors`.
+    rings of a calibration, or the rate of the link; see `priors`. `alone` is what its one node does
+    besides plain training, in words.
     """
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
     most_nodes: ClassVar[int | None] = None
     link_known_by: ClassVar[Literal["rings", "rate"] | None] = None
+    alone: ClassVar[str] = ""
     title: ClassVar[str]
     source: ClassVar[str]
     parameters: ClassVar[tuple[Parameter, ...]]

@@ -38,6 +38,7 @@ class _Served(PartsLaw):
     )
 
     link_known_by = "rate"
+    alone = "with its servers"
     parameters = (*COMPUTE, EXCESS_INPUT, *_LINK, SERVICE)
     wait = sympy.S.Zero
 

@@ -35,6 +35,7 @@ class GPipe(PartsLaw):
     name = "gpipe"
     aliases = ("activations",)
     link_known_by = "rate"
+    alone = "training one micro-batch after the other"
     title = "Pipeline (GPipe)"
     source = (
         "Y. Huang et al., GPipe: Efficient training of giant neural networks using pipeline "
