@@ -79,9 +79,13 @@ class PartsLaw(Law):
     by σ + v·compute, is expected m_n spreads above their mean (normal order statistics; H. A. David
     and H. N. Nagaraja, Order Statistics, 3rd ed., 2003). input = e·b·(n − 1): what a pipeline that
     is not sharded costs, since each node then reads the examples of all; 0 where it is sharded.
+
+    Readers are told that a step which waits most is `wait_bound`, and its time spent `wait_words`.
     """
 
     parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, *JITTER, EXCESS_INPUT, *LINK)
+    wait_bound: ClassVar[str] = "straggler-bound"
+    wait_words: ClassVar[str] = "waiting for the slowest node"
     compute: ClassVar[Expr] = in_order(c_0, c_1 * b, d)
     wait: ClassVar[Expr] = (sigma + v * PARTS["compute"]) * ExpectedMaximum(n)
     input: ClassVar[Expr] = EXCESS_INPUT.symbol * b * (n - 1)
