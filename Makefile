@@ -6,7 +6,7 @@ ADDED := $(VENV)/added-requirements.txt
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: study site test test-all test-parallel test-alone test-matrix test-random screenshots \
-	lint setup bayes slurm gpu clean
+	lint setup slurm gpu clean
 
 study: $(READY)
 	snakemake --cores all
@@ -62,10 +62,6 @@ ifdef EXTRA
 	$(ADD) $(EXTRA)
 	cp $(EXTRA) $(ADDED)
 endif
-
-# The Bayesian fit is an extra: it brings JAX along.
-bayes: $(READY)
-	$(VENV)/bin/uv pip install --python $(VENV)/bin/python --require-hashes --quiet --requirement requirements-bayes.lock
 
 # For `snakemake --profile profiles/slurm`: Snakemake submits each cell as a job of Slurm.
 slurm: $(READY)

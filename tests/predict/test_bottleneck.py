@@ -4,13 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nodewise.predict.bottleneck import DIAGNOSIS, diagnose, law_parts
+from nodewise.predict.bottleneck import diagnose, law_parts
 from nodewise.predict.fit import Fit
 from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.points import Points
+from nodewise.results.columns import OVERHEAD
 
 PAYLOAD = 1e6
 VALUES = {
@@ -28,14 +29,14 @@ VALUES = {
 
 
 def diagnosis(law, nodes, *, input_s=np.nan, **values):
-    """Return the row of `DIAGNOSIS` of one point, whose step is what the law says."""
+    """Return the row of `diagnosis` of one point, whose step is what the law says."""
     points = Points.of([nodes], [64], [PAYLOAD], [1.0])
     label = {"model": "", "link": "", "line": str(points.lines[0])}
     names = tuple((p.name, label[p.scope]) for p in law.parameters)
     theta = np.array([(VALUES | values)[name] for name, _ in names])
     fitted = Fit(law, names, theta, theta[None], 0.05, np.ones(len(names)), points)
     step_s = float(fitted.evaluate(points.at)[0])
-    row = dict.fromkeys(DIAGNOSIS, "") | {"batch_per_worker": 64, "nodes": nodes}
+    row = dict.fromkeys(OVERHEAD["diagnosis"], "") | {"batch_per_worker": 64, "nodes": nodes}
     row |= {"kind": "measured", "step_time_s": step_s, "input_s": input_s * step_s}
     rows = pd.DataFrame([row])
     (found,) = diagnose(rows, law_parts(fitted, points.at, points.model, points.link), law)

@@ -359,6 +359,7 @@ DAMAGES = {
     "deep": lambda whole: "[" * 100_000,
     "no version": lambda whole: json.dumps({k: v for k, v in whole.items() if k != "version"}),
     "later version": lambda whole: json.dumps(whole | {"version": 7}),
+    "Bayesian fit": lambda whole: json.dumps(whole | {"version": 1, "method": "bayes"}),
     "a key more": lambda whole: json.dumps(whole | {"more": 1}),
     "no curves": lambda whole: json.dumps(whole | {"curves": []}),
     "no fits": lambda whole: json.dumps(whole | {"fits": []}),
@@ -394,7 +395,9 @@ def test_a_damaged_fit_is_one_clear_line(tmp_path, ring, damage):
     message = str(caught.value)
     assert message.startswith(f"{path}: ") and "\n" not in message
     if damage == "later version":
-        assert "is of version 7; this program reads 1" in message
+        assert "is of version 7; this program reads 2" in message
+    if damage == "Bayesian fit":
+        assert message == f"{path}: is of version 1; this program reads 2: fit again"
 
 
 def test_a_missing_fit_is_one_clear_line(tmp_path):

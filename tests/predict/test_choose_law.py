@@ -47,7 +47,7 @@ def test_a_law_that_ran_is_found_from_whole_steps():
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_expected_is_not_given_up_for_noise(seed):
     noisy = points_of(RING, nodes=(1, 2, 4, 8, 16, 32), noise=0.03, seed=seed)
-    assert choose_law.choose(choose_law.alternatives(RING), noisy).law == RING
+    assert choose_law.choose(RING.alternatives(), noisy).law == RING
 
 
 @pytest.mark.parametrize("name", USUAL_LAWS)
@@ -69,9 +69,7 @@ def test_three_node_counts_choose_nothing():
 
 def test_computing_that_hides_communication_is_found():
     hidden = RingAllReduce(overlap=4)
-    found = choose_law.choose(
-        choose_law.alternatives(RING), points_of(hidden, nodes=(1, 2, 4, 8, 16, 32))
-    )
+    found = choose_law.choose(RING.alternatives(), points_of(hidden, nodes=(1, 2, 4, 8, 16, 32)))
     assert found.law == hidden
     assert "overlap 4 " in str(found)
 
@@ -79,11 +77,11 @@ def test_computing_that_hides_communication_is_found():
 def test_servers_that_workers_come_to_in_turn_are_found():
     bound = ParameterServerBound()
     points = points_of(bound, nodes=(1, 2, 3, 4, 6, 8, 12))
-    assert choose_law.choose(choose_law.alternatives(ParameterServer()), points).law == bound
+    assert choose_law.choose(ParameterServer().alternatives(), points).law == bound
 
 
 def test_the_number_of_servers_is_kept():
-    assert [law.servers for law in choose_law.alternatives(ParameterServer(2))] == [2, 2]
+    assert [law.servers for law in ParameterServer(2).alternatives()] == [2, 2]
 
 
 @pytest.mark.slow

@@ -15,8 +15,7 @@ from nodewise.predict.laws.compressed import CompressedAllGather
 from nodewise.predict.laws.halving_doubling import HalvingDoubling
 from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
 from nodewise.predict.laws.pipeline import GPipe
-from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.laws.ring_over_machines import RingOverMachines
+from nodewise.predict.laws.ring import RingAllReduce, RingOverMachines
 from nodewise.predict.laws.star import Star
 from nodewise.predict.laws.tree import BinomialTree
 from nodewise.predict.parts_law import AllReduce, PartsLaw

@@ -20,14 +20,12 @@ from nodewise.predict.fit_file import read_fit, study_file, write_fit
 from nodewise.predict.judge import EACH, LARGEST, OWN
 from nodewise.predict.laws.parameter_server import ParameterServer
 from nodewise.predict.laws.pipeline import GPipe
-from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.laws.ring_over_machines import RingOverMachines
+from nodewise.predict.laws.ring import RingAllReduce, RingOverMachines
 from nodewise.predict.points import Points
 from nodewise.predict.priors import calibrated_links, learned_priors, link_priors
 from nodewise.predict.study import (
     ALL_POINTS,
     NODES,
-    OVERHEAD,
     OVERSUBSCRIBED,
     fit_study,
     fitted_tables,
@@ -35,7 +33,7 @@ from nodewise.predict.study import (
     read_overhead,
     write,
 )
-from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, PUBLISHED
+from nodewise.results.columns import CELLS, CURVE_KEY, CURVES, OVERHEAD, PUBLISHED
 from nodewise.results.curve_points import imported_points, measured_points, published_points
 from nodewise.results.importers import import_curves
 from nodewise.results.importers.published import ntua

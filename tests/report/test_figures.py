@@ -15,7 +15,7 @@ import make_calibration
 import make_records as make
 from nodewise.core.units import KINDS, kind_label
 from nodewise.predict import fit_queries
-from nodewise.predict.study import OVERHEAD, read_overhead
+from nodewise.predict.study import read_overhead
 from nodewise.report import theme
 from nodewise.report.figure import VEGA_LITE
 from nodewise.report.figures import ALL_REDUCES, FIGURES, MODELS, draw_figures, sections
@@ -23,7 +23,7 @@ from nodewise.report.figures._encodings import TICKS, whole_ticks
 from nodewise.report.figures._panels import MOST_LINES, panels
 from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.results import queries
-from nodewise.results.columns import COLUMNS
+from nodewise.results.columns import COLUMNS, OVERHEAD
 from nodewise.results.importers import published
 from nodewise.results.table_files import typed
 from nodewise.results.tables import build_tables

@@ -6,12 +6,10 @@ import pytest
 import make_records as make
 from nodewise.core.errors import UserError
 from nodewise.predict import fit_queries
-from nodewise.predict.judge import EACH, LARGEST, TRIALS
-from nodewise.predict.link_rates import RATES
-from nodewise.predict.objectives import OPTIMA
-from nodewise.predict.savings import SAVINGS
-from nodewise.predict.study import ALL_POINTS, OVERHEAD, OVERSUBSCRIBED, PREDICTIONS, read_overhead
+from nodewise.predict.judge import EACH, LARGEST
+from nodewise.predict.study import ALL_POINTS, OVERSUBSCRIBED, read_overhead
 from nodewise.results import queries
+from nodewise.results.columns import OVERHEAD
 from nodewise.results.table_files import typed
 from nodewise.results.tables import build_tables
 
@@ -173,7 +171,7 @@ def predictions(fitted, observed, *, batch=64, crowded=()):
     """Return the predictions of one curve: fitted and observed seconds by node count."""
     last = max((n for n in observed if n not in crowded), default=0)
     rows = [
-        blank(PREDICTIONS)
+        blank(OVERHEAD["predictions"])
         | CURVE
         | {"batch_per_worker": batch, "nodes": n, "scenario": scenario, "beyond": n > last}
         | {"fitted_s": seconds, "observed_s": seen.get(n)}
@@ -184,19 +182,19 @@ def predictions(fitted, observed, *, batch=64, crowded=()):
         for n, seconds in fitted.items()
         if scenario == ALL_POINTS or n in seen
     ]
-    return typed(rows, PREDICTIONS)
+    return typed(rows, OVERHEAD["predictions"])
 
 
 def trials(*tried):
     """Return trials of the curve of `predictions`: nodes, scenario and whether of its own law."""
     rows = [
-        blank(TRIALS)
-        | {name: value for name, value in CURVE.items() if name in TRIALS}
+        blank(OVERHEAD["trials"])
+        | {name: value for name, value in CURVE.items() if name in OVERHEAD["trials"]}
         | {"batch_per_worker": 64, "nodes": n, "scenario": scenario, "own": own}
         | {"observed_s": 2.0, "predicted_s": 2.2, "error": 0.1}
         for n, scenario, own in tried
     ]
-    return typed(rows, TRIALS)
+    return typed(rows, OVERHEAD["trials"])
 
 
 def roles(predicted, tried=()):
@@ -266,13 +264,13 @@ def test_the_interval_of_a_speed_up_is_that_of_the_efficiency_times_nodes():
     shown = fit_queries.with_trials({"predictions": rows, "trials": trials()})
     optima = typed(
         [
-            blank(OPTIMA)
+            blank(OVERHEAD["optima"])
             | CURVE
             | {"objective": objective, "batch_per_worker": 64.0}
             | {"global_batch": 128.0, "nodes": 2, "low": 0.5, "high": 0.7}
             for objective in ("efficiency", "epoch_time")
         ],
-        OPTIMA,
+        OVERHEAD["optima"],
     )
     reached = fit_queries.reach(shown, optima).set_index(["role", "nodes"])
     assert tuple(reached.loc[("fitted", 2), ["low", "high"]]) == (1.0, 1.4)
@@ -282,7 +280,7 @@ def test_the_interval_of_a_speed_up_is_that_of_the_efficiency_times_nodes():
 
 def rate(curve, batch, rate_bit_s, *, observed=None, beyond=True):
     return (
-        blank(RATES)
+        blank(OVERHEAD["rates"])
         | CURVE
         | {"curve": curve, "batch_per_worker": batch, "rate_bit_s": rate_bit_s, "nodes": 4}
         | {"fitted_s": 2.0, "efficiency": 0.5, "efficiency_low": 0.4, "beyond": beyond}
@@ -299,7 +297,7 @@ def test_links_are_shown_for_the_line_that_was_measured_over_most_of_them():
         ),
         *(rate("two", batch, r, observed=1.7) for r in (1e8, 2e8) for batch in (32, 64)),
     ]
-    shown = fit_queries.link_rates(typed(rows, RATES))
+    shown = fit_queries.link_rates(typed(rows, OVERHEAD["rates"]))
     assert set(shown["curve"]) == {"two"} and set(shown["batch_per_worker"]) == {64}
     points = shown[shown["role"] == "observed"]
     assert points["fitted_s"].tolist() == [1.7, 1.7] and points["efficiency"].tolist() == [0.6, 0.6]
@@ -310,11 +308,11 @@ def test_links_are_shown_for_the_line_that_was_measured_over_most_of_them():
 
 def test_the_mean_of_savings_begins_at_two_nodes():
     rows = [
-        blank(SAVINGS) | {"study": "ntua", "model": model, "nodes": n, "saved": 0.1 * n}
+        blank(OVERHEAD["savings"]) | {"study": "ntua", "model": model, "nodes": n, "saved": 0.1 * n}
         for model in ("", "fashion_cnn")
         for n in (1, 2, 3)
     ]
-    shown = fit_queries.mean_savings(typed(rows, SAVINGS))
+    shown = fit_queries.mean_savings(typed(rows, OVERHEAD["savings"]))
     assert shown["nodes"].tolist() == [2, 3] and set(shown["model"]) == {""}
 
 

@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 from browsing import CURVE, ODD_CURVE, ODD_LOG, ODD_MODEL, ODD_REASON, ODD_RESULTS, wait_for_charts
-from nodewise.predict.study import OVERHEAD
-from nodewise.results.columns import COLUMNS
+from nodewise.results.columns import COLUMNS, OVERHEAD
 
 RESULTS = "results/fashion-mnist/fashion-cnn.html"
 WITH_FIGURES = ["index.html", RESULTS, "predictions.html", "studies/ntua.html", "calibration.html"]

@@ -66,7 +66,7 @@ def test_the_cell_that_the_site_measures_again_is_one_of_the_default_study():
 
 def test_it_runs_the_commands_of_the_readme():
     readme = Path("README.md").read_text()
-    assert MAKE == ["make lint", "make bayes", "make test-all", "make site"]
+    assert MAKE == ["make lint", "make test-all", "make site"]
     assert all(command in readme for command in MAKE)
 
 

@@ -1,7 +1,7 @@
 """Commands that fit cost models to measurements and predict other numbers of nodes."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -36,10 +36,6 @@ def fit_measurements(
         str | None,
         typer.Option("--format", help="Format of the file (default: recognised)."),
     ] = None,
-    method: Annotated[
-        Literal["quick", "bayes"],
-        typer.Option(help="Least squares, or a Bayesian model (needs `make bayes`)."),
-    ] = "quick",
 ) -> None:
     """Fit cost models to your own step times, from any framework.
 
@@ -72,7 +68,7 @@ def fit_measurements(
     read = import_curves(measurements, file_format)
     check_writable(out)
     with progress(str(measurements), len(read.curves)) as advance:
-        fitted = fit_file.fit_measurements(read, progress=advance, method=method)
+        fitted = fit_file.fit_measurements(read, progress=advance)
     fit_file.write_fit(out, fitted)
     print_whole(predict_tables.curves_table(fitted))
     for note in predict_tables.notes_of(fitted):

@@ -6,8 +6,8 @@ Nothing here needs TensorFlow. The path of a curve, module by module:
   laws with parts (compute, wait, input, communicate), `laws/` one file per law, and `functions`
   what has no closed form.
 - **A curve is fitted** in `fit_curves`: `curve_groups` says which points are fitted together,
-  `priors` what is known beforehand, `choose_law` which law, and `fit` (or `bayes`) finds the
-  coefficients, by `least_squares`.
+  `priors` what is known beforehand, `choose_law` which law, and `fit` finds the coefficients,
+  by `least_squares`.
 - **A fit is judged** in `judge`, by points that were left out. `published_accuracy` has the errors
   on published curves.
 - **A question is answered** in `optimum`: `question` has the objectives and their values,

@@ -219,13 +219,13 @@ def prediction_rows(
     for curve in file.curves:
         for each in options.batches_of(curve):
             counts = each.nodes_of(nodes)
-            rows += _of_line(predictions, curve, each, counts)
+            of_line = list(_of_line(predictions, curve, each, counts))
             if objective is not None:
                 question = each.question(objective, curve)
                 found = _optimum(predictions, curve, each, question, counts)
                 about = {"objective": objective, "unit": each.unit(question, curve)}
-                for row in rows[-len(counts) :]:
-                    row.update(about, **_value(found, row["nodes"]))
+                of_line = [row | about | _value(found, row["nodes"]) for row in of_line]
+            rows += of_line
     return rows
 
 
@@ -246,8 +246,10 @@ def _of_line(
     low, high = interval_of(predictions.draw(curve, n, batch))
     # what is not identified at all is 0 in the fit, at the edge of what is likely
     three = (value, np.clip(low, 0.0, value), np.maximum(high, value))
-    (step, epoch), *ends = (options.times(curve, times, n * batch) for times in three)
-    known = bool(np.isfinite(step).all())
+    steps, epochs = zip(*(options.times(curve, times, n * batch) for times in three), strict=True)
+    known = np.isfinite(steps[0]).all()
+    step, epoch = steps[0], epochs[0]
+    _, low, high = steps if known else epochs
     there = {(point.nodes, point.batch_per_worker) for point in curve.measured}
     for i in range(len(n)):
         yield {
@@ -256,8 +258,8 @@ def _of_line(
             "batch_per_worker": _number(batch[i]),
             "step_time_s": _number(step[i]),
             "samples_per_s": _number(n[i] * batch[i] / step[i]) if step[i] > 0 else None,
-            "low": _number(ends[0][1 - known][i]),
-            "high": _number(ends[1][1 - known][i]),
+            "low": _number(low[i]),
+            "high": _number(high[i]),
             "interval_of": "step_time_s" if known else "epoch_time_s",
             "epoch_time_s": _number(epoch[i]),
             "kind": "fitted" if (n[i], batch[i]) in there else "predicted",

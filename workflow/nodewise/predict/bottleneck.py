@@ -8,46 +8,28 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from nodewise.core.units import write_number
-from nodewise.predict.curve_groups import ABOUT, rows_of
+from nodewise.predict.curve_groups import rows_of
 from nodewise.predict.fit import Fit
-from nodewise.predict.law import At, Floats, Law
-from nodewise.predict.laws.pipeline import GPipe
+from nodewise.predict.law import At, Floats
 from nodewise.predict.parts_law import PartsLaw
+from nodewise.results.columns import OVERHEAD
 
-BOUND = {
-    "compute": "compute-bound",
-    "wait": "straggler-bound",
-    "input": "input-bound",
-    "latency": "latency-bound",
-    "bandwidth": "bandwidth-bound",
-}
-DIAGNOSIS = {
-    "source": "str",
-    **dict.fromkeys(ABOUT, "str"),
-    "batch_per_worker": "int64",
-    "nodes": "int64",
-    "bound": "str",
-    "overhead": "str",
-    **{f"{part}_share": "float64" for part in BOUND},
-    "evidence": "str",
-}
+PARTS = ("compute", "wait", "input", "latency", "bandwidth")
+"""Of a step; communicating is latency and bandwidth."""
 _OF_BYTES = ("seconds_per_byte", "inside_seconds_per_byte")
 _OF_MESSAGES = ("latency_s", "inside_latency_s", "service_s")
 _NOTHING = 0.005  # of the step
 _WORDS = {
     "compute": "computing",
-    "wait": "waiting for the slowest node",
     "input": "examples of other nodes",
     "latency": "messages",
     "bandwidth": "bytes on the link",
 }
 _OWN_INPUT = {"input": "waiting for its own examples"}
-# Stages of a pipeline do not wait for a slow node: the law has equal ones.
-_PIPELINE_BOUND, _PIPELINE_WORDS = {"wait": "bubble-bound"}, {"wait": "idle in the pipeline"}
 
 
 def law_parts(fitted: Fit, at: At, model: ArrayLike, link: ArrayLike) -> dict[str, Floats]:
-    """Return the seconds of each part of `BOUND` at points, by the law of a fit.
+    """Return the seconds of each of `PARTS` at points, by the law of a fit.
 
     Bandwidth is what communication takes because of its bytes, latency because of its messages
     (and of serving them); the rest of it, coding and decoding, is computing. NaN of a law without
@@ -55,7 +37,7 @@ def law_parts(fitted: Fit, at: At, model: ArrayLike, link: ArrayLike) -> dict[st
     """
     law = fitted.law
     if not isinstance(law, PartsLaw):
-        return {name: np.full(at.nodes.shape, np.nan) for name in BOUND}
+        return {name: np.full(at.nodes.shape, np.nan) for name in PARTS}
     values = fitted.values_at(fitted.values, at, model, link)
     nothing = np.zeros(at.nodes.shape)
     no_bytes = values | {name: nothing for name in _OF_BYTES if name in values}
@@ -74,8 +56,8 @@ def law_parts(fitted: Fit, at: At, model: ArrayLike, link: ArrayLike) -> dict[st
     }
 
 
-def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dict[str, Any]]:
-    """Return rows of `DIAGNOSIS`.
+def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: PartsLaw) -> list[dict[str, Any]]:
+    """Return rows of `diagnosis`.
 
     A law has a worker's own examples among its computing: what it was seen to wait for them is
     taken from there.
@@ -93,20 +75,19 @@ def diagnose(rows: pd.DataFrame, parts: dict[str, Floats], law: Law) -> list[dic
     own = waited > shares["input"]  # examples, which it waits for more than for those of others
     shares["compute"] -= waited
     shares["input"] += waited
-    pipeline = isinstance(law, GPipe)
-    bound = BOUND | (_PIPELINE_BOUND if pipeline else {})
-    words = _WORDS | (_PIPELINE_WORDS if pipeline else {})
+    bound = {part: f"{part}-bound" for part in PARTS} | {"wait": law.wait_bound}
+    words = _WORDS | {"wait": law.wait_words}
     overheads = shares.drop(columns="compute")
     evidence = [
         _evidence(share, step_s, words | (_OWN_INPUT if waits else {}))
         for share, step_s, waits in zip(shares.to_dict("records"), whole_s, own, strict=True)
     ]
-    table = rows[[name for name in DIAGNOSIS if name in rows]].assign(
+    table = rows[[name for name in OVERHEAD["diagnosis"] if name in rows]].assign(
         source=rows["kind"],
         bound=shares.idxmax(axis=1).map(bound),
         overhead=overheads.idxmax(axis=1).map(bound).where(overheads.max(axis=1) > _NOTHING, ""),
         evidence=evidence,
-        **{f"{part}_share": shares[part] for part in BOUND},
+        **{f"{part}_share": shares[part] for part in PARTS},
     )
     return rows_of(table)
 

@@ -352,10 +352,8 @@ def _law_rows(
 ) -> pd.DataFrame:
     """Return what the law gives at every count of nodes and every payload."""
     nodes, payload = (axis.ravel() for axis in np.meshgrid(counts, payloads))
-    wall, (low, high) = (
-        fitted.evaluate(nodes, payload),
-        fitted.evaluate_interval(nodes, payload),
-    )
+    wall = fitted.evaluate(nodes, payload)
+    low, high = fitted.evaluate_interval(nodes, payload)
     return pd.DataFrame(
         {
             "role": role,

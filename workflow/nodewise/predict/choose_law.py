@@ -7,16 +7,13 @@ law that did not run, and predictions hardly suffer.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from nodewise.core.units import write_number
 from nodewise.predict.fit import fit
 from nodewise.predict.law import Law, Mask
-from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
-from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.laws.ring_over_machines import RingOverMachines
 from nodewise.predict.least_squares import Priors
 from nodewise.predict.parts_law import AllReduce
 from nodewise.predict.points import Points
@@ -42,19 +39,6 @@ class Choice:
         """Return the held-out errors in words: "ring 2.1 %, star 9 %"; empty if there are none."""
         pairs = zip(self.laws, self.errors, strict=False)
         return ", ".join(f"{named(law)} {write_number(error, 'share')}" for law, error in pairs)
-
-
-def alternatives(law: Law) -> tuple[Law, ...]:
-    """Return the laws that what ran leaves open, the one that is expected first.
-
-    Whether computing hides communication, and how regularly workers come to their servers, cannot
-    be seen in what ran.
-    """
-    if isinstance(law, RingAllReduce | RingOverMachines):
-        return (law, *(replace(law, overlap=gamma) for gamma in (2.0, 4.0)))
-    if isinstance(law, ParameterServer):
-        return (law, ParameterServerBound(law.servers, law.full_duplex))
-    return (law,)
 
 
 def named(law: Law) -> str:

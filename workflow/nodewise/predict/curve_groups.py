@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.choose_law import alternatives
 from nodewise.predict.law import LAWS, Law, law_text
 from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.laws.ring_over_machines import RingOverMachines
 from nodewise.predict.points import Points
 from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import USUAL, Curve, Measured
@@ -37,6 +35,11 @@ class CurveGroup:
     law: Law
     link: str
     rows: pd.DataFrame
+
+    @property
+    def first(self) -> "pd.Series[Any]":
+        """The first row, which says what all have in common: kind, study, strategy, cluster."""
+        return self.rows.iloc[0]
 
     @property
     def fitted(self) -> "CurveGroup":
@@ -77,7 +80,7 @@ class CurveGroup:
             return (self.law,)
         if (self.rows["exchange"] == "").all():
             return tuple(LAWS.make(name) for name in USUAL_LAWS)
-        return alternatives(self.law)
+        return self.law.alternatives()
 
 
 def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -153,14 +156,8 @@ def law_of(rows: pd.DataFrame) -> Law | None:
     first = own.iloc[0]
     if not first["exchange"]:
         return LAWS.make(first["collective"] or USUAL)
-    options = json.loads(first["options"] or "{}")
     law = LAWS.of_exchange(first["exchange"])
-    if law is None or options.get("period") == "epoch":
-        return None
-    found, per_machine = law.of_curve(options, own), float(own["nodes_per_machine"].max())
-    if isinstance(found, RingAllReduce) and per_machine > 1:
-        return RingOverMachines(per_machine, overlap=found.overlap)
-    return found
+    return None if law is None else law.of_curve(json.loads(first["options"] or "{}"), own)
 
 
 def _floats(column: "pd.Series[Any]") -> "np.ndarray[Any, np.dtype[np.float64]]":

@@ -151,9 +151,14 @@ def candidates(curve: Curve, nodes: Iterable[int]) -> list[int]:
 def batch_of(curve: Curve, nodes: Floats) -> Floats:
     """Return the batch per node on numbers of nodes, as the curve's own scaling says."""
     last = max(curve.measured, key=lambda point: (point.nodes, point.batch_per_worker))
-    if curve.scaling == "strong" or curve.global_batch is not None:
+    if _shares_a_batch(curve):
         return np.asarray(last.batch_per_worker * last.nodes / nodes)
     return np.full(np.shape(nodes), last.batch_per_worker)
+
+
+def _shares_a_batch(curve: Curve) -> bool:
+    """Tell whether all numbers of nodes share one global batch."""
+    return curve.scaling == "strong" or curve.global_batch is not None
 
 
 def _targets(
@@ -167,7 +172,7 @@ def _targets(
 
 def _longest_line(curve: Curve) -> Scaling | None:
     """Return the points that reach farthest, of one batch per node or of one global batch."""
-    if curve.scaling == "strong" or curve.global_batch is not None:
+    if _shares_a_batch(curve):
         return scaling_of(curve)
     batch = float(batch_of(curve, np.ones(1))[0])
     mine = tuple(point for point in curve.measured if point.batch_per_worker == batch)

@@ -26,6 +26,7 @@ from nodewise.predict.points import Labels, Points, lines_of
 
 TAILS = ((1 - INTERVAL) / 2, (1 + INTERVAL) / 2)
 DRAWS = 400
+_DEVIATION = "compute_deviation_s"  # of a batch from the straight line
 _FAR_OCTAVES = 0.5  # from here on a batch tells nothing of how far another is off the straight line
 _UNCLEAR = 0.15  # a term that is known to no better than this share of the step is not identified
 
@@ -84,8 +85,8 @@ class Fit:
         it is near one of them.
         """
         values = self.values_at(self.draws, at, model, link)
-        for name in self._signed:
-            values[name] = values[name] + self._random_deviations(name, at, model, link)
+        if _DEVIATION in values:
+            values[_DEVIATION] = values[_DEVIATION] + self._random_deviations(at, model, link)
         return self._steps_s(_never_below_0(values, at), at)
 
     def evaluate_interval(
@@ -117,37 +118,34 @@ class Fit:
         """
         rows = coefficient_rows(self.law, self._index, *_labels(at, model, link), at)
         values = gather(self.law, theta, rows)
-        for name in self._signed:
-            counts = self._interpolated(name, at, model, link)
+        if _DEVIATION in values:
+            counts = self._interpolated(at, model, link)
             some = counts.any(axis=1)  # of all lines, those of this curve
-            values[name] = values[name] + theta[..., some] @ counts[some]
+            values[_DEVIATION] = values[_DEVIATION] + theta[..., some] @ counts[some]
         return _never_below_0(values, at)
 
     def _steps_s(self, values: Mapping[str, Floats], at: At) -> Floats:
         return np.asarray(self.law.step_s(values, at), dtype=np.float64)
 
-    @property
-    def _signed(self) -> list[str]:
-        return [p.name for p in self.law.parameters if p.signed]
-
     def _unmeasured_batches(
-        self, name: str, at: At, model: ArrayLike, link: ArrayLike
+        self, at: At, model: ArrayLike, link: ArrayLike
     ) -> Iterator[tuple[str, NDArray[np.intp], list[int], Floats]]:
         """Yield the curves that have points whose batch was not measured.
 
-        Each with these points, and with the coefficients and the batches that were measured of it,
-        in the order of the batches.
+        Each with these points, and with the deviations and the batches that were measured of it, in
+        the order of the batches.
         """
         models, links = _labels(at, model, link)
         lines, of = lines_of(models, links, at.batch)
-        unknown = np.array([(name, line) not in self._index for _, _, line in lines], bool)[of]
+        new = [(_DEVIATION, line) not in self._index for _, _, line in lines]
+        unknown = np.array(new, bool)[of]
         if not unknown.any():
             return
         curves = np.array([f"{m}|{k}" for m, k, _ in lines])[of]
         measured = [
             (label.rsplit("|", 1), i)
-            for i, (parameter, label) in enumerate(self.coefficients)
-            if parameter == name
+            for i, (name, label) in enumerate(self.coefficients)
+            if name == _DEVIATION
         ]
         for curve in np.unique(curves[unknown]):
             mine = sorted((float(batch), i) for (of, batch), i in measured if of == curve)
@@ -155,33 +153,33 @@ class Fit:
             points = np.flatnonzero(unknown & (curves == curve))
             yield str(curve), points, [i for _, i in mine], batches
 
-    def _interpolated(self, name: str, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
+    def _interpolated(self, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
         """Return what each coefficient counts at batches that were not measured.
 
         Of shape (coefficients, points), 0 for those that were.
         """
         counts = np.zeros((len(self.coefficients), len(at.nodes)))
-        for _, points, coefficients, batches in self._unmeasured_batches(name, at, model, link):
+        for _, points, coefficients, batches in self._unmeasured_batches(at, model, link):
             asked = at.batch[points]
             for i, one in zip(coefficients, np.eye(len(batches)), strict=True):
                 shares = np.interp(np.log(asked), np.log(batches), one / batches)
                 counts[i, points] = shares * asked
         return counts
 
-    def _random_deviations(self, name: str, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
+    def _random_deviations(self, at: At, model: ArrayLike, link: ArrayLike) -> Floats:
         """Return random deviations of batches that were not measured: shape (draws, points).
 
         They spread by the share of a step that the fitted ones take, by less within half an octave
         of one of them. All batches of a curve are off together: that none of them is fastest by
         chance.
         """
-        fitted = [i for i, coefficient in enumerate(self.coefficients) if coefficient[0] == name]
+        fitted = [i for i, (name, _) in enumerate(self.coefficients) if name == _DEVIATION]
         deviations = np.zeros((len(self.draws), len(at.nodes)))
         if not (fitted and len(self.draws)):
             return deviations
         spread = np.sqrt(np.mean((self.draws[:, fitted] * self.sizes[fitted]) ** 2))
         alone = self.evaluate(At(np.ones_like(at.nodes), at.batch, at.payload), model, link)
-        for curve, points, _, batches in self._unmeasured_batches(name, at, model, link):
+        for curve, points, _, batches in self._unmeasured_batches(at, model, link):
             apart = np.abs(np.log2(at.batch[points][:, None] / batches))
             octaves = apart.min(axis=1, initial=_FAR_OCTAVES)
             rng = np.random.default_rng(list(curve.encode()))
@@ -228,7 +226,7 @@ def _labels(at: At, model: ArrayLike, link: ArrayLike) -> tuple[Labels, Labels]:
 
 def _never_below_0(values: dict[str, Floats], at: At) -> dict[str, Floats]:
     """Return `values` where no batch is so far below the straight line that it takes no time."""
-    if "compute_deviation_s" not in values:
+    if _DEVIATION not in values:
         return values
     line = values["compute_fixed_s"] + values["compute_per_example_s"] * at.batch
-    return values | {"compute_deviation_s": np.maximum(values["compute_deviation_s"], -line)}
+    return values | {_DEVIATION: np.maximum(values[_DEVIATION], -line)}

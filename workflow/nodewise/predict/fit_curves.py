@@ -32,7 +32,6 @@ def fit_curves(
     calibrations: Iterable[Calibration] = (),
     *,
     draws: int = DRAWS,
-    fit_points: Callable[..., Fit] = fit,
     progress: Callable[[int], None] = lambda curves: None,
 ) -> list[FittedGroup]:
     """Fit all curves; the same input gives the same fits.
@@ -41,7 +40,6 @@ def fit_curves(
         points: the table of points (`results.curve_points`).
         calibrations: what is known of latency and bandwidth of clusters beforehand.
         draws: how many equally likely coefficients the intervals come from.
-        fit_points: fits a law to the points of a group: `fit.fit`, or `bayes.fit`.
         progress: is called with the number of curves that were just fitted.
 
     Raises:
@@ -54,7 +52,7 @@ def fit_curves(
         priors = learned.get(of_link, calibrated)
         measured = group.fitted.points()
         choice = choose(group.possible_laws(), measured, priors)
-        fitted = fit_points(choice.law, measured, priors=priors, draws=draws)
+        fitted = fit(choice.law, measured, priors=priors, draws=draws)
         learned.setdefault(of_link, learned_priors(group, fitted))
         fits.append(FittedGroup(replace(group, law=choice.law), choice, fitted))
         progress(group.rows["curve"].nunique())
@@ -76,5 +74,5 @@ def groups_to_fit(
 
 
 def _order(group: CurveGroup) -> tuple[bool, str, str, int]:
-    by_others = group.rows.iloc[0]["kind"] in BY_OTHERS
+    by_others = group.first["kind"] in BY_OTHERS
     return by_others, group.link, group.law.name, -int(group.rows["fitted"].sum())

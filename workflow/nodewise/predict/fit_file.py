@@ -19,10 +19,9 @@ from nodewise.core.cell import Frozen
 from nodewise.core.errors import UserError
 from nodewise.core.files import write_text
 from nodewise.core.schema import MOST_JSON_BYTES, first_error, read_bytes
-from nodewise.predict import bayes
 from nodewise.predict.choose_law import Choice
 from nodewise.predict.curve_groups import curves_of, group_of
-from nodewise.predict.fit import DRAWS, Fit, fit
+from nodewise.predict.fit import DRAWS, Fit
 from nodewise.predict.fit_curves import FittedGroup, fit_curves
 from nodewise.predict.law import LAWS, Floats, Law, Parameter, law_text
 from nodewise.predict.least_squares import coefficients_of
@@ -30,8 +29,7 @@ from nodewise.results.curve_points import imported_points
 from nodewise.results.curves import Curve, Measurements, Text
 from nodewise.results.quantities import Count, Finite
 
-VERSION: Literal[1] = 1
-Method = Literal["quick", "bayes"]
+VERSION: Literal[2] = 2
 _DIGITS = 5
 _COMPUTE = ("compute_fixed_s", "compute_per_example_s", "compute_deviation_s")
 
@@ -56,28 +54,21 @@ class Coefficient(Frozen):
 
 
 class FittedCurves(Frozen):
-    """Curves that were fitted together. `noise` is relative, of a step around the law.
-
-    Of a Bayesian fit `r_hat` is the largest of all coefficients; `divergences` are those of the
-    sampler.
-    """
+    """Curves that were fitted together. `noise` is relative, of a step around the law."""
 
     curves: tuple[Text, ...] = Field(min_length=1)
     collective: Text
     law: str
     noise: Finite
     coefficients: tuple[Coefficient, ...]
-    r_hat: Finite | None = None
-    divergences: int | None = None
 
 
 class FitFile(Frozen):
     """The content of a fit.json."""
 
-    version: Literal[1] = VERSION
+    version: Literal[2] = VERSION
     made_by: str
     kind: Literal["fitted"] = "fitted"
-    method: Method = "quick"
     source: str
     source_sha256: str
     notes: tuple[str, ...]
@@ -116,7 +107,6 @@ def fit_measurements(
     measured: Measurements,
     draws: int = DRAWS,
     progress: Callable[[int], None] = lambda curves: None,
-    method: Method = "quick",
 ) -> FitFile:
     """Fit to each curve the law of its collective; curves of one cluster together.
 
@@ -127,24 +117,16 @@ def fit_measurements(
         measured: the curves.
         draws: equally likely coefficients, from which intervals come; 1 or more.
         progress: is called with the number of curves that were just fitted.
-        method: `quick` is least squares, `bayes` draws from the posterior (see `bayes`).
 
     Raises:
-        UserError: a curve names a law that there is not, or what `bayes` needs is not installed.
+        UserError: a curve names a law that there is not.
     """
     for curve in measured.curves:
         check_law(curve, measured.source)
-    found = fit_curves(
-        imported_points(measured.curves),
-        draws=draws,
-        fit_points=bayes.fit if method == "bayes" else fit,
-        progress=progress,
-    )
+    found = fit_curves(imported_points(measured.curves), draws=draws, progress=progress)
     of_curve = {str(name): one for one in found for name in one.group.rows["curve"].unique()}
     curves = [_with_notes(curve, of_curve[curve.name]) for curve in measured.curves]
-    return fit_file(
-        found, curves, measured.source, measured.sha256, method=method, notes=measured.notes
-    )
+    return fit_file(found, curves, measured.source, measured.sha256, measured.notes)
 
 
 def study_file(found: Sequence[FittedGroup], source: str, sha256: str) -> FitFile:
@@ -163,8 +145,6 @@ def fit_file(
     curves: Sequence[Curve],
     source: str,
     sha256: str,
-    *,
-    method: Method = "quick",
     notes: tuple[str, ...] = (),
 ) -> FitFile:
     """Return fits as the content of a fit.json."""
@@ -177,7 +157,6 @@ def fit_file(
         made_by=f"nodewise {__version__}",
         source=source,
         source_sha256=sha256,
-        method=method,
         notes=notes,
         curves=tuple(curves),
         fits=tuple(groups),
@@ -257,7 +236,6 @@ def _about_collective(collective: str, choice: Choice, curve: Curve) -> tuple[st
 def _group(fitted: Fit, curves: list[Curve]) -> FittedCurves:
     parameters = {p.name: p for p in fitted.law.parameters}
     of_draws = _rounded(fitted.draws)
-    sampled = fitted if isinstance(fitted, bayes.BayesFit) else None
     return FittedCurves(
         curves=tuple(curve.name for curve in curves),
         collective=curves[0].collective,
@@ -278,8 +256,6 @@ def _group(fitted: Fit, curves: list[Curve]) -> FittedCurves:
             )
             for i, (name, label) in enumerate(fitted.coefficients)
         ),
-        r_hat=float(np.max(sampled.r_hat)) if sampled else None,
-        divergences=sampled.divergences if sampled else None,
     )
 
 
@@ -297,7 +273,7 @@ def _unit(parameter: Parameter, curve: Curve) -> str:
 
 
 def _with_open_terms(curve: Curve, fitted: Fit) -> Curve:
-    """Return the curve with notes on terms that its points leave open, and on the sampling."""
+    """Return the curve with notes on terms that its points leave open."""
     labels = {"model": curve.name, "link": curve.link}
     open_terms = [
         parameter.name
@@ -311,8 +287,6 @@ def _with_open_terms(curve: Curve, fitted: Fit) -> Curve:
         open_terms = [name for name in open_terms if name not in _COMPUTE]
     if open_terms:
         notes.append(f"not told by the points, so intervals are wider: {', '.join(open_terms)}")
-    if isinstance(fitted, bayes.BayesFit):
-        notes.append(fitted.note)
     return curve.model_copy(update={"notes": (*curve.notes, *notes)})
 
 

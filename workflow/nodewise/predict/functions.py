@@ -1,7 +1,6 @@
 """Functions that laws use, as no formula computes them: each in SymPy, NumPy and JavaScript.
 
-The body in NumPy uses operators only on what depends on coefficients, so that it also serves JAX. A
-test compares both bodies.
+A test compares the bodies in NumPy and JavaScript.
 """
 
 from collections.abc import Callable, Mapping

@@ -5,6 +5,7 @@ about a law.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,40 +19,12 @@ from nodewise.predict.law import LAWS, Floats
 from nodewise.predict.least_squares import Priors
 from nodewise.predict.parts_law import baselines
 from nodewise.predict.points import Points
+from nodewise.results.columns import OVERHEAD
 from nodewise.results.table_files import typed
 
 LARGEST = "largest node count left out"
 LARGEST_TOTALS = "largest node count left out, whole steps only"
 EACH = "each node count left out in turn"
-
-TRIALS = {
-    "source": "str",
-    **dict.fromkeys(ABOUT, "str"),
-    "batch_per_worker": "int64",
-    "nodes": "int64",
-    "scenario": "str",
-    "trained": "str",
-    "law": "str",
-    "own": "bool",
-    "observed_s": "float64",
-    "predicted_s": "float64",
-    "low_s": "float64",
-    "high_s": "float64",
-    "error": "float64",
-}
-JUDGEMENT = {
-    "source": "str",
-    "scenario": "str",
-    "trained": "str",
-    "law": "str",
-    "own": "bool",
-    "curves": "int64",
-    "points": "int64",
-    "median_error": "float64",
-    "mean_error": "float64",
-    "worst_error": "float64",
-    "covered": "float64",
-}
 OWN = "the strategy's own formula"
 
 _LEAST_NODE_COUNTS = 3  # the fewest that leave two to fit, and one to be right or wrong about
@@ -64,7 +37,7 @@ def relative_error(fitted_s: ArrayLike, observed_s: ArrayLike) -> Floats:
 
 
 def try_held_out(group: CurveGroup, priors: Priors, draws: int) -> list[dict[str, Any]]:
-    """Return rows of `TRIALS`: the group's law, and the baselines, asked about what was left out.
+    """Return rows of `trials`: the group's law, and the baselines, asked about what was left out.
 
     Lines (one batch of one curve) with three node counts or more take part. The group's law is
     chosen by, and fitted to, all that is left of the group at once; once more to whole steps alone,
@@ -84,7 +57,7 @@ def try_held_out(group: CurveGroup, priors: Priors, draws: int) -> list[dict[str
 def trial_rows(
     rows: pd.DataFrame, predicted_s: Floats, others: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return rows of `TRIALS`.
+    """Return rows of `trials`.
 
     Args:
         rows: points of a group.
@@ -123,7 +96,7 @@ def judge(trials: pd.DataFrame) -> pd.DataFrame:
         worst_error=("error", "max"),
         covered=("covered", "mean"),
     )
-    return typed(summary.reset_index(), JUDGEMENT)
+    return typed(summary.reset_index(), OVERHEAD["judgement"])
 
 
 def _left_out(rows: pd.DataFrame) -> Iterator[tuple[str, "pd.Series[bool]"]]:
@@ -157,10 +130,10 @@ def _ask_baselines(rest: CurveGroup, asked: CurveGroup, scenario: str) -> list[d
     at = ["curve", "batch_per_worker"]
     groups = dict(iter(rest.rows.groupby(at)))
     for line, held in asked.rows.groupby(at):
-        alone = CurveGroup(rest.law, rest.link, groups[line]).points(parts=False)
+        alone = replace(rest, rows=groups[line]).points(parts=False)
         for name in baselines():
             fitted = fit(LAWS[name](), alone, draws=0)
-            rows += _rows(fitted, CurveGroup(rest.law, rest.link, held), scenario, own=False)
+            rows += _rows(fitted, replace(asked, rows=held), scenario, own=False)
     return rows
 
 

@@ -1,7 +1,7 @@
 """The interface of laws: the time of one training step as a formula of nodes, batch and payload.
 
 A law names its coefficients, with their units and what shares them, and says how long a step takes:
-each part of it is a SymPy expression, from which NumPy, JAX, JavaScript and MathML are generated.
+each part of it is a SymPy expression, from which NumPy, JavaScript and MathML are generated.
 Each law is one file in `laws/`, or a module of another package that is an entry point of
 `nodewise.laws`. `fit` finds the coefficients.
 
@@ -19,14 +19,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import sympy
 from numpy.typing import ArrayLike, NDArray
 from sympy import Expr, Symbol
-from sympy.printing.numpy import JaxPrinter, NumPyPrinter
+from sympy.printing.numpy import NumPyPrinter
 
 from nodewise.core.errors import UserError
 from nodewise.core.registry import Registry
@@ -114,7 +113,7 @@ class At:
 
 
 Value = Any
-"""A coefficient, or what follows from it: a number, an array to broadcast with points, a tracer."""
+"""A coefficient, or what follows from it: a number, or an array to broadcast with points."""
 
 Values = Mapping[str, Value]
 """The value of each coefficient, by name."""
@@ -140,12 +139,16 @@ class Law:
     Subclasses with settings of their own are frozen dataclasses; others need no decorator.
     `title` is what tables and charts call it; `step` is its formula. Curves name their law in the
     column `exchange` or `collective`: by `name`, or by one of `aliases`. No more than `most_nodes`
-    can be evaluated in reasonable time.
+    can be evaluated in reasonable time. `link_known_by` says what tells its link before a fit: the
+    rings of a calibration, or the rate of the link; see `priors`. `alone` is what its one node does
+    besides plain training, in words.
     """
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
     most_nodes: ClassVar[int | None] = None
+    link_known_by: ClassVar[Literal["rings", "rate"] | None] = None
+    alone: ClassVar[str] = ""
     title: ClassVar[str]
     source: ClassVar[str]
     parameters: ClassVar[tuple[Parameter, ...]]
@@ -158,7 +161,7 @@ class Law:
                 raise ValueError(f"{each.name}: must be {least:g} or more, not {value!r}")
 
     @classmethod
-    def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Self | None:
+    def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> "Law | None":
         """Return the law of a curve: options of the strategy with the names of settings are those.
 
         Args:
@@ -170,6 +173,10 @@ class Law:
         """
         names = {each.name for each in fields(cls)}
         return cls(**{name: value for name, value in options.items() if name in names})
+
+    def alternatives(self) -> "tuple[Law, ...]":
+        """Return the laws that what ran leaves open, the one that is expected first."""
+        return (self,)
 
     @classmethod
     def symbols(cls) -> dict[str, Symbol]:
@@ -190,28 +197,24 @@ class Law:
                 wanted = wanted | part.free_symbols
         return parts, expression
 
-    def step_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
-        """Return step times in seconds, in the broadcast shape of `p` and `at`.
-
-        `xp` is the library of the coefficients: NumPy, or `jax.numpy`.
-        """
-        return self._seconds("step", p, at, xp)
+    def step_s(self, p: Values, at: At) -> Value:
+        """Return step times in seconds, in the broadcast shape of `p` and `at`."""
+        return self._seconds("step", p, at)
 
     def evaluate(self, p: Values, nodes: ArrayLike, batch: ArrayLike, payload: ArrayLike) -> Floats:
         """Return step times in seconds, in the broadcast shape of the arguments."""
         return np.asarray(self.step_s(p, At.of(nodes, batch, payload)), dtype=np.float64)
 
-    def _seconds(self, formula: str, p: Values, at: At, xp: ModuleType) -> Value:
-        library = "numpy" if xp is np else "jax"
+    def _seconds(self, formula: str, p: Values, at: At) -> Value:
         # mypy takes the class for one of its objects, which a dataclass may make unhashable
-        names, function = _compiled(type(self), formula, library)  # type: ignore[arg-type]
+        names, function = _compiled(type(self), formula)  # type: ignore[arg-type]
         given = {**vars(at), **vars(self)}
         seconds = function(*(given[name] if name in given else p[name] for name in names))
         return seconds if "nodes" in names else seconds + 0.0 * at.nodes
 
 
 @cache
-def _compiled(law: type[Law], formula: str, library: str) -> tuple[tuple[str, ...], Any]:
+def _compiled(law: type[Law], formula: str) -> tuple[tuple[str, ...], Any]:
     """Return a formula as a function of numbers or arrays, and the names of its arguments."""
     parts, expression = law.steps_to(formula)
     used = expression.free_symbols.union(*(part.free_symbols for _, part in parts))
@@ -225,12 +228,11 @@ def _compiled(law: type[Law], formula: str, library: str) -> tuple[tuple[str, ..
         "allow_unknown_functions": True,
         "user_functions": {name: name for name in FUNCTIONS},
     }
-    printer = (NumPyPrinter if library == "numpy" else JaxPrinter)(settings)
     return names, sympy.lambdify(
         arguments,
         expression,
-        [FUNCTIONS, library],
-        printer=printer,
+        [FUNCTIONS, "numpy"],
+        printer=NumPyPrinter(settings),
         cse=lambda expressions: (parts, expressions),
     )
 

@@ -13,7 +13,6 @@ law that is linear in its coefficients and without bounds these are draws of the
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,30 +55,20 @@ class Problem:
         self.kind = np.repeat(np.arange(len(times)), [len(each) for each in times])
         whole = np.concatenate([points.step_s[mask] for _, mask in self.observations])
         self.floor = np.where(self.kind > 0, _PART_FLOOR * whole, 0.0)
-        self.parameters = {p.name: p for p in law.parameters}
+        named = {p.name: p for p in law.parameters}
+        self.parameters = [named[name] for name, _ in self.coefficients]
         self._set_sizes()
-        self.priors = {self.index[c]: prior for c, prior in priors.items() if c in self.index}
-        self._set_priors()
+        self._set_priors(priors)
 
-    def model(self, theta: Floats, xp: Any = np) -> Floats:  # noqa: ANN401
-        """Return the law's times for the observations: shape (observations,).
-
-        `xp` is the library of the array `theta`: NumPy, or one with its interface.
-        """
-        return self._times(gather(self.law, theta, self.rows, xp), xp)
-
-    def _times(self, values: Mapping[str, Floats], xp: Any = np) -> Floats:  # noqa: ANN401
-        """Return the times of the observations, shape (…, observations)."""
+    def _times(self, values: Mapping[str, Floats]) -> Floats:
+        """Return the law's times for the observations, shape (…, observations)."""
         shape = next(iter(values.values())).shape
-        found: Floats = xp.concatenate(
-            [
-                xp.broadcast_to(getattr(self.law, name)(values, self.at, xp), shape)[..., mask]
-                for name, mask in self.observations
-                if mask.any()
-            ],
-            -1,
-        )
-        return found
+        found: list[Floats] = [
+            np.broadcast_to(getattr(self.law, name)(values, self.at), shape)[..., mask]
+            for name, mask in self.observations
+            if mask.any()
+        ]
+        return np.concatenate(found, axis=-1)
 
     def _perturbed(self, theta: Floats) -> tuple[dict[str, Floats], Floats]:
         """Return the values of the points, unchanged and with each parameter perturbed in turn.
@@ -108,8 +97,7 @@ class Problem:
         two nodes. Away from 0, where terms that multiply vanish, so that sizes come from sizes.
         """
         typical = float(np.median(self.points.step_s))
-        units = (self.parameters[name].unit for name, _ in self.coefficients)
-        self.sizes = np.array([1.0 if unit == "1" else 1 / typical for unit in units])
+        self.sizes = np.array([1.0 if p.unit == "1" else 1 / typical for p in self.parameters])
         two = At(np.maximum(self.at.nodes, 2.0), self.at.batch, self.at.payload)
         for _ in range(2):
             alone, on_two = (self._mean_shares(at) for at in (self.at, two))
@@ -127,31 +115,27 @@ class Problem:
         mean: Floats = total / np.maximum(touched, 1)
         return mean
 
-    def expected_share(self, name: str) -> float:
-        """Return the share of a step that the term of a coefficient is expected to take."""
-        shrink = self.parameters[name].shrink
-        return _OPEN if shrink is None else shrink
-
-    def _set_priors(self) -> None:
+    def _set_priors(self, priors: Priors) -> None:
         """Set the mean and the precision of one prior row per coefficient."""
-        names = [name for name, _ in self.coefficients]
-        self.precision = self.sizes / np.array([self.expected_share(name) for name in names])
-        self.prior_mean = np.zeros(len(names))
-        for i, (mean, spread) in self.priors.items():
-            self.prior_mean[i], self.precision[i] = mean, 1 / spread
-        self.signed = np.array([self.parameters[name].signed for name in names])
+        shares = [_OPEN if p.shrink is None else p.shrink for p in self.parameters]
+        self.precision = self.sizes / np.array(shares)
+        self.prior_mean = np.zeros(len(shares))
+        for coefficient, (mean, spread) in priors.items():
+            if (i := self.index.get(coefficient)) is not None:
+                self.prior_mean[i], self.precision[i] = mean, 1 / spread
+        self.signed = np.array([p.signed for p in self.parameters])
 
-    def residuals(self, theta: Floats) -> Floats:
+    def _residuals(self, theta: Floats) -> Floats:
         """Return log residuals of the observations."""
-        return self._residuals(self.model(theta))
+        return self._log_residuals(self._times(gather(self.law, theta, self.rows)))
 
-    def _residuals(self, times: Floats) -> Floats:
+    def _log_residuals(self, times: Floats) -> Floats:
         times = np.maximum(times, _LEAST * self.observed)
         return np.asarray(np.log((times + self.floor) / (self.observed + self.floor)))
 
     def _cost(self, theta: Floats, weights: Floats, noise: Floats) -> float:
         prior = self.precision * (theta - self.prior_mean)
-        fit = np.sqrt(weights) * self.residuals(theta) / noise[self.kind]
+        fit = np.sqrt(weights) * self._residuals(theta) / noise[self.kind]
         return float(fit @ fit + prior @ prior)
 
     def _linearised(self, theta: Floats, weights: Floats, noise: Floats) -> tuple[Floats, Floats]:
@@ -160,14 +144,14 @@ class Problem:
         times = np.maximum(modelled, _LEAST * self.observed)
         sharpness = np.sqrt(weights) / noise[self.kind]
         jacobian = slopes * (sharpness / (times + self.floor))[:, None]
-        wanted = jacobian @ theta - sharpness * self._residuals(modelled)
+        wanted = jacobian @ theta - sharpness * self._log_residuals(modelled)
         matrix = np.vstack([jacobian, np.diag(self.precision)])
         right = np.concatenate([wanted, self.precision * self.prior_mean])
         return matrix, right
 
     def _start(self) -> Floats:
         """Return a start at which each coefficient explains an equal share of a step."""
-        start = 0.5 / self.sizes / max(1, len(self.parameters))
+        start = 0.5 / self.sizes / max(1, len(self.law.parameters))
         known = self.prior_mean > 0
         return np.where(known, self.prior_mean, np.where(self.signed, 0.0, start))
 
@@ -175,12 +159,12 @@ class Problem:
         """Return coefficients, the noise of each kind, and the weight of each observation."""
         theta = self._start()
         weights = np.ones_like(self.observed)
-        expected = self.expected_noise()
+        expected = self._expected_noise()
         noise, freedom = expected, self._degrees_of_freedom()
         for _ in range(_OUTER):
             before = theta
             theta = self._improve(theta, weights, noise)
-            squares = self.residuals(theta) ** 2
+            squares = self._residuals(theta) ** 2
             found = np.bincount(self.kind, weights * squares, len(noise))
             noise = np.sqrt((found + _NOISE_FREEDOM * expected**2) / (freedom + _NOISE_FREEDOM))
             if freedom.any():
@@ -189,7 +173,7 @@ class Problem:
                 break
         return theta, noise, weights
 
-    def expected_noise(self) -> Floats:
+    def _expected_noise(self) -> Floats:
         """Return what the noise of each kind of observation is expected to be."""
         known = self.points.noise[np.isfinite(self.points.noise)]
         whole = float(max(np.median(known), 0.002)) if len(known) else _NOISE
@@ -200,7 +184,7 @@ class Problem:
 
         Each kind pays for coefficients by its share of the observations.
         """
-        free = sum(self.parameters[name].shrink is None for name, _ in self.coefficients)
+        free = sum(p.shrink is None for p in self.parameters)
         share = max(len(self.observed) - free, 0) / len(self.observed)
         return np.bincount(self.kind, minlength=1 + len(PARTS)).astype(np.float64) * share
 
@@ -315,14 +299,9 @@ def coefficient_rows(
     return np.array(found, dtype=np.intp)[:, of]
 
 
-def gather(
-    law: Law,
-    theta: Floats,
-    rows: NDArray[np.intp],
-    xp: Any = np,  # noqa: ANN401 (a library)
-) -> dict[str, Floats]:
+def gather(law: Law, theta: Floats, rows: NDArray[np.intp]) -> dict[str, Floats]:
     """Return the values of each parameter, shape (…, points), of coefficients (…, coefficients)."""
-    padded = xp.concatenate([theta, xp.zeros((*theta.shape[:-1], 1))], axis=-1)
+    padded = np.concatenate([theta, np.zeros((*theta.shape[:-1], 1))], axis=-1)
     return _by_name(law, padded[..., rows])
 
 

@@ -12,30 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.curve_groups import ABOUT, CurveGroup, rows_of
+from nodewise.predict.curve_groups import CurveGroup, rows_of
 from nodewise.predict.fit import TAILS, Fit
-from nodewise.predict.law import At
+from nodewise.predict.law import At, Floats
 
-RATES = {
-    "source": "str",
-    "data_origin": "str",
-    **dict.fromkeys(ABOUT, "str"),
-    "batch_per_worker": "int64",
-    "law": "str",
-    "rate_bit_s": "float64",
-    "nodes": "int64",
-    "observed_s": "float64",
-    "fitted_s": "float64",
-    "low_s": "float64",
-    "high_s": "float64",
-    "observed_efficiency": "float64",
-    "efficiency": "float64",
-    "efficiency_low": "float64",
-    "efficiency_high": "float64",
-    "kind": "str",
-    "beyond": "bool",
-    "cell_id": "str",
-}
 ASKED = np.geomspace(10e6, 10e9, 13)
 """Bit per second: four rates for each factor of ten."""
 NODES = (2, 4, 8, 16)
@@ -49,7 +29,7 @@ _SAME = [
 ]
 
 
-class Link(NamedTuple):
+class EmulatedLink(NamedTuple):
     """The link of an emulated cluster whose nodes are alike; `others` is all else of its label."""
 
     rate_bit_s: float
@@ -61,29 +41,29 @@ class Link(NamedTuple):
         return 8 / (self.rate_bit_s * PAYLOAD_SHARE)
 
 
-def link_of(cluster: str) -> Link | None:
+def link_of(cluster: str) -> EmulatedLink | None:
     """Return the link of a cluster by its label, its rate in the node's own time.
 
     Example:
         >>> link_of("0.2 core, 100 Mbit/s")
-        Link(rate_bit_s=500000000.0, others='0.2')
+        EmulatedLink(rate_bit_s=500000000.0, others='0.2')
     """
     found = _LABEL.fullmatch(cluster)
     if found is None:
         return None
     rate = 1e6 * float(found["rate"]) / float(found["share"])
-    return Link(rate, found["share"] + found["rest"])
+    return EmulatedLink(rate, found["share"] + found["rest"])
 
 
 def rate_rows(group: CurveGroup, fitted: Fit, measured: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return rows of `RATES` for the curves of a group, if link and law have a bandwidth.
+    """Return rows of `rates` for the curves of a group, if link and law have a bandwidth.
 
     Args:
         group: curves over one link, as `objectives.answerable` returns them.
         fitted: the fit that they are part of.
         measured: the rows of all groups, for what other links gave.
     """
-    link = link_of(group.rows.iloc[0]["cluster"]) if len(group.rows) else None
+    link = link_of(group.first["cluster"]) if len(group.rows) else None
     if link is None or ("seconds_per_byte", group.link) not in fitted.coefficients:
         return []
     rows: list[dict[str, Any]] = []
@@ -100,7 +80,7 @@ def rate_rows(group: CurveGroup, fitted: Fit, measured: pd.DataFrame) -> list[di
     return rows
 
 
-def _seen(line: pd.DataFrame, link: Link, measured: pd.DataFrame) -> pd.DataFrame:
+def _seen(line: pd.DataFrame, link: EmulatedLink, measured: pd.DataFrame) -> pd.DataFrame:
     """Return what was measured of a line over its own link, and by lines like it over others."""
     same = (measured[_SAME] == line.iloc[0][_SAME]).all(axis=1) & measured["fitted"]
     alike = measured[same]
@@ -123,7 +103,7 @@ def _seen(line: pd.DataFrame, link: Link, measured: pd.DataFrame) -> pd.DataFram
 
 
 def _asked(
-    group: CurveGroup, fitted: Fit, line: pd.DataFrame, link: Link, rates: "np.ndarray[Any, Any]"
+    group: CurveGroup, fitted: Fit, line: pd.DataFrame, link: EmulatedLink, rates: Floats
 ) -> pd.DataFrame:
     """Return what the law says of a line at `rates`: seconds and efficiency, with intervals."""
     at = At.of([1, *NODES], line["batch_per_worker"].iloc[0], line["payload_bytes"].median())

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nodewise.predict.curve_groups import ABOUT, CurveGroup
+from nodewise.predict.curve_groups import CurveGroup
 from nodewise.predict.fit import Fit
 from nodewise.predict.law import At
 from nodewise.predict.optimum import Optimum, find_optimum, find_times
@@ -19,30 +19,6 @@ from nodewise.predict.question import Question
 from nodewise.predict.steps_to_accuracy import SYNCHRONOUS, Key, StepsToAccuracy
 from nodewise.predict.wording import in_words
 
-OPTIMA = {
-    "source": "str",
-    "data_origin": "str",
-    **dict.fromkeys(ABOUT, "str"),
-    "law": "str",
-    "objective": "str",
-    "held": "str",
-    "batch_per_worker": "float64",
-    "global_batch": "float64",
-    "nodes": "int64",
-    "value": "float64",
-    "low": "float64",
-    "high": "float64",
-    "unit": "str",
-    "probability": "float64",
-    "beats_one": "float64",
-    "sure": "float64",
-    "best": "bool",
-    "near": "bool",
-    "break_even": "bool",
-    "interior": "bool",
-    "kind": "str",
-    "answer": "str",
-}
 MOST_NODES = 64
 _PROBABLE = 0.01
 
@@ -68,7 +44,7 @@ def answerable(group: CurveGroup, fitted: Fit) -> CurveGroup:
 def optima_rows(
     group: CurveGroup, fitted: Fit, steps: Steps, listed: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return rows of `OPTIMA` for the curves of a group.
+    """Return rows of `optima` for the curves of a group.
 
     One to 64 nodes are compared. There are rows of those in `listed` and of all that matter to the
     answer: the best, those within 5 % of it, the break-even, and whatever else may be the best.
@@ -82,12 +58,12 @@ def optima_rows(
     rows: list[dict[str, Any]] = []
     for curve, of in group.rows.groupby("curve"):
         about = group.about(of.iloc[0])
-        for _, questions in groupby(_questions(of, steps), lambda q: (q.batch, q.global_batch)):
-            first, *others = questions
+        for _, alike in groupby(_questions(of, steps), lambda q: (q.batch, q.global_batch)):
+            questions = list(alike)  # of one batch: the same step times answer all
             try:
                 times = find_times(
                     fitted,
-                    first,
+                    questions[0],
                     range(1, MOST_NODES + 1),
                     payload=float(of["payload_bytes"].median()),
                     model=str(curve),
@@ -95,7 +71,7 @@ def optima_rows(
                 )
             except ValueError:  # the points say nothing of such batches
                 continue
-            for question in (first, *others):
+            for question in questions:
                 rows += listed_rows(find_optimum(question, times), about, listed)
     return rows
 
@@ -121,7 +97,7 @@ def _questions(rows: pd.DataFrame, steps: Steps) -> Iterator[Question]:
 def listed_rows(
     optimum: Optimum, about: Mapping[str, Any], listed: Sequence[int]
 ) -> Iterator[dict[str, Any]]:
-    """Yield rows of `OPTIMA`: of the numbers of nodes in `listed`, and of all others that matter.
+    """Yield rows of `optima`: of the numbers of nodes in `listed`, and of all others that matter.
 
     `kind` is `fitted` where the fit has points around, else `predicted`. `batch_per_worker` need
     not be whole at a fixed global batch. The answer in words is in the row of the best number.

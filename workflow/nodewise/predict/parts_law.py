@@ -1,10 +1,8 @@
 """Laws of a step whose parts can be measured apart: computing, waiting, input, communicating."""
 
 from dataclasses import KW_ONLY, dataclass
-from types import ModuleType
 from typing import ClassVar
 
-import numpy as np
 from sympy import Expr
 
 from nodewise.predict.functions import ExpectedMaximum, Overlapped
@@ -81,30 +79,34 @@ class PartsLaw(Law):
     by σ + v·compute, is expected m_n spreads above their mean (normal order statistics; H. A. David
     and H. N. Nagaraja, Order Statistics, 3rd ed., 2003). input = e·b·(n − 1): what a pipeline that
     is not sharded costs, since each node then reads the examples of all; 0 where it is sharded.
+
+    Readers are told that a step which waits most is `wait_bound`, and its time spent `wait_words`.
     """
 
     parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, *JITTER, EXCESS_INPUT, *LINK)
+    wait_bound: ClassVar[str] = "straggler-bound"
+    wait_words: ClassVar[str] = "waiting for the slowest node"
     compute: ClassVar[Expr] = in_order(c_0, c_1 * b, d)
     wait: ClassVar[Expr] = (sigma + v * PARTS["compute"]) * ExpectedMaximum(n)
     input: ClassVar[Expr] = EXCESS_INPUT.symbol * b * (n - 1)
     communicate: ClassVar[Expr]
     step = in_order(PARTS["compute"], PARTS["wait"], PARTS["input"], PARTS["communicate"])
 
-    def compute_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
+    def compute_s(self, p: Values, at: At) -> Value:
         """Return the seconds that a node computes in a step."""
-        return self._seconds("compute", p, at, xp)
+        return self._seconds("compute", p, at)
 
-    def wait_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
+    def wait_s(self, p: Values, at: At) -> Value:
         """Return the seconds that a step waits for the slowest node."""
-        return self._seconds("wait", p, at, xp)
+        return self._seconds("wait", p, at)
 
-    def input_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
+    def input_s(self, p: Values, at: At) -> Value:
         """Return the seconds that a step spends on examples of other nodes."""
-        return self._seconds("input", p, at, xp)
+        return self._seconds("input", p, at)
 
-    def communicate_s(self, p: Values, at: At, xp: ModuleType = np) -> Value:
+    def communicate_s(self, p: Values, at: At) -> Value:
         """Return the seconds that a step exchanges gradients or weights."""
-        return self._seconds("communicate", p, at, xp)
+        return self._seconds("communicate", p, at)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Answers are in the quantity and the unit in which the curve was measured.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from nodewise.results.curves import MOST_NODES, Curve
 from nodewise.results.importers.user_csv import Number, read_table
 
 NEEDED = ("curve", "n_devices")
-MALFORMED = "\n"  # no column has this name, as names are stripped
 _NUMBERS = {
     "n_devices": Number(1, MOST_NODES, whole=True),
     "n_nodes": Number(1, MOST_NODES, whole=True),
@@ -28,10 +27,17 @@ _NUMBERS = {
 Row = dict[str, Any]
 
 
-def read_points(path: Path) -> list[dict[str, str]]:
+class Point(NamedTuple):
+    """A row of the file: its texts by column, and what is `wrong` with all of it, if anything."""
+
+    texts: Mapping[str, str]
+    wrong: str = ""
+
+
+def read_points(path: Path) -> list[Point]:
     """Return the rows of a CSV file with the columns `NEEDED`, and maybe those of batches.
 
-    A row with fewer or more values than columns has an entry `MALFORMED`, which says so.
+    Wrong is a row with fewer or more values than columns.
 
     Raises:
         UserError: it is no CSV file, or a column is missing.
@@ -43,14 +49,13 @@ def read_points(path: Path) -> list[dict[str, str]]:
     return [_point(header, values) for _, values in rows]
 
 
-def _point(header: list[str], values: list[str]) -> dict[str, str]:
-    point = dict.fromkeys(header, "") | dict(zip(header, values, strict=False))
-    if len(values) < len(header) or any(values[len(header) :]):
-        point[MALFORMED] = f"has {len(values)} values for {len(header)} columns"
-    return point
+def _point(header: list[str], values: list[str]) -> Point:
+    texts = dict.fromkeys(header, "") | dict(zip(header, values, strict=False))
+    uneven = len(values) < len(header) or any(values[len(header) :])
+    return Point(texts, f"has {len(values)} values for {len(header)} columns" if uneven else "")
 
 
-def predict_points(file: FitFile, points: Sequence[Mapping[str, str]]) -> list[Row]:
+def predict_points(file: FitFile, points: Sequence[Point]) -> list[Row]:
     """Return a row per point, in their order, with the columns of the point.
 
     Added are `value`, and `low` and `high`, the ends of the 90 % interval of one more measurement;
@@ -61,30 +66,31 @@ def predict_points(file: FitFile, points: Sequence[Mapping[str, str]]) -> list[R
     predictions = CurvePredictions(file)
     rows: list[Row] = []
     for point in points:
-        row: Row = {name: value or None for name, value in point.items() if name != MALFORMED}
+        row: Row = {name: text or None for name, text in point.texts.items()}
         try:
-            if MALFORMED in point:
-                raise ValueError(point[MALFORMED])
             row |= _numbers(point)
-            if point["curve"] not in curves:
-                raise ValueError(f"curve {point['curve'][:60]!r} is not in the fit")
-            rows.append(row | _predict(predictions, curves[point["curve"]], row))
+            name = point.texts["curve"]
+            if name not in curves:
+                raise ValueError(f"curve {name[:60]!r} is not in the fit")
+            rows.append(row | _predict(predictions, curves[name], row))
         except ValueError as error:
             rows.append(row | {"error": str(error)})
     return rows
 
 
-def _numbers(point: Mapping[str, str]) -> Row:
+def _numbers(point: Point) -> Row:
     """Return the numbers of a point.
 
     Raises:
-        ValueError: one is not allowed.
+        ValueError: one is not allowed, or the point is wrong.
     """
+    if point.wrong:
+        raise ValueError(point.wrong)
     found: Row = {}
     for name, column in _NUMBERS.items():
-        if point.get(name):
+        if text := point.texts.get(name):
             try:
-                value = column.read(point[name])
+                value = column.read(text)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
             found[name] = int(value) if value == int(value) else value

@@ -47,29 +47,28 @@ def link_priors(group: CurveGroup, calibrated: Calibrated) -> Priors:
         group: curves over one link.
         calibrated: of clusters and machines that were calibrated.
     """
-    priors = input_priors(group)
-    cluster, machine = group.rows.iloc[0][["cluster", "machine"]]
+    cluster, machine = group.first[["cluster", "machine"]]
     seen = calibrated.get((cluster, machine))
-    if group.law.name in ("server", "gpipe") and (beta := _seconds_per_byte(cluster, seen)):
-        priors["seconds_per_byte", group.link] = (beta, beta / 10)
-    rings = ("ring", "ring_over_machines")
-    if group.law.name not in rings or seen is None or "ring" not in seen.all_reduces:
-        return priors
-    own = seen.all_reduces["ring"].own_time
-    if own["latency_s"] > 0:
-        priors["latency_s", group.link] = (own["latency_s"] / 2, own["latency_s"] / 2)
-    if own["bandwidth_bytes_per_s"] > 0:
-        beta = 1 / own["bandwidth_bytes_per_s"]
+    alpha, beta = 0.0, 0.0
+    if group.law.link_known_by == "rate":
+        beta = _seconds_per_byte(cluster, seen)
+    elif group.law.link_known_by == "rings" and seen is not None and "ring" in seen.all_reduces:
+        own = seen.all_reduces["ring"].own_time
+        alpha, beta = own["latency_s"], 1 / own["bandwidth_bytes_per_s"]
+    priors = input_priors(group)
+    if alpha > 0:  # false of NaN
+        priors["latency_s", group.link] = (alpha / 2, alpha / 2)
+    if beta > 0:
         priors["seconds_per_byte", group.link] = (beta, beta / 10)
     return priors
 
 
-def _seconds_per_byte(cluster: str, seen: Findings | None) -> float | None:
-    """Return what a byte takes on the link of a cluster; None if nothing tells it."""
+def _seconds_per_byte(cluster: str, seen: Findings | None) -> float:
+    """Return what a byte takes on the link of a cluster; NaN if nothing tells it."""
     if (link := link_rates.link_of(cluster)) is not None:
         return link.seconds_per_byte
     if seen is None or seen.links.empty:
-        return None
+        return np.nan
     return 8 / float(seen.links["achieved_bit_s"].median())
 
 

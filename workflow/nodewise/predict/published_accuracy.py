@@ -5,7 +5,6 @@ but points that are not hidden. Beside our predictions stand simple rules.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -57,9 +56,9 @@ COLUMNS = {
 errors of ours and of each rule are logs."""
 
 
-def read_predicted(path: Path = PREDICTED) -> pd.DataFrame:
+def read_predicted() -> pd.DataFrame:
     """Return the predictions of hidden points, a row per curve."""
-    return typed(pd.read_csv(path), COLUMNS)
+    return typed(pd.read_csv(PREDICTED), COLUMNS)
 
 
 def levels(rows: pd.DataFrame) -> pd.DataFrame:
@@ -106,6 +105,6 @@ FOLLOWED = {
 best of the curve, and whether that is at most 10 %; `bench/next_measurement.py` makes the table."""
 
 
-def read_next(path: Path = NEXT) -> pd.DataFrame:
+def read_next() -> pd.DataFrame:
     """Return what doubling and what following `nodewise next` found, a row per curve."""
-    return typed(pd.read_csv(path), FOLLOWED)
+    return typed(pd.read_csv(NEXT), FOLLOWED)

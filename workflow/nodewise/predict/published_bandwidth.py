@@ -29,10 +29,13 @@ _SEED = 30917
 def spread(group: CurveGroup) -> pd.DataFrame:
     """Return the fitted rows on several nodes, of lines that have one on one node.
 
+    There are none of what is not published.
+
     `base_s` is the observed step time on one node of the same batch, `sent` the bytes that a ring
     sends per node and step.
     """
-    rows = group.rows[group.rows["fitted"]]
+    rows = group.fitted.rows
+    rows = rows[rows["kind"] == "published"]
     at = ["curve", "batch_per_worker"]
     base = rows.loc[rows["nodes"] == 1, [*at, "step_time_s"]]
     base = base.rename(columns={"step_time_s": "base_s"})
@@ -47,13 +50,11 @@ def fit_bandwidth(rows: pd.DataFrame) -> float:
 
 
 def fit_rows(group: CurveGroup, draws: int) -> list[dict[str, Any]]:
-    """Return the row of the table `fits` for one bandwidth of all curves.
-
-    None for what is not published, or has no points on several nodes.
+    """Return the row of the table `fits` for one bandwidth of all curves of `spread`, if any.
 
     The interval is over curves (one batch of one model) drawn anew.
     """
-    if group.rows.iloc[0]["kind"] != "published" or (rows := spread(group)).empty:
+    if (rows := spread(group)).empty:
         return []
     lines = rows.groupby(["curve", "batch_per_worker"]).ngroup().to_numpy()
     errors = _errors(rows)
@@ -61,7 +62,7 @@ def fit_rows(group: CurveGroup, draws: int) -> list[dict[str, Any]]:
     count = of_line.shape[1]
     counts = np.random.default_rng(_SEED).multinomial(count, np.full(count, 1 / count), size=draws)
     low, high = interval_of(_TRIED[(of_line @ counts.T).argmin(axis=0)])
-    first = group.rows.iloc[0]
+    first = group.first
     return [
         {
             "source": first["kind"],
@@ -90,7 +91,7 @@ def fit_rows(group: CurveGroup, draws: int) -> list[dict[str, Any]]:
 
 def trial_rows(group: CurveGroup) -> list[dict[str, Any]]:
     """Return rows of the table `trials`: by one bandwidth, and by that of the other models."""
-    if group.rows.iloc[0]["kind"] != "published" or (rows := spread(group)).empty:
+    if (rows := spread(group)).empty:
         return []
     trials = _trials(rows, ONE_BANDWIDTH, fit_bandwidth(rows))
     for model in rows["model"].unique():

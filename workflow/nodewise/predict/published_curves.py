@@ -78,7 +78,7 @@ def hosts_of(curve: Curve, devices: float, hosts: float | None) -> float:
 
 
 @cache
-def read_published(path: Path = PUBLISHED) -> tuple[Scaling, ...]:
+def read_published() -> tuple[Scaling, ...]:
     """Return the published curves."""
-    found = (scaling_of(curve) for curve in import_curves(path).curves)
+    found = (scaling_of(curve) for curve in import_curves(PUBLISHED).curves)
     return tuple(curve for curve in found if curve is not None)

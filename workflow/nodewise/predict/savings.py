@@ -13,30 +13,18 @@ from nodewise.predict.curve_groups import CurveGroup, rows_of
 from nodewise.predict.fit import Fit, interval_of
 from nodewise.predict.law import At, Floats
 
-SAVINGS = {
-    "source": "str",
-    "study": "str",
-    "model": "str",
-    "batch_per_worker": "Int64",
-    "nodes": "int64",
-    "observed": "float64",
-    "saved": "float64",
-    "low": "float64",
-    "high": "float64",
-    "kind": "str",
-}
 NODES = tuple(range(1, 11))
 
 
 def saving_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
-    """Return rows of `SAVINGS`: of each model, and of their mean, whose `model` is empty.
+    """Return rows of `savings`: of each model, and of their mean, whose `model` is empty.
 
     None for what is not a published study.
     """
     lines = _best_lines(group.fitted.rows)
-    if group.rows.iloc[0]["kind"] != "published" or not lines or not len(fitted.draws):
+    if group.first["kind"] != "published" or not lines or not len(fitted.draws):
         return []
-    about = {"source": lines[0].iloc[0]["kind"], "study": lines[0].iloc[0]["study"]}
+    about = {"source": group.first["kind"], "study": group.first["study"]}
     saved, drawn, observed = zip(*(_saved(group, fitted, line) for line in lines), strict=True)
     tables = []
     for line, *of_line in zip(lines, saved, drawn, observed, strict=True):

@@ -29,17 +29,6 @@ Key = tuple[str, str, str]
 """What steps are of: the values of `KEY`."""
 KEY = ("model", "dataset", "data_origin")
 
-STEPS = {
-    **dict.fromkeys(KEY, "str"),
-    "basis": "str",
-    "kind": "str",
-    "target": "float64",
-    "minimum_steps": "float64",
-    "critical_batch": "float64",
-    "critical_batch_low": "float64",
-    "critical_batch_high": "float64",
-    "missing": "str",
-}
 BY_NOISE, BY_EPOCHS = "noise scale", "whole epochs"
 """What steps to an accuracy are known by."""
 _NOISE = ("noise", "signal")
@@ -217,7 +206,7 @@ def find_steps(
 
 
 def steps_row(steps: KnownSteps) -> dict[str, object]:
-    """Return a row of `STEPS`; without a target, steps are known up to a factor only."""
+    """Return a row of `steps_to_accuracy`; without a target, steps are known up to a factor."""
     key, basis, kind, law, missing = steps
     low, high = law.critical_batch_interval if law else (np.nan, np.nan)
     return dict(zip(KEY, key, strict=True)) | {
@@ -232,9 +221,7 @@ def steps_row(steps: KnownSteps) -> dict[str, object]:
     }
 
 
-def steps_by_noise(
-    noise: ArrayLike, signal: ArrayLike, *, draws: int = DRAWS, seed: int = _SEED
-) -> StepsToAccuracy:
+def steps_by_noise(noise: ArrayLike, signal: ArrayLike) -> StepsToAccuracy:
     """Return the law up to a factor, from the gradient noise scale B_simple = tr Σ/|G|² for B_c.
 
     B_c is the median over the points of a training. Draws take points, and at each of them groups
@@ -244,14 +231,12 @@ def steps_by_noise(
     Args:
         noise: tr Σ of each point and group, (points, groups); see `nodewise.results.noise_scale`.
         signal: |G|², likewise; estimates may be below 0.
-        draws: how many equally likely values.
-        seed: of chance; the same one gives the same.
     """
     both = np.stack([np.asarray(noise, np.float64), np.asarray(signal, np.float64)])
     _, points, groups = both.shape
-    rng = np.random.default_rng(seed)
-    taken = rng.integers(points, size=(draws, points, 1))
-    drawn = both[:, taken, rng.integers(groups, size=(draws, points, groups))]
+    rng = np.random.default_rng(_SEED)
+    taken = rng.integers(points, size=(DRAWS, points, 1))
+    drawn = both[:, taken, rng.integers(groups, size=(DRAWS, points, groups))]
     share = np.median(_signal_share(*drawn.mean(axis=-1)), axis=-1)
     best = float(np.median(_signal_share(*both.mean(axis=-1))))
     return StepsToAccuracy(best, 1 - best, np.column_stack([share, 1 - share]))

@@ -18,13 +18,14 @@ from nodewise.predict import (
     savings,
     steps_to_accuracy,
 )
-from nodewise.predict.curve_groups import ABOUT, CurveGroup, rows_of
+from nodewise.predict.curve_groups import CurveGroup, rows_of
 from nodewise.predict.fit import DRAWS, Fit
 from nodewise.predict.fit_curves import FittedGroup, fit_curves, groups_to_fit
-from nodewise.predict.judge import TRIALS, relative_error
+from nodewise.predict.judge import relative_error
 from nodewise.predict.law import At, Law, Parameter
 from nodewise.predict.parts_law import PartsLaw
 from nodewise.results.calibration import Calibration
+from nodewise.results.columns import OVERHEAD
 from nodewise.results.curve_points import IMPORTED
 from nodewise.results.table_files import read_csv, typed, write_csv
 
@@ -36,68 +37,11 @@ CROWDED = "oversubscribed points not fitted"
 UNKNOWN_PAYLOAD = "s per gradient"
 NODES = (*range(1, 11), 12, 16, 24, 32, 48, 64)
 
-FITS = {
-    "source": "str",
-    "data_origin": "str",
-    "study": "str",
-    "experiment": "str",
-    "link": "str",
-    "curve": "str",
-    "model": "str",
-    "strategy": "str",
-    "batch_per_worker": "Int64",
-    "law": "str",
-    "settings": "str",
-    "parameter": "str",
-    "meaning": "str",
-    "unit": "str",
-    "value": "float64",
-    "low": "float64",
-    "high": "float64",
-    "points": "int64",
-    "noise": "float64",
-    "note": "str",
-}
-PREDICTIONS = {
-    "source": "str",
-    "data_origin": "str",
-    **dict.fromkeys(ABOUT, "str"),
-    "batch_per_worker": "int64",
-    "payload_bytes": "float64",
-    "nodes": "int64",
-    "law": "str",
-    "scenario": "str",
-    "observed_s": "float64",
-    "fitted_s": "float64",
-    "low_s": "float64",
-    "high_s": "float64",
-    **{f"{part}_s": "float64" for part in bottleneck.BOUND},
-    "error": "float64",
-    "beyond": "bool",
-}
-CHOICES = {
-    "source": "str",
-    "data_origin": "str",
-    "link": "str",
-    "strategy": "str",
-    "law": "str",
-    "settings": "str",
-    "title": "str",
-    "error": "float64",
-    "chosen": "bool",
-}
-FITTED = {
-    "choices": CHOICES,
-    "fits": FITS,
-    "predictions": PREDICTIONS,
-    "diagnosis": bottleneck.DIAGNOSIS,
-    "optima": objectives.OPTIMA,
-    "rates": link_rates.RATES,
-    "savings": savings.SAVINGS,
-    "steps_to_accuracy": steps_to_accuracy.STEPS,
-}
-JUDGED = {"trials": TRIALS, "judgement": judge.JUDGEMENT}
-OVERHEAD = FITTED | JUDGED
+FITTED = (
+    *("choices", "fits", "predictions", "diagnosis"),
+    *("optima", "rates", "savings", "steps_to_accuracy"),
+)
+"""The tables of fits. Those of how fits are judged are `trials` and `judgement`."""
 
 
 def fit_study(
@@ -142,13 +86,13 @@ def fitted_tables(
     rows["steps_to_accuracy"] = [steps_to_accuracy.steps_row(each) for each in steps]
     for one in found:
         rows["fits"] += published_bandwidth.fit_rows(one.group, draws)
-    return {name: typed(rows[name], FITTED[name]) for name in FITTED}
+    return {name: typed(rows[name], OVERHEAD[name]) for name in FITTED}
 
 
 def judge_study(
     points: pd.DataFrame, calibrations: Iterable[Calibration] = (), *, draws: int = DRAWS
 ) -> dict[str, pd.DataFrame]:
-    """Return the tables of `JUDGED`: what the same fits say of points that are left out of them.
+    """Return `trials` and `judgement`: what the same fits say of points that are left out of them.
 
     Arguments and errors are those of `fit_curves`. No fit has priors from another group of
     its link.
@@ -159,7 +103,7 @@ def judge_study(
         rows += judge.try_held_out(group, priors, draws)
     for group, _ in groups:
         rows += published_bandwidth.trial_rows(group)
-    trials = typed(rows, TRIALS)
+    trials = typed(rows, OVERHEAD["trials"])
     return {"trials": trials, "judgement": judge.judge(trials)}
 
 
@@ -179,8 +123,8 @@ def read_overhead(overhead_dir: Path) -> dict[str, pd.DataFrame]:
 
 
 def choice_rows(group: CurveGroup, chosen: choose_law.Choice) -> list[dict[str, Any]]:
-    """Return rows of `CHOICES`: one for each law that may be, if its points tell them apart."""
-    first = group.rows.iloc[0]
+    """Return rows of `choices`: one for each law that may be, if its points tell them apart."""
+    first = group.first
     return [
         {
             "source": first["kind"],
@@ -198,9 +142,9 @@ def choice_rows(group: CurveGroup, chosen: choose_law.Choice) -> list[dict[str, 
 
 
 def fit_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
-    """Return rows of `FITS`: one for each coefficient."""
+    """Return rows of `fits`: one for each coefficient."""
     parameters = {p.name: p for p in group.law.parameters}
-    first = group.rows.iloc[0]
+    first = group.first
     of_link = {"study": first["study"], "experiment": "", "curve": "", "model": ""}
     curves = group.rows.drop_duplicates("curve").set_index("curve", drop=False)[[*of_link]]
     rows = []
@@ -290,7 +234,7 @@ def _asked(group: CurveGroup, fitted: Fit, at: At, curve: str) -> pd.DataFrame:
 
 
 def diagnosis_rows(group: CurveGroup, fitted: Fit) -> list[dict[str, Any]]:
-    """Return rows of `bottleneck.DIAGNOSIS` for the points that were fitted; none without parts."""
+    """Return rows of `diagnosis` for the points that were fitted; none without parts."""
     if not isinstance(group.law, PartsLaw):
         return []
     points = group.fitted.points(parts=False)

@@ -11,9 +11,6 @@ from markupsafe import Markup
 from nodewise.core.units import kind_label
 from nodewise.predict.fit_queries import CURVE, coefficients_of
 from nodewise.predict.law import LAWS
-from nodewise.predict.laws.compressed import CompressedAllGather
-from nodewise.predict.laws.parameter_server import ParameterServer, ParameterServerBound
-from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
 from nodewise.predict.study import ALL_POINTS, CROWDED, UNKNOWN_PAYLOAD, UNTIMED
 from nodewise.report import evidence
@@ -25,12 +22,6 @@ from nodewise.results.columns import CURVE_KEY, SINGLE
 from nodewise.results.curve_points import curve_keys
 from nodewise.results.queries import with_labels
 
-# Formulas whose one node is not plain training -> what it does besides
-_ALONE = {
-    **dict.fromkeys([ParameterServer.name, ParameterServerBound.name], "with its servers"),
-    CompressedAllGather.name: "encoding its gradient",
-    GPipe.name: "training one micro-batch after the other",
-}
 _DIAGNOSIS = [
     BATCH,
     NODES,
@@ -171,13 +162,14 @@ def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
 
 def _alone(curves: Curves, curve: str, first: "pd.Series[Any]") -> dict[str, Any] | None:
     """Return what one node does besides plain training, and how the points compare with that."""
-    if first["law"] not in _ALONE:
+    does = LAWS[first["law"]].alone
+    if not does:
         return None
     kind = kind_label(first["source"], first["data_origin"])
     ratios = curves.against_plain(curve)
     ends = dict.fromkeys(ratios.agg(["min", "max"])) if len(ratios) else {}
     return {
-        "does": _ALONE[first["law"]],
+        "does": does,
         "ends": [number(end, "×", kind) for end in ends],
         "faster": int((ratios > 1).sum()),
         "points": len(ratios),

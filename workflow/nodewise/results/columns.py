@@ -17,11 +17,18 @@ _TEXTS = (
     *("options", "status", "reason", "kind", "data_origin", "machine", "weights", "flags", "input"),
     *("energy_kind", "commit", "record_sha256", "observation", "pipeline", "curve", "link"),
     *("collective", "printed_dataset", "printed_name"),
+    # of fits
+    *("source", "law", "settings", "title", "parameter", "meaning", "unit", "note", "scenario"),
+    *("trained", "bound", "overhead", "evidence", "objective", "held", "answer", "basis"),
+    "missing",
 )
-_FLAGS = ("oversubscribed", "whole_epochs", "timed", "fitted", "borrowed")
+_FLAGS = (
+    *("oversubscribed", "whole_epochs", "timed", "fitted", "borrowed"),
+    *("chosen", "beyond", "own", "best", "near", "break_even", "interior"),
+)
 _COUNTS = (
     *("batch_per_worker", "nodes", "repeat", "global_batch", "epoch", "step", "values", "repeats"),
-    *("cells", "failed", "group", "small_batch", "big_batch"),
+    *("cells", "failed", "group", "small_batch", "big_batch", "curves", "points"),
 )
 _COUNTS_OR_NONE = (
     *("preprocessing_nodes", "nodes_per_machine", "steps", "steps_per_epoch", "epochs"),
@@ -44,22 +51,28 @@ _IN_TABLE = {  # where a column has another type than in the other tables
     },
     "published": {"epochs": "int64"},
     "published_runs": {"batch_per_worker": "Int64", "epochs": "int64"},
+    "fits": {"batch_per_worker": "Int64"},
+    "predictions": {"payload_bytes": "float64"},
+    "optima": {"batch_per_worker": "float64", "global_batch": "float64"},
+    "savings": {"batch_per_worker": "Int64"},
 }
-_TABLES = (  # those of `nodewise build-tables`
+_BUILT = (  # by `nodewise build-tables`; the others are of fits
     *("cells", "epochs", "steps", "observations", "curves"),
     *("curve_points", "noise_scale", "published", "published_runs"),
 )
 _EXPLAINED: Any = read_tree(Path(__file__).with_name("columns.yaml"))
 
-COLUMNS: dict[str, dict[str, str]] = {
+_TYPES: dict[str, dict[str, str]] = {
     table: {
         name: _IN_TABLE.get(table, {}).get(name, _DTYPES.get(name, "float64"))
         for name in explained["columns"]
     }
     for table, explained in _EXPLAINED["tables"].items()
-    if table in _TABLES
 }
+COLUMNS = {name: columns for name, columns in _TYPES.items() if name in _BUILT}
 """The type of each column, by table, in their order."""
+OVERHEAD = {name: columns for name, columns in _TYPES.items() if name not in _BUILT}
+"""The same of the tables of fits, and of how these are judged."""
 CELLS, CURVES, CURVE_POINTS = COLUMNS["cells"], COLUMNS["curves"], COLUMNS["curve_points"]
 EPOCHS, STEPS, OBSERVATIONS = COLUMNS["epochs"], COLUMNS["steps"], COLUMNS["observations"]
 NOISE_SCALE = COLUMNS["noise_scale"]

@@ -1,12 +1,17 @@
 """Parameter averaging every few steps."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import sympy
 
-from nodewise.predict.law import LAWS, positive, setting
+from nodewise.predict.law import LAWS, Law, positive, setting
 from nodewise.predict.laws.ring import RingAllReduce
 from nodewise.predict.parts_law import PartsLaw
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 tau = positive("tau")
 
@@ -31,3 +36,8 @@ class ParameterAveraging(PartsLaw):
     )
     wait = PartsLaw.wait / sympy.sqrt(tau)
     communicate = RingAllReduce.communicate / tau
+
+    @classmethod
+    def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Law | None:
+        """Return the law; None if the period is an epoch: its steps depend on the batch."""
+        return None if options.get("period") == "epoch" else super().of_curve(options, rows)

@@ -36,6 +36,7 @@ class CompressedAllGather(PartsLaw):
 
     name = "compressed"
     aliases = ("all-gather",)
+    alone = "encoding its gradient"
     title = "Compressed all-gather"
     source = (
         "N. Strom, Scalable distributed DNN training using commodity GPU cloud computing, "

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import sympy
 
 from nodewise.predict.functions import QueuedTime
-from nodewise.predict.law import LAWS, PARTS, Parameter, S, n, positive, setting
+from nodewise.predict.law import LAWS, PARTS, Law, Parameter, S, n, positive, setting
 from nodewise.predict.parts_law import COMPUTE, EXCESS_INPUT, LINK, PartsLaw, alpha, beta
 
 # Below the knee a few workers hardly tell what is computed from what is sent: bytes are expected to
@@ -37,6 +37,8 @@ class _Served(PartsLaw):
         "f", "1", "1 if bytes go both ways at once, else 0", least=0, default=True
     )
 
+    link_known_by = "rate"
+    alone = "with its servers"
     parameters = (*COMPUTE, EXCESS_INPUT, *_LINK, SERVICE)
     wait = sympy.S.Zero
 
@@ -85,3 +87,7 @@ class ParameterServer(_Served):
         "networks, Journal of the ACM 27(2), 1980"
     )
     communicate = 2 * alpha + QueuedTime(n, think, p, link, f * S * beta, s)
+
+    def alternatives(self) -> tuple[Law, ...]:
+        """Return also the bound: what ran does not tell how regularly workers come to servers."""
+        return (self, ParameterServerBound(self.servers, self.full_duplex))

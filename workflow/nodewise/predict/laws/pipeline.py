@@ -34,6 +34,8 @@ class GPipe(PartsLaw):
 
     name = "gpipe"
     aliases = ("activations",)
+    link_known_by = "rate"
+    alone = "training one micro-batch after the other"
     title = "Pipeline (GPipe)"
     source = (
         "Y. Huang et al., GPipe: Efficient training of giant neural networks using pipeline "
@@ -42,6 +44,8 @@ class GPipe(PartsLaw):
     parameters = (*COMPUTE, EXCESS_INPUT, *LINK)
     compute = in_order(PartsLaw.compute, (m - 1) * c_0)
     wait = (n - 1) / m * PARTS["compute"]
+    wait_bound = "bubble-bound"
+    wait_words = "idle in the pipeline"
     communicate = sympy.Piecewise(
         (2 * (m + n - 2) * (alpha + a * n * b / m * beta), n > 1), (0, True)
     )

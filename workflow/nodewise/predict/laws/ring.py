@@ -1,7 +1,25 @@
-"""The ring all-reduce."""
+"""The ring all-reduce, also of nodes that share machines."""
 
-from nodewise.predict.law import LAWS, S, n
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import sympy
+from sympy import Expr
+
+from nodewise.predict.law import LAWS, Law, Parameter, S, n, positive, setting
 from nodewise.predict.parts_law import AllReduce, alpha, beta
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+INSIDE = (
+    Parameter("alpha_m", "inside_latency_s", "s", "link", "latency per message inside a machine"),
+    Parameter(
+        "beta_m", "inside_seconds_per_byte", "s/B", "link", "inverse bandwidth inside a machine"
+    ),
+)
+_alpha_m, _beta_m = (p.symbol for p in INSIDE)
 
 
 @LAWS.register
@@ -18,9 +36,42 @@ class RingAllReduce(AllReduce):
     """
 
     name = "ring"
+    link_known_by = "rings"
     title = "Ring all-reduce"
     source = (
         "P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of "
         "workstations, Journal of Parallel and Distributed Computing 69(2), 2009"
     )
     communicate = 2 * alpha * (n - 1) + 2 * S * beta * (n - 1) / n
+
+    @classmethod
+    def of_curve(cls, options: Mapping[str, Any], rows: "pd.DataFrame") -> Law | None:
+        """Return the law, over machines where several nodes are in one."""
+        per_machine = float(rows["nodes_per_machine"].max())
+        if per_machine > 1:
+            return RingOverMachines(per_machine)
+        return super().of_curve(options, rows)
+
+    def alternatives(self) -> tuple[Law, ...]:
+        """Return also those in which computing hides communication: what ran does not tell."""
+        return (self, *(replace(self, overlap=gamma) for gamma in (2.0, 4.0)))
+
+
+@LAWS.register
+@dataclass(frozen=True)
+class RingOverMachines(RingAllReduce):
+    """communicate = 2(n−1)·α + 2(n−1)/n·S·β: a ring; up to m nodes are in one machine, with αₘ, βₘ.
+
+    All messages of a round are sent at the same time, and a round ends with its slowest message. A
+    ring over several machines passes the link between them in every round.
+    """
+
+    per_machine: float = setting("m", "1", "nodes in a machine", least=1)
+
+    name: ClassVar[str] = "ring_over_machines"
+    title: ClassVar[str] = "Ring over machines"
+    parameters: ClassVar[tuple[Parameter, ...]] = (*AllReduce.parameters, *INSIDE)
+    communicate: ClassVar[Expr] = sympy.Piecewise(
+        (RingAllReduce.communicate.subs({alpha: _alpha_m, beta: _beta_m}), n <= positive("m")),
+        (RingAllReduce.communicate, True),
+    )
