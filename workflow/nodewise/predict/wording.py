@@ -48,7 +48,9 @@ _WORDS = {
         "the cheapest that is done in {deadline} is", "training gets ever cheaper", "faster"
     ),
     "energy": _Words(
-        "training takes least energy on", "it takes ever less energy with more nodes", "thriftier"
+        "training takes least energy on",
+        "it takes ever less energy with more nodes",
+        "more economical",
     ),
 }
 
@@ -143,8 +145,8 @@ def _unsettled(optimum: Optimum) -> str:
     mode = int(np.argmax(optimum.probability))
     if optimum.probability[mode] > optimum.best_probability:
         likely = f"{optimum.probability[mode]:.2f} for {_nodes(int(optimum.nodes[mode]))}"
-        return f"The points do not settle it: {sure}, {likely}.{_range(optimum)}"
-    return f"The points do not settle it: {sure}, and no other is more probable.{_range(optimum)}"
+        return f"The points leave it open: {sure}, {likely}.{_range(optimum)}"
+    return f"The points leave it open: {sure}, and no other is more probable.{_range(optimum)}"
 
 
 def _range(optimum: Optimum) -> str:
