@@ -223,7 +223,7 @@
       `That is ${number(here.rate)} examples a second, ${number(here.speedup)} times the rate of one node, ` +
         `an efficiency of ${percent(here.efficiency)}.`,
       pays
-        ? `The fewest nodes that are faster than one node of the same strategy are ${pays.n}.`
+        ? `At least ${pays.n} nodes are needed to be faster than one node of the same strategy.`
         : `Up to ${counted(points.length)}, none are faster than one node of the same strategy.`,
       `An epoch takes ${duration(here.epoch)} and costs ${number(here.price)}.`,
       ...BEST[field("goal").value](points),
