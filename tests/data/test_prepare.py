@@ -295,7 +295,7 @@ def test_a_mirror_that_cannot_be_one(place, mirror, told):
 
 
 def test_an_unknown_dataset_touches_nothing(place):
-    with pytest.raises(UserError, match="no dataset"):
+    with pytest.raises(UserError, match="not a dataset"):
         prepare(
             "../sample", registry=place.registry, cache=place.cache, mirror=None, source="any",
             out=place.out, seed=1,

@@ -411,7 +411,7 @@ def test_what_lies_outside_the_measured_points_is_a_prediction():
     found = ask(nodes=[2, 4, 5])
     assert found.measured.tolist() == [True, True, True, False]
     assert found.predicted
-    assert "This is a prediction: so many nodes" in in_words(found)
+    assert "This is a prediction: this number of nodes" in in_words(found)
     assert not ask(nodes=[2, 4]).predicted
     assert ask(nodes=[2, 4], batch=16).predicted
     assert ask(global_batch=64, nodes=[2, 4]).measured.tolist() == [True, True, False]
