@@ -110,7 +110,7 @@ def import_files(
 ) -> None:
     """Convert logs of other tools to a table for `nodewise fit`.
 
-    Recognised are the output of tf_cnn_benchmarks, of Horovod's synthetic
+    It recognises the output of tf_cnn_benchmarks, of Horovod's synthetic
     benchmarks and of Keras, TensorBoard event files, metrics.csv of PyTorch
     Lightning, trainer_state.json of Hugging Face, logs of MLPerf, timelines of
     Horovod, and the files of the callback data/templates/step_times.py.

@@ -136,7 +136,9 @@ def build_horovod(out: Out) -> None:
 
 @app.command(rich_help_panel=STEPS)
 def describe_model(
-    name: Annotated[str, typer.Argument(help="A model of models/, or path/file.py:function.")],
+    name: Annotated[
+        str, typer.Argument(help="A model of models/, path/file.py:function or a .keras file.")
+    ],
     *,
     dataset: Annotated[
         str | None,
