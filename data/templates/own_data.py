@@ -5,7 +5,7 @@
 prepares it; `nodewise measure --dataset …` and the workflow do that by themselves. Modules beside
 this file can be imported. Give the path of a data file so that it holds in any folder:
 `Path(__file__).parent / "my_file.npz"`. When such a file has changed,
-`snakemake --cores all --forcerun prepare_own_dataset` takes it up.
+`snakemake --cores all --forcerun prepare_own_dataset` reads it again.
 """
 
 import numpy as np

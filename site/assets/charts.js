@@ -168,7 +168,7 @@
       `<td class="key">${escape(row[0])}</td><td class="value">${escape(row[1])}</td>`;
     const table = filled.map((row) => `<tr>${cells(row)}</tr>`).join("");
     const how = matchMedia("(hover: none)").matches ? "Tap again" : "Click";
-    return `<table><tbody>${table}</tbody></table>${cell ? `<p>${how}: its page</p>` : ""}`;
+    return `<table><tbody>${table}</tbody></table>${cell ? `<p>${how} to open its page</p>` : ""}`;
   }
 
   /** Name a model or a strategy as addresses do. */

@@ -14,9 +14,9 @@
   const presets = JSON.parse(document.getElementById("nw-presets").textContent);
   // formulas whose one node is not plain training -> what it does besides
   const ALONE = {
-    server: "has its servers, too",
-    server_bound: "has its servers, too",
-    compressed: "encodes its gradient, too",
+    server: "also has its servers",
+    server_bound: "also has its servers",
+    compressed: "also encodes its gradient",
     gpipe: "trains one micro-batch after the other",
   };
   const MADE_UP = {
@@ -188,8 +188,8 @@
       const lines = [
         grows && points.length > 1
           ? `There is no best number of nodes up to ${points.length}: each further one helps.`
-          : `Fastest on ${counted(best.n)}, ${number(best.speedup)} times one node` +
-            `${best.n > 1 && best.n === points.length ? ": more were not looked at" : ""}.`,
+          : `Fastest on ${counted(best.n)}, ${number(best.speedup)} times as fast as one node` +
+            `${best.n > 1 && best.n === points.length ? "; more were not compared" : ""}.`,
       ];
       if (enough.n < best.n) {
         const last = grows ? "the last" : "that";
@@ -204,7 +204,7 @@
     },
     efficient(points) {
       const best = points.findLast(({ efficiency }) => efficiency * ALIKE >= parseFloat(EFFICIENT) / 100);
-      const all = best.n === points.length ? ": more were not looked at" : "";
+      const all = best.n === points.length ? "; more were not compared" : "";
       return [`Up to ${counted(best.n)} have an efficiency of at least ${EFFICIENT}${all}.`];
     },
   };
@@ -219,11 +219,11 @@
     const lines = [
       `A step on ${counted(here.n)} takes ${duration(here.step)}: ` +
         `${share("compute", "input")} computing, ${share("wait")} waiting, ` +
-        `${share("communicate")} communicating${atOnce ? ", in part at once" : ""}.`,
-      `That is ${number(here.rate)} examples a second, ${number(here.speedup)} times one node, ` +
+        `${share("communicate")} communicating${atOnce ? ", partly at the same time" : ""}.`,
+      `That is ${number(here.rate)} examples a second, ${number(here.speedup)} times the rate of one node, ` +
         `an efficiency of ${percent(here.efficiency)}.`,
       pays
-        ? `The fewest nodes that are faster than one node of the same strategy are ${pays.n}.`
+        ? `At least ${pays.n} nodes are needed to be faster than one node of the same strategy.`
         : `Up to ${counted(points.length)}, none are faster than one node of the same strategy.`,
       `An epoch takes ${duration(here.epoch)} and costs ${number(here.price)}.`,
       ...BEST[field("goal").value](points),

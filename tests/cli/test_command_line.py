@@ -101,7 +101,7 @@ def test_a_disk_that_is_full_is_named_where_the_system_names_no_file(monkeypatch
         (OSError(errno.EMFILE, "Too many open files"), "Too many open files"),
         (PermissionError(errno.EACCES, "Permission denied", "a/b"), "a/b: Permission denied"),
         (OSError(errno.EROFS, "Read-only file system", "a"), "a: Read-only file system"),
-        (FileExistsError(errno.EEXIST, "File exists", "a"), "a: is there already and is not a"),
+        (FileExistsError(errno.EEXIST, "File exists", "a"), "a: exists and is not a folder"),
         (OSError("100 requested and 20 written"), "100 requested and 20 written"),
     ],
 )

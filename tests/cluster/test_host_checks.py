@@ -32,8 +32,8 @@ def test_a_sound_host_is_one_line():
     [
         ({"late_s": 61.0}, "node1: its clock is +61 s off; to repair it, there: sudo timedatectl"),
         ({"late_s": -5.0}, "node1: its clock is -5 s off; to repair it, there: sudo timedatectl"),
-        ({"memory_bytes": 0.5e9}, "node1: its memory is nearly full; with what, says there: top"),
-        ({"disk_bytes": 1e9}, "node1: its disk is nearly full; with what, says there: du"),
+        ({"memory_bytes": 0.5e9}, "node1: its memory is nearly full; to see with what, there: top"),
+        ({"disk_bytes": 1e9}, "node1: its disk is nearly full; to see with what, there: du"),
         ({"versions": versions() | {"keras": "2.0"}}, "node1: has keras 2.0, here is "),
         ({"versions": versions() | {"Python": "3.9"}}, "node1: has Python 3.9, here is 3.1"),
     ],
@@ -47,7 +47,7 @@ def test_what_is_wrong_is_a_line_with_what_repairs_it(wrong, text):
 def test_busy_cores_are_told_but_no_reason_against_a_host():
     _, finding = said(load=4.1)
     assert finding.sound
-    assert finding.text == "node1: its cores are busy; with what, says there: top"
+    assert finding.text == "node1: its cores are busy; to see with what, there: top"
     assert len(said(load=3.9)) == 1
 
 

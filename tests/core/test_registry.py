@@ -67,7 +67,7 @@ def test_a_plugin_that_fails_is_named_in_one_line(things, tmp_path):
 
 def test_a_name_that_is_there_twice_is_an_error(things, tmp_path):
     install(tmp_path, "plugin", MODULE.format(package="toys", name="a", value=3))
-    with pytest.raises(UserError, match=r"^thing a: is there twice"):
+    with pytest.raises(UserError, match=r"^thing a: appears twice"):
         dict(things)
 
 

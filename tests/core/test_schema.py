@@ -24,7 +24,7 @@ MERGED_LAUGHS = "a0: &a0 {x: 1}\n" + "".join(
 )
 
 WRONG = {
-    "a: 1\nb: 2\na: 3\n": "line 3: cannot be read as YAML (the key 'a' is there twice)",
+    "a: 1\nb: 2\na: 3\n": "line 3: cannot be read as YAML (the key 'a' appears twice)",
     "1: 2\n": "line 1: cannot be read as YAML (the key 1 must be text)",
     "[1, 2]: 3\n": "line 1: cannot be read as YAML (the key [1, 2] must be text)",
     "a: [1\n": "line 2: cannot be read as YAML (",

@@ -225,7 +225,7 @@ def test_a_better_release_in_the_mirror_comes_before_a_cached_one(tmp_path):
 def test_official_refuses_a_release_that_is_not(tmp_path):
     entry, official, other = both()
     line = refused(tmp_path, entry, other, source="official")
-    assert "binary.tar.gz cannot be had" in line
+    assert "binary.tar.gz is not available" in line
     assert "images.zip" not in line
     data = prepared(tmp_path, entry, official | other, source="official", name="whole")
     assert data.manifest.note is None
@@ -244,15 +244,15 @@ def test_a_damaged_release_is_passed_over_for_a_sound_one_only(tmp_path, caplog)
     assert data.manifest.note == "smaller"
     assert "SHA-256" in caplog.text
     line = refused(tmp_path, entry | {"stand_in": "objects"}, bad)
-    assert "mend or remove the bad file" in line
-    assert "images.zip cannot be had" in line
+    assert "fix or remove the bad file" in line
+    assert "images.zip is not available" in line
 
 
 def test_where_to_put_files_that_are_missing(tmp_path):
     entry, files = make.made("review_zip")
     del files["words/vocab.txt"]
     line = refused(tmp_path, entry, files, source="official")
-    assert "words/vocab.txt cannot be had" in line
+    assert "words/vocab.txt is not available" in line
     assert "put the files into DIR/sample and DIR/words and set NODEWISE_DATASETS=DIR" in line
 
 
@@ -317,7 +317,7 @@ BAD = "reviews/neg/cv001.txt"
         ({"reviews/x.txt": b"a"}, make.vocabulary(), "reviews/x.txt: not expected"),
         ({}, make.vocabulary()[:-2], "vocab.txt: 9 entries, expected 10"),
         ({}, make.vocabulary() + b"x\n", "vocab.txt: 11 entries, expected 10"),
-        ({}, make.vocabulary().replace(b"the", b"bad"), "vocab.txt: an entry is there twice"),
+        ({}, make.vocabulary().replace(b"the", b"bad"), "vocab.txt: an entry appears twice"),
         ({}, make.vocabulary().replace(b"[SEP]", b"[sep]"), "vocab.txt: must begin with [PAD]"),
         ({}, b"a\n" + make.vocabulary()[:-2], "vocab.txt: must begin with [PAD]"),
         ({}, make.vocabulary().replace(b"the", b"\xff"), "vocab.txt: not UTF-8 at byte"),

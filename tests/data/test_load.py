@@ -118,7 +118,7 @@ def test_a_manifest_of_before_there_were_digests(manifest):
     del told["arrays"]
     manifest.write_text(json.dumps(told))
     assert refused(manifest) == (
-        f"{manifest}: arrays: required, but not there; prepare the dataset again"
+        f"{manifest}: arrays: required, but missing; prepare the dataset again"
     )
 
 

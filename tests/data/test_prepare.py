@@ -125,7 +125,7 @@ def test_without_any_source_a_stand_in_is_drawn_and_says_so(place, caplog):
     assert manifest.files == ()
     assert "stand-in" in manifest.title
     assert manifest.licence_url is None
-    assert "drawing a stand-in" in caplog.text
+    assert "generating synthetic data" in caplog.text
     data = load(place.out / "manifest.json")
     assert data.x_test.shape == (20, 28, 28, 1)
     assert set(data.y_train.tolist()) == set(range(10))
@@ -152,7 +152,7 @@ def test_stand_in_and_real_files_are_never_mixed(place):
 def test_official_forbids_the_stand_in_and_says_what_to_do(place):
     place.mirrored("test_labels").unlink()
     line = place.refused(source="official")
-    assert "sample: test-labels.gz cannot be had" in line
+    assert "sample: test-labels.gz is not available" in line
     assert f"{place.mirrored('test_labels')} (no such file)" in line
     assert "http://127.0.0.1:9/test-labels.gz (cannot be reached" in line
     assert "set NODEWISE_DATASETS=DIR, or allow other data with source 'any'" in line
@@ -239,7 +239,7 @@ def test_a_corrupt_cache_is_never_replaced_by_a_stand_in(place):
     for _ in range(2):  # a second try must not slip through
         line = place.refused(mirror=None)
         assert "train-labels.gz.bad (a damaged copy)" in line
-        assert "mend or remove" in line
+        assert "fix or remove" in line
     place.cached("train_labels").with_name("train-labels.gz.bad").unlink()
     assert place.prepare(mirror=None).origin == "generated"
 
@@ -295,7 +295,7 @@ def test_a_mirror_that_cannot_be_one(place, mirror, told):
 
 
 def test_an_unknown_dataset_touches_nothing(place):
-    with pytest.raises(UserError, match="no dataset"):
+    with pytest.raises(UserError, match="not a dataset"):
         prepare(
             "../sample", registry=place.registry, cache=place.cache, mirror=None, source="any",
             out=place.out, seed=1,

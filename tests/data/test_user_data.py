@@ -211,8 +211,8 @@ PLAIN = sliced(x(), ROWS)
         ((x(), ROWS), "it returned (x, y): return ((x, y), None), or a test set in place of None"),
         (({"a": x()}, ROWS), "it returned (x, y)"),
         ((pd.DataFrame(x()), pd.Series(ROWS)), "it returned (x, y)"),
-        ((None, (x(), ROWS)), "train is nothing"),
-        (((x(), None, ROWS), None), "train: has sample weights, but no y that they are of"),
+        ((None, (x(), ROWS)), "train must not be None"),
+        (((x(), None, ROWS), None), "train: has sample weights, but no y"),
         (
             ((x(), ROWS), 1),
             "test: must be (x, y) of arrays, (x, y, sample_weight), a tf.data.Dataset or a "
@@ -224,7 +224,7 @@ PLAIN = sliced(x(), ROWS)
         (((x(), np.float32(1)), None), "train: y must have examples, but is a single value"),
         (
             ((x(), ROWS[:5]), None),
-            "train: all arrays must have equally many examples; they have 5 and 10",
+            "train: all arrays must have equal numbers of examples; they have 5 and 10",
         ),
         (
             ((np.array([[1], [2, 3]], object), ROWS[:2]), None),

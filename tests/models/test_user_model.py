@@ -170,7 +170,7 @@ NUMPY_WEIGHTS = "{'class_weight': dict(zip(np.array([0.0, 1.0]), np.array([1.0, 
         ("{'class_weight': 'balanced'}", "class_weight must be a dict of class numbers and weig"),
         ("{'class_weight': {0: float('nan')}}", "class_weight must be a dict of class numbers"),
         ("{'class_weight': {0.5: 1.0}}", "class_weight must be a dict of class numbers"),
-        ("{'callbacks': [print]}", "a builtin_function_or_method is no callback; allowed are Lear"),
+        ("{'callbacks': [print]}", "a builtin_function_or_method is not a callback; allowed"),
         ("{'callbacks': keras.callbacks.EarlyStopping()}", "EarlyStopping is not supported"),
         ("{'callbacks': [keras.callbacks.LambdaCallback()]}", "LambdaCallback is not supported"),
         (

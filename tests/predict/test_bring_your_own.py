@@ -94,7 +94,7 @@ def test_few_points_have_an_answer_or_are_said_to_have_none(tmp_path, rows, obje
     options = Options(critical_batch=1000.0, deadline_s=60.0, watts=100.0)
     (answer,) = optimum_rows(file, [1, 2, 4, 8, 64], options, [objective])
     json.dumps(answer, allow_nan=False)
-    assert answer["best"] or answer["answer"].startswith("not told: ")
+    assert answer["best"] or answer["answer"].startswith("unknown: ")
     assert answer["nodes"] or answer["best"] is None
     predicted = prediction_rows(file, [1, 2, 64], options, objective)
     json.dumps(predicted, allow_nan=False)
@@ -192,7 +192,7 @@ def test_a_collective_that_nobody_said_is_told_by_what_it_foretells(tmp_path):
     (curve,) = file.curves
     assert (curve.collective, curve.assumed, file.fits[0].collective) == ("tree", True, "tree")
     (note,) = (note for note in curve.notes if "collective" in note)
-    assert note.startswith("no collective given: a tree is assumed, by errors about node counts")
+    assert note.startswith("no collective given: a tree is assumed; errors on left-out node counts")
     (row,) = prediction_rows(file, [16], Options())
     assert row["step_time_s"] == pytest.approx(0.064 + 8 * (LATENCY + PAYLOAD * BETA), rel=0.05)
 

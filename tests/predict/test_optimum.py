@@ -221,7 +221,7 @@ def test_a_law_of_one_batch_is_not_asked_about_another():
     held = Question("epoch_time", batch=64, examples=EXAMPLES)
     assert find_optimum(fitted, held, [2, 4, 8], payload=PAYLOAD).best == 8
     shared = Question("epoch_time", global_batch=64, examples=EXAMPLES)
-    with pytest.raises(ValueError, match="the points say nothing of one node, or of such batches"):
+    with pytest.raises(ValueError, match="the points say nothing about one node"):
         find_optimum(fitted, shared, [2, 4], payload=PAYLOAD)
 
 
@@ -322,7 +322,7 @@ def test_draws_in_which_a_step_takes_no_time_are_left_out_and_most_of_them_refus
     some = found([VALUES, VALUES, nothing])
     assert np.isfinite([some.low, some.high]).all()
     assert some.probability.sum() == pytest.approx(1)
-    with pytest.raises(ValueError, match="say too little of one node"):
+    with pytest.raises(ValueError, match="say too little about one node"):
         found([VALUES, nothing, nothing])
 
 
@@ -411,7 +411,7 @@ def test_what_lies_outside_the_measured_points_is_a_prediction():
     found = ask(nodes=[2, 4, 5])
     assert found.measured.tolist() == [True, True, True, False]
     assert found.predicted
-    assert "This is a prediction: so many nodes" in in_words(found)
+    assert "This is a prediction: this number of nodes" in in_words(found)
     assert not ask(nodes=[2, 4]).predicted
     assert ask(nodes=[2, 4], batch=16).predicted
     assert ask(global_batch=64, nodes=[2, 4]).measured.tolist() == [True, True, False]
@@ -425,9 +425,10 @@ def test_the_answer_in_words_has_its_probability_and_its_set():
         "Of up to 64 nodes that share 1,024 examples per step, an epoch is shortest on "
         f"{best} nodes (probability 0.95)."
     )
-    assert "This is an extrapolation: the measurements end at less than half as many, 4" in text
+    assert "This is an extrapolation: the measurements end at 4 nodes, less than half" in text
     assert f"On {found.near[0]}–{found.near[-1]} nodes it is within 5 % of the best." in text
-    assert "faster than one node of the same strategy are 2 nodes (probability > 0.99)." in text
+    faster = "At least 2 nodes are needed to be faster than one node of the same strategy"
+    assert f"{faster} (probability > 0.99)." in text
 
 
 def test_the_answer_tells_which_number_is_more_probable_than_the_fit_s():
@@ -435,7 +436,7 @@ def test_the_answer_tells_which_number_is_more_probable_than_the_fit_s():
     fitted = known(RingAllReduce(), VALUES, draws)
     question = Question("epoch_time", batch=64, examples=EXAMPLES)
     text = in_words(find_optimum(fitted, question, range(1, 9), payload=PAYLOAD))
-    assert "8 nodes by the formula. The points do not settle it: probability 0.25 for 8" in text
+    assert "8 nodes by the formula. The points leave it open: probability 0.25 for 8" in text
     assert "for 8 nodes, 0.75 for one node." in text
 
 

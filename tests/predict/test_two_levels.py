@@ -115,7 +115,7 @@ def test_what_a_curve_lacks_is_said_and_no_number_is_made_up(run, tmp_path):
     row = best(run(strong("a", (1, 2, 4)), *ask), "target_time")
     assert (row["best"], row["answer"]) == (
         None,
-        "not told: needs --examples, to know the seconds of a step.",
+        "unknown: needs --examples, to know the seconds of a step.",
     )
     known = best(run(strong("a", (1, 2, 4)), *ask, "--examples", 51_200), "target_time")
     # an epoch of 65 minutes has 100 steps on one device, the target takes about 1000

@@ -103,7 +103,7 @@ def test_only_this_machine_is_served(site):
 def test_a_port_that_is_taken_is_said(site):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(UserError, match=f"port {port}: .*; another: --port 0"):
+        with pytest.raises(UserError, match=f"port {port}: .*; --port 0 takes a free one"):
             site_server(site, port)
 
 

@@ -40,7 +40,7 @@ def judge(comparisons):
         ([], "too little evidence", "Nothing comparable was measured"),
         ([(1.2, 1.4, "")], "agrees", ""),
         ([(0.6, 0.8, "")], "disagrees", ""),
-        ([(0.9, 1.1, "")], "too little evidence", "it takes more launches"),
+        ([(0.9, 1.1, "")], "too little evidence", "more launches of each point are needed"),
         ([(1.2, 1.4, ""), (0.9, 1.1, "")], "agrees", ""),
         ([(1.2, 1.4, ""), (0.6, 0.8, "")], "disagrees", ""),
         ([(1.2, 1.4, ""), (0.6, 0.8, "batch")], "agrees", ""),

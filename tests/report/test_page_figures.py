@@ -48,7 +48,7 @@ def test_a_picture_that_is_none_is_one_clear_line(study, tmp_path, svg):
     picture.unlink()
     if svg is not None:
         picture.write_text(svg)
-    with pytest.raises(UserError, match=rf"{picture}: is no picture of a chart; draw it again"):
+    with pytest.raises(UserError, match=rf"{picture}: is not the picture of a chart"):
         read_figure(tmp_path / f"{TIME}.vl.json")
 
 

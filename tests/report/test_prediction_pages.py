@@ -57,9 +57,9 @@ def test_an_answer_says_from_which_nodes_it_is_and_how_far_off_the_formula_is_th
     page = text_of(study, "predictions.md")
     ours, theirs, _ = page.split("Fitted to the points on ")[1:]
     assert ours.startswith("1 and 2 nodes. On these the formula is off by")
-    assert "With so few node counts" in ours and "These nodes are processes of one" in ours
+    assert "With so few numbers of nodes" in ours and "These nodes are processes of one" in ours
     assert theirs.startswith("1, 2 and 3 nodes. On these the formula is off by")
-    assert "With so few node counts" not in theirs and "processes of one" not in theirs
+    assert "With so few numbers of nodes" not in theirs and "processes of one" not in theirs
 
 
 def test_every_law_is_judged_beside_the_baselines_with_its_coverage(study):
@@ -80,8 +80,8 @@ def test_the_errors_are_summed_up_before_their_table(study):
     best = others.loc[others["median_error"].idxmin()]
     off, least = (write_number(row["median_error"], "share") for row in (own, best))
     assert (
-        f"Published results: on {own['points']} points, their node counts left out in turn, the "
-        f"strategy's own formula is off by {off} predicted in the median; the best baseline, "
+        f"Published results: on {own['points']} points whose node counts were left out in turn, "
+        f"the strategy's own formula is off by {off} predicted in the median; the best baseline, "
         f"{LAWS[best['law']].title}, by {least} predicted." in page
     )
     assert f"{write_number(own['covered'], 'share')} predicted of the points lie inside" in page

@@ -89,7 +89,7 @@ def test_times_of_epochs_do_not_tell_steps(tmp_path):
     path.write_text("100/100 [==============================] - 15s 15s/epoch - loss: 0.3\n")
     code, told = run(path, "--devices", 1, "--batch", 8, "-o", tmp_path / "mine.csv")
     assert code == 2
-    assert "has times per epoch, which do not tell those of steps" in told
+    assert "has times per epoch; times per step are needed" in told
 
 
 TRAINING = """

@@ -70,7 +70,7 @@ def test_a_csv_file_that_nobody_recognises_is_told_the_columns_that_it_needs(tmp
 
 
 def test_a_folder_and_a_missing_file_are_told_apart(tmp_path):
-    with pytest.raises(UserError, match="it is no regular file"):
+    with pytest.raises(UserError, match="it is not a regular file"):
         import_curves(tmp_path)
     with pytest.raises(UserError, match="no such file"):
         import_curves(tmp_path / "none.csv")

@@ -85,7 +85,7 @@ def test_an_empty_value_is_none_only_where_it_may_be(folder):
     assert strategies.loc["single", "test_accuracy"] == 0.8753
     assert strategies["test_accuracy"].isna().sum() == 3
     edit(folder / "ntua_table1.csv", "bert_base,movie_reviews,3", "bert_base,movie_reviews,")
-    with pytest.raises(UserError, match=r"ntua_table1.csv:6: epochs: required, but not there"):
+    with pytest.raises(UserError, match=r"ntua_table1.csv:6: epochs: required, but missing"):
         read("ntua_table1", folder)
 
 
@@ -106,7 +106,7 @@ def test_an_empty_value_is_none_only_where_it_may_be(folder):
             "ntua_table2",
             "64,2,685",
             "64,1,685",
-            r"cifar10_cnn at batch 64 on 1 nodes: is there twice",
+            r"cifar10_cnn at batch 64 on 1 nodes: appears twice",
         ),
         ("ntua_table2", "64,2,685", "65,2,685", r"batch 65 on 2 nodes: .* no such model"),
         ("ntua_table1", "cifar10,5,64,", "cifar100,5,64,", r"no such model, data set and batch"),
@@ -126,7 +126,7 @@ def test_a_model_may_be_in_table_1_once(folder):
     path = folder / "ntua_table1.csv"
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join([*lines, lines[1]]), encoding="utf-8")
-    with pytest.raises(UserError, match="cifar10_cnn is there twice"):
+    with pytest.raises(UserError, match="cifar10_cnn appears twice"):
         ntua(folder)
 
 

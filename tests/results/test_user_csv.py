@@ -214,7 +214,7 @@ NEEDED = "must name columns curve, nodes, batch_per_worker and one of"
         (HEADER.replace("nodes", "node"), "column node is not known; is it nodes?"),
         (HEADER.replace("curve", "Curve"), "column Curve is not known; is it curve?"),
         (f"{HEADER},payload_byte", "column payload_byte is not known; is it payload_bytes?"),
-        (f"{HEADER},nodes", "column nodes is there twice"),
+        (f"{HEADER},nodes", "column nodes appears twice"),
     ],
 )
 def test_the_message_on_a_wrong_header_names_the_column(tmp_path, header, message):
@@ -238,7 +238,7 @@ def test_epochs_of_unknown_length_beside_what_needs_seconds(tmp_path):
         (HEADER.encode() + b"\n", "has no rows below its header"),
         ("curve,nodes\n".encode("utf-16"), "is not UTF-8 text"),
         (b"caf\xe9,1\n", "is not UTF-8 text (byte 4)"),
-        (csv_of("a,1,64,0.5").encode() + b"x" * 200_000, "is no CSV"),
+        (csv_of("a,1,64,0.5").encode() + b"x" * 200_000, "is not CSV"),
         (b"x" * 20_000_001, "20,000,001 bytes is too large, at most 20,000,000 are allowed"),
     ],
 )

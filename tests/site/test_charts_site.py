@@ -274,7 +274,7 @@ def test_pointing_at_a_mark_tells_what_it_has_and_where_a_click_leads(watched):
     cautious = next(i for i, one in enumerate(marks) if one["cell_id"] and one["flags"])
     points.nth(cautious).hover(force=True)
     page.wait_for_function(
-        "document.querySelector('#vg-tooltip-element').innerText.includes('Click: its page')"
+        "document.querySelector('#vg-tooltip-element').innerText.includes('Click to open its page')"
     )
     assert marks[cautious]["flags"] in told.inner_text()
     assert marks[cautious]["cell_id"] not in told.inner_text()

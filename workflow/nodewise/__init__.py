@@ -1,3 +1,3 @@
-"""nodewise: how many nodes should train this model, in which way, and what does it cost?"""
+"""nodewise: how many nodes should train this model, with which strategy, and at what cost?"""
 
 __version__ = "0.1.0"

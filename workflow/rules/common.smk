@@ -48,8 +48,8 @@ shell.prefix("set -euo pipefail; exec setpriv --pdeathsig TERM ")
 # One file is a whole study: read and checked before any job starts, never merged with another.
 if len(workflow.configfiles) > 1 or workflow.config_settings.config:
     sys.exit(
-        "nodewise: one --configfile is a whole study: give no second one and no --config, "
-        "and name files to make before it; to change a value, change the file"
+        "nodewise: one --configfile is a whole study: a second one and --config are not allowed; "
+        "to change a value, change the file; name files to make before --configfile"
     )
 CONFIG = os.path.relpath(next(iter(workflow.configfiles), DEFAULT))
 try:

@@ -119,9 +119,9 @@ def calibrate(
 ) -> None:
     """Measure the links between nodes: latency, bandwidth, all-reduces; and CPU shares.
 
-    Of emulated nodes this shows how well the emulation holds; the workflow does
-    it by itself. Of hosts it is done only by this command, for Slurm inside of
-    an allocation: of the links between all of them, the slowest is named. The
+    For emulated nodes this shows how well the emulation holds; the workflow runs
+    it by itself. For SSH hosts, and for Slurm nodes inside an allocation, run it
+    yourself: it measures the links between them and names the slowest one. The
     workflow's fits then use the file, which names hosts by their labels.
 
     Example: nodewise calibrate --config config/emulated.yaml
@@ -140,7 +140,7 @@ def calibrate(
             logs=logs or results / "logs" / "calibration",
             repeats=repeats,
             progress=progress,
-            on_wait=lambda: typer.echo("a cell is measured on these nodes; waiting for it"),
+            on_wait=lambda: typer.echo("a cell is being measured on these nodes; waiting for it"),
         )
     reason = f": {result.failure.reason}" if result.failure else ""
     typer.echo(f"{out}: {result.status}, {len(result.launches)} launches{reason}")
@@ -161,9 +161,9 @@ def doctor(
 ) -> None:
     """Check which kinds of cluster this machine permits, and how to permit more.
 
-    With a study on SSH hosts or, in an allocation, on Slurm nodes, these are
-    checked instead: one line for each host, and one for each mistake. The
-    project is copied to SSH hosts.
+    With --config, the hosts of a study are checked instead: SSH hosts, or Slurm
+    nodes inside an allocation. Prints a line for each host and for each problem.
+    The project is copied to SSH hosts.
 
     Example: nodewise doctor
     """

@@ -40,8 +40,8 @@ OwnModels = Annotated[
     typer.Option(
         "--own-model",
         metavar="<name=file>",
-        help="A file from `nodewise describe-model` on a user's own model, and what the study "
-        "calls that; repeatable.",
+        help="The name of a user's own model in the study, and its file from `nodewise "
+        "describe-model`; repeatable.",
     ),
 ]
 FitFile = Annotated[Path, typer.Argument(help="A file from `nodewise fit`.")]
@@ -93,7 +93,7 @@ def records_of(study: "Config") -> Path:
 
 def tell_waiting() -> None:
     """Say that a measurement waits, as only one may use the machine at a time."""
-    typer.echo("another cell is measured on this machine; waiting for it")
+    typer.echo("another cell is being measured on this machine; waiting for it")
 
 
 def plain_table(*titles: str, texts: Collection[str]) -> "Table":

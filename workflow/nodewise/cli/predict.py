@@ -85,7 +85,7 @@ def import_files(
         str | None, typer.Option("--format", help="Format of the files (default: recognised).")
     ] = None,
     devices: Annotated[
-        int | None, typer.Option(min=1, help="Devices of all runs that do not say it.")
+        int | None, typer.Option(min=1, help="Number of devices, where no run says it.")
     ] = None,
     batch: Annotated[
         float | None, typer.Option(help="Examples per device and step, where no run says it.")
@@ -99,13 +99,14 @@ def import_files(
     pattern: Annotated[
         str | None,
         typer.Option(
-            "--name", help="What file names say, as '{curve}_{devices}gpu_{batch}.log'; `*` is any."
+            "--name",
+            help="Pattern of file names, as '{curve}_{devices}gpu_{batch}.log'; `*` is any text.",
         ),
     ] = None,
 ) -> None:
     """Convert logs of other tools to a table for `nodewise fit`.
 
-    Recognised are the output of tf_cnn_benchmarks, of Horovod's synthetic
+    It recognises the output of tf_cnn_benchmarks, of Horovod's synthetic
     benchmarks and of Keras, TensorBoard event files, metrics.csv of PyTorch
     Lightning, trainer_state.json of Hugging Face, logs of MLPerf, timelines of
     Horovod, and the files of the callback data/templates/step_times.py.
@@ -158,7 +159,7 @@ def predict_nodes(
     and value, low and high in the quantity and unit of the curve, or error. These
     intervals are those of one more measurement.
 
-    Curves of a file with units go on as similar published curves did; other curves
+    Curves with units are continued as similar published curves went on; others
     follow their cost model.
 
     Exit code: 0 predicted, 2 the file or an option is wrong.
@@ -223,15 +224,15 @@ def best_nodes(
         float | None, typer.Option(help="Power of a node, for the least energy.")
     ] = None,
     startup: Annotated[
-        str | None, typer.Option(help="Time until nodes train, which is paid, too: 90s, 5min.")
+        str | None, typer.Option(help="Paid time before the nodes train: 90s, 5min.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the best number of nodes, and how probable it is.
 
     Without --batch and --global-batch, the measured batches per worker are used,
-    or the measured global batch if there is only one. Of devices in several
-    machines, numbers that fill their machines are compared.
+    or the measured global batch if there is only one. If machines have several
+    devices, numbers of devices that fill whole machines are compared.
 
     JSON is a list with best, probability, near (within 5 % of the best),
     break_even, interior (true: both fewer and more nodes are worse), answer (in
@@ -284,8 +285,8 @@ def next_measurement(
 ) -> None:
     """Name the measurement that would narrow down the best number of nodes most.
 
-    Per minute of machine time, which is that of all nodes. JSON is a list with
-    curve, nodes (none: nothing is worth measuring), regret, saved, minutes and
+    Gains count per minute of machine time, summed over all nodes. JSON is a list
+    with curve, nodes (none: nothing is worth measuring), regret, saved, minutes and
     answer (in words).
 
     Exit code: 0 answered, 2 the file or an option is wrong.

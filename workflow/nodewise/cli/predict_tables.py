@@ -80,7 +80,7 @@ def points_table(rows: Sequence[Row]) -> Table:
 def _objective(row: Row) -> list[str]:
     """Return the value of an objective and its interval in words."""
     if row["value"] is None:
-        return ["not told", ""]
+        return ["unknown", ""]
     ends = f"{write_plain(row['value_low'])} – {write_plain(row['value_high'])}"
     return [f"{write_plain(row['value'])} {row['unit']}".rstrip(), ends]
 

@@ -30,7 +30,7 @@ def prepare_dataset(
     """Download a dataset, verify it and unpack it; or generate synthetic data.
 
     Sources in order: data/cache, the mirror in NODEWISE_DATASETS (a folder or
-    URL prefix), the official address, synthetic data.
+    URL prefix), the official addresses, synthetic data.
 
     Example: nodewise prepare-dataset fashion_mnist --out
     results/datasets/fashion_mnist
@@ -59,7 +59,7 @@ def prepare_own_dataset(
         bool,
         typer.Option(
             "--keep-refusal",
-            help="Write why the data cannot be used in place of them: cells are refused with it.",
+            help="If the data cannot be used, write the reason; cells are then refused with it.",
         ),
     ] = False,
 ) -> None:
@@ -100,8 +100,8 @@ def prepare_weights(
     """Download and verify the pretrained weights that a model starts from.
 
     Sources in order: data/cache, the mirror in NODEWISE_DATASETS (a folder or
-    URL prefix), the official address. If they are not available, models start
-    from random weights.
+    URL prefix), the official addresses. If the weights are not available, models
+    start from random weights.
 
     Example: nodewise prepare-weights resnet50_imagenet --out
     results/weights/resnet50_imagenet
@@ -136,7 +136,9 @@ def build_horovod(out: Out) -> None:
 
 @app.command(rich_help_panel=STEPS)
 def describe_model(
-    name: Annotated[str, typer.Argument(help="A model of models/, or path/file.py:function.")],
+    name: Annotated[
+        str, typer.Argument(help="A model of models/, path/file.py:function or a .keras file.")
+    ],
     *,
     dataset: Annotated[
         str | None,
@@ -145,28 +147,28 @@ def describe_model(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="JSON file to write; of your own model by default below results/models."
+            "--out", help="JSON file to write; default: in data/models, your own in results/models."
         ),
     ] = None,
     manifest: Annotated[
         Path | None,
-        typer.Option(help="For your own model: manifest.json of data that is prepared already."),
+        typer.Option(help="For your own model: manifest.json of the data, if it is prepared."),
     ] = None,
     keep_refusal: Annotated[
         bool,
         typer.Option(
             "--keep-refusal",
-            help="Write why your own model cannot be described in place of its description.",
+            help="If your own model cannot be described, write the reason in place of it.",
         ),
     ] = False,
 ) -> None:
     """Describe a model: its layers, parameters, operations, and the memory of training it.
 
-    A few steps with several batches are trained to measure the memory, nothing
-    else. The workflow and other commands read the file data/models/NAME.json.
-    Write it again when the model changes. The workflow describes your own
-    models. Once yours is described, `nodewise measure` says before it starts if
-    a batch does not fit this machine.
+    A few steps with several batches are trained, only to measure the memory.
+    Other commands read the file data/models/NAME.json; write it again when the
+    model changes. Your own models are described by the workflow. Once yours is
+    described, `nodewise measure` says before it starts if a batch does not fit
+    this machine.
 
     Example: nodewise describe-model fashion_cnn --out
     data/models/fashion_cnn.json

@@ -91,12 +91,14 @@ def site_server(folder: Path, port: int) -> ThreadingHTTPServer:
         UserError: there is no site, or no such port is free.
     """
     if not (folder / "index.html").is_file():
-        raise UserError(f"{folder}: there is no site; make site builds that of our measurements")
+        raise UserError(
+            f"{folder}: there is no site; make site builds that of the committed records"
+        )
     handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
     try:
         return ThreadingHTTPServer(("127.0.0.1", port), handler)
     except OSError as error:
-        raise UserError(f"port {port}: {error.strerror}; another: --port 0") from error
+        raise UserError(f"port {port}: {error.strerror}; --port 0 takes a free one") from error
 
 
 @app.command(rich_help_panel=STEPS)

@@ -66,7 +66,7 @@ def missing(
     records: Records = None,
     cautions: Annotated[
         bool,
-        typer.Option("--cautions", help="Also those whose times carry a caution."),
+        typer.Option("--cautions", help="Also cells measured while the machine was busy."),
     ] = False,
     forget: Annotated[
         bool,
@@ -75,7 +75,7 @@ def missing(
 ) -> None:
     """List the failed and refused cells of a study, with the reasons.
 
-    A rerun does not repeat them. After mending the cause, for example by
+    A rerun does not repeat them. After fixing the cause, for example by
     installing a compiler, use --forget. It also removes a failed calibration
     and a failed build of Horovod.
 
@@ -107,11 +107,10 @@ def publish(
 ) -> None:
     """Copy what a study measured to the records that a site is built from.
 
-    Experiments that are not measured whole stay out, and so do points whose
-    times carry a caution; trainings of whole epochs stay, for their accuracy.
-    manifest.json beside the records says what was measured where and when, and
-    what was left out. Name the folder in config/published.yaml to have it on
-    the site.
+    Incomplete experiments are left out, and so are points whose times carry a
+    caution; trainings of whole epochs stay, for their accuracy. manifest.json
+    beside the records says what was measured, where and when, and what was left
+    out. Name the folder in config/published.yaml to have it on the site.
 
     Example: nodewise publish --config config/study.yaml --out
     data/records/my-machine/study

@@ -69,11 +69,11 @@ def of_host(label: str, facts: Message, late_s: float, renew: str) -> Iterator[F
     for difference in differences(facts):
         yield Finding(f"{label}: {difference}{_repair(renew)}")
     if facts["load"] > _BUSY * facts["cores"]:
-        yield Finding(f"{label}: its cores are busy; with what, says there: top", sound=True)
+        yield Finding(f"{label}: its cores are busy; to see with what, there: top", sound=True)
     if facts["memory_bytes"] < _LEAST_MEMORY:
-        yield Finding(f"{label}: its memory is nearly full; with what, says there: top -o RES")
+        yield Finding(f"{label}: its memory is nearly full; to see with what, there: top -o RES")
     if facts["disk_bytes"] < _LEAST_DISK:
-        yield Finding(f"{label}: its disk is nearly full; with what, says there: du -xhd 2 ~")
+        yield Finding(f"{label}: its disk is nearly full; to see with what, there: du -xhd 2 ~")
     if abs(late_s) > _CLOCK_WITHIN_S:
         late = f"its clock is {late_s:+.0f} s off"
         yield Finding(f"{label}: {late}{_repair('sudo timedatectl set-ntp true')}")
@@ -95,7 +95,7 @@ def _connect(
     addresses = hosts.addresses()
     answer = _ask(agents[rank], {"connect": [addresses[other] for other in others]})
     first, last = hosts.allowed_ports
-    firewall = f"where a firewall is the cause, there: sudo ufw allow {first}:{last}/tcp"
+    firewall = f"if a firewall is the cause, there: sudo ufw allow {first}:{last}/tcp"
     return [
         Finding(
             f"{hosts.label(rank)}: cannot reach {hosts.label(others[place])} at port "

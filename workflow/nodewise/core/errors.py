@@ -35,7 +35,7 @@ def what_to_mend(error: OSError) -> str | None:
         return None
     reason = error.strerror or str(error)
     if isinstance(error, FileExistsError) and error.filename is not None:
-        return f"{error.filename}: is there already and is not a folder"
+        return f"{error.filename}: exists and is not a folder"
     if error.filename is not None:
         return f"{error.filename}: {reason}"
     return f"{_full_disk()}: {reason}" if error.errno in {errno.ENOSPC, errno.EDQUOT} else reason

@@ -145,7 +145,7 @@ class Fetcher:
                 return Fetched(cached, origin)
         tried = f"; tried {'; '.join(failures)}" if failures else ": there is no mirror"
         name = f"{file.folder}/{file.name}" if file.folder else file.name
-        raise UnobtainableError(f"{name} cannot be had{tried}", corrupt=corrupt)
+        raise UnobtainableError(f"{name} is not available{tried}", corrupt=corrupt)
 
     def _sources(self, file: RemoteFile, *, near: bool) -> Iterator[tuple[RealOrigin, Mirror]]:
         if isinstance(self._mirror, Path):

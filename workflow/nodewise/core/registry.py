@@ -42,7 +42,7 @@ class Registry(Mapping[str, T], Generic[T]):
             UserError: another value has that name.
         """
         if name in self._found:
-            raise UserError(f"{self.kind} {name}: is there twice, a name must be unique")
+            raise UserError(f"{self.kind} {name}: appears twice, a name must be unique")
         self._found[name] = value
 
     def find(self, name: str) -> T:

@@ -176,7 +176,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, str):
                 self._refuse(f"the key {key!r:.{_MOST_SHOWN}} must be text", written)
             if key in seen:
-                self._refuse(f"the key {key!r:.{_MOST_SHOWN}} is there twice", written)
+                self._refuse(f"the key {key!r:.{_MOST_SHOWN}} appears twice", written)
             if not key.isprintable():
                 self._refuse(f"the key {key!r:.{_MOST_SHOWN}} must be printable", written)
             seen.add(key)
@@ -233,7 +233,7 @@ def message(error: ErrorDetails) -> str:
     """Return what is wrong, and what is allowed."""
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
     if kind == "missing":
-        return "required, but not there"
+        return "required, but missing"
     if kind == "extra_forbidden":
         return "unknown key"
     if kind in ("value_error", "json_invalid"):

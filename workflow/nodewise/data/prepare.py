@@ -64,7 +64,7 @@ def prepare(
             release, fetched = _obtain(name, entry, source, fetcher)
         except UnobtainableError as error:
             stand_in = _permitted_stand_in(name, entry, source, error)
-            log.warning("%s: the real data cannot be had; drawing a stand-in", name)
+            log.warning("%s: the real data are not available; generating synthetic data", name)
             manifest = _draw(name, entry, stand_in, seed, out)
         else:
             manifest = _read(name, entry, release, fetched, out)
@@ -111,7 +111,7 @@ def _permitted_stand_in(
     A corrupt file is never passed over in silence: somebody meant to use the real data.
     """
     if error.corrupt:
-        raise UserError(f"{name}: {error}; mend or remove the bad file, then run again") from error
+        raise UserError(f"{name}: {error}; fix or remove the bad file, then run again") from error
     if source == "official" or entry.stand_in is None:
         files = [file for release in entry.releases for file in release.files_needed()]
         folders = {f"DIR/{file.folder or name}" for file in files}

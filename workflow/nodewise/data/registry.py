@@ -47,5 +47,7 @@ def find(path: Path, name: str) -> Entry:
     """
     entries = read_registry(path)
     if name not in entries:
-        raise UserError(f"{name!r} is no dataset of {path}; allowed: {', '.join(sorted(entries))}")
+        raise UserError(
+            f"{name!r} is not a dataset of {path}; allowed: {', '.join(sorted(entries))}"
+        )
     return entries[name]

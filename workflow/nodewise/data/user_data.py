@@ -69,7 +69,7 @@ def _sets(name: str, returned: object) -> tuple[object, object]:
                 "place of None"
             )
     if train is None:
-        raise UserError(f"{name}: {_SETS}; train is nothing")
+        raise UserError(f"{name}: {_SETS}; train must not be None")
     return train, test
 
 
@@ -118,12 +118,14 @@ def _arrays(name: str, examples: tuple[Any, ...] | list[Any]) -> list[Structure]
         raise UserError(f"{name}: must be {_KINDS}, not {_described(examples)}")
     parts = dict(zip(("x", "y", "sample_weight"), examples, strict=False))
     if parts.get("y") is None and parts.get("sample_weight") is not None:
-        raise UserError(f"{name}: has sample weights, but no y that they are of")
+        raise UserError(f"{name}: has sample weights, but no y")
     given = {part: value for part, value in parts.items() if value is not None or part == "x"}
     lengths = {_length(name, path, array) for path, array in flat(given)}
     if len(lengths) > 1:
         counts = " and ".join(map(str, sorted(lengths)))
-        raise UserError(f"{name}: all arrays must have equally many examples; they have {counts}")
+        raise UserError(
+            f"{name}: all arrays must have equal numbers of examples; they have {counts}"
+        )
     return [
         nested((path, _strings_as_tensor(array)) for path, array in flat(part))
         for part in given.values()

@@ -89,7 +89,7 @@ def _callbacks(name: str, given: Any) -> tuple[keras.callbacks.Callback, ...]:  
     for one in callbacks:
         kind = type(one).__name__
         if not isinstance(one, keras.callbacks.Callback):
-            raise UserError(f"{name}: callbacks: a {kind} is no callback; {_CALLBACKS}")
+            raise UserError(f"{name}: callbacks: a {kind} is not a callback; {_CALLBACKS}")
         if not isinstance(one, _OF_KERAS) and _is_of_keras(one):
             raise UserError(f"{name}: callbacks: {kind} is not supported; {_CALLBACKS}")
         for method in dir(keras.callbacks.Callback):

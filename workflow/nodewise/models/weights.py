@@ -204,7 +204,7 @@ def _random(name: str, entry: Entry, source: str, error: UnobtainableError) -> M
     A corrupt file is never passed over in silence: somebody meant to use the real weights.
     """
     if error.corrupt:
-        raise UserError(f"{name}: {error}; mend or remove the bad file, then run again") from error
+        raise UserError(f"{name}: {error}; fix or remove the bad file, then run again") from error
     if source == "official":
         raise UserError(
             f"{name}: {error}; source 'official' forbids random in place of pretrained weights: "

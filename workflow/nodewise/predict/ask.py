@@ -339,7 +339,7 @@ _ANSWER = (
 
 def _answer(found: Optimum | str, unit: str) -> Row:
     if isinstance(found, str):
-        unknown: Row = {"near": [], "answer": f"not told: {found}.", "nodes": []}
+        unknown: Row = {"near": [], "answer": f"unknown: {found}.", "nodes": []}
         return dict.fromkeys(_ANSWER) | unknown
     at_best = found.at(found.best)
     return {

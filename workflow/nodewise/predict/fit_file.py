@@ -229,7 +229,7 @@ def _about_collective(collective: str, choice: Choice, curve: Curve) -> tuple[st
         return ()
     note = f"no collective given: a {collective} is assumed"
     if choice.errors:
-        note += f", by errors about node counts that were left out: {choice}"
+        note += f"; errors on left-out node counts: {choice}"
     return (note,)
 
 
@@ -283,10 +283,10 @@ def _with_open_terms(curve: Curve, fitted: Fit) -> Curve:
     ]
     notes = []
     if len(curve.batches) == 1:
-        notes.append("one batch per worker: how computing grows with the batch is not told")
+        notes.append("one batch per worker: how computing grows with the batch is unknown")
         open_terms = [name for name in open_terms if name not in _COMPUTE]
     if open_terms:
-        notes.append(f"not told by the points, so intervals are wider: {', '.join(open_terms)}")
+        notes.append(f"left open by the points, so intervals are wider: {', '.join(open_terms)}")
     return curve.model_copy(update={"notes": (*curve.notes, *notes)})
 
 

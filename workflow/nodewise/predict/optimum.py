@@ -193,11 +193,11 @@ def times_of(
     )
     step_s = evaluate(at)
     if not (step_s > 0).all():
-        raise ValueError("the points say nothing of one node, or of such batches")
+        raise ValueError("the points say nothing about one node, or about such batches")
     drawn_s = draw(at)
     timed = np.all(drawn_s > 0, axis=1)  # in the others a step takes no time at all somewhere
     if timed.mean() < _TIMED:
-        raise ValueError("the points say too little of one node, or of such batches, to compare")
+        raise ValueError("the points say too little about one node, or about such batches")
     most = int(points.nodes.max())
     return StepTimes(
         at, step_s, drawn_s[timed], timed, far, evaluate(far), _measured(points, at), most

@@ -48,7 +48,9 @@ _WORDS = {
         "the cheapest that is done in {deadline} is", "training gets ever cheaper", "faster"
     ),
     "energy": _Words(
-        "training takes least energy on", "it takes ever less energy with more nodes", "thriftier"
+        "training takes least energy on",
+        "it takes ever less energy with more nodes",
+        "more economical",
     ),
 }
 
@@ -79,13 +81,13 @@ def _basis(optimum: Optimum) -> str:
     """Say whether the best number was measured, or how far from that it is."""
     if optimum.extrapolated:
         return (
-            "This is an extrapolation: the measurements end at less than half as many, "
-            f"{_nodes(optimum.most_measured)}."
+            f"This is an extrapolation: the measurements end at {_nodes(optimum.most_measured)}, "
+            "less than half as many."
         )
     if optimum.predicted:
         return (
-            "This is a prediction: so many nodes, or the batch per worker that they then have, lie "
-            "outside of what was measured."
+            "This is a prediction: this number of nodes, or its batch per worker, is outside of "
+            "what was measured."
         )
     return ""
 
@@ -143,14 +145,16 @@ def _unsettled(optimum: Optimum) -> str:
     mode = int(np.argmax(optimum.probability))
     if optimum.probability[mode] > optimum.best_probability:
         likely = f"{optimum.probability[mode]:.2f} for {_nodes(int(optimum.nodes[mode]))}"
-        return f"The points do not settle it: {sure}, {likely}.{_range(optimum)}"
-    return f"The points do not settle it: {sure}, and no other is more probable.{_range(optimum)}"
+        return f"The points leave it open: {sure}, {likely}.{_range(optimum)}"
+    return f"The points leave it open: {sure}, and no other is more probable.{_range(optimum)}"
 
 
 def _range(optimum: Optimum) -> str:
-    """Say between which numbers the best one is, where the measurements leave it open."""
+    """Say between which numbers the best one lies, where the measurements leave it open."""
     first, last = optimum.range
-    return f" It is {first:,} to {last:,} nodes with a probability of 0.9." if first < last else ""
+    if first == last:
+        return ""
+    return f" With a probability of 0.9 the best number is {first:,} to {last:,}."
 
 
 def _sure(probability: float) -> str:
@@ -169,7 +173,7 @@ def _break_even(optimum: Optimum, words: _Words) -> str:
         return f"None of the larger numbers compared is {words.better} than {_ONE}."
     sure = _sure(float(optimum.beats_one[optimum.at(optimum.break_even)]))
     nodes = _nodes(optimum.break_even)
-    return f"The fewest that are {words.better} than {_ONE} are {nodes} ({sure})."
+    return f"At least {nodes} are needed to be {words.better} than {_ONE} ({sure})."
 
 
 def _limits(optimum: Optimum, words: _Words) -> str:

@@ -79,11 +79,11 @@ def select(rows: pd.DataFrame) -> pd.DataFrame:
 def needs(rows: pd.DataFrame) -> str:
     """Return in a sentence what has to be measured, where none of `rows` counts."""
     if rows.empty:
-        return "Nothing comparable was measured: it takes both sides, three launches each."
+        return "Nothing comparable was measured: both sides are needed, with three launches each."
     nearest = min(rows["lacks"].astype(str), key=lambda lacks: len(lacks.split()))
     if len(rows) == 1:
-        return f"The only comparison does not count: it takes {lacks_in_words(nearest)}."
-    return f"None of {len(rows)} comparisons counts: it takes {lacks_in_words(nearest)}."
+        return f"The only comparison does not count: it needs {lacks_in_words(nearest)}."
+    return f"None of {len(rows)} comparisons counts: they need {lacks_in_words(nearest)}."
 
 
 def lacks_in_words(lacks: str) -> str:

@@ -67,8 +67,8 @@ def complete(study: ReportContext, finding: Finding) -> dict[str, Any]:
         verb = "does" if left_out == 1 else "do"
         limits.append(
             text(
-                f"{left_out} of {counted(len(rows), 'comparison')} {verb} not count as evidence: "
-                "in the table, with the reason, not in the answer."
+                f"{left_out} of {counted(len(rows), 'comparison')} {verb} not count as evidence. "
+                "The table has them, with the reason; the answer leaves them out."
             )
         )
     behind = study.cells[study.cells["cell_id"].isin(finding.cells)].drop_duplicates("page")
@@ -108,7 +108,7 @@ def two_runs(study: ReportContext, points: pd.DataFrame) -> list[Markup]:
     sentence = Markup(
         "{} of the points {} measured in two runs, each with its own one node: several nodes were "
         "faster at {} of them in one run and at {} in the other. A speed-up is no more certain "
-        'than the one-node time it is against: <a href="changes.html">Changes between runs</a>.'
+        'than the one-node time it is relative to: <a href="changes.html">Changes between runs</a>.'
     )
     gains = [int((rows[f"speedup_{run}"] > 1).sum()) for run in ("old", "new")]
     return [sentence.format(len(rows), "was" if len(rows) == 1 else "were", *gains)]

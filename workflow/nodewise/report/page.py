@@ -189,6 +189,6 @@ def read_figure(path: Path) -> PageFigure:
     picture = path.with_name(f"{name}.svg")
     size = _SIZE.search(picture.read_text(encoding="utf-8") if picture.is_file() else "")
     if not size:
-        raise UserError(f"{picture}: is no picture of a chart; draw it again")
+        raise UserError(f"{picture}: is not the picture of a chart; draw it again")
     spec = json.loads(path.read_text(encoding="utf-8"))
     return PageFigure(name, spec, csv, int(size[1]), int(size[2]))

@@ -75,7 +75,7 @@ RATE = [
     Column("against_one", "Against one node", "×", kind_from="label"),
 ]
 CAUTION = [KIND, FLAGS]
-EVIDENCE = [*CAUTION, Column("missing", "To count as evidence it takes", wide=True)]
+EVIDENCE = [*CAUTION, Column("missing", "Needed to count as evidence", wide=True)]
 
 
 @dataclass(frozen=True)

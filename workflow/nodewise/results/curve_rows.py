@@ -213,13 +213,13 @@ def _curve(name: str, rows: Sequence[_Row]) -> Curve:
     if relative and len(relative) < len(rows):
         raise UserError(
             f"{relative[0].location}, column examples: is needed beside epoch_time_s, as other "
-            f"rows of curve {name!r} tell seconds of a step"
+            f"rows of curve {name!r} give the time of a step"
         )
     measured, notes = _measured(rows)
     if not batch_known:
         notes.append("no batch given: steps are those of one example on each node")
     if relative:
-        notes.append("no examples given: epochs can be told, but neither steps nor examples/s")
+        notes.append("no examples given: epoch times are known, but not the times of steps")
     if cluster and (relative or payload is None):
         missing = "examples" if relative else "payload_bytes"
         notes.append(f"no {missing} given: shares nothing with other curves of its cluster")
@@ -250,7 +250,7 @@ def _only(column: str, values: Iterable[tuple[str, Value | None]]) -> Value | No
         if only is not None and value is not None and value != only:
             raise UserError(
                 f"{location}, column {column}: must be the same in all rows of a curve; it is "
-                f"{value}, and {only} before"
+                f"{value} here, and {only} before"
             )
         only = value if only is None else only
     return only
@@ -309,6 +309,6 @@ def _about_nodes(points: Sequence[Measured]) -> list[str]:
     if gain > 1 - _SUPERLINEAR:
         notes.append(
             f"a step takes {gain:.0%} less time on {nodes} nodes than on one: no formula explains "
-            "an efficiency over 100 %, and intervals are wider for it"
+            "an efficiency over 100 %, so intervals are wider"
         )
     return notes

@@ -225,4 +225,4 @@ def check_unique(key: str, values: Sequence[object]) -> None:
     """Raise a ValueError, which names the key, if a value is there twice."""
     if len(set(values)) != len(values):
         twice = next(value for value in values if values.count(value) > 1)
-        raise ValueError(f"{key}: {twice} is there twice")
+        raise ValueError(f"{key}: {twice} appears twice")

@@ -77,7 +77,7 @@ def _read_vocabulary(path: Path, size: int) -> list[str]:
     if len(entries) != size:
         raise ValueError(f"{len(entries):,} entries, expected {size:,}")
     if len(set(entries)) != size:
-        raise ValueError("an entry is there twice")
+        raise ValueError("an entry appears twice")
     missing = {PADDING, START, END, UNKNOWN} - set(entries)
     if missing or entries[0] != PADDING:
         raise ValueError(f"must begin with {PADDING} and have {START}, {END} and {UNKNOWN}")

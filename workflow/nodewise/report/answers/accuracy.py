@@ -5,6 +5,7 @@ from dataclasses import replace
 import pandas as pd
 from markupsafe import Markup
 
+from nodewise.core.units import counted
 from nodewise.report import evidence
 from nodewise.report.answers import answer
 from nodewise.report.context import ReportContext
@@ -51,7 +52,7 @@ def accuracy_cost(study: ReportContext) -> Finding:
         return replace(asked, limits=printed)
     trainings = ours.drop_duplicates(_TRAINING)
     answer = Markup("After the same number of epochs with the same batch per worker, {}.").format(
-        _changes(trainings, "our trainings")
+        _changes(trainings, "our")
     )
     limits = [
         *printed,
@@ -84,24 +85,23 @@ def _printed(theirs: pd.DataFrame) -> list[Markup]:
     """Return what the published trainings say, if there are any."""
     if theirs.empty:
         return []
-    sentence = Markup("The studies print no number of launches: by their tables, {}.")
-    return [sentence.format(_changes(theirs, "the published trainings"))]
+    sentence = Markup("The studies do not say how often they trained. By their tables, {}.")
+    return [sentence.format(_changes(theirs, "the published"))]
 
 
 def _changes(rows: pd.DataFrame, who: str) -> Markup:
     """Return how many trainings on several nodes ended less accurate, and the largest loss."""
     worse = int((rows["change"] < 0).sum())
     if not worse:
-        return Markup("none of {} of {} on several nodes ended less accurate than on one").format(
-            len(rows), who
-        )
+        sentence = Markup("none of {} {} on several nodes ended less accurate than on one")
+        return sentence.format(who, text(counted(len(rows), "training")))
     worst = rows.sort_values("change", kind="stable").iloc[0]
     sentence = Markup(
-        "{} of {} of {} on several nodes ended less accurate than on one (largest loss: from {} to "
-        "{} in {} accuracy)"
+        "{} of {} {} on several nodes ended less accurate than on one (largest loss: from {} to {} "
+        "in {} accuracy)"
     )
     return sentence.format(
-        *(worse, len(rows), who),
+        *(worse, who, text(counted(len(rows), "training"))),
         *(number(worst[name], "accuracy", worst["label"]) for name in ("accuracy_one", "accuracy")),
         worst["of"],
     )

@@ -70,11 +70,12 @@ def _batches_that_pay(line: pd.DataFrame) -> str:
 
     pays = line[line["speedup"] > 1]
     if pays.empty:
-        faster = "none is faster than one node"
+        which = "none of them"
     else:
-        which = "all" if len(pays) == len(line) else batches(pays)
-        faster = f"{which} {'is' if len(pays) == 1 else 'are'} faster than one node"
+        which = "all of them" if len(pays) == len(line) else batches(pays)
     unclear = pays[pays["speedup_low"] <= 1]
-    if len(unclear):
-        faster += f"; at {batches(unclear)} the 90\u00a0% interval includes 1"
-    return f"Of the batches that count as evidence ({batches(line)}), {faster}."
+    more = f"; at {batches(unclear)} the 90\u00a0% interval includes 1" if len(unclear) else ""
+    return (
+        f"Of the batches that count as evidence ({batches(line)}), several nodes are faster than "
+        f"one at {which}{more}."
+    )

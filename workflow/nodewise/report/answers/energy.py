@@ -38,7 +38,7 @@ def energy_cost(study: ReportContext) -> Finding:
     more = int((counting["ratio"] > 1).sum())
     answer = Markup(
         "In {} of {} an example took more energy on several nodes than on one: the median "
-        "ratio is {}; it goes from {} ({}) to {} ({})."
+        "ratio is {}; it ranges from {} ({}) to {} ({})."
     ).format(
         more,
         text(counted(len(counting), "comparison")),
@@ -57,8 +57,8 @@ def energy_cost(study: ReportContext) -> Finding:
     if (counting["label"] == "estimated").any():
         limits.append(
             Markup(
-                "Without a meter it is {}: CPU time × {:g} W per busy core. What idle cores, "
-                "memory and network draw is not in it."
+                "Without a meter it is {}: CPU time × {:g} W per busy core. The power of idle "
+                "cores, memory and network is left out."
             ).format(badge("estimated"), study.config.watts_per_core)
         )
     cells = [least["cell_id"], most["cell_id"]]

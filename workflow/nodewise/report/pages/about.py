@@ -92,11 +92,11 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "others": [
             {"file": name, "what": what}
             for name, (there, what) in {
-                CHANGES: (not study.changes.empty, "what moved between two runs"),
+                CHANGES: (not study.changes.empty, "what changed between two runs"),
                 peers.FILE.name: (peers.FILE.is_file(), "launches against Horovod and PyTorch"),
                 peers.EXCHANGES_FILE.name: (
                     peers.EXCHANGES_FILE.is_file(),
-                    "all-reduces by themselves",
+                    "all-reduces without training",
                 ),
             }.items()
             if there

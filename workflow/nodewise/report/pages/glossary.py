@@ -53,7 +53,7 @@ def read_glossary(path: Path = GLOSSARY) -> list[Term]:
     known = [one.term for one in terms]
     for name in known:
         if [slug(other) for other in known].count(slug(name)) > 1:
-            raise UserError(f"{path}: the term {name!r} is there twice")
+            raise UserError(f"{path}: the term {name!r} appears twice")
     for one in terms:
         for other in one.see:
             if other not in known:

@@ -69,7 +69,7 @@ def read_rows(path: Path, name: str | None = None) -> pd.DataFrame:
         UserError: no format fits, or several do; or the file is wrong.
     """
     if not path.is_file():
-        reason = "it is no regular file" if path.exists() else "no such file"
+        reason = "it is not a regular file" if path.exists() else "no such file"
         raise UserError(f"{path}: cannot be read ({reason})")
     importer = IMPORTERS[_recognise(path)] if name is None else IMPORTERS.find(name)
     return importer.read(path)
@@ -98,7 +98,7 @@ def import_for_study(paths: Sequence[Path]) -> list[Curve]:
             if curve.name in file_of:
                 raise UserError(f"{where}: is in {file_of[curve.name]}, too; rename one of them")
             if not curve.in_seconds:
-                raise UserError(f"{where}: needs examples, to tell the seconds of a step")
+                raise UserError(f"{where}: needs examples, to compute the seconds of a step")
             if any(batch % 1 for batch in curve.batches):
                 raise UserError(f"{where}: batches per worker must be whole numbers in a study")
             file_of[curve.name] = path

@@ -70,7 +70,7 @@ def _events(path: Path) -> list[dict[str, Any]]:
     try:  # a program that was killed leaves the list open
         events = json.loads(text if text.endswith("]") else f"{text}]")
     except ValueError as error:
-        raise UserError(f"{path}: is no JSON ({error})") from None
+        raise UserError(f"{path}: is not JSON ({error})") from None
     return [event for event in events if isinstance(event, dict)]
 
 

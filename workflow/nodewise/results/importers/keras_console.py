@@ -37,11 +37,9 @@ class KerasConsole:
         if not ended:
             raise UserError(f"{path}: no epoch came to its end")
         if any(of != "step" for _, of in ended):
-            raise UserError(
-                f"{path}: has times per {ended[0][1]}, which do not tell those of steps"
-            )
+            raise UserError(f"{path}: has times per {ended[0][1]}; times per step are needed")
         if not all(time for time, _ in ended):
-            raise UserError(f"{path}: a step took less than what Keras prints, 0 of its unit")
+            raise UserError(f"{path}: Keras printed a step time of 0, so the steps were too short")
         return pd.DataFrame({"step_time_s": [time for time, _ in ended[len(ended) > 1 :]]})
 
 

@@ -48,4 +48,4 @@ def _rate(path: Path, number: int, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise UserError(f"{path}: row {number}: {text[:40]!r} is no number") from None
+        raise UserError(f"{path}: row {number}: {text[:40]!r} is not a number") from None

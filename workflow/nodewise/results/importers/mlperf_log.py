@@ -55,7 +55,7 @@ def _event(path: Path, text: str) -> dict[str, Any]:
         event = json.loads(text)
         return {"key": str(event["key"]), "at": float(event["time_ms"]), "value": event["value"]}
     except (ValueError, KeyError, TypeError):
-        raise UserError(f"{path}: is no line of MLPerf: {text[:60]}") from None
+        raise UserError(f"{path}: is not a line of an MLPerf log: {text[:60]}") from None
 
 
 def _spans(events: list[dict[str, Any]], name: str) -> list[float]:

@@ -142,7 +142,7 @@ def ntua(folder: Path = FOLDER) -> pd.DataFrame:
     models: dict[tuple[str, str], NtuaModel] = {}
     for model in _read_rows(folder, "ntua_table1", NtuaModel):
         if models.setdefault((model.model, model.dataset), model) is not model:
-            raise UserError(f"{folder / 'ntua_table1.csv'}: {model.model} is there twice")
+            raise UserError(f"{folder / 'ntua_table1.csv'}: {model.model} appears twice")
     rows: dict[tuple[str, int, int], dict[str, Any]] = {}
     for run in _read_rows(folder, "ntua_table2", NtuaRun):
         label = f"{run.model} at batch {run.batch_per_worker} on {run.nodes} nodes"
@@ -151,7 +151,7 @@ def ntua(folder: Path = FOLDER) -> pd.DataFrame:
         if trained is None or str(run.batch_per_worker) not in trained.batches:
             raise UserError(f"{location}: ntua_table1.csv has no such model, data set and batch")
         if (run.model, run.batch_per_worker, run.nodes) in rows:
-            raise UserError(f"{location}: is there twice")
+            raise UserError(f"{location}: appears twice")
         rows[run.model, run.batch_per_worker, run.nodes] = _published_row(run, trained, location)
     return typed(rows.values(), PUBLISHED)
 

@@ -70,7 +70,7 @@ def _scalars(path: Path) -> Iterator[tuple[str, float]]:
                 return  # the program that writes it was killed, or still runs
             event = _event().FromString(content[start : start + length])
         except (struct.error, DecodeError) as error:
-            raise UserError(f"{path}: is no event file ({error})") from None
+            raise UserError(f"{path}: is not an event file ({error})") from None
         at = start + length + _CHECKSUM_BYTES
         for value in event.summary.value:
             number = _number(value)

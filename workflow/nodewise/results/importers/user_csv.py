@@ -148,7 +148,7 @@ def read_table(
     header, rows = _split(path, text, ragged)
     twice = [name for name in header if header.count(name) > 1]
     if twice:
-        raise UserError(f"{path}: row 1: column {_shown(twice[0])} is there twice")
+        raise UserError(f"{path}: row 1: column {_shown(twice[0])} appears twice")
     if not rows:
         raise UserError(f"{path}: has no rows below its header")
     return header, rows
@@ -176,7 +176,7 @@ def _split(path: Path, text: str, ragged: bool) -> tuple[list[str], list[tuple[i
             if any(stripped):
                 rows.append((lines.line_num, stripped))
     except csv.Error as error:
-        raise UserError(f"{path}: row {lines.line_num}: is no CSV ({error})") from None
+        raise UserError(f"{path}: row {lines.line_num}: is not CSV ({error})") from None
     if not rows:
         raise UserError(f"{path}: is empty; its first row must name columns")
     (_, header), *rows = rows
@@ -202,7 +202,7 @@ def _check_header(path: Path, header: Sequence[str]) -> tuple[str, ...]:
         if close:
             raise UserError(
                 f"{path}: row 1: column {_shown(name)} is not known; is it {close[0]}? "
-                "Rename it, or take it out"
+                "Rename it, or remove it"
             )
     if not set(NEEDED) <= set(header) or not set(CLOCKS) & set(header):
         names = ", ".join(map(_shown, header[:12]))
