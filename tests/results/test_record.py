@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from mistakes import user_error
 from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256
+from nodewise.models.facts import read_own
 from nodewise.results.calibration import read_calibration
 from nodewise.results.manifest import MANIFEST, read_manifest
 from nodewise.results.measurement import Split
@@ -315,6 +316,8 @@ def test_every_committed_file_is_accepted(study):
             read_calibration(path)
         elif path.parent.name == "noise_scale":
             read_noise_scale(path)
+        elif path.parent.name == "models":
+            assert read_own(path)
         elif path.name == MANIFEST:
             read_manifest(path)
         else:
