@@ -430,10 +430,11 @@ def test_training_time_draws_measured_projected_and_published_apart(drawn):
     assert figure.kinds == kinds
     assert set(figure.data["kind"]) == set(kinds)
     layer = figure.spec()["layer"][2]["encoding"]
-    for channel in ("color", "shape"):
-        assert layer[channel]["scale"]["domain"] == kinds
-        assert layer[channel]["field"] == "series"  # of which each kind has one here
-    assert len(set(layer["shape"]["scale"]["range"])) == 3
+    assert layer["color"]["field"] == "series"  # of which each kind has one here
+    assert layer["color"]["scale"]["domain"] == kinds
+    assert layer["shape"]["field"] == "kind"
+    shapes = dict(zip(*(layer["shape"]["scale"][end] for end in ("domain", "range")), strict=True))
+    assert len({shapes[kind] for kind in kinds}) == 3
     assert layer["fillOpacity"]["condition"]["test"] == "datum.flags"
     assert "times the number of steps of the training" in FIGURES["time"].reading
     told = {tip["field"] for tip in layer["tooltip"]}

@@ -129,8 +129,9 @@ def _nested_points(
     data = data.assign(series=_series_names(data, strategy_titles(rows)))
     series = _series(data, strategies_behind(rows))
     colour, fill, dash = by_series(series, legend)
-    shapes = theme.kind_shapes([one.kind for one in series])
-    scale = alt.Scale(domain=[one.name for one in series], range=shapes)
+    kinds = kinds_of(data)
+    # one name more: Vega-Lite would join a legend of the same names, and show marks for lines
+    scale = alt.Scale(domain=[*kinds, ""], range=[*theme.kind_shapes(kinds), "circle"])
     base = alt.Chart(inline(data)).encode(
         x=batch_axis(data), xOffset=node_offset(data), color=colour
     )
@@ -141,7 +142,7 @@ def _nested_points(
     )
     points = base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
         y=y,
-        shape=alt.Shape("series:N", title=None, scale=scale, legend=legend),
+        shape=alt.Shape("kind:N", scale=scale, legend=None),
         fill=fill,
         fillOpacity=hollow_if_flagged(),
         tooltip=tooltip(data, [str(name) for name in data.columns if name not in _NOT_NAMED]),
