@@ -40,7 +40,8 @@ def test_long_texts_have_room_and_short_ones_take_none():
     columns = [Column("a", "A"), Column("b", "B"), Column("c", "C", wide=True)]
     rows = [{"a": short, "b": long, "c": long}, {"a": None, "b": short, "c": short}]
     assert [*map(str, table(rows, columns).classes)] == ["", "nw-text", "nw-wide"]
-    assert [*map(str, table(rows[1:], columns).classes)] == ["", "", ""]
+    assert [*map(str, table(rows[1:], columns).classes)] == ["", "", "nw-wide"]
+    assert [*map(str, table([{"a": "", "b": None, "c": None}], columns).classes)] == ["", "", ""]
     data = data_table(pd.DataFrame({"text": [long], "seconds": [0.1]}), {})
     assert [*map(str, data.classes)] == ["nw-text", "nw-right"]
     assert data_table(pd.DataFrame({"text": []}), {}).rows == []

@@ -19,6 +19,7 @@ Words = Mapping[str, Callable[[str], str]]
 _RIGHT, _PLAIN = Markup("nw-right"), Markup("")
 _TEXT, _WIDE = Markup("nw-text"), Markup("nw-wide")
 _SHORT = 16  # letters, which need no room of their own
+_NOTHING = 1  # letter: a dash, where all rows lack something
 
 
 @dataclass(frozen=True)
@@ -141,9 +142,10 @@ def _class(column: Column, values: Iterable[object], cells: Iterable[Markup]) ->
     numbers = (isinstance(value, Number) and not isinstance(value, bool) for value in known)
     if column.unit is not None or (known and all(numbers)):
         return _RIGHT
-    if all(len(cell.striptags()) <= _SHORT for cell in cells):
-        return _PLAIN
-    return _WIDE if column.wide else _TEXT
+    longest = max((len(cell.striptags()) for cell in cells), default=0)
+    if column.wide and longest > _NOTHING:
+        return _WIDE
+    return _TEXT if longest > _SHORT else _PLAIN
 
 
 def _head(column: Column) -> Markup:
