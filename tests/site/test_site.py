@@ -187,7 +187,7 @@ def test_every_figure_has_words_a_table_and_its_files(watched, site):
     for path in WITH_FIGURES:
         for card in watched.open(path).locator(".nw-card").all():
             assert len(card.locator("img").get_attribute("alt")) > 60
-            told = card.locator(".nw-links").inner_text()
+            told = card.locator(".nw-links").text_content()
             assert re.match(f"Data: ({'|'.join(KINDS)})", told)
             assert READING in card.get_by_text("How to read it").get_attribute("href")
             assert card.locator("details tbody tr").count() > 0

@@ -9,10 +9,10 @@ from nodewise.report.figure import Figure, View, inline
 from nodewise.report.figures import _findings, _rows, figure
 from nodewise.report.figures._encodings import (
     HALF,
-    PHONE,
     caution_key,
     hollow_if_flagged,
     kinds_of,
+    label_expression,
     strategies_behind,
     strategy_titles,
     tooltip,
@@ -119,15 +119,12 @@ def _nested_points(
 
     `rows` are what `data` was chosen from.
     """
-    legend = alt.Legend(
-        direction="vertical",
-        labelExpr=(
-            f"split(datum.label, {PHONE} ? regexp(': |, (?=generated)') : {HALF} ? ': ' : '|')"
-        ),
-        labelLimit=0,
-    )
     data = data.assign(series=_series_names(data, strategy_titles(rows)))
     series = _series(data, strategies_behind(rows))
+    broken = label_expression({one.name: one.name for one in series})
+    legend = alt.Legend(
+        direction="vertical", labelExpr=f"{HALF} ? ({broken}) : datum.label", labelLimit=0
+    )
     colour, fill, dash = by_series(series, legend)
     kinds = kinds_of(data)
     # one name more: Vega-Lite would join a legend of the same names, and show marks for lines
