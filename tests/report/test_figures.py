@@ -2,11 +2,13 @@
 
 import itertools
 import json
+import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import altair as alt
+import numpy as np
 import pandas as pd
 import pytest
 import vl_convert
@@ -22,14 +24,17 @@ from nodewise.report.figures import ALL_REDUCES, FIGURES, MODELS, draw_figures, 
 from nodewise.report.figures._encodings import TICKS, whole_ticks
 from nodewise.report.figures._panels import MOST_LINES, panels
 from nodewise.report.figures.calibration import all_reduce_times
+from nodewise.report.titles import Variant, named_variants
 from nodewise.results import queries
 from nodewise.results.columns import COLUMNS, OVERHEAD
 from nodewise.results.importers import published
 from nodewise.results.table_files import typed
 from nodewise.results.tables import build_tables
+from nodewise.strategies import STRATEGIES
 from nodewise.study.config import read_config
 from rendering import draw_all
 
+PUBLISHED = Path("config/published.yaml")
 MEASURED = "ntua_steps-fashion_cnn-fashion_mnist-multi_worker_mirrored-measured"
 LIGHT_PAGE, LIGHT_CARD, DARK_PAGE, DARK_CARD = "#fbfaf8", "#ffffff", "#14181f", "#1b2028"
 
@@ -74,7 +79,7 @@ def rows_of(spec):
 @pytest.fixture(scope="module")
 def published_specs():
     """The specifications of what was measured, as the published site has them."""
-    study = read_config(Path("config/published.yaml"))
+    study = read_config(PUBLISHED)
     files = study.record_files(Path("nowhere"))
     tables = build_tables(
         files,
@@ -82,7 +87,7 @@ def published_specs():
         watts_per_core=study.watts_per_core,
         published_runs=published.runs(),
     )
-    return [figure.spec() for figure in draw_figures(tables, {}, {})]
+    return [figure.spec() for figure in draw_figures(tables, {}, named_variants(study))]
 
 
 @pytest.fixture(scope="module")
@@ -277,6 +282,75 @@ def _drawn_as(encoding, channel, row):
     return scale["range"][scale["domain"].index(value) % len(scale["range"])]
 
 
+def series_of(specs):
+    """Yield the figure, strategy (or variant), kind and colour of what has a strategy's colour."""
+    for spec in specs:
+        for layer in spec["layer"]:
+            encoding = layer["encoding"]
+            if encoding.get("color", {}).get("field") == "series":
+                data = layer.get("data", spec.get("data"))["name"]
+                for row in spec["datasets"][data]:
+                    name = row["line"] if "line" in row else row["strategy"]
+                    colour = _drawn_as(encoding, "color", row)
+                    yield spec["usermeta"]["figure"], name, row["kind"], colour
+
+
+def test_a_strategy_has_its_colour_in_every_chart_and_a_variant_a_shade_of_it(published_specs):
+    variants = named_variants(read_config(PUBLISHED))
+    behind = {name: variant.strategy for name, variant in variants.items()}
+    found = set(series_of(published_specs))
+    for _, name, kind, colour in found:
+        strategy = "multi_worker_mirrored" if kind == "published" else behind.get(name, name)
+        assert strategy in STRATEGIES
+        shades = {
+            shade for n in range(1, MOST_LINES) for shade in theme.strategy_shades(strategy, n)
+        }
+        assert colour in shades, (name, kind)
+    own = {(name, colour) for figure, name, _, colour in found if "by-epoch" in figure}
+    own = {(name, colour) for name, colour in own if name in STRATEGIES}
+    assert len(own) > 3
+    assert all(colour == theme.strategy_shades(name)[0] for name, colour in own)
+    assert {name for _, name, _, _ in found} & set(behind)
+
+
+def test_no_figure_has_other_colours_for_strategies(published_specs, crowded_specs, many_specs):
+    for spec in [*published_specs, *crowded_specs, *many_specs]:
+        for layer in spec["layer"]:
+            fields = {layer["encoding"].get(name, {}).get("field") for name in ("color", "fill")}
+            assert not fields & {"strategy", "line", "strategy_title"}, spec["title"]
+
+
+def test_what_is_published_differs_from_ours_by_shade_mark_and_dots(drawn):
+    line, _, points, *_ = figure_of(drawn, "time").spec()["layer"]
+    scale = line["encoding"]["strokeDash"]["scale"]
+    dashes = dict(zip(scale["domain"], scale["range"], strict=True))
+    assert dashes["published"] == theme.DOTTED and theme.DOTTED not in theme.DASHES
+    colours = points["encoding"]["color"]["scale"]
+    colour = dict(zip(colours["domain"], colours["range"], strict=True))
+    own, shade = theme.strategy_shades("multi_worker_mirrored", 2)
+    assert (colour["measured"], colour["published"]) == (own, shade)
+
+
+def test_variants_of_a_strategy_share_its_colour_and_have_dashes_of_their_own(tmp_path):
+    named = (("custom_loop", None), ("custom_loop", "mine"), ("mirrored", None))
+    cells = [
+        make.cell(n=2, strategy=strategy, variant=variant, extent=make.EPOCHS)
+        for strategy, variant in named
+    ]
+    tables = build_tables(make.write(map(make.record, cells), tmp_path), None)
+    variants = {"mine": Variant("custom_loop", "Custom training loop (mine)")}
+    figures = draw_figures(tables, {}, variants)
+    (figure,) = [one for one in figures if one.figure == "loss-by-epoch"]
+    (line,) = [of for of in figure.spec()["layer"] if mark_of(of) == "line"]
+    look = line["encoding"]
+    assert look["color"]["scale"]["domain"] == ["custom_loop/2/64", "mine/2/64", "mirrored/2/64"]
+    own, shade = theme.strategy_shades("custom_loop", 2)
+    assert look["color"]["scale"]["range"] == [own, shade, *theme.strategy_shades("mirrored")]
+    solid, dashed = theme.DASHES[:2]
+    assert look["strokeDash"]["scale"]["range"] == [solid, dashed, solid]
+    assert '"Custom training loop (mine)"' in look["color"]["legend"]["labelExpr"]
+
+
 def test_every_figure_is_there_once(drawn):
     names = sorted(figure.figure for figure in drawn.values())
     assert names.count("time") == names.count("accuracy") == names.count("split") == 1
@@ -294,6 +368,7 @@ def test_every_figure_names_tables_that_there_are(name):
     assert declared.tables
     assert set(declared.tables) <= {*COLUMNS, *OVERHEAD, MODELS, ALL_REDUCES}
     assert declared.axes
+    assert declared.plots and declared.reading.endswith(".")
 
 
 def test_every_figure_that_is_drawn_is_registered_under_its_name(drawn):
@@ -321,7 +396,7 @@ def test_every_figure_says_its_kinds_its_units_and_its_numbers(drawn):
         told = spec["title"]["subtitle"].split(" · ")[bool(figure.finding) :]
         assert figure.kinds and told[: len(figure.kinds)] == list(figure.kinds)
         assert any(character.isdigit() for character in spec["description"])
-        assert figure.caption.endswith(".")
+        assert not figure.caption or figure.caption.endswith(".")
         titles = json.dumps(spec, ensure_ascii=False)
         assert spec["width"] == "container"
         units = ("(s", "Speed-up", "accuracy", "loss", "Efficiency", "Share")
@@ -355,12 +430,13 @@ def test_training_time_draws_measured_projected_and_published_apart(drawn):
     assert figure.kinds == kinds
     assert set(figure.data["kind"]) == set(kinds)
     layer = figure.spec()["layer"][2]["encoding"]
-    for channel in ("color", "shape"):
-        assert layer[channel]["scale"]["domain"] == kinds
-        assert layer[channel]["field"] == "series"  # of which each kind has one here
-    assert len(set(layer["shape"]["scale"]["range"])) == 3
+    assert layer["color"]["field"] == "series"  # of which each kind has one here
+    assert layer["color"]["scale"]["domain"] == kinds
+    assert layer["shape"]["field"] == "kind"
+    shapes = dict(zip(*(layer["shape"]["scale"][end] for end in ("domain", "range")), strict=True))
+    assert len({shapes[kind] for kind in kinds}) == 3
     assert layer["fillOpacity"]["condition"]["test"] == "datum.flags"
-    assert "times the number of steps of the training" in figure.caption
+    assert "times the number of steps of the training" in FIGURES["time"].reading
     told = {tip["field"] for tip in layer["tooltip"]}
     assert {"kind", "nodes", "seconds", "low", "high", "repeats"} <= told
 
@@ -393,7 +469,7 @@ def test_a_fit_draws_lines_points_and_crosses_apart(drawn):
     roles = published.data["role"].value_counts()
     assert roles["observed"] == 15 and roles["predicted"] == 35
     assert roles["held out"] == 5  # the largest node count of each batch, once
-    assert "A cross" in published.caption
+    assert "A cross" in FIGURES["fit"].reading
     assert "predicted, held out" in json.dumps(published.spec())
 
 
@@ -440,7 +516,7 @@ def times_of(tables):
     return figure, figure.spec()["layer"][0]["encoding"]
 
 
-def test_lines_of_several_clusters_are_told_apart_by_tone_and_dash(tmp_path):
+def test_lines_of_several_clusters_are_told_apart_by_shade_and_dash(tmp_path):
     experiments = [(100, "steps"), (400, "link_400")]
     records = [emulated(rate, n, name) for rate, name in experiments for n in (1, 2, 3)]
     figure, line = times_of(build_tables(make.write(records, tmp_path), None))
@@ -448,10 +524,10 @@ def test_lines_of_several_clusters_are_told_apart_by_tone_and_dash(tmp_path):
     assert figure.kinds == [kind]
     names = [f"{kind}: 0.2 core, 100 Mbit/s", f"{kind}: 0.2 core, 400 Mbit/s"]
     assert line["color"]["scale"]["domain"] == names
-    assert line["color"]["scale"]["range"] == list(theme.KIND_TONES["emulated"])
-    rows = pd.DataFrame(rows_of(figure.spec())[0])
-    assert dict(zip(rows["series"], rows["dash"], strict=True)) == {names[0]: 0, names[1]: 1}
-    assert {"series", "dash"}.isdisjoint(figure.data)
+    assert line["color"]["scale"]["range"] == theme.strategy_shades("multi_worker_mirrored", 2)
+    assert line["strokeDash"]["scale"]["domain"] == names
+    assert line["strokeDash"]["scale"]["range"] == theme.DASHES[:2]
+    assert "series" not in figure.data
 
 
 def test_more_lines_than_can_be_told_apart_are_left_to_the_chart_of_settings(tmp_path):
@@ -721,10 +797,79 @@ def contrast(one, other):
 
 def test_marks_stand_out_from_the_light_and_the_dark_page():
     marks = [*theme.KIND_COLOURS.values(), *theme.PART_COLOURS.values(), theme.NEUTRAL]
-    marks += [tone for tones in theme.KIND_TONES.values() for tone in tones]
+    marks += [shade for shades in theme.STRATEGY_COLOURS.values() for shade in shades]
+    marks += theme.strategy_shades("a plug-in's own", 3)
     marks += theme.ramp(7) + theme.batch_colours(range(1, 2049)) + theme.node_colours(range(1, 257))
     pages = (LIGHT_PAGE, LIGHT_CARD, DARK_PAGE, DARK_CARD)
     assert all(contrast(mark, page) >= 3 for mark, page in itertools.product(marks, pages))
+
+
+# What people see who lack a kind of cone, in linear RGB: Machado, Oliveira and Fernandes 2009,
+# doi:10.1109/TVCG.2009.113, at full severity; and those who do not.
+SIGHTS = {
+    "all cones": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
+}
+
+
+def oklab(colour, sight):
+    """Return where a colour lies in Oklab (https://bottosson.github.io/posts/oklab/), as seen."""
+    parts = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(np.array(sight) @ linear, 0, 1)
+    cones = np.array(
+        [
+            [0.4122214708, 0.5363325363, 0.0514459929],
+            [0.2119034982, 0.6806995451, 0.1073969566],
+            [0.0883024619, 0.2817188376, 0.6299787005],
+        ]
+    )
+    axes = np.array(
+        [
+            [0.2104542553, 0.7936177850, -0.0040720468],
+            [1.9779984951, -2.4285922050, 0.4505937099],
+            [0.0259040371, 0.7827717662, -0.8086757660],
+        ]
+    )
+    return axes @ np.cbrt(cones @ seen)
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_every_strategy_has_a_colour_that_looks_like_no_other(sight):
+    assert set(theme.STRATEGY_COLOURS) <= set(STRATEGIES)
+    colours = {name: theme.strategy_shades(name)[0] for name in STRATEGIES}
+    assert len(set(colours.values())) == len(colours)
+    seen = {name: oklab(colour, SIGHTS[sight]) for name, colour in colours.items()}
+    least = 0.08 if sight == "all cones" else 0.035  # 0.02 is just noticeable
+    alike = [
+        pair
+        for pair in itertools.combinations(seen, 2)
+        if np.linalg.norm(seen[pair[0]] - seen[pair[1]]) < least
+    ]
+    assert alike == []
+
+
+def test_the_style_sheet_has_the_colours_of_the_charts():
+    style = Path("site/assets/style.css").read_text()
+    colours = {**theme.KIND_COLOURS, **theme.PART_COLOURS}
+    told = dict(re.findall(r"--nw-(\w+): (#[0-9a-f]{6});", style))
+    both = colours.keys() & told.keys()
+    assert {"measured", "published", "compute", "communicate"} <= both
+    assert {name: told[name] for name in both} == {name: colours[name] for name in both}
 
 
 def test_text_is_readable_on_the_light_and_the_dark_page():

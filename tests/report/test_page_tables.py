@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from nodewise.report.html import number
-from nodewise.report.tables import BATCH, Column, table
+from nodewise.report.tables import BATCH, Column, data_table, table
 from rendering import Texts
 
 
@@ -33,3 +33,15 @@ def test_missing_numbers_are_dashes_and_intervals_stand_below():
     (empty,), (full,) = table(rows, [column]).rows
     assert empty == "–"
     assert Texts(full).plain == "500 ms400 ms to 600 ms"
+
+
+def test_long_texts_have_room_and_short_ones_take_none():
+    short, long = "one word", "MultiWorkerMirroredStrategy, star"
+    columns = [Column("a", "A"), Column("b", "B"), Column("c", "C", wide=True)]
+    rows = [{"a": short, "b": long, "c": long}, {"a": None, "b": short, "c": short}]
+    assert [*map(str, table(rows, columns).classes)] == ["", "nw-text", "nw-wide"]
+    assert [*map(str, table(rows[1:], columns).classes)] == ["", "", "nw-wide"]
+    assert [*map(str, table([{"a": "", "b": None, "c": None}], columns).classes)] == ["", "", ""]
+    data = data_table(pd.DataFrame({"text": [long], "seconds": [0.1]}), {})
+    assert [*map(str, data.classes)] == ["nw-text", "nw-right"]
+    assert data_table(pd.DataFrame({"text": []}), {}).rows == []

@@ -94,5 +94,5 @@ def test_curves_of_several_ways_are_told_apart_by_colour(tmp_path):
     drawn = [*draw_figures(tables, {}, {})]
     (figure,) = [figure for figure in drawn if figure.figure == "accuracy-by-epoch"]
     layers = figure.spec()["layer"]
-    assert {layer["encoding"]["color"]["field"] for layer in layers} == {"strategy"}
+    assert {layer["encoding"]["color"]["field"] for layer in layers} == {"series"}
     assert isinstance(figure.data, pd.DataFrame) and figure.data["strategy"].nunique() == len(WAYS)

@@ -7,11 +7,12 @@ import pytest
 import make_records as make
 from nodewise.report.figures import draw_figures
 from nodewise.report.titles import (
+    Variant,
     experiment_titles,
+    named_variants,
     setting_in_words,
     short_title,
     title_of_strategy,
-    variant_titles,
 )
 from nodewise.results.tables import build_tables
 from nodewise.study.config import Config, read_config
@@ -46,9 +47,13 @@ def test_a_variant_of_a_strategy_is_told_by_its_setting():
 
 def test_the_variants_of_a_configuration_have_the_titles_of_their_cells():
     config = read_config(Path("config/study.yaml"))
-    variants = {cell.variant: title_of_strategy(cell) for cell in config.cells() if cell.variant}
+    variants = {
+        cell.variant: Variant(cell.strategy, title_of_strategy(cell))
+        for cell in config.cells()
+        if cell.variant
+    }
     assert {"driver", "top_k"} <= set(variants)
-    assert variant_titles(config) == variants
+    assert named_variants(config) == variants
 
 
 def test_records_have_the_titles_of_the_configuration_that_their_folder_is_named_after():
@@ -69,7 +74,8 @@ def test_legends_and_words_of_charts_have_the_titles_of_variants_and_data_their_
     ]
     tables = build_tables(make.write(map(make.record, cells), tmp_path), None)
     title = f"{short_title('multi_worker_mirrored')} (star)"
-    drawn = {one.figure: one for one in draw_figures(tables, {}, {"driver": title})}
+    variants = {"driver": Variant("multi_worker_mirrored", title)}
+    drawn = {one.figure: one for one in draw_figures(tables, {}, variants)}
     for name in ("ways", "ways-parts"):
         figure = drawn[name]
         assert "driver" in set(figure.data["strategy"])

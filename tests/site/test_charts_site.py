@@ -284,7 +284,7 @@ def test_pictures_are_offered_beside_the_other_files(watched):
     page = watched.open(RESULTS)
     wait_for_charts(page)
     offered = page.locator(f"[id='{TIME}'] .nw-links").locator("a, button").all_inner_texts()
-    assert offered == ["CSV", "Vega-Lite JSON", "SVG", "PNG", "Its records"]
+    assert offered == ["CSV", "Vega-Lite JSON", "SVG", "PNG", "Its records", "How to read it"]
 
 
 @pytest.mark.parametrize("watched", [NARROW], indirect=True)

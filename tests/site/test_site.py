@@ -12,11 +12,13 @@ import pandas as pd
 import pytest
 
 from browsing import CURVE, ODD_CURVE, ODD_LOG, ODD_MODEL, ODD_REASON, ODD_RESULTS, wait_for_charts
+from nodewise.core.units import KINDS
 from nodewise.results.columns import COLUMNS, OVERHEAD
 
 RESULTS = "results/fashion-mnist/fashion-cnn.html"
 WITH_FIGURES = ["index.html", RESULTS, "predictions.html", "studies/ntua.html", "calibration.html"]
 WITH_NUMBERS = [CURVE, "records.html", "findings.html", "your-case.html"]
+READING = "how-to-read.html#"
 NARROW = {"viewport": {"width": 360, "height": 800}}
 LONGEST = 15_000  # pixels of a page on a telephone
 
@@ -170,7 +172,7 @@ def test_without_scripts_the_picture_the_words_and_the_table_are_there(watched, 
     picture.scroll_into_view_if_needed()
     assert picture.bounding_box()["height"] > 100
     assert "Throughput against one node" in picture.get_attribute("alt")
-    assert card.locator("figcaption").inner_text().startswith("Examples per second against one")
+    assert card.locator("figcaption").inner_text().startswith("Dashed: ideal scaling.")
     card.locator("summary").click()
     assert card.locator("details table tbody tr").count() > 5
     assert card.locator("details p").inner_text() == picture.get_attribute("alt")
@@ -184,7 +186,9 @@ def test_every_figure_has_words_a_table_and_its_files(watched, site):
     for path in WITH_FIGURES:
         for card in watched.open(path).locator(".nw-card").all():
             assert len(card.locator("img").get_attribute("alt")) > 60
-            assert card.locator("figcaption .nw-kind").count() >= 1
+            told = card.locator(".nw-links").text_content()
+            assert re.match(f"Data: ({'|'.join(KINDS)})", told)
+            assert READING in card.get_by_text("How to read it").get_attribute("href")
             assert card.locator("details tbody tr").count() > 0
             downloads = card.locator(".nw-links a[download]").all()
             links = [link.get_attribute("href") for link in downloads]

@@ -18,7 +18,7 @@ from nodewise.report.figure import VEGA_LITE, spec_json
 from nodewise.report.figures import ALL_REDUCES, MODELS, draw_figures
 from nodewise.report.figures.calibration import all_reduce_times
 from nodewise.report.figures.models import sizes
-from nodewise.report.titles import experiment_titles, variant_titles
+from nodewise.report.titles import experiment_titles, named_variants
 from nodewise.results.calibration import read_calibrations
 from nodewise.results.table_files import read_tables
 from nodewise.study.config import read_config
@@ -65,7 +65,7 @@ def draw_charts(
     config = read_config(config_path)
     files: dict[str, str] = {}
     names: list[str] = []
-    drawn = draw_figures(tables, experiment_titles(config), variant_titles(config))
+    drawn = draw_figures(tables, experiment_titles(config), named_variants(config))
     with debug_mode(False):  # see Figure.spec
         for figure in drawn:
             name, spec = figure.name, figure.spec()

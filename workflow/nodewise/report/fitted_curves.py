@@ -63,9 +63,9 @@ class Curves:
         """
         rows = self._keyed.to_dict("index")
         known = {str(curve): self._label(row) for curve, row in rows.items()}
-        known = _disambiguate(known, {key: self.experiment(key) for key in known})
-        known = _disambiguate(known, {str(key): row["experiment"] for key, row in rows.items()})
-        return _disambiguate(known, {key: key for key in known})
+        known = disambiguate(known, {key: self.experiment(key) for key in known})
+        known = disambiguate(known, {str(key): row["experiment"] for key, row in rows.items()})
+        return disambiguate(known, {key: key for key in known})
 
     def experiment(self, curve: str) -> str:
         """Return the title of a curve's experiment, or its name if it has none; empty without."""
@@ -115,8 +115,8 @@ class Curves:
         return " · ".join(filter(None, [model, strategy, where.get(row["source"], nodes)]))
 
 
-def _disambiguate(labels: dict[str, str], more: dict[str, str]) -> dict[str, str]:
-    """Return the labels; those that several share with `more` behind them."""
+def disambiguate(labels: dict[str, str], more: dict[str, str]) -> dict[str, str]:
+    """Return labels, by key; those that several keys share with `more` of the key behind them."""
     shared = Counter(labels.values())
     return {
         key: f"{label} · {more[key]}" if shared[label] > 1 and more[key] else label

@@ -16,7 +16,10 @@ Row = Mapping[Any, Any]
 Words = Mapping[str, Callable[[str], str]]
 """By column: the function that returns the title of a name."""
 
-_RIGHT, _WIDE, _PLAIN = Markup("nw-right"), Markup("nw-wide"), Markup("")
+_RIGHT, _PLAIN = Markup("nw-right"), Markup("")
+_TEXT, _WIDE = Markup("nw-text"), Markup("nw-wide")
+_SHORT = 16  # letters, which need no room of their own
+_NOTHING = 1  # letter: a dash, where all rows lack something
 
 
 @dataclass(frozen=True)
@@ -108,10 +111,12 @@ def table(rows: pd.DataFrame | Sequence[Row], columns: Sequence[Column]) -> Tabl
     if hidden:
         raise ValueError(f"{', '.join(hidden)}: the kinds of a column must be shown beside it")
     records = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
+    cells = [[_cell(row, column, kinds) for row in records] for column in columns]
+    values = [[row[column.name] for row in records] for column in columns]
     return Table(
         heads=[_head(column) for column in columns],
-        rows=[[_cell(row, column, kinds) for column in columns] for row in records],
-        classes=[_class([row[column.name] for row in records], column) for column in columns],
+        rows=list(zip(*cells, strict=True)),
+        classes=list(map(_class, columns, values, cells)),
     )
 
 
@@ -126,17 +131,21 @@ def data_table(rows: pd.DataFrame, words: Words) -> Table:
         written[column] = rows[column].map(titles)
     columns = [Column(str(name), title_of_column(str(name))) for name in rows.columns]
     plain = table(written.where(rows.notna()), columns)
-    classes = [_class(rows[c.name], c) for c in columns]
+    cells = zip(*plain.rows, strict=True) if len(rows) else ((),) * len(columns)
+    classes = list(map(_class, columns, (rows[c.name] for c in columns), cells))
     return Table(plain.heads, plain.rows, classes, [c.name for c in columns])
 
 
-def _class(values: Iterable[object], column: Column) -> Markup:
-    """Return the class of a column: numbers align right, long texts get room."""
+def _class(column: Column, values: Iterable[object], cells: Iterable[Markup]) -> Markup:
+    """Return the class of a column: numbers align right, texts get room if they are long."""
     known = [value for value in values if value is not pd.NA and value is not None]
     numbers = (isinstance(value, Number) and not isinstance(value, bool) for value in known)
     if column.unit is not None or (known and all(numbers)):
         return _RIGHT
-    return _WIDE if column.wide else _PLAIN
+    longest = max((len(cell.striptags()) for cell in cells), default=0)
+    if column.wide and longest > _NOTHING:
+        return _WIDE
+    return _TEXT if longest > _SHORT else _PLAIN
 
 
 def _head(column: Column) -> Markup:

@@ -1,7 +1,7 @@
 """How every chart looks: one place for colours, shapes and the light and dark settings.
 
-Mark colours keep a contrast of at least 3:1 on the white card and on the dark page alike, and each
-kind of number has a shape of its own besides: nothing is told by colour alone.
+Mark colours keep a contrast of at least 3:1 on the white card and on the dark page alike. Each kind
+of number has a shape of its own besides, and lines of one strategy have dashes of their own.
 """
 
 import math
@@ -21,20 +21,9 @@ KIND_COLOURS = {
     "counted": "#8a7a2e",
     "estimated": "#6f7680",
 }
-# a darker and a lighter tone of each, for lines of one kind that are of different clusters
-KIND_TONES = {
-    "measured": ("#296fa8", "#4a96d3"),
-    "emulated": ("#6f5bbe", "#9587cf"),
-    "emulated soft": ("#964ea8", "#b47cc3"),
-    "published": ("#ae4f0c", "#eb6b11"),
-    "imported": ("#157f8b", "#2596a5"),
-    "fitted": ("#0d7a5b", "#11a37b"),
-    "predicted": ("#b03f8a", "#cd72af"),
-    "counted": ("#786b28", "#a39036"),
-    "estimated": ("#656c75", "#8a9199"),
-}
-MOST_TONES = 3  # with the colour itself
-DASHES: list[Sequence[float]] = [[1, 0], [6, 3], [1.5, 2.5], [8, 3, 2, 3]]
+# how lines of one colour are told apart: solid first, and enough for all lines of a plot
+DASHES: list[Sequence[float]] = [[1, 0], [6, 3], [8, 3, 2, 3], [12, 4], [3, 3], [12, 3, 2, 3, 2, 3]]
+DOTTED: Sequence[float] = [1.5, 2.5]  # what is published
 KIND_SHAPES = {
     "measured": "circle",
     "emulated": "square",
@@ -47,17 +36,27 @@ KIND_SHAPES = {
     "estimated": "triangle-left",
 }
 PROJECTED_SHAPE = "triangle-up"
-# told apart by the colour-blind, and on light and dark ground
-CATEGORIES = [
-    "#2f7fc1",
-    "#d2600f",
-    "#0f8f6b",
-    "#c2549d",
-    "#8a7a2e",
-    "#7d6bc4",
-    "#b98108",
-    "#6f7680",
-]
+# The colour of each strategy, the same in every chart, and two shades of it: a study's own variants
+# of the strategy, other nodes, and what is published. Hues of Okabe and Ito
+# (https://jfly.uni-koeln.de/color/) come first; the others were searched for so that no two are
+# alike, also to the colour-blind.
+STRATEGY_COLOURS = {
+    "async_sgd": ("#6179f2", "#5064c8", "#7489f4"),
+    "compressed_sgd": ("#468c00", "#65a02b", "#3d7a00"),
+    "custom_loop": ("#d55e00", "#b24f00", "#db7626"),
+    "horovod": ("#b247a1", "#c575b9", "#ba5bab"),
+    "hybrid": ("#ec5f6a", "#b44851", "#d2555e"),
+    "mirrored": ("#009e73", "#007b5a", "#009069"),
+    "model_parallel": ("#99633d", "#b1886c", "#a47452"),
+    "mpi": ("#0095e0", "#0072ac", "#0085c8"),
+    "multi_worker_mirrored": ("#0072b2", "#4699c7", "#2385bd"),
+    "parameter_averaging": ("#ca769d", "#985876", "#b16789"),
+    "parameter_server": ("#a68d42", "#7d6a32", "#927c3a"),
+    "single": ("#6f7680", "#8c9199", "#666d76"),
+    "split_dense": ("#8552cc", "#a47fd9", "#9568d3"),
+    "tensor_parallel": ("#bf4d60", "#ce7786", "#c55e6f"),
+}
+_OTHER_STRATEGY = ("#9a79ca", "#7a60a0", "#8e70bb")
 # in the order of a step, a dark and a light one in turn: to be told apart in grey
 PART_COLOURS = {
     "input": "#5e61c3",
@@ -110,12 +109,12 @@ def kind_shapes(labels: Sequence[str]) -> list[str]:
     ]
 
 
-def kind_tones(label: str, count: int) -> list[str]:
-    """Return colours for `count` lines of one kind: tones of its own colour, if they are few."""
-    kind = base_kind(label)
-    dark, light = KIND_TONES[kind]
-    few = {1: [KIND_COLOURS[kind]], 2: [dark, light], 3: [dark, KIND_COLOURS[kind], light]}
-    return few.get(count) or [CATEGORIES[index % len(CATEGORIES)] for index in range(count)]
+def strategy_shades(strategy: str, count: int = 1) -> list[str]:
+    """Return the colour of a strategy, then shades of it; strategies not listed share theirs."""
+    shades = STRATEGY_COLOURS.get(strategy, _OTHER_STRATEGY)
+    if count <= len(shades):
+        return [*shades[:count]]
+    return [_mixed(shades[0], shades[1], index / (count - 1)) for index in range(count)]
 
 
 def batch_colours(batches: Sequence[int]) -> list[str]:

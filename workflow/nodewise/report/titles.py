@@ -1,12 +1,21 @@
 """The titles of experiments and strategies, as sentences, charts and tables have them."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted
 from nodewise.strategies import STRATEGIES
 from nodewise.study.config import Config, read_config
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A strategy with options, under a name that a study gives it: whose it is, and its title."""
+
+    strategy: str
+    title: str
 
 
 def experiment_titles(config: Config) -> dict[str, str]:
@@ -18,20 +27,21 @@ def experiment_titles(config: Config) -> dict[str, str]:
     return {name: one.title for of in _configs(config) for name, one in of.experiments.items()}
 
 
-def variant_titles(config: Config) -> dict[str, str]:
-    """Return the titles of the variants of strategies that a study names, by name.
+def named_variants(config: Config) -> dict[str, Variant]:
+    """Return the variants of strategies that a study names, by name.
 
     Raises:
         UserError: a configuration of records measured before is invalid.
     """
-    titles = {}
+    found = {}
     for of in _configs(config):
         for experiment in of.experiments.values():
             for name, axes in experiment.strategies.items():
                 if axes.strategy:
                     options = STRATEGIES[axes.strategy].checked(axes.options, max(axes.nodes))
-                    titles[name] = _variant_title(axes.strategy, name, options.model_dump())
-    return titles
+                    title = _variant_title(axes.strategy, name, options.model_dump())
+                    found[name] = Variant(axes.strategy, title)
+    return found
 
 
 def short_title(strategy: str) -> str:

@@ -13,7 +13,7 @@ from nodewise.core.registry import Registry
 from nodewise.report.figure import Figure, share_axis
 from nodewise.report.figures._encodings import strategy_titles
 from nodewise.report.figures._panels import panels
-from nodewise.report.titles import short_title
+from nodewise.report.titles import Variant, short_title
 
 Tables = Mapping[str, pd.DataFrame]
 Rows = Callable[[dict[str, pd.DataFrame]], pd.DataFrame]
@@ -33,17 +33,23 @@ class Declaration:
         tables: the tables that it is made from, by name.
         rows: takes these tables and returns the rows that it draws.
         axes: the columns that tell one drawing from another: each combination gets one.
+        plots: what it plots, in a few words.
+        reading: how to read it, in sentences that hold for all of its drawings; a page of its own
+            has them, and every chart a link to it.
         lines: the columns that tell the lines of a drawing from each other, if they can be many:
             those beyond `MOST_LINES` have panels of their own. The first parts them first.
         section: the heading under which the result pages show it; empty if they do not.
         order: its place among others on a page.
         draw: takes the rows of one combination; returns None if there is nothing to see. The rows
-            have the `strategy_title` of each `line` or `strategy`.
+            have the `strategy_title` of each `line` or `strategy`, and `variant_of`: the strategy
+            that it is a variant of, or itself.
     """
 
     tables: tuple[str, ...]
     rows: Rows
     axes: tuple[str, ...]
+    plots: str
+    reading: str
     lines: tuple[str, ...]
     section: str
     order: int
@@ -59,6 +65,8 @@ def figure(
     tables: str,
     rows: Rows,
     axes: Sequence[str],
+    plots: str,
+    reading: str,
     lines: Sequence[str] = (),
     section: str = "",
     order: int = 0,
@@ -70,14 +78,25 @@ def figure(
         tables: the names of its tables, separated by spaces.
         rows: see `Declaration`.
         axes: see `Declaration`.
+        plots: see `Declaration`.
+        reading: see `Declaration`.
         lines: see `Declaration`.
         section: see `Declaration`.
         order: see `Declaration`.
     """
 
     def register(draw: Draw) -> Draw:
-        of_tables = tuple(tables.split())
-        declared = Declaration(of_tables, rows, tuple(axes), tuple(lines), section, order, draw)
+        declared = Declaration(
+            tables=tuple(tables.split()),
+            rows=rows,
+            axes=tuple(axes),
+            plots=plots,
+            reading=reading,
+            lines=tuple(lines),
+            section=section,
+            order=order,
+            draw=draw,
+        )
         FIGURES.add(name, declared)
         return draw
 
@@ -85,7 +104,7 @@ def figure(
 
 
 def draw_figures(
-    tables: Tables, experiments: Mapping[str, str], variants: Mapping[str, str]
+    tables: Tables, experiments: Mapping[str, str], variants: Mapping[str, Variant]
 ) -> Iterator[Figure]:
     """Yield every figure that the tables have data for, those with a lower `order` first.
 
@@ -94,7 +113,7 @@ def draw_figures(
     Args:
         tables: those of a study, by name.
         experiments: the titles of experiments, by name.
-        variants: the titles of the strategies that the study names itself, by name.
+        variants: the strategies with options that the study names itself, by name.
     """
     for name in _by_order():
         declared = FIGURES[name]
@@ -125,20 +144,24 @@ def _by_order() -> list[str]:
 
 
 def _with_titles(
-    rows: pd.DataFrame, experiments: Mapping[str, str], variants: Mapping[str, str]
+    rows: pd.DataFrame, experiments: Mapping[str, str], variants: Mapping[str, Variant]
 ) -> pd.DataFrame:
-    """Return rows with the titles of experiments, and a column with those of strategies."""
+    """Return rows with the titles of experiments, and columns that say what strategies are.
+
+    These are the `strategy_title`, and `variant_of`: the strategy that a name stands for.
+    """
     if "experiment" in rows:
         rows = rows.assign(experiment=rows["experiment"].replace(experiments))
+    behind = {name: variant.strategy for name, variant in variants.items()}
     for column in ("line", "strategy"):
         if column in rows:
             titles = rows[column].map(lambda name: _strategy_title(name, variants))
-            return rows.assign(strategy_title=titles)
+            return rows.assign(strategy_title=titles, variant_of=rows[column].replace(behind))
     return rows
 
 
 def _where(
-    of: Mapping[str, str], experiments: Mapping[str, str], variants: Mapping[str, str]
+    of: Mapping[str, str], experiments: Mapping[str, str], variants: Mapping[str, Variant]
 ) -> list[str]:
     """Return the titles of the experiment, the strategy and the panel that a figure is of."""
     titles: dict[str, Callable[[str], str]] = {
@@ -150,8 +173,8 @@ def _where(
     return [title(of[axis]) for axis, title in titles.items() if axis in of]
 
 
-def _strategy_title(name: str, variants: Mapping[str, str]) -> str:
-    return variants.get(name) or short_title(name)
+def _strategy_title(name: str, variants: Mapping[str, Variant]) -> str:
+    return variants[name].title if name in variants else short_title(name)
 
 
 def sections() -> dict[str, list[str]]:

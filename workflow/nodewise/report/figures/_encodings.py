@@ -18,7 +18,6 @@ from nodewise.results.columns import title_of_column
 PHONE = "containerSize()[0] < 360"
 HALF = "containerSize()[0] < 500"
 TICKS = 12  # on an axis of whole numbers
-HOLLOW = "Hollow points call for caution: more workers than cores, or a machine not at rest."
 _LETTERS = 30  # of a line of a label
 _PADDED: dict[str, Any] = {"nice": False, "padding": 12}
 
@@ -110,6 +109,12 @@ def strategy_titles(rows: pd.DataFrame) -> dict[str, str]:
     return dict(zip(names, rows["strategy_title"], strict=True))
 
 
+def strategies_behind(rows: pd.DataFrame) -> dict[str, str]:
+    """Return the strategies that the names in `rows` stand for, by name."""
+    names = rows["line"] if "line" in rows else rows["strategy"]
+    return dict(zip(names, rows["variant_of"], strict=True))
+
+
 def kinds_of(data: pd.DataFrame) -> list[str]:
     """Return the kind labels that occur in `data`, in the order of `KINDS`."""
     order = list(KINDS)
@@ -127,22 +132,6 @@ def kind_shape_with_legend(kinds: list[str]) -> alt.Shape:
     return shape.legend(symbolFillColor=theme.NEUTRAL, symbolStrokeColor=theme.NEUTRAL)
 
 
-def by_kind(
-    data: pd.DataFrame, legend: alt.Legend, by: str = "kind"
-) -> tuple[alt.Color, alt.Fill, alt.Shape]:
-    """Return stroke, fill and shape of points of each kind; the three share `legend`.
-
-    Where `by` is `series`, each series of a kind has a colour of its own, and the kind's shape.
-    """
-    pairs = data[[*{by, "kind"}]].drop_duplicates().sort_values(by)
-    kinds = sorted(pairs["kind"], key=kinds_of(data).index)
-    names = [name for kind in kinds_of(data) for name in pairs.loc[pairs["kind"] == kind, by]]
-    tones = [tone for kind in kinds_of(data) for tone in theme.kind_tones(kind, kinds.count(kind))]
-    shapes = alt.Scale(domain=names, range=theme.kind_shapes(kinds))
-    shape = alt.Shape(f"{by}:N", title=None, scale=shapes, legend=legend)
-    return *by_value(f"{by}:N", None, names, tones, legend), shape
-
-
 def shape_scale(kinds: list[str]) -> alt.Scale:
     """Return the scale of the shapes of points of these kinds."""
     return alt.Scale(domain=kinds, range=theme.kind_shapes(kinds))
@@ -151,6 +140,11 @@ def shape_scale(kinds: list[str]) -> alt.Scale:
 def hollow_if_flagged() -> alt.FillOpacityValue:
     """Return the filling of points: none where their `flags` call for caution."""
     return alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0})
+
+
+def caution_key(data: pd.DataFrame) -> str:
+    """Say that hollow points call for caution, if there are any."""
+    return " Hollow points call for caution." if data["flags"].fillna("").ne("").any() else ""
 
 
 def tooltip(data: pd.DataFrame, names: Sequence[str]) -> list[alt.Tooltip]:

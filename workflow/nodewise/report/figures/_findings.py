@@ -67,7 +67,7 @@ def describe_batches(rows: pd.DataFrame) -> str:
     line = told[told["nodes"] == told["nodes"].max()].sort_values("batch_per_worker")
     nodes, faster = line["nodes"].iloc[0], line["certain_low"] > 1
     if not faster.any():
-        return f"{nodes} nodes are at no batch clearly faster than one"
+        return f"{nodes} nodes are not clearly faster than one at any batch"
     first = line.loc[faster, "batch_per_worker"].iloc[0]
     from_there_on = faster[line["batch_per_worker"] >= first].all()
     return f"{nodes} nodes are faster than one from batch {first} on" if from_there_on else ""

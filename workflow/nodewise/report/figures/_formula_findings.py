@@ -68,6 +68,6 @@ def describe_savings(rows: pd.DataFrame, foreseen: str) -> str:
     last = both.sort_values("nodes").iloc[-1]
     interval = percent(last["low"], last["high"])
     return (
-        f"On {last['nodes']} nodes the formulas save {percent(last['saved'])} of the time "
-        f"({interval}), the study foresaw {percent(last['saved_theirs'])}"
+        f"By the formulas, {last['nodes']} nodes save {percent(last['saved'])} of the time "
+        f"({interval}); the study foresaw {percent(last['saved_theirs'])}"
     )

@@ -6,7 +6,6 @@ from nodewise.core.units import kind_label
 from nodewise.predict import fit_queries
 from nodewise.report import evidence
 from nodewise.report.figures import _findings
-from nodewise.report.theme import MOST_TONES
 from nodewise.results import queries
 
 LINE = ("experiment", "model", "dataset", "line", "kind")
@@ -14,6 +13,7 @@ MODEL = tuple(queries.MODEL)
 CURVE = tuple(fit_queries.CURVE)
 
 _EXPERIMENT = ["experiment", "model", "dataset"]
+_MOST_ALIKE = 3  # lines of one kind at one batch, which can still be told apart
 
 
 def training_times(tables: queries.Tables) -> pd.DataFrame:
@@ -25,7 +25,7 @@ def training_times(tables: queries.Tables) -> pd.DataFrame:
     times = without_compared(tables["curves"], queries.training_times(tables))
     at = [*queries.MODEL, "kind", "batch_per_worker"]
     lines = times.drop_duplicates([*at, "cluster", "line", "experiment"]).groupby(at).size()
-    many = lines[lines > MOST_TONES].reset_index()[queries.MODEL].drop_duplicates()
+    many = lines[lines > _MOST_ALIKE].reset_index()[queries.MODEL].drop_duplicates()
     rest = _without(_short(tables), times)
     ours = rest.loc[rest["experiment"] != "", queries.MODEL].drop_duplicates()
     crowded = (

@@ -54,6 +54,12 @@ def all_reduce_times(calibrations: Sequence[Calibration]) -> pd.DataFrame:
     tables=ALL_REDUCES,
     rows=lambda tables: tables[ALL_REDUCES],
     axes=("study", "machine", "collective"),
+    plots="Time of an all-reduce",
+    reading=(
+        "In the node's own time; the data hold the wall time too. Points are the median over "
+        "launches with its interval. Lines are the formula fitted to all points; crosses are "
+        "predicted by the same formula, fitted to fewer nodes."
+    ),
     lines=["payload_bytes"],
     order=100,
 )
@@ -68,7 +74,6 @@ def all_reduce(rows: pd.DataFrame) -> Figure:
     data = rows[["role", *_NAMED]]
     observed, held = data[data["role"] == "observed"], data[data["role"] == "held out"]
     kinds = [kind, "fitted", *(["predicted"] if len(held) else [])]
-    crosses = " Crosses: predicted by the same formula, fitted to fewer nodes."
     return Figure(
         finding=_findings.describe_all_reduces(observed),
         layers=_layers(data, kind),
@@ -77,11 +82,7 @@ def all_reduce(rows: pd.DataFrame) -> Figure:
         kinds=kinds,
         alt=f"{title}. {kind.capitalize()}: {_in_words(observed)}."
         + (f" Predicted: {_in_words(held)}." if len(held) else ""),
-        caption=(
-            "In the node's own time; the data hold the wall time too. Points: median over launches "
-            "with its 90 % interval. Lines: the formula fitted to all points."
-            + (crosses if len(held) else "")
-        ),
+        caption="Bars: 90 % interval of the median over launches.",
         views=(_VIEW,),
     )
 

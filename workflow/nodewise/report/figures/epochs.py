@@ -5,26 +5,31 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from nodewise.report import theme
+from nodewise.core.units import counted
 from nodewise.report.figure import Figure, View, inline
 from nodewise.report.figures import _findings, figure
 from nodewise.report.figures._encodings import (
     by_batch,
-    by_value,
     dash_legend,
     kind_shape,
     kinds_of,
     label_expression,
     legend_columns,
+    strategies_behind,
     strategy_titles,
     tooltip,
     whole_ticks,
 )
+from nodewise.report.figures._series import Series, by_series
 from nodewise.report.figures._words import values_in_words
 from nodewise.results import queries
+from nodewise.results.columns import SINGLE
 
-_UNCOLOURED = 2  # strategies that need no colour each: one, and its beginning on one node
 _LINE = ["nodes", "batch_per_worker", "strategy"]
+_MOVING = (
+    "taken while the weights were still changing. Lines are the median over launches, shaded from "
+    "the least to the most."
+)
 _DECLARED: dict[str, Any] = {
     "tables": "cells epochs",
     "rows": queries.epochs,
@@ -34,13 +39,25 @@ _DECLARED: dict[str, Any] = {
 }
 
 
-@figure("loss-by-epoch", order=70, **_DECLARED)
+@figure(
+    "loss-by-epoch",
+    plots="Training loss by epoch",
+    reading=f"The mean loss over the epoch, {_MOVING}",
+    order=70,
+    **_DECLARED,
+)
 def loss_by_epoch(rows: pd.DataFrame) -> Figure:
     """Draw the training loss over the epochs; no loss is below zero."""
     return _by_epoch(rows, "loss", {"domainMin": 0})
 
 
-@figure("accuracy-by-epoch", order=71, **_DECLARED)
+@figure(
+    "accuracy-by-epoch",
+    plots="Training accuracy by epoch",
+    reading=f"The mean accuracy over the epoch, {_MOVING}",
+    order=71,
+    **_DECLARED,
+)
 def accuracy_by_epoch(rows: pd.DataFrame) -> Figure:
     """Draw the training accuracy over the epochs; none is above one."""
     return _by_epoch(rows, "accuracy", {"domainMax": 1})
@@ -56,19 +73,24 @@ def _by_epoch(rows: pd.DataFrame, value: str, end: dict[str, Any]) -> Figure:
     title = f"Training {value}"
     view = View("absolute", f"{title} by epoch", value, title)
     x = alt.X("epoch:Q", title="Epoch").axis(values=whole_ticks(data["epoch"]), format="d")
-    colour, fill = _colours(rows)
+    titles = strategy_titles(rows)
+    if len({*titles} - {SINGLE}) < 2 and data["batch_per_worker"].nunique() > 1:
+        colour, fill = by_batch(data)
+        dash = alt.StrokeDash("nodes:O", title="Nodes", legend=dash_legend())
+    else:
+        colour, fill, dash = _by_strategy(data, titles, strategies_behind(rows))
+    series = list(map(_series_name, *(data[name] for name in _LINE)))
 
     def y(column: str) -> alt.Y:
         scale = alt.Scale(zero=False, padding=10, **end)
         return alt.Y(f"{column}:Q", title=title, scale=scale)
 
-    base = alt.Chart(inline(data)).encode(
+    base = alt.Chart(inline(data.assign(series=series))).encode(
         x=x.scale(zero=False, nice=False, padding=12),
         y=y(value),
         color=colour,
         detail=alt.Detail([f"{name}:N" for name in _LINE]),
     )
-    dash = alt.StrokeDash("nodes:O", title="Nodes", legend=dash_legend())
     points = base.mark_point(size=30, opacity=1).encode(
         fill=fill,
         shape=kind_shape(data),
@@ -78,7 +100,7 @@ def _by_epoch(rows: pd.DataFrame, value: str, end: dict[str, Any]) -> Figure:
     band = base.mark_area(opacity=0.15).encode(y=y("least"), y2=alt.Y2("most"))
     last = data[data["epoch"] == data["epoch"].max()]
     return Figure(
-        finding=_findings.describe_last_epoch(last, value, strategy_titles(rows)),
+        finding=_findings.describe_last_epoch(last, value, titles),
         layers=[
             *([band] if several else []),
             base.mark_line(strokeWidth=1.8).encode(strokeDash=dash),
@@ -88,8 +110,7 @@ def _by_epoch(rows: pd.DataFrame, value: str, end: dict[str, Any]) -> Figure:
         title=view.heading,
         kinds=kinds_of(data),
         alt=f"{title}, after the last epoch. {values_in_words(last, value, 'accuracy')}",
-        caption=f"The mean {value} over the epoch, taken while the weights were still moving."
-        + (" Lines: median over launches; shaded: from the least to the most." * several),
+        caption="Shaded: from the least to the most of several launches." * several,
         views=(view,) if value == "loss" else (),
     )
 
@@ -106,13 +127,28 @@ def _over_launches(rows: pd.DataFrame, value: str) -> pd.DataFrame:
     )
 
 
-def _colours(rows: pd.DataFrame) -> tuple[alt.Color, alt.Fill]:
-    """Return the colours of the strategies, or those of the batches where strategies are few."""
-    titles = strategy_titles(rows)
-    names = sorted(titles)
-    if len(names) <= _UNCOLOURED:
-        return by_batch(rows)
-    legend = alt.Legend(
-        symbolOpacity=1, columns=legend_columns(1, 2, 3), labelExpr=label_expression(titles)
+def _by_strategy(
+    data: pd.DataFrame, titles: dict[str, str], behind: dict[str, str]
+) -> tuple[alt.Color, alt.Fill, alt.StrokeDash]:
+    """Return how lines of many strategies look; of each strategy, it stands before its variants."""
+    lines = sorted(
+        data[_LINE].drop_duplicates().itertuples(index=False, name=None),
+        key=lambda line: (behind[line[2]], line[2] != behind[line[2]], line),
     )
-    return by_value("strategy:N", "Strategy", names, theme.CATEGORIES[: len(names)], legend)
+    several = {name: data[name].nunique() > 1 for name in _LINE}
+    kind = str(data["kind"].iloc[0])
+    series: list[Series] = []
+    labels: dict[str, str] = {}
+    for nodes, batch, strategy in lines:
+        name = _series_name(nodes, batch, strategy)
+        series.append(Series(name, behind[strategy], strategy, kind))
+        said = [titles[strategy]]
+        said += [counted(nodes, "node")] * several["nodes"]
+        said += [f"batch {batch}"] * several["batch_per_worker"]
+        labels[name] = ", ".join(said)
+    legend = alt.Legend(columns=legend_columns(1, 1, 2), labelExpr=label_expression(labels))
+    return by_series(series, legend)
+
+
+def _series_name(nodes: int, batch: int, strategy: str) -> str:
+    return f"{strategy}/{nodes}/{batch}"

@@ -9,8 +9,8 @@ from nodewise.predict import fit_queries
 from nodewise.report.figure import Figure, View, inline
 from nodewise.report.figures import _formula_findings, _rows, figure
 from nodewise.report.figures._encodings import (
-    HOLLOW,
     by_batch,
+    caution_key,
     dashed_by_role,
     hollow_if_flagged,
     kind_shape_with_legend,
@@ -23,7 +23,7 @@ from nodewise.report.figures._words import values_in_words
 from nodewise.results.queries import LAUNCHES, POINT
 
 HELD_OUT = "predicted, held out"
-_ALONG = "Solid line: the fitted formula; dashed: its predictions."
+_ALONG = "The line is the fitted formula, dashed where it predicts."
 _AGAINST_ONE = "Throughput against the same strategy on one node, at the same batch per worker."
 _OWN = "Speed-up against its own one node"
 _FIT = View("absolute", "Step time: the formula and the points", "fitted_s", "Step time (s)", "log")
@@ -36,7 +36,7 @@ _OUTLOOK = (
         "Examples per second",
     ),
 )
-_REACH = View("speedup", "Speed-up as far as the formula is asked", "speedup", _OWN, "log")
+_REACH = View("speedup", "Speed-up on all numbers of nodes asked about", "speedup", _OWN, "log")
 _ROOM = 1.4  # above and below the points; an interval may reach further out
 
 
@@ -45,6 +45,11 @@ _ROOM = 1.4  # above and below the points; an interval may reach further out
     tables="curves predictions trials",
     rows=lambda tables: fit_queries.fit_roles(fit_queries.near(_rows.predictions(tables))),
     axes=CURVE,
+    plots="Step time: the formula and the points",
+    reading=(
+        f"{_ALONG} Shaded is its interval. A cross is what the formula predicts for a point that "
+        "was held out of the fit."
+    ),
     lines=["batch_per_worker"],
     order=82,
 )
@@ -59,12 +64,13 @@ def step_time_fit(rows: pd.DataFrame) -> Figure:
     drawn = data["observed_s"].where(data["role"] == "observed", data["fitted_s"])
     x = nodes_axis(data["nodes"])
     layers = _layers(data, kind, x, _FIT.y, of_points="observed_s")
+    band = ""
     if data["low_s"].notna().any():
+        band = "Shaded: 90 % interval of the formula."
         ends = _lines(inline(data)).dropna(subset=["low_s", "high_s"])
         room = {"lower": drawn.min() / _ROOM, "upper": drawn.max() * _ROOM}
         ends = ends.assign(low_s=ends["low_s"].clip(**room), high_s=ends["high_s"].clip(**room))
         layers.insert(0, _band(ends, data, x, _FIT.y, ("low_s", "high_s")))
-    crosses = " A cross is what the formula predicts for a point that was held out."
     return Figure(
         finding=_formula_findings.describe_fit(data),
         layers=layers,
@@ -72,8 +78,7 @@ def step_time_fit(rows: pd.DataFrame) -> Figure:
         title=_FIT.heading,
         kinds=_kinds(data, kind),
         alt=f"Step time. {values_in_words(_points_and_ends(data.assign(s=drawn), kind), 's', 's')}",
-        caption=f"{_ALONG} Shaded: its 90 % interval. {HOLLOW}"
-        + (crosses if (data["role"] == "held out").any() else ""),
+        caption=(band + caution_key(data)).strip(),
         views=(_FIT,),
     )
 
@@ -83,6 +88,8 @@ def step_time_fit(rows: pd.DataFrame) -> Figure:
     tables="curves predictions trials",
     rows=lambda tables: fit_queries.speedup_roles(fit_queries.near(_rows.predictions(tables))),
     axes=CURVE,
+    plots="Speed-up on more nodes, by the formula",
+    reading=f"{_AGAINST_ONE} {_ALONG}",
     lines=["batch_per_worker"],
     order=80,
 )
@@ -104,7 +111,7 @@ def outlook(rows: pd.DataFrame) -> Figure:
         title=view.heading,
         kinds=_kinds(data, kind),
         alt=_speedups_in_words(data, kind),
-        caption=f"{_AGAINST_ONE} Below the dashed rule, one node is faster. {_ALONG} {HOLLOW}",
+        caption=f"Below the dashed rule, one node is faster.{caution_key(data)}",
         views=_OUTLOOK,
     )
 
@@ -114,6 +121,8 @@ def outlook(rows: pd.DataFrame) -> Figure:
     tables="curves predictions trials optima",
     rows=lambda tables: fit_queries.reach(_rows.predictions(tables), tables["optima"]),
     axes=CURVE,
+    plots="Speed-up on all numbers of nodes asked about",
+    reading=f"{_AGAINST_ONE} {_ALONG} Shaded is the interval of the formula.",
     lines=["batch_per_worker"],
     order=81,
 )
@@ -133,10 +142,7 @@ def reach(rows: pd.DataFrame) -> Figure:
         title=_REACH.heading,
         kinds=_kinds(data, kind),
         alt=_speedups_in_words(data, kind),
-        caption=(
-            f"{_AGAINST_ONE} Shaded: the 90 % interval of the formula. Where the line is dashed, "
-            "it leaves the measured numbers of nodes: a prediction."
-        ),
+        caption="Shaded: 90 % interval of the formula.",
         views=(_REACH,),
     )
 

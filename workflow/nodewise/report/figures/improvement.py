@@ -9,15 +9,17 @@ from nodewise.report import theme
 from nodewise.report.figure import Figure, inline
 from nodewise.report.figures import _findings, figure
 from nodewise.report.figures._encodings import (
-    HOLLOW,
     PHONE,
-    by_kind,
+    by_value,
+    caution_key,
     hollow_if_flagged,
     kinds_of,
+    shape_scale,
     tooltip,
 )
+from nodewise.report.figures._series import Series, colours_of
 from nodewise.results import queries
-from nodewise.results.queries import LAUNCHES
+from nodewise.results.queries import LAUNCHES, PUBLISHED_STRATEGY
 
 
 @figure(
@@ -25,6 +27,11 @@ from nodewise.results.queries import LAUNCHES
     tables="curves cells published",
     rows=queries.improvements,
     axes=["study"],
+    plots="Training time that more nodes save",
+    reading=(
+        "Each model at the batch at which the study saved most on its largest number of nodes. A "
+        "mean is shown only for kinds that cover all models."
+    ),
     order=90,
 )
 def improvement(rows: pd.DataFrame) -> Figure:
@@ -45,10 +52,7 @@ def improvement(rows: pd.DataFrame) -> Figure:
         title=title,
         kinds=kinds_of(data),
         alt=f"{title}. {words}.",
-        caption=(
-            "Each model at the batch at which the study saved most on its largest number of nodes. "
-            f"A mean is shown only for kinds that cover all models. {HOLLOW}"
-        ),
+        caption=caution_key(data).strip(),
         axis="x",
     )
 
@@ -64,7 +68,10 @@ def _layers(data: pd.DataFrame) -> list[alt.Chart]:
         symbolOpacity=1,
         labelExpr=f"{PHONE} ? split(replace(datum.label, ' step', '|step'), '|') : datum.label",
     )
-    colour, fill, shape = by_kind(data, legend)
+    kinds = kinds_of(data)
+    colours = colours_of([Series(kind, PUBLISHED_STRATEGY, kind, kind) for kind in kinds])
+    colour, fill = by_value("kind:N", None, kinds, colours, legend)
+    shape = alt.Shape("kind:N", title=None, scale=shape_scale(kinds), legend=legend)
     marks = (
         alt.Chart(points)
         .mark_point(size=64, strokeWidth=2, opacity=1)

@@ -7,9 +7,9 @@ from nodewise.core.units import write_number
 from nodewise.report.figure import Figure, View, inline
 from nodewise.report.figures import _formula_findings, _rows, figure
 from nodewise.report.figures._encodings import (
-    HOLLOW,
     PHONE,
     by_nodes,
+    caution_key,
     dash_legend,
     hollow_if_flagged,
     kind_shape_with_legend,
@@ -30,6 +30,12 @@ _VIEWS = (
     tables="curves predictions rates",
     rows=_rows.link_rates,
     axes=CURVE,
+    plots="Efficiency by the rate of the link",
+    reading=(
+        "The lines scale the fitted bandwidth to each rate, which is in the node's own time. "
+        "Points are measured over links of that rate. Where a line is dashed, it leaves the rates "
+        "or the numbers of nodes that were measured. Shaded is the interval on the most nodes."
+    ),
     lines=["nodes"],
     order=83,
 )
@@ -54,11 +60,8 @@ def link_rates(rows: pd.DataFrame) -> Figure:
         kinds=[kind, "fitted", "predicted"],
         alt=f"Efficiency at batch {batch} by the rate of the link. {_in_words(data)}",
         caption=(
-            f"At {batch} examples per worker, with the fitted bandwidth scaled to each rate, which "
-            "is in the node's own time. "
-            "Points are measured over links of that rate. Where a line is dashed, it leaves the "
-            "rates or the numbers of nodes that were measured. Shaded: 90 % interval on "
-            f"{shaded} nodes.{_misses_in_words(data)} {HOLLOW}"
+            f"At {batch} examples per worker. Shaded: 90 % interval on {shaded} nodes."
+            f"{_misses_in_words(data)}{caution_key(data)}"
         ),
         views=_VIEWS,
     )

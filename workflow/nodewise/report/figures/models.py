@@ -39,6 +39,12 @@ def sizes(architectures: Mapping[str, Architecture]) -> pd.DataFrame:
     tables=MODELS,
     rows=lambda tables: tables[MODELS].assign(of="models"),
     axes=["of"],
+    plots="What a model computes, and what it communicates",
+    reading=(
+        "Along a dashed line the operations per byte are the same, at a batch of one; a batch of b "
+        "examples raises every model by the factor b. The higher a model lies, at the same "
+        "payload, the less communication weighs."
+    ),
     order=110,
 )
 def compute_to_communication(rows: pd.DataFrame) -> Figure:
@@ -56,11 +62,7 @@ def compute_to_communication(rows: pd.DataFrame) -> Figure:
         title="What a model computes, and what it communicates",
         kinds=[KIND],
         alt=f"Operations of training one example against the bytes of a gradient. {words}.",
-        caption=(
-            "Both axes are logarithmic. Along a dashed line the operations per byte are the same, "
-            "at a batch of one; a batch of b examples raises every model by the factor b. The "
-            "higher a model lies, at the same payload, the less communication weighs."
-        ),
+        caption="Dashed: the same number of operations per byte, at a batch of one.",
     )
 
 

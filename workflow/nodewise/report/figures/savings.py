@@ -10,6 +10,7 @@ from nodewise.report.figure import Figure, inline
 from nodewise.report.figures import _formula_findings, figure
 from nodewise.report.figures._encodings import dashed_by_role, legend_columns, nodes_axis, tooltip
 from nodewise.results.importers import published
+from nodewise.results.queries import PUBLISHED_STRATEGY
 
 _TITLE = "Training time saved by more nodes, mean over the models"
 _FORESEEN = "foreseen by the study"
@@ -20,6 +21,11 @@ _FORESEEN = "foreseen by the study"
     tables="savings",
     rows=lambda tables: fit_queries.mean_savings(tables["savings"]),
     axes=["study"],
+    plots="Training time saved by more nodes, by the formulas",
+    reading=(
+        "The mean over the models, each at the batch at which it saved most. Dotted is what nodes "
+        "would save without communication. The line is the formulas, dashed where they predict."
+    ),
     order=91,
 )
 def savings(rows: pd.DataFrame) -> Figure:
@@ -41,11 +47,7 @@ def savings(rows: pd.DataFrame) -> Figure:
         title=_TITLE,
         kinds=["published", "fitted", "predicted"],
         alt=f"{_TITLE}. {_in_words(data)}",
-        caption=(
-            "Each model at the batch at which it saved most. Dotted: what nodes that need not "
-            "communicate would save. Solid: the formulas where they were fitted; dashed: where "
-            "they predict. Shaded: 90 % interval of the mean."
-        ),
+        caption="Dotted: without communication. Shaded: 90 % interval of the mean.",
     )
 
 
@@ -61,17 +63,17 @@ def _layers(law: pd.DataFrame, points: pd.DataFrame) -> list[alt.Chart]:
     shape = alt.Shape("role:N", title=None).scale(domain=kinds, range=["diamond", "circle"])
     shape = shape.legend(columns=legend_columns(1, 2, 2))
     names = ["role", "nodes", "saved"]
-    colour = theme.KIND_COLOURS
+    own, shade = theme.strategy_shades(PUBLISHED_STRATEGY, 2)
     at = {"x": nodes_axis(law["nodes"])}
     return [
         alt.Chart(inline(ideal))
         .mark_line(strokeDash=[2, 3], strokeWidth=1.2, color=theme.NEUTRAL)
         .encode(y=y, **at),
         alt.Chart(inline(lines))
-        .mark_area(opacity=0.14, color=colour["predicted"])
+        .mark_area(opacity=0.14, color=own)
         .encode(y=alt.Y("low:Q"), y2=alt.Y2("high"), detail=alt.Detail("role:N"), **at),
         alt.Chart(inline(lines))
-        .mark_line(strokeWidth=1.8, color=colour["predicted"])
+        .mark_line(strokeWidth=1.8, color=own)
         .encode(
             y=y,
             strokeDash=dashed_by_role(),
@@ -79,7 +81,7 @@ def _layers(law: pd.DataFrame, points: pd.DataFrame) -> list[alt.Chart]:
             **at,
         ),
         alt.Chart(inline(points))
-        .mark_point(size=80, strokeWidth=2, opacity=1, color=colour["published"])
+        .mark_point(size=80, strokeWidth=2, opacity=1, color=shade)
         .encode(y=y, shape=shape, tooltip=tooltip(points, names), **at),
     ]
 

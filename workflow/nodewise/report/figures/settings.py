@@ -10,7 +10,7 @@ from nodewise.report import evidence
 from nodewise.report.figure import Figure, inline
 from nodewise.report.figures import _findings, figure
 from nodewise.report.figures._encodings import kinds_of, strategy_titles
-from nodewise.report.figures._stacks import PALE, stacked
+from nodewise.report.figures._stacks import caution_key, stacked
 from nodewise.results import queries
 from nodewise.results.queries import LAUNCHES
 
@@ -25,6 +25,13 @@ _BAR, _LINE = 18, 15  # pixels of a bar, and of a line of names
     tables="curves cells published published_runs",
     rows=lambda tables: evidence.check_times(queries.settings(tables), tables),
     axes=["model", "dataset", "nodes"],
+    plots="The parts of a step under several settings",
+    reading=(
+        "Input is the wait for examples in the timed steps; the other parts come from separate "
+        "split steps; medians over launches. A setting is the share of a core, the link, and where "
+        "the examples come from, if not from each node's own shard. Times of emulated nodes are "
+        "the node's own, as if it had a whole core."
+    ),
     section="Other nodes, links and inputs",
     order=50,
 )
@@ -77,13 +84,7 @@ def settings(rows: pd.DataFrame) -> Figure:
         title=f"{whose} step on {nodes} nodes under several settings",
         kinds=kinds_of(data),
         alt=f"Total time of a step on {nodes} nodes. {words}.",
-        caption=(
-            "Input is the wait for examples in the timed steps; the other parts come from separate "
-            "split steps; medians over launches. A setting is the share of a core, the link, and "
-            "where the examples come from, if not from each node's own shard. Times of emulated "
-            "nodes are the node's own, as if it had a whole core. The number beside a bar is the "
-            f"batch per worker. {PALE}"
-        ),
+        caption=f"The number beside a bar is the batch per worker.{caution_key(data)}",
         axis="x",
         height=row * len(order),
     )

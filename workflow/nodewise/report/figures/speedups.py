@@ -9,9 +9,9 @@ from nodewise.report import theme
 from nodewise.report.figure import Figure, View, inline
 from nodewise.report.figures import _findings, _rows, figure
 from nodewise.report.figures._encodings import (
-    HOLLOW,
     by_batch,
     by_nodes,
+    caution_key,
     hollow_if_flagged,
     kind_shape,
     kinds_of,
@@ -38,9 +38,17 @@ _THROUGHPUT = View(
     "absolute", "Examples per second by nodes", "examples_per_s", "Examples per second"
 )
 _AGAINST_ONE = "Examples per second against one node at the same batch per worker."
+_IDEAL = "Dashed is ideal scaling: as many times as fast as there are nodes."
 
 
-@figure("speedup", order=60, section=_SECTION, **_DECLARED)
+@figure(
+    "speedup",
+    plots="Speed-up by nodes",
+    reading=f"{_AGAINST_ONE} {_IDEAL} Below one, one node is faster.",
+    order=60,
+    section=_SECTION,
+    **_DECLARED,
+)
 def speedup(rows: pd.DataFrame) -> Figure:
     """Draw throughput against one node (`queries.speedups`)."""
     data = rows[[*_POINT, "speedup", "examples_per_s", *_TIME, *LAUNCHES]]
@@ -54,12 +62,19 @@ def speedup(rows: pd.DataFrame) -> Figure:
         title=_SPEEDUP.heading,
         kinds=kinds_of(data),
         alt=f"Throughput against one node. {values_in_words(data, 'speedup', '×')}",
-        caption=f"{_AGAINST_ONE} Dashed: ideal scaling. Below 1, one node is faster. {HOLLOW}",
+        caption=f"Dashed: ideal scaling. Below 1, one node is faster.{caution_key(data)}",
         views=(_SPEEDUP, _THROUGHPUT),
     )
 
 
-@figure("efficiency", order=61, section=_SECTION, **_DECLARED)
+@figure(
+    "efficiency",
+    plots="Efficiency by nodes",
+    reading="The share of the ideal speed-up that was reached: speed-up divided by nodes.",
+    order=61,
+    section=_SECTION,
+    **_DECLARED,
+)
 def efficiency(rows: pd.DataFrame) -> Figure:
     """Draw speed-up ÷ nodes (`queries.speedups`)."""
     data = rows[[*_POINT, "efficiency", *_TIME, *LAUNCHES]]
@@ -73,7 +88,7 @@ def efficiency(rows: pd.DataFrame) -> Figure:
         title="Efficiency by nodes",
         kinds=kinds_of(data),
         alt=f"Efficiency. {values_in_words(data, 'efficiency', 'share')}",
-        caption=f"The share of the ideal speed-up that was reached. Dashed: all of it. {HOLLOW}",
+        caption=f"Dashed: ideal scaling.{caution_key(data)}",
     )
 
 
@@ -82,6 +97,8 @@ def efficiency(rows: pd.DataFrame) -> Figure:
     tables=_TABLES,
     rows=lambda tables: _rows.speedups(tables).query("nodes > 1"),
     axes=LINE,
+    plots="Speed-up by batch",
+    reading=f"{_AGAINST_ONE} A line for each number of nodes.",
     lines=["nodes"],
     order=62,
 )
@@ -102,7 +119,7 @@ def speedup_by_batch(rows: pd.DataFrame) -> Figure | None:
         title=_BATCHES.heading,
         kinds=kinds_of(data),
         alt=f"Throughput against one node. {values_in_words(data, 'speedup', '×')}",
-        caption=f"{_AGAINST_ONE} Below the dashed rule, one node is faster. {HOLLOW}",
+        caption=f"Below the dashed rule, one node is faster.{caution_key(data)}",
         views=(_BATCHES,),
     )
 

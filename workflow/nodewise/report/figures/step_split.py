@@ -8,11 +8,20 @@ from nodewise.report.figures import _findings, _rows, figure
 from nodewise.report.figures._encodings import kinds_of
 from nodewise.report.figures._nested_axes import BAR_GAP, batch_axis, node_numbers, node_offset
 from nodewise.report.figures._rows import LINE
-from nodewise.report.figures._stacks import PALE, cautions, stacked
+from nodewise.report.figures._stacks import caution_key, cautions, stacked
 from nodewise.report.figures._words import values_in_words
 from nodewise.results.queries import LAUNCHES
 
 _POINT = ["line", "batch_per_worker", "nodes"]
+_READING = (
+    "Input is the wait for examples in the timed steps. The other parts come from separate split "
+    "steps: the gradient (compute), waiting for other workers (wait), the exchange (communicate), "
+    "the update of the weights (apply). An exchange that cannot be timed apart from computing "
+    "counts as compute. A part is as long as its share of all split steps times the median split "
+    "step; of several launches it is the median. "
+    "With parameter averaging it is the mean split step. Where a strategy was not run on one node, "
+    "its bar there is plain training in one process."
+)
 
 
 @figure(
@@ -20,6 +29,8 @@ _POINT = ["line", "batch_per_worker", "nodes"]
     tables="curves cells published published_runs",
     rows=_rows.step_parts,
     axes=LINE,
+    plots="Where the time of a step goes",
+    reading=_READING,
     section="Where the time goes",
     order=40,
 )
@@ -43,13 +54,5 @@ def step_split(rows: pd.DataFrame) -> Figure:
             "The parts of a step, stacked: input, compute, wait, communicate, apply. "
             f"Share of communication. {values_in_words(shares, 'share', 'share')}"
         ),
-        caption=(
-            "Input is the wait for examples in the timed steps. The other parts come from separate "
-            "split steps: the gradient (compute), waiting for other workers (wait), the exchange "
-            "(communicate), the update of the weights (apply). An exchange that cannot be timed "
-            "apart from computing counts as compute. A part is as long as its share of all split "
-            "steps times the median split step (with parameter averaging, the mean); of several "
-            "launches it is the median. Where a strategy was not run on one node, its bar there is "
-            f"plain training in one process. {PALE}"
-        ),
+        caption=caution_key(data).strip(),
     )

@@ -6,11 +6,11 @@ import pandas as pd
 from nodewise.core.units import write_number
 from nodewise.report import evidence, theme
 from nodewise.report.figure import LOG, Figure, View, inline
-from nodewise.report.figures import _findings, figure
+from nodewise.report.figures import _findings, _stacks, figure
 from nodewise.report.figures._encodings import (
-    HOLLOW,
     PHONE,
     by_nodes,
+    caution_key,
     hollow_if_flagged,
     kind_shape,
     kinds_of,
@@ -19,7 +19,6 @@ from nodewise.report.figures._encodings import (
     strategy_titles,
     tooltip,
 )
-from nodewise.report.figures._stacks import PALE, cautions, stacked
 from nodewise.results.comparisons import DEVICES
 from nodewise.results.queries import LAUNCHES, compared_parts, compared_strategies
 
@@ -46,6 +45,13 @@ _THROUGHPUT = [
     tables="curves published published_runs",
     rows=lambda tables: evidence.check_times(compared_strategies(tables["curves"]), tables),
     axes=_AXES,
+    plots="Examples per second by strategy",
+    reading=(
+        "The fastest strategy stands uppermost. The batch per worker is the same everywhere: more "
+        "nodes make larger steps. Ticks are ideal scaling: as many times as fast as one node as "
+        "there are nodes. Bars are the interval of the median over launches, where there are "
+        "several."
+    ),
     section="Strategies compared",
     order=30,
 )
@@ -66,11 +72,7 @@ def throughput(rows: pd.DataFrame) -> Figure:
         title=_VIEWS[0].heading,
         kinds=kinds_of(data),
         alt=f"Examples per second on {shared} nodes: {ranked}.",
-        caption=(
-            "The batch per worker is the same everywhere: more nodes make larger steps. Ticks: "
-            "ideal scaling, n nodes as fast as n times one node. Bars: 90 % interval of the "
-            f"median over launches, where there are several. {_devices(rows, titles)}{HOLLOW}"
-        ),
+        caption=f"Ticks: ideal scaling.{_devices(rows, titles)}{caution_key(data)}",
         views=_VIEWS,
         axis="x",
         height=_height(titles),
@@ -126,6 +128,12 @@ def _throughput_layers(data: pd.DataFrame, titles: dict[str, str]) -> list[alt.C
     tables="curves published published_runs",
     rows=lambda tables: evidence.check_times(compared_parts(tables["curves"]), tables),
     axes=_AXES,
+    plots="The parts of a step by strategy",
+    reading=(
+        "Input is the wait for examples in the timed steps; the other parts come from separate "
+        "split steps. What cannot be timed apart counts as compute; the page of each strategy says "
+        "what its parts are."
+    ),
     section="Strategies compared",
     order=31,
 )
@@ -135,21 +143,17 @@ def parts(rows: pd.DataFrame) -> Figure:
     data = rows[[*names, *LAUNCHES]]
     titles = strategy_titles(rows)
     rank = _strategies(data, titles, "seconds", "sum", order="ascending")
-    bars = stacked(data, [*names, "repeats", "flags"], y=rank)
+    bars = _stacks.stacked(data, [*names, "repeats", "flags"], y=rank)
     whole = data.groupby(["strategy", "nodes"])["seconds"].sum().reset_index()
     count = int(data["nodes"].max())
     return Figure(
         finding=_findings.describe_parts_of_strategies(rows),
-        layers=[bars, *cautions(data, ["strategy", "nodes"], y=rank)],
+        layers=[bars, *_stacks.cautions(data, ["strategy", "nodes"], y=rank)],
         data=data,
         title=f"Where the time of a step goes on {count} nodes",
         kinds=kinds_of(data),
         alt=f"The parts of a step, stacked. In total: {_ranked(whole, titles, 'seconds', 's')}.",
-        caption=(
-            "Input is the wait for examples in the timed steps; the other parts come from separate "
-            "split steps. What cannot be timed apart counts as compute; the page of each strategy "
-            f"says what its parts are. {PALE}"
-        ),
+        caption=_stacks.caution_key(data).strip(),
         height=_height(titles),
     )
 
@@ -158,7 +162,7 @@ def _devices(rows: pd.DataFrame, titles: dict[str, str]) -> str:
     """Say which strategies use devices of one process instead of nodes, if any."""
     names = sorted(rows.loc[rows["exchange"] == DEVICES, "strategy"].unique())
     who = " and ".join(titles[name] for name in names)
-    return f"{who}: devices of one process, with no network between them. " if names else ""
+    return f" {who}: devices of one process, with no network between them." if names else ""
 
 
 def _height(titles: dict[str, str]) -> int:

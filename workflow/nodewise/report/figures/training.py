@@ -4,28 +4,29 @@ import altair as alt
 import pandas as pd
 
 from nodewise.core.cell import node_in_words
-from nodewise.core.units import PROJECTED
 from nodewise.report import theme
 from nodewise.report.figure import Figure, View, inline
 from nodewise.report.figures import _findings, _rows, figure
 from nodewise.report.figures._encodings import (
     HALF,
-    HOLLOW,
-    PHONE,
-    by_kind,
+    caution_key,
     hollow_if_flagged,
     kinds_of,
+    label_expression,
+    strategies_behind,
     strategy_titles,
     tooltip,
 )
 from nodewise.report.figures._nested_axes import batch_axis, node_numbers, node_offset
 from nodewise.report.figures._rows import MODEL
+from nodewise.report.figures._series import Series, by_series
 from nodewise.report.figures._words import values_in_words
-from nodewise.results.queries import LAUNCHES
+from nodewise.results.queries import LAUNCHES, PUBLISHED_STRATEGY
 
 _POINT = ["kind", "experiment", "cluster", "machine", "line", "batch_per_worker", "nodes"]
 _LINE = ["experiment", "line", "kind", "cluster"]  # in each batch
-_NOT_NAMED = ("experiment", "cell_id", "series", "dash")
+_GROUPS = "Each group of points is one batch size, with its nodes counted below it."
+_NOT_NAMED = ("experiment", "cell_id", "series")
 # what may tell lines of one kind and batch from each other, the shortest names first
 _DISTINCTIONS = (
     (),
@@ -42,6 +43,13 @@ _DISTINCTIONS = (
     tables="curves cells published published_runs",
     rows=_rows.training_times,
     axes=MODEL,
+    plots="Training time by batch and nodes",
+    reading=(
+        f"{_GROUPS} Vertical bars are the interval of the median over launches. Where a cell ran "
+        "only some steps, its training time is its step time (median over launches) times the "
+        "number of steps of the training. Times of emulated nodes are the node's own, as if it had "
+        "a whole core. What a study published is dotted."
+    ),
     lines=_LINE,
     section="Training time",
     order=10,
@@ -50,17 +58,6 @@ def training_time(rows: pd.DataFrame) -> Figure:
     """Draw training time by batch and nodes, ours beside the published."""
     data = rows.rename(columns={"low_seconds": "low", "high_seconds": "high"})
     data = data[[*_POINT, "epochs", "seconds", "low", "high", "speedup", *LAUNCHES]]
-    caption = "Each group of points is one batch size, with its nodes counted below it. " + HOLLOW
-    if data["kind"].str.startswith("emulated").any():
-        caption += " Times of emulated nodes are the node's own, as if it had a whole core."
-    caption += _several_clusters(data) + _several_machines(data)
-    if data["low"].notna().any():
-        caption += " Vertical bars: 90 % interval of the median over launches."
-    if data["kind"].str.contains(PROJECTED).any():
-        caption += (
-            " Where a cell ran only some steps, its training time is its step time (median over "
-            "launches) times the number of steps of the training."
-        )
     time = f"Training time of {_epochs_in_words(data)}"
     views = (
         View("absolute", f"{time} by batch and nodes", "seconds", f"{time} (s)", "log"),
@@ -74,12 +71,12 @@ def training_time(rows: pd.DataFrame) -> Figure:
     y = views[0].y().axis(tickCount=6)
     return Figure(
         finding=_findings.describe_times(rows),
-        layers=_nested_points(data, y, strategy_titles(rows), intervals=True),
+        layers=_nested_points(data, rows, y, intervals=True),
         data=data,
         title=views[0].heading,
         kinds=kinds_of(data),
         alt=f"{time}. {values_in_words(data, 'seconds', 's')}",
-        caption=caption,
+        caption=(_several_clusters(data) + _several_machines(data) + caution_key(data)).strip(),
         views=views,
     )
 
@@ -89,6 +86,12 @@ def training_time(rows: pd.DataFrame) -> Figure:
     tables="curves cells epochs published published_runs",
     rows=_rows.accuracies,
     axes=MODEL,
+    plots="Training accuracy by batch and nodes",
+    reading=(
+        f"{_GROUPS} Only cells that trained whole epochs have an accuracy. The batch is per "
+        "worker: more nodes make fewer, larger steps of the same epoch. What a study published is "
+        "dotted."
+    ),
     lines=_LINE,
     section="Training accuracy",
     order=20,
@@ -100,48 +103,43 @@ def accuracy(rows: pd.DataFrame) -> Figure:
     y = alt.Y("accuracy:Q", title=title).scale(zero=False, padding=12)
     return Figure(
         finding=_findings.describe_accuracies(rows),
-        layers=_nested_points(data, y, strategy_titles(rows)),
+        layers=_nested_points(data, rows, y),
         data=data,
         title=f"{title} by batch and nodes",
         kinds=kinds_of(data),
         alt=f"{title}. {values_in_words(data, 'accuracy', 'accuracy')}",
-        caption=(
-            "Only cells that trained whole epochs have an accuracy. The batch is per worker: more "
-            f"nodes make fewer, larger steps of the same epoch. {HOLLOW}{_several_clusters(data)}"
-        ),
+        caption=(_several_clusters(data) + caution_key(data)).strip(),
     )
 
 
 def _nested_points(
-    data: pd.DataFrame, y: alt.Y, titles: dict[str, str], *, intervals: bool = False
+    data: pd.DataFrame, rows: pd.DataFrame, y: alt.Y, *, intervals: bool = False
 ) -> list[alt.Chart]:
-    """Draw points over nodes within batch, a line per batch, kinds told by colour and shape.
+    """Draw points over nodes within batch, a line per batch and series, kinds told by shape.
 
-    Lines of one kind that are of several clusters have a tone of the kind's colour each.
+    `rows` are what `data` was chosen from.
     """
+    data = data.assign(series=_series_names(data, strategy_titles(rows)))
+    series = _series(data, strategies_behind(rows))
+    broken = label_expression({one.name: one.name for one in series})
     legend = alt.Legend(
-        direction="vertical",
-        symbolOpacity=1,
-        labelExpr=(
-            f"split(datum.label, {PHONE} ? regexp(': |, (?=generated)') : {HALF} ? ': ' : '|')"
-        ),
-        labelLimit=0,
+        direction="vertical", labelExpr=f"{HALF} ? ({broken}) : datum.label", labelLimit=0
     )
-    data = _with_series(data, titles)
-    colour, fill, shape = by_kind(data, legend, by="series")
+    colour, fill, dash = by_series(series, legend)
+    kinds = kinds_of(data)
+    # one name more: Vega-Lite would join a legend of the same names, and show marks for lines
+    scale = alt.Scale(domain=[*kinds, ""], range=[*theme.kind_shapes(kinds), "circle"])
     base = alt.Chart(inline(data)).encode(
         x=batch_axis(data), xOffset=node_offset(data), color=colour
     )
     lines = base.mark_line(strokeWidth=1.5, opacity=0.8).encode(
         y=y,
-        strokeDash=alt.StrokeDash("dash:O", legend=None).scale(
-            domain=[*range(len(theme.DASHES))], range=theme.DASHES
-        ),
+        strokeDash=dash,
         detail=alt.Detail(["batch_per_worker:O", "line:N", "experiment:N"]),
     )
     points = base.mark_point(size=64, strokeWidth=2, opacity=1).encode(
         y=y,
-        shape=shape,
+        shape=alt.Shape("kind:N", scale=scale, legend=None),
         fill=fill,
         fillOpacity=hollow_if_flagged(),
         tooltip=tooltip(data, [str(name) for name in data.columns if name not in _NOT_NAMED]),
@@ -155,23 +153,34 @@ def _nested_points(
     return layers
 
 
-def _with_series(data: pd.DataFrame, titles: dict[str, str]) -> pd.DataFrame:
-    """Return the rows with `series`, their kind and what tells their lines from others at a batch.
+def _series_names(data: pd.DataFrame, titles: dict[str, str]) -> list[str]:
+    """Return the series of each row: its kind, and what tells its lines from others at a batch.
 
-    `dash` is the place of a series among those of its kind.
+    A series is of one strategy.
     """
     lines = data[["kind", "batch_per_worker", "cluster", "line", "experiment"]].drop_duplicates()
     at = ["kind", "batch_per_worker"]
-    choices = ([*names] for names in _DISTINCTIONS if not lines.duplicated([*at, *names]).any())
+    of_one = not (lines.groupby("kind")["line"].nunique() > 1).any()
+    choices = (
+        [*names]
+        for names in _DISTINCTIONS
+        if (of_one or "line" in names) and not lines.duplicated([*at, *names]).any()
+    )
     distinct = next(choices, [*_DISTINCTIONS[-1]])
     several = lines.groupby("kind")[distinct].nunique() > 1
     series = []
     for kind, *names in data[["kind", *distinct]].to_numpy():
         named = ", ".join(titles.get(name, name) for name in names)
         series.append(f"{kind}: {named}" if names and several.loc[kind].any() else kind)
-    data = data.assign(series=series)
-    ranks = data.groupby("kind")["series"].rank("dense").astype("int64") - 1
-    return data.assign(dash=ranks % len(theme.DASHES))
+    return series
+
+
+def _series(data: pd.DataFrame, behind: dict[str, str]) -> list[Series]:
+    """Return the series in `data`, by kind; what is published was trained with one strategy."""
+    behind = {**behind, "published": PUBLISHED_STRATEGY}
+    rows = data[["kind", "series", "line"]].drop_duplicates("series").sort_values("series")
+    ordered = sorted(rows.to_numpy(), key=lambda row: kinds_of(data).index(row[0]))
+    return [Series(name, behind[line], name, kind) for kind, name, line in ordered]
 
 
 def _several_clusters(data: pd.DataFrame) -> str:

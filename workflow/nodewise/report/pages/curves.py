@@ -10,7 +10,7 @@ from nodewise.core.cell import Cell
 from nodewise.core.units import counted, write_number
 from nodewise.report.addresses import curve_page, results_page, strategy_page
 from nodewise.report.context import ReportContext
-from nodewise.report.fitted_curves import Curves, fitted_curve
+from nodewise.report.fitted_curves import Curves, disambiguate, fitted_curve
 from nodewise.report.html import badge, slug
 from nodewise.report.page import Page
 from nodewise.report.pages import page
@@ -88,6 +88,10 @@ def pages(study: ReportContext) -> Iterator[Page]:
         title = f"{study.model_title(first['model'])}, {study.strategy_title(first['strategy'])}"
         known = sorted((rows for _, rows in cells.groupby(_SECTION)), key=len, reverse=True)
         sections = [_section(curves, str(path), rows) for rows in known]
+        for more in ("machine", "nodes"):
+            titles = {one["anchor"]: one["title"] for one in sections}
+            titles = disambiguate(titles, {one["anchor"]: one[more] for one in sections})
+            sections = [one | {"title": titles[one["anchor"]]} for one in sections]
         sections += of_others.pop(str(path), [])
         yield _page(study, str(path), title, first, sections)
     for path, sections in of_others.items():
@@ -125,6 +129,7 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
         "title": title,
         "anchor": slug(f"{first['experiment']} {first['dataset']} {first['cluster']}"),
         "nodes": _nodes(record.cell),
+        "machine": ", ".join(sorted(set(study.processors(cells)))),
         "dataset": study.dataset_title(first["dataset"]),
         "kinds": [badge(kind) for kind in dict.fromkeys(points["label"])],
         "points": table(points.sort_values(["batch_per_worker", "nodes"]), _POINTS)
@@ -146,7 +151,7 @@ def _of_others(curves: Curves) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for row in predictions.to_dict("records"):
         one = fitted_curve(curves, row["curve"])
-        section = dict.fromkeys(["points", "records", "command", "nodes", "dataset"]) | {
+        section = dict.fromkeys(["points", "records", "command", "nodes", "dataset", "machine"]) | {
             "model": row["model"],
             "source": row["source"],
             "title": f"{_AS[row['source']]}: {curves.labels[row['curve']]}",

@@ -1,0 +1,79 @@
+"""Lines of strategies: the colour of the strategy, and a shade, dashes and a mark of each line."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import altair as alt
+
+from nodewise.core.units import base_kind
+from nodewise.report import theme
+from nodewise.report.figures._encodings import by_value
+
+
+class Series(NamedTuple):
+    """One entry of a legend.
+
+    Attributes:
+        name: what the column `series` calls it.
+        strategy: whose colour it has.
+        variant: what has a shade of its own, among what is of one strategy and kind.
+        kind: of its numbers.
+    """
+
+    name: str
+    strategy: str
+    variant: str
+    kind: str
+
+
+def colours_of(series: Sequence[Series]) -> list[str]:
+    """Return the colour of each series: its strategy's, and shades of it for further variants.
+
+    What is published has a shade, too: ours stands out.
+    """
+    variants: dict[tuple[str, str], list[str]] = {}
+    for one in series:
+        known = variants.setdefault((_own_colour(one), one.kind), [])
+        if one.variant not in known:
+            known.append(one.variant)
+    found = []
+    for one in series:
+        known = variants[_own_colour(one), one.kind]
+        shades = theme.strategy_shades(one.strategy, max(len(known), 2))
+        found.append(shades[1 if _is_published(one) else known.index(one.variant)])
+    return found
+
+
+def dashes_of(series: Sequence[Series]) -> list[Sequence[float]]:
+    """Return the dashes of each series: others of each of one colour, dots if published."""
+    drawn: Counter[str] = Counter()
+    found: list[Sequence[float]] = []
+    for one in series:
+        if _is_published(one):
+            found.append(theme.DOTTED)
+        else:
+            colour = _own_colour(one)
+            found.append(theme.DASHES[drawn[colour] % len(theme.DASHES)])
+            drawn[colour] += 1
+    return found
+
+
+def by_series(
+    series: Sequence[Series], legend: alt.Legend
+) -> tuple[alt.Color, alt.Fill, alt.StrokeDash]:
+    """Return stroke, fill and dashes by the column `series`, which share a `legend` of lines."""
+    names = [one.name for one in series]
+    legend.symbolType, legend.symbolOpacity = "stroke", 1
+    legend.symbolSize = 600  # long enough to show the dashes
+    colour, fill = by_value("series:N", None, names, colours_of(series), legend)
+    scale = alt.Scale(domain=names, range=dashes_of(series))
+    return colour, fill, alt.StrokeDash("series:N", title=None, scale=scale, legend=legend)
+
+
+def _own_colour(series: Series) -> str:
+    return theme.strategy_shades(series.strategy)[0]
+
+
+def _is_published(series: Series) -> bool:
+    return base_kind(series.kind) == "published"

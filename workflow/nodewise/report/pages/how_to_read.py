@@ -1,0 +1,27 @@
+"""How to read the charts: what all drawings of a figure have in common, and the colours."""
+
+from collections.abc import Iterator
+
+from nodewise.report.addresses import strategy_page
+from nodewise.report.context import ReportContext
+from nodewise.report.figures import FIGURES
+from nodewise.report.html import slug
+from nodewise.report.page import Page
+from nodewise.report.pages import page
+from nodewise.report.theme import strategy_shades
+from nodewise.report.titles import short_title
+from nodewise.strategies import STRATEGIES
+
+
+@page("how_to_read")
+def pages(study: ReportContext) -> Iterator[Page]:
+    """Yield the page that every chart links to; the anchor of a figure is its `slug`."""
+    ordered = sorted(FIGURES, key=lambda name: FIGURES[name].order)
+    context = {
+        "figures": [(slug(name), FIGURES[name].plots, FIGURES[name].reading) for name in ordered],
+        "strategies": [
+            (strategy_page(name), short_title(name), strategy_shades(name)[0])
+            for name in STRATEGIES
+        ],
+    }
+    yield Page("how-to-read.html", "how_to_read.md.j2", "How to read the charts", context)
