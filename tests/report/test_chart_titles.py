@@ -193,7 +193,7 @@ def test_savings_are_told_beside_what_the_study_foresaw(fitted):
     theirs = rows.loc["foreseen by the study"].iloc[-1]
     ours = rows.loc["predicted"].loc[theirs.name]
     assert figure.finding.startswith(
-        f"On {theirs.name} nodes the formulas save {100 * ours['saved']:.0f}\u00a0% of the time"
+        f"By the formulas, {theirs.name} nodes save {100 * ours['saved']:.0f}\u00a0% of the time"
     )
     assert figure.finding.endswith(f"the study foresaw {100 * theirs['saved']:.0f}\u00a0%")
 
