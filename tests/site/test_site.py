@@ -60,9 +60,9 @@ def test_every_page_fits_the_width_and_each_of_its_numbers_has_a_kind(watched, h
 
 
 @pytest.mark.slow
-def test_a_stand_in_is_announced_at_the_top_of_every_page(watched, html):
+def test_synthetic_data_is_announced_at_the_top_of_every_page(watched, html):
     for path in [*WITH_FIGURES, CURVE, ODD_CURVE, "method.html", "data.html"]:
-        assert "stand-in" in watched.open(path).locator(".md-banner").inner_text()
+        assert "synthetic data" in watched.open(path).locator(".md-banner").inner_text()
 
 
 # --- charts ---
