@@ -3,7 +3,7 @@
  */
 "use strict";
 (() => {
-  const { step } = window.nodewiseLaws;
+  const { alone, step } = window.nodewiseLaws;
   const MOST = 64; // nodes of the chart and of the search for the best
   const ROWS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
   const ALIKE = 1 + 1e-9; // what differs by less differs by rounding
@@ -12,13 +12,6 @@
   const form = box.querySelector("form");
   const EFFICIENT = form.dataset.efficient; // such as "80 %"
   const presets = JSON.parse(document.getElementById("nw-presets").textContent);
-  // formulas whose one node is not plain training -> what it does besides
-  const ALONE = {
-    server: "also has its servers",
-    server_bound: "also has its servers",
-    compressed: "also encodes its gradient",
-    gpipe: "trains one micro-batch after the other",
-  };
   const MADE_UP = {
     curve: "",
     title: "made-up values",
@@ -228,9 +221,10 @@
       `An epoch takes ${duration(here.epoch)} and costs ${number(here.price)}.`,
       ...BEST[field("goal").value](points),
     ];
-    if (question.law in ALONE) {
+    if (question.law in alone) {
       lines.push(
-        `One node of this strategy ${ALONE[question.law]}: plain training in one process does less.`,
+        `“One node” is here the same strategy on one node, ${alone[question.law]}. ` +
+          "That is not plain training in one process.",
       );
     }
     return lines.map((line) => element("p", { textContent: line }));

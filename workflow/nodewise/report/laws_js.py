@@ -23,7 +23,10 @@ _SCRIPT = """\
   const step = (law, values, nodes, batch, payload, settings = {{}}) =>
     laws[law]({{ ...settings, ...values, nodes, batch, payload }});
 
-  window.nodewiseLaws = {{ step }};
+  /** What one node does besides plain training, in words; by law. */
+  const alone = {alone};
+
+  window.nodewiseLaws = {{ alone, step }};
 }})();
 """
 
@@ -35,6 +38,7 @@ def laws_script() -> str:
     return _SCRIPT.format(
         functions="\n".join(f"  const {one.__name__} = {one.javascript};" for one in functions),
         laws="\n".join(f"    {json.dumps(law.name)}: {_function(law)}," for law in shown),
+        alone=json.dumps({law.name: law.alone for law in shown if law.alone}),
     )
 
 

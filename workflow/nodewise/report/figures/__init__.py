@@ -115,7 +115,7 @@ def draw_figures(
         experiments: the titles of experiments, by name.
         variants: the strategies with options that the study names itself, by name.
     """
-    for name in _by_order():
+    for name in by_order():
         declared = FIGURES[name]
         if not set(declared.tables) <= set(tables):
             continue
@@ -139,7 +139,8 @@ def _draw_panels(declared: Declaration, rows: pd.DataFrame) -> list[Figure]:
     return share_axis(found)
 
 
-def _by_order() -> list[str]:
+def by_order() -> list[str]:
+    """Return the names of all figures, in the order of their places on a page."""
     return sorted(FIGURES, key=lambda name: (FIGURES[name].order, name))
 
 
@@ -180,7 +181,7 @@ def _strategy_title(name: str, variants: Mapping[str, Variant]) -> str:
 def sections() -> dict[str, list[str]]:
     """Return the headings of the result pages in their order, and the figures of each."""
     found: dict[str, list[str]] = {}
-    for name in _by_order():
+    for name in by_order():
         if FIGURES[name].section:
             found.setdefault(FIGURES[name].section, []).append(name)
     return found

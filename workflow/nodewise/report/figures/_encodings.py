@@ -142,9 +142,9 @@ def hollow_if_flagged() -> alt.FillOpacityValue:
     return alt.FillOpacityValue(1, condition={"test": "datum.flags", "value": 0})
 
 
-def caution_key(data: pd.DataFrame) -> str:
-    """Say that hollow points call for caution, if there are any."""
-    return " Hollow points call for caution." if data["flags"].fillna("").ne("").any() else ""
+def caution_key(data: pd.DataFrame, mark: str = "Hollow points call") -> str:
+    """Say which mark calls for caution, if anything in `data` does."""
+    return f" {mark} for caution." if data["flags"].fillna("").ne("").any() else ""
 
 
 def tooltip(data: pd.DataFrame, names: Sequence[str]) -> list[alt.Tooltip]:

@@ -9,6 +9,8 @@ from nodewise.report import theme
 from nodewise.report.figure import inline
 from nodewise.report.figures._encodings import legend_columns, tooltip
 
+MARKED = "A bar with “!” calls"  # for caution
+
 
 def stacked(
     data: pd.DataFrame, named: Sequence[str], **places: alt.X | alt.Y | alt.XOffset | alt.YOffset
@@ -41,11 +43,6 @@ def stacked(
         )
     )
     return bars
-
-
-def caution_key(data: pd.DataFrame) -> str:
-    """Say that marked bars call for caution, if there are any."""
-    return " A bar with “!” calls for caution." if data["flags"].fillna("").ne("").any() else ""
 
 
 def cautions(

@@ -38,7 +38,7 @@ _THROUGHPUT = View(
     "absolute", "Examples per second by nodes", "examples_per_s", "Examples per second"
 )
 _AGAINST_ONE = "Examples per second against one node at the same batch per worker."
-_IDEAL = "Dashed is ideal scaling: as many times as fast as there are nodes."
+_IDEAL = "Dashed is ideal scaling: n nodes are n times as fast as one."
 
 
 @figure(

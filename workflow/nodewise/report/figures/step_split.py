@@ -5,10 +5,10 @@ import pandas as pd
 
 from nodewise.report.figure import Figure
 from nodewise.report.figures import _findings, _rows, figure
-from nodewise.report.figures._encodings import kinds_of
+from nodewise.report.figures._encodings import caution_key, kinds_of
 from nodewise.report.figures._nested_axes import BAR_GAP, batch_axis, node_numbers, node_offset
 from nodewise.report.figures._rows import LINE
-from nodewise.report.figures._stacks import caution_key, cautions, stacked
+from nodewise.report.figures._stacks import MARKED, cautions, stacked
 from nodewise.report.figures._words import values_in_words
 from nodewise.results.queries import LAUNCHES
 
@@ -18,9 +18,8 @@ _READING = (
     "steps: the gradient (compute), waiting for other workers (wait), the exchange (communicate), "
     "the update of the weights (apply). An exchange that cannot be timed apart from computing "
     "counts as compute. A part is as long as its share of all split steps times the median split "
-    "step; of several launches it is the median. "
-    "With parameter averaging it is the mean split step. Where a strategy was not run on one node, "
-    "its bar there is plain training in one process."
+    "step (with parameter averaging, the mean one); of several launches the median is shown. Where "
+    "a strategy was not run on one node, its bar there is plain training in one process."
 )
 
 
@@ -54,5 +53,5 @@ def step_split(rows: pd.DataFrame) -> Figure:
             "The parts of a step, stacked: input, compute, wait, communicate, apply. "
             f"Share of communication. {values_in_words(shares, 'share', 'share')}"
         ),
-        caption=caution_key(data).strip(),
+        caption=caution_key(data, MARKED).strip(),
     )

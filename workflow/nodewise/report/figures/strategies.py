@@ -48,8 +48,8 @@ _THROUGHPUT = [
     plots="Examples per second by strategy",
     reading=(
         "The fastest strategy stands uppermost. The batch per worker is the same everywhere: more "
-        "nodes make larger steps. Ticks are ideal scaling: as many times as fast as one node as "
-        "there are nodes. Bars are the interval of the median over launches, where there are "
+        "nodes make larger steps. Ticks are ideal scaling: n nodes are n times as fast as one. "
+        "Bars are the interval of the median over launches, where there are "
         "several."
     ),
     section="Strategies compared",
@@ -153,7 +153,7 @@ def parts(rows: pd.DataFrame) -> Figure:
         title=f"Where the time of a step goes on {count} nodes",
         kinds=kinds_of(data),
         alt=f"The parts of a step, stacked. In total: {_ranked(whole, titles, 'seconds', 's')}.",
-        caption=_stacks.caution_key(data).strip(),
+        caption=caution_key(data, _stacks.MARKED).strip(),
         height=_height(titles),
     )
 

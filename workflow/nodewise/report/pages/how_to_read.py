@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from nodewise.report.addresses import strategy_page
 from nodewise.report.context import ReportContext
-from nodewise.report.figures import FIGURES
+from nodewise.report.figures import FIGURES, by_order
 from nodewise.report.html import slug
 from nodewise.report.page import Page
 from nodewise.report.pages import page
@@ -16,9 +16,10 @@ from nodewise.strategies import STRATEGIES
 @page("how_to_read")
 def pages(study: ReportContext) -> Iterator[Page]:
     """Yield the page that every chart links to; the anchor of a figure is its `slug`."""
-    ordered = sorted(FIGURES, key=lambda name: FIGURES[name].order)
     context = {
-        "figures": [(slug(name), FIGURES[name].plots, FIGURES[name].reading) for name in ordered],
+        "figures": [
+            (slug(name), FIGURES[name].plots, FIGURES[name].reading) for name in by_order()
+        ],
         "strategies": [
             (strategy_page(name), short_title(name), strategy_shades(name)[0])
             for name in STRATEGIES
