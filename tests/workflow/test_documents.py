@@ -79,6 +79,7 @@ def test_nodewise_takes_every_command_of_the_documents(words):
 @pytest.mark.parametrize("words", cases("snakemake"))
 def test_snakemake_takes_every_command_of_the_documents(words):
     asked = get_argument_parser(profiles=[]).parse_args(words)
+    assert asked.cores or asked.profile, "Snakemake needs to know the number of cores"
     for file in asked.configfile or ():
         assert Path(file).is_file()
 
@@ -99,6 +100,8 @@ def test_commands_within_sentences_exist_with_their_options(path):
         if words[0] == "nodewise" and len(words) > 1 and words != ["nodewise", "--help"]:
             options = {option for param in known[words[1]].params for option in param.opts}
             assert {word for word in words if word.startswith("-")} <= options | {"--help"}, words
+        if PROGRAMS.get(words[0], words[0]) == "snakemake" and len(words) > 1:
+            assert {"--cores", "--profile"} & {*words}, words
         if words[0] == "make":
             assert words[1] in make_targets()
 
