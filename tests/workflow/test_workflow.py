@@ -25,6 +25,7 @@ from nodewise.core.user_function import own_dataset_name
 from nodewise.models.facts import read_own
 from nodewise.results.record import read_record
 from projects import CONFIG, finish, snakemake, start, start_snakemake, write_study
+from snakemake_logger_plugin_nodewise import STOPPED
 from traces import runs
 
 pytestmark = pytest.mark.slow
@@ -371,6 +372,7 @@ def test_a_job_that_finishes_after_an_interrupt_of_snakemake_alone_is_not_run_ag
     (project / "go").touch()
     said = finish(run)
     assert run.returncode == 1, said  # the cell is still to be measured
+    assert said.splitlines()[-1] == STOPPED
     assert (project / DATASET).is_file()
     cells, rules = would_run(project)
     assert cells == {IMPOSSIBLE}
