@@ -392,6 +392,14 @@ def test_commands_are_found_without_an_activated_environment(waiting):
     assert again.returncode == 0, said
 
 
+def test_who_measures_many_cells_is_told_how_to_leave_the_cores_to_them_if_need_be(project):
+    write_study(project, changed("steps", batches=[*range(1, 30)]))
+    option = "--max-jobs-per-timespan"
+    options = ((), (option, "1000/3s"))
+    said = [snakemake(project, "--force", DATASET, *more) for more in options]
+    assert [option in one for one in said] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("missing", "rule"),
     [

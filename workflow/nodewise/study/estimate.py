@@ -41,9 +41,6 @@ STEP_S = 0.001  # of each step, whatever the model
 SPLIT_S = 0.25  # first of the steps whose parts are timed apart: traces them
 START_S, START_PER_NODE_S = 1.3, 0.4  # the command, TensorFlow's import, the first step's tracing
 END_S = 0.5  # evaluation's tracing, the record, Snakemake's next job
-_MANY = 100  # cells, of which Snakemake's looking through them takes some percent of a core
-_WAIT = "--max-jobs-per-timespan 1000/1m"
-
 
 PREPARED = Path("results/datasets")
 
@@ -305,7 +302,6 @@ def _sums(planned: Sequence[Planned]) -> tuple[str, str, str, str]:
 def _remarks(study: Config, planned: Sequence[Planned], machine: Machine) -> Iterator[str]:
     yield ""
     yield from _other_steps(planned)
-    yield from _waiting(planned)
     if any(one.record and not one.done for one in planned):
         yield "Failed and refused cells are not repeated. To try again: nodewise missing --forget"
     limit = study.cell_time_limit_s
@@ -352,16 +348,6 @@ def _other_steps(planned: Sequence[Planned]) -> Iterator[str]:
     if any(one.cell.strategy == "horovod" for one in planned):
         steps.append("Horovod's build")
     yield f"In addition, once, a few minutes each: {', '.join(steps)}."
-
-
-def _waiting(planned: Sequence[Planned]) -> Iterator[str]:
-    """Say how to keep Snakemake from disturbing what a large study measures.
-
-    It looks at all waiting jobs every second, once for each job that has ended. With a longer
-    time it ends as much later.
-    """
-    if sum(one.record is None for one in planned) > _MANY:
-        yield f"More than {_MANY} cells to measure: add {_WAIT} to leave the cores to them."
 
 
 def _row(name: str, cells: str, done: str, failed: str, time: str) -> str:
