@@ -139,7 +139,6 @@ def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
     fitted = mine[mine["observed_s"].notna() & (mine["scenario"] == ALL_POINTS)]
     return {
         "label": curves.labels[curve],
-        "experiment": curves.experiment(curve),
         "page": curves.page(curve),
         "answers": [
             {"kind": badge(row["kind"]), "text": row["answer"]}

@@ -125,7 +125,6 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
     title = study.experiment_title(first["experiment"])
     of = {"experiment": first["experiment"], "model": first["model"], "line": first["strategy"]}
     return {
-        "model": first["model"],
         "title": title,
         "anchor": slug(f"{first['experiment']} {first['dataset']} {first['cluster']}"),
         "nodes": _nodes(record.cell),
