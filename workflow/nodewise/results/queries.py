@@ -69,16 +69,15 @@ def accuracies(tables: Tables) -> pd.DataFrame:
     Beside a published accuracy stand only cells that trained as many epochs; measured-steps cells
     have no accuracy to show.
     """
-    ours = _with_epochs(tables)
-    ours = ours[ours["whole_epochs"]].rename(columns={"trained": "epochs"})
+    lines = _with_epochs(tables)
+    ours = lines[lines["whole_epochs"]].rename(columns={"trained": "epochs"})
     ours["kind"] = _labels(ours, of_accuracy=True)
     ours["accuracy"] = ours["train_accuracy"]
     published = tables["published"]
     asked = published.groupby(MODEL)["epochs"].first().rename("asked").reset_index()
     ours = ours.merge(asked, "left", MODEL)
     ours = ours[ours["asked"].isna() | (ours["asked"] == ours["epochs"])]
-    theirs = _published_of(_with_epochs(tables), published)
-    theirs = theirs.rename(columns={"training_accuracy": "accuracy"})
+    theirs = _published_of(lines, published).rename(columns={"training_accuracy": "accuracy"})
     return _with_published(ours, theirs, ["epochs", "accuracy", "test_accuracy"])
 
 
