@@ -17,8 +17,8 @@ from nodewise.predict.optimum import FAR, Optimum, find_optimum
 from nodewise.predict.question import Conditions, Objective, Question
 from nodewise.predict.steps_to_accuracy import NotEnoughRunsError, StepsToAccuracy, fit_counted
 from nodewise.predict.wording import in_words
+from nodewise.results.csv_file import Number, read_table
 from nodewise.results.curves import MOST_NODES, Curve
-from nodewise.results.importers.user_csv import Number, read_table
 
 MOST_NUMBERS = 1_000
 PER_EPOCH = (
