@@ -82,12 +82,11 @@ class FitFile(Frozen):
     @cached_property
     def _fits(self) -> dict[str, Fit]:
         curves = {curve.name: curve for curve in self.curves}
-        return {
-            name: fitted
-            for group in self.fits
-            for fitted in [_restored(group, [curves[name] for name in group.curves])]
-            for name in group.curves
-        }
+        found: dict[str, Fit] = {}
+        for group in self.fits:
+            fitted = _restored(group, [curves[name] for name in group.curves])
+            found |= dict.fromkeys(group.curves, fitted)
+        return found
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
