@@ -61,13 +61,6 @@ CriticalBatch = Annotated[
     float | None,
     typer.Option(help="Global batch that needs twice the minimum number of steps."),
 ]
-TargetSteps = Annotated[
-    Path | None,
-    typer.Option("--target", help="CSV file: global_batch, steps until the accuracy is reached."),
-]
-Deadline = Annotated[
-    str | None, typer.Option(help="Time for an epoch, or for --target: 90s, 30min, 2h, 1d.")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

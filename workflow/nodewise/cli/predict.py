@@ -10,13 +10,11 @@ from nodewise.cli.options import (
     AskedBatch,
     AskedGlobalBatch,
     CriticalBatch,
-    Deadline,
     EpochExamples,
     FitFile,
     NodeNumbers,
     NodePrice,
     Objective,
-    TargetSteps,
     print_whole,
 )
 
@@ -217,8 +215,13 @@ def best_nodes(
     examples: EpochExamples = None,
     price: NodePrice = None,
     critical_batch: CriticalBatch = None,
-    target: TargetSteps = None,
-    deadline: Deadline = None,
+    target: Annotated[
+        Path | None,
+        typer.Option(help="CSV file: global_batch, steps until the accuracy is reached."),
+    ] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="Time for an epoch, or for --target: 90s, 30min, 2h, 1d.")
+    ] = None,
     efficiency: Annotated[float, typer.Option(help="The least efficiency that is enough.")] = 0.5,
     watts: Annotated[
         float | None, typer.Option(help="Power of a node, for the least energy.")
