@@ -224,7 +224,7 @@ def too_short_for_parts(rows: pd.DataFrame) -> "pd.Series[bool]":
     return rows["kind"].str.startswith("emulated") & (rows["step_time_s"] < SHORT_S)
 
 
-def accuracies(tables: Tables) -> pd.DataFrame:
+def accuracies_beside_one(tables: Tables) -> pd.DataFrame:
     """Return trainings on several nodes beside the one on one node, ours and published.
 
     Ours trained whole epochs, as many on one node, with the same batch per worker. `accuracy` is of
@@ -268,23 +268,21 @@ def _our_accuracies(tables: Tables) -> pd.DataFrame:
         label=rows["accuracy_label"], flags=rows["flags"].where(rows["exchange"] == SERVER, "")
     )
     at = [*GROUP, "cluster", "kind", "data_origin", "batch_per_worker", "epochs"]
-    return _accuracies_beside_one(rows, at)
+    return _beside_one(rows, at)
 
 
 def _published_points(tables: Tables) -> pd.DataFrame:
     rows = tables["published"].rename(columns={"training_accuracy": "train_accuracy"})
     rows = rows.assign(strategy="published", label=rows["kind"])
-    return _accuracies_beside_one(rows, ["study", "model", "dataset", "batch_per_worker", "epochs"])
+    return _beside_one(rows, ["study", "model", "dataset", "batch_per_worker", "epochs"])
 
 
 def _published_runs(tables: Tables) -> pd.DataFrame:
     rows = tables["published_runs"].rename(columns={"training_accuracy": "train_accuracy"})
-    return _accuracies_beside_one(
-        rows.assign(label=rows["kind"]), ["study", "model", "dataset", "epochs"]
-    )
+    return _beside_one(rows.assign(label=rows["kind"]), ["study", "model", "dataset", "epochs"])
 
 
-def _accuracies_beside_one(rows: pd.DataFrame, at: list[str]) -> pd.DataFrame:
+def _beside_one(rows: pd.DataFrame, at: list[str]) -> pd.DataFrame:
     """Return the rows of several nodes, with the accuracies on one node under the same `at`."""
     rows = rows.reindex(columns=list(dict.fromkeys([*rows.columns, *_OF_ONE])))
     one, several = rows[rows["nodes"] == 1], rows[rows["nodes"] > 1]
