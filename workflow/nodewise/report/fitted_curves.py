@@ -18,7 +18,7 @@ from nodewise.report.addresses import curve_page
 from nodewise.report.context import ReportContext
 from nodewise.report.html import badge, data, number
 from nodewise.report.tables import BATCH, NODES, Column, Table, table
-from nodewise.results.columns import CURVE_KEY, SINGLE
+from nodewise.results.columns import ONE_NODE_KEY, SINGLE
 from nodewise.results.curve_points import curve_keys
 from nodewise.results.queries import with_labels
 
@@ -83,9 +83,8 @@ class Curves:
     def against_plain(self, curve: str) -> "pd.Series[float]":
         """Return the speed-ups over one process of a curve's points that count as evidence."""
         single = self._points[(self._points["strategy"] == SINGLE) & (self._points["nodes"] == 1)]
-        at = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
-        single = single[[*at, "repeats", "flags"]].drop_duplicates(at)
-        mine = self.points(curve).merge(single, "inner", at, suffixes=("", "_one"))
+        single = single[[*ONE_NODE_KEY, "repeats", "flags"]].drop_duplicates(ONE_NODE_KEY)
+        mine = self.points(curve).merge(single, "inner", ONE_NODE_KEY, suffixes=("", "_one"))
         mine = evidence.check_times(mine[mine["nodes"] > 1], self.study.tables, other="_one")
         return evidence.select(mine)["speedup"].dropna()
 

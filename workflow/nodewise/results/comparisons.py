@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from nodewise.results.columns import AXES, CURVE_KEY, PARTS, SINGLE
+from nodewise.results.columns import CURVE_KEY, ONE_NODE_KEY, PARTS, SINGLE
 from nodewise.results.queries import (
     GROUP,
     Tables,
@@ -23,14 +23,13 @@ OVERHEADS = ("input", *(part for part in PARTS if part != "compute"))
 SERVER = "server"  # exchange of updates that nobody waits for
 DEVICES = "devices"  # exchange between the devices of one machine: these are not several nodes
 
+ALIKE = [*GROUP, "cluster", "machine", "label", "whole_epochs", "batch_per_worker"]
+"""What two points have in common that are compared."""
 OVER_BATCHES = ["experiment", "model", "cluster", "line", "label", "nodes"]
 """What points have in common that differ in their batch."""
 SPLIT_LONGER = 0.25
 SHORT_S = 0.01
 _SECONDS = [f"{part}_s" for part in ("compute", *OVERHEADS)]
-
-_AT = [*GROUP, "cluster", "machine", "label", "whole_epochs", "batch_per_worker"]
-_LAUNCH = [*AXES, "kind", "data_origin", "whole_epochs"]
 
 
 def most_strategies(groups: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -77,7 +76,7 @@ def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
     alone = with_labels(curves[(curves["strategy"] == SINGLE) & (curves["nodes"] == 1)])
     own = rows[rows["nodes"] == 1].sort_values("line", kind="stable")
     several = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
-    several = _join_one_node(several, alone[[*_AT, *names]], own, _AT, "line")
+    several = _join_one_node(several, alone[[*ALIKE, *names]], own, ALIKE, "line")
     speedup = several["examples_per_s"] / several["examples_per_s_one"]
     ends = {
         end: speedup
@@ -141,10 +140,9 @@ def in_two_runs(curves: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
     that name.
     """
     several = on_several_nodes(curves)[CURVE_KEY]
-    at = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
-    single = changes.loc[changes["strategy"] == SINGLE, [*at, "old_s", "new_s"]]
+    single = changes.loc[changes["strategy"] == SINGLE, [*ONE_NODE_KEY, "old_s", "new_s"]]
     rows = changes.merge(several, "inner", CURVE_KEY).merge(
-        single, "inner", at, suffixes=("", "_one")
+        single, "inner", ONE_NODE_KEY, suffixes=("", "_one")
     )
     rows = rows.assign(
         speedup_old=rows["nodes"] * rows["old_s_one"] / rows["old_s"],
@@ -162,10 +160,10 @@ def compared_points(curves: pd.DataFrame) -> pd.DataFrame:
     """
     rows = compared_strategies(curves).rename(columns={"kind": "label"})
     times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
-    one = rows.loc[rows["strategy"] == SINGLE, [*_AT, "examples_per_s", "flags", *times]]
-    one = one.drop_duplicates(_AT)
+    one = rows.loc[rows["strategy"] == SINGLE, [*ALIKE, "examples_per_s", "flags", *times]]
+    one = one.drop_duplicates(ALIKE)
     rows = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
-    rows = rows.merge(one, "left", _AT, suffixes=("", "_one"))
+    rows = rows.merge(one, "left", ALIKE, suffixes=("", "_one"))
     return rows.assign(
         flags=_with_flags_of_one(rows),
         against_one=rows["examples_per_s"] / rows["examples_per_s_one"],
@@ -323,7 +321,7 @@ def energies(tables: Tables) -> pd.DataFrame:
     cells = cells[(cells["status"] == "ok") & cells["energy_j"].notna() & (cells["steps"] > 0)]
     examples = (cells["steps"] * cells["global_batch"]).astype("float64")
     cells = cells.assign(energy_j=1000 * cells["energy_j"] / examples)
-    points = cells.groupby(_LAUNCH, as_index=False).agg(
+    points = cells.groupby(CURVE_KEY, as_index=False).agg(
         energy_j=("energy_j", "median"),
         label=("energy_kind", "min"),  # estimated, if any is
         flags=("flags", _of_launches),
@@ -334,8 +332,7 @@ def energies(tables: Tables) -> pd.DataFrame:
     one = points[points["strategy"] == SINGLE]
     one = one.drop(columns=["strategy", "nodes", "exchange", "cell_id"])
     several = points[(points["nodes"] > 1) & (points["exchange"] != DEVICES)]
-    at = [name for name in _LAUNCH if name not in ("strategy", "nodes")]
-    rows = several.merge(one, "inner", at, suffixes=("", "_one"))
+    rows = several.merge(one, "inner", ONE_NODE_KEY, suffixes=("", "_one"))
     label = rows["label"].where(rows["label"] == rows["label_one"], "estimated")
     return rows.assign(
         label=label,

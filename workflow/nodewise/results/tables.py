@@ -26,6 +26,7 @@ from nodewise.results.columns import (
     EPOCHS,
     NOISE_SCALE,
     OBSERVATIONS,
+    ONE_NODE_KEY,
     PUBLISHED,
     PUBLISHED_RUNS,
     SINGLE,
@@ -191,7 +192,7 @@ def _with_speedup(curves: pd.DataFrame) -> pd.DataFrame:
     nothing by that. Without `single` it is the curve's own point on one node. It is one of the same
     machine: of another there is no speed-up.
     """
-    key = [*(name for name in CURVE_KEY if name not in ("strategy", "nodes")), "machine"]
+    key = [*ONE_NODE_KEY, "machine"]
     one_node = curves[curves["nodes"] == 1].rename(columns={"examples_per_s": "base"})
     single = one_node.loc[one_node["strategy"] == SINGLE, [*key, "base"]]
     own = one_node[[*key, "strategy", "base"]]

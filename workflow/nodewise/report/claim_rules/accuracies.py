@@ -4,9 +4,10 @@ import pandas as pd
 
 from nodewise.core.intervals import students_t
 from nodewise.report import evidence
-from nodewise.report.claim_rules import POINT, beside, claim_rule
+from nodewise.report.claim_rules import beside, claim_rule
 from nodewise.results.cell_rows import OVERSUBSCRIBED
 from nodewise.results.columns import CURVE_KEY, SINGLE
+from nodewise.results.comparisons import ALIKE
 from nodewise.results.queries import Tables, with_labels
 
 
@@ -22,7 +23,7 @@ def keeps_accuracy(tables: Tables, _: Tables, *, study: str, loss: float) -> pd.
     one = rows[(rows["strategy"] == SINGLE) & (rows["nodes"] == 1)]
     crowded = rows["flags"].str.contains(OVERSUBSCRIBED, regex=False)
     several = rows[(rows["nodes"] > 1) & ~crowded & (rows["speedup"] > 1)]
-    pair = several.merge(one, "inner", [*POINT, "epochs"], suffixes=("", "_other"))
+    pair = several.merge(one, "inner", [*ALIKE, "epochs"], suffixes=("", "_other"))
     pair = evidence.check_accuracies(pair, tables, other="_other")
     pair = pair.assign(
         change=pair["train_accuracy"] - pair["train_accuracy_other"], short=pair["lacks"] != ""
