@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +21,9 @@ Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 OutFile = Annotated[Path, typer.Option("--out", help="The file to write.")]
 Logs = Annotated[Path, typer.Option(help="Folder for the logs of the workers.")]
 DataManifest = Annotated[Path, typer.Option(help="manifest.json of the prepared dataset.")]
+OwnDataset = Annotated[
+    str | None, typer.Option(help="For your own model: a dataset, or path/file.py:function.")
+]
 WeightsManifest = Annotated[
     Path | None, typer.Option(help="manifest.json of the pretrained weights, if any.")
 ]
@@ -49,9 +52,6 @@ NodeNumbers = Annotated[str, typer.Option(help="Numbers of nodes, such as 64, 1-
 AskedBatch = Annotated[int | None, typer.Option(min=1, help="Examples per worker and step.")]
 AskedGlobalBatch = Annotated[
     int | None, typer.Option(min=1, help="Examples per step over all workers.")
-]
-Objective = Literal[
-    "epoch_time", "target_time", "epoch_cost", "target_cost", "efficiency", "deadline", "energy"
 ]
 EpochExamples = Annotated[int | None, typer.Option(min=1, help="Examples per epoch.")]
 NodePrice = Annotated[

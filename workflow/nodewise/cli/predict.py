@@ -14,9 +14,9 @@ from nodewise.cli.options import (
     FitFile,
     NodeNumbers,
     NodePrice,
-    Objective,
     print_whole,
 )
+from nodewise.predict.objective import Objective
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,8 +13,9 @@ from nodewise.predict.curve_predictions import CurvePredictions, candidates
 from nodewise.predict.fit import interval_of
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.law import Floats
+from nodewise.predict.objective import Objective
 from nodewise.predict.optimum import FAR, Optimum, find_optimum
-from nodewise.predict.question import Conditions, Objective, Question
+from nodewise.predict.question import Conditions, Question
 from nodewise.predict.steps_to_accuracy import NotEnoughRunsError, StepsToAccuracy, fit_counted
 from nodewise.predict.wording import in_words
 from nodewise.results.csv_file import Number, read_table
