@@ -18,9 +18,9 @@ from nodewise.report.addresses import curve_page
 from nodewise.report.context import ReportContext
 from nodewise.report.html import badge, data, number
 from nodewise.report.tables import BATCH, NODES, Column, Table, table
-from nodewise.results.columns import ONE_NODE_KEY, SINGLE
+from nodewise.results.columns import ONE_NODE_KEY
 from nodewise.results.curve_points import curve_keys
-from nodewise.results.queries import with_labels
+from nodewise.results.queries import plain_training, with_labels
 
 _DIAGNOSIS = [
     BATCH,
@@ -82,8 +82,8 @@ class Curves:
 
     def against_plain(self, curve: str) -> "pd.Series[float]":
         """Return the speed-ups over one process of a curve's points that count as evidence."""
-        single = self._points[(self._points["strategy"] == SINGLE) & (self._points["nodes"] == 1)]
-        single = single[[*ONE_NODE_KEY, "repeats", "flags"]].drop_duplicates(ONE_NODE_KEY)
+        single = plain_training(self._points)[[*ONE_NODE_KEY, "repeats", "flags"]]
+        single = single.drop_duplicates(ONE_NODE_KEY)
         mine = self.points(curve).merge(single, "inner", ONE_NODE_KEY, suffixes=("", "_one"))
         mine = evidence.check_times(mine[mine["nodes"] > 1], self.study.tables, other="_one")
         return evidence.select(mine)["speedup"].dropna()

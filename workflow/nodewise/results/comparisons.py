@@ -13,6 +13,7 @@ from nodewise.results.queries import (
     GROUP,
     Tables,
     compared_strategies,
+    plain_training,
     scaling_lines,
     with_labels,
 )
@@ -73,7 +74,7 @@ def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
     rows = with_labels(scaling_lines(curves))
     times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
     names = ["examples_per_s", "cell_id", "flags", "repeats", *times]
-    alone = with_labels(curves[(curves["strategy"] == SINGLE) & (curves["nodes"] == 1)])
+    alone = with_labels(plain_training(curves))
     own = rows[rows["nodes"] == 1].sort_values("line", kind="stable")
     several = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
     several = _join_one_node(several, alone[[*ALIKE, *names]], own, ALIKE, "line")
@@ -100,7 +101,7 @@ def shares_of_a_core(curves: pd.DataFrame) -> pd.DataFrame:
     One row per machine, model, batch and share, median over the points, in the node's own time;
     `against` is the ratio to the largest share. Slow motion that costs nothing has a ratio of one.
     """
-    one = with_labels(curves[(curves["strategy"] == SINGLE) & (curves["nodes"] == 1)])
+    one = with_labels(plain_training(curves))
     one = one[~one["whole_epochs"]]
     share = one["cluster"].str.extract(r"^([\d.]+) core", expand=False)
     one = one.assign(

@@ -6,9 +6,9 @@ from nodewise.core.intervals import students_t
 from nodewise.report import evidence
 from nodewise.report.claim_rules import beside, claim_rule
 from nodewise.results.cell_rows import OVERSUBSCRIBED
-from nodewise.results.columns import CURVE_KEY, SINGLE
+from nodewise.results.columns import CURVE_KEY
 from nodewise.results.comparisons import ALIKE
-from nodewise.results.queries import Tables, with_labels
+from nodewise.results.queries import Tables, plain_training, with_labels
 
 
 @claim_rule("keeps_accuracy")
@@ -20,10 +20,9 @@ def keeps_accuracy(tables: Tables, _: Tables, *, study: str, loss: float) -> pd.
     """
     rows = _trainings(tables)
     rows = rows[rows["study"] == study]
-    one = rows[(rows["strategy"] == SINGLE) & (rows["nodes"] == 1)]
     crowded = rows["flags"].str.contains(OVERSUBSCRIBED, regex=False)
     several = rows[(rows["nodes"] > 1) & ~crowded & (rows["speedup"] > 1)]
-    pair = several.merge(one, "inner", [*ALIKE, "epochs"], suffixes=("", "_other"))
+    pair = several.merge(plain_training(rows), "inner", [*ALIKE, "epochs"], suffixes=("", "_other"))
     pair = evidence.check_accuracies(pair, tables, other="_other")
     pair = pair.assign(
         change=pair["train_accuracy"] - pair["train_accuracy_other"], short=pair["lacks"] != ""

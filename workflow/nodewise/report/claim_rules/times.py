@@ -8,8 +8,7 @@ import pandas as pd
 from nodewise.report import evidence
 from nodewise.report.claim_rules import beside, claim_rule, join
 from nodewise.results import comparisons
-from nodewise.results.columns import SINGLE
-from nodewise.results.queries import GROUP, Tables, scaling_lines, with_labels
+from nodewise.results.queries import GROUP, Tables, plain_training, scaling_lines, with_labels
 
 _NEAR_SHARE = 0.05  # of the time: a saved share as near to the claimed one is the same
 
@@ -90,7 +89,7 @@ def faster_than_one(tables: Tables, _: Tables, *, study: str, way: str) -> pd.Da
     """The throughput of a strategy on several nodes exceeds that of one process."""
     rows = with_labels(tables["curves"])
     rows = rows[rows["study"] == study]
-    one = rows[(rows["strategy"] == SINGLE) & (rows["nodes"] == 1)]
+    one = plain_training(rows)
     several = rows[(rows["strategy"] == way) & (rows["nodes"] > 1)]
     pair = several.merge(one, "inner", comparisons.ALIKE, suffixes=("", "_other"))
     return _throughputs(pair, tables)
