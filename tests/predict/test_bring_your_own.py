@@ -14,7 +14,8 @@ from nodewise.cli import app
 from nodewise.cli.predict_tables import predictions_table
 from nodewise.core.errors import UserError
 from nodewise.predict import least_squares
-from nodewise.predict.ask import Options, optimum_rows, parse_nodes, prediction_rows
+from nodewise.predict.ask import optimum_rows, prediction_rows
+from nodewise.predict.ask_options import Options, parse_nodes
 from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit
 from nodewise.predict.law import LAWS
 from nodewise.predict.question import OBJECTIVES

@@ -169,21 +169,22 @@ def predict_nodes(
     nodewise predict fit.json --nodes 1,2,4,8 --batch 128 --objective efficiency --json
     """
     from nodewise.cli import predict_tables
-    from nodewise.predict import ask
+    from nodewise.predict.ask import prediction_rows
+    from nodewise.predict.ask_options import Options, parse_nodes
     from nodewise.predict.fit_file import read_fit
 
     if at is not None:
         _predict_points(fit, at, as_json=as_json)
         return
-    fitted, counts = read_fit(fit), ask.parse_nodes(nodes)
-    options = ask.Options(
+    fitted, counts = read_fit(fit), parse_nodes(nodes)
+    options = Options(
         batch=batch,
         global_batch=global_batch,
         examples=examples,
         price=price,
         critical_batch=critical_batch,
     )
-    rows = ask.prediction_rows(fitted, counts, options, objective)
+    rows = prediction_rows(fitted, counts, options, objective)
     if not as_json:
         print_whole(predict_tables.predictions_table(rows))
     _print_notes(rows, predict_tables.notes_of(fitted), as_json=as_json)
@@ -251,28 +252,29 @@ def best_nodes(
     --examples 50000 --json
     """
     from nodewise.cli import predict_tables
-    from nodewise.predict import ask
+    from nodewise.predict.ask import PER_EPOCH, optimum_rows
+    from nodewise.predict.ask_options import Options, parse_duration, parse_nodes, read_steps
     from nodewise.predict.fit_file import read_fit
 
-    fitted, counts = read_fit(fit), ask.parse_nodes(nodes)
-    options = ask.Options(
+    fitted, counts = read_fit(fit), parse_nodes(nodes)
+    options = Options(
         batch=batch,
         global_batch=global_batch,
         examples=examples,
         price=price,
         critical_batch=critical_batch,
-        steps=None if target is None else ask.read_steps(target),
-        deadline_s=None if deadline is None else ask.parse_duration("deadline", deadline),
+        steps=None if target is None else read_steps(target),
+        deadline_s=None if deadline is None else parse_duration("deadline", deadline),
         least_efficiency=efficiency,
         watts=watts,
-        startup_s=0.0 if startup is None else ask.parse_duration("startup", startup),
+        startup_s=0.0 if startup is None else parse_duration("startup", startup),
     )
-    rows = ask.optimum_rows(fitted, counts, options, (objective,) if objective else ())
+    rows = optimum_rows(fitted, counts, options, (objective,) if objective else ())
     if not as_json:
         for row in rows:
             typer.echo(f"{row['curve']}, {row['objective']}: {row['answer']}")
         if any(row["objective"] == "epoch_time" and row["batch_per_worker"] for row in rows):
-            typer.echo(ask.PER_EPOCH)
+            typer.echo(PER_EPOCH)
     _print_notes(rows, predict_tables.notes_of(fitted), as_json=as_json)
 
 
@@ -296,12 +298,12 @@ def next_measurement(
 
     Example: nodewise next fit.json --nodes 1-32
     """
-    from nodewise.predict import ask
+    from nodewise.predict.ask_options import parse_duration, parse_nodes
     from nodewise.predict.fit_file import read_fit
     from nodewise.predict.next_measurement import next_rows
 
-    setup_s = ask.parse_duration("startup", startup)
-    rows = next_rows(read_fit(fit), ask.parse_nodes(nodes), setup_s)
+    setup_s = parse_duration("startup", startup)
+    rows = next_rows(read_fit(fit), parse_nodes(nodes), setup_s)
     if not as_json:
         for row in rows:
             typer.echo(f"{row['curve']}: {row['answer']}")
@@ -342,9 +344,10 @@ def forecast_nodes(
     """
     from nodewise.cli import predict_tables
     from nodewise.core.errors import UserError
-    from nodewise.predict import ask, forecast
+    from nodewise.predict import forecast
+    from nodewise.predict.ask_options import parse_nodes
 
-    known, counts = forecast.parse_link(link), ask.parse_nodes(nodes)
+    known, counts = forecast.parse_link(link), parse_nodes(nodes)
     if (model is None) == (step_time is None or payload is None):
         raise UserError("give either --model, or --step-time and --payload")
     one, bytes_ = _measured_alone(model, batch) if model else (step_time or 0, payload or 0)
