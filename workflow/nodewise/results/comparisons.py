@@ -205,17 +205,14 @@ def split(points: pd.DataFrame) -> pd.DataFrame:
     not_timed = (rows["communicate_s"] == 0) & (rows["bytes_sent_per_step"] > 0)
     rows = rows.assign(communicate_s=rows["communicate_s"].mask(not_timed))
     longer = rows[_SECONDS].sum(axis=1) / rows["step_time_s"] > 1 + SPLIT_LONGER
-    each = zip(rows["flags"], longer, too_short_for_parts(rows), strict=True)
-    return rows.assign(
-        flags=[
-            _together(
-                flags,
-                "its parts take far longer than the step" * is_longer,
-                "its steps are too short for parts of them" * is_short,
-            )
-            for flags, is_longer, is_short in each
-        ]
+    cautions = (
+        rows["flags"],
+        longer.map({True: "its parts take far longer than the step", False: ""}),
+        too_short_for_parts(rows).map(
+            {True: "its steps are too short for parts of them", False: ""}
+        ),
     )
+    return rows.assign(flags=[_together(*each) for each in zip(*cautions, strict=True)])
 
 
 def too_short_for_parts(rows: pd.DataFrame) -> "pd.Series[bool]":
