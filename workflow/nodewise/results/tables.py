@@ -8,7 +8,6 @@ import pandas as pd
 from nodewise.core.cell import WATTS_PER_CORE
 from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256
-from nodewise.core.intervals import with_intervals
 from nodewise.results.cell_rows import (
     axes,
     cell_row,
@@ -32,6 +31,7 @@ from nodewise.results.columns import (
     SINGLE,
     SPLIT,
 )
+from nodewise.results.curve_intervals import with_intervals
 from nodewise.results.curve_points import imported_points, measured_points, published_points
 from nodewise.results.curves import Curve
 from nodewise.results.noise_scale import NoiseScale, read_noise_scale
