@@ -19,9 +19,10 @@ from nodewise.cli.options import (
 from nodewise.predict.objective import Objective
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from nodewise.predict.ask import Row
+    from nodewise.predict.fit_file import FitFile as FittedFile
 
 app = typer.Typer()
 
@@ -69,8 +70,7 @@ def fit_measurements(
         fitted = fit_file.fit_measurements(read, progress=advance)
     fit_file.write_fit(out, fitted)
     print_whole(predict_tables.curves_table(fitted))
-    for note in predict_tables.notes_of(fitted):
-        typer.echo(note)
+    _print_notes(fitted, as_json=False)
     typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
 
@@ -185,9 +185,11 @@ def predict_nodes(
         critical_batch=critical_batch,
     )
     rows = prediction_rows(fitted, counts, options, objective)
-    if not as_json:
+    if as_json:
+        _print_json(rows)
+    else:
         print_whole(predict_tables.predictions_table(rows))
-    _print_notes(rows, predict_tables.notes_of(fitted), as_json=as_json)
+    _print_notes(fitted, as_json=as_json)
 
 
 def _predict_points(fit: Path, at: Path, *, as_json: bool) -> None:
@@ -198,7 +200,7 @@ def _predict_points(fit: Path, at: Path, *, as_json: bool) -> None:
     points = read_points(at)
     rows = predict_points(read_fit(fit), points)
     if as_json:
-        _print_notes(rows, (), as_json=True)
+        _print_json(rows)
     else:
         print_whole(predict_tables.points_table(rows))
 
@@ -251,7 +253,6 @@ def best_nodes(
     nodewise optimum fit.json --objective epoch_cost --price 1.2
     --examples 50000 --json
     """
-    from nodewise.cli import predict_tables
     from nodewise.predict.ask import PER_EPOCH, optimum_rows
     from nodewise.predict.ask_options import Options, parse_duration, parse_nodes, read_steps
     from nodewise.predict.fit_file import read_fit
@@ -270,12 +271,14 @@ def best_nodes(
         startup_s=0.0 if startup is None else parse_duration("startup", startup),
     )
     rows = optimum_rows(fitted, counts, options, (objective,) if objective else ())
-    if not as_json:
+    if as_json:
+        _print_json(rows)
+    else:
         for row in rows:
             typer.echo(f"{row['curve']}, {row['objective']}: {row['answer']}")
         if any(row["objective"] == "epoch_time" and row["batch_per_worker"] for row in rows):
             typer.echo(PER_EPOCH)
-    _print_notes(rows, predict_tables.notes_of(fitted), as_json=as_json)
+    _print_notes(fitted, as_json=as_json)
 
 
 @app.command("next")
@@ -304,10 +307,11 @@ def next_measurement(
 
     setup_s = parse_duration("startup", startup)
     rows = next_rows(read_fit(fit), parse_nodes(nodes), setup_s)
-    if not as_json:
+    if as_json:
+        _print_json(rows)
+    else:
         for row in rows:
             typer.echo(f"{row['curve']}: {row['answer']}")
-    _print_notes(rows, (), as_json=as_json)
 
 
 @app.command("forecast")
@@ -354,9 +358,10 @@ def forecast_nodes(
     if not (one > 0 and bytes_ >= 0):
         raise UserError("--step-time must be above 0, --payload 0 or more")
     rows = forecast.forecast_rows(one, bytes_, batch, known, counts)
-    if not as_json:
+    if as_json:
+        _print_json(rows)
+    else:
         print_whole(predict_tables.forecast_table(rows))
-    _print_notes(rows, (), as_json=as_json)
 
 
 def _measured_alone(model: str, batch: int) -> tuple[float, float]:
@@ -383,11 +388,15 @@ def _measured_alone(model: str, batch: int) -> tuple[float, float]:
     return float(row["step_time_s"]), float(row["payload_bytes"])
 
 
-def _print_notes(rows: "Sequence[Row]", notes: "Iterable[str]", *, as_json: bool) -> None:
-    """Print the rows if JSON is wanted; then the notes, beside the JSON."""
+def _print_json(rows: "Sequence[Row]") -> None:
     import json
 
-    if as_json:
-        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
-    for note in notes:
+    typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def _print_notes(fitted: "FittedFile", *, as_json: bool) -> None:
+    """Print what the measurements leave open, beside JSON if there is any."""
+    from nodewise.cli.predict_tables import notes_of
+
+    for note in notes_of(fitted):
         typer.echo(note, err=as_json)
