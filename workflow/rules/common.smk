@@ -52,7 +52,7 @@ CONFIG = os.path.relpath(next(iter(workflow.configfiles), DEFAULT))
 try:
     STUDY = read_config(Path(CONFIG))
     check_files_exist(STUDY)
-    RESULTS = f"results/{STUDY.name}"
+    RESULTS = str(STUDY.results)
     # One by one: a deleted record is measured again although the tables are newer.
     RECORDS = [str(path) for path in STUDY.record_files(Path(RESULTS, "records"))]
     COMPARED = [str(path) for path in STUDY.changes_files()]

@@ -129,7 +129,7 @@ def calibrate(
     from nodewise.study.config import read_config
     from nodewise.study.missing import CALIBRATION
 
-    results = Path("results") / read_config(config).name
+    results = read_config(config).results
     out = out or results / CALIBRATION
     with share_done(f"{config}: calibration") as progress:
         result = measure_all(

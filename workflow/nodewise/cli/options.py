@@ -81,7 +81,7 @@ def named_files(pairs: Collection[str] | None) -> dict[str, Path]:
 
 def records_of(study: "Config") -> Path:
     """Return the folder in which the workflow puts the records of a study that it measures."""
-    return Path("results") / study.name / "records"
+    return study.results / "records"
 
 
 def tell_waiting() -> None:
