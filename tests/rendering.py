@@ -4,6 +4,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from nodewise.report.context import read_context
 from nodewise.report.draw import draw_charts
 from nodewise.report.render import render_pages
 
@@ -16,10 +17,12 @@ def draw_all(folder: Path, **inputs: Any) -> list[str]:
     return draw_charts(*made, config_path=CONFIG, **inputs)
 
 
-def render(folder: Path, out: Path | None = None, **inputs: Any) -> Path:
+def render(
+    folder: Path, out: Path | None = None, site_dir: Path = Path("site"), **inputs: Any
+) -> Path:
     """Render the pages of the study in `folder`; return their folder, which is `out` if given."""
     docs = out or folder / "docs"
-    render_pages(CONFIG, folder, docs, **inputs)
+    render_pages(read_context(CONFIG, folder, **inputs), folder, docs, site_dir=site_dir)
     return docs
 
 

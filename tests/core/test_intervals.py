@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodewise.core.intervals import median_error, median_interval, pooled_factors, with_intervals
+from nodewise.core.intervals import median_error, median_interval, pooled_factors
+from nodewise.results.curve_intervals import with_intervals
 
 
 @given(st.lists(st.floats(1e-4, 1e3), min_size=5, max_size=40), st.randoms())

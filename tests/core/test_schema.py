@@ -11,7 +11,8 @@ from pydantic import TypeAdapter
 
 from mistakes import user_error
 from nodewise.core.errors import UserError
-from nodewise.core.schema import MOST_JSON_BYTES, MOST_YAML_BYTES, NOT_YAML, load_yaml, read_yaml
+from nodewise.core.plain_yaml import NOT_YAML, load_yaml
+from nodewise.core.schema import MOST_JSON_BYTES, MOST_YAML_BYTES, read_yaml
 from nodewise.results.record import read_record
 from nodewise.study.config import read_config
 

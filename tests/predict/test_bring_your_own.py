@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,11 +11,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from nodewise.cli import app
-from nodewise.cli.options import Objective
 from nodewise.cli.predict_tables import predictions_table
 from nodewise.core.errors import UserError
 from nodewise.predict import least_squares
-from nodewise.predict.ask import Options, optimum_rows, parse_nodes, prediction_rows
+from nodewise.predict.ask import optimum_rows, prediction_rows
+from nodewise.predict.ask_options import Options, parse_nodes
 from nodewise.predict.fit_file import FitFile, fit_measurements, read_fit, write_fit
 from nodewise.predict.law import LAWS
 from nodewise.predict.question import OBJECTIVES
@@ -514,10 +513,6 @@ def test_options_that_do_not_fit_are_one_line_and_exit_code_2(
     code, shown, error = run(command, tmp_path / "fit.json", *arguments)
     assert (code, shown) == (2, "")
     assert error.startswith(message)
-
-
-def test_the_objectives_that_can_be_asked_for_are_all():
-    assert get_args(Objective) == OBJECTIVES
 
 
 @pytest.mark.parametrize("command", ["predict", "optimum"])

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import make_calibration
 from nodewise.cluster.kinds.ssh import Ssh
 from nodewise.core.errors import UserError
-from nodewise.predict.ask import Options, prediction_rows
+from nodewise.predict.ask import prediction_rows
+from nodewise.predict.ask_options import Options
 from nodewise.predict.curve_groups import CurveGroup, find_groups, law_of
 from nodewise.predict.fit import fit
 from nodewise.predict.fit_curves import fit_curves

@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 import make_records as make
-from nodewise.report import choosing, evidence
+from nodewise.report import evidence
 from nodewise.report.answers import ANSWERS, batch, nodes
+from nodewise.report.pages import _choosing
 from nodewise.results import comparisons
 from nodewise.results.columns import CURVE_KEY, CURVES
 from nodewise.results.table_files import typed
@@ -272,7 +273,7 @@ def test_an_interval_of_the_throughput_is_that_of_the_step_time():
 def test_the_rule_of_the_ratio_counts_the_points_that_are_certain_apart():
     ends = {"speedup_low": [1.1, 0.5, 0.4, None], "speedup_high": [2.0, 3.0, 0.9, None]}
     rows = pd.DataFrame(ends, dtype="float64")
-    told = choosing._surely(rows, pd.Series([True, False, True, False]))
+    told = _choosing._surely(rows, pd.Series([True, False, True, False]))
     assert "among them all 2 whose" in told
-    assert "among them 1 of the 2" in choosing._surely(rows, pd.Series([True, False, False, True]))
-    assert choosing._surely(rows.iloc[[3]], pd.Series([True], index=[3])) == ""
+    assert "among them 1 of the 2" in _choosing._surely(rows, pd.Series([True, False, False, True]))
+    assert _choosing._surely(rows.iloc[[3]], pd.Series([True], index=[3])) == ""

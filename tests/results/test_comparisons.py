@@ -98,7 +98,7 @@ def test_accuracies_compare_nodes_with_the_same_way_and_leave_devices_out(tmp_pa
         scored(cell(2, "mirrored"), 0.10),
         scored(cell(2, "mpi"), 0.50),
     ]
-    found = comparisons.accuracies(tables_of(records, tmp_path))
+    found = comparisons.accuracies_beside_one(tables_of(records, tmp_path))
     assert found["strategy"].tolist() == ["parameter_averaging"]
     assert found["change"].tolist() == pytest.approx([-0.01])
 

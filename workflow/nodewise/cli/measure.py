@@ -10,6 +10,7 @@ from nodewise.cli.options import (
     DataManifest,
     Logs,
     OutFile,
+    OwnDataset,
     StudyConfig,
     WeightsManifest,
     tell_waiting,
@@ -32,10 +33,7 @@ def measure(
     ],
     nodes: Annotated[int, typer.Option(help="Number of nodes.")],
     batch: Annotated[int, typer.Option(help="Examples per node and step.")],
-    dataset: Annotated[
-        str | None,
-        typer.Option(help="For your own model: a dataset, or path/file.py:function."),
-    ] = None,
+    dataset: OwnDataset = None,
     steps: Annotated[int | None, typer.Option(help="Steps to time; default: 40.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs to time instead of steps.")] = None,
     option: Annotated[
@@ -131,7 +129,7 @@ def calibrate(
     from nodewise.study.config import read_config
     from nodewise.study.missing import CALIBRATION
 
-    results = Path("results") / read_config(config).name
+    results = read_config(config).results
     out = out or results / CALIBRATION
     with share_done(f"{config}: calibration") as progress:
         result = measure_all(

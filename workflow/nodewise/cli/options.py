@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +21,9 @@ Out = Annotated[Path, typer.Option("--out", help="Folder to write to.")]
 OutFile = Annotated[Path, typer.Option("--out", help="The file to write.")]
 Logs = Annotated[Path, typer.Option(help="Folder for the logs of the workers.")]
 DataManifest = Annotated[Path, typer.Option(help="manifest.json of the prepared dataset.")]
+OwnDataset = Annotated[
+    str | None, typer.Option(help="For your own model: a dataset, or path/file.py:function.")
+]
 WeightsManifest = Annotated[
     Path | None, typer.Option(help="manifest.json of the pretrained weights, if any.")
 ]
@@ -50,9 +53,6 @@ AskedBatch = Annotated[int | None, typer.Option(min=1, help="Examples per worker
 AskedGlobalBatch = Annotated[
     int | None, typer.Option(min=1, help="Examples per step over all workers.")
 ]
-Objective = Literal[
-    "epoch_time", "target_time", "epoch_cost", "target_cost", "efficiency", "deadline", "energy"
-]
 EpochExamples = Annotated[int | None, typer.Option(min=1, help="Examples per epoch.")]
 NodePrice = Annotated[
     float | None, typer.Option(help="Price of one node for one hour; default: costs in node-hours.")
@@ -60,13 +60,6 @@ NodePrice = Annotated[
 CriticalBatch = Annotated[
     float | None,
     typer.Option(help="Global batch that needs twice the minimum number of steps."),
-]
-TargetSteps = Annotated[
-    Path | None,
-    typer.Option("--target", help="CSV file: global_batch, steps until the accuracy is reached."),
-]
-Deadline = Annotated[
-    str | None, typer.Option(help="Time for an epoch, or for --target: 90s, 30min, 2h, 1d.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -88,7 +81,7 @@ def named_files(pairs: Collection[str] | None) -> dict[str, Path]:
 
 def records_of(study: "Config") -> Path:
     """Return the folder in which the workflow puts the records of a study that it measures."""
-    return Path("results") / study.name / "records"
+    return study.results / "records"
 
 
 def tell_waiting() -> None:

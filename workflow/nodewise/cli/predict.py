@@ -10,20 +10,19 @@ from nodewise.cli.options import (
     AskedBatch,
     AskedGlobalBatch,
     CriticalBatch,
-    Deadline,
     EpochExamples,
     FitFile,
     NodeNumbers,
     NodePrice,
-    Objective,
-    TargetSteps,
     print_whole,
 )
+from nodewise.predict.objective import Objective
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from nodewise.predict.ask import Row
+    from nodewise.predict.fit_file import FitFile as FittedFile
 
 app = typer.Typer()
 
@@ -71,8 +70,7 @@ def fit_measurements(
         fitted = fit_file.fit_measurements(read, progress=advance)
     fit_file.write_fit(out, fitted)
     print_whole(predict_tables.curves_table(fitted))
-    for note in predict_tables.notes_of(fitted):
-        typer.echo(note)
+    _print_notes(fitted, as_json=False)
     typer.echo(f"{out}: {counted(len(fitted.curves), 'curve')}")
 
 
@@ -171,24 +169,27 @@ def predict_nodes(
     nodewise predict fit.json --nodes 1,2,4,8 --batch 128 --objective efficiency --json
     """
     from nodewise.cli import predict_tables
-    from nodewise.predict import ask
+    from nodewise.predict.ask import prediction_rows
+    from nodewise.predict.ask_options import Options, parse_nodes
     from nodewise.predict.fit_file import read_fit
 
     if at is not None:
         _predict_points(fit, at, as_json=as_json)
         return
-    fitted, counts = read_fit(fit), ask.parse_nodes(nodes)
-    options = ask.Options(
+    fitted, counts = read_fit(fit), parse_nodes(nodes)
+    options = Options(
         batch=batch,
         global_batch=global_batch,
         examples=examples,
         price=price,
         critical_batch=critical_batch,
     )
-    rows = ask.prediction_rows(fitted, counts, options, objective)
-    if not as_json:
+    rows = prediction_rows(fitted, counts, options, objective)
+    if as_json:
+        _print_json(rows)
+    else:
         print_whole(predict_tables.predictions_table(rows))
-    _print_notes(rows, predict_tables.notes_of(fitted), as_json=as_json)
+    _print_notes(fitted, as_json=as_json)
 
 
 def _predict_points(fit: Path, at: Path, *, as_json: bool) -> None:
@@ -199,7 +200,7 @@ def _predict_points(fit: Path, at: Path, *, as_json: bool) -> None:
     points = read_points(at)
     rows = predict_points(read_fit(fit), points)
     if as_json:
-        _print_notes(rows, (), as_json=True)
+        _print_json(rows)
     else:
         print_whole(predict_tables.points_table(rows))
 
@@ -217,8 +218,13 @@ def best_nodes(
     examples: EpochExamples = None,
     price: NodePrice = None,
     critical_batch: CriticalBatch = None,
-    target: TargetSteps = None,
-    deadline: Deadline = None,
+    target: Annotated[
+        Path | None,
+        typer.Option(help="CSV file: global_batch, steps until the accuracy is reached."),
+    ] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="Time for an epoch, or for --target: 90s, 30min, 2h, 1d.")
+    ] = None,
     efficiency: Annotated[float, typer.Option(help="The least efficiency that is enough.")] = 0.5,
     watts: Annotated[
         float | None, typer.Option(help="Power of a node, for the least energy.")
@@ -247,30 +253,32 @@ def best_nodes(
     nodewise optimum fit.json --objective epoch_cost --price 1.2
     --examples 50000 --json
     """
-    from nodewise.cli import predict_tables
-    from nodewise.predict import ask
+    from nodewise.predict.ask import PER_EPOCH, optimum_rows
+    from nodewise.predict.ask_options import Options, parse_duration, parse_nodes, read_steps
     from nodewise.predict.fit_file import read_fit
 
-    fitted, counts = read_fit(fit), ask.parse_nodes(nodes)
-    options = ask.Options(
+    fitted, counts = read_fit(fit), parse_nodes(nodes)
+    options = Options(
         batch=batch,
         global_batch=global_batch,
         examples=examples,
         price=price,
         critical_batch=critical_batch,
-        steps=None if target is None else ask.read_steps(target),
-        deadline_s=None if deadline is None else ask.parse_duration("deadline", deadline),
+        steps=None if target is None else read_steps(target),
+        deadline_s=None if deadline is None else parse_duration("deadline", deadline),
         least_efficiency=efficiency,
         watts=watts,
-        startup_s=0.0 if startup is None else ask.parse_duration("startup", startup),
+        startup_s=0.0 if startup is None else parse_duration("startup", startup),
     )
-    rows = ask.optimum_rows(fitted, counts, options, (objective,) if objective else ())
-    if not as_json:
+    rows = optimum_rows(fitted, counts, options, (objective,) if objective else ())
+    if as_json:
+        _print_json(rows)
+    else:
         for row in rows:
             typer.echo(f"{row['curve']}, {row['objective']}: {row['answer']}")
         if any(row["objective"] == "epoch_time" and row["batch_per_worker"] for row in rows):
-            typer.echo(ask.PER_EPOCH)
-    _print_notes(rows, predict_tables.notes_of(fitted), as_json=as_json)
+            typer.echo(PER_EPOCH)
+    _print_notes(fitted, as_json=as_json)
 
 
 @app.command("next")
@@ -293,16 +301,17 @@ def next_measurement(
 
     Example: nodewise next fit.json --nodes 1-32
     """
-    from nodewise.predict import ask
+    from nodewise.predict.ask_options import parse_duration, parse_nodes
     from nodewise.predict.fit_file import read_fit
     from nodewise.predict.next_measurement import next_rows
 
-    setup_s = ask.parse_duration("startup", startup)
-    rows = next_rows(read_fit(fit), ask.parse_nodes(nodes), setup_s)
-    if not as_json:
+    setup_s = parse_duration("startup", startup)
+    rows = next_rows(read_fit(fit), parse_nodes(nodes), setup_s)
+    if as_json:
+        _print_json(rows)
+    else:
         for row in rows:
             typer.echo(f"{row['curve']}: {row['answer']}")
-    _print_notes(rows, (), as_json=as_json)
 
 
 @app.command("forecast")
@@ -339,18 +348,20 @@ def forecast_nodes(
     """
     from nodewise.cli import predict_tables
     from nodewise.core.errors import UserError
-    from nodewise.predict import ask, forecast
+    from nodewise.predict import forecast
+    from nodewise.predict.ask_options import parse_nodes
 
-    known, counts = forecast.parse_link(link), ask.parse_nodes(nodes)
+    known, counts = forecast.parse_link(link), parse_nodes(nodes)
     if (model is None) == (step_time is None or payload is None):
         raise UserError("give either --model, or --step-time and --payload")
     one, bytes_ = _measured_alone(model, batch) if model else (step_time or 0, payload or 0)
     if not (one > 0 and bytes_ >= 0):
         raise UserError("--step-time must be above 0, --payload 0 or more")
     rows = forecast.forecast_rows(one, bytes_, batch, known, counts)
-    if not as_json:
+    if as_json:
+        _print_json(rows)
+    else:
         print_whole(predict_tables.forecast_table(rows))
-    _print_notes(rows, (), as_json=as_json)
 
 
 def _measured_alone(model: str, batch: int) -> tuple[float, float]:
@@ -377,11 +388,15 @@ def _measured_alone(model: str, batch: int) -> tuple[float, float]:
     return float(row["step_time_s"]), float(row["payload_bytes"])
 
 
-def _print_notes(rows: "Sequence[Row]", notes: "Iterable[str]", *, as_json: bool) -> None:
-    """Print the rows if JSON is wanted; then the notes, beside the JSON."""
+def _print_json(rows: "Sequence[Row]") -> None:
     import json
 
-    if as_json:
-        typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
-    for note in notes:
+    typer.echo(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def _print_notes(fitted: "FittedFile", *, as_json: bool) -> None:
+    """Print what the measurements leave open, beside JSON if there is any."""
+    from nodewise.cli.predict_tables import notes_of
+
+    for note in notes_of(fitted):
         typer.echo(note, err=as_json)

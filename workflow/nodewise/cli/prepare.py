@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from nodewise.cli.options import STEPS, Out
+from nodewise.cli.options import STEPS, Out, OwnDataset
 from nodewise.core.errors import UserError
 
 app = typer.Typer()
@@ -140,10 +140,7 @@ def describe_model(
         str, typer.Argument(help="A model of models/, path/file.py:function or a .keras file.")
     ],
     *,
-    dataset: Annotated[
-        str | None,
-        typer.Option(help="For your own model: a dataset, or path/file.py:function."),
-    ] = None,
+    dataset: OwnDataset = None,
     out: Annotated[
         Path | None,
         typer.Option(

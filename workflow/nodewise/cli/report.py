@@ -145,16 +145,17 @@ def render_pages(
     Example: nodewise render-pages --config config/study.yaml --results
     results/study --out build/docs
     """
-    from nodewise.report import render
+    from nodewise.report.context import read_context
+    from nodewise.report.render import render_pages as render
 
-    render.render_pages(
+    study = read_context(
         config,
         results,
-        out,
         calibration_paths=calibrations or (),
         models_dir=models,
         own_models=named_files(own_models),
     )
+    render(study, results, out)
 
 
 @app.command(rich_help_panel=STEPS)

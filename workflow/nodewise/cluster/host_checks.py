@@ -28,10 +28,11 @@ def examine(hosts: Hosts) -> list[Finding]:
         ranks = range(hosts.size)
         started = list(pool.map(lambda rank: _started(hosts, rank), ranks))
         agents = {rank: one for rank, one in enumerate(started) if isinstance(one, Agent)}
-        taken = list(pool.map(lambda rank: _listen(hosts, rank, agents), agents))
-        listening = [rank for rank, port in zip(agents, taken, strict=True) if not port]
-        apart = list(pool.map(lambda rank: _connect(hosts, rank, listening, agents), listening))
-        of_ports = dict(zip(agents, taken, strict=True)) | dict(zip(listening, apart, strict=True))
+        taken = pool.map(lambda rank: _listen(hosts, rank, agents), agents)
+        of_ports = dict(zip(agents, taken, strict=True))
+        listening = [rank for rank, problems in of_ports.items() if not problems]
+        apart = pool.map(lambda rank: _connect(hosts, rank, listening, agents), listening)
+        of_ports |= zip(listening, apart, strict=True)
         found: list[Finding] = []
         for rank, one in enumerate(started):
             if isinstance(one, Finding):

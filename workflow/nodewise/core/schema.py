@@ -4,23 +4,18 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from nodewise.core.cell import NAME
 from nodewise.core.errors import UserError
+from nodewise.core.plain_yaml import NOT_YAML, load_yaml
 
 MOST_YAML_BYTES = 1_000_000
 MOST_JSON_BYTES = 100_000_000  # a record of 64 workers and 100,000 steps
-MOST_LEVELS = 50
-"""Levels of nested lists and mappings in a YAML file."""
-MOST_VALUES = 20_000
-"""Values in a YAML file, those that an alias repeats counted anew: PyYAML reads 10,000 a second."""
 
-_MOST_SHOWN = 80  # characters of a wrong value
 _MUST_BE = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
@@ -40,11 +35,7 @@ _MUST_BE = {
     "string_type": "text",
 }
 
-# What reading YAML raises; a ValueError where a number has too many digits.
-NOT_YAML = (yaml.YAMLError, ValueError)
-
 _NAMES_A_FIELD = re.compile(r"[a-z_][\w.\[\]]*: ")  # a check of several fields together
-_MERGE = "tag:yaml.org,2002:merge"  # of the key <<
 
 Model = TypeVar("Model", bound=BaseModel)
 Tree = TypeVar("Tree")
@@ -117,92 +108,6 @@ def read_tree(path: Path) -> Any:  # noqa: ANN401
         ) from error
 
 
-def load_yaml(text: bytes | str) -> Any:  # noqa: ANN401
-    """Return what a YAML text holds.
-
-    As in YAML 1.2, `yes`, `on`, `1:30`, `2026-11-25` and `010` are text; only `true` and `false`
-    are booleans.
-
-    Raises:
-        yaml.YAMLError, ValueError: it is not YAML, or more than is allowed.
-    """
-    return yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
-
-
-class _Loader(yaml.SafeLoader):
-    """A loader of plain values, without the surprises of YAML 1.1 and with limits.
-
-    A key that is there twice is refused: YAML would keep the last one, and an experiment would
-    vanish.
-    """
-
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
-
-    def __init__(self, stream: bytes | str) -> None:
-        super().__init__(stream)
-        self._level = 0
-        self._values = 0  # so far
-        self._sizes: dict[yaml.Node | None, int] = {}  # values in each node
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose a node as PyYAML does, and count levels and values meanwhile."""
-        event = self.peek_event()  # type: ignore[no-untyped-call]
-        if self._level == MOST_LEVELS:
-            self._refuse(f"nested deeper than the {MOST_LEVELS} levels that are allowed", event)
-        if getattr(event, "tag", None) not in (None, "!"):
-            self._refuse(f"the tag {event.tag!r:.{_MOST_SHOWN}} is not allowed", event)
-        before = self._values
-        self._level += 1
-        node = super().compose_node(parent, index)
-        self._level -= 1
-        if not isinstance(event, yaml.AliasEvent):
-            self._values += 1
-            self._sizes[node] = self._values - before
-        elif node in self._sizes:
-            self._values += self._sizes[node]
-        else:
-            self._refuse(f"*{event.anchor} is a part of itself", event)
-        if self._values > MOST_VALUES:
-            self._refuse(f"more than the {MOST_VALUES:,} values that are allowed", event)
-        return node
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Construct a mapping as PyYAML does, once its keys are checked."""
-        seen = set()
-        for written, _ in node.value:
-            if written.tag == _MERGE:
-                continue
-            key = self.construct_object(written, deep=True)
-            if not isinstance(key, str):
-                self._refuse(f"the key {key!r:.{_MOST_SHOWN}} must be text", written)
-            if key in seen:
-                self._refuse(f"the key {key!r:.{_MOST_SHOWN}} appears twice", written)
-            if not key.isprintable():
-                self._refuse(f"the key {key!r:.{_MOST_SHOWN}} must be printable", written)
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-    def _refuse(self, problem: str, at: Any) -> NoReturn:  # noqa: ANN401 (a node or an event)
-        raise yaml.constructor.ConstructorError(None, None, problem, at.start_mark)
-
-
-for _tag, _pattern, _first in (
-    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    ("int", r"[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
-    (
-        "float",
-        r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
-        r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
-        "-+.0123456789",
-    ),
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("merge", r"<<", "<"),
-):
-    _Loader.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_pattern})$"), list(_first)
-    )
-
-
 def first_error(error: ValidationError) -> str:
     """Return the location and message of the first error, and how many more there are."""
     first, *others = sorted_errors(error)
@@ -225,7 +130,7 @@ def location(error: ErrorDetails) -> str:
         if isinstance(part, int):
             place += f"[{part}]"
         elif part != "[key]":
-            place += f".{part:.{_MOST_SHOWN}}"
+            place += f".{part:.80}"
     return place.removeprefix(".") or "the file"
 
 
@@ -254,7 +159,7 @@ def message(error: ErrorDetails) -> str:
 
 def _shown(value: object) -> str:
     plain = value is None or isinstance(value, bool)
-    return f"{json.dumps(value) if plain else repr(value):.{_MOST_SHOWN}}"
+    return f"{json.dumps(value) if plain else repr(value):.80}"
 
 
 def _number(limit: object) -> str:

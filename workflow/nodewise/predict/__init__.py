@@ -19,8 +19,9 @@ Who uses these:
 - The tables of a study, in `study`: `objectives` (optima), `bottleneck`, `link_rates`, `savings`
   and `published_bandwidth`. `calibration` has those of a calibrated cluster, with `all_reduce_law`.
 - The commands, of a file that `fit_file` writes: `ask` (predict, optimum), `points_file` (predict
-  --at) and `next_measurement`. `curve_predictions` decides whether a curve follows its law or goes
-  on as `similar_curves` among the `published_curves` did. `forecast` needs no fit.
+  --at) and `next_measurement`; `ask_options` reads what they are asked about. `curve_predictions`
+  decides whether a curve follows its law or goes on as `similar_curves` among the
+  `published_curves` did. `forecast` needs no fit.
 - Figures and pages: `fit_queries` selects and joins rows of the tables of fits.
 
 In a notebook:

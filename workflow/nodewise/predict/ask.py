@@ -1,206 +1,26 @@
 """What a fit.json says of numbers of nodes: step times, and the best number for an objective."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nodewise.core.errors import UserError
+from nodewise.predict.ask_options import Options
 from nodewise.predict.curve_predictions import CurvePredictions, candidates
 from nodewise.predict.fit import interval_of
 from nodewise.predict.fit_file import FitFile
-from nodewise.predict.law import Floats
+from nodewise.predict.objective import Objective
 from nodewise.predict.optimum import FAR, Optimum, find_optimum
-from nodewise.predict.question import Conditions, Objective, Question
-from nodewise.predict.steps_to_accuracy import NotEnoughRunsError, StepsToAccuracy, fit_counted
+from nodewise.predict.question import Question
 from nodewise.predict.wording import in_words
-from nodewise.results.curves import MOST_NODES, Curve
-from nodewise.results.importers.user_csv import Number, read_table
+from nodewise.results.curves import Curve
 
-MOST_NUMBERS = 1_000
 PER_EPOCH = (
     "Times are per epoch: more nodes make the global batch larger, which may take more epochs. "
     "Give --target or --critical-batch to count them."
 )
-_AMOUNT = Number(1, 1e15)
 
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options(Conditions):
-    """What is given of a training, for all curves of a fit.json.
-
-    Without `batch` and `global_batch` it is what was measured. `examples` of an epoch take the
-    place of those of the measurements. `critical_batch` is for steps up to a factor.
-    """
-
-    critical_batch: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.batch is not None and self.global_batch is not None:
-            raise UserError("--batch and --global-batch: give one of them")
-        if self.steps is not None and self.critical_batch is not None:
-            raise UserError("--target and --critical-batch: give one of them")
-        if not 0 < self.least_efficiency <= 1:
-            raise UserError(f"--efficiency {self.least_efficiency:g}: must be above 0, at most 1")
-        for name in ("price", "critical_batch", "watts"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < np.inf:
-                option = name.replace("_", "-")
-                raise UserError(f"--{option} {value:g}: must be a number above 0")
-
-    def batches_of(self, curve: Curve) -> list["Options"]:
-        """Return the options for each batch that is meant, with one of both batches."""
-        if self.batch is not None or self.global_batch is not None:
-            return [self]
-        if curve.global_batch is not None:
-            return [replace(self, global_batch=curve.global_batch)]
-        return [replace(self, batch=batch) for batch in curve.batches]
-
-    def nodes_of(self, nodes: Sequence[int]) -> list[int]:
-        """Return those of the numbers of nodes on which each has an example at least."""
-        most = self.global_batch or MOST_NODES
-        if min(nodes) > most:
-            raise UserError(f"--global-batch {most}: is less than an example on each node")
-        return [n for n in nodes if n <= most]
-
-    def question(self, objective: Objective, curve: Curve) -> Question:
-        """Return the question for an objective.
-
-        Raises:
-            UserError: the objective needs what is not given.
-        """
-        steps = self.steps
-        if objective.startswith("target") and steps is None:
-            if self.critical_batch is None:
-                raise UserError(f"--objective {objective}: needs --target or --critical-batch")
-            both = np.array([[1.0, self.critical_batch]])
-            steps = StepsToAccuracy(1.0, self.critical_batch, both)
-        for name, needed, option in (
-            ("deadline", self.deadline_s, "deadline"),
-            ("energy", self.watts, "watts"),
-        ):
-            if objective == name and needed is None:
-                raise UserError(f"--objective {objective}: needs --{option}")
-        given = {field.name: getattr(self, field.name) for field in fields(Conditions)}
-        given |= {"examples": self._epoch(curve) or 1.0, "steps": steps}
-        return Question(
-            objective,
-            **given,
-            unit_s=1.0 if curve.in_seconds or not steps else 1 / (self.examples or 1),
-            node=curve.node,
-            batch_known=curve.batch_known,
-        )
-
-    def missing(self, question: Question, curve: Curve) -> str | None:
-        """Return in words what a curve lacks to answer a question; None if it lacks nothing."""
-        if question.to_target:
-            if not curve.batch_known:
-                return "steps to an accuracy need batches, which the measurements do not have"
-            in_seconds = curve.in_seconds or self.examples is not None
-            lacks = not in_seconds and (self.steps is not None or self.startup_s > 0)
-            return "needs --examples, to know the seconds of a step" if lacks else None
-        whole = question.objective in ("deadline", "energy") or self.startup_s > 0
-        if whole and question.objective != "efficiency" and self._epoch(curve) is None:
-            return "needs --examples, to know the seconds of an epoch"
-        return None
-
-    def objectives(self) -> list[Objective]:
-        """Return the objectives that what is given suffices for."""
-        given: list[tuple[Objective, bool]] = [
-            ("epoch_time", True),
-            ("epoch_cost", self.price is not None),
-            ("target_time", self.steps is not None or self.critical_batch is not None),
-            ("target_cost", self.price is not None and self.steps is not None),
-            ("deadline", self.deadline_s is not None),
-            ("energy", self.watts is not None),
-            ("efficiency", True),
-        ]
-        return [objective for objective, known in given if known]
-
-    def unit(self, question: Question, curve: Curve) -> str:
-        """Return the unit of the question's values."""
-        unit = {"price": "currency", "1": ""}.get(question.unit, question.unit)
-        per_example = question.objective.startswith("epoch") and self._epoch(curve) is None
-        return f"{unit} per example" if per_example else unit
-
-    def _epoch(self, curve: Curve) -> float | None:
-        """Return the examples of an epoch in the curve's own times; None: unknown."""
-        return (self.examples or curve.examples) if curve.in_seconds else 1.0
-
-    def times(self, curve: Curve, per_step: Floats, examples: Floats) -> tuple[Floats, Floats]:
-        """Return seconds of a step and of an epoch, NaN where unknown.
-
-        Args:
-            curve: the curve.
-            per_step: its times, in its own unit.
-            examples: the global batch of each.
-        """
-        epoch = per_step * (self._epoch(curve) or np.nan) / examples
-        return per_step / (1.0 if curve.in_seconds else self.examples or np.nan), epoch
-
-
-def parse_nodes(text: str) -> list[int]:
-    """Return the numbers that a text such as `1-64`, `1,2,4` or `64` names, in order.
-
-    Raises:
-        UserError: it names none, or some that are not allowed.
-    """
-    numbers: set[int] = set()
-    for part in text.split(","):
-        found = re.fullmatch(r"\s*(\d{1,6})\s*(?:-\s*(\d{1,6})\s*)?", part, re.ASCII)
-        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
-        if not 1 <= first <= last <= MOST_NODES:
-            raise UserError(
-                f"--nodes {text[:40]}: must be numbers from 1 to {MOST_NODES:,} and ranges, "
-                "such as 1-64 or 1,2,4,8-16"
-            )
-        numbers |= set(range(first, last + 1))
-    if len(numbers) > MOST_NUMBERS:
-        raise UserError(f"--nodes {text[:40]}: at most {MOST_NUMBERS:,} numbers at once")
-    return sorted(numbers)
-
-
-_DURATION = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
-
-
-def parse_duration(option: str, text: str) -> float:
-    """Return the seconds of a text such as `90`, `90s`, `30min`, `2h` or `1d`.
-
-    Raises:
-        UserError: it is no duration above 0.
-    """
-    found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(s|min|h|d)?\s*", text, re.ASCII)
-    seconds = float(found[1]) * _DURATION[found[2] or "s"] if found else 0.0
-    if seconds <= 0:
-        raise UserError(f"--{option} {text[:40]}: must be a time such as 90s, 30min, 2h or 1d")
-    return seconds
-
-
-def read_steps(path: Path) -> StepsToAccuracy:
-    """Return the steps to an accuracy of a CSV file with columns global_batch and steps.
-
-    Raises:
-        UserError: the file is wrong, or has fewer than two global batches.
-    """
-    header, rows = read_table(path)
-    if not {"global_batch", "steps"} <= set(header):
-        raise UserError(f"{path}: row 1: must name columns global_batch, steps")
-    columns: dict[str, list[float]] = {}
-    for name in ("global_batch", "steps"):
-        at = header.index(name)
-        try:
-            columns[name] = [_AMOUNT.read(values[at]) for _, values in rows]
-        except ValueError as error:
-            raise UserError(f"{path}: column {name}: {error}") from None
-    try:
-        return fit_counted(columns["global_batch"], columns["steps"])
-    except NotEnoughRunsError as error:
-        raise UserError(f"{path}: {error}") from None
 
 
 def prediction_rows(

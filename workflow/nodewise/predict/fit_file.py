@@ -82,12 +82,11 @@ class FitFile(Frozen):
     @cached_property
     def _fits(self) -> dict[str, Fit]:
         curves = {curve.name: curve for curve in self.curves}
-        return {
-            name: fitted
-            for group in self.fits
-            for fitted in [_restored(group, [curves[name] for name in group.curves])]
-            for name in group.curves
-        }
+        found: dict[str, Fit] = {}
+        for group in self.fits:
+            fitted = _restored(group, [curves[name] for name in group.curves])
+            found |= dict.fromkeys(group.curves, fitted)
+        return found
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -126,7 +125,7 @@ def fit_measurements(
     found = fit_curves(imported_points(measured.curves), draws=draws, progress=progress)
     of_curve = {str(name): one for one in found for name in one.group.rows["curve"].unique()}
     curves = [_with_notes(curve, of_curve[curve.name]) for curve in measured.curves]
-    return fit_file(found, curves, measured.source, measured.sha256, measured.notes)
+    return _file_of(found, curves, measured.source, measured.sha256, measured.notes)
 
 
 def study_file(found: Sequence[FittedGroup], source: str, sha256: str) -> FitFile:
@@ -137,10 +136,10 @@ def study_file(found: Sequence[FittedGroup], source: str, sha256: str) -> FitFil
         source: the name of the table of points.
         sha256: of that table.
     """
-    return fit_file(found, [c for one in found for c in curves_of(one.group)], source, sha256)
+    return _file_of(found, [c for one in found for c in curves_of(one.group)], source, sha256)
 
 
-def fit_file(
+def _file_of(
     found: Sequence[FittedGroup],
     curves: Sequence[Curve],
     source: str,

@@ -13,8 +13,8 @@ from nodewise.core.errors import UserError
 from nodewise.predict.curve_predictions import CurvePredictions, batch_of
 from nodewise.predict.fit_file import FitFile
 from nodewise.predict.optimum import FAR
+from nodewise.results.csv_file import Number, read_table
 from nodewise.results.curves import MOST_NODES, Curve
-from nodewise.results.importers.user_csv import Number, read_table
 
 NEEDED = ("curve", "n_devices")
 _NUMBERS = {

@@ -5,18 +5,16 @@ fixed global batch G every node has G/n examples.
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nodewise.predict.law import Floats
+from nodewise.predict.objective import Objective
 from nodewise.predict.steps_to_accuracy import StepsToAccuracy
 
 Counts = NDArray[np.int64]
-Objective = Literal[
-    "epoch_time", "target_time", "epoch_cost", "target_cost", "efficiency", "deadline", "energy"
-]
 OBJECTIVES: tuple[str, ...] = get_args(Objective)
 
 NEAR = 0.05

@@ -115,7 +115,8 @@ def _compared(optimum: Optimum) -> str:
     these = f"up to {_nodes(last)}"
     if len(optimum.nodes) < last:  # not all of them were asked about
         some = ", ".join(f"{n:,}" for n in optimum.nodes[:_LISTED])
-        these = f"{some}{', …' * (len(optimum.nodes) > _LISTED)} nodes up to {last:,}"
+        more = ", …" if len(optimum.nodes) > _LISTED else ""
+        these = f"{some}{more} nodes up to {last:,}"
     if not question.batch_known:
         return f"Of {these}" + (", each at the same batch," if question.batch else " at one batch,")
     if question.batch is not None:

@@ -77,7 +77,7 @@ class Judged:
         return evidence.needs(self.comparisons)
 
 
-def judge_claims(tables: Tables, overhead: Tables, path: Path = CLAIMS) -> list[Judged]:
+def judge_claims(tables: Tables, overhead: Tables) -> list[Judged]:
     """Return every claim with its comparisons.
 
     Raises:
@@ -85,7 +85,7 @@ def judge_claims(tables: Tables, overhead: Tables, path: Path = CLAIMS) -> list[
     """
     return [
         Judged(claim, complete(CLAIM_RULES[claim.rule](tables, overhead, **claim.settings)))
-        for claim in read_claims(path)
+        for claim in read_claims()
     ]
 
 

@@ -76,7 +76,7 @@ def input_in_words(architecture: Architecture) -> str:
     if not architecture.input_shape:
         return "of several parts or sizes"
     embeds = any("Embedding" in layer.kind for layer in architecture.layers)
-    shape = _shape(architecture.input_shape)
+    shape = shape_in_words(architecture.input_shape)
     return f"{shape} tokens" if embeds else shape
 
 
@@ -127,19 +127,15 @@ def _state(layers: Sequence[Layer]) -> str:
 
 def _foot(layers: Sequence[Layer]) -> str:
     """Return the parameters of `layers`, whether they are trained, and the shape that they give."""
-    total, trainable = (sum(counts) for counts in zip(*map(_counts, layers), strict=True))
-    shape = f"→ {_shape(layers[-1].output_shape)}" if layers[-1].output_shape else ""
+    total = sum(layer.parameters for layer in layers)
+    shape = f"→ {shape_in_words(layers[-1].output_shape)}" if layers[-1].output_shape else ""
     if not total:
         return shape
-    state = "frozen" if not trainable else "trained"
-    return f"{write_number(total, '')} parameters, {state} {shape}".rstrip()
+    return f"{write_number(total, '')} parameters, {_state(layers)} {shape}".rstrip()
 
 
-def _counts(layer: Layer) -> tuple[int, int]:
-    return layer.parameters, layer.trainable
-
-
-def _shape(shape: Sequence[int]) -> str:
+def shape_in_words(shape: Sequence[int]) -> str:
+    """Return the shape of one example, such as `28×28×1`."""
     return "×".join(map(str, shape))
 
 

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from nodewise.core.intervals import students_t
-from nodewise.results.columns import CURVE_KEY
 from nodewise.results.queries import Tables
 
 LAUNCHES = 3
@@ -144,39 +142,3 @@ def _settled(epochs: pd.DataFrame) -> set[str]:
         if third and abs(accuracy[-1] - accuracy[-1 - third]) < SETTLED:
             found.add(str(cell_id))
     return found
-
-
-def with_accuracy_errors(curves: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the curves with their `epochs` and the standard errors of their accuracies.
-
-    `train_error` and `test_error` are NaN where a point was launched once.
-    """
-    done = cells[(cells["status"] == "ok") & cells["whole_epochs"]]
-    spread = done.groupby(CURVE_KEY, as_index=False).agg(
-        epochs=("epochs", "first"),
-        train_error=("train_accuracy", "sem"),
-        test_error=("test_accuracy", "sem"),
-    )
-    return curves.merge(spread, "inner", CURVE_KEY)
-
-
-def with_difference(
-    rows: pd.DataFrame, name: str, other: str, *, loss: float = 0.0
-) -> pd.DataFrame:
-    """Return comparisons of the accuracy `name` with that of the point beside it, as a ratio.
-
-    `value` is the ratio, `low` and `high` its 90 % interval by Student's t over the launches, and
-    `least` what it must exceed for an accuracy that is at most `loss` below the other.
-    """
-    score, error = f"{name}_accuracy", f"{name}_error"
-    one = rows[f"{score}{other}"]
-    freedom = rows["repeats"] + rows[f"repeats{other}"] - 2
-    error_of_both = (rows[error] ** 2 + rows[f"{error}{other}"] ** 2) ** 0.5
-    reach = error_of_both * students_t(freedom)
-    change = rows[score] - one
-    return rows.assign(
-        value=rows[score] / one,
-        low=1 + (change - reach) / one,
-        high=1 + (change + reach) / one,
-        least=1 - loss / one,
-    )

@@ -18,9 +18,9 @@ from nodewise.report.addresses import curve_page
 from nodewise.report.context import ReportContext
 from nodewise.report.html import badge, data, number
 from nodewise.report.tables import BATCH, NODES, Column, Table, table
-from nodewise.results.columns import CURVE_KEY, SINGLE
+from nodewise.results.columns import ONE_NODE_KEY
 from nodewise.results.curve_points import curve_keys
-from nodewise.results.queries import with_labels
+from nodewise.results.queries import plain_training, with_labels
 
 _DIAGNOSIS = [
     BATCH,
@@ -82,10 +82,9 @@ class Curves:
 
     def against_plain(self, curve: str) -> "pd.Series[float]":
         """Return the speed-ups over one process of a curve's points that count as evidence."""
-        single = self._points[(self._points["strategy"] == SINGLE) & (self._points["nodes"] == 1)]
-        at = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
-        single = single[[*at, "repeats", "flags"]].drop_duplicates(at)
-        mine = self.points(curve).merge(single, "inner", at, suffixes=("", "_one"))
+        single = plain_training(self._points)[[*ONE_NODE_KEY, "repeats", "flags"]]
+        single = single.drop_duplicates(ONE_NODE_KEY)
+        mine = self.points(curve).merge(single, "inner", ONE_NODE_KEY, suffixes=("", "_one"))
         mine = evidence.check_times(mine[mine["nodes"] > 1], self.study.tables, other="_one")
         return evidence.select(mine)["speedup"].dropna()
 
@@ -139,7 +138,6 @@ def fitted_curve(curves: Curves, curve: str) -> dict[str, Any]:
     fitted = mine[mine["observed_s"].notna() & (mine["scenario"] == ALL_POINTS)]
     return {
         "label": curves.labels[curve],
-        "experiment": curves.experiment(curve),
         "page": curves.page(curve),
         "answers": [
             {"kind": badge(row["kind"]), "text": row["answer"]}

@@ -9,8 +9,7 @@ from sympy import Expr, Symbol
 from sympy.printing.mathml import MathMLPresentationPrinter
 
 from nodewise.predict.functions import ExpectedMaximum, Overlapped, QueuedTime
-from nodewise.predict.law import LAWS, PARTS, Law
-from nodewise.predict.parts_law import PartsLaw
+from nodewise.predict.law import LAWS, Law
 from nodewise.report.html import text
 
 _AXES = {
@@ -68,14 +67,8 @@ def law_source(name: str) -> Markup:
 
 def _formulas(law: type[Law]) -> list[tuple[Symbol, Expr]]:
     """Return the step, and the parts that it uses, as symbols and expressions."""
-    if not issubclass(law, PartsLaw):
-        return [(_STEP, law.step)]
-    step = law.step.free_symbols
-    return [(_STEP, law.step)] + [
-        (symbol, sympy.sympify(getattr(law, part)))
-        for part, symbol in PARTS.items()
-        if symbol in step
-    ]
+    parts, step = law.steps_to("step")
+    return [(_STEP, step), *parts]
 
 
 def equation(symbol: Symbol, expression: Expr, of: str = "") -> Markup:

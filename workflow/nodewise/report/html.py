@@ -53,16 +53,16 @@ def data(value: float | None, unit: str) -> Markup:
     return Markup(f'<data value="{value:.6g}">{written}</data>')  # noqa: S704 (both are safe)
 
 
-def between_launches(row: "pd.Series[Any]", kind: str | None = None) -> Markup:
+def between_launches(row: "pd.Series[Any]") -> Markup:
     """Return what the launches of a point and of its one node leave possible of its speed-up."""
     if pd.isna(row["speedup_low"]):
         return Markup(", launched once")
-    return interval(row["speedup_low"], row["speedup_high"], "×", kind)
+    return interval(row["speedup_low"], row["speedup_high"], "×")
 
 
-def interval(low: float, high: float, unit: str, kind: str | None = None) -> Markup:
-    """Return a 90 % interval; it says its `kind` where it does not follow the number it is of."""
-    ends = between(low, high, unit, kind) if kind else _between(low, high, unit)
+def interval(low: float, high: float, unit: str) -> Markup:
+    """Return a 90 % interval, to follow the number that it is of, which says its kind."""
+    ends = _between(low, high, unit)
     return Markup(' <span class="nw-interval">(90\u00a0% interval {})</span>').format(ends)
 
 

@@ -23,7 +23,7 @@ from nodewise.core.schema import json_text
 from nodewise.core.units import counted
 from nodewise.report import html
 from nodewise.report.addresses import calibration_file, record_file
-from nodewise.report.context import CHANGES, ReportContext, read_context
+from nodewise.report.context import CHANGES, ReportContext
 from nodewise.report.formulas import law_formula, law_source
 from nodewise.report.html import slug
 from nodewise.report.laws_js import laws_script
@@ -36,36 +36,19 @@ from nodewise.strategies import STRATEGIES
 
 
 def render_pages(
-    config_path: Path,
-    results: Path,
-    out_dir: Path,
-    *,
-    site_dir: Path = Path("site"),
-    calibration_paths: Sequence[Path] = (),
-    models_dir: Path | None = None,
-    own_models: Mapping[str, Path] | None = None,
+    study: ReportContext, results: Path, out_dir: Path, *, site_dir: Path = Path("site")
 ) -> None:
     """Render the pages of a study, with downloads and assets, into a new `out_dir`.
 
     Args:
-        config_path: see `read_context`.
+        study: see `read_context`.
         results: see `read_context`.
         out_dir: the folder that MkDocs reads.
         site_dir: templates, plain pages and assets.
-        calibration_paths: see `read_context`.
-        models_dir: see `read_context`.
-        own_models: see `read_context`.
 
     Raises:
         UserError: an input is missing or invalid.
     """
-    study = read_context(
-        config_path,
-        results,
-        calibration_paths=calibration_paths,
-        models_dir=models_dir,
-        own_models=own_models,
-    )
     files = _downloads(study, results)
     files |= _copies(site_dir / "assets", "assets", ["*.*"])
     files |= {path.name: path.read_bytes() for path in sorted((site_dir / "pages").glob("*.md"))}

@@ -64,7 +64,8 @@ def cell_row(
         else cell.cores > record.provenance.cores
     )
     has_links = record.kind == "measured" or NO_LINKS not in record.provenance.network
-    flags = [OVERSUBSCRIBED] * oversubscribed + [NO_LINKS] * (not has_links)
+    flags = [OVERSUBSCRIBED] if oversubscribed else []
+    flags += [] if has_links else [NO_LINKS]
     row = axes(record) | {
         "global_batch": cell.global_batch,
         "exchange": record.exchange,

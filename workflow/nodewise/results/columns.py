@@ -86,6 +86,8 @@ AXES = {
 }
 SPLIT = {f"{part}_s": "float64" for part in PARTS}
 CURVE_KEY = [*AXES, "kind", "data_origin", "whole_epochs"]
+ONE_NODE_KEY = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
+"""What a point has in common with the one node that it is compared with."""
 
 
 def title_of_column(name: str) -> str:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from nodewise.results.columns import AXES, CURVE_KEY, PARTS, SINGLE
+from nodewise.results.columns import CURVE_KEY, ONE_NODE_KEY, PARTS, SINGLE
 from nodewise.results.queries import (
     GROUP,
     Tables,
     compared_strategies,
+    plain_training,
     scaling_lines,
     with_labels,
 )
@@ -23,14 +24,13 @@ OVERHEADS = ("input", *(part for part in PARTS if part != "compute"))
 SERVER = "server"  # exchange of updates that nobody waits for
 DEVICES = "devices"  # exchange between the devices of one machine: these are not several nodes
 
+ALIKE = [*GROUP, "cluster", "machine", "label", "whole_epochs", "batch_per_worker"]
+"""What two points have in common that are compared."""
 OVER_BATCHES = ["experiment", "model", "cluster", "line", "label", "nodes"]
 """What points have in common that differ in their batch."""
 SPLIT_LONGER = 0.25
 SHORT_S = 0.01
 _SECONDS = [f"{part}_s" for part in ("compute", *OVERHEADS)]
-
-_AT = [*GROUP, "cluster", "machine", "label", "whole_epochs", "batch_per_worker"]
-_LAUNCH = [*AXES, "kind", "data_origin", "whole_epochs"]
 
 
 def most_strategies(groups: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -74,10 +74,10 @@ def on_several_nodes(curves: pd.DataFrame) -> pd.DataFrame:
     rows = with_labels(scaling_lines(curves))
     times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
     names = ["examples_per_s", "cell_id", "flags", "repeats", *times]
-    alone = with_labels(curves[(curves["strategy"] == SINGLE) & (curves["nodes"] == 1)])
+    alone = with_labels(plain_training(curves))
     own = rows[rows["nodes"] == 1].sort_values("line", kind="stable")
     several = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
-    several = _join_one_node(several, alone[[*_AT, *names]], own, _AT, "line")
+    several = _join_one_node(several, alone[[*ALIKE, *names]], own, ALIKE, "line")
     speedup = several["examples_per_s"] / several["examples_per_s_one"]
     ends = {
         end: speedup
@@ -101,7 +101,7 @@ def shares_of_a_core(curves: pd.DataFrame) -> pd.DataFrame:
     One row per machine, model, batch and share, median over the points, in the node's own time;
     `against` is the ratio to the largest share. Slow motion that costs nothing has a ratio of one.
     """
-    one = with_labels(curves[(curves["strategy"] == SINGLE) & (curves["nodes"] == 1)])
+    one = with_labels(plain_training(curves))
     one = one[~one["whole_epochs"]]
     share = one["cluster"].str.extract(r"^([\d.]+) core", expand=False)
     one = one.assign(
@@ -141,10 +141,9 @@ def in_two_runs(curves: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
     that name.
     """
     several = on_several_nodes(curves)[CURVE_KEY]
-    at = [name for name in CURVE_KEY if name not in ("strategy", "nodes")]
-    single = changes.loc[changes["strategy"] == SINGLE, [*at, "old_s", "new_s"]]
+    single = changes.loc[changes["strategy"] == SINGLE, [*ONE_NODE_KEY, "old_s", "new_s"]]
     rows = changes.merge(several, "inner", CURVE_KEY).merge(
-        single, "inner", at, suffixes=("", "_one")
+        single, "inner", ONE_NODE_KEY, suffixes=("", "_one")
     )
     rows = rows.assign(
         speedup_old=rows["nodes"] * rows["old_s_one"] / rows["old_s"],
@@ -162,10 +161,10 @@ def compared_points(curves: pd.DataFrame) -> pd.DataFrame:
     """
     rows = compared_strategies(curves).rename(columns={"kind": "label"})
     times = [f"step_time_{end}s" for end in ("", "low_", "high_")]
-    one = rows.loc[rows["strategy"] == SINGLE, [*_AT, "examples_per_s", "flags", *times]]
-    one = one.drop_duplicates(_AT)
+    one = rows.loc[rows["strategy"] == SINGLE, [*ALIKE, "examples_per_s", "flags", *times]]
+    one = one.drop_duplicates(ALIKE)
     rows = rows[(rows["nodes"] > 1) & (rows["exchange"] != DEVICES)]
-    rows = rows.merge(one, "left", _AT, suffixes=("", "_one"))
+    rows = rows.merge(one, "left", ALIKE, suffixes=("", "_one"))
     return rows.assign(
         flags=_with_flags_of_one(rows),
         against_one=rows["examples_per_s"] / rows["examples_per_s_one"],
@@ -206,17 +205,14 @@ def split(points: pd.DataFrame) -> pd.DataFrame:
     not_timed = (rows["communicate_s"] == 0) & (rows["bytes_sent_per_step"] > 0)
     rows = rows.assign(communicate_s=rows["communicate_s"].mask(not_timed))
     longer = rows[_SECONDS].sum(axis=1) / rows["step_time_s"] > 1 + SPLIT_LONGER
-    each = zip(rows["flags"], longer, too_short_for_parts(rows), strict=True)
-    return rows.assign(
-        flags=[
-            _together(
-                flags,
-                "its parts take far longer than the step" * is_longer,
-                "its steps are too short for parts of them" * is_short,
-            )
-            for flags, is_longer, is_short in each
-        ]
+    cautions = (
+        rows["flags"],
+        longer.map({True: "its parts take far longer than the step", False: ""}),
+        too_short_for_parts(rows).map(
+            {True: "its steps are too short for parts of them", False: ""}
+        ),
     )
+    return rows.assign(flags=[_together(*each) for each in zip(*cautions, strict=True)])
 
 
 def too_short_for_parts(rows: pd.DataFrame) -> "pd.Series[bool]":
@@ -224,7 +220,7 @@ def too_short_for_parts(rows: pd.DataFrame) -> "pd.Series[bool]":
     return rows["kind"].str.startswith("emulated") & (rows["step_time_s"] < SHORT_S)
 
 
-def accuracies(tables: Tables) -> pd.DataFrame:
+def accuracies_beside_one(tables: Tables) -> pd.DataFrame:
     """Return trainings on several nodes beside the one on one node, ours and published.
 
     Ours trained whole epochs, as many on one node, with the same batch per worker. `accuracy` is of
@@ -268,23 +264,21 @@ def _our_accuracies(tables: Tables) -> pd.DataFrame:
         label=rows["accuracy_label"], flags=rows["flags"].where(rows["exchange"] == SERVER, "")
     )
     at = [*GROUP, "cluster", "kind", "data_origin", "batch_per_worker", "epochs"]
-    return _accuracies_beside_one(rows, at)
+    return _beside_one(rows, at)
 
 
 def _published_points(tables: Tables) -> pd.DataFrame:
     rows = tables["published"].rename(columns={"training_accuracy": "train_accuracy"})
     rows = rows.assign(strategy="published", label=rows["kind"])
-    return _accuracies_beside_one(rows, ["study", "model", "dataset", "batch_per_worker", "epochs"])
+    return _beside_one(rows, ["study", "model", "dataset", "batch_per_worker", "epochs"])
 
 
 def _published_runs(tables: Tables) -> pd.DataFrame:
     rows = tables["published_runs"].rename(columns={"training_accuracy": "train_accuracy"})
-    return _accuracies_beside_one(
-        rows.assign(label=rows["kind"]), ["study", "model", "dataset", "epochs"]
-    )
+    return _beside_one(rows.assign(label=rows["kind"]), ["study", "model", "dataset", "epochs"])
 
 
-def _accuracies_beside_one(rows: pd.DataFrame, at: list[str]) -> pd.DataFrame:
+def _beside_one(rows: pd.DataFrame, at: list[str]) -> pd.DataFrame:
     """Return the rows of several nodes, with the accuracies on one node under the same `at`."""
     rows = rows.reindex(columns=list(dict.fromkeys([*rows.columns, *_OF_ONE])))
     one, several = rows[rows["nodes"] == 1], rows[rows["nodes"] > 1]
@@ -325,7 +319,7 @@ def energies(tables: Tables) -> pd.DataFrame:
     cells = cells[(cells["status"] == "ok") & cells["energy_j"].notna() & (cells["steps"] > 0)]
     examples = (cells["steps"] * cells["global_batch"]).astype("float64")
     cells = cells.assign(energy_j=1000 * cells["energy_j"] / examples)
-    points = cells.groupby(_LAUNCH, as_index=False).agg(
+    points = cells.groupby(CURVE_KEY, as_index=False).agg(
         energy_j=("energy_j", "median"),
         label=("energy_kind", "min"),  # estimated, if any is
         flags=("flags", _of_launches),
@@ -336,8 +330,7 @@ def energies(tables: Tables) -> pd.DataFrame:
     one = points[points["strategy"] == SINGLE]
     one = one.drop(columns=["strategy", "nodes", "exchange", "cell_id"])
     several = points[(points["nodes"] > 1) & (points["exchange"] != DEVICES)]
-    at = [name for name in _LAUNCH if name not in ("strategy", "nodes")]
-    rows = several.merge(one, "inner", at, suffixes=("", "_one"))
+    rows = several.merge(one, "inner", ONE_NODE_KEY, suffixes=("", "_one"))
     label = rows["label"].where(rows["label"] == rows["label_one"], "estimated")
     return rows.assign(
         label=label,

@@ -51,7 +51,7 @@ class Defaults:
 def convert(
     paths: Sequence[Path], defaults: Defaults, file_format: str | None = None
 ) -> pd.DataFrame:
-    """Return the rows of all files, with columns that `user_csv` reads.
+    """Return the rows of all files, with columns that `importers.user_csv` reads.
 
     Raises:
         UserError: a file is wrong, or something is missing that it does not say.

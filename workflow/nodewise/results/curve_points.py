@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from nodewise.core.intervals import median_error
-from nodewise.results.columns import AXES, CURVE_KEY, CURVE_POINTS, SINGLE
+from nodewise.results.columns import AXES, CURVE_KEY, CURVE_POINTS, ONE_NODE_KEY, SINGLE
 from nodewise.results.curves import Curve, Measured
 from nodewise.results.table_files import typed
 
@@ -144,7 +144,7 @@ def _with_borrowed(curves: pd.DataFrame) -> pd.DataFrame:
     rows = curves.assign(borrowed=False)
     is_single = (rows["strategy"] == SINGLE) & (rows["nodes"] == 1)
     rest, single = rows[~is_single], rows[is_single].drop(columns="strategy")
-    at = [*(name for name in CURVE_KEY if name not in ("strategy", "nodes")), "machine"]
+    at = [*ONE_NODE_KEY, "machine"]
     cut = np.array([_in_micro_batches(options) for options in rest["options"]], bool)
     other = rest["exchange"].isin(_NEVER_ALONE) | cut
     alike = rest[(rest["strategy"] != SINGLE) & ~other]

@@ -192,21 +192,14 @@ def _with_batches(rows: Sequence[_Row], scaling: Scaling) -> bool:
 
 
 def _curve(name: str, rows: Sequence[_Row]) -> Curve:
-    named, unit = (
-        _only(column, [(row.location, row.texts.get(column)) for row in rows])
-        for column in ("scaling", "unit")
-    )
+    named, unit = (_only_text(column, rows) for column in ("scaling", "unit"))
     scaling: Scaling = next((one for one in SCALINGS if one == named), "unknown")
     batch_known = _with_batches(rows, scaling)
     for row in rows:
         _check_row(row)
-    given, cluster = (
-        _only(column, [(row.location, row.texts.get(column)) for row in rows])
-        for column in ("collective", "cluster")
-    )
+    given, cluster = (_only_text(column, rows) for column in ("collective", "cluster"))
     payload, examples, unit_value = (
-        _only(column, [(row.location, row.numbers.get(column)) for row in rows])
-        for column in ("payload_bytes", "examples", "unit_value")
+        _only_number(column, rows) for column in ("payload_bytes", "examples", "unit_value")
     )
     in_host = [row.numbers["devices_per_host"] for row in rows if "devices_per_host" in row.numbers]
     relative = [row for row in rows if not row.in_seconds]
@@ -243,13 +236,21 @@ def _curve(name: str, rows: Sequence[_Row]) -> Curve:
     )
 
 
-def _only(column: str, values: Iterable[tuple[str, Value | None]]) -> Value | None:
+def _only_text(column: str, rows: Sequence[_Row]) -> str | None:
+    return _only(column, rows, [row.texts.get(column) for row in rows])
+
+
+def _only_number(column: str, rows: Sequence[_Row]) -> float | None:
+    return _only(column, rows, [row.numbers.get(column) for row in rows])
+
+
+def _only(column: str, rows: Sequence[_Row], values: Sequence[Value | None]) -> Value | None:
     """Return the one value that a column has in the rows of a curve in which it has any."""
     only: Value | None = None
-    for location, value in values:
+    for row, value in zip(rows, values, strict=True):
         if only is not None and value is not None and value != only:
             raise UserError(
-                f"{location}, column {column}: must be the same in all rows of a curve; it is "
+                f"{row.location}, column {column}: must be the same in all rows of a curve; it is "
                 f"{value} here, and {only} before"
             )
         only = value if only is None else only

@@ -2,7 +2,7 @@
 
 Every interval is one of 90 %: a round, in which all ways were measured one right after the other,
 is the unit of repetition, and a ratio is taken within a round. Rounds of `bench/peers` are few, so
-that places share their spread, as points of curves do (`nodewise.core.intervals`).
+that places share their spread, as points of curves do (`curve_intervals`).
 """
 
 import math

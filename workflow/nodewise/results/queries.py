@@ -23,6 +23,11 @@ def with_labels(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(label=_labels(rows), accuracy_label=_labels(rows, of_accuracy=True))
 
 
+def plain_training(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of one process without communication: the base of speed-ups."""
+    return rows[(rows["strategy"] == SINGLE) & (rows["nodes"] == 1)]
+
+
 def scaling_lines(curves: pd.DataFrame) -> pd.DataFrame:
     """Return the curves with a column `line`: the strategy whose line over the nodes a row is on.
 
@@ -50,8 +55,7 @@ def training_times(tables: Tables) -> pd.DataFrame:
     """
     ours = _with_epochs(tables)
     published = tables["published"]
-    asked = published.groupby(MODEL)["epochs"].first().rename("asked").reset_index()
-    ours = ours.merge(asked, "left", MODEL)
+    ours = _with_asked(ours, published)
     own = ours["trained"].where(ours["whole_epochs"], 1)
     ours["epochs"] = ours["asked"].fillna(own).astype("int64")
     projected = ~ours["whole_epochs"] | (ours["trained"] != ours["epochs"])
@@ -69,16 +73,14 @@ def accuracies(tables: Tables) -> pd.DataFrame:
     Beside a published accuracy stand only cells that trained as many epochs; measured-steps cells
     have no accuracy to show.
     """
-    ours = _with_epochs(tables)
-    ours = ours[ours["whole_epochs"]].rename(columns={"trained": "epochs"})
+    lines = _with_epochs(tables)
+    ours = lines[lines["whole_epochs"]].rename(columns={"trained": "epochs"})
     ours["kind"] = _labels(ours, of_accuracy=True)
     ours["accuracy"] = ours["train_accuracy"]
     published = tables["published"]
-    asked = published.groupby(MODEL)["epochs"].first().rename("asked").reset_index()
-    ours = ours.merge(asked, "left", MODEL)
+    ours = _with_asked(ours, published)
     ours = ours[ours["asked"].isna() | (ours["asked"] == ours["epochs"])]
-    theirs = _published_of(_with_epochs(tables), published)
-    theirs = theirs.rename(columns={"training_accuracy": "accuracy"})
+    theirs = _published_of(lines, published).rename(columns={"training_accuracy": "accuracy"})
     return _with_published(ours, theirs, ["epochs", "accuracy", "test_accuracy"])
 
 
@@ -299,6 +301,12 @@ def _with_epochs(tables: Tables) -> pd.DataFrame:
     done = tables["cells"][tables["cells"]["status"] == "ok"]
     trained = done.groupby(key)["epochs"].max().rename("trained").reset_index()
     return scaling_lines(tables["curves"]).merge(trained, "left", key)
+
+
+def _with_asked(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """Return our rows with `asked`, the epochs that the study trained their model; NaN if none."""
+    asked = published.groupby(MODEL)["epochs"].first().rename("asked").reset_index()
+    return ours.merge(asked, "left", MODEL)
 
 
 def _labels(

@@ -8,7 +8,6 @@ import pandas as pd
 from nodewise.core.cell import WATTS_PER_CORE
 from nodewise.core.errors import UserError
 from nodewise.core.files import file_sha256
-from nodewise.core.intervals import with_intervals
 from nodewise.results.cell_rows import (
     axes,
     cell_row,
@@ -26,11 +25,13 @@ from nodewise.results.columns import (
     EPOCHS,
     NOISE_SCALE,
     OBSERVATIONS,
+    ONE_NODE_KEY,
     PUBLISHED,
     PUBLISHED_RUNS,
     SINGLE,
     SPLIT,
 )
+from nodewise.results.curve_intervals import with_intervals
 from nodewise.results.curve_points import imported_points, measured_points, published_points
 from nodewise.results.curves import Curve
 from nodewise.results.noise_scale import NoiseScale, read_noise_scale
@@ -191,7 +192,7 @@ def _with_speedup(curves: pd.DataFrame) -> pd.DataFrame:
     nothing by that. Without `single` it is the curve's own point on one node. It is one of the same
     machine: of another there is no speed-up.
     """
-    key = [*(name for name in CURVE_KEY if name not in ("strategy", "nodes")), "machine"]
+    key = [*ONE_NODE_KEY, "machine"]
     one_node = curves[curves["nodes"] == 1].rename(columns={"examples_per_s": "base"})
     single = one_node.loc[one_node["strategy"] == SINGLE, [*key, "base"]]
     own = one_node[[*key, "strategy", "base"]]

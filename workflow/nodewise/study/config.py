@@ -110,6 +110,11 @@ class Config(Frozen):
                 )
         return self
 
+    @property
+    def results(self) -> Path:
+        """The folder in which the workflow puts what it makes of the study."""
+        return Path("results", self.name)
+
     def record_files(self, measured: Path) -> list[Path]:
         """Return the record file of every cell: in the folder `measured`, or measured before.
 

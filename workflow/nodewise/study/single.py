@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from nodewise.core.cell import CLUSTERS, SAVED_MODEL, Cell, ClusterSettings
 from nodewise.core.errors import UserError
 from nodewise.core.files import project_path
-from nodewise.core.schema import NOT_YAML, first_error, load_yaml
+from nodewise.core.plain_yaml import NOT_YAML, load_yaml
+from nodewise.core.schema import first_error
 from nodewise.core.user_function import own_model, parse_model_spec, parse_spec, with_digest
 from nodewise.models.registry import check_project, registry
 from nodewise.strategies import STRATEGIES

@@ -35,7 +35,7 @@ def accuracy_cost(study: ReportContext) -> Finding:
 
     What the studies print is told beside, not concluded from: nobody knows its launches.
     """
-    rows = comparisons.accuracies(study.tables)
+    rows = comparisons.accuracies_beside_one(study.tables)
     of_studies = rows["label"] == "published"
     rows, theirs = rows[~of_studies], rows[of_studies]
     rows = evidence.check_accuracies(rows, study.tables, other="_one")

@@ -31,10 +31,8 @@ def energy_cost(study: ReportContext) -> Finding:
     counting = evidence.select(rows)
     if counting.empty:
         return asked
-    least, most = (
-        counting.sort_values("ratio", kind="stable").iloc[0],
-        counting.sort_values("ratio", kind="stable").iloc[-1],
-    )
+    ranked = counting.sort_values("ratio", kind="stable")
+    least, most = ranked.iloc[0], ranked.iloc[-1]
     more = int((counting["ratio"] > 1).sum())
     answer = Markup(
         "In {} of {} an example took more energy on several nodes than on one: the median "

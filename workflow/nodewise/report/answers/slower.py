@@ -37,9 +37,8 @@ def why_slower(study: ReportContext) -> Finding:
 
     Its figure is of the point in the middle of those that the answer is about.
     """
-    rows = evidence.check_times(
-        comparisons.parts(study.tables["curves"]), study.tables, other="_one"
-    )
+    tables, curves = study.tables, study.tables["curves"]
+    rows = evidence.check_times(comparisons.parts(curves), tables, other="_one")
     asked = Finding("slower", "Why was it slower?", "curves", rows=rows, columns=_PARTS)
     if evidence.select(rows).empty:
         return asked
@@ -53,8 +52,8 @@ def why_slower(study: ReportContext) -> Finding:
     counts = counting["largest"].value_counts()
     part = counts.index[0]
     of_part = counting[counting["largest"] == part]
-    several = comparisons.on_several_nodes(study.tables["curves"])
-    several = evidence.select(evidence.check_times(several, study.tables, other="_one"))
+    several = comparisons.on_several_nodes(curves)
+    several = evidence.select(evidence.check_times(several, tables, other="_one"))
     slower = int((several["speedup"] <= 1).sum())
     answer = Markup(
         "At {} several nodes were not faster than one; {} of them {} parts that can be trusted. "
@@ -78,15 +77,9 @@ def why_slower(study: ReportContext) -> Finding:
             "than their sum."
         ),
         text("Strategies that exchange within the computation itself show that time as computing."),
-        *(
-            [
-                Markup("The figure includes the point with the median share: {}.").format(
-                    study.point(middle)
-                )
-            ]
-            if figures
-            else []
-        ),
     ]
+    if figures:
+        sentence = Markup("The figure includes the point with the median share: {}.")
+        limits.append(sentence.format(study.point(middle)))
     cells = [middle["cell_id"], middle["cell_id_one"]]
     return replace(asked, answer=answer, figures=figures, cells=cells, limits=limits)

@@ -12,14 +12,11 @@ import numpy as np
 import pandas as pd
 
 from nodewise.core.registry import Registry
-from nodewise.results.queries import GROUP
+from nodewise.results.comparisons import ALIKE
 
 Rule = Callable[..., pd.DataFrame]
 
 CLAIM_RULES: Registry[Rule] = Registry("claim rule", "nodewise.report.claim_rules")
-
-POINT = [*GROUP, "cluster", "machine", "label", "whole_epochs", "batch_per_worker"]
-"""What two points have in common that are compared."""
 
 _DEFAULTS: dict[str, Any] = {"least": -np.inf, "most": np.inf, "lacks": "", "at": ""}
 _COLUMNS = ["value", "low", "high", "least", "most", "lacks", "at", "label", "cell_id"]
@@ -50,4 +47,4 @@ def join(found: Sequence[pd.DataFrame]) -> pd.DataFrame:
 def beside(rows: pd.DataFrame, strategy: str, than: str) -> pd.DataFrame:
     """Return the points of one strategy beside those of another (`…_other`), all else equal."""
     one, other = (rows[rows["strategy"] == name] for name in (strategy, than))
-    return one.merge(other, "inner", [*POINT, "nodes"], suffixes=("", "_other"))
+    return one.merge(other, "inner", [*ALIKE, "nodes"], suffixes=("", "_other"))

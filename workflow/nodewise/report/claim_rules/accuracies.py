@@ -2,11 +2,13 @@
 
 import pandas as pd
 
+from nodewise.core.intervals import students_t
 from nodewise.report import evidence
-from nodewise.report.claim_rules import POINT, beside, claim_rule
+from nodewise.report.claim_rules import beside, claim_rule
 from nodewise.results.cell_rows import OVERSUBSCRIBED
-from nodewise.results.columns import SINGLE
-from nodewise.results.queries import Tables, with_labels
+from nodewise.results.columns import CURVE_KEY
+from nodewise.results.comparisons import ALIKE
+from nodewise.results.queries import Tables, plain_training, with_labels
 
 
 @claim_rule("keeps_accuracy")
@@ -18,20 +20,16 @@ def keeps_accuracy(tables: Tables, _: Tables, *, study: str, loss: float) -> pd.
     """
     rows = _trainings(tables)
     rows = rows[rows["study"] == study]
-    one = rows[(rows["strategy"] == SINGLE) & (rows["nodes"] == 1)]
     crowded = rows["flags"].str.contains(OVERSUBSCRIBED, regex=False)
     several = rows[(rows["nodes"] > 1) & ~crowded & (rows["speedup"] > 1)]
-    pair = several.merge(one, "inner", [*POINT, "epochs"], suffixes=("", "_other"))
-    pair = pair.assign(epochs_other=pair["epochs"])
+    pair = several.merge(plain_training(rows), "inner", [*ALIKE, "epochs"], suffixes=("", "_other"))
     pair = evidence.check_accuracies(pair, tables, other="_other")
     pair = pair.assign(
         change=pair["train_accuracy"] - pair["train_accuracy_other"], short=pair["lacks"] != ""
     )
     pair = pair.sort_values(["short", "change"], kind="stable", ascending=[True, False])
     best = pair.drop_duplicates(["experiment", "model", "strategy", "nodes"])
-    return evidence.with_difference(best, "train", "_other", loss=loss).assign(
-        label=best["accuracy_label"]
-    )
+    return _compared(best, "train", loss)
 
 
 @claim_rule("as_accurate")
@@ -41,12 +39,40 @@ def as_accurate(tables: Tables, _: Tables, *, way: str, than: str, loss: float) 
     pair = beside(rows[rows["nodes"] > 1].dropna(subset="test_accuracy"), way, than)
     pair = pair[pair["epochs"] == pair["epochs_other"]]
     pair = evidence.check_accuracies(pair, tables, other="_other")
-    return evidence.with_difference(pair, "test", "_other", loss=loss).assign(
-        label=pair["accuracy_label"]
-    )
+    return _compared(pair, "test", loss)
 
 
 def _trainings(tables: Tables) -> pd.DataFrame:
-    """Return the points of whole epochs, with their epochs and the errors of their accuracies."""
-    curves = with_labels(tables["curves"][tables["curves"]["whole_epochs"]])
-    return evidence.with_accuracy_errors(curves, tables["cells"])
+    """Return the points of whole epochs, with their epochs and the errors of their accuracies.
+
+    `train_error` and `test_error` are standard errors, NaN where a point was launched once.
+    """
+    curves, cells = tables["curves"], tables["cells"]
+    done = cells[(cells["status"] == "ok") & cells["whole_epochs"]]
+    spread = done.groupby(CURVE_KEY, as_index=False).agg(
+        epochs=("epochs", "first"),
+        train_error=("train_accuracy", "sem"),
+        test_error=("test_accuracy", "sem"),
+    )
+    return with_labels(curves[curves["whole_epochs"]]).merge(spread, "inner", CURVE_KEY)
+
+
+def _compared(pair: pd.DataFrame, name: str, loss: float) -> pd.DataFrame:
+    """Return comparisons of the accuracy `name` with that of the point beside it, as a ratio.
+
+    `value` is the ratio, `low` and `high` its 90 % interval by Student's t over the launches, and
+    `least` what it must exceed for an accuracy that is at most `loss` below the other.
+    """
+    score, error = f"{name}_accuracy", f"{name}_error"
+    one = pair[f"{score}_other"]
+    freedom = pair["repeats"] + pair["repeats_other"] - 2
+    error_of_both = (pair[error] ** 2 + pair[f"{error}_other"] ** 2) ** 0.5
+    reach = error_of_both * students_t(freedom)
+    change = pair[score] - one
+    return pair.assign(
+        value=pair[score] / one,
+        low=1 + (change - reach) / one,
+        high=1 + (change + reach) / one,
+        least=1 - loss / one,
+        label=pair["accuracy_label"],
+    )

@@ -6,10 +6,9 @@ from itertools import pairwise
 import pandas as pd
 
 from nodewise.report import evidence
-from nodewise.report.claim_rules import POINT, beside, claim_rule, join
+from nodewise.report.claim_rules import beside, claim_rule, join
 from nodewise.results import comparisons
-from nodewise.results.columns import SINGLE
-from nodewise.results.queries import GROUP, Tables, scaling_lines, with_labels
+from nodewise.results.queries import GROUP, Tables, plain_training, scaling_lines, with_labels
 
 _NEAR_SHARE = 0.05  # of the time: a saved share as near to the claimed one is the same
 
@@ -90,14 +89,15 @@ def faster_than_one(tables: Tables, _: Tables, *, study: str, way: str) -> pd.Da
     """The throughput of a strategy on several nodes exceeds that of one process."""
     rows = with_labels(tables["curves"])
     rows = rows[rows["study"] == study]
-    one = rows[(rows["strategy"] == SINGLE) & (rows["nodes"] == 1)]
+    one = plain_training(rows)
     several = rows[(rows["strategy"] == way) & (rows["nodes"] > 1)]
-    return _throughputs(several.merge(one, "inner", POINT, suffixes=("", "_other")), tables)
+    pair = several.merge(one, "inner", comparisons.ALIKE, suffixes=("", "_other"))
+    return _throughputs(pair, tables)
 
 
 def _on_one_line(points: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     """Return points beside those of the same line, on other nodes (`…_other`)."""
-    return points.merge(others, "inner", [*POINT, "line"], suffixes=("", "_other"))
+    return points.merge(others, "inner", [*comparisons.ALIKE, "line"], suffixes=("", "_other"))
 
 
 def _speedups(rows: pd.DataFrame) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from nodewise.report.html import number
 from nodewise.report.page import Page
 from nodewise.report.tables import BATCH, FLAGS, NODES, STRATEGY, Column, table
 from nodewise.results.columns import SINGLE
-from nodewise.results.queries import published_runs_and_ours, with_labels
+from nodewise.results.queries import plain_training, published_runs_and_ours, with_labels
 
 # name -> title
 RUNS = {
@@ -127,8 +127,7 @@ def _context(study: ReportContext, name: str, rows: pd.DataFrame) -> dict[str, A
 
 def _against(study: ReportContext, rows: pd.DataFrame) -> "pd.Series[str]":
     """Return the way whose one node our speed-ups are against: `single`, where there is one."""
-    curves = study.tables["curves"]
-    alone = curves[(curves["strategy"] == SINGLE) & (curves["nodes"] == 1)]
+    alone = plain_training(study.tables["curves"])
     by_single = rows["experiment"].isin(alone["experiment"])
     return rows["strategy"].mask(by_single, SINGLE).where(rows["speedup"].notna(), "")
 

@@ -21,10 +21,7 @@ _PAGE = "studies/survey.html"
 TITLE = "Survey of averaging, staleness and compression"
 
 _WAY = [*POINT, Column("setting", "Setting", wide=True)]
-_SPEED = [
-    EXAMPLES,
-    AGAINST_ONE,
-]
+_SPEED = [EXAMPLES, AGAINST_ONE]
 _SENT = [
     Column("bytes_sent_per_step", "Sent by a worker in a step", "B", kind_from="label"),
     Column("less", "Ring's bytes ÷ sent", "×", kind_from="label"),
@@ -50,41 +47,44 @@ _RING = "custom_loop"  # sums every gradient in every step, the fewest bytes tha
 
 def page(study: ReportContext) -> Iterator[tuple[Page, dict[str, int | None]]]:
     """Yield the page, which has no published points, if anything of it was measured."""
-    rows = _points(study)
+    beside = comparisons.on_several_nodes(study.tables["curves"]).drop_duplicates(CURVE_KEY)
+    rows = _points(study, beside)
     if rows.empty:
         return
+    several = beside.merge(rows[CURVE_KEY].drop_duplicates(), "inner", CURVE_KEY)
+    counting = evidence.select(evidence.check_times(several, study.tables, other="_one"))
     context = {
         "claims": claims_table(study, TITLE),
         "averaging": _trade_off(study, rows, rows["exchange"] == "averaging", _EXCHANGED),
         "staleness": _trade_off(study, rows, rows["mean"].notna(), _STALENESS),
         "compression": _trade_off(study, rows, rows["exchange"] == "all-gather", _EXCHANGED),
-        "accuracy": _accuracy(study),
-        "wide": wide_intervals(study, _counting(study, rows), up="../"),
+        "accuracy": _accuracy(study, beside),
+        "wide": wide_intervals(study, counting, up="../"),
         "figures": study.pick_of_study(NAME, "ways"),
     }
     shown = bool(context["figures"])
     yield Page(_PAGE, "studies/survey.md.j2", TITLE, context, shown), {"points": None}
 
 
-def _accuracy(study: ReportContext) -> Table | None:
+def _accuracy(study: ReportContext, beside: pd.DataFrame) -> Table | None:
     """Return what each way learnt in whole epochs, as a table; None if none trained any."""
     curves = study.tables["curves"]
     rows = curves[(curves["study"] == NAME) & curves["whole_epochs"]]
     if rows.empty:
         return None
-    rows = _between_launches(study, rows)
+    rows = _between_launches(rows, beside)
     rows = with_labels(rows).sort_values(["model", "nodes", "strategy"], kind="stable")
     return table(study.with_links(rows, _PAGE), _LEARNT)
 
 
-def _points(study: ReportContext) -> pd.DataFrame:
+def _points(study: ReportContext, beside: pd.DataFrame) -> pd.DataFrame:
     """Return the study's points on several nodes, with the staleness of a cell of theirs.
 
     `less` is how many times as many bytes a ring sends in a step, on the same nodes.
     """
     curves = study.tables["curves"]
     rows = curves[(curves["study"] == NAME) & (curves["nodes"] > 1)]
-    rows = with_labels(_between_launches(study, rows))
+    rows = with_labels(_between_launches(rows, beside))
     at = ["model", "dataset", "cluster", "label", "batch_per_worker", "nodes"]
     ring = rows.loc[rows["strategy"] == _RING, [*at, "bytes_sent_per_step"]].drop_duplicates(at)
     rows = rows.merge(ring, "left", at, suffixes=("", "_ring"))
@@ -94,21 +94,12 @@ def _points(study: ReportContext) -> pd.DataFrame:
     return rows.assign(less=rows["bytes_sent_per_step_ring"] / sent).merge(stale, "left", "cell_id")
 
 
-def _between_launches(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return curves with what their launches, and those of their one node, leave possible."""
-    several = _beside_one_node(study, rows)
-    return rows.merge(several[[*CURVE_KEY, "speedup_low", "speedup_high"]], "left", CURVE_KEY)
+def _between_launches(rows: pd.DataFrame, beside: pd.DataFrame) -> pd.DataFrame:
+    """Return curves with what their launches, and those of their one node, leave possible.
 
-
-def _beside_one_node(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return those of the points that one node stands beside, with the interval against it."""
-    several = comparisons.on_several_nodes(study.tables["curves"]).drop_duplicates(CURVE_KEY)
-    return several.merge(rows[CURVE_KEY].drop_duplicates(), "inner", CURVE_KEY)
-
-
-def _counting(study: ReportContext, rows: pd.DataFrame) -> pd.DataFrame:
-    several = _beside_one_node(study, rows)
-    return evidence.select(evidence.check_times(several, study.tables, other="_one"))
+    `beside` are the points of all curves that one node stands beside.
+    """
+    return rows.merge(beside[[*CURVE_KEY, "speedup_low", "speedup_high"]], "left", CURVE_KEY)
 
 
 def _trade_off(

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from nodewise.core.cell import Cell
 from nodewise.core.units import counted, write_number
-from nodewise.report.addresses import curve_page, results_page, strategy_page
+from nodewise.report.addresses import results_page, strategy_page
 from nodewise.report.context import ReportContext
 from nodewise.report.fitted_curves import Curves, disambiguate, fitted_curve
 from nodewise.report.html import badge, slug
@@ -125,7 +125,6 @@ def _section(curves: Curves, path: str, cells: pd.DataFrame) -> dict[str, Any]:
     title = study.experiment_title(first["experiment"])
     of = {"experiment": first["experiment"], "model": first["model"], "line": first["strategy"]}
     return {
-        "model": first["model"],
         "title": title,
         "anchor": slug(f"{first['experiment']} {first['dataset']} {first['cluster']}"),
         "nodes": _nodes(record.cell),
@@ -154,7 +153,7 @@ def _of_others(curves: Curves) -> dict[str, list[dict[str, Any]]]:
         section = dict.fromkeys(["points", "records", "command", "nodes", "dataset", "machine"]) | {
             "model": row["model"],
             "source": row["source"],
-            "title": f"{_AS[row['source']]}: {curves.labels[row['curve']]}",
+            "title": f"{_AS[row['source']]}: {one['label']}",
             "anchor": slug(f"{row['source']} {row['curve']}"),
             "kinds": [badge(row["source"])],
             "figures": [],
@@ -162,8 +161,7 @@ def _of_others(curves: Curves) -> dict[str, list[dict[str, Any]]]:
             "lost": [],
             "origin": [],
         }
-        page = curve_page(row["model"], row["strategy"] or row["source"])
-        found.setdefault(page, []).append(section)
+        found.setdefault(one["page"], []).append(section)
     return found
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 from nodewise.models.registry import registry
 from nodewise.report.addresses import model_page, results_page
 from nodewise.report.context import ReportContext
-from nodewise.report.drawing import draw, input_in_words
+from nodewise.report.drawing import draw, input_in_words, shape_in_words
 from nodewise.report.html import number
 from nodewise.report.page import Page
 from nodewise.report.pages import page
@@ -27,7 +27,7 @@ from nodewise.report.tables import (
     Column,
     table,
 )
-from nodewise.results.model_description import Architecture
+from nodewise.results.model_description import Architecture, Memory
 from nodewise.results.queries import with_labels
 
 COUNTED = "counted"
@@ -139,16 +139,16 @@ def _model(
     cells = study.tables["cells"].query("model == @name")
     trained = cells["batch_per_worker"]
     batches = sorted({1, *(trained if len(trained) else USUAL_BATCHES)})
-    backward = _training_to_forward(architecture)
+    backward, memory = _training_to_forward(architecture), architecture.memory
     return {
         "name": name,
         "about": architecture.about,
         "dataset": study.dataset_title(dataset),
         "results": results_page(name, dataset) if dataset in set(cells["dataset"]) else None,
         "input": input_in_words(architecture),
-        "sizes": _facts(architecture),
-        "memory": _memory(architecture),
-        "peaks": table(_peaks(architecture), _PEAKS) if architecture.memory else None,
+        "sizes": _facts(architecture, _SIZES),
+        "memory": _facts(memory, _MEMORY) if memory else [],
+        "peaks": table(_peaks(memory), _PEAKS) if memory else None,
         "net": draw(architecture),
         "ratio": number(architecture.flops_per_payload_byte, "FLOP/B", COUNTED),
         "backward": number(backward, "×", COUNTED) if backward else None,
@@ -177,27 +177,19 @@ def _training_to_forward(architecture: Architecture) -> float | None:
     return architecture.training_flops_per_example / forward if forward else None
 
 
-def _facts(architecture: Architecture) -> list[tuple[str, object]]:
+def _facts(of: Architecture | Memory, columns: Sequence[Column]) -> list[tuple[str, object]]:
+    """Return the title and the number of each column."""
     return [
-        (column.title, number(getattr(architecture, column.name), str(column.unit), COUNTED))
-        for column in _SIZES
+        (column.title, number(getattr(of, column.name), str(column.unit), str(column.kind)))
+        for column in columns
     ]
 
 
-def _memory(architecture: Architecture) -> list[tuple[str, object]]:
-    memory = architecture.memory
-    return [
-        (column.title, number(getattr(memory, column.name), str(column.unit), str(column.kind)))
-        for column in (_MEMORY if memory else ())
-    ]
-
-
-def _peaks(architecture: Architecture) -> pd.DataFrame:
+def _peaks(memory: Memory) -> pd.DataFrame:
     """Return the memory of a process that trains, by batch: fitted beside measured."""
-    memory = architecture.memory
-    measured = memory.measured if memory else {}
+    measured = memory.measured
     rows = pd.DataFrame({"batch": list(measured), "measured": list(measured.values())})
-    formula = [memory.peak_bytes(batch) for batch in measured] if memory else []
+    formula = [memory.peak_bytes(batch) for batch in measured]
     return rows.assign(formula=formula, ratio=lambda rows: rows["formula"] / rows["measured"])
 
 
@@ -215,13 +207,9 @@ def _layers(architecture: Architecture) -> pd.DataFrame:
     return pd.DataFrame(
         layer.model_dump()
         | {
-            "shape": _shape(layer.output_shape),
+            "shape": shape_in_words(layer.output_shape),
             "state": layer.state,
             "inputs": ", ".join(layer.inputs),
         }
         for layer in architecture.layers
     )
-
-
-def _shape(shape: Sequence[int]) -> str:
-    return "×".join(map(str, shape))

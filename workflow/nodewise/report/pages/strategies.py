@@ -14,7 +14,8 @@ from nodewise.core.errors import UserError
 from nodewise.report.addresses import strategy_page
 from nodewise.report.context import ReportContext
 from nodewise.report.formulas import formula_of
-from nodewise.report.page import Page, PageFigure, part_figures
+from nodewise.report.page import Page
+from nodewise.report.page_figure import PageFigure, part_figures
 from nodewise.report.pages import page
 from nodewise.report.tables import (
     BATCH,
@@ -89,15 +90,14 @@ def pages(study: ReportContext) -> Iterator[Page]:
     strategies = pd.Series([study.trained_with[one] for one in at], study.cells.index, "str")
     for name, entry in STRATEGIES.items():
         cells = study.cells[strategies == name]
+        called = cells.groupby("strategy")["cell_id"].agg(["first", "size"])
         links = [
             {
                 "name": one,
                 "variant": title_of_variant(study.records[cell].cell),
                 "cells": int(count),
             }
-            for one, cell, count in cells.groupby("strategy")["cell_id"]
-            .agg(["first", "size"])
-            .itertuples()
+            for one, cell, count in called.itertuples()
         ]
         path, shared = strategy_page(name), {"facts": entry.facts, "links": links}
         listed.append(shared | {"name": name, "page": path, "title": entry.title})
@@ -147,6 +147,7 @@ def _strategy(study: ReportContext, name: str, cells: pd.DataFrame) -> dict[str,
     split = comparisons.split(curves)
     own_law = STRATEGIES[name].own_law()
     several = _with_formula(study, name, cells, curves[curves["nodes"] > 1])
+    figures, more = part_figures(_figures(study, cells))
     return {
         "name": name,
         "cells": len(cells),
@@ -157,7 +158,8 @@ def _strategy(study: ReportContext, name: str, cells: pd.DataFrame) -> dict[str,
             (option, str(field.default).lower())  # as a configuration has it
             for option, field in STRATEGIES[name].options.model_fields.items()
         ],
-        **dict(zip(("figures", "more"), part_figures(_figures(study, cells)), strict=True)),
+        "figures": figures,
+        "more": more,
         "split": _table(study, split, _SPLIT) if len(split) else None,
         "bytes": _table(study, several, _bytes_columns(several)) if len(several) else None,
         "bytes_known": bool(several["formula_bytes"].notna().any()),
@@ -200,12 +202,11 @@ def _with_formula(
     """Return the points with what the formula says that a node sends, NaN where it cannot."""
     done = cells[cells["status"] == "ok"].drop_duplicates(_AT)
     values = done[["cell_id", "payload_bytes", "steps_per_epoch"]].to_numpy()
-    sent = [
-        STRATEGIES[name].bytes_sent(
-            _trained(study, study.records[cell_id].cell, int(payload), int(steps))
-        )
+    trained = [
+        _trained(study, study.records[cell_id].cell, int(payload), int(steps))
         for cell_id, payload, steps in values
     ]
+    sent = [STRATEGIES[name].bytes_sent(one) for one in trained]
     formula = done[_AT].assign(formula_bytes=pd.Series(sent, index=done.index, dtype="float64"))
     rows = curves.merge(formula, "left", _AT)
     something = rows["formula_bytes"].where(rows["formula_bytes"] > 0)

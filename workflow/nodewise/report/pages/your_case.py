@@ -11,11 +11,10 @@ from nodewise.predict.forecast import LINKS
 from nodewise.predict.law import LAWS
 from nodewise.predict.parts_law import baselines
 from nodewise.predict.published_bandwidth import LAW as BANDWIDTH
-from nodewise.report import choosing
 from nodewise.report.context import ReportContext
 from nodewise.report.fitted_curves import Curves
 from nodewise.report.page import Page
-from nodewise.report.pages import page
+from nodewise.report.pages import _choosing, page
 from nodewise.report.tables import BATCH, KIND, NODES, Column, table
 
 _EFFICIENT = 0.8
@@ -49,7 +48,7 @@ def pages(study: ReportContext) -> Iterator[Page]:
         "laws": [(name, law.title) for name, law in LAWS.items() if name not in baselines()],
         "still": table(rows.assign(label=kinds, curve=rows["curve"].map(labels)), _COLUMNS),
     }
-    yield Page(choosing.PAGE, "your_case.md.j2", "Your case", context | choosing.context(study))
+    yield Page(_choosing.PAGE, "your_case.md.j2", "Your case", context | _choosing.context(study))
 
 
 def presets(

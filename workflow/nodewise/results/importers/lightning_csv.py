@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from nodewise.core.errors import UserError
+from nodewise.results.csv_file import read_header, read_table
 from nodewise.results.importers import IMPORTERS
-from nodewise.results.importers.user_csv import read_header, read_table
 
 _GLOBAL = ("train|global/samples_per_sec", "global/samples_per_sec")
 _STEPS = ("train|device/batches_per_sec", "device/batches_per_sec")

@@ -11,6 +11,7 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 from nodewise.core.cell import Frozen, Name
 from nodewise.core.errors import UserError
 from nodewise.core.schema import first_error
+from nodewise.core.units import counted
 from nodewise.results.columns import PUBLISHED, PUBLISHED_RUNS, SINGLE
 from nodewise.results.importers import IMPORTERS
 from nodewise.results.quantities import Seconds, Share
@@ -188,7 +189,7 @@ def _asu(folder: Path) -> Iterator[dict[str, Any]]:
         yield _MNIST | {
             "study": "asu",
             "strategy": run.strategy,
-            "printed_name": f"{run.devices} GPU{'s' if run.devices > 1 else ''}",
+            "printed_name": counted(run.devices, "GPU"),
             "nodes": run.devices,
             "batch_per_worker": run.batch_per_worker,
             "step_time_s": run.step_time_ms / 1000,
@@ -215,7 +216,7 @@ def _horovod(folder: Path) -> Iterator[dict[str, Any]]:
         yield _MNIST | {
             "study": "horovod",
             "strategy": run.strategy,
-            "printed_name": f"{run.gpus} GPU{'s' if run.gpus > 1 else ''}",
+            "printed_name": counted(run.gpus, "GPU"),
             "nodes": run.gpus,
             "batch_per_worker": run.batch_per_worker,
             "step_time_s": run.step_time_ms / 1000,

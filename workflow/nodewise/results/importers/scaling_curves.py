@@ -11,9 +11,7 @@ from typing import Any
 import pandas as pd
 
 from nodewise.core.errors import UserError
-from nodewise.results.curves import MOST_NODES, SCALINGS, TEXT_LENGTH
-from nodewise.results.importers import IMPORTERS
-from nodewise.results.importers.user_csv import (
+from nodewise.results.csv_file import (
     Number,
     given_values,
     read_header,
@@ -21,6 +19,8 @@ from nodewise.results.importers.user_csv import (
     read_table,
     read_text,
 )
+from nodewise.results.curves import MOST_NODES, SCALINGS, TEXT_LENGTH
+from nodewise.results.importers import IMPORTERS
 
 NEEDED = ("curve", "n_devices", "quantity", "value", "unit")
 QUANTITIES = {"throughput": "samples_per_s", "step_time": "step_time_s", "run_time": "epoch_time_s"}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from google.protobuf.message import DecodeError
 
 from nodewise.core.errors import UserError
@@ -89,36 +89,37 @@ def _number(value: Any) -> float | None:  # noqa: ANN401 (a message made below)
     return float(numbers[0]) if len(numbers) == 1 else None
 
 
+_MESSAGES = """
+name: "nodewise_event.proto"
+package: "nodewise_event"
+message_type {
+  name: "Tensor"
+  field { name: "dtype" number: 1 label: LABEL_OPTIONAL type: TYPE_INT32 }
+  field { name: "tensor_content" number: 4 label: LABEL_OPTIONAL type: TYPE_BYTES }
+  field { name: "float_val" number: 5 label: LABEL_REPEATED type: TYPE_FLOAT }
+  field { name: "double_val" number: 6 label: LABEL_REPEATED type: TYPE_DOUBLE }
+}
+message_type {
+  name: "Value"
+  field { name: "tag" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING }
+  field { name: "simple_value" number: 2 label: LABEL_OPTIONAL type: TYPE_FLOAT }
+  field { name: "tensor" number: 8 label: LABEL_OPTIONAL type_name: "Tensor" }
+}
+message_type {
+  name: "Summary"
+  field { name: "value" number: 1 label: LABEL_REPEATED type_name: "Value" }
+}
+message_type {
+  name: "Event"
+  field { name: "summary" number: 5 label: LABEL_OPTIONAL type_name: "Summary" }
+}
+"""
+
+
 @cache
 def _event() -> Any:  # noqa: ANN401 (a class that is made here)
     """Return the message `Event`, with those of its fields that scalars need."""
-    kinds = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="nodewise_event.proto", package="nodewise_event")
-
-    def message(name: str, **fields: tuple[int, int, str]) -> None:
-        made = file.message_type.add(name=name)
-        for field, (number, kind, of) in fields.items():
-            made.field.add(name=field, number=number, type=kind, label=kinds.LABEL_OPTIONAL)
-            if of.startswith("*"):
-                made.field[-1].label = kinds.LABEL_REPEATED
-            if of.strip("*"):
-                made.field[-1].type_name = f".nodewise_event.{of.strip('*')}"
-
-    message(
-        "Tensor",
-        dtype=(1, kinds.TYPE_INT32, ""),
-        tensor_content=(4, kinds.TYPE_BYTES, ""),
-        float_val=(5, kinds.TYPE_FLOAT, "*"),
-        double_val=(6, kinds.TYPE_DOUBLE, "*"),
-    )
-    message(
-        "Value",
-        tag=(1, kinds.TYPE_STRING, ""),
-        simple_value=(2, kinds.TYPE_FLOAT, ""),
-        tensor=(8, kinds.TYPE_MESSAGE, "Tensor"),
-    )
-    message("Summary", value=(1, kinds.TYPE_MESSAGE, "*Value"))
-    message("Event", summary=(5, kinds.TYPE_MESSAGE, "Summary"))
+    file = text_format.Parse(_MESSAGES, descriptor_pb2.FileDescriptorProto())
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("nodewise_event.Event"))

@@ -5,9 +5,10 @@ from typing import ClassVar
 
 from sympy import Expr
 
-from nodewise.predict.law import PARTS, Parameter, S, in_order, n, positive, setting
+from nodewise.predict.law import Parameter, S, n, positive, setting
 from nodewise.predict.laws.pipeline import GPipe
 from nodewise.predict.laws.ring import RingAllReduce
+from nodewise.predict.parts_law import SHARDED_STEP
 
 WAIT = Parameter("w", "wait_s", "s", "line", "waiting for the slowest group")
 p, g = positive("p"), positive("g")
@@ -30,4 +31,4 @@ class Step(GPipe):
     communicate: ClassVar[Expr] = GPipe.communicate.subs(n, p) + RingAllReduce.communicate.subs(
         {n: g, S: S / p}, simultaneous=True
     )
-    step: ClassVar[Expr] = in_order(PARTS["compute"], PARTS["wait"], PARTS["communicate"])
+    step: ClassVar[Expr] = SHARDED_STEP

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from sympy import Expr
 
-from nodewise.predict.law import PARTS, Parameter, S, in_order, n
-from nodewise.predict.parts_law import COMPUTE, JITTER, PartsLaw
+from nodewise.predict.law import Parameter, S, n
+from nodewise.predict.parts_law import COMPUTE, JITTER, SHARDED_STEP, PartsLaw
 
 COPY = Parameter("mu", "copy_s", "s/B", "line", "summing a byte in memory")
 
@@ -19,4 +19,4 @@ class Step(PartsLaw):
     source: ClassVar[str] = "a count of the copies to one device"
     parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, *JITTER, COPY)
     communicate: ClassVar[Expr] = (n - 1) * S * COPY.symbol
-    step: ClassVar[Expr] = in_order(PARTS["compute"], PARTS["wait"], PARTS["communicate"])
+    step: ClassVar[Expr] = SHARDED_STEP

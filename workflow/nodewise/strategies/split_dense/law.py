@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from sympy import Expr
 
-from nodewise.predict.law import PARTS, Parameter, S, in_order, n, positive, setting
-from nodewise.predict.parts_law import COMPUTE, JITTER, LINK, PartsLaw, alpha, beta
+from nodewise.predict.law import Parameter, S, n, positive, setting
+from nodewise.predict.parts_law import COMPUTE, JITTER, LINK, SHARDED_STEP, PartsLaw, alpha, beta
 
 x, a, z = positive("x"), positive("a"), positive("z")
 
@@ -31,4 +31,4 @@ class Step(PartsLaw):
     )
     parameters: ClassVar[tuple[Parameter, ...]] = (*COMPUTE, *JITTER, *LINK)
     communicate: ClassVar[Expr] = (8 * x + 2) * alpha + 2 * (n - 1) / n * (a + S - z) * beta
-    step: ClassVar[Expr] = in_order(PARTS["compute"], PARTS["wait"], PARTS["communicate"])
+    step: ClassVar[Expr] = SHARDED_STEP

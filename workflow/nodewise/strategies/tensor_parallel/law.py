@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from sympy import Expr
 
-from nodewise.predict.law import PARTS, Parameter, S, b, in_order, n, positive, setting
+from nodewise.predict.law import Parameter, S, b, in_order, n, positive, setting
 from nodewise.predict.laws.ring import RingAllReduce
-from nodewise.predict.parts_law import COMPUTE, JITTER, LINK, PartsLaw, c_0, c_1
+from nodewise.predict.parts_law import COMPUTE, JITTER, LINK, SHARDED_STEP, PartsLaw, c_0, c_1
 
 x, a, s = positive("x"), positive("a"), positive("s")
 
@@ -31,4 +31,4 @@ class Step(PartsLaw):
     compute: ClassVar[Expr] = in_order(c_0, c_1 * n * b * in_order(1 - s, s / n))
     wait: ClassVar[Expr] = x * PartsLaw.wait
     communicate: ClassVar[Expr] = x * RingAllReduce.communicate.subs(S, a)
-    step: ClassVar[Expr] = in_order(PARTS["compute"], PARTS["wait"], PARTS["communicate"])
+    step: ClassVar[Expr] = SHARDED_STEP

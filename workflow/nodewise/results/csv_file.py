@@ -1,0 +1,148 @@
+"""CSV files that people write: their columns and rows, and in one line what is wrong with them."""
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nodewise.core.errors import UserError
+from nodewise.core.schema import read_bytes
+from nodewise.results.curves import TEXT_LENGTH
+
+MOST_BYTES = 20_000_000
+_HEADER_BYTES = 10_000
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Number:
+    """What a column of numbers may hold."""
+
+    least: float
+    most: float
+    whole: bool = False
+
+    def read(self, text: str) -> float:
+        """Return the number.
+
+        Raises:
+            ValueError: it is none, or not allowed; the text says what is.
+        """
+        allowed = f"a {'whole ' if self.whole else ''}number from {self.least:g} to {self.most:g}"
+        if not _NUMBER.fullmatch(text):
+            hint = "; write decimals with a point" if re.fullmatch(r"\d*,\d+", text) else ""
+            raise ValueError(f"must be {allowed}, not {text[:40]!r}{hint}")
+        value = float(text)
+        if not self.least <= value <= self.most or (self.whole and value != int(value)):
+            raise ValueError(f"must be {allowed}, not {text[:40]}")
+        return value
+
+
+def read_header(path: Path) -> set[str]:
+    """Return the names in the first line of a file, if it is a CSV file."""
+    with path.open("rb") as file:
+        start = file.read(_HEADER_BYTES).decode("utf-8-sig", errors="replace")
+    header = re.split("[,;\t]", start.lstrip("\r\n").partition("\n")[0])
+    return {name.strip(' "\r') for name in header}
+
+
+def read_table(
+    path: Path, *, ragged: bool = False
+) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Return the names of the columns, and the rows' values with the line that each ends on.
+
+    Args:
+        path: the file.
+        ragged: whether rows may have fewer or more values than there are columns.
+
+    Raises:
+        UserError: the file is no CSV file, or has no rows.
+    """
+    content = read_bytes(path, MOST_BYTES)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: is not UTF-8 text (byte {error.start + 1})") from None
+    header, rows = _split(path, text, ragged)
+    twice = [name for name in header if header.count(name) > 1]
+    if twice:
+        raise UserError(f"{path}: row 1: column {shown(twice[0])} appears twice")
+    if not rows:
+        raise UserError(f"{path}: has no rows below its header")
+    return header, rows
+
+
+def read_text(location: str, text: str) -> str:
+    """Return a text of one short line.
+
+    Raises:
+        UserError: it is longer, or has characters that cannot be shown.
+    """
+    if len(text) > TEXT_LENGTH or not text.isprintable():
+        raise UserError(f"{location}: must be one short line of text")
+    return text
+
+
+def _split(path: Path, text: str, ragged: bool) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Return the names of the columns, and the rows' values with the line that each ends on."""
+    first = text.lstrip("\r\n").partition("\n")[0]
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count))
+    rows = []
+    try:
+        for values in lines:
+            stripped = [value.strip() for value in values]
+            if any(stripped):
+                rows.append((lines.line_num, stripped))
+    except csv.Error as error:
+        raise UserError(f"{path}: row {lines.line_num}: is not CSV ({error})") from None
+    if not rows:
+        raise UserError(f"{path}: is empty; its first row must name columns")
+    (_, header), *rows = rows
+    while header and not header[-1]:
+        header.pop()  # as spreadsheets leave them
+    for number, values in rows:
+        if not ragged and (len(values) < len(header) or any(values[len(header) :])):
+            raise UserError(
+                f"{path}: row {number}: has {len(values)} values for {len(header)} columns"
+            )
+    return header, rows
+
+
+def shown(name: str) -> str:
+    """Return the name of a column for a message: as it is if it is plain, else quoted and short."""
+    return name if re.fullmatch(r"\w{1,40}", name) else repr(name[:40])
+
+
+def given_values(
+    location: str, header: Sequence[str], values: Sequence[str], needed: Sequence[str]
+) -> dict[str, str]:
+    """Return the values of a row that are not empty, by column.
+
+    Raises:
+        UserError: one of the columns that are needed is empty.
+    """
+    given = {name: value for name, value in zip(header, values, strict=False) if value}
+    for name in needed:
+        if name not in given:
+            raise UserError(f"{location}, column {name}: is empty")
+    return given
+
+
+def read_numbers(
+    location: str, given: Mapping[str, str], columns: Mapping[str, Number]
+) -> dict[str, float]:
+    """Return the numbers of a row, of those `columns` that are given.
+
+    Raises:
+        UserError: one is no such number.
+    """
+    numbers = {}
+    for name, column in columns.items():
+        if name in given:
+            try:
+                numbers[name] = column.read(given[name])
+            except ValueError as error:
+                raise UserError(f"{location}, column {name}: {error}") from None
+    return numbers
