@@ -54,6 +54,7 @@ rule all:
 onstart:
     if CELLS:
         shell("nodewise plan --config {CONFIG:q}")
+        advise_on_large_study()
 
 
 # A cell without a result is no failure of the workflow; it is named here.

@@ -1,4 +1,4 @@
-"""The examples of the page "Add something" of the site work as they are written.
+"""The examples of the pages "Add something" and "Add to the site" work as they are written.
 
 Those of strategies, laws, importers and kinds of clusters are tested as another package's plug-ins,
 where these are.
@@ -15,6 +15,7 @@ import make_datasets
 import plugins
 from nodewise.data import load, prepare
 
+SITE = "add-to-site.md"
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -38,7 +39,7 @@ render(study, site_dir=out / "site", out=out / "docs")
 @pytest.mark.slow
 def test_the_examples_of_figures_pages_answers_and_rules_become_parts_of_the_site(study, tmp_path):
     for name in ("my_figure", "my_page", "my_answer", "my_rule"):
-        (tmp_path / f"{name}.py").write_text(plugins.example(f"{name}.py"))
+        (tmp_path / f"{name}.py").write_text(plugins.example(f"{name}.py", SITE))
     templates = tmp_path / "site/templates"
     for path in Path("site").iterdir():
         if path.name != "templates":
@@ -47,7 +48,7 @@ def test_the_examples_of_figures_pages_answers_and_rules_become_parts_of_the_sit
     templates.mkdir()
     for path in Path("site/templates").iterdir():
         (templates / path.name).symlink_to(path.resolve())
-    (templates / "my_page.md.j2").write_text(plugins.example("my_page.md.j2"))
+    (templates / "my_page.md.j2").write_text(plugins.example("my_page.md.j2", SITE))
     path = os.pathsep.join([str(tmp_path), "tests"])
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(study), str(tmp_path)],

@@ -18,7 +18,7 @@ from nodewise.core.cell import Cell
 from nodewise.core.schema import json_text
 from nodewise.models.facts import facts, own_description
 from nodewise.models.registry import registry
-from nodewise.results.record import read_record
+from nodewise.results.record import Record, read_record
 from nodewise.study import estimate
 from nodewise.study.config import Config, read_config
 
@@ -28,6 +28,7 @@ WORK = estimate.Work(
     forward_flops=4e6,
     training_flops=12e6,
     payload_bytes=5_000_000,
+    layers=7,
     train_examples=60_000,
     test_examples=10_000,
 )
@@ -43,8 +44,21 @@ def cell_s(cell: Cell, machine: estimate.Machine = MACHINE, work: estimate.Work 
 
 
 def test_a_step_is_its_operations_at_the_speed_of_a_core():
-    expected = 12e6 * 64 / estimate.FLOPS + estimate.STEP_S
+    expected = 12e6 * 64 / WORK.speed + estimate.STEP_S
     assert step_s(make.cell(batch=64)) == pytest.approx(expected)
+
+
+def test_a_model_of_32_times_the_operations_takes_16_times_as_long():
+    large = WORK._replace(training_flops=32 * WORK.training_flops)
+    small_s, large_s = (step_s(make.cell(), work=work) - estimate.STEP_S for work in (WORK, large))
+    assert large_s == pytest.approx(16 * small_s)
+
+
+def test_each_process_takes_its_time_to_trace_each_layer():
+    deep = WORK._replace(layers=107)
+    one, two = (cell_s(make.cell(n=n), work=deep) - cell_s(make.cell(n=n)) for n in (1, 2))
+    assert one == pytest.approx(100 * estimate.LAYER_S)
+    assert two == pytest.approx(2 * one)
 
 
 def test_a_ring_sends_its_bytes_over_the_link_and_through_the_core():
@@ -89,25 +103,40 @@ def test_more_devices_than_cores_take_turns_in_one_process_too():
     assert two == pytest.approx(2 * many)
 
 
-def test_estimates_are_near_what_was_measured_whatever_the_strategy():
-    ratios = defaultdict(list)
-    works = {}
+@pytest.fixture(scope="module")
+def estimated() -> list[tuple[Record, estimate.Estimate]]:
+    """The committed records that have a result, and what each would have been estimated at."""
+    found = []
     for path in Path("data/records").rglob("repeat~*.json"):
         record = read_record(path)
-        cell, result = record.cell, record.result
-        if result is None or cell.build:
+        if record.result is None or record.cell.build:
             continue
-        if cell.model not in works:
-            works[cell.model] = estimate.work_of(cell.model, cell.dataset)
-        seen = result.conditions
+        seen = record.result.conditions
         reference_s = (seen.reference_before_us + seen.reference_after_us) / 2e6
-        estimated = step_s(
-            cell, estimate.Machine(reference_s, record.provenance.cores), works[cell.model]
-        )
-        ratios[cell.strategy].append(estimated * result.steps / result.elapsed_s)
-    medians = {strategy: statistics.median(of) for strategy, of in ratios.items()}
-    assert len(medians) > 10
-    assert {strategy: x for strategy, x in medians.items() if not 0.5 < x < 2} == {}
+        machine = estimate.Machine(reference_s, record.provenance.cores)
+        work = estimate.work_of(record.cell.model, record.cell.dataset)
+        found.append((record, estimate.estimate(record.cell, work, machine)))
+    return found
+
+
+@pytest.mark.parametrize(("axis", "values", "factor"), [("strategy", 11, 2), ("model", 7, 1.5)])
+def test_estimated_steps_are_near_what_was_measured(estimated, axis, values, factor):
+    ratios = defaultdict(list)
+    for record, expected in estimated:
+        real_s = record.result.elapsed_s / record.result.steps
+        ratios[getattr(record.cell, axis)].append(expected.step_s / real_s)
+    medians = {value: statistics.median(of) for value, of in ratios.items()}
+    assert len(medians) >= values
+    assert {value: x for value, x in medians.items() if not 1 / factor < x < factor} == {}
+
+
+def test_estimated_cells_are_near_what_was_measured_whatever_the_model(estimated):
+    ratios = defaultdict(list)
+    for record, expected in estimated:
+        real_s = (record.finished_at - record.started_at).total_seconds()
+        ratios[record.cell.model].append(expected.cell_s / real_s)
+    medians = {model: statistics.median(of) for model, of in ratios.items()}
+    assert {model: x for model, x in medians.items() if not 0.5 < x < 2} == {}
 
 
 def test_a_share_of_a_core_stretches_what_the_core_does():
@@ -274,8 +303,6 @@ def test_every_study_of_the_project_can_be_planned(config):
     assert len(planned) == len(declared.cells())
     described = [one for one in planned if not one.cell.build]  # not a model of somebody's own
     assert all(one.estimate is not None and one.estimate.cell_s > 0 for one in described)
-    said = estimate.report(declared, planned, MACHINE)
-    assert ("--max-jobs-per-timespan" in said) == (len(planned) > 100)
 
 
 def test_the_paper_study_is_the_published_grid():

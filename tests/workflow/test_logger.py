@@ -114,6 +114,21 @@ def test_what_snakemake_says_for_every_running_step_is_printed_once(capsys, cell
     assert capsys.readouterr().out.count("Will exit") == 1
 
 
+@pytest.mark.parametrize(
+    "stopping",
+    [
+        "Will exit after finishing currently running jobs (scheduler).",
+        "Terminating processes on user request, this might take some time.",
+    ],
+)
+def test_a_run_that_was_stopped_does_not_end_as_if_something_had_failed(capsys, cells, stopping):
+    handler = started()
+    ending = "WorkflowError:\nAt least one job did not complete successfully."
+    log(handler, stopping)
+    log(handler, ending, event=LogEvent.ERROR, exception="WorkflowError")
+    assert capsys.readouterr().out.splitlines()[1:] == [stopping, plugin.STOPPED]
+
+
 def test_a_dry_run_is_a_line_for_each_step_however_many_files_it_names(capsys, cells):
     handler = started(dryrun=True)
     start_job(handler, 1, "build_tables", reason=f"Updated input files: {'a.json, ' * 10_000}")

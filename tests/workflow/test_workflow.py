@@ -25,6 +25,7 @@ from nodewise.core.user_function import own_dataset_name
 from nodewise.models.facts import read_own
 from nodewise.results.record import read_record
 from projects import CONFIG, finish, snakemake, start, start_snakemake, write_study
+from snakemake_logger_plugin_nodewise import STOPPED
 from traces import runs
 
 pytestmark = pytest.mark.slow
@@ -371,6 +372,7 @@ def test_a_job_that_finishes_after_an_interrupt_of_snakemake_alone_is_not_run_ag
     (project / "go").touch()
     said = finish(run)
     assert run.returncode == 1, said  # the cell is still to be measured
+    assert said.splitlines()[-1] == STOPPED
     assert (project / DATASET).is_file()
     cells, rules = would_run(project)
     assert cells == {IMPOSSIBLE}
@@ -388,6 +390,14 @@ def test_commands_are_found_without_an_activated_environment(waiting):
     again = start(project, *command, PATH="/usr/bin:/bin")
     said = finish(again)
     assert again.returncode == 0, said
+
+
+def test_who_measures_many_cells_is_told_how_to_leave_the_cores_to_them_if_need_be(project):
+    write_study(project, changed("steps", batches=[*range(1, 30)]))
+    option = "--max-jobs-per-timespan"
+    options = ((), (option, "1000/3s"))
+    said = [snakemake(project, "--force", DATASET, *more) for more in options]
+    assert [option in one for one in said] == [True, False]
 
 
 @pytest.mark.parametrize(

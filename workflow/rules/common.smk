@@ -81,6 +81,21 @@ def weights_manifest(model):
     return [f"results/weights/{weights}/manifest.json"] if weights else []
 
 
+def advise_on_large_study():
+    """Say how to keep Snakemake from disturbing what it measures, where it would.
+
+    By default it looks at all waiting jobs every second, once for each job that has ended. With a
+    longer timespan it also ends as much later.
+    """
+    waiting = sum(not Path(record).is_file() for record in RECORDS)
+    limit = workflow.scheduling_settings.max_jobs_per_timespan
+    if waiting > 100 and limit and limit.timespan <= 1:
+        logger.info(
+            "More than 100 cells to measure: "
+            "add --max-jobs-per-timespan 1000/1m to leave the cores to them."
+        )
+
+
 def options(name, paths):
     """Return a command line's options: `--name path` for each path."""
     return " ".join(f"--{name} {shlex.quote(path)}" for path in paths)

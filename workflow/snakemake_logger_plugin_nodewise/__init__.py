@@ -37,6 +37,8 @@ TENSORFLOW = re.compile(
     r"[IW]\d{4} |WARNING: All log messages before absl|To enable the following instructions"
 )
 ENDINGS = ("Exiting because a job execution failed", "WorkflowError:\nAt least one job did not")
+STOPPING = ("Will exit after finishing", "Terminating processes on user request")
+STOPPED = "Stopped on request. What is finished is kept; the same command continues with the rest."
 
 
 @dataclass
@@ -58,7 +60,7 @@ class LogHandler(LogHandlerBase):
         self.console = Console(file=stream, highlight=False, soft_wrap=True)
         self.jobs: dict[int, Job] = {}
         self.cells = Cells()
-        self.counted = self.failed = False
+        self.counted = self.failed = self.stopped = False
         self.passed_on: set[str] = set()
         self.bars = Progress(
             SpinnerColumn(),
@@ -189,8 +191,12 @@ class LogHandler(LogHandlerBase):
         of_a_job = getattr(record, "exception", "") == "RuleException"
         if of_a_job and "CalledProcessError" in message:
             return  # the step's own error says more
-        if self.failed and message.startswith(ENDINGS):
-            return
+        self.stopped |= message.startswith(STOPPING)
+        if message.startswith(ENDINGS):
+            if self.stopped:
+                message = STOPPED
+            elif self.failed:
+                return
         if message in self.passed_on:
             return  # of an interrupted run Snakemake says for each step that it will end
         self.passed_on.add(message)

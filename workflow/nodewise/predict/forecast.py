@@ -25,8 +25,8 @@ from nodewise.predict.link_rates import PAYLOAD_SHARE
 from nodewise.results.calibration import read_calibration
 
 RING_SHARE = 0.93
-SPREAD = 0.083
-"""Standard deviation of the logarithm of what was measured over this, on the committed records."""
+SPREAD = 0.099
+"""Root mean square of the logarithm of what was measured over this, on the committed records."""
 
 
 class Link(NamedTuple):

@@ -7,6 +7,7 @@ The speed follows from the time of the reference step on this machine. Computing
 times as long on an emulated node, and longer still if the nodes ask for more cores than there are.
 """
 
+import math
 import statistics
 import sys
 from collections import Counter
@@ -30,20 +31,19 @@ if TYPE_CHECKING:
     from nodewise.data.facts import Facts
     from nodewise.data.manifest import Manifest
 
-# Measured once, on two cores of a virtual machine whose reference step took 5.5 ms; times are of
-# that processor and are scaled by the reference step of this one. Models reach different parts of
-# its speed, Fashion CNN 50e9 operations a second, large convolutional ones 100e9 to 150e9; recorded
-# cells correct that.
+# Times are those of a processor whose reference step takes 5.5 ms, and are scaled by the reference
+# step of this one. The speed grows with the operations of an example, because larger products use
+# a core better: Fashion CNN reaches 50e9 operations a second, BERT-base 300e9. The speed and the
+# time of a layer are fitted to the committed records of all models.
 REFERENCE_S = 0.0055
-FLOPS = 80e9  # floating-point operations of training, per second and core
+FLOPS = 120e9  # per second and core, for a model that takes 1e9 operations to train an example
+FLOPS_EXPONENT = 0.2  # twice the speed for 32 times as many operations
 BYTES = 300e6  # that a core sends through the network's software in a second; as many come in
 STEP_S = 0.001  # of each step, whatever the model
 SPLIT_S = 0.25  # first of the steps whose parts are timed apart: traces them
 START_S, START_PER_NODE_S = 1.3, 0.4  # the command, TensorFlow's import, the first step's tracing
+LAYER_S = 0.03  # of each layer in each process, to build and trace it
 END_S = 0.5  # evaluation's tracing, the record, Snakemake's next job
-_MANY = 100  # cells, of which Snakemake's looking through them takes some percent of a core
-_WAIT = "--max-jobs-per-timespan 1000/1m"
-
 
 PREPARED = Path("results/datasets")
 
@@ -70,13 +70,19 @@ class Machine(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a cell's model and dataset ask for: operations of one example, bytes, examples."""
+    """What a cell's model and dataset ask for; operations are those of one example."""
 
     forward_flops: float
     training_flops: float
     payload_bytes: int
+    layers: int
     train_examples: int
     test_examples: int
+
+    @property
+    def speed(self) -> float:
+        """Floating-point operations per second and core."""
+        return FLOPS * math.pow(self.training_flops / 1e9, FLOPS_EXPONENT)
 
     @classmethod
     def of(cls, model: Architecture, data: "Facts | Manifest") -> "Work":
@@ -85,6 +91,7 @@ class Work(NamedTuple):
             model.flops_per_example,
             model.training_flops_per_example,
             model.payload_bytes,
+            len(model.layers),
             data.train_examples,
             data.test_examples,
         )
@@ -118,7 +125,7 @@ def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
     free = machine.slowness * max(1.0, busy / machine.cores)  # not held to its share
     held = machine.slowness * crowd / cell.cluster.share
     sent = exchange(cell, work)
-    processor_s = work.training_flops * cell.batch / FLOPS + sent.bytes_sent / BYTES + STEP_S
+    processor_s = work.training_flops * cell.batch / work.speed + sent.bytes_sent / BYTES + STEP_S
     step_s = held * processor_s
     step_s += sent.turns * sent.bytes_sent * 8 / cell.cluster.link_bit_s
     step_s += sent.messages * cell.cluster.latency_s
@@ -128,9 +135,10 @@ def estimate(cell: Cell, work: Work, machine: Machine) -> Estimate:
     at_once = min(cell.nodes, machine.cores)
     first_s = free * processor_s
     tested = work.test_examples if extent.epochs else 0
-    test_s = machine.slowness * tested * work.forward_flops / FLOPS / at_once
+    test_s = machine.slowness * tested * work.forward_flops / work.speed / at_once
     block_s = (extent.untimed_steps + timed) * step_s + held * SPLIT_S * (extent.split_steps > 0)
-    fixed_s = machine.slowness * (START_S + START_PER_NODE_S * cell.processes + END_S)
+    process_s = START_PER_NODE_S + LAYER_S * work.layers
+    fixed_s = machine.slowness * (START_S + process_s * cell.processes + END_S)
     return Estimate(step_s, first_s + block_s + test_s, fixed_s)
 
 
@@ -305,7 +313,6 @@ def _sums(planned: Sequence[Planned]) -> tuple[str, str, str, str]:
 def _remarks(study: Config, planned: Sequence[Planned], machine: Machine) -> Iterator[str]:
     yield ""
     yield from _other_steps(planned)
-    yield from _waiting(planned)
     if any(one.record and not one.done for one in planned):
         yield "Failed and refused cells are not repeated. To try again: nodewise missing --forget"
     limit = study.cell_time_limit_s
@@ -352,16 +359,6 @@ def _other_steps(planned: Sequence[Planned]) -> Iterator[str]:
     if any(one.cell.strategy == "horovod" for one in planned):
         steps.append("Horovod's build")
     yield f"In addition, once, a few minutes each: {', '.join(steps)}."
-
-
-def _waiting(planned: Sequence[Planned]) -> Iterator[str]:
-    """Say how to keep Snakemake from disturbing what a large study measures.
-
-    It looks at all waiting jobs every second, once for each job that has ended. With a longer
-    time it ends as much later.
-    """
-    if sum(one.record is None for one in planned) > _MANY:
-        yield f"More than {_MANY} cells to measure: add {_WAIT} to leave the cores to them."
 
 
 def _row(name: str, cells: str, done: str, failed: str, time: str) -> str:
