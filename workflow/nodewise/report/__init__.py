@@ -6,8 +6,8 @@ Where what is decided, and what to read first:
   What it shows, in a sentence that becomes its title, is decided in `figures/_findings.py`, and
   `figure.py` puts a chart and its words together. `draw.py` writes the files of all figures.
 - A page: a module of `pages/` registers it and makes its context from a `ReportContext`
-  (`context.py`); its template is in `site/templates`. `page_figure.py` is a figure on a page.
-  `render.py` writes all pages, and `site.py` has MkDocs build the site of them.
+  (`context.py`); its template is in `site/templates`. `render.py` writes all pages, and `site.py`
+  has MkDocs build the site of them.
 - An answer of the page Findings: a module of `answers/` registers it; `finding.py` has what it is.
 - A sentence of evidence: `evidence.py` is the rule that says which comparisons count, and what it
   takes where none does. `claims.py` gives each claim of a study its verdict by it, after a rule of
