@@ -4,6 +4,7 @@ in:    the configuration: --configfile, or config/study.yaml
 out:   what the rules share: CONFIG, STUDY, RESULTS, CELLS, RECORDS and functions of them
 """
 
+import math
 import os
 import shlex
 import signal
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import yaml
 
+from nodewise.strategies import STRATEGIES
+from nodewise.strategies.horovod import build as horovod_build
 from nodewise.study.config import DEFAULT, check_files_exist, read_config
 from nodewise.core.errors import UserError
 from nodewise.measure.version import MEASURES
@@ -75,10 +78,49 @@ def package(*patterns):
     return [str(path) for files in found.values() for path in files]
 
 
+def cell_of(wildcards):
+    """Return the cell that a record is asked of."""
+    if wildcards.cell not in CELLS:
+        raise WorkflowError(f"{CONFIG}: declares no cell {wildcards.cell!r}")
+    return CELLS[wildcards.cell]
+
+
+def hosts(wildcards):
+    """Return how many machines a cell needs, if its nodes are not on this one."""
+    cell = cell_of(wildcards)
+    return math.ceil(cell.processes / cell.cluster.per_machine)
+
+
+def cores_of_cell(wildcards):
+    """Return all cores: one cell at a time. One, if the nodes of an allocation are counted."""
+    counted = "nodes" in workflow.global_resources
+    in_allocation = cell_of(wildcards).cluster.kind == "slurm"
+    return 1 if counted and in_allocation else workflow.cores
+
+
+def model_file(wildcards):
+    """Return the files that build a cell's model."""
+    cell = cell_of(wildcards)
+    return source_files(cell.build) if cell.build else f"models/{cell.model}.py"
+
+
+def strategy_files(wildcards):
+    """Return the code of the strategy that a cell trains with; `law.py` is for its page."""
+    folder = STRATEGIES[cell_of(wildcards).strategy].folder
+    code = sorted(set(folder.rglob("*.py")) - {folder / "law.py"})
+    return [os.path.relpath(path) for path in code]
+
+
 def weights_manifest(model):
     """Return the manifest of the weights that a model starts from; none of a user's own."""
     weights = weights_of(model)
     return [f"results/weights/{weights}/manifest.json"] if weights else []
+
+
+def library(wildcards):
+    """Return the manifest of what a cell's strategy trains with, if it has to be built."""
+    built = cell_of(wildcards).strategy == "horovod"
+    return ["results/horovod/manifest.json"] if built else []
 
 
 def advise_on_large_study():

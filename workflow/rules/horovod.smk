@@ -6,8 +6,6 @@ out:   results/horovod/manifest.json, and what workers import beside it; without
 steps: build_horovod
 """
 
-from nodewise.strategies.horovod import build as horovod_build
-
 
 rule build_horovod:
     input:
