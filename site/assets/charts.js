@@ -277,8 +277,11 @@
 
   const figures = [...document.querySelectorAll(".nw-figure")];
   const waiting = new Set();
+  const IDLE = { timeout: 100 }; // ms: a browser that draws nothing may never call itself idle
   const idle = () =>
-    new Promise((go) => (window.requestIdleCallback ?? window.setTimeout)(() => go()));
+    new Promise((go) =>
+      window.requestIdleCallback ? requestIdleCallback(go, IDLE) : window.setTimeout(go),
+    );
   let drawing = false;
 
   /** Return the waiting figure that is nearest to the screen; hidden and folded ones go on waiting. */

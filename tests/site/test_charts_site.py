@@ -295,9 +295,9 @@ LABELS = ".nw-live .labels_marks text"
     [{"viewport": {"width": width, "height": 900}} for width in (768, 1440)],
     indirect=True,
 )
-def test_names_at_the_ends_of_lines_are_whole_and_apart(watched):
-    page = watched.open(RESULTS)
-    page.evaluate("document.querySelectorAll('.nw-more').forEach((one) => (one.open = true))")
+@pytest.mark.parametrize("path", [RESULTS, "predictions.html"])
+def test_names_at_the_ends_of_lines_are_whole_and_apart(watched, path):
+    page = watched.open(path)
     wait_for_charts(page)
     boxes = page.locator(LABELS).evaluate_all(
         """(all) => all.map((one) => [one.closest("svg"), one].map((of) =>
